@@ -35,7 +35,7 @@ class Case {
        DeviceChoice const& device,
        std::vector<std::unique_ptr<Case>> const& earlier)
       : config_{load(run, paper_case)},
-        plan_{make_plan(config_.training)},
+        plan_{make_plan(as_settled(config_.training))},
         cost_{config_.system, plan_},
         costs_{plan_, cost_},
         twin_{twin_among(earlier)} {

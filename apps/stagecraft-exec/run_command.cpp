@@ -117,7 +117,7 @@ int run_plan(CommandLine const& line, RankProcesses const* processes) {
   require_executable(config);
   RunRequest request = read_run_request(line, config, processes);
   bool const is_first = processes == nullptr || processes->session.rank() == RankId{0};
-  TrainingPlan const plan = make_plan(config);
+  TrainingPlan const plan = make_plan(as_settled(config));
   std::unique_ptr<TokenSource> const tokens = read_tokens(request.data, config);
   CostModel const cost{run.config.system, plan};
   SystemCosts const costs{plan, cost};

@@ -11,7 +11,7 @@ namespace {
 int run_layer(CommandLine const& line) {
   RunArguments const run = read_run_arguments(line);
   if (run.is_over) return 0;
-  TrainingPlan const plan = make_plan(run.config.training);
+  TrainingPlan const plan = make_plan(as_settled(run.config.training));
   CostModel const cost{run.config.system, plan};
   std::vector<LayerReport> const reports = report_layers(plan, cost);
   if (line.has("json")) {

@@ -7,6 +7,7 @@
 #include "apps/stagecraft/command_results.hpp"
 #include "apps/stagecraft/commands.hpp"
 #include "apps/stagecraft/operating_options.hpp"
+#include "apps/stagecraft/plan_json.hpp"
 #include "apps/stagecraft/plan_options.hpp"
 #include "apps/stagecraft/plan_output.hpp"
 #include "apps/stagecraft/progress_bar.hpp"

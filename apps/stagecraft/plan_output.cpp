@@ -1,74 +1,20 @@
 #include "apps/stagecraft/plan_output.hpp"
 
-#include <algorithm>
-#include <cstddef>
-#include <map>
-#include <numeric>
-#include <optional>
 #include <utility>
 
+#include "apps/stagecraft/plan_figures.hpp"
 #include "apps/stagecraft/plan_overlaps.hpp"
+#include "apps/stagecraft/plan_rivals.hpp"
+#include "apps/stagecraft/plan_table.hpp"
 #include "libsim/import/megatron_flags.hpp"
 #include "libsim/import/megatron_gaps.hpp"
-#include "libsim/interval/measured_range.hpp"
-#include "libsim/model/model_names.hpp"
 #include "libsim/plan/training_names.hpp"
-#include "libsim/report/causal_mfu.hpp"
-#include "libsim/report/fit_verdict.hpp"
 #include "libsim/report/interval_report.hpp"
 #include "libsim/report/text_table.hpp"
-#include "libsim/run/run_config.hpp"
 #include "libsim/search/search_space.hpp"
 
 namespace stagecraft {
 namespace {
-
-OperatingFigures figures_of(FoundPlan const& plan, PlanOptions const& options) {
-  return operating_figures(to_seconds(plan.simulation.iteration), plan.simulation.tokens_per_second,
-                           options.request.gpus, options.rates);
-}
-
-/// The time of training on all tokens, in days.
-std::optional<double> days_of(FoundPlan const& plan, PlanOptions const& options) {
-  return figures_of(plan, options).days;
-}
-
-/// The cost of training on all tokens; without a number of tokens, of an iteration.
-std::optional<double> cost_of(FoundPlan const& plan, PlanOptions const& options) {
-  OperatingFigures const figures = figures_of(plan, options);
-  return options.rates.tokens ? figures.cost : figures.cost_per_iteration;
-}
-
-/// The energy of training on all tokens in MWh; without a number of tokens, of an iteration in kWh.
-std::optional<double> energy_of(FoundPlan const& plan, PlanOptions const& options) {
-  constexpr double joules_per_kilowatt_hour = 3.6e6;
-  OperatingFigures const figures = figures_of(plan, options);
-  auto const joules = options.rates.tokens ? figures.joules : figures.joules_per_iteration;
-  if (!joules) return std::nullopt;
-  return *joules / joules_per_kilowatt_hour / (options.rates.tokens ? 1000 : 1);
-}
-
-std::int64_t headroom_of(FoundPlan const& plan, PlanOptions const& options) {
-  return options.request.system.accelerator.memory.value.count() -
-         plan.config.memory.kept_in_reserve().count() - plan.peak();
-}
-
-/// Model FLOPs per second and accelerator, in 10^12, as MFU counts them.
-double teraflops_per_gpu(FoundPlan const& plan, PlanOptions const& options) {
-  return plan.simulation.model_flops / to_seconds(plan.simulation.iteration) /
-         options.request.gpus / 1e12;
-}
-
-double tokens_per_gpu(FoundPlan const& plan, PlanOptions const& options) {
-  return plan.simulation.tokens_per_second / options.request.gpus;
-}
-
-/// Whether a plan leaves the usual margin, whatever --margin says.
-bool has_margin(FoundPlan const& plan, PlanOptions const& options) {
-  return static_cast<double>(headroom_of(plan, options)) >=
-         usual_margin *
-             static_cast<double>(options.request.system.accelerator.memory.value.count());
-}
 
 /// If the best leaves less than the margin: how little, and the fastest plan that leaves it.
 std::string margin_text(SearchResult const& result, PlanOptions const& options) {
@@ -92,138 +38,11 @@ std::string margin_text(SearchResult const& result, PlanOptions const& options) 
   return text + "no plan shown leaves more\n";
 }
 
-std::string text_of(RecomputePolicy const& policy) {
-  std::string text{name_of(policy.granularity)};
-  if (policy.granularity == RecomputeGranularity::full) {
-    if (policy.method == RecomputeMethod::block) {
-      text += " first " + std::to_string(policy.layers);
-    } else if (policy.layers > 1) {
-      text += " by " + std::to_string(policy.layers);
-    }
-  }
-  if (policy.store_microbatches.count > 0) {
-    text += " +" + std::to_string(policy.store_microbatches.count);
-  }
-  return text;
-}
-
-/// The policies of all stages; equal neighbours are written once.
-std::string recompute_text(TrainingConfig const& config) {
-  std::vector<RecomputePolicy> const& policies = config.recompute;
-  std::string text;
-  for (std::size_t first = 0; first < policies.size();) {
-    std::size_t end = first + 1;
-    while (end < policies.size() && policies[end] == policies[first]) ++end;
-    if (!text.empty()) text += "; ";
-    if (policies.size() > 1) {
-      text += std::to_string(first) + (end - first > 1 ? "-" + std::to_string(end - 1) : "") + " ";
-    }
-    text += text_of(policies[first]);
-    first = end;
-  }
-  constexpr std::size_t longest = 44;
-  if (text.size() <= longest) return text;
-  std::size_t const cut = text.rfind("; ", longest);
-  return text.substr(0, cut == std::string::npos ? longest : cut) + "; ...";
-}
-
 /// How the experts are split, for a list of what a plan has.
 std::string experts_text(TrainingConfig const& config) {
   if (!has_experts(config.model)) return {};
   return ", expert " + std::to_string(config.parallel.expert) + ", expert tensor " +
          std::to_string(config.parallel.expert_tensor);
-}
-
-std::string layout_text(TrainingConfig const& config) {
-  if (config.layout.kind == LayerSplit::Kind::even) return "even";
-  return std::to_string(config.layout.first.value_or(0)) + ".." +
-         std::to_string(config.layout.last.value_or(0));
-}
-
-std::vector<std::size_t> numbers_of(std::vector<FoundPlan> const& plans) {
-  std::vector<std::size_t> all(plans.size());
-  std::iota(all.begin(), all.end(), std::size_t{0});
-  return all;
-}
-
-/// Whether two plans differ only in how many layers or microbatches are recomputed.
-bool are_one_family(TrainingConfig a, TrainingConfig b) {
-  for (TrainingConfig* const config : {&a, &b}) {
-    for (RecomputePolicy& policy : config->recompute) {
-      policy.layers = 1;
-      policy.store_microbatches.count = policy.store_microbatches.count > 0 ? 1 : 0;
-    }
-  }
-  return a == b;
-}
-
-/// The fastest and the smallest plan of each family of a front, by their numbers.
-std::vector<std::size_t> ends_of_families(std::vector<FoundPlan> const& front) {
-  std::vector<std::size_t> ends;
-  for (std::size_t i = 0; i < front.size(); ++i) {
-    auto const is_kin = [&](FoundPlan const& other) {
-      return are_one_family(other.config, front[i].config);
-    };
-    auto const at = front.begin() + static_cast<std::ptrdiff_t>(i);
-    if (std::none_of(front.begin(), at, is_kin) || std::none_of(at + 1, front.end(), is_kin)) {
-      ends.push_back(i);
-    }
-  }
-  return ends;
-}
-
-std::string plan_table(std::vector<FoundPlan> const& plans,
-                       std::vector<std::size_t> const& shown,
-                       PlanOptions const& options) {
-  std::vector<TextTable::Column> columns{
-      {"#"},        {"s"},    {"TFLOP/s"}, {"tokens/s"},        {"MFU %"},
-      {"peak GiB"}, {"free"}, {"t"},       {"SP", Align::left}, {"p"},
-      {"m"},        {"d"},    {"b"}};
-  bool const splits = splits_sequences(options.request);
-  if (splits) columns.push_back({"c"});
-  bool const splits_experts = has_experts(options.request.base.model);
-  if (splits_experts) columns.insert(columns.end(), {{"EP"}, {"ETP"}});
-  columns.insert(columns.end(),
-                 {{"schedule", Align::left}, {"layout", Align::left}, {"optim", Align::left}});
-  if (options.rates.tokens) columns.push_back({"days"});
-  if (options.rates.price) {
-    std::string const currency = options.rates.currency.empty() ? "" : " " + options.rates.currency;
-    columns.push_back({(options.rates.tokens ? "cost" : "cost per iteration") + currency});
-  }
-  if (options.rates.watts) columns.push_back({options.rates.tokens ? "MWh" : "kWh per iteration"});
-  columns.push_back({"recompute by stage", Align::left});
-  TextTable table{columns};
-  for (std::size_t const i : shown) {
-    FoundPlan const& plan = plans[i];
-    ParallelLayout const& parallel = plan.config.parallel;
-    std::vector<std::string> cells{std::to_string(i + 1),
-                                   decimals(to_seconds(plan.simulation.iteration), 3),
-                                   decimals(teraflops_per_gpu(plan, options), 0),
-                                   decimals(tokens_per_gpu(plan, options), 0),
-                                   decimals(100 * plan.simulation.mfu, 1),
-                                   gibibytes(plan.peak()),
-                                   gibibytes(headroom_of(plan, options)),
-                                   std::to_string(parallel.tensor),
-                                   parallel.sequence ? "yes" : "no",
-                                   std::to_string(parallel.pipeline),
-                                   std::to_string(parallel.interleave),
-                                   std::to_string(parallel.data),
-                                   std::to_string(plan.config.batch.micro)};
-    if (splits) cells.push_back(std::to_string(parallel.context));
-    if (splits_experts) {
-      cells.push_back(std::to_string(parallel.expert));
-      cells.push_back(std::to_string(parallel.expert_tensor));
-    }
-    cells.insert(cells.end(),
-                 {std::string{name_of(plan.config.schedule.kind)}, layout_text(plan.config),
-                  plan.config.memory.distributed_optimizer ? "sharded" : "whole"});
-    if (auto const days = days_of(plan, options)) cells.push_back(decimals(*days, 2));
-    if (auto const cost = cost_of(plan, options)) cells.push_back(amount_text(*cost));
-    if (auto const energy = energy_of(plan, options)) cells.push_back(decimals(*energy, 3));
-    cells.push_back(recompute_text(plan.config));
-    table.add_row(std::move(cells));
-  }
-  return table.text();
 }
 
 /// What the plans leave free, for the heading of the table.
@@ -264,90 +83,6 @@ std::string counts_text(SearchResult const& result, PlanOptions const& options, 
                     "too long\n");
 }
 
-TimeInterval interval_of_plan(FoundPlan const& plan, PlanOptions const& options) {
-  return interval_of(plan.simulation, plan.config, options.request.system);
-}
-
-/// The probability that the best plan is faster than another one, both run on this machine.
-double probability_best(FoundPlan const& best, FoundPlan const& other, PlanOptions const& options) {
-  return probability_faster(to_seconds(best.simulation.iteration),
-                            to_seconds(other.simulation.iteration),
-                            interval_of_plan(best, options).regime);
-}
-
-/// How sure it must be that the best plan is faster than another one for them to be separable.
-constexpr double sure = 0.8;
-
-/// The plans that may be faster than the best, by their index in the result.
-std::vector<std::size_t> rivals_of(SearchResult const& result, PlanOptions const& options) {
-  std::vector<std::size_t> rivals;
-  for (std::size_t i = 1; i < result.best.size(); ++i) {
-    if (probability_best(result.best.front(), result.best[i], options) < sure) rivals.push_back(i);
-  }
-  return rivals;
-}
-
-/// The one measurement that would say most: of the rival of which it is least sure that it is
-/// slower, beside the best; without rivals of the best, which replaces the bias of all times.
-nlohmann::ordered_json next_measurement(SearchResult const& result, PlanOptions const& options) {
-  std::vector<std::size_t> const rivals = rivals_of(result, options);
-  if (rivals.empty()) {
-    return {
-        {"plan", 0},
-        {"reason",
-         "an iteration of the best plan: with `stagecraft fit --measured` the times of all plans "
-         "are then as far off as plans of one machine differ"}};
-  }
-  return {{"plan", rivals.front()},
-          {"reason",
-           "an iteration of this plan and one of the best: the two are least surely separated"}};
-}
-
-nlohmann::ordered_json entry(FoundPlan const& plan,
-                             FoundPlan const& best,
-                             PlanOptions const& options) {
-  nlohmann::ordered_json json;
-  json["config"] = to_json(RunConfig{plan.config, options.request.system, {}});
-  json["iteration_seconds"] = to_seconds(plan.simulation.iteration);
-  put_interval(json, interval_of_plan(plan, options));
-  json["probability_slower_than_best"] = probability_best(best, plan, options);
-  json["separable"] = probability_best(best, plan, options) >= sure;
-  json["not_validated_for"] = unmeasured_settings(plan.config, options.request.system);
-  json["peak_bytes"] = plan.peak();
-  json["headroom_bytes"] = headroom_of(plan, options);
-  json["mfu"] = plan.simulation.mfu;
-  json["mfu_causal"] = mfu_causal(plan.simulation, plan.config);
-  json["tokens_per_second"] = plan.simulation.tokens_per_second;
-  json["tokens_per_second_per_gpu"] = tokens_per_gpu(plan, options);
-  json["teraflops_per_gpu"] = teraflops_per_gpu(plan, options);
-  json["free_bytes"] = headroom_of(plan, options);
-  json["has_margin"] = has_margin(plan, options);
-  FitProbability const fit =
-      fit_probability_of(plan.simulation, plan.config, options.request.system);
-  json["verdict"] = name_of(verdict_of(plan.simulation));
-  auto const optional = [](std::optional<double> const& value) {
-    return value ? nlohmann::ordered_json(*value) : nlohmann::ordered_json(nullptr);
-  };
-  json["fits_probability"] = optional(fit.run);
-  json["fits_probability_reason"] = fit.reason;
-  json["days"] = optional(days_of(plan, options));
-  json["cost"] = optional(cost_of(plan, options));
-  json["operation"] = to_json(figures_of(plan, options), options.rates);
-  json["megatron_flags"] = megatron_flags(plan.config, version_of_flags(options));
-  json["allocator_settings"] = plan.config.memory.allocator_settings;
-  json["megatron_gaps"] = megatron_gaps(plan.config, version_of_flags(options));
-  return json;
-}
-
-nlohmann::ordered_json entries(std::vector<FoundPlan> const& plans,
-                               FoundPlan const& best,
-                               PlanOptions const& options) {
-  auto list = nlohmann::ordered_json::array();
-  for (FoundPlan const& plan : plans) list.push_back(entry(plan, best, options));
-  return list;
-}
-
-/// The flags of a plan; if they do not say all of it, first what they leave out.
 /// The environment that the plan's memory was predicted with.
 std::string environment_text(FoundPlan const& plan) {
   MemoryConfig const& memory = plan.config.memory;
@@ -357,6 +92,7 @@ std::string environment_text(FoundPlan const& plan) {
              : "with PYTORCH_CUDA_ALLOC_CONF=" + memory.allocator_settings + "\n";
 }
 
+/// The flags of a plan; if they do not say all of it, first what they leave out.
 std::string flags_text(FoundPlan const& plan, PlanOptions const& options) {
   MegatronVersion const version = version_of_flags(options);
   std::vector<std::string> const gaps = megatron_gaps(plan.config, version);
@@ -373,15 +109,6 @@ std::string flags_text(FoundPlan const& plan, PlanOptions const& options) {
             " searches only plans that the flags can say)\n";
   }
   return text + megatron_flags(plan.config, version) + "\n" + environment_text(plan);
-}
-
-/// The plans that may be as fast as the best, and itself, by ascending peak memory: indices.
-std::vector<std::size_t> near_ties(SearchResult const& result, PlanOptions const& options) {
-  std::vector<std::size_t> ties = rivals_of(result, options);
-  if (ties.empty()) return ties;
-  ties.insert(ties.begin(), 0);
-  std::ranges::stable_sort(ties, {}, [&](std::size_t i) { return result.best[i].peak(); });
-  return ties;
 }
 
 std::string certainty_text(SearchResult const& result, PlanOptions const& options) {
@@ -436,39 +163,6 @@ std::string plan_tables(SearchResult const& result, PlanOptions const& options, 
             "(--json has them)\n";
   }
   return text + flags_text(best, options);
-}
-
-nlohmann::ordered_json to_json(SearchResult const& result,
-                               PlanOptions const& options,
-                               double seconds) {
-  nlohmann::ordered_json json{{"schema", "stagecraft.plan/1"},
-                              {"considered", result.considered},
-                              {"simulated", result.simulated},
-                              {"dismissed_by_memory", result.dismissed_by_memory},
-                              {"dismissed_by_bound", result.dismissed_by_bound},
-                              {"unexamined", result.unexamined},
-                              {"tried", result.tried},
-                              {"seconds", seconds},
-                              {"jobs", options.request.jobs},
-                              {"margin_bytes", options.request.margin},
-                              {"safety", nullptr},
-                              {"launchable", nullptr},
-                              {"best", nlohmann::ordered_json::array()},
-                              {"near_ties", nlohmann::ordered_json::array()},
-                              {"pareto", nlohmann::ordered_json::array()},
-                              {"next_measurement", nullptr},
-                              {"not_searched", nullptr}};
-  if (options.request.safety > 0) json["safety"] = options.request.safety;
-  if (options.launchable) json["launchable"] = name_of(*options.launchable);
-  if (result.best.empty()) return json;
-  FoundPlan const& fastest = result.best.front();
-  json["best"] = entries(result.best, fastest, options);
-  json["best"].front()["separable"] = rivals_of(result, options).empty();  // from all others
-  json["near_ties"] = near_ties(result, options);
-  json["pareto"] = entries(result.front, fastest, options);
-  json["next_measurement"] = next_measurement(result, options);
-  json["not_searched"] = to_json(unsearched_overlaps(fastest, options));
-  return json;
 }
 
 std::string near_miss_text(SearchResult const& result, PlanOptions const& options) {

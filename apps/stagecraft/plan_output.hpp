@@ -1,6 +1,5 @@
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <string>
 
 #include "apps/stagecraft/plan_options.hpp"
@@ -11,11 +10,6 @@ namespace stagecraft {
 /// The result as text: the fastest plans, the Pareto front of time and memory, days and cost, and
 /// Megatron-LM's flags of the best plan. Pre: some plan fits.
 std::string plan_tables(SearchResult const& result, PlanOptions const& options, double seconds);
-
-/// The result as `plan --json` prints it. `seconds`: wall time of the search.
-nlohmann::ordered_json to_json(SearchResult const& result,
-                               PlanOptions const& options,
-                               double seconds);
 
 /// The plan that comes closest to fitting, and how much memory it lacks. Pre: no plan fits.
 std::string near_miss_text(SearchResult const& result, PlanOptions const& options);

@@ -1,6 +1,7 @@
 #include <iostream>
 
 #include "apps/program/command_line.hpp"
+#include "apps/stagecraft/asked_schedule.hpp"
 #include "apps/stagecraft/commands.hpp"
 #include "apps/stagecraft/schedule_options.hpp"
 #include "apps/stagecraft/schedule_output.hpp"

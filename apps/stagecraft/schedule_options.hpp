@@ -1,28 +1,12 @@
 #pragma once
 
-#include <optional>
-#include <string>
 #include <vector>
 
 #include "apps/program/command_line.hpp"
-#include "libsim/schedule/order_search.hpp"
-#include "libsim/schedule/pipeline_order.hpp"
-#include "libsim/schedule/played_order.hpp"
 
 namespace stagecraft {
 
 /// The options of `stagecraft schedule`, but for --json.
 std::vector<Option> schedule_options();
-
-/// A schedule that a command line asks for, laid out and played.
-struct AskedSchedule {
-  std::string title;  ///< kind and shape, for people
-  PipelineOrder order;
-  PlayedOrder played;
-  std::optional<FoundOrder> found{};  ///< --schedule searched: the order, and what the search says
-};
-
-/// \throws CommandLineError, ScheduleError
-AskedSchedule play_asked_schedule(CommandLine const& line);
 
 }  // namespace stagecraft

@@ -2,7 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "apps/stagecraft/schedule_options.hpp"
+#include "apps/stagecraft/asked_schedule.hpp"
 
 namespace stagecraft {
 

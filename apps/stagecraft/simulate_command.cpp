@@ -63,7 +63,7 @@ struct BaseLine {
   explicit BaseLine(std::string const& file)
       : config{ready_run(load_run_config(file, {}))},
         name{file},
-        simulation{simulate(make_plan(config.training), config.system)} {}
+        simulation{simulate(make_plan(as_settled(config.training)), config.system)} {}
 
   SimulatedRun run() const { return {name, &config, &simulation}; }
 
@@ -79,7 +79,7 @@ int run_simulate(CommandLine const& line) {
   OperatingRates const rates = read_operating_rates(line);
   std::unique_ptr<BaseLine const> base;
   if (line.has("against")) base = std::make_unique<BaseLine const>(line.value("against"));
-  TrainingPlan const plan = make_plan(run.config.training);
+  TrainingPlan const plan = make_plan(as_settled(run.config.training));
   std::optional<PlayedIteration> played;
   if (trace) played.emplace(plan, run.config.system);
   Simulation simulation = played ? played->simulation : simulate(plan, run.config.system);

@@ -105,7 +105,8 @@ void print_predictions(std::filesystem::path const& folder, std::string const& n
   int left_out = 0;
   Samples const samples = measure(31, 200, [&](int number) {
     variations.vary(number);
-    left_out += predict(variations.config(), variations.system()).laps_left_out > 0 ? 1 : 0;
+    left_out +=
+        predict(as_settled(variations.config()), variations.system()).laps_left_out > 0 ? 1 : 0;
   });
   std::printf("%-14s %8.0f %10.0f %10.0f %10.0f %10.0f %10.0f %8.0f %%\n", name.c_str(),
               chunk_ops(run.training), goal, 1 / samples.slowest(), 1 / samples.median(),
@@ -119,7 +120,7 @@ void print_full_walks(std::filesystem::path const& folder, std::string const& na
   Samples const samples = measure(31, 20, [&](int number) {
     variations.vary(number);
     variations.config().recompute.front().store_microbatches.count = 1 + number % 3;
-    predict(variations.config(), variations.system());
+    predict(as_settled(variations.config()), variations.system());
   });
   double const each = 1e9 / chunk_ops(run.training);
   std::printf("%-14s %8.0f %10d %10.1f %10.1f %10.1f %10.1f\n", name.c_str(),
@@ -129,8 +130,8 @@ void print_full_walks(std::filesystem::path const& folder, std::string const& na
 
 void print_plans(std::filesystem::path const& folder, std::string const& name) {
   RunConfig const run = load_run_config(folder / (name + ".yaml"), {});
-  Samples const samples =
-      measure(15, 1, [&](int /*number*/) { simulate(make_plan(run.training), run.system); });
+  Samples const samples = measure(
+      15, 1, [&](int /*number*/) { simulate(make_plan(as_settled(run.training)), run.system); });
   std::printf("%-14s %8.0f %10d %10.2f %10.2f %10.2f %10.2f\n", name.c_str(),
               chunk_ops(run.training), 10, samples.fastest() * 1e3, samples.median() * 1e3,
               samples.slowest() * 1e3, samples.median_cpu() * 1e3);

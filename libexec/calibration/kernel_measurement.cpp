@@ -175,7 +175,7 @@ std::map<OpKind, KernelCost> measure_kernels(ExecutionParts const& parts, Precis
   MeasurementScale const scale = measurement_scale(parts.device);
   std::map<OpKind, std::map<std::int64_t, std::vector<double>>> samples;  // by bytes
   for (TrainingConfig const& config : models(scale, precision)) {
-    TrainingPlan const plan = make_plan(config);
+    TrainingPlan const plan = make_plan(as_settled(config));
     for (int run = 0; run < runs; ++run) {
       RankTrace const trace = run_once(plan, parts);
       for_kernels(plan, trace, [&](OpKind kind, std::size_t row) {
@@ -199,7 +199,7 @@ FlashRates measure_flash(ExecutionParts const& parts, Precision precision) {
   MeasurementScale const scale = measurement_scale(parts.device);
   TrainingConfig config = flash_model(model_of(scale.models.back(), precision));
   config.model.dropout = 0;  // like most models with flash attention; masks would take extra time
-  TrainingPlan const plan = make_plan(config);
+  TrainingPlan const plan = make_plan(as_settled(config));
   std::map<OpKind, std::vector<double>> rates;
   for (int run = 0; run < runs; ++run) {
     RankTrace const trace = run_once(plan, parts);

@@ -43,7 +43,7 @@ TrainingConfig one_layer_per_stage(TrainingConfig config) {
 class MeasuredLayer::Rank {
  public:
   Rank(TrainingConfig const& config, ExecutionParts const& parts, int kernel_threads)
-      : plan_{make_plan(one_layer_per_stage(config))},
+      : plan_{make_plan(as_settled(one_layer_per_stage(config)))},
         place_{.stage = middle_stage},
         rank_{plan_.groups.at_stage(RankId{0}, middle_stage)},
         backend_{parts.make_backend(kernel_needs(plan_, rank_))},

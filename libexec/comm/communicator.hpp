@@ -93,7 +93,7 @@ struct Message {
   SimTime latency{0};    ///< virtual clock: it arrives latency + occupancy after it starts
   SimTime occupancy{0};  ///< virtual clock: it occupies its sender's stream for so long
   Name payload{};        ///< what it carries, for errors
-  std::int64_t microbatch = -1;
+  MicrobatchId microbatch = no_microbatch;
   CudaCall cuda{};  ///< filled in by communicators between CUDA devices
 };
 

@@ -45,7 +45,8 @@ MpiOperation::Progress MpiMessage::advance() {
 
 std::string MpiMessage::description() const {
   bool const is_send = message_.end == Transfer::End::send;
-  return to_string(message_.payload) + " of microbatch " + std::to_string(message_.microbatch) +
+  return to_string(message_.payload) + " of microbatch " +
+         std::to_string(message_.microbatch.value()) +
          (is_send ? " to be received by rank " : " from rank ") +
          std::to_string(message_.peer.value());
 }

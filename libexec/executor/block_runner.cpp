@@ -37,7 +37,7 @@ BlockProgram const& BlockRunner::block_of(BlockInstance const& instance) const {
 
 BlockInstance BlockRunner::make_instance(std::int32_t chunk_program,
                                          std::size_t position,
-                                         std::int64_t microbatch) const {
+                                         MicrobatchId microbatch) const {
   ChunkProgram const& chunk = context_.plan.chunks[static_cast<std::size_t>(chunk_program)];
   BlockInstance instance;
   instance.chunk_program = chunk_program;
@@ -229,14 +229,14 @@ void BlockRunner::load(BlockInstance const& instance, Op const& op) {
       (op.kind == OpKind::load_labels ? 1 : 0) + std::get<TokensAttributes>(op.attributes).ahead;
   std::int64_t const sequence =
       context_.state.step * context_.plan.config.batch.global +
-      context_.global_microbatch(instance.microbatch) * context_.plan.config.batch.micro;
+      context_.in_batch(instance.microbatch).value() * context_.plan.config.batch.micro;
   auto* const device = static_cast<std::byte*>(tokens.data);
   ops_.compute(op, place_of(instance, op), [&] {
     std::array<std::int64_t, piece_elements> column{};
     std::array<std::int64_t, piece_elements> ids{};
-    std::int64_t const rows_a_piece = std::max<std::int64_t>(1, piece_elements / b);
+    std::int64_t const rows_per_piece = std::max<std::int64_t>(1, piece_elements / b);
     for (std::int64_t row = 0, count = 0; row < rows; row += count) {
-      count = std::min({rows_a_piece, rows - row, chunk - row % chunk});
+      count = std::min({rows_per_piece, rows - row, chunk - row % chunk});
       for (std::int64_t first = 0; first < b; first += piece_elements) {
         std::int64_t const sequences = std::min<std::int64_t>(piece_elements, b - first);
         for (std::int64_t j = 0; j < sequences; ++j) {
@@ -305,7 +305,7 @@ KernelCall BlockRunner::call_of(BlockInstance const& instance, Op const& op) con
   call.draw = {
       .seed = static_cast<std::uint32_t>(context_.plan.config.training.seed),
       .step = static_cast<std::uint32_t>(context_.state.step),
-      .microbatch = static_cast<std::uint32_t>(context_.global_microbatch(instance.microbatch)),
+      .microbatch = static_cast<std::uint32_t>(context_.in_batch(instance.microbatch).value()),
       .layer = is_embedding ? 0 : static_cast<std::uint32_t>(instance.first_layer + op.layer),
       .site = dropout != nullptr ? dropout->site : DropoutSite::embedding};
   if (op.kind == OpKind::cross_entropy_backward) {

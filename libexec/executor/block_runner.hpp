@@ -16,7 +16,7 @@ namespace stagecraft {
 struct BlockInstance {
   std::int32_t chunk_program = 0;
   std::size_t position = 0;  ///< position of the block in the chunk
-  std::int64_t microbatch = 0;
+  MicrobatchId microbatch{};
   std::int64_t chunk = 0;        ///< chunk of the stage
   std::int64_t first_layer = 0;  ///< the block's first layer in the model
   std::vector<Buffer> buffers;   ///< by tensor; empty while they do not exist
@@ -29,13 +29,13 @@ class BlockRunner {
 
   BlockInstance make_instance(std::int32_t chunk_program,
                               std::size_t position,
-                              std::int64_t microbatch) const;
+                              MicrobatchId microbatch) const;
   /// Runs a pass of a block. Pre: the tensors that the pass receives are in the instance's buffers.
   void run(BlockInstance& instance, Pass pass);
 
   BlockProgram const& block_of(BlockInstance const& instance) const;
   /// For each microbatch whose loss this rank has computed, the sum of its tokens' losses.
-  std::map<std::int64_t, double>& losses() { return losses_; }
+  std::map<MicrobatchId, double>& losses() { return losses_; }
   /// The sums of what modules of multi-token prediction add, with their weight.
   std::vector<double>& prediction_losses() { return prediction_losses_; }
   /// This rank's parts of the losses of routers, of all layers and microbatches.
@@ -72,7 +72,7 @@ class BlockRunner {
   ParameterStore const& parameters_;
   OpRunner ops_;
   std::vector<BlockBuffers> buffers_;  ///< by block
-  std::map<std::int64_t, double> losses_;
+  std::map<MicrobatchId, double> losses_;
   std::vector<double> prediction_losses_;
   std::vector<double> router_losses_;
 };

@@ -149,7 +149,7 @@ std::size_t ExecutionRecorder::append(Row const& row, OpPlace const& place, Time
   ops.phase.push_back(static_cast<std::int64_t>(row.phase));
   ops.stream.push_back(static_cast<std::int64_t>(row.stream));
   ops.layer.push_back(place.layer);
-  ops.microbatch.push_back(place.microbatch);
+  ops.microbatch.push_back(place.microbatch.value());
   ops.chunk.push_back(place.chunk);
   ops.bytes.push_back(row.bytes);
   ops.flops.push_back(row.flops);

@@ -16,7 +16,7 @@ namespace stagecraft {
 /// The layer, microbatch and chunk of an op; -1 if it does not apply.
 struct OpPlace {
   std::int64_t layer = -1;
-  std::int64_t microbatch = -1;
+  MicrobatchId microbatch = no_microbatch;
   std::int64_t chunk = -1;
 };
 

@@ -72,9 +72,9 @@ struct RankContext {
   std::size_t record(Op const& op, OpPlace const& op_place, TimeSpan const& time) const {
     return recorder == nullptr ? 0 : recorder->add(op, op_place, time);
   }
-  /// The number in the global batch of a microbatch of this rank's replica.
-  std::int64_t global_microbatch(std::int64_t microbatch) const {
-    return place.data * microbatches(plan.config) + microbatch;
+  /// A microbatch of this rank's replica, as one of the global batch.
+  BatchMicrobatchId in_batch(MicrobatchId microbatch) const {
+    return stagecraft::in_batch(plan.config, place.data, microbatch);
   }
 };
 

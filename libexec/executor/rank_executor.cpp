@@ -77,7 +77,7 @@ void RankExecutor::run(IssueEntry const& step) {
   }
 }
 
-void RankExecutor::run_chunk(Task const& task, std::int64_t microbatch) {
+void RankExecutor::run_chunk(Task const& task, MicrobatchId microbatch) {
   SimTime const begin = context_.clock.now();
   if (context_.recorder != nullptr) context_.recorder->begin_work();
   task.kind == Task::Kind::forward ? run_forward(task, microbatch)
@@ -88,7 +88,7 @@ void RankExecutor::run_chunk(Task const& task, std::int64_t microbatch) {
                               {begin, context_.clock.now()});
 }
 
-void RankExecutor::run_forward(Task const& task, std::int64_t microbatch) {
+void RankExecutor::run_forward(Task const& task, MicrobatchId microbatch) {
   ChunkProgram const& chunk = context_.plan.chunks[static_cast<std::size_t>(task.program)];
   ChunkInstance& instance = instances_[{task.program, microbatch}];
   Buffer hidden;
@@ -110,7 +110,7 @@ void RankExecutor::run_forward(Task const& task, std::int64_t microbatch) {
 }
 
 Buffer RankExecutor::take_received(Transfer::Payload payload,
-                                   std::int64_t microbatch,
+                                   MicrobatchId microbatch,
                                    ChunkId chunk) {
   auto received = inbox_.extract(MessageKey{payload, microbatch, chunk});
   return std::move(received.mapped());
@@ -118,7 +118,7 @@ Buffer RankExecutor::take_received(Transfer::Payload payload,
 
 void RankExecutor::hand_on(Transfer::Payload payload,
                            ChunkProgram const& chunk,
-                           std::int64_t microbatch,
+                           MicrobatchId microbatch,
                            Buffer buffer) {
   bool const is_activation = payload == Transfer::Payload::activation;
   auto const here = neighbour_here(context_.plan.placement, {chunk.stage, chunk.chunk},
@@ -128,7 +128,7 @@ void RankExecutor::hand_on(Transfer::Payload payload,
   place = std::move(buffer);
 }
 
-void RankExecutor::run_gradients(Task const& task, std::int64_t microbatch) {
+void RankExecutor::run_gradients(Task const& task, MicrobatchId microbatch) {
   ChunkProgram const& chunk = context_.plan.chunks[static_cast<std::size_t>(task.program)];
   auto const place = instances_.find({task.program, microbatch});
   ChunkInstance& instance = place->second;
@@ -272,8 +272,9 @@ Message RankExecutor::message_of(Transfer const& transfer) const {
 std::string RankExecutor::position() const {
   if (current_ == nullptr) return "the start";
   auto const of = [&] {
-    return current_->microbatch < 0 ? std::string{}
-                                    : " of microbatch " + std::to_string(current_->microbatch);
+    return current_->microbatch == no_microbatch
+               ? std::string{}
+               : " of microbatch " + std::to_string(current_->microbatch.value());
   };
   switch (current_->kind) {
     case IssueEntry::Kind::run: {
@@ -288,7 +289,7 @@ std::string RankExecutor::position() const {
     case IssueEntry::Kind::wait: {
       Transfer const& transfer = order_.transfers[static_cast<std::size_t>(current_->first)];
       return std::string{transfer.end == Transfer::End::send ? "send" : "receive"} +
-             " of microbatch " + std::to_string(transfer.microbatch) + " with stage " +
+             " of microbatch " + std::to_string(transfer.microbatch.value()) + " with stage " +
              std::to_string(transfer.peer.value());
     }
     case IssueEntry::Kind::drain:

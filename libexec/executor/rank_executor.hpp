@@ -28,7 +28,7 @@ class RankExecutor {
   void run_iteration();
 
   /// The sum of all tokens' losses, by microbatch of this replica; empty except on the last stage.
-  std::map<std::int64_t, double> const& losses() { return blocks_.losses(); }
+  std::map<MicrobatchId, double> const& losses() { return blocks_.losses(); }
   /// The other losses that are trained, those of further tokens and of routers; see BlockRunner.
   std::vector<double> const& prediction_losses() { return blocks_.prediction_losses(); }
   std::vector<double> const& router_losses() { return blocks_.router_losses(); }
@@ -47,22 +47,22 @@ class RankExecutor {
   /// Identifies the input or output of a chunk that a message carries.
   struct MessageKey {
     Transfer::Payload payload;
-    std::int64_t microbatch;
+    MicrobatchId microbatch;
     ChunkId chunk;
     auto operator<=>(MessageKey const&) const = default;
   };
 
   void run(IssueEntry const& step);
-  void run_chunk(Task const& task, std::int64_t microbatch);
-  void run_forward(Task const& task, std::int64_t microbatch);
+  void run_chunk(Task const& task, MicrobatchId microbatch);
+  void run_forward(Task const& task, MicrobatchId microbatch);
   /// A backward, or one of its halves.
-  void run_gradients(Task const& task, std::int64_t microbatch);
+  void run_gradients(Task const& task, MicrobatchId microbatch);
   /// What the chunk's first or last block receives from a neighbour.
-  Buffer take_received(Transfer::Payload payload, std::int64_t microbatch, ChunkId chunk);
+  Buffer take_received(Transfer::Payload payload, MicrobatchId microbatch, ChunkId chunk);
   /// Gives a chunk's output to the next chunk of the stage, or to who sends it.
   void hand_on(Transfer::Payload payload,
                ChunkProgram const& chunk,
-               std::int64_t microbatch,
+               MicrobatchId microbatch,
                Buffer buffer);
   /// Releases an output that was kept after it had been sent.
   void release_output(MessageKey const& key);
@@ -77,7 +77,7 @@ class RankExecutor {
   ParameterStore parameters_;
   BlockRunner blocks_;
   StepRunner steps_;
-  std::map<std::pair<std::int32_t, std::int64_t>, ChunkInstance> instances_;
+  std::map<std::pair<std::int32_t, MicrobatchId>, ChunkInstance> instances_;
   std::map<MessageKey, Buffer> inbox_;        ///< received, or being received
   std::map<MessageKey, Buffer> outbox_;       ///< to be sent, being sent, or sent and kept
   std::map<MessageKey, Message> open_sends_;  ///< posted, and not waited for

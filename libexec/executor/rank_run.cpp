@@ -252,8 +252,7 @@ RankOutcome run_rank(TrainingPlan const& plan,
   std::optional<RankRun> run;
   try {
     // If ranks compute different numbers of rows, each allocates what its own plan says.
-    if (plan.forced)
-      own = make_plan(plan.config, {{plan.groups.at_stage(rank, StageId{0}).value()}});
+    if (plan.forced) own = plan_of_ranks(plan, {{plan.groups.at_stage(rank, StageId{0}).value()}});
     run.emplace(own ? *own : plan, rank, parts, options, communicator, clock);
     return run->run(restart);
   } catch (...) {

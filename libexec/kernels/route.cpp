@@ -33,7 +33,8 @@ class ForcedChoices {
       : sequence_{context.sequence} {
     auto const& routing = attributes_of<RoutingAttributes>(call);
     if (routing.forced == nullptr) return;
-    counts_ = &routing.forced->of(call.draw.layer, call.draw.microbatch);
+    counts_ = &routing.forced->of(call.draw.layer,
+                                  BatchMicrobatchId{static_cast<int>(call.draw.microbatch)});
     micro_ = routing.micro;
     rows_ = tokens / micro_ * routing.shards;
     first_row_ = routing.shards > 1 ? context.tensor_rank * (tokens / micro_) : 0;

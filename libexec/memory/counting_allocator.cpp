@@ -19,7 +19,9 @@ constexpr bool poisons = true;
 std::string to_string(BufferLabel const& label) {
   std::string text = to_string(label.name);
   if (label.layer >= 0) text = "layers." + std::to_string(label.layer) + "." + text;
-  if (label.microbatch >= 0) text += " of microbatch " + std::to_string(label.microbatch);
+  if (label.microbatch != no_microbatch) {
+    text += " of microbatch " + std::to_string(label.microbatch.value());
+  }
   return text;
 }
 

@@ -14,6 +14,7 @@
 #include "libsim/allocator/allocator.hpp"
 #include "libsim/model/category_bytes.hpp"
 #include "libsim/model/tensor.hpp"
+#include "libsim/units/ids.hpp"
 
 namespace stagecraft {
 
@@ -31,8 +32,8 @@ class DeviceMemory {
 /// The purpose of a buffer, as errors and lists of live tensors name it.
 struct BufferLabel {
   Name name;
-  std::int64_t layer = -1;       ///< of the whole model; -1 if it does not apply
-  std::int64_t microbatch = -1;  ///< of the replica; -1 if it does not apply
+  std::int64_t layer = -1;  ///< of the whole model; -1 if it does not apply
+  MicrobatchId microbatch = no_microbatch;
 };
 
 /// "layers.3.mlp.up.input of microbatch 2".

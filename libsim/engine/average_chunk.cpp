@@ -11,7 +11,7 @@ namespace stagecraft {
 namespace {
 
 Task task_of(TrainingPlan const& plan, StagePlan const& stage, Part part, ChunkId chunk) {
-  return whole_task(plan, stage, {part, 0, chunk}, TaskVariant::policy);
+  return whole_task(plan, stage, {part, MicrobatchId{0}, chunk}, TaskVariant::policy);
 }
 
 }  // namespace

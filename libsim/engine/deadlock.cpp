@@ -11,8 +11,9 @@ std::string text_of(Transfer const& transfer) {
   std::string const payload =
       transfer.payload == Transfer::Payload::activation ? "activation" : "gradient";
   return (sends ? "send(" : "receive(") + payload + ", microbatch " +
-         std::to_string(transfer.microbatch) + ", chunk " + std::to_string(transfer.chunk.value()) +
-         ")" + (sends ? " to" : " from") + " rank " + std::to_string(transfer.peer.value());
+         std::to_string(transfer.microbatch.value()) + ", chunk " +
+         std::to_string(transfer.chunk.value()) + ")" + (sends ? " to" : " from") + " rank " +
+         std::to_string(transfer.peer.value());
 }
 
 /// Whom the group of `rank` waits for.

@@ -24,7 +24,7 @@ double hardware_flops(TrainingPlan const& plan) {
     // All ranks together compute as many rows as if all experts were used alike.
     TrainingConfig balanced = plan.config;
     balanced.routing = {};
-    return hardware_flops(make_plan(balanced));
+    return hardware_flops(make_plan(as_settled(balanced)));
   }
   std::vector<std::array<double, pass_count>> of_blocks;  // most stages have the same few
   of_blocks.reserve(plan.blocks.size());

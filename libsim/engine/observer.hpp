@@ -11,7 +11,7 @@ namespace stagecraft {
 struct RanEntry {
   std::int32_t entry = 0;
   std::int32_t task = 0;
-  std::int32_t microbatch = 0;
+  MicrobatchId microbatch{};  ///< no_microbatch: the optimizer step
 };
 
 /// Hears what happens on each stage, in order of time on each stage and in no particular order

@@ -98,7 +98,7 @@ struct PlayedRank {
 
  private:
   void advance_past(IssueEntry const& repeat, bool is_over) {
-    advance += is_over ? -(repeat.times - 1) * repeat.microbatch : repeat.microbatch;
+    advance += is_over ? -(repeat.times - 1) * repeat.advance : repeat.advance;
   }
 };
 

@@ -220,7 +220,8 @@ void Player<Channels, Observer>::run(int number, Rank& rank, IssueEntry const& e
     rank.busy += end - start;
   }
   if constexpr (Observer::hears) {
-    std::int32_t const microbatch = entry.microbatch < 0 ? -1 : entry.microbatch + rank.advance;
+    MicrobatchId const microbatch =
+        entry.microbatch == no_microbatch ? no_microbatch : entry.microbatch + rank.advance;
     observer_.ran(StageId{number}, {rank.entry, entry.task, microbatch}, start, end);
   }
 }

@@ -16,7 +16,7 @@ SimTime Prediction::longest_busy() const {
   return longest;
 }
 
-Prediction predict(TrainingConfig const& config, System const& system) {
+Prediction predict(SettledConfig const& config, System const& system) {
   TrainingPlan const plan = make_plan(config);
   CostedPlan const costed{plan, system};
   std::vector<StageMemory> const memories = peak_memory(plan);

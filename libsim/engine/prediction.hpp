@@ -37,6 +37,6 @@ struct Prediction {
 /// repeat itself, the rest of it is left out (play_to_end).
 /// Pre: `config` was checked by its reader.
 /// \throws std::invalid_argument  for an illegal schedule shape; if the system cannot cost the plan.
-Prediction predict(TrainingConfig const& config, System const& system);
+Prediction predict(SettledConfig const& config, System const& system);
 
 }  // namespace stagecraft

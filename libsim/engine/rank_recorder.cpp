@@ -46,7 +46,7 @@ class RankRecorder {
       add_row({.end = overhead,
                .op = TraceVocabulary::iteration_overhead,
                .phase = TracePhase::optimizer},
-              {makespan, makespan + overhead}, -1, -1);
+              {makespan, makespan + overhead}, no_microbatch, -1);
     }
     trace_.ops.resize(op_rows_);
     trace_.memory.resize(memory_rows_);
@@ -168,7 +168,7 @@ class RankRecorder {
 
   void add_row(RecordedOp const& op,
                Interval const& time,
-               std::int32_t microbatch,
+               MicrobatchId microbatch,
                std::int32_t chunk) {
     OpColumns& ops = trace_.ops;
     std::size_t const row = op_rows_++;
@@ -178,7 +178,7 @@ class RankRecorder {
     ops.phase[row] = static_cast<std::int64_t>(op.phase);
     ops.stream[row] = static_cast<std::int64_t>(op.stream);
     ops.layer[row] = op.layer;
-    ops.microbatch[row] = microbatch;
+    ops.microbatch[row] = microbatch.value();
     ops.chunk[row] = chunk;
     ops.bytes[row] = op.bytes;
     ops.flops[row] = op.flops;

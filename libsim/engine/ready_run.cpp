@@ -2,13 +2,13 @@
 
 #include <utility>
 
-#include "libsim/engine/settled_config.hpp"
+#include "libsim/engine/settle.hpp"
 #include "libsim/hardware/provenance.hpp"
 
 namespace stagecraft {
 
 RunConfig ready_run(RunConfig run) {
-  run.training = settled(std::move(run.training), run.system);
+  run.training = settled(std::move(run.training), run.system).get();
   if (auto warning = validation_warning(run.system)) run.warnings.push_back(std::move(*warning));
   return run;
 }

@@ -201,7 +201,7 @@ void add_reservations(Simulation& simulation,
     StageResult& stage = simulation.stages[i];
     // The rank that holds most decides.
     std::optional<TrainingPlan> own;
-    if (stage.ranks) own = make_plan(plan.config, {{stage.ranks->fullest}});
+    if (stage.ranks) own = plan_of_ranks(plan, {{stage.ranks->fullest}});
     TrainingPlan const& of_rank = own ? *own : plan;
     auto const id = StageId::of_index(i);
     std::int64_t const outside = bytes_outside(plan, system, plan.stages[id]);

@@ -7,7 +7,7 @@
 #include "libsim/config/problem.hpp"
 #include "libsim/engine/fullest_stage.hpp"
 #include "libsim/engine/prediction.hpp"
-#include "libsim/engine/settled_config.hpp"
+#include "libsim/engine/settle.hpp"
 #include "libsim/engine/simulation.hpp"
 #include "libsim/engine/stack_memory.hpp"
 #include "libsim/host/parallel_for.hpp"
@@ -30,7 +30,7 @@ std::string text_of(ConfigError const& error) {
 /// The configuration with windows resolved and one policy per stage, which is `none` if the stage's
 /// window stores everything.
 TrainingConfig settled_by_stage(RunConfig const& run) {
-  TrainingConfig training = settled_with_stack(settled(run.training, run.system));
+  TrainingConfig training = settled_with_stack(settled(run.training, run.system).get());
   auto const stages = static_cast<std::size_t>(training.parallel.pipeline);
   if (training.recompute.size() == 1) training.recompute.resize(stages, training.recompute.front());
   ScheduleShape const shape = checked_shape(schedule_shape(training));
@@ -54,7 +54,7 @@ Trial simulate_change(std::string const& yaml, Change const& change) {
   trial.effect.change = change;
   try {
     RunConfig changed = parse_run_config(yaml, "the run", change.set);
-    changed.training = settled(changed.training, changed.system);
+    changed.training = settled(changed.training, changed.system).get();
     trial.effect.figures = figures_of(changed);
     trial.training = settled_by_stage(changed);
   } catch (ConfigError const& error) {
@@ -86,7 +86,7 @@ void add_reserved(RunFigures& figures, TrainingPlan const& plan, System const& s
 }  // namespace
 
 RunFigures figures_of(RunConfig const& run) {
-  TrainingConfig const training = settled(run.training, run.system);
+  SettledConfig const training = settled(run.training, run.system);
   Prediction const prediction = predict(training, run.system);
   std::size_t const fullest = fullest_stage(prediction.stages);
   std::int64_t const peak = prediction.stages[fullest].peak();
@@ -94,7 +94,7 @@ RunFigures figures_of(RunConfig const& run) {
                      .peak = peak,
                      .fullest_stage = static_cast<std::int32_t>(fullest),
                      .room = run.system.accelerator.memory.value.count() -
-                             training.memory.kept_in_reserve().count() - peak};
+                             training->memory.kept_in_reserve().count() - peak};
   figures.verdict = figures.fits() ? Verdict::fits : Verdict::does_not_fit;
   add_reserved(figures, make_plan(training), run.system);
   return figures;

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "libsim/engine/fullest_stage.hpp"
-#include "libsim/engine/settled_config.hpp"
+#include "libsim/engine/settle.hpp"
 #include "libsim/explain/paired_changes.hpp"
 #include "libsim/explain/pointless_choices.hpp"
 #include "libsim/host/interruption.hpp"

@@ -37,7 +37,7 @@ Json peak_json(PeakExplanation const& peak, CategoryBytes const& at_peak) {
            {{"op", event.op},
             {"phase", text_or_null(event.phase)},
             {"layer", number_or_null(event.layer)},
-            {"microbatch", number_or_null(event.microbatch)},
+            {"microbatch", number_or_null(event.microbatch.value())},
             {"chunk", number_or_null(event.chunk)}}},
           {"at_peak", to_json(at_peak)},
           {"tensors", tensors}};

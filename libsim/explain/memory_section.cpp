@@ -53,7 +53,7 @@ std::string event_text(PeakExplanation const& peak) {
   std::string text = "It is fullest " + time_text(event.time) + " into the iteration, at '" +
                      readable_name(event.op) + "' (" + readable_name(event.phase) + ")";
   if (event.layer >= 0) text += " of layer " + std::to_string(event.layer);
-  text += ", microbatch " + std::to_string(event.microbatch) + ", chunk " +
+  text += ", microbatch " + std::to_string(event.microbatch.value()) + ", chunk " +
           std::to_string(event.chunk) + ". What it holds then:";
   return text;
 }

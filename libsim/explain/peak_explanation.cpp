@@ -41,8 +41,8 @@ struct Gathering {
   TensorGroup group;
   std::map<std::string, std::int64_t> makers;  ///< bytes
   std::set<std::int64_t> layers;
-  std::set<std::int32_t> microbatches;
-  std::set<std::pair<std::int32_t, std::int32_t>> passes;
+  std::set<MicrobatchId> microbatches;
+  std::set<std::pair<MicrobatchId, std::int32_t>> passes;
 
   void add(LiveBuffer const& buffer) {
     group.bytes += buffer.role.bytes;

@@ -54,7 +54,7 @@ struct PeakEvent {
   std::string op;           ///< e.g. core_attention.scores; or "receive gradient"; or "start"
   std::string phase;        ///< of the op; "transfer"; empty at the start
   std::int64_t layer = -1;  ///< of the model; -1: none
-  std::int32_t microbatch = -1;
+  MicrobatchId microbatch = no_microbatch;
   std::int32_t chunk = -1;
 };
 

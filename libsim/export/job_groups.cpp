@@ -27,7 +27,7 @@ TrainingPlan plan_of_trace(TraceReader const& trace) {
         trace.name(),
         "its configuration does not load, so that who communicates with whom is not known"};
   }
-  TrainingPlan plan = make_plan(config->training);
+  TrainingPlan plan = make_plan(as_settled(config->training));
   if (fingerprint(plan) != trace.meta().plan) {
     throw TraceFileError{trace.name(), "its configuration gives another plan in this version"};
   }

@@ -134,7 +134,8 @@ class Predictor {
     std::vector<double> result(data_.runs.size());
     parallel_for(jobs_, data_.runs.size(), [&](std::size_t i) {
       MeasuredRun const& run = data_.runs[i];
-      double const predicted = to_seconds(predict(run.training, systems[run.system]).iteration);
+      double const predicted =
+          to_seconds(predict(as_settled(run.training), systems[run.system]).iteration);
       result[i] = std::log(run.seconds / predicted);
     });
     predictions_ += static_cast<std::int64_t>(result.size());

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "libsim/engine/prediction.hpp"
-#include "libsim/engine/settled_config.hpp"
+#include "libsim/engine/settle.hpp"
 #include "libsim/hardware/software_reader.hpp"
 #include "libsim/hardware/system_reader.hpp"
 #include "libsim/host/parallel_for.hpp"
@@ -44,8 +44,9 @@ ReadRow read_row(DataFile const& file,
     return read;
   }
   try {
-    data.run->training = settled(data.run->training, data.run->system);
-    static_cast<void>(predict(data.run->training, data.run->system));
+    SettledConfig const training = settled(data.run->training, data.run->system);
+    static_cast<void>(predict(training, data.run->system));
+    data.run->training = training.get();
     read.use = ReadRow::Use::fitted;
     read.run = std::move(data.run);
   } catch (std::exception const& error) {

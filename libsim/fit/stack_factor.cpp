@@ -5,14 +5,14 @@
 #include <utility>
 
 #include "libsim/engine/prediction.hpp"
-#include "libsim/engine/settled_config.hpp"
+#include "libsim/engine/settle.hpp"
 #include "libsim/hardware/tunable_constants.hpp"
 #include "libsim/units/quantity.hpp"
 
 namespace stagecraft {
 
 StackFactor fit_factor(RunConfig run, Seconds measured, std::string const& name) {
-  TrainingConfig const training = settled(run.training, run.system);
+  SettledConfig const training = settled(run.training, run.system);
   Sourced<double>& factor = run.system.software.factor;
   StackFactor result;
   result.prior = factor.value;

@@ -176,13 +176,10 @@ QkvGradients unfused_backward(ProgramBuilder& builder,
                    core.by_head(core.value_d), {width, core.value_d, core.b * width, 1}, 0);
   TensorId probabilities = attention.dropout_output;
   if (drops_probabilities(builder) && attention.dropout_mask == no_tensor) {
-    // With regenerated masks only the softmax output was kept; its dropout is drawn again.
-    TensorId no_mask = no_tensor;
-    probabilities = dropout_forward(
-        builder, probability_dropout(builder), {core_attention, "dropout_again"},
-        {core_attention, "dropout_output_again"}, {}, attention.softmax_output, no_mask);
-    builder.program().tensors.back().category = Category::recomputed;
-    builder.program().backward.back().phase = Phase::input_gradient;
+    // With regenerated masks only the softmax output was kept.
+    probabilities =
+        dropout_again(builder, probability_dropout(builder), {core_attention, "dropout_again"},
+                      {core_attention, "dropout_output_again"}, attention.softmax_output);
   }
   TensorId d_dropped = builder.make({core_attention, "dropout_output_gradient"}, core.scores());
   builder.gemm({core_attention, "dropout_output_gradient"}, Phase::input_gradient,

@@ -49,22 +49,22 @@ void ForcedCounts::add_rows(std::int64_t first,
   }
 }
 
-void ForcedRouting::add(std::int64_t layer, std::int64_t microbatch, ForcedCounts counts) {
+void ForcedRouting::add(std::int64_t layer, BatchMicrobatchId microbatch, ForcedCounts counts) {
   auto const known = std::find(counts_.begin(), counts_.end(), counts);
   numbers_[{layer, microbatch}] = static_cast<std::int32_t>(known - counts_.begin());
   if (known == counts_.end()) counts_.push_back(std::move(counts));
-  depends_on_microbatch_ = depends_on_microbatch_ || microbatch >= 0;
+  depends_on_microbatch_ = depends_on_microbatch_ || microbatch != every_microbatch;
 }
 
-std::int32_t ForcedRouting::number_of(std::int64_t layer, std::int64_t microbatch) const {
+std::int32_t ForcedRouting::number_of(std::int64_t layer, BatchMicrobatchId microbatch) const {
   if (depends_on_microbatch_) {
     auto const own = numbers_.find({layer, microbatch});
     if (own != numbers_.end()) return own->second;
   }
-  auto const common = numbers_.find({layer, -1});
+  auto const common = numbers_.find({layer, every_microbatch});
   if (common != numbers_.end()) return common->second;
   throw std::out_of_range{"no counts of layer " + std::to_string(layer) + ", microbatch " +
-                          std::to_string(microbatch)};
+                          std::to_string(microbatch.value())};
 }
 
 }  // namespace stagecraft

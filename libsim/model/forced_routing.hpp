@@ -5,6 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include "libsim/units/ids.hpp"
+
 namespace stagecraft {
 
 /// How many rows each expert of a layer computes for one microbatch, and so the experts that each
@@ -42,27 +44,26 @@ class ForcedCounts {
 /// The counts of all sparse layers and all microbatches of a global batch.
 class ForcedRouting {
  public:
-  /// `layer` is a layer of the whole model; `microbatch` is -1 for all that have no counts of their
-  /// own.
-  void add(std::int64_t layer, std::int64_t microbatch, ForcedCounts counts);
+  /// `layer` is a layer of the whole model; `microbatch` may be every_microbatch.
+  void add(std::int64_t layer, BatchMicrobatchId microbatch, ForcedCounts counts);
 
   /// Whether some microbatch has counts of its own.
   bool depends_on_microbatch() const { return depends_on_microbatch_; }
   /// The number, in counts(), of what a microbatch of the global batch has in a layer.
   /// \throws std::out_of_range  if it has none
-  std::int32_t number_of(std::int64_t layer, std::int64_t microbatch) const;
-  ForcedCounts const& of(std::int64_t layer, std::int64_t microbatch) const {
+  std::int32_t number_of(std::int64_t layer, BatchMicrobatchId microbatch) const;
+  ForcedCounts const& of(std::int64_t layer, BatchMicrobatchId microbatch) const {
     return counts_[static_cast<std::size_t>(number_of(layer, microbatch))];
   }
   /// The distinct counts, in the order in which they were added.
   std::vector<ForcedCounts> const& counts() const { return counts_; }
-  std::map<std::pair<std::int64_t, std::int64_t>, std::int32_t> const& numbers() const {
+  std::map<std::pair<std::int64_t, BatchMicrobatchId>, std::int32_t> const& numbers() const {
     return numbers_;
   }
 
  private:
   std::vector<ForcedCounts> counts_;
-  std::map<std::pair<std::int64_t, std::int64_t>, std::int32_t> numbers_;  ///< layer, microbatch
+  std::map<std::pair<std::int64_t, BatchMicrobatchId>, std::int32_t> numbers_;  ///< by layer
   bool depends_on_microbatch_ = false;
 };
 

@@ -109,6 +109,16 @@ TensorId dropout_forward(ProgramBuilder& builder,
   return result;
 }
 
+TensorId dropout_again(
+    ProgramBuilder& builder, DropoutAttributes const& dropout, Name op_name, Name y, TensorId x) {
+  Shape const shape = builder.tensor(x).shape;  // a copy: make() moves the tensors
+  TensorId const result = builder.make(y, shape, builder.type(), Category::recomputed);
+  Op& op = builder.add(OpKind::dropout, op_name, Phase::input_gradient, {x}, {result, no_tensor},
+                       dropout);
+  op.draws_random = true;
+  return result;
+}
+
 TensorId dropout_backward(ProgramBuilder& builder,
                           DropoutAttributes const& dropout,
                           Name op_name,

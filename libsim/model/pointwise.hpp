@@ -57,6 +57,10 @@ TensorId dropout_forward(ProgramBuilder& builder,
                          Name mask_name,
                          TensorId x,
                          TensorId& mask);
+/// Draws the dropout of a forward that kept no mask again, in the backward, and returns y, a
+/// recomputed copy.
+TensorId dropout_again(
+    ProgramBuilder& builder, DropoutAttributes const& dropout, Name op, Name y, TensorId x);
 /// Appends dx, in a new buffer, from the mask or from regenerated random numbers, and returns it.
 TensorId dropout_backward(ProgramBuilder& builder,
                           DropoutAttributes const& dropout,

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
-#include "libsim/engine/settled_config.hpp"
+#include "libsim/engine/settle.hpp"
 #include "libsim/page/row_reduction.hpp"
 #include "libsim/page/trace_origin.hpp"
 #include "libsim/page/trace_packer.hpp"

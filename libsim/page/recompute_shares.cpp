@@ -9,7 +9,7 @@
 namespace stagecraft {
 
 RecomputeShares::RecomputeShares(RunConfig const& config) {
-  TrainingPlan const plan = make_plan(config.training);
+  TrainingPlan const plan = make_plan(as_settled(config.training));
   CostedPlan const costed{plan, config.system};
   for (std::size_t rank = 0; rank < plan.stages.size(); ++rank) {
     StagePlan const& rank_plan = plan.stages[StageId::of_index(rank)];
@@ -24,7 +24,7 @@ RecomputeShares::RecomputeShares(RunConfig const& config) {
       if (!may_recompute || profile.duration.count() == 0) return;
       double const share = static_cast<double>(profile.shares.recompute.count()) /
                            static_cast<double>(profile.duration.count());
-      shares_[{rank_plan.stage.value(), entry.microbatch + advance, task.chunk.value()}] =
+      shares_[{rank_plan.stage.value(), (entry.microbatch + advance).value(), task.chunk.value()}] =
           std::llround(share * 1e6);
     });
   }
@@ -39,7 +39,7 @@ std::int64_t RecomputeShares::millionths(std::int32_t stage,
 
 RecomputeShares recompute_shares_of(TraceMeta const& meta, RunConfig const& config) {
   try {
-    if (fingerprint(make_plan(config.training)) != meta.plan) return {};
+    if (fingerprint(make_plan(as_settled(config.training))) != meta.plan) return {};
     return RecomputeShares{config};
   } catch (std::invalid_argument const&) {
     return {};

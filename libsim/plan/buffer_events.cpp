@@ -292,11 +292,11 @@ Task const* BufferEvents::task() const {
   return &stage_.tasks[static_cast<std::size_t>(entry.task)];
 }
 
-std::int32_t BufferEvents::microbatch() const {
-  return entry_ < 0 ? -1 : order_.entries[static_cast<std::size_t>(entry_)].microbatch;
+MicrobatchId BufferEvents::microbatch() const {
+  return entry_ < 0 ? no_microbatch : order_.entries[static_cast<std::size_t>(entry_)].microbatch;
 }
 
-void BufferEvents::run(Task const& task, CompiledTask const& compiled, std::int32_t microbatch) {
+void BufferEvents::run(Task const& task, CompiledTask const& compiled, MicrobatchId microbatch) {
   InFlight& pass = in_flight(task.chunk, microbatch);
   bool const is_forward = task.kind == Task::Kind::forward;
   if (is_forward) pass.forward = buffers_;

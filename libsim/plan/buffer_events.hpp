@@ -48,7 +48,7 @@ struct BufferChange {
 struct BufferEvent {
   BufferChange const* change = nullptr;  ///< never null
   std::int64_t buffer = 0;               ///< buffers are numbered from 0 in the order of allocation
-  std::int32_t microbatch = -1;          ///< -1: resident
+  MicrobatchId microbatch = no_microbatch;  ///< none: resident
 };
 
 enum class EventDetail : std::uint8_t { buffers, ops };
@@ -89,7 +89,7 @@ class BufferEvents {
   std::int32_t entry() const { return entry_; }
   /// The task that it runs; null if it does not run any.
   Task const* task() const;
-  std::int32_t microbatch() const;
+  MicrobatchId microbatch() const;
   /// The events of the current entry. The span is valid until next() is called; what the events
   /// point at lives as long as this object.
   std::span<BufferEvent const> now() const { return now_; }
@@ -136,10 +136,10 @@ class BufferEvents {
   };
   class TaskCompiler;
 
-  InFlight& in_flight(ChunkId chunk, std::int32_t microbatch) {
-    return in_flight_[chunk.index() * microbatches_ + static_cast<std::size_t>(microbatch)];
+  InFlight& in_flight(ChunkId chunk, MicrobatchId microbatch) {
+    return in_flight_[chunk.index() * microbatches_ + microbatch.index()];
   }
-  void run(Task const& task, CompiledTask const& compiled, std::int32_t microbatch);
+  void run(Task const& task, CompiledTask const& compiled, MicrobatchId microbatch);
   void exchange(IssueEntry::Kind kind, Transfer const& transfer);
   BufferChange const& message_change(Transfer const& transfer, MessageMove const& move) const;
 

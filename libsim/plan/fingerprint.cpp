@@ -214,7 +214,8 @@ void write(TextPieces& out, ForcedRouting const& forced) {
     out << "\n";
   }
   for (auto const& [key, number] : forced.numbers()) {
-    out << "layer " << key.first << " microbatch " << key.second << " counts " << number << "\n";
+    out << "layer " << key.first << " microbatch " << key.second.value() << " counts " << number
+        << "\n";
   }
 }
 

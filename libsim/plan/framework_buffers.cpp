@@ -155,11 +155,11 @@ bool FrameworkBuffers::run(BufferEvent const& event) {
   allocator_.free(temporary);
   if (!allocate_into(held_, buffers.held)) return false;
   if (buffers.kept > 0 &&
-      !allocate_into(kept(event.change->chunk, event.microbatch), buffers.kept)) {
+      !allocate_into(kept(ChunkId{event.change->chunk}, event.microbatch), buffers.kept)) {
     return false;
   }
   if (buffers.ends_kept) {
-    Blocks& blocks = kept(event.change->chunk, event.microbatch);
+    Blocks& blocks = kept(ChunkId{event.change->chunk}, event.microbatch);
     if (!blocks.empty()) {
       allocator_.free(blocks.back());
       blocks.pop_back();
@@ -192,11 +192,11 @@ bool FrameworkBuffers::allocate_instead(BufferChange const& change) {
   return true;
 }
 
-void FrameworkBuffers::end(Task const& task, std::int32_t microbatch) {
+void FrameworkBuffers::end(Task const& task, MicrobatchId microbatch) {
   free_all(held_);
   if (!ends_in_flight(task)) return;
   free_all(gradients_);
-  free_all(kept(task.chunk.value(), microbatch));
+  free_all(kept(task.chunk, microbatch));
 }
 
 bool FrameworkBuffers::step(std::span<std::int64_t const> shards) {
@@ -231,10 +231,9 @@ void FrameworkBuffers::free_all(Blocks& blocks) {
   blocks.clear();
 }
 
-FrameworkBuffers::Blocks& FrameworkBuffers::kept(std::int32_t chunk, std::int32_t microbatch) {
-  return kept_[static_cast<std::size_t>(chunk) *
-                   static_cast<std::size_t>(microbatches(plan_.config)) +
-               static_cast<std::size_t>(microbatch)];
+FrameworkBuffers::Blocks& FrameworkBuffers::kept(ChunkId chunk, MicrobatchId microbatch) {
+  return kept_[chunk.index() * static_cast<std::size_t>(microbatches(plan_.config)) +
+               microbatch.index()];
 }
 
 }  // namespace stagecraft

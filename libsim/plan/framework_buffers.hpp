@@ -33,7 +33,7 @@ class FrameworkBuffers {
   bool replaces(BufferChange const& change) const;
   bool allocate_instead(BufferChange const& change);
   /// After a task has run for a microbatch.
-  void end(Task const& task, std::int32_t microbatch);
+  void end(Task const& task, MicrobatchId microbatch);
   /// During the optimizer step.
   bool step(std::span<std::int64_t const> shards);
   /// Frees all that an interrupted iteration still has.
@@ -58,7 +58,7 @@ class FrameworkBuffers {
   void launch();
   bool allocate_into(Blocks& blocks, std::int64_t bytes);
   void free_all(Blocks& blocks);
-  Blocks& kept(std::int32_t chunk, std::int32_t microbatch);
+  Blocks& kept(ChunkId chunk, MicrobatchId microbatch);
   bool keeps(BufferChange const& change) const;
 
   FrameworkMemory const& framework_;

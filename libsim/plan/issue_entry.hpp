@@ -77,7 +77,7 @@ struct Transfer {
   Payload payload = Payload::activation;
   End end = End::send;
   StageId peer{};  ///< at the other end
-  std::int32_t microbatch = 0;
+  MicrobatchId microbatch{};
   ChunkId chunk{};  ///< chunk of this end's stage that made it (send) or reads it (receive)
   std::int32_t message = 0;  ///< the same at both ends; dense from 0, unique in the iteration
   std::int32_t channel = 0;  ///< dense from 0; one per payload and pair of virtual stages
@@ -96,12 +96,12 @@ struct IssueEntry {
   };
   Kind kind = Kind::run;
   std::int32_t task = 0;
-  /// run: the microbatch, numbered within the replica; -1 if it does not apply. repeat: the number
-  /// by which the microbatches of the repeated entries advance each time.
-  std::int32_t microbatch = 0;
+  MicrobatchId microbatch{};  ///< run: of the task; no_microbatch if it does not apply
   std::int32_t first = 0;
   std::int32_t count = 0;
   std::int32_t times = 1;
+  /// repeat: the number by which the microbatches of the repeated entries advance each time.
+  std::int32_t advance = 0;
 
   friend bool operator==(IssueEntry const&, IssueEntry const&) = default;
 };

@@ -24,14 +24,15 @@ std::string key_of(StageProgram const& program) {
   append(key, static_cast<std::int64_t>(program.entries.size()));
   for (IssueEntry const& entry : program.entries) {
     append(key, pair(static_cast<std::int32_t>(entry.kind), entry.task));
-    append(key, pair(entry.microbatch, entry.first));
+    append(key, pair(entry.microbatch.value(), entry.first));
     append(key, pair(entry.count, entry.times));
+    append(key, entry.advance);
   }
   for (Transfer const& transfer : program.transfers) {
     append(key, pair(2 * static_cast<std::int32_t>(transfer.payload) +
                          static_cast<std::int32_t>(transfer.end),
                      transfer.peer.value()));
-    append(key, pair(transfer.microbatch, transfer.chunk.value()));
+    append(key, pair(transfer.microbatch.value(), transfer.chunk.value()));
     append(key, transfer.message);
   }
   return key;
@@ -43,12 +44,12 @@ std::string digest_of(StageProgram const& program) {
   IssueOrder const order = unroll(program);
   for (Transfer const& transfer : order.transfers) {
     out.words("transfer ", static_cast<int>(transfer.payload), static_cast<int>(transfer.end), " ",
-              transfer.peer.value(), " ", transfer.microbatch, ".", transfer.chunk.value(), " #",
-              transfer.message, "\n");
+              transfer.peer.value(), " ", transfer.microbatch.value(), ".", transfer.chunk.value(),
+              " #", transfer.message, "\n");
   }
   for (IssueEntry const& step : order.entries) {
-    out.words(static_cast<int>(step.kind), " ", step.task, " ", step.microbatch, " ", step.first,
-              "+", step.count, "\n");
+    out.words(static_cast<int>(step.kind), " ", step.task, " ", step.microbatch.value(), " ",
+              step.first, "+", step.count, "\n");
   }
   out.hand_on();
   return digest.hexadecimal();

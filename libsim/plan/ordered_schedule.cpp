@@ -26,10 +26,10 @@ void check_size(std::string const& what, int found, int accepted) {
 }
 
 /// The microbatches in the order in which a stage runs them through a part of one of its chunks.
-std::vector<std::int32_t> sequence_of(PipelineOrder const& order,
+std::vector<MicrobatchId> sequence_of(PipelineOrder const& order,
                                       ChunkPlace const& place,
                                       bool is_forward) {
-  std::vector<std::int32_t> microbatches;
+  std::vector<MicrobatchId> microbatches;
   for (OrderTask const& task : order.stages[place.stage.index()]) {
     bool const is_wanted =
         is_forward ? task.run.part == Part::forward : gives_gradient(task.run.part);
@@ -78,6 +78,13 @@ bool depends_on_costs(ScheduleKind kind, OrderVariant variant) {
       return variant == OrderVariant::automatic;
   }
   throw std::logic_error{"not a FitsCosts"};
+}
+
+void check_independent_of_costs(ScheduleKind kind, OrderVariant variant) {
+  if (!depends_on_costs(kind, variant)) return;
+  refuse("schedule",
+         std::string{name_of(kind)} + ", whose order depends on costs that no plan knows",
+         "the order itself, as --print-config writes it");
 }
 
 void check_recompute_tasks(TrainingConfig const& config, PipelineOrder const& order) {
@@ -137,11 +144,7 @@ ScheduleShape with_order(ScheduleShape shape) {
     return shape;
   }
   if (shape.kind == ScheduleKind::order) refuse("schedule", "order", "an order: orders or file");
-  if (depends_on_costs(shape.kind, shape.variant)) {
-    refuse("schedule",
-           std::string{name_of(shape.kind)} + ", whose order depends on costs that no plan knows",
-           "the order itself, as --print-config writes it");
-  }
+  check_independent_of_costs(shape.kind, shape.variant);
   int const chunks = chunks_of({.kind = shape.kind});
   if (chunks > 0 && shape.chunks != chunks) {
     refuse("chunks per stage", std::to_string(shape.chunks),

@@ -22,8 +22,11 @@ constexpr bool takes_group(ScheduleKind kind) { return traits_of(kind).takes_gro
 constexpr bool may_split_backward(ScheduleKind kind) { return traits_of(kind).splits_backward; }
 
 /// Whether the kind's order follows from costs or from memory, so that it has to be settled before
-/// there is a plan (libsim/engine/settled_config.hpp).
+/// there is a plan (libsim/engine/settle.hpp).
 bool depends_on_costs(ScheduleKind kind, OrderVariant variant);
+
+/// \throws ScheduleError  if depends_on_costs().
+void check_independent_of_costs(ScheduleKind kind, OrderVariant variant);
 
 /// \throws ScheduleError  if the order recomputes on a stage whose policy is not to do so early.
 void check_recompute_tasks(TrainingConfig const& config, PipelineOrder const& order);

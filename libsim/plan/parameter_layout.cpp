@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "libsim/plan/step_program.hpp"
+#include "libsim/plan/gradient_buckets.hpp"
 
 namespace stagecraft {
 namespace {

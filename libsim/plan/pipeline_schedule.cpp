@@ -126,7 +126,7 @@ PipelineOrder order_of(PipelineSchedule const& schedule) {
     visit_entries(program, [&](IssueEntry const& entry, std::int32_t advance) {
       if (entry.kind != IssueEntry::Kind::run) return;
       ChunkRun run = schedule.run_of(entry);
-      run.microbatch += advance;
+      run.microbatch = run.microbatch + advance;
       tasks.push_back({.run = run});
     });
   }

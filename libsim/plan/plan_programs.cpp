@@ -9,11 +9,11 @@
 #include "libsim/model/blocks.hpp"
 #include "libsim/model/layer_kinds.hpp"
 #include "libsim/model/liveness.hpp"
+#include "libsim/plan/gradient_buckets.hpp"
 #include "libsim/plan/layer_split.hpp"
 #include "libsim/plan/parameter_layout.hpp"
 #include "libsim/plan/received_rows.hpp"
 #include "libsim/plan/state_types.hpp"
-#include "libsim/plan/step_program.hpp"
 
 namespace stagecraft {
 namespace {
@@ -40,7 +40,7 @@ class BlockCatalogue {
   std::int32_t layers(std::int64_t first,
                       int count,
                       RecomputePolicy const& policy,
-                      std::int64_t k) {
+                      MicrobatchId k) {
     std::span<int const> const kinds = layer_kinds_.of_layers(first, count);
     std::vector<std::int64_t> const rooms = rooms_of(kinds, first, k);
     return find({BlockProgram::Kind::layers, kinds, rooms, &policy, HeadWeight::own}, [&] {
@@ -90,7 +90,7 @@ class BlockCatalogue {
   /// For the rows of consecutive layers; empty if routing is even.
   std::vector<std::int64_t> rooms_of(std::span<int const> kinds,
                                      std::int64_t first,
-                                     std::int64_t k) const {
+                                     MicrobatchId k) const {
     std::vector<std::int64_t> rooms;
     if (!plan_.shape.is_uneven()) return rooms;
     for (std::size_t i = 0; i < kinds.size(); ++i) {
@@ -143,7 +143,7 @@ struct LayerPolicies {
 void append_layers(ChunkProgram& chunk,
                    BlockCatalogue& catalogue,
                    LayerPolicies const& policies,
-                   std::int64_t k) {
+                   MicrobatchId k) {
   RecomputePolicy const& policy = policies.whole;
   bool const is_full = policy.granularity == RecomputeGranularity::full;
   std::int64_t const end = chunk.first_layer + chunk.layers;
@@ -173,7 +173,7 @@ std::int32_t& program_of(StageChunk& chunk, Variant variant) {
 }
 
 /// Appends the programs of all chunks for the k-th microbatch of a replica.
-void append_chunks(TrainingPlan& plan, BlockCatalogue& catalogue, Variant variant, std::int64_t k) {
+void append_chunks(TrainingPlan& plan, BlockCatalogue& catalogue, Variant variant, MicrobatchId k) {
   TrainingConfig const& config = plan.config;
   std::vector<std::int64_t> const layers = layers_of_virtual_stages(config);
   std::vector<LayerPolicies> policies;  // of all stages, or of each
@@ -211,7 +211,8 @@ void append_chunks(TrainingPlan& plan, BlockCatalogue& catalogue, Variant varian
           catalogue.head(shares ? HeadWeight::shared : HeadWeight::own, of_layers.single));
     }
     StageChunk& of_stage = plan.stages[chunk.stage].chunks[chunk.chunk];
-    if (k == 0) program_of(of_stage, variant) = static_cast<std::int32_t>(plan.chunks.size());
+    if (k == MicrobatchId{0})
+      program_of(of_stage, variant) = static_cast<std::int32_t>(plan.chunks.size());
     plan.chunks.push_back(std::move(chunk));
   }
 }
@@ -264,14 +265,6 @@ TrainingPlan make_programs(TrainingConfig const& config,
                            Placement const& placement,
                            bool is_split,
                            RankChoice ranks) {
-  bool const is_open =
-      std::any_of(config.recompute.begin(), config.recompute.end(),
-                  [](auto const& policy) { return policy.store_microbatches.automatic; });
-  if (is_open) {
-    throw std::invalid_argument{
-        "recompute.store_microbatches: found 'auto', which depends on a system's memory; accepted: "
-        "a number, as from resolve_store_windows()"};
-  }
   TrainingPlan plan = make_outline(config, std::move(ranks));
   plan.placement = placement;
   plan.stages.resize(static_cast<std::size_t>(config.parallel.pipeline));
@@ -284,7 +277,7 @@ TrainingPlan make_programs(TrainingConfig const& config,
       std::any_of(config.recompute.begin(), config.recompute.end(),
                   [](auto const& policy) { return policy.store_microbatches.count > 0; });
   std::int64_t const classes = catalogue.microbatch_classes();
-  for (std::int64_t k = 0; k < classes; ++k) {
+  for (MicrobatchId const k : IdRange<MicrobatchId>{static_cast<int>(classes)}) {
     append_chunks(plan, catalogue, Variant::policy, k);
     if (has_window) append_chunks(plan, catalogue, Variant::stored, k);
     if (recomputes_early(config)) append_chunks(plan, catalogue, Variant::early, k);

@@ -19,7 +19,7 @@ std::vector<RankMemory> memory_by_rank(TrainingPlan const& plan, int jobs) {
     all.push_back({rank, ranks, {}});
   }
   parallel_for(jobs, all.size(), [&](std::size_t i) {
-    all[i].stages = peak_memory(make_plan(plan.config, {{all[i].rank}}));
+    all[i].stages = peak_memory(plan_of_ranks(plan, {{all[i].rank}}));
   });
   return all;
 }

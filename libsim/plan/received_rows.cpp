@@ -60,7 +60,7 @@ std::shared_ptr<ForcedRouting const> forced_routing(TrainingConfig const& config
   for (int layer = 0; layer < kinds.layers(); ++layer) {
     std::optional<ExpertsConfig> const& experts = kinds.of_layer(layer).experts;
     if (!experts) continue;
-    forced->add(layer, -1,
+    forced->add(layer, every_microbatch,
                 {ranks == 1 ? even_rows(*experts, tokens)
                             : hot_rows(*experts, ranks, tokens, *config.routing.factor),
                  tokens});
@@ -115,12 +115,11 @@ std::vector<std::int64_t> const& ReceivedRows::rows_of_part(std::int32_t counts,
 
 std::vector<std::int64_t> const& ReceivedRows::rows_of_group(std::size_t group,
                                                              std::int64_t layer,
-                                                             std::int64_t k) const {
+                                                             MicrobatchId k) const {
   ExpertGroup const& members = expert_groups_[group];
   std::vector<std::int32_t> numbers;
   for (RankPlace const& place : members.places) {
-    numbers.push_back(
-        forced_->number_of(layer, std::int64_t{place.data} * microbatches(config_) + k));
+    numbers.push_back(forced_->number_of(layer, in_batch(config_, place.data, k)));
   }
   auto [at, is_new] = of_groups_.try_emplace({group, std::move(numbers)});
   if (!is_new) return at->second;
@@ -146,7 +145,7 @@ std::vector<std::int64_t> const& ReceivedRows::rows_of_group(std::size_t group,
 std::int64_t ReceivedRows::of(int rank,
                               LayerConfig const& kind,
                               std::int64_t layer,
-                              std::int64_t k) const {
+                              MicrobatchId k) const {
   std::int64_t const local = kind.experts->count / shape_.expert;
   if (forced_ == nullptr) {
     BlockShape const shape = shape_.with(kind);
@@ -172,7 +171,7 @@ std::int64_t ReceivedRows::of(int rank,
 std::int64_t ReceivedRows::most(RankChoice const& ranks,
                                 LayerConfig const& kind,
                                 std::int64_t layer,
-                                std::int64_t k) const {
+                                MicrobatchId k) const {
   std::int64_t most = 0;
   if (forced_ == nullptr) return of(0, kind, layer, k);
   if (!ranks.ranks.empty()) {
@@ -196,7 +195,7 @@ std::vector<std::pair<int, int>> ReceivedRows::distinct_ranks() const {
     for (int layer = 0; layer < kinds.layers(); ++layer) {
       LayerConfig const& kind = kinds.of_layer(layer);
       if (!kind.experts) continue;
-      for (std::int64_t k = 0; k < count; ++k) {
+      for (MicrobatchId const k : IdRange<MicrobatchId>{static_cast<int>(count)}) {
         rows.push_back(of(static_cast<int>(rank), kind, layer, k));
       }
     }
@@ -218,7 +217,7 @@ BlockShape layer_shape(TrainingPlan const& plan, LayerConfig const& kind) {
   std::int64_t const count = rows.depends_on_microbatch() ? microbatches(plan.config) : 1;
   for (int layer = 0; layer < kinds.layers(); ++layer) {
     if (!(kinds.of_layer(layer) == kind)) continue;
-    for (std::int64_t k = 0; k < count; ++k) {
+    for (MicrobatchId const k : IdRange<MicrobatchId>{static_cast<int>(count)}) {
       shape.room = std::max(shape.room, rows.most(plan.ranks, kind, layer, k));
     }
   }

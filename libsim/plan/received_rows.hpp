@@ -28,12 +28,12 @@ class ReceivedRows {
   explicit ReceivedRows(TrainingPlan const& plan);
 
   /// Rows of a rank for the k-th microbatch of its replica; if the router decides, its most.
-  std::int64_t of(int rank, LayerConfig const& kind, std::int64_t layer, std::int64_t k) const;
+  std::int64_t of(int rank, LayerConfig const& kind, std::int64_t layer, MicrobatchId k) const;
   /// The most of some ranks.
   std::int64_t most(RankChoice const& ranks,
                     LayerConfig const& kind,
                     std::int64_t layer,
-                    std::int64_t k) const;
+                    MicrobatchId k) const;
   /// Ranks of a stage that compute as many rows as each other in all layers and microbatches: the
   /// first of each such set, and how many there are.
   std::vector<std::pair<int, int>> distinct_ranks() const;
@@ -51,7 +51,7 @@ class ReceivedRows {
   };
   std::vector<std::int64_t> const& rows_of_group(std::size_t group,
                                                  std::int64_t layer,
-                                                 std::int64_t k) const;
+                                                 MicrobatchId k) const;
   std::vector<std::int64_t> const& rows_of_part(std::int32_t counts, RankPlace const& place) const;
 
   TrainingConfig const& config_;

@@ -86,7 +86,7 @@ class RoutingCheck : CombinationCheck {
     LayerKinds const kinds{config_.model};
     std::int64_t const tokens = config_.model.sequence * config_.batch.micro;
     std::int64_t const in_batch = config_.batch.global / config_.batch.micro;
-    std::set<std::pair<std::int64_t, std::int64_t>> known;
+    std::set<std::pair<std::int64_t, BatchMicrobatchId>> known;
     for (CountsOfLayer const& counts : file.layers) {
       std::string const layer = "layer " + to_text(counts.layer);
       known.emplace(counts.layer, counts.microbatch);
@@ -94,8 +94,8 @@ class RoutingCheck : CombinationCheck {
         report(counts.line, layer, "a layer with experts, of " + to_text(kinds.layers()));
         continue;
       }
-      if (counts.microbatch >= in_batch) {
-        report(counts.line, "microbatch " + to_text(counts.microbatch),
+      if (counts.microbatch.value() >= in_batch) {
+        report(counts.line, "microbatch " + to_text(counts.microbatch.value()),
                "one from 0 to " + to_text(in_batch - 1) + ", or none for all");
         continue;
       }
@@ -120,11 +120,12 @@ class RoutingCheck : CombinationCheck {
                  ", as model.sequence x batch.micro x model.experts.per_token is");
     }
     for (int layer = 0; layer < kinds.layers(); ++layer) {
-      if (!kinds.of_layer(layer).experts || known.contains({layer, -1})) continue;
-      std::int64_t missing = 0;
-      while (missing < in_batch && known.contains({layer, missing})) ++missing;
-      if (missing == in_batch) continue;
-      report(0, "no rows of layer " + to_text(layer) + " in microbatch " + to_text(missing),
+      if (!kinds.of_layer(layer).experts || known.contains({layer, every_microbatch})) continue;
+      BatchMicrobatchId missing{0};
+      while (missing.value() < in_batch && known.contains({layer, missing}))
+        missing = next(missing);
+      if (missing.value() == in_batch) continue;
+      report(0, "no rows of layer " + to_text(layer) + " in microbatch " + to_text(missing.value()),
              "rows of each layer with experts, for each microbatch or, with that empty, for all");
       return;
     }

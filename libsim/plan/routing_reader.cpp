@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <limits>
 #include <map>
 #include <string>
 #include <string_view>
@@ -18,6 +19,7 @@ namespace stagecraft {
 namespace {
 
 constexpr std::int64_t most_experts = 1 << 17;
+constexpr std::int64_t most_microbatches = std::numeric_limits<int>::max();
 constexpr std::int64_t most_rows = std::int64_t{1} << 40;
 constexpr std::array<std::string_view, 4> columns{"layer", "microbatch", "expert", "rows"};
 
@@ -77,8 +79,10 @@ class CountsReader {
   void read_row(std::vector<CsvCell> const& cells) {
     CsvCell const& of_microbatch = cells[places_[1]];
     std::int64_t const layer = number(cells[places_[0]], most_experts);
-    std::int64_t const microbatch =
-        of_microbatch.text.empty() ? -1 : number(of_microbatch, most_rows);
+    BatchMicrobatchId const microbatch =
+        of_microbatch.text.empty()
+            ? every_microbatch
+            : BatchMicrobatchId{static_cast<int>(number(of_microbatch, most_microbatches))};
     std::int64_t const expert = number(cells[places_[2]], most_experts);
     std::int64_t const rows = number(cells[places_[3]], most_rows);
     CountsOfLayer& known = rows_[{layer, microbatch}];
@@ -93,7 +97,7 @@ class CountsReader {
     known.rows[index] = rows;
   }
 
-  using Key = std::pair<std::int64_t, std::int64_t>;  ///< layer, microbatch
+  using Key = std::pair<std::int64_t, BatchMicrobatchId>;  ///< the former is the layer
   CsvTable table_;
   Diagnostics diagnostics_;
   std::array<std::size_t, columns.size()> places_{};

@@ -17,14 +17,14 @@ IssueOrder unroll(StageProgram const& program) {
     IssueEntry& made = order.entries.emplace_back(entry);
     switch (entry.kind) {
       case IssueEntry::Kind::run:
-        made.microbatch += advance;
+        made.microbatch = made.microbatch + advance;
         break;
       case IssueEntry::Kind::post:
         made.first = static_cast<std::int32_t>(order.transfers.size());
         for (std::int32_t i = entry.first; i < entry.first + entry.count; ++i) {
           Transfer& transfer =
               order.transfers.emplace_back(program.transfers[static_cast<std::size_t>(i)]);
-          transfer.microbatch += advance;
+          transfer.microbatch = transfer.microbatch + advance;
           transfer.message += advance;  // messages of a channel are numbered by their microbatches
         }
         break;

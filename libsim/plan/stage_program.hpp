@@ -54,7 +54,7 @@ void visit_entries(StageProgram const& program,
       continue;
     }
     for (std::int32_t time = 1; time < entry.times; ++time) {
-      visit_entries(program, i - entry.count, i, advance + time * entry.microbatch, visit);
+      visit_entries(program, i - entry.count, i, advance + time * entry.advance, visit);
     }
   }
 }

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "libsim/plan/gradient_buckets.hpp"
 #include "libsim/plan/step_program.hpp"
 
 namespace stagecraft {
@@ -87,7 +88,7 @@ class StageTasks {
   }
   std::size_t number_of(ChunkRun const& run) const {
     return run.chunk.index() * static_cast<std::size_t>(schedule_.shape.microbatches) +
-           static_cast<std::size_t>(run.microbatch);
+           run.microbatch.index();
   }
 
   ChunkProgram const& program_of(ChunkId chunk) const {
@@ -135,7 +136,7 @@ class StageTasks {
   std::int32_t task_of(ChunkRun const& run) { return number_of_whole(run, variant_of(run)); }
 
   std::int32_t number_of_whole(ChunkRun const& run, TaskVariant variant) {
-    int const of_class = classes_ == 1 ? 0 : static_cast<int>(run.microbatch);
+    int const of_class = classes_ == 1 ? 0 : run.microbatch.value();
     auto const place =
         3 * static_cast<std::size_t>(schedule_.task(run.part, run.chunk) * classes_ + of_class) +
         static_cast<std::size_t>(variant);
@@ -218,7 +219,7 @@ Task whole_task(TrainingPlan const& plan,
   task.program = task.is_stored  ? chunk.stored_program
                  : task.is_early ? chunk.early_program
                                  : chunk.program;
-  task.program += plan.microbatch_stride * static_cast<std::int32_t>(run.microbatch);
+  task.program += plan.microbatch_stride * run.microbatch.value();
   task.block_count =
       static_cast<std::int32_t>(plan.chunks[static_cast<std::size_t>(task.program)].blocks.size());
   return task;

@@ -54,14 +54,15 @@ void StageWriter::add(Transfer::End end,
   int const channel = payload == Transfer::Payload::activation
                           ? boundary
                           : schedule_.placement.virtual_stages() - 1 + boundary;
-  std::int32_t const microbatch = run.microbatch + advance_;
-  program_.transfers.push_back({.payload = payload,
-                                .end = end,
-                                .peer = peer.stage,
-                                .microbatch = microbatch,
-                                .chunk = run.chunk,
-                                .message = channel * schedule_.shape.microbatches + microbatch,
-                                .channel = channel});
+  MicrobatchId const microbatch = run.microbatch + advance_;
+  program_.transfers.push_back(
+      {.payload = payload,
+       .end = end,
+       .peer = peer.stage,
+       .microbatch = microbatch,
+       .chunk = run.chunk,
+       .message = channel * schedule_.shape.microbatches + microbatch.value(),
+       .channel = channel});
 }
 
 StageWriter::Range StageWriter::post() {
@@ -70,7 +71,7 @@ StageWriter::Range StageWriter::post() {
   posted_ = end;
   if (range.count > 0) {
     program_.entries.push_back({.kind = IssueEntry::Kind::post,
-                                .microbatch = -1,
+                                .microbatch = no_microbatch,
                                 .first = range.first,
                                 .count = range.count});
   }
@@ -80,7 +81,7 @@ StageWriter::Range StageWriter::post() {
 void StageWriter::wait(Range range) {
   if (range.count == 0) return;
   program_.entries.push_back({.kind = IssueEntry::Kind::wait,
-                              .microbatch = -1,
+                              .microbatch = no_microbatch,
                               .first = range.first,
                               .count = range.count});
 }
@@ -102,9 +103,9 @@ int StageWriter::repeat(int times) {
   if (more == 0) return 1;
   auto const end = static_cast<std::int32_t>(program_.entries.size());
   program_.entries.push_back({.kind = IssueEntry::Kind::repeat,
-                              .microbatch = 1,
                               .count = end - repeat_begin_,
-                              .times = more + 1});
+                              .times = more + 1,
+                              .advance = 1});
   return more + 1;
 }
 
@@ -118,9 +119,9 @@ void StageWriter::mark_border() {
              backwards_ == loop_begins_after_ + loop_.lap_backwards) {
     program_.steady_loop = here;
     program_.entries.push_back({.kind = IssueEntry::Kind::repeat,
-                                .microbatch = loop_.microbatches(),
                                 .count = here - loop_begin_,
-                                .times = loop_.laps});
+                                .times = loop_.laps,
+                                .advance = loop_.microbatches()});
     advance_ = (loop_.laps - 1) * loop_.microbatches();
     repeat_begin_ = here + 1;  // the border comes before the first entry that repeats
   }

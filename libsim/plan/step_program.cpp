@@ -5,128 +5,13 @@
 
 #include "libsim/plan/parameter_layout.hpp"
 #include "libsim/plan/state_types.hpp"
+#include "libsim/plan/step_ranges.hpp"
 
 namespace stagecraft {
 namespace {
 
-using Ranges = std::vector<ParameterRange>;
-
 bool is_16_bit(Precision precision) {
   return precision == Precision::fp16 || precision == Precision::bf16;
-}
-
-/// Appends elements that are treated alike, as one range with those right before them.
-void append(Ranges& ranges, std::int64_t first, std::int64_t count, bool decays = false) {
-  if (!ranges.empty()) {
-    ParameterRange& last = ranges.back();
-    if (last.first + last.count == first && last.decays == decays) {
-      last.count += count;
-      return;
-    }
-  }
-  ranges.push_back({.first = first, .count = count, .decays = decays});
-}
-
-std::int64_t elements_of(Ranges const& ranges) {
-  std::int64_t sum = 0;
-  for (ParameterRange const& range : ranges) sum += range.count;
-  return sum;
-}
-
-/// Calls visit(segment, first element, elements) for all rows of a parameter.
-template <typename Visit>
-void for_segments(PlacedParameter const& placed, Visit const& visit) {
-  std::int64_t const columns = placed.elements() / placed.weight->shape[0];
-  std::int64_t first = placed.offset;
-  for (RowSegment const& segment : placed.parameter->segments) {
-    visit(segment, first, segment.rows * columns);
-    first += segment.rows * columns;
-  }
-}
-
-/// Gradients of which each member of the group has computed a part.
-Ranges summed_over(std::vector<PlacedParameter> const& layout, GroupId group) {
-  Ranges ranges;
-  for (PlacedParameter const& placed : layout) {
-    for_segments(placed, [&](RowSegment const& segment, std::int64_t first, std::int64_t count) {
-      if (segment.gradient_sum == group) append(ranges, first, count);
-    });
-  }
-  return ranges;
-}
-
-Ranges tied_embedding(std::vector<PlacedParameter> const& layout) {
-  Ranges ranges;
-  for (PlacedParameter const& placed : layout) {
-    if (placed.parameter->tied_embedding) append(ranges, placed.offset, placed.elements());
-  }
-  return ranges;
-}
-
-/// The axes on which ranks of a stage hold the same parameters and optimizer state, for a norm over
-/// all ranks.
-std::vector<AxisShare> replicas_of(TrainingPlan const& plan, Parameter const& parameter) {
-  RankGroup const& holders = plan.groups[plan.holders_of(parameter)];
-  RankGrid const& grid = plan.groups.grid(holders.grid);
-  std::vector<AxisShare> shares;
-  for (AxisSelection const& selection : holders.levels.front()) {
-    if (selection.axis == grid.pipeline()) continue;
-    GridAxis const& axis = grid.axes()[selection.axis];
-    shares.push_back({.axis = axis.name, .replicas = axis.size});
-  }
-  return shares;
-}
-
-/// Whether the norm is summed over all ranks of the job, instead of those of a replica: with
-/// sharded optimizer state every replica has seen only its own part of the gradients, and the
-/// experts of a layer may be split over several replicas.
-bool sums_norm_over_job(TrainingPlan const& plan) {
-  return plan.config.memory.distributed_optimizer || plan.gradient_groups().size() > 1;
-}
-
-/// Whether another stage has all of the parameter's gradient as well, and counts it: both holders
-/// of a tied embedding have it, of which the first stage's counts, and without sharded optimizer
-/// state both copies of the model, of which the first one's counts.
-bool is_counted_elsewhere(TrainingPlan const& plan, PlacedParameter const& placed, StageId stage) {
-  if (plan.roles.embedding && placed.parameter->tied_embedding && stage != StageId{0}) return true;
-  if (plan.config.memory.distributed_optimizer) return false;
-  ChunkProgram const& chunk = plan.chunks[static_cast<std::size_t>(placed.chunk)];
-  return plan.placement.copy_of(plan.placement.virtual_stage({stage, chunk.chunk})) > 0;
-}
-
-/// Everything that counts towards the norm, with who holds it. Ranges end where rows do that other
-/// ranks hold too, so that sums do not depend on the layout.
-Ranges rows_with_holders(TrainingPlan const& plan,
-                         std::vector<PlacedParameter> const& layout,
-                         StageId stage) {
-  bool const counts_replicas =
-      !plan.config.memory.distributed_optimizer && sums_norm_over_job(plan);
-  Ranges ranges;
-  for (PlacedParameter const& placed : layout) {
-    if (is_counted_elsewhere(plan, placed, stage)) continue;
-    for_segments(placed, [&](RowSegment const& segment, std::int64_t first, std::int64_t count) {
-      bool const has_replicas =
-          std::any_of(segment.shares.begin(), segment.shares.end(),
-                      [](AxisShare const& share) { return share.replicas > 1; });
-      ranges.push_back({.first = first,
-                        .count = count,
-                        .shares = has_replicas ? segment.shares : std::vector<AxisShare>{}});
-      if (counts_replicas) {
-        for (AxisShare const& share : replicas_of(plan, *placed.parameter)) {
-          ranges.back().shares.push_back(share);
-        }
-      }
-    });
-  }
-  return ranges;
-}
-
-Ranges with_decay(std::vector<PlacedParameter> const& layout) {
-  Ranges ranges;
-  for (PlacedParameter const& placed : layout) {
-    append(ranges, placed.offset, placed.elements(), placed.weight->shape.rank() > 1);
-  }
-  return ranges;
 }
 
 /// Appends ops of the step to a stage.
@@ -135,14 +20,14 @@ class StepWriter {
   StepWriter(StagePlan& stage, TrainingPlan const& plan)
       : stage_{stage}, plan_{plan}, precision_{plan.config.model.precision} {}
 
-  Ranges all() const { return {{.first = 0, .count = stage_.parameters}}; }
+  ParameterRanges all() const { return {{.first = 0, .count = stage_.parameters}}; }
 
   /// Appends a computation, by default on the rank's own shard of the ranges.
   void compute(OpKind kind,
                Name name,
                TensorList reads,
                TensorList writes,
-               Ranges ranges,
+               ParameterRanges ranges,
                OpAttributes const& attributes = {},
                bool own_shard = true) {
     std::int64_t const elements = own_shard ? optimizer_shard(stage_) : elements_of(ranges);
@@ -156,7 +41,7 @@ class StepWriter {
   }
 
   /// Appends a collective on whole ranges of a tensor, unless they are empty.
-  void move(OpKind kind, Name name, GroupId group, TensorId tensor, Ranges ranges) {
+  void move(OpKind kind, Name name, GroupId group, TensorId tensor, ParameterRanges ranges) {
     std::int64_t const elements = elements_of(ranges);
     if (elements == 0) return;
     StepOp op = op_of(kind, name, {tensor}, {tensor}, std::move(ranges));
@@ -189,11 +74,13 @@ class StepWriter {
   void begin_validation() { validates_ = true; }
 
   void drain() {
-    stage_.program.entries.push_back({.kind = IssueEntry::Kind::drain, .microbatch = -1});
+    stage_.program.entries.push_back(
+        {.kind = IssueEntry::Kind::drain, .microbatch = no_microbatch});
   }
 
  private:
-  StepOp op_of(OpKind kind, Name name, TensorList reads, TensorList writes, Ranges ranges) const {
+  StepOp op_of(
+      OpKind kind, Name name, TensorList reads, TensorList writes, ParameterRanges ranges) const {
     StepOp op;
     op.kind = kind;
     op.name = name;
@@ -231,7 +118,7 @@ class StepWriter {
     task.is_validation = validates_;
     task.op = static_cast<std::int32_t>(stage_.step_ops.size());
     stage_.program.entries.push_back(
-        {.task = static_cast<std::int32_t>(stage_.tasks.size()), .microbatch = -1});
+        {.task = static_cast<std::int32_t>(stage_.tasks.size()), .microbatch = no_microbatch});
     stage_.tasks.push_back(task);
     stage_.step_ops.push_back(std::move(op));
   }
@@ -247,7 +134,7 @@ void append_reductions_between_ranks(StepWriter& step,
                                      TrainingPlan const& plan,
                                      std::vector<PlacedParameter> const& layout) {
   GroupRoles const& roles = plan.roles;
-  auto const reduce = [&](Name name, GroupId group, Ranges ranges) {
+  auto const reduce = [&](Name name, GroupId group, ParameterRanges ranges) {
     step.move(OpKind::all_reduce, name, group, step_tensor::gradients, std::move(ranges));
   };
   reduce({"step", "all_reduce_norm_gradients"}, roles.tensor, summed_over(layout, roles.tensor));
@@ -318,7 +205,7 @@ void append_optimizer(StepWriter& step,
   }
   if (stage.shards == 1) return;
   for (GroupId const group : plan.gradient_groups()) {
-    Ranges runs;
+    ParameterRanges runs;
     for (ShardedRun const& run : stage.sharded_runs) {
       if (run.holders == group && run.shards > 1) runs.push_back({run.first, run.count});
     }
@@ -329,55 +216,6 @@ void append_optimizer(StepWriter& step,
 }
 
 }  // namespace
-
-std::int64_t parameters_of(TrainingPlan const& plan,
-                           ChunkProgram const& chunk,
-                           std::int32_t first_block,
-                           std::int32_t block_count) {
-  std::int64_t sum = 0;
-  for (std::int32_t i = first_block; i < first_block + block_count; ++i) {
-    auto const index = static_cast<std::size_t>(chunk.blocks[static_cast<std::size_t>(i)]);
-    BlockProgram const& block = plan.blocks[index];
-    for (Parameter const& parameter : block.parameters) {
-      if (!parameter.shared) sum += block.tensor(parameter.weight).shape.elements();
-    }
-  }
-  return sum;
-}
-
-std::int64_t first_parameter(TrainingPlan const& plan, StagePlan const& stage, ChunkId chunk) {
-  std::int64_t sum = 0;
-  for (ChunkId const other : chunks_in_model_order(plan, stage)) {
-    if (other == chunk) break;
-    std::int32_t const program = stage.chunks[other].program;
-    ChunkProgram const& before = plan.chunks[static_cast<std::size_t>(program)];
-    sum += parameters_of(plan, before, 0, static_cast<std::int32_t>(before.blocks.size()));
-  }
-  return sum;
-}
-
-std::vector<GradientBucket> gradient_buckets(TrainingPlan const& plan, std::int32_t chunk_program) {
-  ChunkProgram const& chunk = plan.chunks[static_cast<std::size_t>(chunk_program)];
-  auto const blocks = static_cast<std::int32_t>(chunk.blocks.size());
-  std::int64_t const given = bucket_elements(plan.config);
-  std::int64_t const limit =
-      given > 0 ? given : std::max<std::int64_t>(40'000'000, 1'000'000LL * plan.replicas());
-  bool const is_cut = given > 0 || chunk.has_embedding;
-  std::vector<GradientBucket> buckets;
-  std::int32_t end = blocks;
-  std::int64_t filled = 0;
-  for (std::int32_t i = blocks; i-- > 0;) {
-    filled += parameters_of(plan, chunk, i, 1);
-    // Blocks without parameters join the bucket behind them.
-    bool const is_full = is_cut && filled >= limit && parameters_of(plan, chunk, 0, i) > 0;
-    if (is_full || i == 0) {
-      buckets.push_back({i, end - i, parameters_of(plan, chunk, 0, i), filled});
-      end = i;
-      filled = 0;
-    }
-  }
-  return buckets;
-}
 
 void append_begin_of_step(StagePlan& stage, TrainingPlan const& plan) {
   StepWriter step{stage, plan};
@@ -396,7 +234,7 @@ void append_gradient_reduction(StagePlan& stage,
   bool const is_sharded = plan.config.memory.distributed_optimizer;
   for (GroupId const group : plan.gradient_groups()) {
     if (plan.groups.members(group) == 1) continue;
-    Ranges runs;
+    ParameterRanges runs;
     for (ShardedRun const& run : stage.sharded_runs) {
       if (run.holders != group) continue;
       if (is_sharded) {

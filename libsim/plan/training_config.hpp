@@ -117,7 +117,7 @@ struct ScheduleConfig {
 /// Rows of the experts of a layer for a microbatch, from a file.
 struct CountsOfLayer {
   std::int64_t layer = 0;
-  std::int64_t microbatch = -1;    ///< in the global batch; -1: all that have none of their own
+  BatchMicrobatchId microbatch = every_microbatch;
   std::vector<std::int64_t> rows;  ///< by expert; -1 of those that the file leaves out
   int line = 0;                    ///< of the last of them
 
@@ -311,6 +311,11 @@ inline bool recomputes_early(TrainingConfig const& config) {
 /// Microbatches a replica runs in one iteration: global / (micro * data).
 constexpr std::int64_t microbatches(TrainingConfig const& config) {
   return config.batch.global / (config.batch.micro * config.parallel.data);
+}
+
+/// The microbatch of a replica, as one of the global batch.
+inline BatchMicrobatchId in_batch(TrainingConfig const& config, int replica, MicrobatchId k) {
+  return BatchMicrobatchId{replica * static_cast<int>(microbatches(config)) + k.value()};
 }
 
 }  // namespace stagecraft

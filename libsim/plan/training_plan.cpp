@@ -104,13 +104,10 @@ void lay_out_stage(TrainingPlan const& plan, PipelineSchedule const& schedule, S
   append_end_of_step(stage, plan);
 }
 
-TrainingPlan make_plan(TrainingConfig const& config, RankChoice ranks) {
+TrainingPlan make_plan(SettledConfig const& settled, RankChoice ranks) {
+  TrainingConfig const& config = settled.get();
   ScheduleShape const shape = checked_shape(schedule_shape(config));
   if (shape.order) check_recompute_tasks(config, *shape.order);
-  if (recomputes_early(config) && config.schedule.kind != ScheduleKind::order) {
-    throw ScheduleError{"recompute.early", "'bubble', whose places depend on costs",
-                        "no, or an order that has them, as --print-config writes it"};
-  }
   TrainingPlan plan =
       make_programs(config, placement_of(shape), splits_backward(shape), std::move(ranks));
   PipelineSchedule const schedule = lay_out_checked(shape);
@@ -119,6 +116,10 @@ TrainingPlan make_plan(TrainingConfig const& config, RankChoice ranks) {
   plan.most_queued = schedule.most_queued;
   for (StagePlan& stage : plan.stages) lay_out_stage(plan, schedule, stage);
   return plan;
+}
+
+TrainingPlan plan_of_ranks(TrainingPlan const& plan, RankChoice ranks) {
+  return make_plan(as_settled(plan.config), std::move(ranks));
 }
 
 }  // namespace stagecraft

@@ -10,6 +10,7 @@
 #include "libsim/plan/issue_entry.hpp"
 #include "libsim/plan/pipeline_schedule.hpp"
 #include "libsim/plan/plan_groups.hpp"
+#include "libsim/plan/settled_config.hpp"
 #include "libsim/plan/stage_program.hpp"
 #include "libsim/plan/step_op.hpp"
 #include "libsim/plan/training_config.hpp"
@@ -126,7 +127,10 @@ RecomputePolicy const& policy_of(TrainingConfig const& config, StageId stage);
 
 /// Lays out an iteration. Pre: `config` was checked by its reader.
 /// \throws std::invalid_argument  for an illegal schedule shape.
-TrainingPlan make_plan(TrainingConfig const& config, RankChoice ranks = {});
+TrainingPlan make_plan(SettledConfig const& config, RankChoice ranks = {});
+
+/// The same plan for other ranks. Pre: make_plan() made it.
+TrainingPlan plan_of_ranks(TrainingPlan const& plan, RankChoice ranks);
 
 /// Gives a stage its tasks and its program.
 /// Pre: `schedule` is the plan's, and `stage` is as make_programs() made it.

@@ -23,7 +23,7 @@ WindowMemory::WindowMemory(TrainingPlan const& plan,
     switch (entry.kind) {
       case IssueEntry::Kind::run: {
         ChunkRun run = schedule.run_of(entry);
-        run.microbatch += advance;
+        run.microbatch = run.microbatch + advance;
         changes_.push_back({places.of(run),
                             &tasks.of(whole_task(plan, stage, run, TaskVariant::stored)),
                             &tasks.of(whole_task(plan, stage, run, TaskVariant::policy))});

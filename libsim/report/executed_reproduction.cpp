@@ -33,7 +33,7 @@ std::vector<PaperRun> paper_runs(std::filesystem::path const& paper_configs,
       runs.push_back({.model = model.name + (suffix.empty() ? "" : " twin"),
                       .case_name = case_name,
                       .file = file,
-                      .plan = make_plan(run.training),
+                      .plan = make_plan(as_settled(run.training)),
                       .system = run.system});
     }
   }
@@ -70,7 +70,7 @@ ExecutedCases execute_table4(Reproduction& table,
   ExecutedCases cases;
   for (PaperCase const& paper_case : paper_cases()) {
     std::string const plan =
-        fingerprint(make_plan(load_table4_run(paper_configs, paper_case).training));
+        fingerprint(make_plan(as_settled(load_table4_run(paper_configs, paper_case).training)));
     plans.layers.insert(plan);
     ExecutedLayer const* const layer = results.layer_of(plan);
     if (layer == nullptr) {

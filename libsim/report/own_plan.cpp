@@ -3,7 +3,7 @@
 #include <string>
 
 #include "libsim/config/problem.hpp"
-#include "libsim/engine/settled_config.hpp"
+#include "libsim/engine/settle.hpp"
 #include "libsim/plan/training_plan.hpp"
 #include "libsim/run/run_config.hpp"
 #include "libsim/trace/trace_error.hpp"

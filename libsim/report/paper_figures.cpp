@@ -31,7 +31,7 @@ double layer_activation_bytes(TrainingPlan const& plan, Simulation const& simula
 }
 
 LayerResult layer_of(RunConfig const& run) {
-  TrainingPlan const plan = make_plan(run.training);
+  TrainingPlan const plan = make_plan(as_settled(run.training));
   CostModel const cost{run.system, plan};
   return summarize_layer(plan, profile_blocks(plan, cost)).value();
 }
@@ -59,7 +59,7 @@ std::vector<Reproduction> reproduce_figure1(std::filesystem::path const& paper_c
     for (PaperCase const& paper_case : {paper_cases().front(), paper_cases().back()}) {
       RunConfig const run =
           load_paper_run(paper_configs, models[i], "present", paper_case.overrides);
-      TrainingPlan const plan = make_plan(run.training);
+      TrainingPlan const plan = make_plan(as_settled(run.training));
       Simulation const simulation = simulate(plan, run.system);
       bool const is_baseline = paper_case.name == "baseline";
       if (is_baseline) add("parameters_and_optimizer", drawn[i].states, state_bytes(plan));
@@ -156,7 +156,7 @@ std::vector<Reproduction> reproduce_figure9(std::filesystem::path const& paper_c
         paper_configs, {"530B", "530b"}, "full",
         {"schedule=1f1b", "parallel.interleave=1",
          std::string{"memory.output_deallocation="} + (is_deallocated ? "true" : "false")});
-    Simulation const simulation = simulate(make_plan(run.training), run.system);
+    Simulation const simulation = simulate(make_plan(as_settled(run.training)), run.system);
     for (StageResult const& stage : simulation.stages) {
       std::optional<double> published;
       for (Drawn const& point : drawn) {

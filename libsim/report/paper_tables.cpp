@@ -3,14 +3,16 @@
 #include <array>
 #include <map>
 
-#include "libsim/engine/settled_config.hpp"
+#include "libsim/engine/settle.hpp"
 #include "libsim/engine/simulation.hpp"
 #include "libsim/model/blocks.hpp"
 
 namespace stagecraft {
 namespace {
 
-Simulation predict(RunConfig const& run) { return simulate(make_plan(run.training), run.system); }
+Simulation predict(RunConfig const& run) {
+  return simulate(make_plan(as_settled(run.training)), run.system);
+}
 
 }  // namespace
 
@@ -52,7 +54,7 @@ RunConfig load_table4_run(std::filesystem::path const& paper_configs, PaperCase 
 }
 
 LayerResult predict_layer(RunConfig const& run) {
-  TrainingPlan const plan = make_plan(run.training);
+  TrainingPlan const plan = make_plan(as_settled(run.training));
   CostModel const cost{run.system, plan};
   return summarize_layer(plan, profile_blocks(plan, cost)).value();
 }
@@ -182,7 +184,7 @@ std::vector<Reproduction> reproduce_appendix_c(std::filesystem::path const& pape
     RunConfig run = load_paper_run(paper_configs, model, "present");
     double const present = predict(run).mfu;
     run.training.recompute.front().store_microbatches.automatic = true;
-    run.training = settled(run.training, run.system);
+    run.training = settled(run.training, run.system).get();
     double const window = predict(run).mfu;
     auto const add = [&](std::string quantity, double published, double predicted) {
       result.rows.push_back({.model = model.name,

@@ -49,7 +49,7 @@ struct Layout {
   bool has_chunks = false;
   std::array<bool, looks.size()> has_part{};  ///< by Part
   bool loses_cells = false;                   ///< a computation is shorter than a column
-  int largest_microbatch = 0;
+  MicrobatchId largest_microbatch{};
 
   bool has(Part part) const { return has_part.at(static_cast<std::size_t>(part)); }
   std::size_t column(SimTime time) const {
@@ -77,8 +77,8 @@ Layout make_layout(PlayedOrder const& played, std::size_t width) {
   layout.columns = width - layout.label;
 
   // A number, a letter for the chunk if there are several, and a column of shade.
-  auto const roomy = static_cast<int>(digits(static_cast<std::size_t>(layout.largest_microbatch))) +
-                     (layout.has_chunks ? 2 : 1);
+  auto const roomy =
+      static_cast<int>(digits(layout.largest_microbatch.index())) + (layout.has_chunks ? 2 : 1);
   SimTime const unit = std::max(shortest, longest / 4);
   auto const columns_for = [&](int unit_columns) {
     layout.columns_per_tick = unit_columns / static_cast<double>(unit.count());
@@ -112,7 +112,7 @@ void draw_cell(std::vector<Glyph>& row,
   Look const& look = look_of(span.run.part);
   std::size_t const chunk = span.run.chunk.index();
 
-  std::string const number = std::to_string(span.run.microbatch);
+  std::string const number = std::to_string(span.run.microbatch.value());
   std::string letter;
   if (layout.has_chunks) {
     letter = static_cast<char>(look.first_letter + static_cast<int>(chunk % 26));

@@ -18,7 +18,7 @@ std::optional<TrainingPlan> plan_with(TrainingConfig config, std::int64_t sequen
   if (sequences < at_once || sequences % at_once != 0) return std::nullopt;
   config.batch.global = sequences;
   try {
-    return make_plan(config);
+    return make_plan(as_settled(std::move(config)));
   } catch (std::invalid_argument const&) {
     return std::nullopt;
   }

@@ -26,7 +26,7 @@ constexpr bool ends_in_flight(Part part) {
 /// A part of one microbatch in one chunk of a stage.
 struct ChunkRun {
   Part part = Part::forward;
-  std::int32_t microbatch = 0;
+  MicrobatchId microbatch{};
   ChunkId chunk{};
 
   friend bool operator==(ChunkRun const&, ChunkRun const&) = default;

@@ -66,7 +66,7 @@ PipelineOrder dualpipev_order(int stages, int microbatches) {
   check_microbatches("dualpipev", stages, microbatches);
   PipelineOrder order{v_placement(stages), microbatches, {}};
   for (int stage = 0; stage < stages; ++stage) {
-    TaskWriter writer{{0, 0}};
+    TaskWriter writer{{MicrobatchId{0}, MicrobatchId{0}}};
     write_stage(writer, stage, stages, microbatches, ChunkId{0}, ChunkId{1});
     order.stages.push_back(std::move(writer).take());
   }
@@ -85,7 +85,7 @@ PipelineOrder dualpipe_order(int stages, int microbatches) {
   check_microbatches("dualpipe", stages, microbatches);
   PipelineOrder order{bidirectional_placement(stages), microbatches, {}};
   for (int stage = 0; stage < stages; ++stage) {
-    TaskWriter writer{{0, microbatches / 2}};
+    TaskWriter writer{{MicrobatchId{0}, MicrobatchId{microbatches / 2}}};
     bool const is_first_half = stage < stages / 2;
     write_stage(writer, std::min(stage, stages - 1 - stage), stages / 2, microbatches / 2,
                 ChunkId{is_first_half ? 0 : 1}, ChunkId{is_first_half ? 1 : 0});

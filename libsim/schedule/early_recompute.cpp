@@ -41,9 +41,9 @@ class RecomputePlacer {
   VirtualStageId virtual_stage(std::size_t stage, ChunkRun const& run) const {
     return order_.placement.virtual_stage({StageId::of_index(stage), run.chunk});
   }
-  std::size_t number(VirtualStageId virtual_stage, std::int32_t microbatch) const {
+  std::size_t number(VirtualStageId virtual_stage, MicrobatchId microbatch) const {
     return virtual_stage.index() * static_cast<std::size_t>(order_.microbatches) +
-           static_cast<std::size_t>(microbatch);
+           microbatch.index();
   }
   RecomputeTimes const& times_of(VirtualStageId virtual_stage) const {
     return times_[virtual_stage.index()];

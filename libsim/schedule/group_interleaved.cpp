@@ -44,11 +44,11 @@ class GroupBlock {
     int const first_gradient = shift_of(ChunkId{chunks_ - 1}) + stage + 3 * behind + 1;
     for (ChunkId const chunk : IdRange<ChunkId>{chunks_}) {
       for (int k = 0; k < group_; ++k) {
-        tasks.push_back({shift_of(chunk) + 3 * k + stage, {Part::forward, k, chunk}});
+        tasks.push_back({shift_of(chunk) + 3 * k + stage, {Part::forward, MicrobatchId{k}, chunk}});
         int const gradient = first_gradient + shift_of(chunk) + 3 * k;
         ChunkId const mirrored{chunks_ - 1 - chunk.value()};
-        tasks.push_back({gradient, {Part::input_gradient, k, mirrored}});
-        tasks.push_back({gradient + 1, {Part::weight_gradient, k, mirrored}});
+        tasks.push_back({gradient, {Part::input_gradient, MicrobatchId{k}, mirrored}});
+        tasks.push_back({gradient + 1, {Part::weight_gradient, MicrobatchId{k}, mirrored}});
       }
     }
     return tasks;
@@ -127,9 +127,9 @@ PipelineOrder group_interleaved_order(int stages,
     std::vector<GroupTask> tasks;
     for (int first = 0; first < microbatches; first += group) {
       for (GroupTask task : block.tasks_of(stage)) {
-        task.run.microbatch += first;
+        task.run.microbatch = task.run.microbatch + first;
         task.slot += first / group * block.slots();
-        if (task.run.microbatch < microbatches) tasks.push_back(task);
+        if (task.run.microbatch.value() < microbatches) tasks.push_back(task);
       }
     }
     std::sort(tasks.begin(), tasks.end(),

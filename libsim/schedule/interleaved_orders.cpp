@@ -35,7 +35,7 @@ PipelineOrder alternating_order(
   int const all = n * chunks;
   PipelineOrder order{round_placement(stages, chunks), n, {}};
   for (int stage = 0; stage < stages; ++stage) {
-    TaskWriter writer{std::vector<std::int32_t>(static_cast<std::size_t>(chunks))};
+    TaskWriter writer{std::vector<MicrobatchId>(static_cast<std::size_t>(chunks))};
     int const warmup =
         std::min(2 * (stages - stage - 1) + (chunks - 1) * group + extra_warmup, all);
     for (int k = 0; k < all + warmup; ++k) {
@@ -67,7 +67,7 @@ std::vector<ChunkRun> grouped_forwards(int microbatches, int chunks, int group) 
     int const last = std::min(first + group, microbatches);
     for (ChunkId const chunk : IdRange<ChunkId>{chunks}) {
       for (int microbatch = first; microbatch < last; ++microbatch) {
-        forwards.push_back({Part::forward, microbatch, chunk});
+        forwards.push_back({Part::forward, MicrobatchId{microbatch}, chunk});
       }
     }
   }
@@ -100,7 +100,7 @@ PipelineOrder interleaved_zb_order(int stages, int microbatches, int chunks) {
   int const all = microbatches * chunks;
   PipelineOrder order{round_placement(stages, chunks), microbatches, {}};
   for (int stage = 0; stage < stages; ++stage) {
-    TaskWriter writer{std::vector<std::int32_t>(static_cast<std::size_t>(chunks))};
+    TaskWriter writer{std::vector<MicrobatchId>(static_cast<std::size_t>(chunks))};
     int const warmup = std::min((chunks - 1) * group + stages - stage - 1, all);
     for (int k = 0; k < warmup; ++k) writer.forward(forward(k).chunk);
     for (int k = 0; k < all; ++k) {

@@ -26,7 +26,7 @@ std::optional<LetterOrder> letters_of(PipelineOrder const& order) {
     std::vector<std::int32_t> next(3 * static_cast<std::size_t>(chunks));
     auto const add = [&](int part, ChunkRun const& run) {
       stage.push_back(letter(part, run.chunk, chunks));
-      return next[stage.back()]++ == run.microbatch;
+      return next[stage.back()]++ == run.microbatch.value();
     };
     for (OrderTask const& task : tasks) {
       bool is_next = task.run.part != Part::recompute;
@@ -46,16 +46,17 @@ PipelineOrder order_of(LetterOrder const& letters, bool joins) {
     auto& tasks = order.stages.emplace_back();
     std::vector<std::int32_t> next(3 * chunks);
     for (std::uint16_t const each : stage) {
-      bool const ends_whole = joins && each >= 2 * chunks && !tasks.empty() &&
-                              tasks.back().run == ChunkRun{Part::input_gradient, next[each],
-                                                           ChunkId::of_index(each % chunks)};
+      bool const ends_whole =
+          joins && each >= 2 * chunks && !tasks.empty() &&
+          tasks.back().run == ChunkRun{Part::input_gradient, MicrobatchId{next[each]},
+                                       ChunkId::of_index(each % chunks)};
       if (ends_whole) {
         ++next[each];
         tasks.back().run.part = Part::backward;
         continue;
       }
-      tasks.push_back(
-          {.run = {split_parts.at(each / chunks), next[each]++, ChunkId::of_index(each % chunks)}});
+      tasks.push_back({.run = {split_parts.at(each / chunks), MicrobatchId{next[each]++},
+                               ChunkId::of_index(each % chunks)}});
     }
   }
   return order;

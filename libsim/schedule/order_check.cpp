@@ -44,7 +44,7 @@ class StageCheck {
     }
     for (ChunkId const chunk : order_.placement.chunk_ids()) {
       auto const range = microbatches(chunk);
-      for (auto microbatch = range.first; microbatch < range.end; ++microbatch) {
+      for (auto microbatch = range.first; microbatch < range.end; microbatch = microbatch + 1) {
         check_complete(microbatch, chunk);
       }
     }
@@ -59,7 +59,7 @@ class StageCheck {
 
   PartSet& of(std::vector<PartSet>& sets, ChunkRun const& run) const {
     return sets[run.chunk.index() * static_cast<std::size_t>(order_.microbatches) +
-                static_cast<std::size_t>(run.microbatch)];
+                run.microbatch.index()];
   }
 
   [[noreturn]] void refuse(std::string const& found, std::string const& accepted) const {
@@ -73,8 +73,8 @@ class StageCheck {
     auto const range = microbatches(run.chunk);
     if (run.microbatch < range.first || run.microbatch >= range.end) {
       refuse(text_of(run), "in chunk " + std::to_string(run.chunk.value()) + " microbatches " +
-                               std::to_string(range.first) + " to " +
-                               std::to_string(range.end - 1));
+                               std::to_string(range.first.value()) + " to " +
+                               std::to_string(range.end.value() - 1));
     }
     PartSet& started = of(started_, run);
     if (started.has(run.part)) refuse(text_of(run) + " twice", "once");
@@ -99,7 +99,7 @@ class StageCheck {
     }
   }
 
-  void check_complete(std::int32_t microbatch, ChunkId chunk) {
+  void check_complete(MicrobatchId microbatch, ChunkId chunk) {
     PartSet const& ended = of(ended_, {Part::forward, microbatch, chunk});
     if (ended.has(Part::backward)) return;
     for (Part const part : {Part::forward, Part::input_gradient, Part::weight_gradient}) {

@@ -87,7 +87,7 @@ PipelineOrder order_of_texts(std::vector<std::string> const& stages, PlacementSh
     tasks += order.stages.back().size();
     for (OrderTask const& task : order.stages.back()) {
       chunks = std::max(chunks, task.run.chunk.value() + 1);
-      order.microbatches = std::max(order.microbatches, task.run.microbatch + 1);
+      order.microbatches = std::max(order.microbatches, task.run.microbatch.value() + 1);
     }
   }
   // Of fewer tasks, some microbatch or chunk has none; so a wrong number does not take all memory.

@@ -33,7 +33,7 @@ std::optional<ChunkRun> read_run(std::string_view text) {
   text.remove_prefix(1);
   auto const chunk = take_number(text);
   if (!chunk || !text.empty()) return std::nullopt;
-  return ChunkRun{static_cast<Part>(part), *microbatch, ChunkId{*chunk}};
+  return ChunkRun{static_cast<Part>(part), MicrobatchId{*microbatch}, ChunkId{*chunk}};
 }
 
 void append_word(std::vector<OrderTask>& tasks, std::string_view word) {
@@ -52,7 +52,7 @@ void append_word(std::vector<OrderTask>& tasks, std::string_view word) {
 }  // namespace
 
 std::string text_of(ChunkRun const& run) {
-  return letter_of(run.part) + std::to_string(run.microbatch) + '.' +
+  return letter_of(run.part) + std::to_string(run.microbatch.value()) + '.' +
          std::to_string(run.chunk.value());
 }
 

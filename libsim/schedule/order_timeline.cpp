@@ -65,9 +65,9 @@ class OrderPlayer {
     return need(Part::input_gradient, next(here));
   }
 
-  std::size_t index(VirtualStageId virtual_stage, std::int32_t microbatch) const {
+  std::size_t index(VirtualStageId virtual_stage, MicrobatchId microbatch) const {
     return virtual_stage.index() * static_cast<std::size_t>(order_.microbatches) +
-           static_cast<std::size_t>(microbatch);
+           microbatch.index();
   }
 
   std::optional<SimTime> end_of(Awaited const& need) const {

@@ -7,7 +7,7 @@ namespace stagecraft {
 
 MicrobatchRange microbatches_of_copy(PipelineOrder const& order, int copy) {
   int const share = order.microbatches / order.placement.copies();
-  return {copy * share, (copy + 1) * share};
+  return {MicrobatchId{copy * share}, MicrobatchId{(copy + 1) * share}};
 }
 
 int most_in_flight(PipelineOrder const& order, std::size_t stage, InFlight until) {

@@ -31,8 +31,8 @@ struct PipelineOrder {
 
 /// Microbatches [first, end).
 struct MicrobatchRange {
-  std::int32_t first = 0;
-  std::int32_t end = 0;
+  MicrobatchId first{};
+  MicrobatchId end{};
 };
 
 /// The microbatches that pass through a copy of the model: each copy takes an equal share, the

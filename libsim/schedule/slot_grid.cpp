@@ -67,13 +67,15 @@ PipelineOrder order_of_grid(SlotGrid const& grid, int microbatches, GridBackward
   PipelineOrder order{v_placement(static_cast<int>(grid.size())), microbatches, {}};
   for (std::string const& row : grid) {
     auto& tasks = order.stages.emplace_back();
-    std::map<char, std::int32_t> counts;
+    std::map<char, MicrobatchId> next_of;  // by letter
     for (char const letter : row) {
       if (letter == ' ') continue;
       Part const part = part_of(letter, backward);
       if (part == Part::weight_gradient && backward == GridBackward::whole) continue;
       bool const is_chunk_1 = letter == 'f' || letter == 'B' || letter == 'W';
-      tasks.push_back({.run = {part, counts[letter]++, ChunkId{is_chunk_1 ? 1 : 0}}});
+      MicrobatchId& microbatch = next_of[letter];
+      tasks.push_back({.run = {part, microbatch, ChunkId{is_chunk_1 ? 1 : 0}}});
+      microbatch = next(microbatch);
     }
   }
   return order;

@@ -13,7 +13,7 @@ namespace {
 constexpr ChunkId only{0};  ///< chunk of each stage
 
 std::vector<OrderTask> quick_stage(int stage, int stages, int n) {
-  TaskWriter writer{{0}};
+  TaskWriter writer{{MicrobatchId{0}}};
   int const warmup = std::min(stages - stage - 1, n);
   int const steady = n - warmup;
   for (int k = 0; k < warmup; ++k) writer.forward(only);
@@ -40,7 +40,7 @@ std::vector<OrderTask> quick_stage(int stage, int stages, int n) {
 }
 
 std::vector<OrderTask> unfused_stage(int stage, int stages, int n) {
-  TaskWriter writer{{0}};
+  TaskWriter writer{{MicrobatchId{0}}};
   int const warmup = std::min(stages - stage - 1, n);
   for (int k = 0; k < warmup; ++k) writer.forward(only);
   for (int k = 0; k < n; ++k) {
@@ -53,7 +53,7 @@ std::vector<OrderTask> unfused_stage(int stage, int stages, int n) {
 }
 
 std::vector<OrderTask> double_warmup_stage(int stage, int stages, int n) {
-  TaskWriter writer{{0}};
+  TaskWriter writer{{MicrobatchId{0}}};
   int const warmup = 2 * (stages - stage) - 1;
   for (int k = 0; k < warmup; ++k) writer.forward(only);
   for (int k = 0; k < n; ++k) {

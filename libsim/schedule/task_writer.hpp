@@ -15,7 +15,7 @@ namespace stagecraft {
 class TaskWriter {
  public:
   /// `first_microbatches`, by chunk, are where the chunks begin.
-  explicit TaskWriter(std::vector<std::int32_t> first_microbatches)
+  explicit TaskWriter(std::vector<MicrobatchId> first_microbatches)
       : next_forward_{std::move(first_microbatches)}, next_gradient_{next_forward_} {}
 
   void forward(ChunkId chunk) { add({Part::forward, next(next_forward_, chunk), chunk}); }
@@ -45,13 +45,14 @@ class TaskWriter {
   std::vector<OrderTask> take() && { return std::move(tasks_); }
 
  private:
-  static std::int32_t next(std::vector<std::int32_t>& counters, ChunkId chunk) {
-    return counters[chunk.index()]++;
+  static MicrobatchId next(std::vector<MicrobatchId>& of_chunks, ChunkId chunk) {
+    MicrobatchId& counter = of_chunks[chunk.index()];
+    return std::exchange(counter, counter + 1);
   }
   void add(ChunkRun const& run) { tasks_.push_back({.run = run}); }
 
-  std::vector<std::int32_t> next_forward_;   ///< microbatch, by chunk
-  std::vector<std::int32_t> next_gradient_;  ///< likewise
+  std::vector<MicrobatchId> next_forward_;   ///< by chunk
+  std::vector<MicrobatchId> next_gradient_;  ///< likewise
   std::deque<ChunkRun> waiting_;             ///< weight gradients
   std::vector<OrderTask> tasks_;
 };

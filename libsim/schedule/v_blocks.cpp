@@ -191,7 +191,7 @@ void reorder(Slots& slots, Reorder how) {
 }
 
 ChunkRun run_of(SlotTask const& task) {
-  auto const index = static_cast<std::int32_t>(task.index);
+  auto const index = MicrobatchId::of_index(task.index);
   switch (static_cast<Kind>(task.kind)) {
     case forward_0:
       return {Part::forward, index, ChunkId{0}};

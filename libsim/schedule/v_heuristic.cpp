@@ -146,8 +146,8 @@ class VRun {
                            : without_wait;
     if (stage.forwards() > 0) stage.bubble += end - without_wait;
     stage.end = end;
-    ChunkRun const run{is_forward(pass) ? Part::forward : Part::input_gradient, stage.count(pass),
-                       chunk_of(pass)};
+    ChunkRun const run{is_forward(pass) ? Part::forward : Part::input_gradient,
+                       MicrobatchId{stage.count(pass)}, chunk_of(pass)};
     stage.tasks.push_back({.run = run});
     stage.ends[index_of(pass)].push_back(end);
     if (!is_forward(pass)) {

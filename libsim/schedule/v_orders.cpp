@@ -34,8 +34,8 @@ class CutStage {
 
  private:
   void add(Part part, ChunkId chunk) {
-    std::int32_t const microbatch = counts_[static_cast<std::size_t>(part)][chunk.index()]++;
-    if (microbatch < end_) tasks_.push_back({.run = {part, microbatch, chunk}});
+    MicrobatchId const microbatch{counts_[static_cast<std::size_t>(part)][chunk.index()]++};
+    if (microbatch.value() < end_) tasks_.push_back({.run = {part, microbatch, chunk}});
   }
 
   std::int32_t end_;

@@ -8,7 +8,7 @@
 #include <tuple>
 
 #include "libsim/engine/prediction.hpp"
-#include "libsim/engine/settled_config.hpp"
+#include "libsim/engine/settle.hpp"
 #include "libsim/host/parallel_for.hpp"
 #include "libsim/report/fit_verdict.hpp"
 #include "libsim/search/candidate_source.hpp"
@@ -282,7 +282,7 @@ class Search {
         std::all_of(config.recompute.begin(), config.recompute.end(),
                     [](auto const& policy) { return policy.store_microbatches.count == 0; });
     if (trial.is_empty_window) return trial;
-    Prediction const prediction = predict(config, request_.system);
+    Prediction const prediction = predict(as_settled(config), request_.system);
     trial.outcome.iteration = prediction.iteration;
     for (StagePrediction const& stage : prediction.stages) {
       trial.outcome.peak = std::max(trial.outcome.peak, stage.peak());
@@ -297,7 +297,7 @@ class Search {
   bool is_safe(TrainingConfig config) const {
     if (request_.safety <= 0) return true;
     config.memory.reserve = reserve_;
-    TrainingPlan const plan = make_plan(config);
+    TrainingPlan const plan = make_plan(as_settled(config));
     Simulation simulation = stagecraft::simulate(plan, request_.system);
     add_reservations(simulation, plan, request_.system, 1);
     return fit_probability_of(simulation, config, request_.system).run.value_or(0) >=
@@ -313,13 +313,14 @@ class Search {
     std::size_t const searched = candidates_.plans.size();
     if (number >= searched) return ordered_[number - searched];
     return settled(stagecraft::config_of(request_, candidates_, candidates_.plans[number]),
-                   request_.system);
+                   request_.system)
+        .get();
   }
 
   FoundPlan found(Outcome const& outcome) const {
     FoundPlan plan{.config = config_of(outcome.plan), .simulation = {}};
     plan.config.memory.reserve = reserve_;
-    TrainingPlan const training = make_plan(plan.config);
+    TrainingPlan const training = make_plan(as_settled(plan.config));
     plan.simulation = stagecraft::simulate(training, request_.system);
     if (plan.simulation.iteration != outcome.iteration || plan.peak() != outcome.peak) {
       throw std::logic_error{"a prediction differs from the simulation of its plan"};

@@ -2,7 +2,7 @@
 
 #include <stdexcept>
 
-#include "libsim/engine/settled_config.hpp"
+#include "libsim/engine/settle.hpp"
 #include "libsim/hardware/provenance.hpp"
 #include "libsim/plan/pipeline_schedule.hpp"
 

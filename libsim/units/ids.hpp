@@ -23,6 +23,8 @@ class Id {
   friend constexpr auto operator<=>(Id, Id) = default;
   friend constexpr Id next(Id id) { return Id{id.value_ + 1}; }
   friend constexpr Id previous(Id id) { return Id{id.value_ - 1}; }
+  /// The one `count` behind it.
+  friend constexpr Id operator+(Id id, int count) { return Id{id.value_ + count}; }
 
  private:
   int value_ = 0;
@@ -34,8 +36,17 @@ using AxisId = Id<struct AxisTag>;    ///< an axis of one RankGrid
 using RankId = Id<struct RankTag>;    ///< a process or device of the job
 using StageId = Id<struct StageTag>;  ///< a pipeline stage
 using ChunkId = Id<struct ChunkTag>;  ///< a chunk of one stage
+/// A microbatch of one replica in one iteration.
+using MicrobatchId = Id<struct MicrobatchTag>;
+/// A microbatch of the global batch: those of the first replica come first.
+using BatchMicrobatchId = Id<struct BatchMicrobatchTag>;
 /// A part of the model, in the order in which a microbatch passes through them; see Placement.
 using VirtualStageId = Id<struct VirtualStageTag>;
+
+/// Stands for the microbatch of what belongs to none, such as a task of the optimizer step.
+inline constexpr MicrobatchId no_microbatch{-1};
+/// Stands for all microbatches of a global batch of which nothing else is said.
+inline constexpr BatchMicrobatchId every_microbatch{-1};
 
 /// The ids from 0 to size - 1, for range-based loops.
 template <class IdType>

@@ -10,7 +10,7 @@
 
 #include "libsim/engine/outside_memory.hpp"
 #include "libsim/engine/prediction.hpp"
-#include "libsim/engine/settled_config.hpp"
+#include "libsim/engine/settle.hpp"
 #include "libsim/engine/stack_memory.hpp"
 #include "libsim/hardware/provenance.hpp"
 #include "libsim/host/parallel_for.hpp"
@@ -25,7 +25,7 @@ namespace {
 class Reservations {
  public:
   explicit Reservations(RunConfig const& run)
-      : plan_{make_plan(run.training)},
+      : plan_{make_plan(as_settled(run.training))},
         capacity_{run.system.accelerator.memory.value.count()},
         framework_{stack_memory(plan_, run.system)},
         known_(plan_.stages.size()) {
@@ -77,8 +77,9 @@ class Reservations {
 /// Predicts the run of a row; false if that fails, with the reason in `row`.
 bool add_prediction(RunConfig run, ValidatedRow& row) {
   try {
-    run.training = settled(std::move(run.training), run.system);
-    Prediction const prediction = predict(run.training, run.system);
+    SettledConfig const training = settled(std::move(run.training), run.system);
+    run.training = training.get();
+    Prediction const prediction = predict(training, run.system);
     std::int64_t const reserve = run.training.memory.kept_in_reserve().count();
     std::int64_t const capacity = run.system.accelerator.memory.value.count();
     std::int64_t fullest = 0;

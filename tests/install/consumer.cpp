@@ -9,7 +9,7 @@
 int main() {
   std::filesystem::path const folder = stagecraft::paper_config_folder();
   stagecraft::RunConfig const config = stagecraft::load_run_config(folder / "22b-full.yaml", {});
-  stagecraft::TrainingPlan const plan = stagecraft::make_plan(config.training);
+  stagecraft::TrainingPlan const plan = stagecraft::make_plan(as_settled(config.training));
   stagecraft::Simulation const simulation = stagecraft::simulate(plan, config.system);
   std::printf("%s\n%lld ps\n", folder.c_str(),
               static_cast<long long>(simulation.iteration.count()));

@@ -10,7 +10,7 @@
 #include "apps/python/bindings/interruptible.hpp"
 #include "apps/stagecraft/command_results.hpp"
 #include "apps/stagecraft/commands.hpp"
-#include "apps/stagecraft/plan_output.hpp"
+#include "apps/stagecraft/plan_json.hpp"
 #include "apps/stagecraft/schedule_output.hpp"
 #include "libsim/engine/record.hpp"
 #include "libsim/validation/validation_json.hpp"
@@ -87,7 +87,7 @@ Imported imported_megatron(std::vector<std::string> const& words) {
 
 void write_trace(Run const& run, std::string const& path, bool by_op) {
   RunConfig const& config = run.ready();
-  TrainingPlan const plan = make_plan(config.training);
+  TrainingPlan const plan = make_plan(as_settled(config.training));
   PlayedIteration const played{plan, config.system};
   RecordOptions options;
   options.detail = by_op ? TraceDetail::op : TraceDetail::chunk;

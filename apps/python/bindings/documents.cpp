@@ -13,7 +13,7 @@ std::string explain_document(Run const& run, int jobs, bool has_pairs) {
 }
 
 std::string layer_document(Run const& run) {
-  TrainingPlan const plan = make_plan(run.ready().training);
+  TrainingPlan const plan = make_plan(as_settled(run.ready().training));
   CostModel const cost{run.ready().system, plan};
   return layers_document(plan, report_layers(plan, cost)).dump();
 }

@@ -8,7 +8,8 @@
 namespace stagecraft::python {
 
 SimulatedRun::SimulatedRun(std::shared_ptr<Run const> run)
-    : run_{std::move(run)}, prediction_{predict(run_->ready().training, run_->ready().system)} {}
+    : run_{std::move(run)},
+      prediction_{predict(as_settled(run_->ready().training), run_->ready().system)} {}
 
 std::int64_t SimulatedRun::peak_bytes() const {
   std::int64_t peak = 0;
@@ -20,7 +21,7 @@ std::string const& SimulatedRun::played_document() const {
   std::scoped_lock const lock{mutex_};
   if (!played_) {
     RunConfig const& config = run_->ready();
-    TrainingPlan const plan = make_plan(config.training);
+    TrainingPlan const plan = make_plan(as_settled(config.training));
     Simulation const simulation = simulate(plan, config.system);
     nlohmann::ordered_json json = simulation_results(simulation, plan, config.system);
     json["warnings"] = config.warnings;
@@ -31,7 +32,7 @@ std::string const& SimulatedRun::played_document() const {
 
 std::pair<TrainingPlan, Simulation> SimulatedRun::whole(int jobs) const {
   RunConfig const& config = run_->ready();
-  TrainingPlan plan = make_plan(config.training);
+  TrainingPlan plan = make_plan(as_settled(config.training));
   Simulation simulation = simulate(plan, config.system);
   add_reservations(simulation, plan, config.system, jobs);
   return {std::move(plan), std::move(simulation)};

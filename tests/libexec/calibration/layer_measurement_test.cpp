@@ -87,8 +87,9 @@ TEST_CASE("the measured layer is the plan's own", "[layer]") {
     }
     throw std::logic_error{"no layer"};
   };
-  BlockProgram const own = layer_of(make_plan(completed(config)));
-  BlockProgram const alone = layer_of(make_plan(one_layer_per_stage(completed(config))));
+  BlockProgram const own = layer_of(make_plan(as_settled(completed(config))));
+  BlockProgram const alone =
+      layer_of(make_plan(as_settled(one_layer_per_stage(completed(config)))));
   for (Pass const pass : {Pass::forward, Pass::backward}) {
     REQUIRE(alone.ops(pass).size() == own.ops(pass).size());
     for (std::size_t i = 0; i < own.ops(pass).size(); ++i) {

@@ -101,7 +101,7 @@ Outcome run_threads(TrainingConfig const& config, ExecutionOptions options) {
 
 /// The outcome is whole on rank 0.
 Outcome run_processes(TrainingConfig const& config, ExecutionOptions options, MpiSession& session) {
-  TrainingPlan const plan = make_plan(config);
+  TrainingPlan const plan = make_plan(as_settled(config));
   auto const tokens = synthetic_tokens(config.model.vocabulary, 7);  // as small_runs has them
   ExecutionParts const parts{.make_backend =
                                  [](KernelNeeds const& needs) {

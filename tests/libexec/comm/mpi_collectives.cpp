@@ -233,7 +233,7 @@ void check_all(MpiSession& session, bool must_disagree) {
   config.model.sequence = 8;
   config.model.vocabulary = 32;
   config.parallel.tensor = 4;
-  TrainingPlan const plan = make_plan(config);
+  TrainingPlan const plan = make_plan(as_settled(config));
   WallClock const clock;
   MpiWorld world{plan, session, clock};
   Communicator& communicator = world.communicator();

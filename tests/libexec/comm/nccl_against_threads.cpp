@@ -98,7 +98,7 @@ Outcome run_threads(TrainingConfig const& config) {
 
 /// The outcome is whole on rank 0.
 Outcome run_processes(TrainingConfig const& config, LaunchedProcess& session) {
-  TrainingPlan const plan = make_plan(config);
+  TrainingPlan const plan = make_plan(as_settled(config));
   auto const tokens = synthetic_tokens(config.model.vocabulary, 7);  // as small_runs has them
   ExecutionParts const parts{
       .make_backend = [](KernelNeeds const& needs) { return make_cuda_backend(needs, 0); },

@@ -48,7 +48,7 @@ TrainingConfig config_for(std::string const& what) {
 
 /// `what`: this rank's part in it.
 void run(std::string const& what, std::chrono::seconds timeout, LaunchedProcess& session) {
-  TrainingPlan const plan = make_plan(config_for(what));
+  TrainingPlan const plan = make_plan(as_settled(config_for(what)));
   auto const tokens = synthetic_tokens(plan.config.model.vocabulary, 7);
   ExecutionParts const parts{
       .make_backend = [](KernelNeeds const& needs) { return make_cuda_backend(needs, 0); },

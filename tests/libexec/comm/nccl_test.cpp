@@ -53,7 +53,7 @@ TrainingPlan plan_of_one() {
   config.model.ffn_hidden = 32;
   config.model.sequence = 8;
   config.model.vocabulary = 32;
-  return make_plan(config);
+  return make_plan(as_settled(config));
 }
 
 /// Numbers on the device, filled on one stream.

@@ -19,7 +19,7 @@ TrainingPlan plan_of(int stages, ScheduleKind kind, P2p p2p) {
   config.model.layers = stages * config.parallel.interleave;
   config.batch.global = 2 * stages;
   config.schedule = {.kind = kind, .p2p = p2p};
-  return make_plan(config);
+  return make_plan(as_settled(config));
 }
 
 TEST_CASE("each neighbour has an edge for what it sends, and no round has a stage twice",

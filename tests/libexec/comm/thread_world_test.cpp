@@ -48,7 +48,7 @@ TEST_CASE("threads meet in every group of a plan, and in one of an axis that nob
           "[comm]") {
   TrainingConfig config = modest_run(2, 2);
   config.model.kv_heads = 1;
-  OtherPlan const made = with_other_axis(make_plan(config));
+  OtherPlan const made = with_other_axis(make_plan(as_settled(config)));
   RankGroups const& groups = made.plan.groups;
   // Tensor 2, context 2, pipeline 2: 0 and 2 share a stage and a tensor position.
   REQUIRE(sums_of_ranks(made.plan, made.other) ==

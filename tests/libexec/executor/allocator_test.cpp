@@ -36,7 +36,7 @@ TEST_CASE(
     TrainingConfig config = completed(grid[i].config);
     if (i % 8 == 0) config = with_large_buffers(config);
     config.memory.allocator_settings = settings_of(i);
-    TrainingPlan const plan = make_plan(config);
+    TrainingPlan const plan = make_plan(as_settled(config));
     RecordOptions how;
     how.detail = TraceDetail::op;
     Trace const predicted = record(plan, invented_system(), how);

@@ -15,7 +15,7 @@ TEST_CASE("in virtual time collectives take their duration, in every iteration a
   SmallRun run{.costs = &costs};
   run.options.steps = 3;
   run.options.is_virtual = true;
-  double const expected = collectives_in_a_row(make_plan(config));
+  double const expected = collectives_in_a_row(make_plan(as_settled(config)));
   REQUIRE(expected > 50);
   for (StepReport const& step : execute(config, run).steps) {
     REQUIRE(step.seconds == Approx(expected).margin(0.5));

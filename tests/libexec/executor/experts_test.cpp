@@ -195,7 +195,7 @@ TEST_CASE("pairs of a forward and a backward have the bits of interleaved 1F1B",
   paired.schedule.order =
       SharedOrder{expert_overlap_order(2, static_cast<int>(microbatches(plain)), 2, 2)};
   require_close(plain, paired, 0);
-  Simulation const predicted = simulate(make_plan(paired), invented_system());
+  Simulation const predicted = simulate(make_plan(as_settled(paired)), invented_system());
   for (RankReport const& rank : execute(paired, {.gemm = GemmKind::openblas}).ranks) {
     StageResult const& stage = predicted.stages[rank.stage.index()];
     REQUIRE(rank.activation_peak == stage.activation_peak);
@@ -218,7 +218,8 @@ TEST_CASE("sparse plans hold what the simulator predicts, to the byte", "[expert
         config.recompute = {all[turn++ % all.size()]};
         CAPTURE(layout.name, name_of(config.recompute.front().granularity),
                 config.recompute.front().modules);
-        Simulation const predicted = simulate(make_plan(completed(config)), invented_system());
+        Simulation const predicted =
+            simulate(make_plan(as_settled(completed(config))), invented_system());
         for (RankReport const& rank : execute(config, {.gemm = GemmKind::openblas}).ranks) {
           StageResult const& stage = predicted.stages[rank.stage.index()];
           for (int i = 0; i < category_count; ++i) {

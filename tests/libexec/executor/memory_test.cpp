@@ -14,7 +14,7 @@ TEST_CASE("what is counted is what the simulator predicts, to the byte, on more 
   REQUIRE(grid.size() >= 100);
   for (NamedRun const& run : grid) {
     CAPTURE(run.name);
-    TrainingPlan const plan = make_plan(completed(run.config));
+    TrainingPlan const plan = make_plan(as_settled(completed(run.config)));
     Simulation const predicted = simulate(plan, invented_system());
     Execution const counted = execute(run.config, {.gemm = GemmKind::openblas});
     REQUIRE(counted.ranks.size() == static_cast<std::size_t>(world_size(run.config.parallel)));

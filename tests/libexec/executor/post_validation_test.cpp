@@ -86,7 +86,7 @@ TEST_CASE("a step that is validated later holds and traces what the simulator sa
   for (NamedRun const& run : staged_runs(Precision::bf16)) {
     CAPTURE(run.name);
     TrainingConfig const config = validated_later(run.config);
-    TrainingPlan const plan = make_plan(completed(config));
+    TrainingPlan const plan = make_plan(as_settled(completed(config)));
     RecordOptions how;
     how.detail = TraceDetail::op;
     Trace const simulated = record(plan, invented_system(), how);

@@ -299,13 +299,14 @@ TEST_CASE("plans of uneven rows hold on every rank what is predicted, to the byt
         if (turn % 3 == 0) config.dispatch = Dispatch::allgather;
         if (turn % 3 == 1) config.dispatch = Dispatch::deepep;
         CAPTURE(layout.name, to_json(routing).dump(), turn);
-        TrainingPlan const plan = make_plan(completed(config));
+        TrainingPlan const plan = make_plan(as_settled(completed(config)));
         Simulation const predicted = simulate(plan, invented_system());
         std::vector<std::int64_t> fullest(plan.stages.size());
         for (RankReport const& rank : execute(config, {.gemm = GemmKind::openblas}).ranks) {
           auto const stage = rank.stage.index();
           TrainingPlan const own =
-              make_plan(completed(config), {{plan.groups.at_stage(rank.rank, StageId{0}).value()}});
+              make_plan(as_settled(completed(config)),
+                        {{plan.groups.at_stage(rank.rank, StageId{0}).value()}});
           StageMemory const memory = peak_memory(own, own.stages[rank.stage]);
           std::int64_t held = 0;
           for (int i = 0; i < category_count; ++i) {
@@ -331,7 +332,8 @@ TEST_CASE("plans of uneven rows hold on every rank what is predicted, to the byt
 TEST_CASE("the fullest and the emptiest rank of a stage are those that execute so", "[routing]") {
   TrainingConfig const config =
       with(with(small_mixture(Precision::fp32), hot(1.5)), Layout{"", of(1, 1, 2, 2)});
-  Simulation const predicted = simulate(make_plan(completed(config)), invented_system());
+  Simulation const predicted =
+      simulate(make_plan(as_settled(completed(config))), invented_system());
   std::vector<RankReport> const ranks = execute(config).ranks;
   auto const held = [](CategoryBytes bytes) {
     bytes[Category::workspace] = 0;

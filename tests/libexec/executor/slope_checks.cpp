@@ -56,7 +56,8 @@ int require_slopes(TrainingConfig const& config,
 }
 
 void require_predicted_bytes(TrainingConfig const& config) {
-  Simulation const predicted = simulate(make_plan(completed(config)), invented_system());
+  Simulation const predicted =
+      simulate(make_plan(as_settled(completed(config))), invented_system());
   for (RankReport const& rank : execute(config, {.gemm = GemmKind::openblas}).ranks) {
     StageResult const& stage = predicted.stages[rank.stage.index()];
     for (int i = 0; i < category_count; ++i) {

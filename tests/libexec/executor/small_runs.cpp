@@ -155,7 +155,7 @@ TrainingConfig completed(TrainingConfig config) {
 }
 
 Execution execute(TrainingConfig const& config, SmallRun const& run) {
-  TrainingPlan const plan = make_plan(completed(config));
+  TrainingPlan const plan = make_plan(as_settled(completed(config)));
   auto const synthetic = synthetic_tokens(config.model.vocabulary, 7);
   CpuKernelOptions const kernels{.gemm = run.gemm, .threads = run.threads};
   auto const choices = run.fastest_products ? make_product_choices() : nullptr;

@@ -32,7 +32,7 @@ TEST_CASE("a rank alone counts what the simulator predicts, to the byte, and sta
   // 5 has no factor in common with the cycles of layouts, variants and precisions.
   for (std::size_t i = 0; i < grid.size(); i += 5) {
     CAPTURE(grid[i].name);
-    TrainingPlan const plan = make_plan(completed(grid[i].config));
+    TrainingPlan const plan = make_plan(as_settled(completed(grid[i].config)));
     Simulation const predicted = simulate(plan, invented_system());
     int const ranks = world_size(plan.config.parallel);
     for (int const number : std::set<int>{0, ranks / 2, ranks - 1}) {
@@ -66,7 +66,7 @@ TEST_CASE("a rank alone pays for its collectives one after the other", "[solo]")
   TrainingConfig config = small_gpt(Precision::fp32);
   config.parallel.tensor = 4;
   config.parallel.sequence = GENERATE(false, true);
-  TrainingPlan const plan = make_plan(config);
+  TrainingPlan const plan = make_plan(as_settled(config));
   ExecutionOptions options;
   options.steps = 2;
   for (StepReport const& step :
@@ -81,7 +81,8 @@ TEST_CASE("a rank alone pays for its blocking messages as if its peer were alway
   config.parallel.pipeline = 2;
   // n + 1 exchanges of 3 s, and two reductions: the tied embedding's and the norm's (see
   // clock_test.cpp).
-  Execution const alone = execute_alone(make_plan(config), RankId{1}, DearCommunication{});
+  Execution const alone =
+      execute_alone(make_plan(as_settled(config)), RankId{1}, DearCommunication{});
   REQUIRE(alone.steps.front().seconds == Approx(5 * 3.0 + 2).margin(0.5));
 }
 

@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "libsim/engine/settled_config.hpp"
+#include "libsim/engine/settle.hpp"
 #include "libsim/engine/simulation.hpp"
 #include "libsim/plan/ordered_schedule.hpp"
 #include "libsim/plan/plan_programs.hpp"
@@ -22,14 +22,15 @@ PipelineOrder order_of(TrainingConfig const& config) {
 
 /// The microbatches whose weight gradients a virtual stage computes, in order, counted from the
 /// first of its copy of the model.
-std::vector<std::int32_t> weight_gradients(PipelineOrder const& order,
+std::vector<MicrobatchId> weight_gradients(PipelineOrder const& order,
                                            VirtualStageId virtual_stage) {
   ChunkPlace const place = order.placement.place(virtual_stage);
-  int const first = microbatches_of_copy(order, order.placement.copy_of(virtual_stage)).first;
-  std::vector<std::int32_t> microbatches;
+  MicrobatchId const first =
+      microbatches_of_copy(order, order.placement.copy_of(virtual_stage)).first;
+  std::vector<MicrobatchId> microbatches;
   for (OrderTask const& task : order.stages[place.stage.index()]) {
     if (task.run.chunk == place.chunk && ends_in_flight(task.run.part)) {
-      microbatches.push_back(task.run.microbatch - first);
+      microbatches.push_back(task.run.microbatch + -first.value());
     }
   }
   return microbatches;
@@ -37,7 +38,7 @@ std::vector<std::int32_t> weight_gradients(PipelineOrder const& order,
 
 bool keeps_microbatch_order(PipelineOrder const& order) {
   for (VirtualStageId const v : order.placement.virtual_stage_ids()) {
-    std::vector<std::int32_t> const microbatches = weight_gradients(order, v);
+    std::vector<MicrobatchId> const microbatches = weight_gradients(order, v);
     if (!std::is_sorted(microbatches.begin(), microbatches.end())) return false;
   }
   return true;
@@ -50,13 +51,13 @@ TrainingConfig serial_reference(TrainingConfig config) {
   int const chunks = order.placement.parts();
   int const copies = order.placement.copies();
   PipelineOrder serial{round_placement(1, chunks), order.microbatches / copies, {{}}};
-  auto const append = [&](Part part, std::int32_t microbatch, std::int32_t chunk) {
+  auto const append = [&](Part part, MicrobatchId microbatch, std::int32_t chunk) {
     serial.stages.front().push_back({{part, microbatch, ChunkId{chunk}}, false});
   };
-  for (std::int32_t i = 0; i < serial.microbatches; ++i) {
+  for (MicrobatchId const i : IdRange<MicrobatchId>{serial.microbatches}) {
     for (int v = 0; v < chunks; ++v) append(Part::forward, i, v);
   }
-  for (std::int32_t i = 0; i < serial.microbatches; ++i) {
+  for (MicrobatchId const i : IdRange<MicrobatchId>{serial.microbatches}) {
     for (int v = chunks; v-- > 0;) append(Part::input_gradient, i, v);
   }
   for (VirtualStageId const v : order.placement.virtual_stage_ids()) {
@@ -65,7 +66,7 @@ TrainingConfig serial_reference(TrainingConfig config) {
       REQUIRE(weight_gradients(order, v) == weight_gradients(order, in_first));
       continue;
     }
-    for (std::int32_t const i : weight_gradients(order, v)) {
+    for (MicrobatchId const i : weight_gradients(order, v)) {
       append(Part::weight_gradient, i, v.value());
     }
   }
@@ -150,7 +151,7 @@ std::vector<NamedRun> late_and_early_runs(TrainingConfig const& base) {
     for (NamedPolicy const& policy : late_and_early_policies(i < split)) {
       TrainingConfig config = runs[i].config;
       config.recompute = {policy.policy};
-      made.push_back({runs[i].name + ", " + policy.name, settled(config, invented_system())});
+      made.push_back({runs[i].name + ", " + policy.name, settled(config, invented_system()).get()});
     }
   }
   return made;
@@ -220,7 +221,7 @@ TEST_CASE("split backwards hold what the simulator predicts, to the byte, on mor
   }
   for (NamedRun const& run : grid) {
     CAPTURE(run.name);
-    Simulation const predicted = simulate(make_plan(run.config), invented_system());
+    Simulation const predicted = simulate(make_plan(as_settled(run.config)), invented_system());
     Execution const counted = execute(run.config, {.gemm = GemmKind::openblas});
     for (RankReport const& rank : counted.ranks) {
       StageResult const& stage = predicted.stages[rank.stage.index()];

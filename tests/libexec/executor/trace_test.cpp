@@ -30,7 +30,7 @@ TEST_CASE("an executed trace has the rows of the simulated one, at either detail
   for (NamedRun& run : split_layouts_of(base)) runs.push_back(std::move(run));
   for (NamedRun const& run : runs) {
     CAPTURE(run.name);
-    TrainingPlan const plan = make_plan(completed(run.config));
+    TrainingPlan const plan = make_plan(as_settled(completed(run.config)));
     RecordOptions how;
     how.detail = detail;
     Trace const simulated = record(plan, invented_system(), how);
@@ -54,7 +54,7 @@ TEST_CASE("an executed trace has the rows of the simulated one, at either detail
 TEST_CASE("at chunk detail memory has no more rows than the simulator keeps", "[trace]") {
   TrainingConfig const config = small_gpt(Precision::fp32);
   RecordOptions how;
-  Trace const simulated = record(make_plan(config), invented_system(), how);
+  Trace const simulated = record(make_plan(as_settled(config)), invented_system(), how);
   SmallRun executed;
   executed.options.traces = true;
   executed.options.detail = TraceDetail::chunk;

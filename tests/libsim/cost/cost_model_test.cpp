@@ -62,7 +62,7 @@ TEST_CASE("a product is costed by its element types, whatever stands beside it i
   FlopsPerSecond const peak = system.accelerator.peak.value.at(Precision::fp16);
   system.accelerator.peak.value[Precision::fp32] = {peak.value / 2};
   BlockShape shape = make_outline(config).shape;
-  TrainingPlan plan = make_plan(config);
+  TrainingPlan plan = make_plan(as_settled(config));
   plan.blocks = {build_layers(shape, 1, {})};
   shape.model.precision = Precision::fp32;
   shape.model.norm_epsilon = 1e-6;
@@ -106,7 +106,7 @@ TEST_CASE("waits and holds take no time", "[cost]") {
 TEST_CASE("no kernel is faster than its bytes at full bandwidth or its FLOPs at peak", "[cost]") {
   for (System const& system : {invented_system(), lossy_system()}) {
     for (OddRun const& run : odd_runs()) {
-      TrainingPlan const plan = make_plan(run.config);
+      TrainingPlan const plan = make_plan(as_settled(run.config));
       CostModel const cost{system, plan};
       for (BlockProgram const& block : plan.blocks) {
         for (Pass const pass : {Pass::forward, Pass::backward}) {
@@ -125,7 +125,7 @@ TEST_CASE("no kernel is faster than its bytes at full bandwidth or its FLOPs at 
 
 TEST_CASE("no collective is faster than a ring's bytes over the link", "[cost]") {
   for (OddRun const& run : odd_runs()) {
-    TrainingPlan const plan = make_plan(run.config);
+    TrainingPlan const plan = make_plan(as_settled(run.config));
     System const system = lossy_system();
     CostModel const cost{system, plan};
     double const t = run.config.parallel.tensor;
@@ -259,7 +259,7 @@ TEST_CASE("a message between nodes pays the network, one inside a node its link"
   System const system = lossy_system();
   TrainingConfig config = modest_run(4, 4);
   config.parallel.sequence = true;  // whole messages of 2sbh/t
-  TrainingPlan const plan = make_plan(config);
+  TrainingPlan const plan = make_plan(as_settled(config));
   double const bytes = 2.0 * 64 * 2 * 128 / 4;
   CostModel const cost{system, plan};
   MessageCost const near = cost.message_cost(plan, StageId{0}, StageId{1});
@@ -273,14 +273,14 @@ TEST_CASE("a message between nodes pays the network, one inside a node its link"
 TEST_CASE("a scattered message sends 1/t and adds the gather at its receiver", "[cost]") {
   System const system = lossy_system();
   TrainingConfig config = modest_run(8, 2);
-  TrainingPlan const scattered = make_plan(config);
+  TrainingPlan const scattered = make_plan(as_settled(config));
   double const whole = 2.0 * 64 * 2 * 128;
   MessageCost const message =
       CostModel(system, scattered).message_cost(scattered, StageId{0}, StageId{1});
   REQUIRE(message.occupancy == to_sim_time(whole / 8 / 9e9));
   REQUIRE(message.latency == to_sim_time(7e-6 + 40e-6 + 10e-6 + 7.0 / 8 * whole / 100e9));
   config.schedule.scatter_gather = false;
-  TrainingPlan const plain = make_plan(config);
+  TrainingPlan const plain = make_plan(as_settled(config));
   MessageCost const at_once = CostModel(system, plain).message_cost(plain, StageId{0}, StageId{1});
   REQUIRE(at_once.occupancy == to_sim_time(whole / 9e9));
   REQUIRE(at_once.latency == to_sim_time(7e-6 + 40e-6));

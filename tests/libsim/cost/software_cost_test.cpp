@@ -131,7 +131,7 @@ TEST_CASE("a whole reduction and a slow gather of parameters", "[cost]") {
 }
 
 TEST_CASE("the stack's part of a message and of an iteration comes on top", "[cost]") {
-  TrainingPlan const plan = make_plan(modest_run(4, 4));
+  TrainingPlan const plan = make_plan(as_settled(modest_run(4, 4)));
   System system = invented_system();
   system.calibration.iteration_overhead.value = {5e-3};
   MessageCost const before = CostModel{system, plan}.message_cost(plan, StageId{1}, StageId{2});

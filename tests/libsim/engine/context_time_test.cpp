@@ -23,7 +23,7 @@ double seconds(RecomputePolicy const& policy, double rate) {
   config.recompute = {policy};
   System system = invented_system();
   system.node.all_gather.value.bandwidth = {rate};
-  return to_seconds(simulate(make_plan(config), system).iteration);
+  return to_seconds(simulate(make_plan(as_settled(config)), system).iteration);
 }
 
 TEST_CASE("nothing hides the exchanges of ranks that split sequences", "[engine]") {
@@ -50,7 +50,7 @@ double ring_seconds(double rate) {
   System system = invented_system();
   system.node.p2p.value = {.latency = {0}, .bandwidth = {rate}, .table = {}};
   system.calibration.overlap_slowdown.value = 0;
-  return to_seconds(simulate(make_plan(config), system).iteration);
+  return to_seconds(simulate(make_plan(as_settled(config)), system).iteration);
 }
 
 TEST_CASE("a step's attention hides the message of the next one, and no more", "[engine]") {

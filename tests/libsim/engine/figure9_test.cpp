@@ -22,7 +22,8 @@ std::vector<double> figure9(bool deallocated) {
   config.schedule = {};
   config.memory.output_deallocation = deallocated;
   std::vector<double> peaks;
-  for (StageResult const& stage : simulate(make_plan(config), invented_system()).stages) {
+  for (StageResult const& stage :
+       simulate(make_plan(as_settled(config)), invented_system()).stages) {
     peaks.push_back(static_cast<double>(stage.activation_peak) / GiB);
   }
   return peaks;

@@ -29,7 +29,7 @@ SimTime slowed(SimTime start, SimTime duration, SimTime busy_until, int slowdown
 }
 
 /// What makes a buffer of a microbatch's pass through a block findable again.
-using Owner = std::tuple<ChunkId, std::int32_t /*microbatch*/, std::size_t /*block*/>;
+using Owner = std::tuple<ChunkId, MicrobatchId, std::size_t /*block*/>;
 
 struct Message {
   std::optional<SimTime> sent, received;  ///< posts
@@ -179,7 +179,7 @@ class RankWalk {
 
   // ---- computation
 
-  void run_chunk(Task const& task, std::int32_t microbatch) {
+  void run_chunk(Task const& task, MicrobatchId microbatch) {
     TrainingPlan const& plan = world_.plan;
     ChunkProgram const& chunk = plan.chunks[static_cast<std::size_t>(task.program)];
     bool const is_forward = task.kind == Task::Kind::forward;
@@ -268,7 +268,7 @@ class RankWalk {
 
   void run_block(ChunkProgram const& chunk,
                  std::size_t position,
-                 std::int32_t microbatch,
+                 MicrobatchId microbatch,
                  Pass pass,
                  std::optional<BufferHeap::Id>& passed) {
     BlockProgram const& block =
@@ -313,7 +313,7 @@ class RankWalk {
                              .start = at(begin + times.start[i]),
                              .end = at(begin + times.end[i]),
                              .layer = layer_of(block.kind, first_layer, op.layer),
-                             .microbatch = microbatch,
+                             .microbatch = microbatch.value(),
                              .chunk = chunk.chunk.value()});
       for (BufferLife const& life : block.lives) {
         if (life.release_pass != pass || life.release != static_cast<std::int32_t>(i)) continue;
@@ -371,8 +371,8 @@ class RankWalk {
   SimTime local_{0};  ///< computed so far of the task, were it not slowed down
   std::map<Transfer::Payload, SimTime> send_idle_;
   std::map<std::int32_t, BufferHeap::Id> receiving_;  ///< by message
-  std::map<std::tuple<Transfer::Payload, ChunkId, std::int32_t>, BufferHeap::Id> incoming_;
-  std::map<std::tuple<Transfer::Payload, ChunkId, std::int32_t>, BufferHeap::Id> outgoing_;
+  std::map<std::tuple<Transfer::Payload, ChunkId, MicrobatchId>, BufferHeap::Id> incoming_;
+  std::map<std::tuple<Transfer::Payload, ChunkId, MicrobatchId>, BufferHeap::Id> outgoing_;
   std::map<Owner, std::vector<BufferHeap::Id>> buffers_;  ///< by tensor of the block
   /// Gradient between two pieces of one backward.
   std::optional<BufferHeap::Id> between_buckets_;

@@ -6,7 +6,7 @@
 
 #include "libsim/engine/prediction.hpp"
 #include "libsim/engine/schedule_timeline.hpp"
-#include "libsim/engine/settled_config.hpp"
+#include "libsim/engine/settle.hpp"
 #include "libsim/engine/simulation.hpp"
 #include "libsim/plan/ordered_schedule.hpp"
 #include "libsim/plan/plan_programs.hpp"
@@ -109,9 +109,9 @@ TEST_CASE("a split plan's breakdown sums up, and its prediction is its simulatio
   System const system = lossy_system();
   for (OddRun const& run : split_runs()) {
     CAPTURE(run.name);
-    TrainingPlan const plan = make_plan(run.config);
+    TrainingPlan const plan = make_plan(as_settled(run.config));
     Simulation const simulation = simulate(plan, system);
-    Prediction const prediction = predict(run.config, system);
+    Prediction const prediction = predict(as_settled(run.config), system);
     REQUIRE(prediction.iteration == simulation.iteration);
     for (std::size_t stage = 0; stage < plan.stages.size(); ++stage) {
       REQUIRE(prediction.stages[stage].busy == simulation.stages[stage].busy);
@@ -125,7 +125,8 @@ TEST_CASE("a split plan's breakdown sums up, and its prediction is its simulatio
     unsplit.schedule = {};
     unsplit.parallel.interleave = 1;
     if (run.config.recompute.front().store_microbatches.count == 0) {
-      REQUIRE(simulation.hardware_flops == simulate(make_plan(unsplit), system).hardware_flops);
+      REQUIRE(simulation.hardware_flops ==
+              simulate(make_plan(as_settled(unsplit)), system).hardware_flops);
     }
   }
 }
@@ -139,11 +140,11 @@ TEST_CASE("a schedule that depends on costs is settled as an order within its li
     config.schedule.memory_limit = limit;
     config.schedule.iterations = 200;
     CAPTURE(name_of(kind), limit);
-    REQUIRE_THROWS_AS(make_plan(config), ScheduleError);
-    TrainingConfig const order = settled(config, system);
+    REQUIRE_THROWS_AS(make_plan(as_settled(config)), ScheduleError);
+    TrainingConfig const order = settled(config, system).get();
     REQUIRE(order.schedule.kind == ScheduleKind::order);
-    REQUIRE(settled(order, system) == order);
-    TrainingPlan const plan = make_plan(order);
+    REQUIRE(settled(order, system).get() == order);
+    TrainingPlan const plan = make_plan(as_settled(order));
     REQUIRE(plan.placement == placement_of_order(schedule_shape(order)));
     REQUIRE(simulate(plan, system).iteration > SimTime{0});
   }
@@ -182,13 +183,13 @@ TEST_CASE("early recompute hides what each stage but one would wait for", "[orde
   System const system = invented_system();
   TrainingConfig config = with_schedule(modest_run(1, 4), ScheduleKind::one_f_one_b, 1);
   config.recompute.front().granularity = RecomputeGranularity::full;
-  TrainingPlan const whole_plan = make_plan(config);
+  TrainingPlan const whole_plan = make_plan(as_settled(config));
   Simulation const whole = simulate(whole_plan, system);
   config.recompute.front().early = EarlyRecompute::bubble;
-  REQUIRE_THROWS_AS(make_plan(config), ScheduleError);
-  TrainingConfig const order = settled(config, system);
-  REQUIRE(settled(order, system) == order);
-  Simulation const early = simulate(make_plan(order), system);
+  REQUIRE_THROWS_AS(make_plan(as_settled(config)), ScheduleError);
+  TrainingConfig const order = settled(config, system).get();
+  REQUIRE(settled(order, system).get() == order);
+  Simulation const early = simulate(make_plan(as_settled(order)), system);
   REQUIRE(early.hardware_flops == whole.hardware_flops);
   REQUIRE(early.layer->recompute == whole.layer->recompute);
   // (n + p - 1)(F + R + B) becomes n(F + R + B) + (p - 1)(F + B).
@@ -208,7 +209,7 @@ TEST_CASE(
     config.recompute.front().granularity = RecomputeGranularity::selective;
     config.schedule.iterations = 200;
     CAPTURE(name_of(kind));
-    TrainingConfig const order = settled(config, invented_system());
+    TrainingConfig const order = settled(config, invented_system()).get();
     REQUIRE(most_in_flight(*order.schedule.order, 0, InFlight::until_input_gradient) >= 4);
   }
 }

@@ -33,17 +33,17 @@ Op add_gathers(OtherPlan& made) {
 TEST_CASE("an axis that nobody knows has a cost by where its ranks are", "[engine]") {
   // Half of 1 MB over 100 GB/s inside a node of 8, over 10 GB/s between nodes.
   System const system = invented_system();
-  OtherPlan near = with_other_axis(make_plan(modest_run(4, 2)));
+  OtherPlan near = with_other_axis(make_plan(as_settled(modest_run(4, 2))));
   REQUIRE(near.plan.groups.ranks() == 16);
   REQUIRE(CostModel(system, near.plan).duration(add_gathers(near)) == to_sim_time(5e5 / 100e9));
-  OtherPlan far = with_other_axis(make_plan(modest_run(8, 2)));
+  OtherPlan far = with_other_axis(make_plan(as_settled(modest_run(8, 2))));
   REQUIRE(CostModel(system, far.plan).duration(add_gathers(far)) == to_sim_time(5e5 / 10e9));
 }
 
 TEST_CASE("an iteration takes the time of the collectives of an axis that nobody knows",
           "[engine]") {
   System const system = invented_system();
-  TrainingPlan const plain = make_plan(modest_run(4, 1));
+  TrainingPlan const plain = make_plan(as_settled(modest_run(4, 1)));
   OtherPlan made = with_other_axis(plain);
   SimTime const without = simulate(made.plan, system).iteration;
   REQUIRE(without == simulate(plain, system).iteration);
@@ -56,11 +56,11 @@ TEST_CASE("an iteration takes the time of the collectives of an axis that nobody
 TEST_CASE("gradients are summed over the ranks of another axis where these join their group",
           "[engine]") {
   // Two replicas of 4 x 2 ranks: the four holders of a parameter are ranks 0, 4, 8, 12.
-  OtherPlan const made = with_other_axis(make_plan(modest_run(4, 1, 2)));
+  OtherPlan const made = with_other_axis(make_plan(as_settled(modest_run(4, 1, 2))));
   REQUIRE(made.plan.replicas() == 4);
   REQUIRE(made.plan.groups.membership(made.plan.roles.gradients, RankId{8})->members ==
           std::vector{RankId{0}, RankId{4}, RankId{8}, RankId{12}});
-  REQUIRE(fingerprint(made.plan) != fingerprint(make_plan(modest_run(4, 1, 2))));
+  REQUIRE(fingerprint(made.plan) != fingerprint(make_plan(as_settled(modest_run(4, 1, 2)))));
 }
 
 }  // namespace stagecraft

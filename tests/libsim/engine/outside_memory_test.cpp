@@ -27,7 +27,7 @@ System system_of_eight() {
 }
 
 std::int64_t communicators(TrainingConfig const& config, System const& system, std::size_t stage) {
-  TrainingPlan const plan = make_plan(config);
+  TrainingPlan const plan = make_plan(as_settled(config));
   return outside_memory(plan, system, plan.stages[StageId::of_index(stage)])->communicators / mib;
 }
 
@@ -55,7 +55,7 @@ TEST_CASE("what is outside the allocator is a set reserve, a sum, or the usual r
   System system = system_of_eight();
   TrainingConfig config = modest_run(2, 1);
   auto const outside = [&] {
-    TrainingPlan const plan = make_plan(config);
+    TrainingPlan const plan = make_plan(as_settled(config));
     return bytes_outside(plan, system, plan.stages.front());
   };
   REQUIRE(outside() == (900 + 500 + 3) * mib);

@@ -18,7 +18,7 @@ namespace {
 std::string difference(TrainingConfig const& config,
                        System const& system,
                        Prediction const& found) {
-  Simulation const full = simulate(make_plan(config), system);
+  Simulation const full = simulate(make_plan(as_settled(config)), system);
   std::string text;
   auto const compare = [&](std::string const& what, auto const& expected, auto const& actual) {
     if (!(expected == actual)) text += what + "; ";
@@ -50,7 +50,7 @@ Tally compare_random_runs(std::uint32_t seed, int runs, int most_groups) {
   for (int i = 0; i < runs; ++i) {
     TrainingConfig const config = random.config(most_groups);
     System const system = random.system();
-    Prediction const prediction = predict(config, system);
+    Prediction const prediction = predict(as_settled(config), system);
     CAPTURE(seed, i, config.parallel.pipeline, config.parallel.interleave, config.schedule.group,
             static_cast<int>(config.schedule.kind), static_cast<int>(config.schedule.p2p),
             microbatches(config), prediction.laps, prediction.laps_left_out);
@@ -79,7 +79,7 @@ TEST_CASE("a prediction is the simulation on runs at the edges of what is legal"
   for (OddRun const& run : odd_runs()) {
     for (System const& system : {invented_system(), lossy_system()}) {
       CAPTURE(run.name);
-      REQUIRE(difference(run.config, system, predict(run.config, system)).empty());
+      REQUIRE(difference(run.config, system, predict(as_settled(run.config), system)).empty());
     }
   }
 }
@@ -90,7 +90,7 @@ TEST_CASE("equal stages repeat from the first lap on", "[engine]") {
   TrainingConfig config = modest_run(1, 4);
   config.batch.global = 2 * 1000;
   config.model.vocabulary = 1;
-  Prediction const prediction = predict(config, invented_system());
+  Prediction const prediction = predict(as_settled(config), invented_system());
   REQUIRE(prediction.laps == 1000 - (4 + 2) + 1);
   REQUIRE(prediction.laps_left_out > 900);
 }
@@ -100,7 +100,7 @@ TEST_CASE("a window of stored microbatches is walked in full", "[engine]") {
   config.batch.global = 2 * 100;
   config.recompute.front().granularity = RecomputeGranularity::full;
   config.recompute.front().store_microbatches.count = 2;
-  Prediction const prediction = predict(config, lossy_system());
+  Prediction const prediction = predict(as_settled(config), lossy_system());
   REQUIRE(prediction.laps == 1);
   REQUIRE(difference(config, lossy_system(), prediction).empty());
 }

@@ -11,7 +11,7 @@ TEST_CASE("the summaries of tasks peak as the stream of buffer events does, on r
   RandomRuns random{20};
   constexpr int runs = 150;
   for (int i = 0; i < runs; ++i) {
-    TrainingPlan const plan = make_plan(random.config(3));
+    TrainingPlan const plan = make_plan(as_settled(random.config(3)));
     std::vector<StageMemory> const memory = peak_memory(plan);
     for (StagePlan const& stage : plan.stages) {
       CAPTURE(i, stage.stage.value());

@@ -122,7 +122,7 @@ TEST_CASE("computations of a stage do not overlap and follow what they depend on
       REQUIRE(span.start >= before);
       before = span.end;
       int const here = span.run.chunk.value() * shape.stages + static_cast<int>(stage);
-      spans.at(index(span.run.part, here, span.run.microbatch)) = span;
+      spans.at(index(span.run.part, here, span.run.microbatch.value())) = span;
     }
   }
   // Rows are virtual stages forward, then back: each starts a hop after the row before it ended,

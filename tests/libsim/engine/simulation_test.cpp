@@ -18,7 +18,7 @@ SimTime sum(Breakdown const& breakdown) {
 TEST_CASE("the breakdown sums to the iteration, to the picosecond", "[simulation]") {
   for (OddRun const& run : odd_runs()) {
     for (System const& system : {invented_system(), lossy_system()}) {
-      Simulation const result = simulate(make_plan(run.config), system);
+      Simulation const result = simulate(make_plan(as_settled(run.config)), system);
       CAPTURE(run.name);
       REQUIRE(sum(result.breakdown) == result.iteration);
     }
@@ -28,7 +28,7 @@ TEST_CASE("the breakdown sums to the iteration, to the picosecond", "[simulation
 TEST_CASE("no share of an iteration is negative, no stage busier than the ideal time",
           "[simulation]") {
   for (OddRun const& run : odd_runs()) {
-    Simulation const result = simulate(make_plan(run.config), lossy_system());
+    Simulation const result = simulate(make_plan(as_settled(run.config)), lossy_system());
     CAPTURE(run.name);
     TimeShares const& shares = result.breakdown.shares;
     for (SimTime const share : {shares.forward, shares.backward, shares.recompute,
@@ -49,7 +49,7 @@ TEST_CASE("no share of an iteration is negative, no stage busier than the ideal 
 TEST_CASE("the peak holds at least parameters, gradients and optimizer, and the declared workspace",
           "[simulation]") {
   for (OddRun const& run : odd_runs()) {
-    TrainingPlan const plan = make_plan(run.config);
+    TrainingPlan const plan = make_plan(as_settled(run.config));
     Simulation const result = simulate(plan, lossy_system());
     for (std::size_t i = 0; i < plan.stages.size(); ++i) {
       CAPTURE(run.name, i);
@@ -67,7 +67,7 @@ TEST_CASE("the peak holds at least parameters, gradients and optimizer, and the 
 
 TEST_CASE("memory does not depend on costs", "[simulation]") {
   for (OddRun const& run : odd_runs()) {
-    TrainingPlan const plan = make_plan(run.config);
+    TrainingPlan const plan = make_plan(as_settled(run.config));
     Simulation const free = simulate(plan, invented_system());
     Simulation const lossy = simulate(plan, lossy_system());
     for (std::size_t i = 0; i < free.stages.size(); ++i) {
@@ -83,7 +83,8 @@ TEST_CASE("memory does not depend on costs", "[simulation]") {
 TEST_CASE("a peak with activations in it is not at the start of the iteration", "[simulation]") {
   // Gradients are zeroed first, which takes time and no activations.
   for (OddRun const& run : odd_runs()) {
-    for (StageResult const& stage : simulate(make_plan(run.config), lossy_system()).stages) {
+    for (StageResult const& stage :
+         simulate(make_plan(as_settled(run.config)), lossy_system()).stages) {
       CAPTURE(run.name, stage.stage);
       REQUIRE(stage.at_peak.activation_sum() > 0);
       REQUIRE(stage.peak_at > SimTime{0});
@@ -98,7 +99,7 @@ TEST_CASE("a peak made by posting a receive is when its rank posts it", "[simula
   TrainingConfig config = modest_run(1, 4);
   config.layout = {.kind = LayerSplit::Kind::list, .first = {}, .last = {}, .list = {0, 3, 3, 2}};
   config.model.dropout = 0;
-  Simulation const result = simulate(make_plan(config), lossy_system());
+  Simulation const result = simulate(make_plan(as_settled(config)), lossy_system());
   std::int64_t const s = 64, b = 2, h = 128;
   REQUIRE(result.stages[0].activation_peak == 2 * 2 * s * b * h + 4 * (8 * s * b + s * s));
   // Four embeddings have run by then, each at least its launches of 3 us.
@@ -109,14 +110,15 @@ TEST_CASE("a peak made by posting a receive is when its rank posts it", "[simula
 TEST_CASE("a stage fits when its peak and the reserve are within the capacity", "[simulation]") {
   TrainingConfig config = modest_run(1, 2);
   System system = invented_system();
-  Simulation const roomy = simulate(make_plan(config), system);
+  Simulation const roomy = simulate(make_plan(as_settled(config)), system);
   std::int64_t const fullest = std::max(roomy.stages[0].peak(), roomy.stages[1].peak());
   config.memory.reserve = Bytes{1000};
   system.accelerator.memory.value = Bytes{fullest + 1000};
-  for (StageResult const& stage : simulate(make_plan(config), system).stages) REQUIRE(stage.fits);
+  for (StageResult const& stage : simulate(make_plan(as_settled(config)), system).stages)
+    REQUIRE(stage.fits);
   system.accelerator.memory.value = Bytes{fullest + 999};
   int fitting = 0;
-  for (StageResult const& stage : simulate(make_plan(config), system).stages) {
+  for (StageResult const& stage : simulate(make_plan(as_settled(config)), system).stages) {
     fitting += stage.fits ? 1 : 0;
   }
   REQUIRE(fitting == 1);
@@ -152,8 +154,8 @@ TEST_CASE("with equal chunks and free messages the bubble is (p-1)/(mn)", "[simu
     for (int const m : {1, 2}) {
       if (p == 1 && m > 1) continue;
       for (std::int64_t const n : {4, 8, 32}) {
-        double const bubble =
-            simulate(make_plan(uniform_run(p, m, n)), products_only()).bubble_fraction();
+        double const bubble = simulate(make_plan(as_settled(uniform_run(p, m, n))), products_only())
+                                  .bubble_fraction();
         CAPTURE(p, m, n);
         REQUIRE(bubble == Approx((p - 1.0) / (m * static_cast<double>(n))).margin(0.003));
       }
@@ -164,15 +166,15 @@ TEST_CASE("with equal chunks and free messages the bubble is (p-1)/(mn)", "[simu
 TEST_CASE("GPipe has the bubble of 1F1B", "[simulation]") {
   TrainingConfig config = uniform_run(4, 1, 8);
   config.schedule.kind = ScheduleKind::gpipe;
-  REQUIRE(simulate(make_plan(config), products_only()).bubble_fraction() ==
+  REQUIRE(simulate(make_plan(as_settled(config)), products_only()).bubble_fraction() ==
           Approx(3.0 / 8).margin(0.003));
 }
 
 TEST_CASE("full recompute adds a third to layers whose communication is free", "[simulation]") {
   TrainingConfig config = uniform_run(1, 1, 4);
-  SimTime const stored = simulate(make_plan(config), products_only()).iteration;
+  SimTime const stored = simulate(make_plan(as_settled(config)), products_only()).iteration;
   config.recompute.front().granularity = RecomputeGranularity::full;
-  Simulation const full = simulate(make_plan(config), products_only());
+  Simulation const full = simulate(make_plan(as_settled(config)), products_only());
   REQUIRE(to_seconds(full.iteration) == Approx(4.0 / 3 * to_seconds(stored)).epsilon(0.01));
   REQUIRE(full.breakdown.shares.recompute == full.breakdown.shares.forward);
 }
@@ -182,9 +184,11 @@ TEST_CASE(
     "[simulation]") {
   TrainingConfig config = modest_run(1, 1);
   auto const seconds = [&] {
-    return to_seconds(simulate(make_plan(config), invented_system()).breakdown.shares.optimizer);
+    return to_seconds(
+        simulate(make_plan(as_settled(config)), invented_system()).breakdown.shares.optimizer);
   };
-  auto const parameters = static_cast<double>(make_plan(config).stages[StageId{0}].parameters);
+  auto const parameters =
+      static_cast<double>(make_plan(as_settled(config)).stages[StageId{0}].parameters);
   REQUIRE(seconds() == Approx(66 * parameters / 1e12).epsilon(1e-6));
   config.model.precision = Precision::bf16;
   REQUIRE(seconds() == Approx(58 * parameters / 1e12).epsilon(1e-6));
@@ -196,26 +200,26 @@ TEST_CASE("the optimizer phase of the 22B run takes 105 ms on its A100s", "[simu
   System system = invented_system();
   system.accelerator.bandwidth.value = {2039e9};
   system.calibration.stream_efficiency.value = 0.85;
-  REQUIRE(to_seconds(simulate(make_plan(config), system).breakdown.shares.optimizer) ==
+  REQUIRE(to_seconds(simulate(make_plan(as_settled(config)), system).breakdown.shares.optimizer) ==
           Approx(66 * 22.074e9 / 8 / (0.85 * 2039e9)).epsilon(0.01));
 }
 
 TEST_CASE("the fixed overhead is in the iteration and not in the ideal time", "[simulation]") {
   TrainingConfig const config = modest_run(2, 2);
   System system = invented_system();
-  Simulation const without = simulate(make_plan(config), system);
+  Simulation const without = simulate(make_plan(as_settled(config)), system);
   system.calibration.iteration_overhead.value = {0.25};
-  Simulation const with = simulate(make_plan(config), system);
+  Simulation const with = simulate(make_plan(as_settled(config)), system);
   REQUIRE(with.iteration - without.iteration == to_sim_time(0.25));
   REQUIRE(with.ideal == without.ideal);
 }
 
 TEST_CASE("replicas change what is reduced, not what a replica computes", "[simulation]") {
   TrainingConfig config = modest_run(2, 2);
-  Simulation const one = simulate(make_plan(config), invented_system());
+  Simulation const one = simulate(make_plan(as_settled(config)), invented_system());
   config.parallel.data = 8;
   config.batch.global *= 8;
-  Simulation const eight = simulate(make_plan(config), invented_system());
+  Simulation const eight = simulate(make_plan(as_settled(config)), invented_system());
   REQUIRE(eight.breakdown.shares.forward == one.breakdown.shares.forward);
   REQUIRE(eight.breakdown.shares.backward == one.breakdown.shares.backward);
   REQUIRE(eight.model_flops == 8 * one.model_flops);
@@ -226,8 +230,9 @@ TEST_CASE("the reduction of 8 replicas takes a ring's bytes over the network", "
   // 4 bytes per parameter, 2 (d-1)/d of them at 10 GB/s, and the tied embedding's between two
   // stages.
   TrainingConfig config = modest_run(8, 1, 8);
-  auto const bytes = 4.0 * static_cast<double>(make_plan(config).stages[StageId{0}].parameters);
-  Simulation const result = simulate(make_plan(config), invented_system());
+  auto const bytes =
+      4.0 * static_cast<double>(make_plan(as_settled(config)).stages[StageId{0}].parameters);
+  Simulation const result = simulate(make_plan(as_settled(config)), invented_system());
   REQUIRE(to_seconds(result.breakdown.shares.data_parallel) ==
           Approx(2 * 7.0 / 8 * bytes / 10e9).epsilon(1e-6));
 }
@@ -240,9 +245,9 @@ TEST_CASE("the gradient norm's all-reduce is time of the optimizer, not of gradi
   config.model.precision =
       Precision::bf16;  // no loss scale, so no second all-reduce for infinities
   System system = invented_system();
-  SimTime const before = simulate(make_plan(config), system).breakdown.shares.optimizer;
+  SimTime const before = simulate(make_plan(as_settled(config)), system).breakdown.shares.optimizer;
   system.node.all_reduce.value.latency = {20e-6};
-  TimeShares const shares = simulate(make_plan(config), system).breakdown.shares;
+  TimeShares const shares = simulate(make_plan(as_settled(config)), system).breakdown.shares;
   REQUIRE(shares.data_parallel == SimTime{0});
   REQUIRE(shares.optimizer - before == to_sim_time(20e-6));
 }
@@ -251,12 +256,12 @@ TEST_CASE("overlapping the reduction hides it and slows the backward beside it",
   TrainingConfig config = modest_run(1, 2, 2);
   config.model = gpt(4, 2048, 16, 64, 32000);
   System system = invented_system();
-  Simulation const at_end = simulate(make_plan(config), system);
+  Simulation const at_end = simulate(make_plan(as_settled(config)), system);
   config.parallel.overlap_gradients = true;
-  Simulation const overlapped = simulate(make_plan(config), system);
+  Simulation const overlapped = simulate(make_plan(as_settled(config)), system);
   REQUIRE(overlapped.iteration < at_end.iteration);
   system.calibration.overlap_slowdown.value = 0.5;
-  Simulation const slowed = simulate(make_plan(config), system);
+  Simulation const slowed = simulate(make_plan(as_settled(config)), system);
   REQUIRE(slowed.iteration >= overlapped.iteration);
   REQUIRE(slowed.stages[0].busy >
           overlapped.stages[0].busy);  // its buckets; the last stage has one
@@ -265,7 +270,7 @@ TEST_CASE("overlapping the reduction hides it and slows the backward beside it",
 
 TEST_CASE("MFU and HFU are FLOPs over what all ranks could do in the time", "[simulation]") {
   TrainingConfig const config = modest_run(2, 2, 2);
-  Simulation const result = simulate(make_plan(config), lossy_system());
+  Simulation const result = simulate(make_plan(as_settled(config)), lossy_system());
   double const possible = to_seconds(result.iteration) * 8 * 100e12;
   REQUIRE(result.mfu == Approx(result.model_flops / possible));
   REQUIRE(result.hfu == Approx(result.hardware_flops / possible));
@@ -281,7 +286,7 @@ TEST_CASE("published MFU follows from equation 7 and the published seconds", "[s
       {{1.10, 41.5, 43.7}, {13.75, 51.4, 52.8}, {37.83, 56.0, 57.0}, {71.49, 56.3, 57.0}}};
   for (std::size_t i = 0; i < 4; ++i) {
     TrainingPlan const plan =
-        make_plan(run_of(paper_models[i], RecomputeGranularity::selective, true));
+        make_plan(as_settled(run_of(paper_models[i], RecomputeGranularity::selective, true)));
     double const possible = table5[i].seconds * 312e12 * world_size(plan.config.parallel);
     CAPTURE(paper_models[i].name);
     // The seconds have two decimals: 0.5 % of 1.10.
@@ -294,8 +299,9 @@ TEST_CASE("published MFU follows from equation 7 and the published seconds", "[s
 TEST_CASE("hardware FLOPs are equation 7 without recompute, with or without sequence parallelism",
           "[simulation][flops]") {
   for (PaperModel const& row : paper_models) {
-    TrainingPlan const plain = make_plan(run_of(row, RecomputeGranularity::none, false));
-    TrainingPlan const split = make_plan(run_of(row, RecomputeGranularity::none, true));
+    TrainingPlan const plain =
+        make_plan(as_settled(run_of(row, RecomputeGranularity::none, false)));
+    TrainingPlan const split = make_plan(as_settled(run_of(row, RecomputeGranularity::none, true)));
     REQUIRE(hardware_flops(plain) == Approx(model_flops(plain.config)).epsilon(1e-12));
     REQUIRE(hardware_flops(split) == hardware_flops(plain));
   }
@@ -307,10 +313,11 @@ TEST_CASE("strict hardware FLOPs: selective adds 4Bs^2h a layer, full one forwar
     double const B = static_cast<double>(row.global), L = static_cast<double>(row.layers),
                  h = static_cast<double>(row.hidden), s = 2048;
     CAPTURE(row.name);
-    TrainingPlan const selective = make_plan(run_of(row, RecomputeGranularity::selective, true));
+    TrainingPlan const selective =
+        make_plan(as_settled(run_of(row, RecomputeGranularity::selective, true)));
     REQUIRE(hardware_flops(selective) - model_flops(selective.config) ==
             Approx(4 * B * L * s * s * h).epsilon(1e-9));
-    TrainingPlan const full = make_plan(run_of(row, RecomputeGranularity::full, false));
+    TrainingPlan const full = make_plan(as_settled(run_of(row, RecomputeGranularity::full, false)));
     REQUIRE(hardware_flops(full) - model_flops(full.config) ==
             Approx(24 * B * L * s * h * h + 4 * B * L * s * s * h).epsilon(1e-9));
     REQUIRE(paper_hardware_flops(full).value() == Approx(hardware_flops(full)).epsilon(1e-12));
@@ -320,21 +327,21 @@ TEST_CASE("strict hardware FLOPs: selective adds 4Bs^2h a layer, full one forwar
 TEST_CASE("hardware FLOPs count the padded vocabulary, model FLOPs the published one",
           "[simulation][flops]") {
   TrainingConfig config = modest_run(8, 2);  // 1000 words padded to 1024
-  TrainingPlan const plan = make_plan(config);
+  TrainingPlan const plan = make_plan(as_settled(config));
   REQUIRE(hardware_flops(plan) - model_flops(plan.config) == Approx(6.0 * 16 * 64 * 128 * 24));
 }
 
 TEST_CASE("hardware FLOPs do not depend on schedule, interleaving or replicas of one batch",
           "[simulation][flops]") {
-  double const flops = hardware_flops(make_plan(modest_run(2, 4)));
-  REQUIRE(hardware_flops(make_plan(interleaved(modest_run(2, 4), 2, 4))) == flops);
+  double const flops = hardware_flops(make_plan(as_settled(modest_run(2, 4))));
+  REQUIRE(hardware_flops(make_plan(as_settled(interleaved(modest_run(2, 4), 2, 4)))) == flops);
   TrainingConfig config = modest_run(2, 4);
   config.schedule.kind = ScheduleKind::gpipe;
-  REQUIRE(hardware_flops(make_plan(config)) == flops);
+  REQUIRE(hardware_flops(make_plan(as_settled(config))) == flops);
   config.parallel.data = 2;
-  REQUIRE(hardware_flops(make_plan(config)) == flops);
+  REQUIRE(hardware_flops(make_plan(as_settled(config))) == flops);
   config.parallel.overlap_gradients = true;
-  REQUIRE(hardware_flops(make_plan(config)) == flops);
+  REQUIRE(hardware_flops(make_plan(as_settled(config))) == flops);
 }
 
 TEST_CASE("a window of stored microbatches recomputes only the others", "[simulation][flops]") {
@@ -342,16 +349,16 @@ TEST_CASE("a window of stored microbatches recomputes only the others", "[simula
   TrainingConfig config = modest_run(2, 4);
   config.recompute.front().granularity = RecomputeGranularity::full;
   config.recompute.front().store_microbatches.count = 1;
-  TrainingPlan const plan = make_plan(config);
+  TrainingPlan const plan = make_plan(as_settled(config));
   double const s = 64, h = 128, b = 2;
   double const forward_of_two_layers = 2 * (24 * b * s * h * h + 4 * b * s * s * h);
-  REQUIRE(hardware_flops(plan) - hardware_flops(make_plan(modest_run(2, 4))) ==
+  REQUIRE(hardware_flops(plan) - hardware_flops(make_plan(as_settled(modest_run(2, 4)))) ==
           Approx((6 + 5 + 4 + 0) * forward_of_two_layers));
 }
 
 TEST_CASE("the layer of a result is one layer's passes and table 2", "[simulation]") {
   TrainingConfig const config = run_of(paper_models[1], RecomputeGranularity::selective, true);
-  Simulation const result = simulate(make_plan(config), lossy_system());
+  Simulation const result = simulate(make_plan(as_settled(config)), lossy_system());
   BlockShape const shape = make_outline(config).shape;
   BlockProgram const layer = build_layers(shape, 1, config.recompute.front());
   REQUIRE(result.layer.has_value());
@@ -365,7 +372,7 @@ TEST_CASE("the layer's closed form is of the policy of a stage that has layers",
   TrainingConfig config = modest_run(1, 2);
   config.layout = {.kind = LayerSplit::Kind::list, .first = {}, .last = {}, .list = {0, 8}};
   config.recompute = {{}, {.granularity = RecomputeGranularity::full}};
-  Simulation const result = simulate(make_plan(config), lossy_system());
+  Simulation const result = simulate(make_plan(as_settled(config)), lossy_system());
   REQUIRE(result.layer->saved == Bytes{2 * 64 * 2 * 128});
   REQUIRE(result.layer->paper == Bytes{2 * 64 * 2 * 128});
 }
@@ -381,13 +388,13 @@ TEST_CASE("layers that differ in policy have no common result", "[simulation]") 
     config.recompute.front().granularity = RecomputeGranularity::full;
     config.recompute.front().store_microbatches.count = 1;
   }
-  REQUIRE_FALSE(simulate(make_plan(config), lossy_system()).layer.has_value());
+  REQUIRE_FALSE(simulate(make_plan(as_settled(config)), lossy_system()).layer.has_value());
 }
 
 TEST_CASE("the same plan gives the same result again", "[simulation]") {
   for (OddRun const& run : odd_runs()) {
-    Simulation const first = simulate(make_plan(run.config), lossy_system());
-    Simulation const second = simulate(make_plan(run.config), lossy_system());
+    Simulation const first = simulate(make_plan(as_settled(run.config)), lossy_system());
+    Simulation const second = simulate(make_plan(as_settled(run.config)), lossy_system());
     REQUIRE(first.iteration == second.iteration);
     REQUIRE(first.mfu == second.mfu);
     for (std::size_t i = 0; i < first.stages.size(); ++i) {
@@ -400,7 +407,7 @@ TEST_CASE("the same plan gives the same result again", "[simulation]") {
 
 TEST_CASE("a slower machine is never faster", "[simulation]") {
   for (OddRun const& run : odd_runs()) {
-    TrainingPlan const plan = make_plan(run.config);
+    TrainingPlan const plan = make_plan(as_settled(run.config));
     SimTime const base = simulate(plan, lossy_system()).iteration;
     auto const worse = [&](auto change) {
       System system = lossy_system();
@@ -419,7 +426,7 @@ TEST_CASE("a slower machine is never faster", "[simulation]") {
 
 TEST_CASE("no iteration is shorter than its FLOPs at peak", "[simulation]") {
   for (OddRun const& run : odd_runs()) {
-    Simulation const result = simulate(make_plan(run.config), invented_system());
+    Simulation const result = simulate(make_plan(as_settled(run.config)), invented_system());
     CAPTURE(run.name);
     REQUIRE(result.hfu <= 1);
     REQUIRE(result.hfu > 0);

@@ -105,7 +105,7 @@ SmallPlan make_small_plan(std::string const& run) {
   RunConfig config = parse_run_config(run, origin, {});
   // So slow that a reduction of gradients outlasts what it overlaps with.
   config.system.network.bandwidth.value.value /= 100;
-  return {run, make_plan(config.training), config.system};
+  return {run, make_plan(as_settled(config.training)), config.system};
 }
 
 }  // namespace stagecraft

@@ -27,7 +27,7 @@ HandMadeRank make_rank(PipelineSchedule const& schedule, int rank) {
     made.program.entries.push_back(entry);
     bool const is_backward =
         entry.kind == IssueEntry::Kind::run && schedule.run_of(entry).part == Part::backward;
-    if (is_backward && entry.microbatch % 3 == 0) made.run(90, Stream::data_parallel);
+    if (is_backward && entry.microbatch.value() % 3 == 0) made.run(90, Stream::data_parallel);
   }
   made.drain();
   if (rank == 0 || rank + 1 == ranks) made.run(40 + rank, Stream::compute, end_stages);

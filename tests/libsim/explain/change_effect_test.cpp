@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 
-#include "libsim/engine/settled_config.hpp"
+#include "libsim/engine/settle.hpp"
 #include "libsim/engine/simulation.hpp"
 #include "libsim/engine/store_window.hpp"
 #include "libsim/explain/paired_changes.hpp"
@@ -51,8 +51,9 @@ TEST_CASE("a change's effect is what simulate says of the run file with the same
     }
     ++legal;
     RunConfig const changed = load_run_config(file, effect.change.set);
-    Simulation const simulation = simulate(
-        make_plan(resolve_store_windows(changed.training, changed.system)), changed.system);
+    Simulation const simulation =
+        simulate(make_plan(as_settled(resolve_store_windows(changed.training, changed.system))),
+                 changed.system);
     REQUIRE(effect.figures->iteration == simulation.iteration);
     REQUIRE(effect.figures->peak == fullest(simulation));
     REQUIRE(effect.figures->fits() ==
@@ -110,7 +111,7 @@ TEST_CASE("two changes together do what simulate says of both their settings") {
   // What the paper proposes is such a pair.
   RunConfig const present = load_run_config(paper + "175b-present.yaml", {});
   REQUIRE(effect_of(pairs, "selective recompute + sequence parallelism").figures->iteration ==
-          simulate(make_plan(present.training), present.system).iteration);
+          simulate(make_plan(as_settled(present.training)), present.system).iteration);
 }
 
 TEST_CASE("of a model with experts, other numbers of ranks that split them are tried") {
@@ -129,7 +130,7 @@ TEST_CASE("of a model with experts, other numbers of ranks that split them are t
     overrides.back() = effect.change.set.front();
     RunConfig const changed = load_run_config(file, overrides);
     REQUIRE(effect.figures->iteration ==
-            simulate(make_plan(changed.training), changed.system).iteration);
+            simulate(make_plan(as_settled(changed.training)), changed.system).iteration);
   }
   REQUIRE(effects[1].figures->peak < effects[0].figures->peak);  // a rank holds fewer experts
 }

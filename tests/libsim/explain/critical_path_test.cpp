@@ -110,7 +110,7 @@ TEST_CASE("the critical path of 1F1B and GPipe is p - 1 + n forwards and as many
   int const p = GENERATE(2, 4);
   std::int64_t const n = 6;
   EvenPipeline const run{kind, p2p, p, n};
-  TrainingPlan const plan = make_plan(run.config);
+  TrainingPlan const plan = make_plan(as_settled(run.config));
   Simulation const simulation = simulate(plan, run.system);
   CostedPlan const costed{plan, run.system};
   RecordedTimes const times = record_times(costed);
@@ -133,7 +133,7 @@ TEST_CASE("messages of a pipeline that only fills and drains are on its critical
   // One microbatch: p - 1 activations up, p - 1 gradients down, nothing beside them.
   EvenPipeline run{ScheduleKind::one_f_one_b, P2p::blocking, 4, 1};
   run.system.node.p2p.value = {.latency = {5e-6}, .bandwidth = {1e9}, .table = {}, .ranks = 0};
-  TrainingPlan const plan = make_plan(run.config);
+  TrainingPlan const plan = make_plan(as_settled(run.config));
   CostedPlan const costed{plan, run.system};
   CriticalPath const path = find_critical_path(costed, record_times(costed));
   REQUIRE(path.messages == 6);
@@ -174,7 +174,7 @@ TEST_CASE("without overlap the collectives of a layer are waited for in full") {
   config.model = gpt(layers, h, 4, s, 8000);
   config.parallel.tensor = t;
   config.batch.global = 1;
-  TrainingPlan const plan = make_plan(config);
+  TrainingPlan const plan = make_plan(as_settled(config));
   CostedPlan const costed{plan, invented_system()};
   std::vector<Task> const& works = plan.stages[StageId{0}].tasks;
   auto const first = static_cast<std::size_t>(

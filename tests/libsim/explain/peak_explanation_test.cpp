@@ -57,7 +57,7 @@ TEST_CASE(
   config.model = gpt(layers * p, h, a, s, 1000);
   config.parallel = {.tensor = t, .pipeline = p, .sequence = sequence};
   config.batch = {.global = 16, .micro = b};
-  TrainingPlan const plan = make_plan(config);
+  TrainingPlan const plan = make_plan(as_settled(config));
   Simulation const simulation = simulate(plan, invented_system());
   REQUIRE(fullest_stage(simulation.stages) == 0);
   PeakExplanation const peak = explain_peak(plan, simulation, 0);
@@ -75,7 +75,7 @@ TEST_CASE(
   }
   REQUIRE(a_layer == (sequence ? s * b * h / t * 34 + 5 * a * s * s * b / t
                                : s * b * h * 10 + s * b * h / t * 24 + 5 * a * s * s * b / t));
-  REQUIRE(peak.event.microbatch == 0);
+  REQUIRE(peak.event.microbatch == MicrobatchId{0});
   REQUIRE(peak.event.layer == layers - 1);
 }
 
@@ -84,7 +84,7 @@ TEST_CASE("a kept tensor is named with who made it and who needs it") {
   config.model = gpt(8, 512, 8, 256, 1000);
   config.parallel = {.tensor = 2, .pipeline = 4};
   config.batch = {.global = 8, .micro = 1};
-  TrainingPlan const plan = make_plan(config);
+  TrainingPlan const plan = make_plan(as_settled(config));
   PeakExplanation const peak = explain_peak(plan, simulate(plan, invented_system()), 0);
   TensorGroup const* const softmax = find_tensor(peak, "core_attention.softmax_output");
   REQUIRE(softmax != nullptr);
@@ -104,7 +104,7 @@ TEST_CASE(
   config.parallel = {.pipeline = 4};
   config.batch = {.global = 8, .micro = 1};
   config.recompute.front().granularity = RecomputeGranularity::full;
-  TrainingPlan const plan = make_plan(config);
+  TrainingPlan const plan = make_plan(as_settled(config));
   PeakExplanation const peak = explain_peak(plan, simulate(plan, invented_system()), 1);
   TensorGroup const* const checkpoints = find_tensor(peak, "attention_norm.input");
   REQUIRE(checkpoints != nullptr);

@@ -11,10 +11,11 @@ namespace {
 
 /// Two stages, two replicas, four tensor ranks, two key and value heads.
 TrainingPlan small_plan() {
-  return make_plan(load_run_config(STAGECRAFT_SOURCE_DIR "/configs/paper/22b-present.yaml",
-                                   {"parallel.tensor=4", "parallel.pipeline=2", "parallel.data=2",
-                                    "model.kv_heads=2", "batch.global=16"})
-                       .training);
+  return make_plan(
+      as_settled(load_run_config(STAGECRAFT_SOURCE_DIR "/configs/paper/22b-present.yaml",
+                                 {"parallel.tensor=4", "parallel.pipeline=2", "parallel.data=2",
+                                  "model.kv_heads=2", "batch.global=16"})
+                     .training));
 }
 
 std::vector<std::vector<int>> numbers_of(std::vector<std::vector<RankId>> const& groups) {

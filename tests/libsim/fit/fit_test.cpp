@@ -52,7 +52,7 @@ DataFile data_file(Values const& truth, std::size_t bad = 1000) {
     overrides.push_back("parallel.data=2");
     overrides.push_back("batch.micro=" + cells[2]);
     RunConfig const run = load_run_config(base_file, overrides);
-    double seconds = to_seconds(predict(run.training, run.system).iteration);
+    double seconds = to_seconds(predict(as_settled(run.training), run.system).iteration);
     if (row++ == bad) seconds *= 5;
     text += cells[0] + "-" + cells[1] + "," + cells[0] + "," + cells[1] + ",2," + cells[2] + "," +
             std::to_string(seconds) + "\n";

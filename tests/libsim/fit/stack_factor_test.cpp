@@ -17,7 +17,7 @@ TEST_CASE("a stack's factor multiplies the iteration and each of its parts", "[f
   auto const simulated = [](std::string const& factor) {
     RunConfig const run = load_run_config(std::string{paper} + "22b-present.yaml",
                                           {"software=megatron-2022", "software.factor=" + factor});
-    return simulate(make_plan(run.training), run.system);
+    return simulate(make_plan(as_settled(run.training)), run.system);
   };
   Simulation const one = simulated("1");
   Simulation const two = simulated("2");
@@ -35,7 +35,7 @@ TEST_CASE("after one measurement the prediction is what was measured", "[fit]") 
     RunConfig const run = load_run_config(std::string{paper} + name, {});
     StackFactor const fitted = fit_factor(run, Seconds{12.9}, name);
     REQUIRE(fitted.predicted == Approx(12.9).epsilon(1e-8));
-    REQUIRE(to_seconds(predict(fitted.run.training, fitted.run.system).iteration) ==
+    REQUIRE(to_seconds(predict(as_settled(fitted.run.training), fitted.run.system).iteration) ==
             fitted.predicted);
     REQUIRE(fitted.value() == Approx(12.9 / fitted.predicted_before));
     REQUIRE(fitted.run.system.calibration == run.system.calibration);

@@ -46,14 +46,14 @@ TEST_CASE("tokens of a part of a sequence choose experts almost in proportion", 
 
 TEST_CASE("a microbatch without counts of its own has those of all", "[model]") {
   ForcedRouting routing;
-  routing.add(3, -1, ForcedCounts{{2, 2}, 2});
+  routing.add(3, every_microbatch, ForcedCounts{{2, 2}, 2});
   REQUIRE_FALSE(routing.depends_on_microbatch());
-  REQUIRE(routing.of(3, 17).rows(0) == 2);
-  routing.add(3, 5, ForcedCounts{{1, 3}, 4});
+  REQUIRE(routing.of(3, BatchMicrobatchId{17}).rows(0) == 2);
+  routing.add(3, BatchMicrobatchId{5}, ForcedCounts{{1, 3}, 4});
   REQUIRE(routing.depends_on_microbatch());
-  REQUIRE(routing.of(3, 5).rows(1) == 3);
-  REQUIRE(routing.of(3, 4).rows(1) == 2);
-  REQUIRE_THROWS_AS(routing.of(2, 0), std::out_of_range);
+  REQUIRE(routing.of(3, BatchMicrobatchId{5}).rows(1) == 3);
+  REQUIRE(routing.of(3, BatchMicrobatchId{4}).rows(1) == 2);
+  REQUIRE_THROWS_AS(routing.of(2, BatchMicrobatchId{0}), std::out_of_range);
 }
 
 }  // namespace

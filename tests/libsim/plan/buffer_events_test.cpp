@@ -43,7 +43,7 @@ class NamedBuffers {
            std::int64_t first_layer,
            TensorId tensor,
            std::int32_t chunk,
-           std::int32_t microbatch) const {
+           MicrobatchId microbatch) const {
     return std::any_of(names_.begin(), names_.end(), [&](auto const& entry) {
       BufferChange const& change = *entry.second.change;
       return change.block == &block && change.first_layer == first_layer &&
@@ -74,7 +74,7 @@ bool is_on_the_job(BlockProgram const& block, TensorId tensor) {
 TEST_CASE("a buffer is allocated once, released once under its last name, and keeps its size",
           "[buffers]") {
   for (OddRun const& run : all_runs()) {
-    TrainingPlan const plan = make_plan(run.config);
+    TrainingPlan const plan = make_plan(as_settled(run.config));
     for (StagePlan const& stage : plan.stages) {
       CAPTURE(run.name, stage.stage.value());
       IssueOrder const order = unroll(stage.program);
@@ -93,7 +93,7 @@ TEST_CASE("a buffer is allocated once, released once under its last name, and ke
 
 TEST_CASE("the operands of an op have their buffers once its own are allocated", "[buffers]") {
   for (OddRun const& run : all_runs()) {
-    TrainingPlan const plan = make_plan(run.config);
+    TrainingPlan const plan = make_plan(as_settled(run.config));
     for (StagePlan const& stage : plan.stages) {
       IssueOrder const order = unroll(stage.program);
       BufferEvents events{plan, stage};
@@ -129,11 +129,11 @@ TEST_CASE("a chunk's output leaves as a message, whose name the buffer has until
   TrainingConfig config = modest_run(1, 2);
   bool const is_kept = GENERATE(false, true);
   config.memory.output_deallocation = !is_kept;
-  TrainingPlan const plan = make_plan(config);
+  TrainingPlan const plan = make_plan(as_settled(config));
   StagePlan const& stage = plan.stages[StageId{0}];
   IssueOrder const order = unroll(stage.program);
   BufferEvents events{plan, stage};
-  std::map<std::int32_t, std::int64_t> sent;  // by microbatch
+  std::map<MicrobatchId, std::int64_t> sent;
   while (events.next()) {
     for (BufferEvent const& event : events.now()) {
       if (event.change->name() != "message.activation") continue;
@@ -159,7 +159,7 @@ TEST_CASE("a chunk's output leaves as a message, whose name the buffer has until
 
 TEST_CASE("resident buffers come before the first entry, 18 bytes per parameter in all",
           "[buffers]") {
-  TrainingPlan const plan = make_plan(modest_run(2, 4));
+  TrainingPlan const plan = make_plan(as_settled(modest_run(2, 4)));
   BufferEvents events{plan, plan.stages[StageId{1}]};
   REQUIRE(events.next());
   REQUIRE(events.entry() == -1);

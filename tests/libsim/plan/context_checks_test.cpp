@@ -61,7 +61,7 @@ TEST_CASE("two levels exchange heads within, and send keys round between", "[pla
   REQUIRE(config.parallel.context_inner == 2);
   REQUIRE(to_json(config)["parallel"]["context_method"].dump() ==
           R"({"levels":[2,2],"methods":["ulysses","ring"]})");
-  TrainingPlan const plan = make_plan(config);
+  TrainingPlan const plan = make_plan(as_settled(config));
   REQUIRE(members(plan, plan.roles.context_inner.value(), 1) == std::vector{0, 1});
   REQUIRE(members(plan, plan.roles.context.value(), 1) == std::vector{1, 3});
   REQUIRE(members(plan, plan.roles.gradients, 1) == std::vector{0, 1, 2, 3});
@@ -133,7 +133,7 @@ TEST_CASE("context ranks stand between tensor and data ranks and share parameter
     alike.batch = {.global = 8, .micro = 1};
     return alike;
   }();
-  TrainingPlan const plan = make_plan(whole);
+  TrainingPlan const plan = make_plan(as_settled(whole));
   REQUIRE(plan.groups.ranks() == 16);
   REQUIRE(members(plan, plan.roles.tensor, 3) == std::vector{2, 3});
   REQUIRE(members(plan, plan.roles.context.value(), 5) == std::vector{5, 7});
@@ -151,8 +151,8 @@ TEST_CASE("optimizer state is cut over context and data ranks", "[plan]") {
   config.memory.distributed_optimizer = true;
   TrainingConfig alone = config;
   alone.parallel = {.data = 4};
-  StagePlan const cut = make_plan(config).stages.front();
-  StagePlan const by_data = make_plan(alone).stages.front();
+  StagePlan const cut = make_plan(as_settled(config)).stages.front();
+  StagePlan const by_data = make_plan(as_settled(alone)).stages.front();
   REQUIRE(cut.shards == 4);
   REQUIRE(cut.optimizer_bytes == by_data.optimizer_bytes);
 }
@@ -160,7 +160,7 @@ TEST_CASE("optimizer state is cut over context and data ranks", "[plan]") {
 TEST_CASE("a plan without context parallelism has no axis for it", "[plan]") {
   TrainingConfig config = read("data: 2", splittable);
   config.batch = {.global = 4, .micro = 1};
-  TrainingPlan const plan = make_plan(config);
+  TrainingPlan const plan = make_plan(as_settled(config));
   REQUIRE_FALSE(plan.roles.context);
   REQUIRE_FALSE(plan.groups.grid().find("context"));
 }

@@ -28,7 +28,8 @@ std::vector<int> members(TrainingPlan const& plan, GroupId group, int rank) {
 
 TEST_CASE("expert groups fold over tensor and data ranks as Megatron-LM's do", "[plan]") {
   // parallel_state.py, order etp-ep-edp-pp: 16 ranks, t 2, d 4, p 2, EP 4.
-  TrainingPlan const plan = make_plan(sparse({.tensor = 2, .pipeline = 2, .data = 4, .expert = 4}));
+  TrainingPlan const plan =
+      make_plan(as_settled(sparse({.tensor = 2, .pipeline = 2, .data = 4, .expert = 4})));
   GroupId const expert = plan.roles.expert.value();
   GroupId const holders = plan.roles.expert_gradients.value();
   REQUIRE_FALSE(plan.roles.expert_tensor);
@@ -37,8 +38,8 @@ TEST_CASE("expert groups fold over tensor and data ranks as Megatron-LM's do", "
   REQUIRE(members(plan, expert, 9) == std::vector{8, 9, 10, 11});
   REQUIRE(members(plan, holders, 1) == std::vector{1, 5});
   REQUIRE(members(plan, holders, 14) == std::vector{10, 14});
-  TrainingPlan const cut =
-      make_plan(sparse({.tensor = 2, .pipeline = 2, .data = 4, .expert = 2, .expert_tensor = 2}));
+  TrainingPlan const cut = make_plan(
+      as_settled(sparse({.tensor = 2, .pipeline = 2, .data = 4, .expert = 2, .expert_tensor = 2})));
   REQUIRE(members(cut, cut.roles.expert_tensor.value(), 3) == std::vector{2, 3});
   REQUIRE(members(cut, cut.roles.expert.value(), 0) == std::vector{0, 2});
   REQUIRE(members(cut, cut.roles.expert_gradients.value(), 0) == std::vector{0, 4});
@@ -47,7 +48,7 @@ TEST_CASE("expert groups fold over tensor and data ranks as Megatron-LM's do", "
 TEST_CASE("a dense plan has no expert groups", "[plan]") {
   TrainingConfig config = sparse({.data = 4});
   config.model.experts.reset();
-  TrainingPlan const plan = make_plan(config);
+  TrainingPlan const plan = make_plan(as_settled(config));
   REQUIRE_FALSE(plan.roles.expert_gradients);
   REQUIRE(plan.groups.grids().size() == 1);
 }
@@ -56,7 +57,7 @@ TEST_CASE("optimizer state of experts is cut over the ranks that hold the same e
   // Megatron-LM: 12 bytes over d of dense parameters, 12 over EDP of those of experts.
   TrainingConfig config = sparse({.data = 4, .expert = 2});
   config.memory.distributed_optimizer = true;
-  TrainingPlan const plan = make_plan(config);
+  TrainingPlan const plan = make_plan(as_settled(config));
   StagePlan const& stage = plan.stages.front();
   std::int64_t dense = 0, of_experts = 0;
   for (PlacedParameter const& placed : parameter_layout(plan, stage)) {
@@ -71,7 +72,7 @@ TEST_CASE("optimizer state of experts is cut over the ranks that hold the same e
 
 TEST_CASE("all gradients are scaled by 1/d, and summed over the ranks that hold the same",
           "[plan]") {
-  TrainingPlan const plan = make_plan(sparse({.data = 4, .expert = 2}));
+  TrainingPlan const plan = make_plan(as_settled(sparse({.data = 4, .expert = 2})));
   StagePlan const& stage = plan.stages.front();
   std::int64_t summed = 0, of_experts = 0;
   for (StepOp const& op : stage.step_ops) {
@@ -93,7 +94,7 @@ TEST_CASE("all gradients are scaled by 1/d, and summed over the ranks that hold 
 TEST_CASE("experts that one rank alone holds are neither summed nor cut", "[plan]") {
   TrainingConfig config = sparse({.data = 4, .expert = 4});
   config.memory.distributed_optimizer = true;
-  TrainingPlan const plan = make_plan(config);
+  TrainingPlan const plan = make_plan(as_settled(config));
   REQUIRE(plan.groups.members(plan.roles.expert_gradients.value()) == 1);
   for (StepOp const& op : plan.stages.front().step_ops) {
     REQUIRE(op.group != plan.roles.expert_gradients);

@@ -110,19 +110,20 @@ std::vector<Change> changes_of_what_is_computed() {
 }
 
 TEST_CASE("everything that changes what is computed changes the fingerprint", "[plan]") {
-  std::map<std::string, std::string> by_fingerprint{{fingerprint(make_plan(rich_run())), "base"}};
+  std::map<std::string, std::string> by_fingerprint{
+      {fingerprint(make_plan(as_settled(rich_run()))), "base"}};
   for (Change const& change : changes_of_what_is_computed()) {
     TrainingConfig config = rich_run();
     change.apply(config);
     auto const [other, is_new] =
-        by_fingerprint.try_emplace(fingerprint(make_plan(config)), change.name);
+        by_fingerprint.try_emplace(fingerprint(make_plan(as_settled(config))), change.name);
     CAPTURE(change.name, other->second);
     REQUIRE(is_new);
   }
 }
 
 TEST_CASE("what one layer does otherwise than the others changes the fingerprint", "[plan]") {
-  TrainingPlan plan = make_plan(rich_run());
+  TrainingPlan plan = make_plan(as_settled(rich_run()));
   std::string const before = fingerprint(plan);
   auto const layer = std::find_if(plan.blocks.begin(), plan.blocks.end(), [](auto const& block) {
     return block.kind == BlockProgram::Kind::layers;
@@ -137,7 +138,7 @@ TEST_CASE("what one layer does otherwise than the others changes the fingerprint
 }
 
 TEST_CASE("the reserve, and settings without effect, leave the fingerprint alone", "[plan]") {
-  std::string const before = fingerprint(make_plan(rich_run()));
+  std::string const before = fingerprint(make_plan(as_settled(rich_run())));
   TrainingConfig config = rich_run();
   SECTION("reserve") { config.memory.reserve = Bytes{123}; }
   SECTION("allocator") {
@@ -154,22 +155,22 @@ TEST_CASE("the reserve, and settings without effect, leave the fingerprint alone
     config.recompute.front().method = RecomputeMethod::block;
     config.recompute.front().layers = 7;
   }
-  REQUIRE(fingerprint(make_plan(config)) == before);
+  REQUIRE(fingerprint(make_plan(as_settled(config))) == before);
 }
 
 TEST_CASE("scatter-gather has no effect with sequence parallelism", "[plan]") {
   TrainingConfig config = rich_run();
   config.parallel.sequence = true;
-  std::string const before = fingerprint(make_plan(config));
+  std::string const before = fingerprint(make_plan(as_settled(config)));
   config.schedule.scatter_gather = false;
-  REQUIRE(fingerprint(make_plan(config)) == before);
+  REQUIRE(fingerprint(make_plan(as_settled(config))) == before);
 }
 
 TEST_CASE("a fingerprint is 64 hexadecimal digits and the same every time", "[plan]") {
-  std::string const print = fingerprint(make_plan(rich_run()));
+  std::string const print = fingerprint(make_plan(as_settled(rich_run())));
   REQUIRE(print.size() == 64);
   REQUIRE(print.find_first_not_of("0123456789abcdef") == std::string::npos);
-  REQUIRE(fingerprint(make_plan(rich_run())) == print);
+  REQUIRE(fingerprint(make_plan(as_settled(rich_run()))) == print);
 }
 
 }  // namespace

@@ -19,7 +19,7 @@ std::vector<int> in_flight(ScheduleKind kind, int p, int chunks) {
   config.model.layers = std::int64_t{2} * p;
   config.batch.global = std::int64_t{2} * 4 * p;  // 4p microbatches
   std::vector<int> most;
-  for (StageMemory const& stage : peak_memory(make_plan(config))) {
+  for (StageMemory const& stage : peak_memory(make_plan(as_settled(config)))) {
     most.push_back(stage.in_flight_chunks);
   }
   return most;
@@ -53,16 +53,16 @@ TEST_CASE("a named schedule and its order written out are the same plan", "[orde
   for (ScheduleKind const kind : {ScheduleKind::zb_h1, ScheduleKind::zbv}) {
     TrainingConfig config =
         with_schedule(modest_run(2, 4), kind, kind == ScheduleKind::zbv ? 2 : 1);
-    std::string const named = fingerprint(make_plan(config));
+    std::string const named = fingerprint(make_plan(as_settled(config)));
     config.schedule.order = checked_shape(schedule_shape(config)).order;
     config.schedule.kind = ScheduleKind::order;
-    REQUIRE(fingerprint(make_plan(config)) == named);
+    REQUIRE(fingerprint(make_plan(as_settled(config))) == named);
     // Another order of the same tasks is another plan.
     PipelineOrder other = *config.schedule.order;
     std::swap(other.stages.back()[other.stages.back().size() - 1],
               other.stages.back()[other.stages.back().size() - 2]);
     config.schedule.order = SharedOrder{other};
-    REQUIRE(fingerprint(make_plan(config)) != named);
+    REQUIRE(fingerprint(make_plan(as_settled(config))) != named);
   }
 }
 
@@ -70,7 +70,7 @@ TEST_CASE("in a V the first stage has embedding and head, and tied weights need 
           "[ordered]") {
   TrainingConfig config = with_schedule(modest_run(1, 4), ScheduleKind::zbv, 2);
   config.model.tied_embeddings = true;
-  TrainingPlan const plan = make_plan(config);
+  TrainingPlan const plan = make_plan(as_settled(config));
   auto const chunk = [&](std::size_t stage, std::size_t number) -> ChunkProgram const& {
     return plan.chunks[static_cast<std::size_t>(
         plan.stages[StageId::of_index(stage)].chunks[ChunkId::of_index(number)].program)];
@@ -85,7 +85,8 @@ TEST_CASE("in a V the first stage has embedding and head, and tied weights need 
   // One table, not two: the stage has as many parameters more than untied ones have less.
   std::int64_t const tied = plan.stages[StageId{0}].parameters;
   config.model.tied_embeddings = false;
-  REQUIRE(make_plan(config).stages[StageId{0}].parameters - tied == plan.shape.vocabulary() * 128);
+  REQUIRE(make_plan(as_settled(config)).stages[StageId{0}].parameters - tied ==
+          plan.shape.vocabulary() * 128);
 }
 
 TEST_CASE("both copies of DualPipe hold the same parameters in one order, and sum their gradients",
@@ -135,7 +136,7 @@ TEST_CASE("both copies of DualPipe hold the same parameters in one order, and su
 TEST_CASE("gradients are reduced after a chunk's last weight gradient", "[ordered]") {
   for (OddRun const& run : split_runs()) {
     if (!run.config.parallel.overlap_gradients) continue;
-    TrainingPlan const plan = make_plan(run.config);
+    TrainingPlan const plan = make_plan(as_settled(run.config));
     for (StagePlan const& stage : plan.stages) {
       CAPTURE(run.name, stage.stage.value());
       std::vector<std::int64_t> reduced(2);
@@ -189,13 +190,13 @@ TEST_CASE("an order recomputes only where the policy is to do so early", "[order
                   read_order_text("F0.0 B0.0 F1.0 B1.0")};
   config.schedule.order = SharedOrder{order};
   config.recompute.front().granularity = RecomputeGranularity::full;
-  REQUIRE_THROWS_WITH(make_plan(config),
+  REQUIRE_THROWS_WITH(make_plan(as_settled(config)),
                       "order: stage 0: found a task R; accepted: tasks F, B, I and W, as "
                       "recompute.early is not bubble there");
   config.recompute.front().early = EarlyRecompute::bubble;
   // One microbatch of stage 0 is recomputed by a task of its own, whose buffers the sums have.
   require_peaks_of_events({"early recompute", config});
-  StagePlan const stage = make_plan(config).stages.front();
+  StagePlan const stage = make_plan(as_settled(config)).stages.front();
   auto const is_recompute = [](Task const& task) { return task.kind == Task::Kind::recompute; };
   REQUIRE(std::count_if(stage.tasks.begin(), stage.tasks.end(), is_recompute) == 1);
 }

@@ -48,7 +48,7 @@ TEST_CASE("every message is sent once and received once, by neighbouring virtual
         int sends = 0, receives = 0;
         int from = 0, to = 0;          // virtual stages
         int sender = 0, receiver = 0;  // as each end sees the other
-        int sent = 0, received = 0;    // microbatch
+        MicrobatchId sent{}, received{};
         Transfer::Payload out{}, in{};
         int sending_stage = 0, receiving_stage = 0;
       };
@@ -92,7 +92,7 @@ TEST_CASE("a computation follows the wait for its input and precedes the post of
       CAPTURE(shape.stages, shape.microbatches, shape.chunks, shape.group);
       PipelineSchedule const schedule = make_pipeline_schedule(shape);
       for (std::size_t stage = 0; stage < schedule.stages.size(); ++stage) {
-        using Key = std::tuple<Transfer::Payload, int, int>;  // payload, microbatch, chunk
+        using Key = std::tuple<Transfer::Payload, MicrobatchId, int>;  // the last is the chunk
         std::map<Key, int> received;
         std::map<Key, int> made;
         bool is_sound = true;
@@ -213,16 +213,16 @@ TEST_CASE("a steady interleaved step exchanges its four messages in one call") {
   };
   auto const backward =
       std::find_if(stage.entries.begin(), stage.entries.end(), [&](auto const& entry) {
-        return runs(entry, {Part::backward, 1, ChunkId{1}});
+        return runs(entry, {Part::backward, MicrobatchId{1}, ChunkId{1}});
       });
-  REQUIRE(runs(*(backward - 1), {Part::forward, 5, ChunkId{0}}));
+  REQUIRE(runs(*(backward - 1), {Part::forward, MicrobatchId{5}, ChunkId{0}}));
   std::vector<Transfer> const exchange = transfers_of(stage, *(backward + 1));
   REQUIRE(exchange.size() == 4);
   auto const has = [&](Transfer::Payload payload, Transfer::End end, int peer, int microbatch,
                        int chunk) {
     return std::count_if(exchange.begin(), exchange.end(), [&](Transfer const& t) {
              return t.payload == payload && t.end == end && t.peer.value() == peer &&
-                    t.microbatch == microbatch && t.chunk.value() == chunk;
+                    t.microbatch.value() == microbatch && t.chunk.value() == chunk;
            }) == 1;
   };
   using enum Transfer::Payload;

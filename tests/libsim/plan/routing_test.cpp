@@ -113,7 +113,7 @@ TEST_CASE("uneven routing wants experts of whole ranks", "[plan]") {
 
 std::int64_t rows_of(TrainingConfig const& config, int rank, std::int64_t layer, std::int64_t k) {
   TrainingPlan const plan = make_outline(config);
-  return ReceivedRows{plan}.of(rank, config.model, layer, k);
+  return ReceivedRows{plan}.of(rank, config.model, layer, MicrobatchId{static_cast<int>(k)});
 }
 
 TEST_CASE("a rank computes the rows of its experts from all tokens of its group", "[plan]") {
@@ -153,7 +153,7 @@ TEST_CASE("plans with other counts have other fingerprints", "[plan]") {
   CountsText const same{header + layer_1 + layer_0};
   CountsText const other{header + "0,,0,0\n0,,1,8\n0,,2,5\n0,,3,3\n" + layer_1};
   auto const print = [](CountsText const& file) {
-    return fingerprint(make_plan(read("{file: " + file.path() + "}")));
+    return fingerprint(make_plan(as_settled(read("{file: " + file.path() + "}"))));
   };
   REQUIRE(print(one) == print(same));
   REQUIRE(print(one) != print(other));

@@ -97,7 +97,7 @@ class BufferCounter {
 
 TEST_CASE("chunk summaries give the peaks that counting buffer by buffer gives", "[memory]") {
   for (OddRun const& run : odd_runs()) {
-    TrainingPlan const plan = make_plan(run.config);
+    TrainingPlan const plan = make_plan(as_settled(run.config));
     for (std::size_t stage = 0; stage < plan.stages.size(); ++stage) {
       BufferCounter counter{plan, plan.stages[StageId::of_index(stage)]};
       counter.run();
@@ -133,7 +133,7 @@ TEST_CASE("a limit fits a window memory exactly if it is no less than the peak o
       for (int count = 1; count <= memory.window(); ++count) {
         CAPTURE(run.name, stage, count);
         config.recompute[stage].store_microbatches.count = count;
-        TrainingPlan const stored = make_plan(config);
+        TrainingPlan const stored = make_plan(as_settled(config));
         std::int64_t const peak =
             summed_events(stored, stored.stages[StageId::of_index(stage)]).at_peak.sum();
         REQUIRE(memory.fits(count, peak));
@@ -145,7 +145,7 @@ TEST_CASE("a limit fits a window memory exactly if it is no less than the peak o
 
 TEST_CASE("an iteration releases everything it allocates, in every category", "[memory]") {
   for (OddRun const& run : odd_runs()) {
-    TrainingPlan const plan = make_plan(run.config);
+    TrainingPlan const plan = make_plan(as_settled(run.config));
     for (std::size_t stage = 0; stage < plan.stages.size(); ++stage) {
       StagePlan const& rank = plan.stages[StageId::of_index(stage)];
       TaskMemories tasks{plan};
@@ -166,7 +166,7 @@ TEST_CASE("an iteration releases everything it allocates, in every category", "[
 }
 
 TEST_CASE("a stage holds 18 bytes per parameter before the first microbatch", "[memory]") {
-  TrainingPlan const plan = make_plan(modest_run(2, 4));
+  TrainingPlan const plan = make_plan(as_settled(modest_run(2, 4)));
   for (StagePlan const& rank : plan.stages) {
     CategoryBytes const bytes = resident_memory(rank);
     REQUIRE(bytes.sum() == 18 * rank.parameters);
@@ -186,7 +186,7 @@ TEST_CASE("narrow gradients and moments take 2 bytes per parameter each", "[memo
   config.memory = {.distributed_optimizer = true,
                    .gradient_dtype = StateType::bf16,
                    .moments_dtype = StateType::bf16};
-  TrainingPlan const plan = make_plan(config);
+  TrainingPlan const plan = make_plan(as_settled(config));
   for (StagePlan const& rank : plan.stages) {
     CategoryBytes const bytes = resident_memory(rank);
     REQUIRE(bytes[Category::gradients] == 2 * rank.parameters);
@@ -208,7 +208,7 @@ TEST_CASE(
   TrainingConfig config = modest_run(2, 4);
   config.parallel.sequence = true;
   std::int64_t const s = 64, b = 2, h = 128, t = 2, p = 4;
-  TrainingPlan const plan = make_plan(config);
+  TrainingPlan const plan = make_plan(as_settled(config));
   BlockShape const shape = make_outline(config).shape;
   std::int64_t const microbatch = 2 * saved_bytes(build_layers(shape, 1, {})).count() + s * s;
   REQUIRE(memory_of(plan, 0).activation_peak - memory_of(plan, 1).activation_peak ==
@@ -218,9 +218,9 @@ TEST_CASE(
 TEST_CASE("kept outputs cost 2sbh a microbatch in flight on every stage but the last", "[memory]") {
   // Appendix B: sbh elements each; stage S holds p - S microbatches.
   TrainingConfig config = modest_run(2, 4);
-  TrainingPlan const deallocated = make_plan(config);
+  TrainingPlan const deallocated = make_plan(as_settled(config));
   config.memory.output_deallocation = false;
-  TrainingPlan const kept = make_plan(config);
+  TrainingPlan const kept = make_plan(as_settled(config));
   for (std::size_t stage = 0; stage < 4; ++stage) {
     std::int64_t const in_flight = 4 - static_cast<std::int64_t>(stage);
     std::int64_t const outputs = stage == 3 ? 0 : in_flight * 2 * 64 * 2 * 128;
@@ -236,7 +236,7 @@ TEST_CASE("a scattered message arrives as 1/t and takes its whole size once gath
   std::int64_t const whole = 2 * 64 * 2 * 128;
   bool const scatters = GENERATE(true, false);
   config.schedule.scatter_gather = scatters;
-  TrainingPlan const plan = make_plan(config);
+  TrainingPlan const plan = make_plan(as_settled(config));
   StagePlan const& rank = plan.stages[StageId{1}];
   IssueOrder const order = unroll(rank.program);
   auto const post =
@@ -258,7 +258,7 @@ TEST_CASE("a scattered message arrives as 1/t and takes its whole size once gath
 }
 
 std::int64_t in_flight(TrainingConfig const& config, std::size_t stage) {
-  return memory_of(make_plan(config), stage).in_flight_chunks;
+  return memory_of(make_plan(as_settled(config)), stage).in_flight_chunks;
 }
 
 TEST_CASE("1F1B holds min(n, p - S) microbatches on stage S, GPipe all n", "[memory]") {
@@ -318,7 +318,7 @@ TEST_CASE("the activations of figure 1 are table 2 times the layers in flight",
       TrainingConfig const config = run_of(
           paper_models[i],
           is_present ? RecomputeGranularity::selective : RecomputeGranularity::none, is_present);
-      TrainingPlan const plan = make_plan(config);
+      TrainingPlan const plan = make_plan(as_settled(config));
       BlockProgram const layer =
           build_layers(make_outline(config).shape, 1, config.recompute.front());
       std::int64_t const layers = memory_of(plan, 0).in_flight_chunks * plan.chunks.front().layers;
@@ -345,7 +345,8 @@ TEST_CASE("with one stage the head adds 4sbh/t (1 + v/h) while its backward has 
   // Kept by the head: 4sbh/t (1 + v/h), labels and statistics; the backward adds 2sbv/t of 16-bit
   // gradients before the fp32 logits are gone.
   std::int64_t const head = 4 * s * b * (h + v) / t + 8 * s * b + 8 * s * b / t;
-  REQUIRE(memory_of(make_plan(config), 0).activation_peak == kept + head + 2 * s * b * v / t);
+  REQUIRE(memory_of(make_plan(as_settled(config)), 0).activation_peak ==
+          kept + head + 2 * s * b * v / t);
 }
 
 }  // namespace

@@ -25,7 +25,7 @@ std::vector<StageReservation> reserved_by(TrainingConfig config,
                                           AllocatorKind kind,
                                           std::int64_t capacity = unlimited_capacity) {
   config.memory.allocator = kind;
-  return reserve_stages(make_plan(config), capacity);
+  return reserve_stages(make_plan(as_settled(config)), capacity);
 }
 
 }  // namespace
@@ -35,7 +35,7 @@ TEST_CASE("an arena reserves the peak that a stage's memory sums to", "[plan]") 
   TrainingConfig const config =
       quarter(GENERATE(ScheduleKind::gpipe, ScheduleKind::one_f_one_b, ScheduleKind::interleaved),
               GENERATE(RecomputeGranularity::none, RecomputeGranularity::full));
-  std::vector<StageMemory> const memory = peak_memory(make_plan(config));
+  std::vector<StageMemory> const memory = peak_memory(make_plan(as_settled(config)));
   std::vector<StageReservation> const arena = reserved_by(config, AllocatorKind::arena);
   for (std::size_t stage = 0; stage < memory.size(); ++stage) {
     REQUIRE(arena[stage].reserved == memory[stage].at_peak.sum());
@@ -45,7 +45,7 @@ TEST_CASE("an arena reserves the peak that a stage's memory sums to", "[plan]") 
 TEST_CASE("an arena reserves the peak of split backwards, wherever in the order it is", "[plan]") {
   for (OddRun const& run : split_runs()) {
     CAPTURE(run.name);
-    std::vector<StageMemory> const memory = peak_memory(make_plan(run.config));
+    std::vector<StageMemory> const memory = peak_memory(make_plan(as_settled(run.config)));
     std::vector<StageReservation> const arena = reserved_by(run.config, AllocatorKind::arena);
     for (std::size_t stage = 0; stage < memory.size(); ++stage) {
       CHECK(arena[stage].reserved == memory[stage].at_peak.sum());
@@ -55,7 +55,7 @@ TEST_CASE("an arena reserves the peak of split backwards, wherever in the order 
 
 TEST_CASE("PyTorch's allocator reserves more than is counted, in segments of 2 MiB", "[plan]") {
   TrainingConfig const config = quarter(ScheduleKind::one_f_one_b, RecomputeGranularity::selective);
-  std::vector<StageMemory> const memory = peak_memory(make_plan(config));
+  std::vector<StageMemory> const memory = peak_memory(make_plan(as_settled(config)));
   std::vector<StageReservation> const reserved = reserved_by(config, AllocatorKind::pytorch);
   for (std::size_t stage = 0; stage < memory.size(); ++stage) {
     std::int64_t const counted = memory[stage].at_peak.sum();
@@ -72,7 +72,7 @@ TEST_CASE("what is left out of a replay changes little", "[plan]") {
       quarter(GENERATE(ScheduleKind::gpipe, ScheduleKind::one_f_one_b, ScheduleKind::interleaved),
               GENERATE(RecomputeGranularity::none, RecomputeGranularity::selective,
                        RecomputeGranularity::full));
-  TrainingPlan const plan = make_plan(config);
+  TrainingPlan const plan = make_plan(as_settled(config));
   for (StagePlan const& stage : plan.stages) {
     auto const reserved = [&](ReplayExtent extent) {
       return static_cast<double>(
@@ -89,11 +89,11 @@ TEST_CASE("a stage that its allocator cannot serve says so, and what it would ta
   TrainingConfig config = quarter(ScheduleKind::one_f_one_b, RecomputeGranularity::none);
   StageReservation const wanted = reserved_by(config, AllocatorKind::pytorch).front();
   REQUIRE(!wanted.runs_out);
-  std::int64_t const counted = peak_memory(make_plan(config)).front().at_peak.sum();
+  std::int64_t const counted = peak_memory(make_plan(as_settled(config))).front().at_peak.sum();
   StageReservation const refused = reserved_by(config, AllocatorKind::pytorch, counted - 1).front();
   REQUIRE(refused.runs_out);
   REQUIRE(refused.reserved == wanted.reserved);
-  TrainingPlan const plan = make_plan(config);
+  TrainingPlan const plan = make_plan(as_settled(config));
   REQUIRE(!fits_in(plan, plan.stages.front(), counted - 1));
   REQUIRE(fits_in(plan, plan.stages.front(), wanted.reserved));
   REQUIRE(reserved_by(config, AllocatorKind::arena, counted).front().runs_out == false);
@@ -108,7 +108,7 @@ TEST_CASE(
   // In the first step the moments take room that activations had, split it, and the next iteration
   // needs segments of its own. If the cache is emptied first, that does not happen.
   TrainingConfig config = quarter(ScheduleKind::one_f_one_b, RecomputeGranularity::none);
-  std::int64_t const counted = peak_memory(make_plan(config)).front().at_peak.sum();
+  std::int64_t const counted = peak_memory(make_plan(as_settled(config))).front().at_peak.sum();
   std::int64_t const kept = reserved_by(config, AllocatorKind::pytorch).front().reserved;
   config.memory.empty_cache = EmptyCache::before_step;
   std::int64_t const emptied = reserved_by(config, AllocatorKind::pytorch).front().reserved;
@@ -120,7 +120,7 @@ TEST_CASE("what a framework allocates beside the op program is reserved on top",
   TrainingConfig config = modest_run(1, 1, 2);
   config.model.activation = Activation::swiglu;
   config.memory.allocator = AllocatorKind::arena;
-  TrainingPlan const plan = make_plan(config);
+  TrainingPlan const plan = make_plan(as_settled(config));
   StagePlan const& stage = plan.stages.front();
   auto const reserved = [&](FrameworkMemory const& framework) {
     return reserve_stage(plan, stage, unlimited_capacity, framework).reserved;
@@ -155,7 +155,7 @@ TEST_CASE("gradients of a pass live until it ends, beside the main gradients", "
   config.model.sequence = 8;
   config.batch.micro = 1;
   config.memory.allocator = AllocatorKind::arena;
-  TrainingPlan const plan = make_plan(config);
+  TrainingPlan const plan = make_plan(as_settled(config));
   StagePlan const& stage = plan.stages.front();
   FrameworkMemory framework;
   framework.separates_gradients = true;
@@ -170,7 +170,7 @@ TEST_CASE("what collectives have used is not free while the host is ahead", "[pl
   TrainingConfig config = modest_run(2, 1);
   config.model = gpt(8, 1024, 8, 2048, 1000);
   config.parallel.sequence = true;
-  TrainingPlan const plan = make_plan(config);
+  TrainingPlan const plan = make_plan(as_settled(config));
   auto const reserved = [&](int host_lead, double host_gain = 1000) {
     FrameworkMemory framework;
     framework.host_lead = host_lead;
@@ -197,7 +197,7 @@ TEST_CASE("a host that waits for a message is no longer ahead", "[plan]") {
     config.model = gpt(8, 1024, 8, 2048, 1000);
     config.parallel.sequence = true;
     config.batch.global = sequences * config.batch.micro;
-    TrainingPlan const plan = make_plan(config);
+    TrainingPlan const plan = make_plan(as_settled(config));
     FrameworkMemory framework;
     framework.host_lead = 1'000'000;
     framework.host_gain = 1000;

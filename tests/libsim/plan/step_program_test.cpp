@@ -45,11 +45,11 @@ TEST_CASE("an fp16 step moves 66 bytes a parameter, a bf16 step 58", "[plan]") {
   // Megatron-LM of May 2022: zero 4, divide by d 8, unscale 8 (fp16), norm 4, clip 8, Adam 28,
   // fp32 to 16 bits 6.
   TrainingConfig config = small_run();
-  StagePlan const fp16 = make_plan(config).stages[StageId{0}];
+  StagePlan const fp16 = make_plan(as_settled(config)).stages[StageId{0}];
   REQUIRE(sum(swept(fp16)) == 66 * fp16.parameters);
   REQUIRE(swept(fp16).at("step.adam") == 28 * fp16.parameters);
   config.model.precision = Precision::bf16;
-  StagePlan const bf16 = make_plan(config).stages[StageId{0}];
+  StagePlan const bf16 = make_plan(as_settled(config)).stages[StageId{0}];
   REQUIRE(sum(swept(bf16)) == 58 * bf16.parameters);
   REQUIRE_FALSE(swept(bf16).contains("step.unscale"));
 }
@@ -57,7 +57,7 @@ TEST_CASE("an fp16 step moves 66 bytes a parameter, a bf16 step 58", "[plan]") {
 TEST_CASE("a step that is validated later reads all state once more and writes 16 bits", "[plan]") {
   TrainingConfig config = small_run(2);
   config.schedule.step = StepSync::post_validated;
-  for (StagePlan const& rank : make_plan(config).stages) {
+  for (StagePlan const& rank : make_plan(as_settled(config)).stages) {
     // Master, two moments and the gradient, 4 bytes each, and 2 of the parameter.
     REQUIRE(swept(rank).at("step.adam_ahead") == 18 * rank.parameters);
     REQUIRE(sum(swept(rank)) == (66 + 18) * rank.parameters);
@@ -85,10 +85,10 @@ TEST_CASE("full precision needs neither scaling nor narrowing", "[plan]") {
   // three: 28. fp64 twice that.
   TrainingConfig config = small_run();
   config.model.precision = Precision::fp32;
-  StagePlan const fp32 = make_plan(config).stages[StageId{0}];
+  StagePlan const fp32 = make_plan(as_settled(config)).stages[StageId{0}];
   REQUIRE(sum(swept(fp32)) == 52 * fp32.parameters);
   config.model.precision = Precision::fp64;
-  StagePlan const fp64 = make_plan(config).stages[StageId{0}];
+  StagePlan const fp64 = make_plan(as_settled(config)).stages[StageId{0}];
   REQUIRE(sum(swept(fp64)) == 104 * fp64.parameters);
 }
 
@@ -96,7 +96,7 @@ TEST_CASE("the distributed optimizer steps on 1/d but zeroes and scales every gr
   TrainingConfig config = small_run();
   config.parallel.data = 4;
   config.memory.distributed_optimizer = true;
-  StagePlan const rank = make_plan(config).stages[StageId{0}];
+  StagePlan const rank = make_plan(as_settled(config)).stages[StageId{0}];
   std::int64_t const shard = (rank.parameters + 3) / 4;
   auto const bytes = swept(rank);
   REQUIRE(bytes.at("step.zero_gradients") == 4 * rank.parameters);
@@ -107,7 +107,7 @@ TEST_CASE("the distributed optimizer steps on 1/d but zeroes and scales every gr
 TEST_CASE("replicas all-reduce 4 bytes a parameter once an iteration", "[plan]") {
   TrainingConfig config = small_run();
   config.parallel.data = 4;
-  TrainingPlan const plan = make_plan(config);
+  TrainingPlan const plan = make_plan(as_settled(config));
   StagePlan const& rank = plan.stages[StageId{0}];
   std::int64_t payload = 0;
   for (Op const& op : collectives(rank)) {
@@ -124,7 +124,7 @@ TEST_CASE("the distributed optimizer reduce-scatters gradients and gathers 2 byt
   TrainingConfig config = small_run();
   config.parallel.data = 4;
   config.memory.distributed_optimizer = true;
-  TrainingPlan const plan = make_plan(config);
+  TrainingPlan const plan = make_plan(as_settled(config));
   StagePlan const& rank = plan.stages[StageId{0}];
   std::map<OpKind, std::int64_t> payload;
   for (Op const& op : collectives(rank)) {
@@ -135,7 +135,7 @@ TEST_CASE("the distributed optimizer reduce-scatters gradients and gathers 2 byt
 }
 
 TEST_CASE("one replica reduces nothing over replicas", "[plan]") {
-  TrainingPlan const plan = make_plan(small_run(2));
+  TrainingPlan const plan = make_plan(as_settled(small_run(2)));
   for (Op const& op : collectives(plan.stages[StageId{0}]))
     REQUIRE(op.group != plan.roles.gradients);
 }
@@ -148,7 +148,7 @@ TEST_CASE(
   TrainingConfig config = small_run(2);
   config.parallel.tensor = 4;
   auto const payload = [&](std::size_t stage) {
-    TrainingPlan const plan = make_plan(config);
+    TrainingPlan const plan = make_plan(as_settled(config));
     std::int64_t bytes = 0;
     for (Op const& op : collectives(plan.stages[StageId::of_index(stage)])) {
       if (op.group == plan.roles.tensor) bytes += op.payload.count();
@@ -174,16 +174,16 @@ TEST_CASE("first and last stage sum the tied embedding's gradient, padded rows i
     }
     return bytes;
   };
-  TrainingPlan const tied = make_plan(config);
+  TrainingPlan const tied = make_plan(as_settled(config));
   REQUIRE(embedding_bytes(tied, 0) == 4 * 1024 / 2 * 64);
   REQUIRE(embedding_bytes(tied, 1) == 0);
   REQUIRE(embedding_bytes(tied, 2) == 0);
   REQUIRE(embedding_bytes(tied, 3) == 4 * 1024 / 2 * 64);
   config.model.tied_embeddings = false;
-  REQUIRE(embedding_bytes(make_plan(config), 0) == 0);
+  REQUIRE(embedding_bytes(make_plan(as_settled(config)), 0) == 0);
   config.model.tied_embeddings = true;
   config.parallel.pipeline = 1;
-  REQUIRE(embedding_bytes(make_plan(config), 0) == 0);
+  REQUIRE(embedding_bytes(make_plan(as_settled(config)), 0) == 0);
 }
 
 TEST_CASE(
@@ -191,7 +191,7 @@ TEST_CASE(
     "[plan]") {
   TrainingConfig config = small_run(4);
   config.model.precision = GENERATE(Precision::fp16, Precision::bf16);
-  TrainingPlan const plan = make_plan(config);
+  TrainingPlan const plan = make_plan(as_settled(config));
   for (StagePlan const& rank : plan.stages) {
     int joined = 0;
     for (Task const& task : rank.tasks) joined += task.group == plan.roles.model ? 1 : 0;
@@ -205,7 +205,7 @@ TEST_CASE("key and value gradients are summed over the ranks that hold the same 
   model.kv_heads = 2;
   config.parallel.tensor = 4;
   auto const payload = [&]() -> std::int64_t {
-    TrainingPlan const plan = make_plan(config);
+    TrainingPlan const plan = make_plan(as_settled(config));
     for (Op const& op : plan.stages.front().step_ops) {
       if (op.group && op.group == plan.roles.kv_replicas) return op.payload.count();
     }
@@ -230,7 +230,7 @@ TrainingConfig large_first_stage() {
 
 TEST_CASE("the first chunk is reduced in buckets of at least 40 M elements, every other whole",
           "[plan]") {
-  TrainingPlan const plan = make_plan(large_first_stage());
+  TrainingPlan const plan = make_plan(as_settled(large_first_stage()));
   auto const first = gradient_buckets(plan, 0);
   REQUIRE(first.size() > 1);
   for (GradientBucket const& bucket : first) REQUIRE(bucket.parameters >= 40'000'000);
@@ -238,7 +238,7 @@ TEST_CASE("the first chunk is reduced in buckets of at least 40 M elements, ever
 }
 
 TEST_CASE("buckets cover a chunk's blocks once, from its last to its first", "[plan]") {
-  TrainingPlan const plan = make_plan(large_first_stage());
+  TrainingPlan const plan = make_plan(as_settled(large_first_stage()));
   for (std::int32_t program = 0; program < 2; ++program) {
     auto end =
         static_cast<std::int32_t>(plan.chunks[static_cast<std::size_t>(program)].blocks.size());
@@ -270,9 +270,9 @@ TEST_CASE("overlapped reduction sends the same bytes as one reduction at the end
     }
     return bytes;
   };
-  TrainingPlan const overlapped = make_plan(config);
+  TrainingPlan const overlapped = make_plan(as_settled(config));
   config.parallel.overlap_gradients = false;
-  TrainingPlan const at_end = make_plan(config);
+  TrainingPlan const at_end = make_plan(as_settled(config));
   for (std::size_t stage = 0; stage < 2; ++stage) {
     REQUIRE(sent(overlapped, stage) == sent(at_end, stage));
   }
@@ -282,13 +282,13 @@ TEST_CASE("no collective of a step is empty", "[plan]") {
   bool const overlap = GENERATE(false, true);
   TrainingConfig config = large_first_stage();
   config.parallel.overlap_gradients = overlap;
-  for (StagePlan const& rank : make_plan(config).stages) {
+  for (StagePlan const& rank : make_plan(as_settled(config)).stages) {
     for (Op const& op : collectives(rank)) REQUIRE(op.payload > Bytes{0});
   }
 }
 
 TEST_CASE("overlapped reduction begins only with the last microbatch of a chunk", "[plan]") {
-  TrainingPlan const plan = make_plan(large_first_stage());
+  TrainingPlan const plan = make_plan(as_settled(large_first_stage()));
   for (StagePlan const& rank : plan.stages) {
     int backwards = 0;
     for (IssueEntry const& step : unroll(rank.program).entries) {
@@ -337,7 +337,7 @@ constexpr std::int64_t last_stage = 2 * layer + 128 + embedding;
 
 TEST_CASE("without the distributed optimizer all parameters are one run, which nobody shares",
           "[plan]") {
-  TrainingPlan const plan = make_plan(eight_ranks(false));
+  TrainingPlan const plan = make_plan(as_settled(eight_ranks(false)));
   StagePlan const& stage = plan.stages[StageId{0}];
   REQUIRE(stage.parameters == first_stage);
   REQUIRE(stage.shards == 1);
@@ -352,7 +352,7 @@ TEST_CASE("without the distributed optimizer all parameters are one run, which n
 TEST_CASE("with the distributed optimizer the tied embedding is a run of its own on both stages",
           "[plan]") {
   // Its shards have to fall alike on both: the first stage has it first, the last stage last.
-  TrainingPlan const plan = make_plan(eight_ranks(true));
+  TrainingPlan const plan = make_plan(as_settled(eight_ranks(true)));
   Places const wanted[] = {{{0, embedding}, {embedding, first_stage - embedding}},
                            {{0, last_stage - embedding}, {last_stage - embedding, embedding}}};
   for (std::size_t i = 0; i < 2; ++i) {
@@ -370,7 +370,7 @@ TEST_CASE("with the distributed optimizer the tied embedding is a run of its own
 
 TEST_CASE("vectors that all tensor ranks hold are summed over them, neighbours as one range",
           "[plan]") {
-  TrainingPlan const plan = make_plan(eight_ranks(false));
+  TrainingPlan const plan = make_plan(as_settled(eight_ranks(false)));
   StepOp const& sum = op_named(plan.stages[StageId{1}], "step.all_reduce_norm_gradients");
   REQUIRE(sum.group == plan.roles.tensor);
   // Bias of the projection and second norm; bias of the down projection and next norm.
@@ -389,7 +389,7 @@ TEST_CASE("Adam updates every parameter of every stage, alike stages included", 
   TrainingConfig config = eight_ranks(true);
   config.model.layers = 8;
   config.parallel.pipeline = 4;
-  TrainingPlan const plan = make_plan(config);
+  TrainingPlan const plan = make_plan(as_settled(config));
   std::int64_t const held[] = {first_stage, 2 * layer, 2 * layer, last_stage};
   for (std::size_t i = 0; i < 4; ++i) {
     REQUIRE(plan.stages[StageId::of_index(i)].parameters == held[i]);
@@ -399,7 +399,7 @@ TEST_CASE("Adam updates every parameter of every stage, alike stages included", 
 }
 
 TEST_CASE("weight decay applies to matrices, not to biases and norms", "[plan]") {
-  TrainingPlan const plan = make_plan(eight_ranks(false));
+  TrainingPlan const plan = make_plan(as_settled(eight_ranks(false)));
   std::int64_t decayed = 0;
   std::int64_t kept = 0;
   for (ParameterRange const& range : op_named(plan.stages[StageId{0}], "step.adam").ranges) {
@@ -416,7 +416,7 @@ TEST_CASE("the norm counts every gradient of the model once", "[plan]") {
   config.parallel.sequence = GENERATE(false, true);
   std::int64_t const h = 64;
   std::int64_t const whole = 12 * 4 * h * h + 13 * 4 * h + (1024 + 32) * h + 2 * h;
-  TrainingPlan const plan = make_plan(config);
+  TrainingPlan const plan = make_plan(as_settled(config));
   std::int64_t counted = 0;
   for (StagePlan const& stage : plan.stages) {
     for (int tensor = 0; tensor < 2; ++tensor) {
@@ -432,7 +432,7 @@ TEST_CASE("the norm counts every gradient of the model once", "[plan]") {
 TEST_CASE("every op of the step has the operands and attributes that its kind takes", "[plan]") {
   TrainingConfig config = eight_ranks(GENERATE(false, true));
   config.model.precision = GENERATE(Precision::fp16, Precision::bf16, Precision::fp64);
-  for (StagePlan const& stage : make_plan(config).stages) {
+  for (StagePlan const& stage : make_plan(as_settled(config)).stages) {
     for (StepOp const& op : stage.step_ops) {
       CAPTURE(to_string(op.name));
       OpKindTraits const& traits = traits_of(op.kind);
@@ -452,7 +452,7 @@ TEST_CASE("overlapped reductions cover all parameters where the last microbatch 
   RecomputePolicy& policy = config.recompute.front();
   policy.granularity = RecomputeGranularity::full;
   policy.store_microbatches.count = 1;
-  for (StagePlan const& stage : make_plan(config).stages) {
+  for (StagePlan const& stage : make_plan(as_settled(config)).stages) {
     std::int64_t scaled = 0;
     std::int64_t reduced = 0;
     for (StepOp const& op : stage.step_ops) {

@@ -33,7 +33,7 @@ inline StageMemory summed_events(TrainingPlan const& plan, StagePlan const& stag
 
 /// Holds the peaks of a run's stages against the sums of their buffer events.
 inline void require_peaks_of_events(OddRun const& run) {
-  TrainingPlan const plan = make_plan(run.config);
+  TrainingPlan const plan = make_plan(as_settled(run.config));
   std::vector<StageMemory> const memory = peak_memory(plan);
   for (std::size_t stage = 0; stage < plan.stages.size(); ++stage) {
     CAPTURE(run.name, stage);

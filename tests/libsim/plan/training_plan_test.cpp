@@ -72,12 +72,12 @@ TEST_CASE("each layer of a pattern is built of its own kind, also within a check
     if (group > 0) {
       config.recompute.front() = {.granularity = RecomputeGranularity::full, .layers = group};
     }
-    TrainingPlan const plan = make_plan(config);
+    TrainingPlan const plan = make_plan(as_settled(config));
     for (std::size_t chunk = 0; chunk < 4; ++chunk)
       REQUIRE(mlp_widths(plan, chunk) == widths[chunk]);
     // An MLP of width f has 2hf + f + h parameters; the other model's are 4h = 256 wide.
     REQUIRE(plan.stages[StageId{1}].parameters -
-                make_plan(small_run()).stages[StageId{1}].parameters ==
+                make_plan(as_settled(small_run())).stages[StageId{1}].parameters ==
             (2 * 64 + 1) * (128 + 512 + 128 - 3 * 256));
   }
 }
@@ -86,7 +86,7 @@ TEST_CASE("chunk c of stage r holds the layers of virtual stage c p + r", "[plan
   // Narayanan et al. 2021, section 2.2: 12 layers, 2 chunks on 2 stages, 3 layers each.
   TrainingConfig config = interleaved_run(2, 2);
   config.parallel.pipeline = 2;
-  TrainingPlan const plan = make_plan(config);
+  TrainingPlan const plan = make_plan(as_settled(config));
   REQUIRE(plan.chunks.size() == 4);
   for (int v = 0; v < 4; ++v) {
     ChunkProgram const& chunk = plan.chunks[static_cast<std::size_t>(v)];
@@ -103,23 +103,25 @@ TEST_CASE("first and last stages take the layers they are given, the others shar
           "[plan]") {
   TrainingConfig config = small_run();
   config.layout = {.kind = LayerSplit::Kind::first_last, .first = 1, .last = 3, .list = {}};
-  REQUIRE(layers_of_chunks(make_plan(config)) == std::vector<std::int64_t>{1, 4, 4, 3});
+  REQUIRE(layers_of_chunks(make_plan(as_settled(config))) == std::vector<std::int64_t>{1, 4, 4, 3});
   config.layout = {.kind = LayerSplit::Kind::first_last, .first = {}, .last = 0, .list = {}};
-  REQUIRE(layers_of_chunks(make_plan(config)) == std::vector<std::int64_t>{4, 4, 4, 0});
+  REQUIRE(layers_of_chunks(make_plan(as_settled(config))) == std::vector<std::int64_t>{4, 4, 4, 0});
 }
 
 TEST_CASE("a listed layout names stages, or virtual stages in model order", "[plan]") {
   TrainingConfig config = interleaved_run(2, 4);
   config.layout = {.kind = LayerSplit::Kind::list, .first = {}, .last = {}, .list = {2, 4, 4, 2}};
-  REQUIRE(layers_of_chunks(make_plan(config)) == std::vector<std::int64_t>{1, 2, 2, 1, 1, 2, 2, 1});
+  REQUIRE(layers_of_chunks(make_plan(as_settled(config))) ==
+          std::vector<std::int64_t>{1, 2, 2, 1, 1, 2, 2, 1});
   config.layout.list = {0, 1, 2, 3, 1, 2, 3, 0};
-  REQUIRE(layers_of_chunks(make_plan(config)) == std::vector<std::int64_t>{0, 1, 2, 3, 1, 2, 3, 0});
+  REQUIRE(layers_of_chunks(make_plan(as_settled(config))) ==
+          std::vector<std::int64_t>{0, 1, 2, 3, 1, 2, 3, 0});
 }
 
 TEST_CASE("a last stage without layers still has the head", "[plan]") {
   TrainingConfig config = small_run();
   config.layout = {.kind = LayerSplit::Kind::list, .first = {}, .last = {}, .list = {4, 4, 4, 0}};
-  TrainingPlan const plan = make_plan(config);
+  TrainingPlan const plan = make_plan(as_settled(config));
   REQUIRE(plan.chunks.back().has_head);
   REQUIRE(layer_groups(plan, 3).empty());
   // One h of the norm's weight, one of its bias, and its copy of the word embedding: 1024 rows.
@@ -132,7 +134,7 @@ TEST_CASE("uniform groups of N cut a chunk into ceil(l/N), the last one shorter"
   config.parallel.pipeline = 1;
   config.model.layers = 11;
   config.recompute.front() = {.granularity = RecomputeGranularity::full, .layers = 4};
-  REQUIRE(layer_groups(make_plan(config), 0) == std::vector<int>{-4, -4, -3});
+  REQUIRE(layer_groups(make_plan(as_settled(config)), 0) == std::vector<int>{-4, -4, -3});
 }
 
 TEST_CASE("the block method checkpoints the first K layers of every chunk one by one", "[plan]") {
@@ -141,7 +143,7 @@ TEST_CASE("the block method checkpoints the first K layers of every chunk one by
   config.model.layers = 18;
   config.recompute.front() = {
       .granularity = RecomputeGranularity::full, .method = RecomputeMethod::block, .layers = 2};
-  TrainingPlan const plan = make_plan(config);
+  TrainingPlan const plan = make_plan(as_settled(config));
   for (std::size_t chunk = 0; chunk < 6; ++chunk) {
     REQUIRE(layer_groups(plan, chunk) == std::vector<int>{-1, -1, 1});
   }
@@ -154,7 +156,7 @@ TEST_CASE("every stage may have a policy of its own", "[plan]") {
       {.granularity = RecomputeGranularity::full, .layers = 3},
       {},
       {.granularity = RecomputeGranularity::full, .method = RecomputeMethod::block, .layers = 1}};
-  TrainingPlan const plan = make_plan(config);
+  TrainingPlan const plan = make_plan(as_settled(config));
   REQUIRE(layer_groups(plan, 0) == std::vector<int>{-1, -1, -1});
   REQUIRE(layer_groups(plan, 1) == std::vector<int>{-3});
   REQUIRE(layer_groups(plan, 2) == std::vector<int>{1, 1, 1});
@@ -166,7 +168,7 @@ TEST_CASE("every stage may have a policy of its own", "[plan]") {
 std::string window_of(TrainingPlan const& plan, std::size_t stage) {
   StagePlan const& rank = plan.stages[StageId::of_index(stage)];
   std::string window;
-  std::map<std::pair<ChunkId, int>, int> program_of;
+  std::map<std::pair<ChunkId, MicrobatchId>, int> program_of;
   for (IssueEntry const& step : unroll(rank.program).entries) {
     if (step.kind != IssueEntry::Kind::run) continue;
     Task const& task = rank.tasks[static_cast<std::size_t>(step.task)];
@@ -188,7 +190,7 @@ TEST_CASE("the window of appendix C stores n of every warm-up + 1 microbatches",
   TrainingConfig config = small_run();
   config.recompute.front() = {.granularity = RecomputeGranularity::full,
                               .store_microbatches = {.automatic = false, .count = 1}};
-  TrainingPlan const plan = make_plan(config);
+  TrainingPlan const plan = make_plan(as_settled(config));
   REQUIRE(window_of(plan, 0) == "SCCCSCCC");
   REQUIRE(window_of(plan, 1) == "SCCSCCSC");
   REQUIRE(window_of(plan, 2) == "SCSCSCSC");
@@ -199,16 +201,16 @@ TEST_CASE("a window as wide as the warm-up + 1 stores everything", "[plan]") {
   TrainingConfig config = small_run();
   config.recompute.front() = {.granularity = RecomputeGranularity::full,
                               .store_microbatches = {.automatic = false, .count = 4}};
-  TrainingPlan const plan = make_plan(config);
+  TrainingPlan const plan = make_plan(as_settled(config));
   for (std::size_t stage = 0; stage < 4; ++stage) REQUIRE(window_of(plan, stage) == "SSSSSSSS");
 }
 
 TEST_CASE("all microbatches run forward and backward once on every chunk", "[plan]") {
   auto const config =
       GENERATE(small_run(), interleaved_run(3, 4), interleaved_run(1, 4), interleaved_run(3, 8));
-  TrainingPlan const plan = make_plan(config);
+  TrainingPlan const plan = make_plan(as_settled(config));
   for (StagePlan const& rank : plan.stages) {
-    std::map<std::tuple<Task::Kind, ChunkId, int>, int> runs;
+    std::map<std::tuple<Task::Kind, ChunkId, MicrobatchId>, int> runs;
     for (IssueEntry const& step : unroll(rank.program).entries) {
       if (step.kind != IssueEntry::Kind::run) continue;
       Task const& task = rank.tasks[static_cast<std::size_t>(step.task)];
@@ -227,7 +229,7 @@ TEST_CASE("a stage holds 1/t of its matrices, its norms whole, and the embedding
   TrainingConfig config = small_run();
   config.parallel.tensor = 2;
   std::int64_t const h = 64, layer = (12 * h * h + 7 * h) / 2 + 6 * h;
-  TrainingPlan const plan = make_plan(config);
+  TrainingPlan const plan = make_plan(as_settled(config));
   REQUIRE(plan.stages[StageId{0}].parameters == 3 * layer + 512 * h + 32 * h);
   REQUIRE(plan.stages[StageId{1}].parameters == 3 * layer);
   REQUIRE(plan.stages[StageId{2}].parameters == 3 * layer);
@@ -238,9 +240,10 @@ TEST_CASE("one stage holds a tied embedding once and an untied one twice", "[pla
   TrainingConfig config = small_run();
   config.parallel.pipeline = 1;
   std::int64_t const h = 64, layers = 12 * (12 * h * h + 13 * h);
-  REQUIRE(make_plan(config).stages[StageId{0}].parameters == layers + 1024 * h + 32 * h + 2 * h);
+  REQUIRE(make_plan(as_settled(config)).stages[StageId{0}].parameters ==
+          layers + 1024 * h + 32 * h + 2 * h);
   config.model.tied_embeddings = false;
-  REQUIRE(make_plan(config).stages[StageId{0}].parameters ==
+  REQUIRE(make_plan(as_settled(config)).stages[StageId{0}].parameters ==
           layers + 2 * 1024 * h + 32 * h + 2 * h);
 }
 
@@ -248,8 +251,8 @@ TEST_CASE("interleaving moves layers between stages but holds as many", "[plan]"
   TrainingConfig const plain = small_run();
   TrainingConfig const interleaved = interleaved_run(3, 4);
   for (std::size_t stage = 0; stage < 4; ++stage) {
-    REQUIRE(make_plan(interleaved).stages[StageId::of_index(stage)].parameters ==
-            make_plan(plain).stages[StageId::of_index(stage)].parameters);
+    REQUIRE(make_plan(as_settled(interleaved)).stages[StageId::of_index(stage)].parameters ==
+            make_plan(as_settled(plain)).stages[StageId::of_index(stage)].parameters);
   }
 }
 
@@ -263,7 +266,7 @@ TEST_CASE("a parameter takes 2+4+12 bytes in 16 bits, 4+4+8 in 32, 8+8+16 in 64"
                             Row{Precision::fp32, 4, 4, 8}, Row{Precision::fp64, 8, 8, 16});
   TrainingConfig config = small_run();
   config.model.precision = row.precision;
-  for (StagePlan const& rank : make_plan(config).stages) {
+  for (StagePlan const& rank : make_plan(as_settled(config)).stages) {
     REQUIRE(rank.parameter_bytes == Bytes{row.parameter * rank.parameters});
     REQUIRE(rank.gradient_bytes == Bytes{row.gradient * rank.parameters});
     REQUIRE(rank.optimizer_bytes == Bytes{row.optimizer * rank.parameters});
@@ -276,7 +279,7 @@ TEST_CASE("the distributed optimizer holds 12/d bytes per parameter, its shard r
   config.parallel.data = 8;
   config.batch.global = 64;
   config.memory.distributed_optimizer = true;
-  for (StagePlan const& rank : make_plan(config).stages) {
+  for (StagePlan const& rank : make_plan(as_settled(config)).stages) {
     std::int64_t const shard = (rank.parameters + 7) / 8;
     REQUIRE(rank.optimizer_bytes == Bytes{12 * shard});
     REQUIRE(rank.gradient_bytes == Bytes{4 * rank.parameters});
@@ -291,7 +294,7 @@ TEST_CASE("parameters, gradients and optimizer of figure 1 are 18 bytes x parame
   for (std::size_t i = 0; i < paper_models.size(); ++i) {
     TrainingConfig const config = run_of(paper_models[i], RecomputeGranularity::selective, true);
     double sum = 0;
-    for (StagePlan const& rank : make_plan(config).stages) {
+    for (StagePlan const& rank : make_plan(as_settled(config)).stages) {
       sum += static_cast<double>(
           (rank.parameter_bytes + rank.gradient_bytes + rank.optimizer_bytes).count());
     }
@@ -307,18 +310,18 @@ TEST_CASE("a message is the hidden state: 2sbh, or 2sbh/t with sequence parallel
   TrainingConfig config = small_run();
   config.parallel.tensor = 4;
   config.batch.micro = 2;
-  REQUIRE(make_plan(config).message_bytes() == Bytes{2 * 32 * 2 * 64});
-  REQUIRE(make_plan(config).scatters_messages());
+  REQUIRE(make_plan(as_settled(config)).message_bytes() == Bytes{2 * 32 * 2 * 64});
+  REQUIRE(make_plan(as_settled(config)).scatters_messages());
   config.parallel.sequence = true;
-  REQUIRE(make_plan(config).message_bytes() == Bytes{2 * 32 * 2 * 64 / 4});
-  REQUIRE_FALSE(make_plan(config).scatters_messages());
+  REQUIRE(make_plan(as_settled(config)).message_bytes() == Bytes{2 * 32 * 2 * 64 / 4});
+  REQUIRE_FALSE(make_plan(as_settled(config)).scatters_messages());
 }
 
 TEST_CASE("sequence parallelism on one tensor rank changes nothing", "[plan]") {
   TrainingConfig config = small_run();
-  std::string const without = canonical_text(make_plan(config));
+  std::string const without = canonical_text(make_plan(as_settled(config)));
   config.parallel.sequence = true;
-  REQUIRE(canonical_text(make_plan(config)) == without);
+  REQUIRE(canonical_text(make_plan(as_settled(config))) == without);
 }
 
 }  // namespace

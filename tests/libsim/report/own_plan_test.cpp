@@ -36,10 +36,10 @@ TEST_CASE("a trace whose configuration is not that of its plan is refused", "[re
   RunConfig const other = load_run_config(folder / "22b-full.yaml", {});
   RecordOptions options;
   options.config = to_yaml(run);
-  Trace trace = record(make_plan(run.training), run.system, options);
+  Trace trace = record(make_plan(as_settled(run.training)), run.system, options);
   REQUIRE_NOTHROW(require_own_plan_of(trace));
   trace.meta.config = to_yaml(other);
-  std::string const made = fingerprint(make_plan(other.training));
+  std::string const made = fingerprint(make_plan(as_settled(other.training)));
   REQUIRE_THROWS_WITH(require_own_plan_of(trace),
                       Catch::Contains("but its configuration makes plan " + made));
   trace.meta.config = "model: [";

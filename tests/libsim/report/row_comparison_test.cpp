@@ -14,7 +14,7 @@ namespace {
 class Traces {
  public:
   Traces()
-      : trace_{record(make_plan(modest_run(2, 2)),
+      : trace_{record(make_plan(as_settled(modest_run(2, 2))),
                       lossy_system(),
                       {.detail = TraceDetail::op, .ranks = {}, .command_line = {}, .config = {}})},
         changed_{trace_} {}

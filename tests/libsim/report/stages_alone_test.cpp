@@ -24,7 +24,7 @@ void write_stages_alone(TemporaryFolder const& folder,
                         TraceDetail detail = TraceDetail::chunk) {
   RunConfig const run = load_run_config(paper_configs / (file + ".yaml"),
                                         {"batch.global=" + std::to_string(sequences)});
-  TrainingPlan const plan = make_plan(run.training);
+  TrainingPlan const plan = make_plan(as_settled(run.training));
   for (std::int32_t const stage : stages) {
     Trace trace = record(
         plan, run.system,

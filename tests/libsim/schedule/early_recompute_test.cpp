@@ -15,8 +15,8 @@ PipelineOrder one_f_one_b(int p, int n) {
     auto& tasks = order.stages.emplace_back();
     int const ahead = std::min(n, p - 1 - stage);
     for (int i = 0; i < n + ahead; ++i) {
-      if (i < n) tasks.push_back({{Part::forward, i, ChunkId{0}}});
-      if (i >= ahead) tasks.push_back({{Part::backward, i - ahead, ChunkId{0}}});
+      if (i < n) tasks.push_back({{Part::forward, MicrobatchId{i}, ChunkId{0}}});
+      if (i >= ahead) tasks.push_back({{Part::backward, MicrobatchId{i - ahead}, ChunkId{0}}});
     }
   }
   return order;

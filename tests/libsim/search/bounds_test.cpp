@@ -44,7 +44,8 @@ bool left_out_correctly(CandidateSource& source, SearchRequest const& request) {
     for (Candidate const& plan : all.plans) {
       TrainingConfig const config =
           resolve_store_windows(config_of(request, all, plan), request.system);
-      times.push_back(static_cast<double>(predict(config, request.system).iteration.count()));
+      times.push_back(
+          static_cast<double>(predict(as_settled(config), request.system).iteration.count()));
     }
     if (times.empty()) continue;
     double const limit = 1.2 * *std::min_element(times.begin(), times.end());
@@ -56,7 +57,8 @@ bool left_out_correctly(CandidateSource& source, SearchRequest const& request) {
     for (Candidate const& plan : near.plans) {
       TrainingConfig const config =
           resolve_store_windows(config_of(request, near, plan), request.system);
-      auto const time = static_cast<double>(predict(config, request.system).iteration.count());
+      auto const time =
+          static_cast<double>(predict(as_settled(config), request.system).iteration.count());
       kept += time <= limit ? 1 : 0;
     }
     return kept == within && near.plans.size() < all.plans.size();
@@ -81,7 +83,7 @@ TEST_CASE("every plan's bound of time is below its simulation, its memory is the
     for (Candidate const& plan : candidates.plans) {
       TrainingConfig const config =
           resolve_store_windows(config_of(request, candidates, plan), request.system);
-      Prediction const prediction = predict(config, request.system);
+      Prediction const prediction = predict(as_settled(config), request.system);
       std::int64_t peak = 0;
       for (StagePrediction const& stage : prediction.stages) peak = std::max(peak, stage.peak());
       auto const iteration = static_cast<double>(prediction.iteration.count());

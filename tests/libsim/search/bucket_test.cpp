@@ -36,7 +36,7 @@ TEST_CASE("a plan's memory is its simulation's where buckets are split and padde
     Candidates const candidates = source.of(shape);
     for (Candidate const& plan : candidates.plans) {
       TrainingConfig const config = config_of(request, candidates, plan);
-      Prediction const prediction = predict(config, request.system);
+      Prediction const prediction = predict(as_settled(config), request.system);
       std::int64_t peak = 0;
       for (StagePrediction const& stage : prediction.stages) peak = std::max(peak, stage.peak());
       CAPTURE(config.parallel.interleave, config.memory.distributed_optimizer);

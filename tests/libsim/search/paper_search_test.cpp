@@ -17,8 +17,8 @@ TEST_CASE(
       std::filesystem::path{STAGECRAFT_SOURCE_DIR} / "configs/paper";
   RunConfig const full = load_run_config(folder / (name + "-full.yaml"), {});
   RunConfig const present = load_run_config(folder / (name + "-present.yaml"), {});
-  SimTime const seconds_full = predict(full.training, full.system).iteration;
-  SimTime const seconds_present = predict(present.training, present.system).iteration;
+  SimTime const seconds_full = predict(as_settled(full.training), full.system).iteration;
+  SimTime const seconds_present = predict(as_settled(present.training), present.system).iteration;
   REQUIRE(seconds_present < seconds_full);
 
   SearchRequest request;

@@ -86,7 +86,7 @@ TEST_CASE("per stage, no policy that recomputes less fits", "[search]") {
       if (plan.config.recompute[stage].granularity == RecomputeGranularity::none) continue;
       TrainingConfig none = plan.config;
       none.recompute[stage] = RecomputePolicy{};
-      REQUIRE(predict(none, request.system).stages[stage].peak() > capacity);
+      REQUIRE(predict(as_settled(none), request.system).stages[stage].peak() > capacity);
     }
   }
 }

@@ -22,7 +22,7 @@ TEST_CASE("auto stores as many microbatches as fit on each stage, and not one mo
   config.recompute.front().granularity =
       GENERATE(RecomputeGranularity::selective, RecomputeGranularity::full);
   System system = lossy_system();
-  Simulation const least = simulate(make_plan(config), system);
+  Simulation const least = simulate(make_plan(as_settled(config)), system);
   std::int64_t const capacity = least.stages.front().peak() + (3 << 20);
   system.accelerator.memory.value = Bytes{capacity};
 
@@ -31,7 +31,7 @@ TEST_CASE("auto stores as many microbatches as fit on each stage, and not one mo
   TrainingConfig const resolved = resolve_store_windows(wanted, system);
   REQUIRE_FALSE(has_automatic_window(resolved));
   REQUIRE(resolved.recompute.size() == 4);
-  Simulation const result = simulate(make_plan(resolved), system);
+  Simulation const result = simulate(make_plan(as_settled(resolved)), system);
   int stored = 0;
   for (std::size_t stage = 0; stage < 4; ++stage) {
     REQUIRE(result.stages[stage].fits);
@@ -44,7 +44,7 @@ TEST_CASE("auto stores as many microbatches as fit on each stage, and not one mo
     if (window.count == all) continue;
     TrainingConfig more = resolved;
     ++more.recompute[stage].store_microbatches.count;
-    REQUIRE_FALSE(simulate(make_plan(more), system).stages[stage].fits);
+    REQUIRE_FALSE(simulate(make_plan(as_settled(more)), system).stages[stage].fits);
   }
   REQUIRE(stored > 0);
   REQUIRE(result.iteration < least.iteration);
@@ -55,7 +55,7 @@ TEST_CASE("a plan is not made of a window that is still open", "[engine]") {
   config.model = gpt(2, 256, 4, 128, 1000);
   config.recompute.front().granularity = RecomputeGranularity::full;
   config.recompute.front().store_microbatches.automatic = true;
-  REQUIRE_THROWS_AS(make_plan(config), std::invalid_argument);
+  REQUIRE_THROWS_AS(make_plan(as_settled(config)), std::invalid_argument);
 }
 
 }  // namespace stagecraft

@@ -88,7 +88,8 @@ TEST_CASE("a row holds the numbers of the simulation's document, to the last dig
       continue;
     }
     REQUIRE(valid[row] == 1);
-    TrainingPlan const plan = make_plan(resolve_store_windows(run.training, run.system));
+    TrainingPlan const plan =
+        make_plan(as_settled(resolve_store_windows(run.training, run.system)));
     nlohmann::json const document = to_json(simulate(plan, run.system), plan);
     for (RealColumn const& real : real_columns()) {
       CAPTURE(real.name);

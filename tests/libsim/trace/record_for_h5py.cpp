@@ -10,7 +10,7 @@ int main(int argc, char** argv) {
   using namespace stagecraft;
   if (argc != 5) return 2;
   RunConfig const config = load_run_config(argv[1], {"parallel.data=2", "batch.global=128"});
-  TrainingPlan const plan = make_plan(config.training);
+  TrainingPlan const plan = make_plan(as_settled(config.training));
   Simulation const simulation = simulate(plan, config.system);
   nlohmann::json stages = nlohmann::json::array();
   for (StageResult const& stage : simulation.stages) {

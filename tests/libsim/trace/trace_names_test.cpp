@@ -12,7 +12,7 @@ namespace {
 TrainingPlan plan_of(std::vector<std::string> const& overrides) {
   std::filesystem::path const path =
       std::filesystem::path{STAGECRAFT_SOURCE_DIR} / "configs/paper/175b-present.yaml";
-  return make_plan(load_run_config(path, overrides).training);
+  return make_plan(as_settled(load_run_config(path, overrides).training));
 }
 
 }  // namespace

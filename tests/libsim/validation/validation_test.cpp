@@ -50,7 +50,7 @@ TEST_CASE("a row's prediction is what simulate says of its run, and rows keep th
   REQUIRE(validation.rows[0].measured.id == "a");
   RunConfig const run =
       load_run_config(std::string{paper} + "22b-present.yaml", {"recompute=full"});
-  Simulation const simulation = simulate(make_plan(run.training), run.system);
+  Simulation const simulation = simulate(make_plan(as_settled(run.training)), run.system);
   REQUIRE(validation.rows[1].predicted_seconds == to_seconds(simulation.iteration));
   REQUIRE(validation.rows[1].predicted_allocated_bytes == simulation.stages[0].peak());
   REQUIRE(validation.rows[1].predicted_fits == simulation.stages[0].fits);

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "libsim/hardware/system.hpp"
-#include "libsim/plan/training_config.hpp"
+#include "libsim/plan/settled_config.hpp"
 
 namespace stagecraft {
 
@@ -11,7 +11,7 @@ namespace stagecraft {
 /// (resolve_store_windows()).
 /// Pre: `config` was checked by its reader.
 /// \throws ScheduleError  if the schedule has no order for the run; it says why.
-TrainingConfig settled(TrainingConfig config, System const& system);
+SettledConfig settled(TrainingConfig config, System const& system);
 
 /// Makes the order of a schedule that depends on costs (depends_on_costs()). Generators know one
 /// chunk: it takes, and holds, what the chunks of the plan do on average, and a message the longest

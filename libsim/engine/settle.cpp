@@ -1,4 +1,4 @@
-#include "libsim/engine/settled_config.hpp"
+#include "libsim/engine/settle.hpp"
 
 #include <algorithm>
 #include <cstdint>
@@ -30,7 +30,7 @@ std::vector<RecomputeTimes> recompute_times(TrainingPlan const& plan, System con
     ChunkPlace const place = plan.placement.place(v);
     StagePlan const& stage = plan.stages[place.stage];
     auto const duration = [&](Part part, TaskVariant variant) {
-      Task const task = whole_task(plan, stage, {part, 0, place.chunk}, variant);
+      Task const task = whole_task(plan, stage, {part, MicrobatchId{0}, place.chunk}, variant);
       return profile_task(plan, stage, task, blocks, cost).duration;
     };
     RecomputeTimes& of_chunk = times.emplace_back();
@@ -63,7 +63,7 @@ std::vector<bool> stored_passes(TrainingConfig const& config,
     for (OrderTask const& task : order.stages[stage.index()]) {
       if (task.run.part != Part::forward || places.of(task.run) >= count) continue;
       VirtualStageId const v = order.placement.virtual_stage({stage, task.run.chunk});
-      stored[v.index() * microbatches + static_cast<std::size_t>(task.run.microbatch)] = true;
+      stored[v.index() * microbatches + task.run.microbatch.index()] = true;
     }
   }
   return stored;
@@ -110,7 +110,7 @@ void settle_order(TrainingConfig& config, System const& system, PipelineOrder or
 using Judgement = std::tuple<bool, SimTime, std::int64_t>;
 
 Judgement judge(TrainingConfig const& config, System const& system) {
-  Prediction const prediction = predict(resolve_store_windows(config, system), system);
+  Prediction const prediction = predict(as_settled(resolve_store_windows(config, system)), system);
   std::int64_t peak = 0;
   for (StagePrediction const& stage : prediction.stages) peak = std::max(peak, stage.peak());
   bool const is_too_large =
@@ -158,8 +158,8 @@ TrainingConfig with_settled_order(TrainingConfig config, System const& system) {
   return config;
 }
 
-TrainingConfig settled(TrainingConfig config, System const& system) {
-  return resolve_store_windows(with_settled_order(std::move(config), system), system);
+SettledConfig settled(TrainingConfig config, System const& system) {
+  return as_settled(resolve_store_windows(with_settled_order(std::move(config), system), system));
 }
 
 }  // namespace stagecraft

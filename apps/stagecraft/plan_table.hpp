@@ -1,0 +1,26 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "apps/stagecraft/plan_options.hpp"
+#include "libsim/search/plan_search.hpp"
+
+namespace stagecraft {
+
+/// The policies of all stages; equal neighbours are written once.
+std::string recompute_text(TrainingConfig const& config);
+
+/// All indices of a list of plans.
+std::vector<std::size_t> numbers_of(std::vector<FoundPlan> const& plans);
+
+/// The fastest and the smallest plan of each family of a front, by their numbers.
+std::vector<std::size_t> ends_of_families(std::vector<FoundPlan> const& front);
+
+/// A row per plan of `plans` that `shown` names by its index.
+std::string plan_table(std::vector<FoundPlan> const& plans,
+                       std::vector<std::size_t> const& shown,
+                       PlanOptions const& options);
+
+}  // namespace stagecraft

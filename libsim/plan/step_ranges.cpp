@@ -1,0 +1,118 @@
+#include "libsim/plan/step_ranges.hpp"
+
+#include <algorithm>
+
+namespace stagecraft {
+namespace {
+
+/// Appends elements that are treated alike, as one range with those right before them.
+void append(ParameterRanges& ranges, std::int64_t first, std::int64_t count, bool decays = false) {
+  if (!ranges.empty()) {
+    ParameterRange& last = ranges.back();
+    if (last.first + last.count == first && last.decays == decays) {
+      last.count += count;
+      return;
+    }
+  }
+  ranges.push_back({.first = first, .count = count, .decays = decays});
+}
+
+/// Calls visit(segment, first element, elements) for all rows of a parameter.
+template <typename Visit>
+void for_segments(PlacedParameter const& placed, Visit const& visit) {
+  std::int64_t const columns = placed.elements() / placed.weight->shape[0];
+  std::int64_t first = placed.offset;
+  for (RowSegment const& segment : placed.parameter->segments) {
+    visit(segment, first, segment.rows * columns);
+    first += segment.rows * columns;
+  }
+}
+
+/// The axes on which ranks of a stage hold the same parameters and optimizer state, for a norm over
+/// all ranks.
+std::vector<AxisShare> replicas_of(TrainingPlan const& plan, Parameter const& parameter) {
+  RankGroup const& holders = plan.groups[plan.holders_of(parameter)];
+  RankGrid const& grid = plan.groups.grid(holders.grid);
+  std::vector<AxisShare> shares;
+  for (AxisSelection const& selection : holders.levels.front()) {
+    if (selection.axis == grid.pipeline()) continue;
+    GridAxis const& axis = grid.axes()[selection.axis];
+    shares.push_back({.axis = axis.name, .replicas = axis.size});
+  }
+  return shares;
+}
+
+/// Whether another stage has all of the parameter's gradient as well, and counts it: both holders
+/// of a tied embedding have it, of which the first stage's counts, and without sharded optimizer
+/// state both copies of the model, of which the first one's counts.
+bool is_counted_elsewhere(TrainingPlan const& plan, PlacedParameter const& placed, StageId stage) {
+  if (plan.roles.embedding && placed.parameter->tied_embedding && stage != StageId{0}) return true;
+  if (plan.config.memory.distributed_optimizer) return false;
+  ChunkProgram const& chunk = plan.chunks[static_cast<std::size_t>(placed.chunk)];
+  return plan.placement.copy_of(plan.placement.virtual_stage({stage, chunk.chunk})) > 0;
+}
+
+}  // namespace
+
+std::int64_t elements_of(ParameterRanges const& ranges) {
+  std::int64_t sum = 0;
+  for (ParameterRange const& range : ranges) sum += range.count;
+  return sum;
+}
+
+ParameterRanges summed_over(std::vector<PlacedParameter> const& layout, GroupId group) {
+  ParameterRanges ranges;
+  for (PlacedParameter const& placed : layout) {
+    for_segments(placed, [&](RowSegment const& segment, std::int64_t first, std::int64_t count) {
+      if (segment.gradient_sum == group) append(ranges, first, count);
+    });
+  }
+  return ranges;
+}
+
+ParameterRanges tied_embedding(std::vector<PlacedParameter> const& layout) {
+  ParameterRanges ranges;
+  for (PlacedParameter const& placed : layout) {
+    if (placed.parameter->tied_embedding) append(ranges, placed.offset, placed.elements());
+  }
+  return ranges;
+}
+
+bool sums_norm_over_job(TrainingPlan const& plan) {
+  return plan.config.memory.distributed_optimizer || plan.gradient_groups().size() > 1;
+}
+
+ParameterRanges rows_with_holders(TrainingPlan const& plan,
+                                  std::vector<PlacedParameter> const& layout,
+                                  StageId stage) {
+  bool const counts_replicas =
+      !plan.config.memory.distributed_optimizer && sums_norm_over_job(plan);
+  ParameterRanges ranges;
+  for (PlacedParameter const& placed : layout) {
+    if (is_counted_elsewhere(plan, placed, stage)) continue;
+    for_segments(placed, [&](RowSegment const& segment, std::int64_t first, std::int64_t count) {
+      bool const has_replicas =
+          std::any_of(segment.shares.begin(), segment.shares.end(),
+                      [](AxisShare const& share) { return share.replicas > 1; });
+      ranges.push_back({.first = first,
+                        .count = count,
+                        .shares = has_replicas ? segment.shares : std::vector<AxisShare>{}});
+      if (counts_replicas) {
+        for (AxisShare const& share : replicas_of(plan, *placed.parameter)) {
+          ranges.back().shares.push_back(share);
+        }
+      }
+    });
+  }
+  return ranges;
+}
+
+ParameterRanges with_decay(std::vector<PlacedParameter> const& layout) {
+  ParameterRanges ranges;
+  for (PlacedParameter const& placed : layout) {
+    append(ranges, placed.offset, placed.elements(), placed.weight->shape.rank() > 1);
+  }
+  return ranges;
+}
+
+}  // namespace stagecraft
