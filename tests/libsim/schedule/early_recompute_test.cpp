@@ -75,4 +75,12 @@ TEST_CASE("recompute that no wait hides stays in the backward", "[schedule]") {
   REQUIRE(with_early_recompute(one_f_one_b(2, 3), times) == one_f_one_b(2, 3));
 }
 
+TEST_CASE("what a window stores is not recomputed", "[schedule]") {
+  std::vector<bool> stored(6);  // two virtual stages, three microbatches
+  stored[1] = true;             // microbatch 1 of the first
+  PipelineOrder const early =
+      with_early_recompute(one_f_one_b(2, 3), equal_times(2, unit_times), stored);
+  REQUIRE(order_text(early.ranks[0]) == "F0.0 F1.0 R0.0 B0.0 F2.0 B1.0 R2.0 B2.0");
+}
+
 }  // namespace stagecraft
