@@ -20,9 +20,6 @@ void require_executable(TrainingConfig const& config) {
                         .accepted = std::move(accepted),
                         .condition = "when a plan is executed"});
   };
-  if (config.dispatch == Dispatch::deepep) {
-    refuse("dispatch", name_of(config.dispatch), "alltoall, allgather");
-  }
   MemoryConfig const& memory = config.memory;
   if (memory.gradient_dtype != StateType::fp32) {
     refuse("memory.gradient_dtype", name_of(memory.gradient_dtype), "fp32");

@@ -83,31 +83,34 @@ struct MapSize {
 
 /// Gives an expert, a column of both matrices, at most as many rows as it takes: drops the choices
 /// of lowest probability, of equal ones the later token's, or those of the last tokens; and pads
-/// with the first tokens that did not choose it, if the attributes say so.
+/// with the first tokens that did not choose it, if the attributes say so. place_of(i) is where the
+/// i-th token is in the matrices.
 /// Source: Megatron-LM, moe_utils.py, apply_router_token_dropping, policies "probs" and "position".
-template <typename C>
+template <typename C, typename PlaceOf>
 void limit_expert(MapSize const& size,
                   RoutingAttributes const& routing,
                   C const* probabilities,
-                  Choice* choices) {
+                  Choice* choices,
+                  PlaceOf const& place_of) {
   auto const [tokens, experts] = size;
   std::int64_t const rows = routing.expert_rows;
   bool const by_position = routing.drop == DropBy::position;
+  auto const choice = [&](std::int64_t i) -> Choice& { return choices[place_of(i) * experts]; };
+  auto const probability = [&](std::int64_t i) { return probabilities[place_of(i) * experts]; };
   std::int64_t taken = 0;
-  for (std::int64_t i = 0; i < tokens; ++i) taken += choices[i * experts] == Choice::chosen ? 1 : 0;
+  for (std::int64_t i = 0; i < tokens; ++i) taken += choice(i) == Choice::chosen ? 1 : 0;
   for (; taken > rows; --taken) {
     std::int64_t worst = -1;
     for (std::int64_t i = 0; i < tokens; ++i) {
-      if (choices[i * experts] != Choice::chosen) continue;
-      bool const is_worse =
-          worst < 0 || by_position || probabilities[i * experts] <= probabilities[worst * experts];
+      if (choice(i) != Choice::chosen) continue;
+      bool const is_worse = worst < 0 || by_position || probability(i) <= probability(worst);
       if (is_worse) worst = i;
     }
-    choices[worst * experts] = Choice::dropped;
+    choice(worst) = Choice::dropped;
   }
   for (std::int64_t i = 0; routing.pads && i < tokens && taken < rows; ++i) {
-    if (choices[i * experts] != Choice::none) continue;
-    choices[i * experts] = Choice::padding;
+    if (choice(i) != Choice::none) continue;
+    choice(i) = Choice::padding;
     ++taken;
   }
 }

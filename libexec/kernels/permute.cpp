@@ -1,11 +1,10 @@
 #include <algorithm>
 #include <cstdint>
-#include <cstring>
-#include <vector>
 
 #include "libexec/kernels/element.hpp"
 #include "libexec/kernels/expert_choice.hpp"
 #include "libexec/kernels/kernels.hpp"
+#include "libexec/kernels/row_map.hpp"
 #include "libexec/kernels/row_ranges.hpp"
 
 namespace stagecraft::STAGECRAFT_ISA {
@@ -31,25 +30,6 @@ ExpertRange experts_of(KernelContext const& context,
   return {count == all ? 0 : context.expert_rank * count, count, all};
 }
 
-/// The rows of each token, as op_kinds.def describes a row_map.
-struct RowMap {
-  std::int32_t* data = nullptr;
-  std::int64_t tokens = 0;
-  std::int64_t experts = 0;  ///< of the rank
-
-  std::int32_t* of(std::int64_t token) const { return data + token * (2 * experts + 1); }
-  std::int32_t& count(std::int64_t token) const { return of(token)[2 * experts]; }
-  std::int32_t& row(std::int64_t token, std::int64_t i) const { return of(token)[i]; }
-  std::int32_t& expert(std::int64_t token, std::int64_t i) const { return of(token)[experts + i]; }
-};
-
-RowMap row_map_of(KernelCall const& call, Operand const& operand) {
-  expect(call, operand.shape.rank() == 2 && operand.shape[1] % 2 == 1,
-         "a row map is not [tokens, 2 experts + 1]");
-  expect_tensor(call, operand, ElementType::i32, operand.shape);
-  return {elements_of<std::int32_t>(operand), operand.shape[0], operand.shape[1] / 2};
-}
-
 /// Fills the map, expert by expert; returns the number of rows.
 std::int64_t number_rows(RowMap const& rows, ExpertRange const& experts, Choice const* choices) {
   for (std::int64_t token = 0; token < rows.tokens; ++token) {
@@ -65,67 +45,6 @@ std::int64_t number_rows(RowMap const& rows, ExpertRange const& experts, Choice 
     }
   }
   return next;
-}
-
-/// Calls body(token) for all tokens, concurrently.
-template <typename Body>
-void for_tokens(KernelContext const& context,
-                RowMap const& rows,
-                std::int64_t width,
-                Body const& body) {
-  for_row_ranges(*context.pool, rows.tokens, width, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t token = begin; token < end; ++token) body(token);
-  });
-}
-
-/// Elements of a token of a hidden state [s, b, h].
-std::int64_t width_of(KernelCall const& call, Operand const& x, RowMap const& rows) {
-  std::int64_t const width = last_extent(x);
-  expect(call, x.shape.elements() == rows.tokens * width, "tokens and row map differ in number");
-  return width;
-}
-
-/// y[token] = sum of the token's rows, in the order of their experts.
-template <typename S>
-void sum_rows(KernelContext const& context,
-              KernelCall const& call,
-              RowMap const& rows,
-              Operand const& from,
-              Operand const& y) {
-  using C = Compute<S>;
-  std::int64_t const width = width_of(call, y, rows);
-  expect_elements(call, from, element_type<S>(), from.shape.elements());
-  expect_elements(call, y, element_type<S>(), rows.tokens * width);
-  for_tokens(context, rows, width, [&](std::int64_t token) {
-    S* const to = elements_of<S>(y) + token * width;
-    std::int32_t const count = rows.count(token);
-    for (std::int64_t i = 0; i < width; ++i) {
-      C sum = 0;
-      for (std::int32_t j = 0; j < count; ++j) {
-        sum += widen(elements_of<S>(from)[rows.row(token, j) * width + i]);
-      }
-      to[i] = narrow<S>(sum);
-    }
-  });
-}
-
-/// Copies each token to all of its rows.
-template <typename S>
-void spread_rows(KernelContext const& context,
-                 KernelCall const& call,
-                 RowMap const& rows,
-                 Operand const& x,
-                 Operand const& to) {
-  std::int64_t const width = width_of(call, x, rows);
-  expect_elements(call, x, element_type<S>(), rows.tokens * width);
-  expect_elements(call, to, element_type<S>(), to.shape.elements());
-  for_tokens(context, rows, width, [&](std::int64_t token) {
-    S const* const from = elements_of<S>(x) + token * width;
-    for (std::int32_t j = 0; j < rows.count(token); ++j) {
-      std::memcpy(elements_of<S>(to) + rows.row(token, j) * width, from,
-                  static_cast<std::size_t>(width) * sizeof(S));
-    }
-  });
 }
 
 template <typename S>
@@ -175,81 +94,6 @@ void permute_backward_of(KernelContext const& context, KernelCall const& call) {
   });
 }
 
-/// The first row of each chunk in the order [outer, inner], and after it that of the last.
-std::vector<std::int64_t> chunk_starts(KernelCall const& call,
-                                       ChunkAttributes const& chunks,
-                                       Operand const& counts,
-                                       bool is_moved) {
-  expect_tensor(call, counts, ElementType::i32, counts.shape);
-  expect(call, counts.shape.elements() == chunks.outer * chunks.inner,
-         "there are not as many counts as chunks");
-  auto const* const count = elements_of<std::int32_t>(counts);
-  std::vector<std::int64_t> starts{0};
-  // The counts are in the order of the chunks, before they are moved or after it.
-  std::int64_t const outer = is_moved ? chunks.inner : chunks.outer;
-  std::int64_t const inner = is_moved ? chunks.outer : chunks.inner;
-  bool const is_in_order = is_moved == chunks.by_inner;
-  for (std::int64_t i = 0; i < outer; ++i) {
-    for (std::int64_t j = 0; j < inner; ++j) {
-      starts.push_back(starts.back() + count[is_in_order ? i * inner + j : j * outer + i]);
-    }
-  }
-  return starts;
-}
-
-/// Copies chunks of different sizes.
-void transpose_uneven(KernelContext const& context,
-                      KernelCall const& call,
-                      Operand const& counts,
-                      Operand const& from,
-                      Operand const& to) {
-  auto const& chunks = attributes_of<ChunkAttributes>(call);
-  expect_tensor(call, to, from.type, from.shape);
-  expect_elements(call, from, from.type, from.shape.elements());
-  std::vector<std::int64_t> const first = chunk_starts(call, chunks, counts, false);
-  std::vector<std::int64_t> const moved = chunk_starts(call, chunks, counts, true);
-  expect(call, first.back() <= from.shape[0], "there are more rows than the plan has room for");
-  std::int64_t const row = from.shape[0] == 0 ? 0 : from.shape.elements() / from.shape[0];
-  std::int64_t const bytes = row * element_size(from.type);
-  for_row_ranges(
-      *context.pool, chunks.outer * chunks.inner,
-      from.shape.elements() / (chunks.outer * chunks.inner),
-      [&](std::int64_t begin, std::int64_t end) {
-        for (std::int64_t chunk = begin; chunk < end; ++chunk) {
-          std::int64_t const target = chunk % chunks.inner * chunks.outer + chunk / chunks.inner;
-          std::int64_t const source_row = first[static_cast<std::size_t>(chunk)];
-          std::int64_t const rows = first[static_cast<std::size_t>(chunk) + 1] - source_row;
-          if (rows == 0) continue;
-          std::memcpy(
-              static_cast<std::byte*>(to.data) + moved[static_cast<std::size_t>(target)] * bytes,
-              static_cast<std::byte const*>(from.data) + source_row * bytes,
-              static_cast<std::size_t>(rows * bytes));
-        }
-      });
-}
-
-/// Copies chunk (i, j) of `from` to (j, i) of `to`.
-void transpose(KernelContext const& context,
-               KernelCall const& call,
-               Operand const& from,
-               Operand const& to) {
-  auto const& chunks = attributes_of<ChunkAttributes>(call);
-  expect_tensor(call, to, from.type, from.shape);
-  expect_elements(call, from, from.type, from.shape.elements());
-  std::int64_t const count = chunks.outer * chunks.inner;
-  expect(call, from.shape[0] % count == 0, "rows are not a multiple of the chunks");
-  std::int64_t const elements = from.shape.elements() / count;
-  auto const bytes = elements * element_size(from.type);
-  for_row_ranges(*context.pool, count, elements, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t chunk = begin; chunk < end; ++chunk) {
-      std::int64_t const target = chunk % chunks.inner * chunks.outer + chunk / chunks.inner;
-      std::memcpy(static_cast<std::byte*>(to.data) + target * bytes,
-                  static_cast<std::byte const*>(from.data) + chunk * bytes,
-                  static_cast<std::size_t>(bytes));
-    }
-  });
-}
-
 }  // namespace
 
 void permute(KernelContext const& context, KernelCall const& call) {
@@ -274,19 +118,6 @@ void unpermute_backward(KernelContext const& context, KernelCall const& call) {
   with_storage_type(call.kind, call.reads[0].type, [&](auto tag) {
     spread_rows<decltype(tag)>(context, call, rows, call.reads[0], call.writes[0]);
   });
-}
-
-void transpose_chunks(KernelContext const& context, KernelCall const& call) {
-  bool const is_uneven = call.reads.size() == call.writes.size() + 1;
-  expect(call, is_uneven || call.reads.size() == call.writes.size(), "an operand has no result");
-  for (std::size_t i = 0; i < call.writes.size(); ++i) {
-    if (is_uneven) {
-      transpose_uneven(context, call, call.reads[call.writes.size()], call.reads[i],
-                       call.writes[i]);
-    } else {
-      transpose(context, call, call.reads[i], call.writes[i]);
-    }
-  }
 }
 
 void count_rows(KernelContext const& context, KernelCall const& call) {

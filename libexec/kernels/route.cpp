@@ -201,7 +201,8 @@ void route_of(KernelContext const& context, KernelCall const& call) {
   if (routing.expert_rows == 0) return;
   for_row_ranges(*context.pool, experts, tokens, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t expert = begin; expert < end; ++expert) {
-      limit_expert({tokens, experts}, routing, probabilities + expert, choices + expert);
+      limit_expert({tokens, experts}, routing, probabilities + expert, choices + expert,
+                   [](std::int64_t token) { return token; });
     }
   });
 }

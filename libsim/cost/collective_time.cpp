@@ -175,25 +175,6 @@ Seconds ring_shift_time(Bytes sent, NodeSpread spread, System const& system) {
   return Seconds{network.latency.value.value + bytes / rate};
 }
 
-/// The chance that none of `chosen` out of `all` is among `few` of them.
-double chance_of_none(std::int64_t all, std::int64_t few, std::int64_t chosen) {
-  double chance = 1;
-  for (std::int64_t i = 0; i < chosen; ++i) {
-    if (all - few - i <= 0) return 0;
-    chance *= static_cast<double>(all - few - i) / static_cast<double>(all - i);
-  }
-  return chance;
-}
-
-double binomial(std::int64_t n, std::int64_t k) {
-  if (k < 0 || k > n) return 0;
-  double value = 1;
-  for (std::int64_t i = 0; i < k; ++i) {
-    value *= static_cast<double>(n - i) / static_cast<double>(i + 1);
-  }
-  return value;
-}
-
 /// Time over several nodes by rates and latencies.
 Seconds network_time(OpKind kind, Bytes whole, NodeSpread spread, System const& system) {
   Network const& network = system.network;
@@ -256,27 +237,12 @@ std::optional<Seconds> measured_time(OpKind kind,
 
 }  // namespace
 
-double distinct_parts(UniqueTokens const& tokens, std::int64_t parts) {
-  // A part has whole groups, or is within one. The token chooses among the experts of its groups.
-  std::int64_t const groups = std::max<std::int64_t>(1, tokens.groups / parts);
-  std::int64_t const of_group = tokens.experts / parts / groups;
-  std::int64_t const reachable = tokens.experts / tokens.groups * tokens.groups_per_token;
-  double chance = 0;
-  for (std::int64_t j = 1; j <= std::min(groups, tokens.groups_per_token); ++j) {
-    double const of_j = binomial(groups, j) *
-                        binomial(tokens.groups - groups, tokens.groups_per_token - j) /
-                        binomial(tokens.groups, tokens.groups_per_token);
-    chance += of_j * (1 - chance_of_none(reachable, j * of_group, tokens.per_token));
-  }
-  return static_cast<double>(parts) * chance;
-}
-
 Seconds unique_all_to_all_time(Bytes sent,
                                UniqueTokens const& tokens,
                                NodeSpread spread,
                                System const& system) {
   if (spread.ranks == 1) return Seconds{0};
-  double const once = static_cast<double>(sent.count()) / static_cast<double>(tokens.per_token);
+  auto const once = static_cast<double>(sent.count());
   double const nodes = spread.nodes();
   double const per_node = std::min(spread.ranks, spread.per_node);
   double const near = distinct_parts(tokens, spread.ranks) * (per_node - 1) / per_node * once;

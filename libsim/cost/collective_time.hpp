@@ -4,6 +4,7 @@
 
 #include "libsim/hardware/system.hpp"
 #include "libsim/model/op.hpp"
+#include "libsim/model/unique_tokens.hpp"
 #include "libsim/units/units.hpp"
 
 namespace stagecraft {
@@ -44,21 +45,9 @@ struct NodeSpread {
 /// Source: NVIDIA/nccl, src/graph/tuning.cc: a tree has 0.92 of a ring's bandwidth.
 Seconds collective_time(OpKind kind, Bytes whole, NodeSpread spread, System const& system);
 
-/// Where a token goes that is sent once to each rank and node which has experts of its choice.
-struct UniqueTokens {
-  std::int64_t experts = 1;
-  std::int64_t per_token = 1;
-  std::int64_t groups = 1;            ///< of experts, of which a token uses
-  std::int64_t groups_per_token = 1;  ///< so many
-};
-
-/// Of `parts` equal parts of the experts, how many have at least one of a token's experts: the
-/// expectation if all choices are equally likely. Pre: parts divides experts.
-double distinct_parts(UniqueTokens const& tokens, std::int64_t parts);
-
-/// Time of an all-to-all of tokens, of which `sent` is one row for each choice, when a token is
-/// sent once to each node and from there once to each rank: the longer of what leaves a node over
-/// the adapters and of what goes over its links, at the rates of an all-to-all.
+/// Time of an all-to-all of tokens, of which each rank has `sent`, when a token is sent once to
+/// each node and from there once to each rank: the longer of what leaves a node over the adapters
+/// and of what goes over its links, at the rates of an all-to-all.
 /// Source: deepseek-ai/DeepEP dd758ca; HybridEP sends as much. Held against arXiv:2603.07685,
 /// table 7.
 Seconds unique_all_to_all_time(Bytes sent,

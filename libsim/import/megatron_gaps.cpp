@@ -150,6 +150,8 @@ class Gaps {
         "routing.factor: no flag says how uneven the router is");
     gap(static_cast<bool>(config_.routing.counts),
         "routing.file: no flag says which experts tokens choose");
+    gap(config_.routing.capacity && config_.routing.is_of_microbatch,
+        "routing.scope microbatch: the flags say capacities of each rank's tokens");
     gap(config_.routing.is_natural,
         "routing natural: the flags say dropless routing, which reads back as balanced");
     gap(experts.biases != config_.model.biases,

@@ -11,7 +11,8 @@ std::int64_t BlockShape::padded_vocabulary() const {
 }
 
 std::int64_t BlockShape::expert_rows() const {
-  auto const choices = static_cast<double>(tokens() * model.experts->per_token);
+  std::int64_t const counted = is_of_microbatch ? model.sequence * micro : tokens();
+  auto const choices = static_cast<double>(counted * model.experts->per_token);
   auto const experts = static_cast<double>(model.experts->count);
   return static_cast<std::int64_t>(std::ceil(choices / experts * capacity));
 }
@@ -19,14 +20,21 @@ std::int64_t BlockShape::expert_rows() const {
 std::int64_t BlockShape::sent_rows() const {
   std::int64_t const choices = tokens() * model.experts->per_token;
   if (capacity == 0) return choices;
-  std::int64_t const taken = expert_rows() * model.experts->count;
+  std::int64_t const taken = std::min(expert_rows(), tokens()) * model.experts->count;
   return pads_experts ? taken : std::min(taken, choices);
 }
 
 std::int64_t BlockShape::received_rows() const { return is_uneven() ? room : sent_rows(); }
 
 std::int64_t BlockShape::expected_rows() const {
-  return forced != nullptr ? received_rows() : std::min(received_rows(), sent_rows());
+  if (forced != nullptr) return received_rows();
+  std::int64_t sent = sent_rows();
+  if (gathers_choices()) {
+    // The rank's part of what the experts take of the microbatch.
+    std::int64_t const taken = expert_rows() * model.experts->count;
+    sent = std::min(sent, (taken + token_ranks() - 1) / token_ranks());
+  }
+  return std::min(received_rows(), sent);
 }
 
 BlockShape BlockShape::with(LayerConfig const& kind) const {

@@ -32,7 +32,9 @@ struct BlockShape {
   int expert_tensor = 1;           ///< ETP: ranks that share each expert's weights
   bool narrow_gradients = false;   ///< weight gradients are of the type of the weights
   double capacity = 0;             ///< of an expert, relative to balanced; 0: it takes all rows
+  bool is_of_microbatch = false;   ///< the capacity counts the tokens of all ranks that share them
   bool gathers = false;            ///< tokens reach their experts by gathers, not by exchanges
+  bool sends_once = false;         ///< a token goes once to each rank that has its experts
   bool pads_experts = true;        ///< to their capacity
   DropBy drop = DropBy::probabilities;    ///< what experts drop with a capacity
   bool is_natural = false;                ///< the router chooses without a limit
@@ -68,14 +70,21 @@ struct BlockShape {
   }
   /// Rows of a hidden state outside of tensor-parallel regions.
   std::int64_t tokens() const { return local_sequence() * micro; }
-  /// Rows of the rank's tokens that each expert takes; 0 without a capacity.
+  /// The ranks that have tokens of the same microbatch.
+  int token_ranks() const { return (sequence_parallel ? tensor : 1) * context(); }
+  /// Rows that each expert takes of the rank's tokens, or of the microbatch's; 0 without a
+  /// capacity.
   /// Pre: the layer has experts.
   std::int64_t expert_rows() const;
+  /// Whether ranks gather each other's choices, as an expert takes a number of all of them.
+  bool gathers_choices() const { return is_of_microbatch && capacity > 0 && token_ranks() > 1; }
   /// Whether every rank of an expert group gathers the tokens of all.
   bool gathers_tokens() const { return gathers && expert > 1; }
+  /// Whether tokens travel to ranks, and only there become a row for each expert.
+  bool sends_tokens_once() const { return sends_once && expert > 1; }
   /// Whether ranks send each other different numbers of rows, which they count and exchange first.
   bool is_uneven() const {
-    return forced != nullptr || is_natural || (capacity > 0 && !pads_experts);
+    return forced != nullptr || is_natural || (capacity > 0 && (!pads_experts || is_of_microbatch));
   }
   /// Rows that the rank sends to experts: one for each choice, or what they take with a capacity;
   /// at most, if it does not pad. Pre: the layer has experts.

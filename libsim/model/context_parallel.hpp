@@ -37,6 +37,15 @@ struct SequencePart {
     std::int64_t const chunk = rows / 2;
     return row < chunk ? rank * chunk + row : (2 * ranks - 1 - rank) * chunk + (row - chunk);
   }
+  /// Where a row of the sequence is if the `rows` of each rank follow those of the one before it.
+  constexpr std::int64_t gathered_row(std::int64_t of_sequence, std::int64_t rows) const {
+    if (!zigzag) return of_sequence;
+    std::int64_t const chunk = rows / 2;
+    std::int64_t const number = of_sequence / chunk;
+    bool const is_first = number < ranks;
+    std::int64_t const owner = is_first ? number : 2 * ranks - 1 - number;
+    return owner * rows + (is_first ? 0 : chunk) + of_sequence % chunk;
+  }
 };
 
 /// Which keys the queries of one call of attention see: those from `first_query` on see keys from

@@ -1,6 +1,7 @@
 #include "libsim/model/token_dispatch.hpp"
 
 #include "libsim/model/token_gathering.hpp"
+#include "libsim/model/token_sending.hpp"
 
 namespace stagecraft {
 namespace {
@@ -141,6 +142,7 @@ Dispatched dispatch_forward(ProgramBuilder& builder,
                             TensorId map) {
   BlockShape const& shape = builder.shape();
   if (shape.gathers_tokens()) return gathering_dispatch_forward(builder, x, probabilities, map);
+  if (shape.sends_tokens_once()) return sending_dispatch_forward(builder, x, probabilities, map);
   ExpertsConfig const& experts = *shape.model.experts;
   std::int64_t const rows = shape.sent_rows();
   bool const sorts = is_sorted_again(shape);
@@ -178,6 +180,7 @@ TokenGradients dispatch_backward(ProgramBuilder& builder,
                                  TensorId x) {
   BlockShape const& shape = builder.shape();
   if (shape.gathers_tokens()) return gathering_dispatch_backward(builder, gradients, places, x);
+  if (shape.sends_tokens_once()) return sending_dispatch_backward(builder, gradients, places, x);
   Phase const phase = Phase::input_gradient;
   RowTensors moved = sort(builder, Sort::by_sender, "dispatch_gradient", "sort", phase, gradients,
                           places.received);
@@ -205,6 +208,7 @@ TokenGradients dispatch_backward(ProgramBuilder& builder,
 TensorId combine_forward(ProgramBuilder& builder, TensorId rows, RowPlaces const& places) {
   BlockShape const& shape = builder.shape();
   if (shape.gathers_tokens()) return gathering_combine_forward(builder, rows, places);
+  if (shape.sends_tokens_once()) return sending_combine_forward(builder, rows, places);
   Move const move{"combine", "received_rows", "scattered_rows", Phase::forward, places};
   TensorId moved = sort(builder, Sort::by_sender, "combine", "sort", Phase::forward,
                         {rows, no_tensor}, places.received)
@@ -222,6 +226,7 @@ TensorId combine_forward(ProgramBuilder& builder, TensorId rows, RowPlaces const
 TensorId combine_backward(ProgramBuilder& builder, TensorId dy, RowPlaces const& places) {
   BlockShape const& shape = builder.shape();
   if (shape.gathers_tokens()) return gathering_combine_backward(builder, dy, places);
+  if (shape.sends_tokens_once()) return sending_combine_backward(builder, dy, places);
   Phase const phase = Phase::input_gradient;
   bool const sorts = is_sorted_again(shape);
   bool const is_sent = shape.expert > 1 || is_spread(shape);

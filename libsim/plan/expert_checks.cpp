@@ -82,7 +82,8 @@ class ExpertCheck : CombinationCheck {
                  ")");
     }
     if (!config_.routing.is_balanced()) return;
-    std::int64_t const split = parallel.sequence ? parallel.tensor : 1;
+    std::int64_t const split =
+        std::int64_t{parallel.sequence ? parallel.tensor : 1} * parallel.context;
     if (!sound({"batch.micro"}) || config_.model.sequence % split != 0) return;
     std::int64_t const choices =
         config_.model.sequence / split * config_.batch.micro * experts.per_token;
@@ -90,7 +91,7 @@ class ExpertCheck : CombinationCheck {
     refuse(key_of("count"), experts.count,
            "with balanced routing, a divisor of the " + to_text(choices) +
                " choices that the tokens of a rank make (batch.micro x model.sequence / "
-               "parallel.tensor x per_token)");
+               "(parallel.tensor x parallel.context) x per_token)");
   }
 
   void check_layer(LayerConfig const& kind) const {

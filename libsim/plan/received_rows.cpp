@@ -89,6 +89,7 @@ ReceivedRows::ReceivedRows(TrainingPlan const& plan)
       made.places.push_back(place_of(groups, member));
       ++of_replica[made.places.back().data];
     }
+    made.replicas = std::ssize(of_replica);
     made.has_whole_replicas =
         std::all_of(of_replica.begin(), of_replica.end(),
                     [&](auto const& count) { return count.second == replica; });
@@ -150,10 +151,14 @@ std::int64_t ReceivedRows::of(int rank,
   if (forced_ == nullptr) {
     BlockShape const shape = shape_.with(kind);
     // A token chooses an expert at most once.
-    std::int64_t const of_sender = shape.capacity > 0
-                                       ? std::min(shape.sent_rows(), local * shape.expert_rows())
-                                       : shape.tokens() * std::min(kind.experts->per_token, local);
-    return of_sender * shape.expert;
+    std::int64_t const of_sender =
+        shape.capacity > 0
+            ? std::min(shape.sent_rows(), local * std::min(shape.expert_rows(), shape.tokens()))
+            : shape.tokens() * std::min(kind.experts->per_token, local);
+    if (!shape.gathers_choices()) return of_sender * shape.expert;
+    std::int64_t replicas = 0;
+    for (ExpertGroup const& group : expert_groups_) replicas = std::max(replicas, group.replicas);
+    return std::min(of_sender * shape.expert, local * shape.expert_rows() * replicas);
   }
   auto const& [group, member] = position_[static_cast<std::size_t>(rank)];
   std::vector<std::int64_t> const& rows = rows_of_group(group, layer, k);

@@ -47,6 +47,7 @@ class ReceivedRows {
     std::vector<RankId> members;  ///< of the first stage
     std::vector<RankPlace> places;
     bool has_whole_replicas = false;
+    std::int64_t replicas = 0;  ///< of which it has ranks
   };
   std::vector<std::int64_t> const& rows_of_group(std::size_t group,
                                                  std::int64_t layer,

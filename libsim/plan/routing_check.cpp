@@ -25,13 +25,10 @@ class RoutingCheck : CombinationCheck {
 
   void check() const {
     bool const knows_routing = sound({"routing"});
-    bool has_biases = false;
     for (LayerRun const& run : layer_runs(config_.model)) {
-      if (!run.kind.experts) continue;
-      if (knows_routing) check_bounds(*run.kind.experts);
-      has_biases = has_biases || run.kind.experts->biases;
+      if (run.kind.experts && knows_routing) check_bounds(*run.kind.experts);
     }
-    if (knows_routing) check_uneven(has_biases);
+    if (knows_routing) check_uneven();
     if (sound({"dispatch"})) check_dispatch();
     bool const knows_tokens = sound({"batch"}) && knows_routing;
     if (knows_tokens && config_.routing.counts) check_counts(*config_.routing.counts);
@@ -59,16 +56,11 @@ class RoutingCheck : CombinationCheck {
   }
 
   /// What ranks that send each other different numbers of rows cannot do yet.
-  void check_uneven(bool has_biases) const {
+  void check_uneven() const {
     if (!config_.routing.is_uneven()) return;
     if (config_.parallel.expert_tensor > 1) {
       refuse("parallel.expert_tensor", config_.parallel.expert_tensor,
              "1, as routing is uneven" + std::string{not_yet});
-    }
-    if (has_biases) {
-      refuse("routing", "a map",
-             "balanced or a capacity with pad: true, as model.experts.biases is true" +
-                 std::string{not_yet});
     }
   }
 
@@ -80,7 +72,6 @@ class RoutingCheck : CombinationCheck {
     };
     refuse_beside(config_.parallel.expert_tensor > 1, "as parallel.expert_tensor is above 1");
     if (config_.dispatch == Dispatch::allgather) return;
-    refuse_beside(config_.routing.capacity.has_value(), "as routing has a capacity");
     refuse_beside(!config_.model.pattern.empty(), "as the model has a pattern");
   }
 

@@ -137,9 +137,9 @@ Routing read_routing(ConfigNode const& node) {
     reader.boolean("pad", routing.pads);
     reader.word("drop", routing.drop);
     ConfigNode const scope = reader.take("scope");
-    if (scope.exists() && !scope.reads("rank")) {
-      scope.report(scope.reads("microbatch") ? "rank; microbatch is not built yet"
-                                             : "rank, microbatch");
+    routing.is_of_microbatch = scope.exists() && scope.reads("microbatch");
+    if (scope.exists() && !routing.is_of_microbatch && !scope.reads("rank")) {
+      scope.report("rank, microbatch");
     }
   }
   reader.finish();
@@ -161,7 +161,7 @@ nlohmann::ordered_json to_json(Routing const& routing) {
   json["capacity"] = *routing.capacity;
   json["pad"] = routing.pads;
   json["drop"] = name_of(routing.drop);
-  json["scope"] = "rank";
+  json["scope"] = routing.is_of_microbatch ? "microbatch" : "rank";
   return json;
 }
 

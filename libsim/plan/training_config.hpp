@@ -159,6 +159,7 @@ struct Routing {
   /// Megatron-LM, megatron/core/transformer/moe/moe_utils.py, get_capacity.
   std::optional<double> capacity{};
   bool pads = true;                     ///< the rows of each expert to its capacity
+  bool is_of_microbatch = false;        ///< the capacity counts all tokens of a microbatch
   DropBy drop = DropBy::probabilities;  ///< which choices an expert drops beyond its capacity
   /// Rows that the hottest rank of an expert group computes, relative to balanced routing.
   std::optional<double> factor{};
@@ -169,7 +170,7 @@ struct Routing {
   /// Whether the experts of each token follow from the configuration, but are not balanced.
   bool is_forced() const { return factor || counts; }
   /// Whether the router decides how many rows ranks compute, up to a bound.
-  bool is_bounded() const { return is_natural || (capacity && !pads); }
+  bool is_bounded() const { return is_natural || (capacity && (!pads || is_of_microbatch)); }
   /// Whether ranks send each other different numbers of rows.
   bool is_uneven() const { return is_forced() || is_bounded(); }
   friend bool operator==(Routing const&, Routing const&) = default;

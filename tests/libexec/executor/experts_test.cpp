@@ -261,12 +261,12 @@ TEST_CASE("plans that the executor cannot run yet are refused by key", "[executo
   config.dispatch = Dispatch::allgather;
   REQUIRE_NOTHROW(require_executable(config));
   config.dispatch = Dispatch::deepep;
+  REQUIRE_NOTHROW(require_executable(config));
   config.memory.gradient_dtype = StateType::bf16;
   REQUIRE_THROWS_WITH(require_executable(config),
-                      Catch::Contains("dispatch: found 'deepep'") &&
-                          Catch::Contains("memory.gradient_dtype: found 'bf16'; accepted when a "
-                                          "plan is executed: fp32"));
-  REQUIRE_THROWS_WITH(execute(config, {}), Catch::Contains("dispatch: found"));
+                      Catch::Contains("memory.gradient_dtype: found 'bf16'; accepted when a "
+                                      "plan is executed: fp32"));
+  REQUIRE_THROWS_WITH(execute(config, {}), Catch::Contains("memory.gradient_dtype: found"));
 }
 
 }  // namespace

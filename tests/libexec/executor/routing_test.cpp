@@ -12,6 +12,7 @@
 #include "libsim/plan/rank_memory.hpp"
 #include "libsim/plan/received_rows.hpp"
 #include "libsim/plan/routing_reader.hpp"
+#include "libsim/plan/training_names.hpp"
 #include "tests/libexec/executor/equal_runs.hpp"
 #include "tests/libexec/executor/small_runs.hpp"
 #include "tests/libsim/invented_system.hpp"
@@ -48,6 +49,10 @@ Routing hot(double factor) { return {.factor = factor}; }
 Routing natural() { return {.is_natural = true}; }
 Routing dropping(double capacity, bool pads, DropBy drop) {
   return {.capacity = capacity, .pads = pads, .drop = drop};
+}
+
+Routing of_microbatch(double capacity, bool pads, DropBy drop) {
+  return {.capacity = capacity, .pads = pads, .is_of_microbatch = true, .drop = drop};
 }
 
 TrainingConfig with(TrainingConfig config, Routing routing) {
@@ -148,15 +153,58 @@ TEST_CASE("with a capacity that drops choices, padding changes no gradient", "[r
   require_close(with(base, dropping(1, true, drop)), with(base, dropping(1, false, drop)), 1e-12);
 }
 
-TEST_CASE("gathered tokens have the gradients of exchanged ones", "[routing]") {
+TEST_CASE("capacities of a microbatch drop the same tokens in every layout", "[routing]") {
+  bool const pads = GENERATE(true, false);
+  DropBy const drop = GENERATE(DropBy::probabilities, DropBy::position);
+  Dispatch const dispatch = GENERATE(Dispatch::alltoall, Dispatch::allgather, Dispatch::deepep);
+  // Padding takes rows, but neither probabilities nor gradients.
+  TrainingConfig const base =
+      with(small_mixture(Precision::fp64), of_microbatch(0.75, !pads, drop));
+  REQUIRE(execute(base).steps.front().loss !=
+          execute(with(base, natural())).steps.front().loss);  // some are dropped
+  ParallelLayout exchange = of(1, 1, 1, 2);
+  exchange.context = 2;
+  exchange.context_method = ContextMethod::ulysses;
+  ParallelLayout both = of(2, 1, 1, 2);
+  both.context = 2;
+  both.context_method = ContextMethod::all_gather;
+  std::vector<Layout> all = layouts();
+  all.push_back({"ulysses c2 ep2", exchange});
+  all.push_back({"t2 gathered c2 ep2", both});
+  for (Layout const& layout : all) {
+    CAPTURE(layout.name, pads, name_of(drop), name_of(dispatch));
+    TrainingConfig split = with(with(base, of_microbatch(0.75, pads, drop)), layout);
+    split.dispatch = dispatch;
+    require_close(comparable(base, layout), split, 1e-12);
+    REQUIRE(execute(split).steps.front().loss ==
+            Approx(execute(comparable(base, layout)).steps.front().loss).epsilon(1e-13));
+  }
+}
+
+TEST_CASE("experts with biases compute uneven rows as one rank does", "[routing]") {
+  TrainingConfig config = small_gpt(Precision::fp64);
+  config.model.experts =
+      ExpertsConfig{.count = 4, .per_token = 2, .ffn_hidden = 12, .biases = true};
+  config.model.experts->probabilities_on =
+      GENERATE(ProbabilitiesOn::output, ProbabilitiesOn::input);
+  config.routing = GENERATE(natural(), of_microbatch(0.75, true, DropBy::probabilities));
+  for (Layout const& layout : layouts()) {
+    CAPTURE(layout.name);
+    require_close(comparable(config, layout), with(config, layout), 1e-12);
+  }
+}
+
+TEST_CASE("gathered tokens, and those sent once, have the gradients of exchanged ones",
+          "[routing]") {
   Routing const routing =
       GENERATE(Routing{}, counted(true), natural(), dropping(2, true, DropBy::probabilities),
                dropping(1, false, DropBy::position));
+  Dispatch const dispatch = GENERATE(Dispatch::allgather, Dispatch::deepep);
   for (Layout const& layout : layouts()) {
     CAPTURE(layout.name);
     TrainingConfig const exchanged = with(with(small_mixture(Precision::fp64), routing), layout);
     TrainingConfig gathered = exchanged;
-    gathered.dispatch = Dispatch::allgather;
+    gathered.dispatch = dispatch;
     require_close(exchanged, gathered, 1e-12);
   }
 }
@@ -164,9 +212,10 @@ TEST_CASE("gathered tokens have the gradients of exchanged ones", "[routing]") {
 TEST_CASE("recomputed experts of uneven rows have the gradients of stored ones", "[routing]") {
   TrainingConfig base = with(small_mixture(Precision::fp64), Layout{"", of(2, 1, 2, 2)});
   Routing const routing =
-      GENERATE(counted(true), hot(1.5), natural(), dropping(1.25, false, DropBy::probabilities));
+      GENERATE(counted(true), hot(1.5), natural(), dropping(1.25, false, DropBy::probabilities),
+               of_microbatch(0.75, true, DropBy::probabilities));
   base = with(base, routing);
-  base.dispatch = GENERATE(Dispatch::alltoall, Dispatch::allgather);
+  base.dispatch = GENERATE(Dispatch::alltoall, Dispatch::allgather, Dispatch::deepep);
   for (RecomputePolicy const& policy : policies()) {
     CAPTURE(policy.modules);
     TrainingConfig again = base;
@@ -238,14 +287,17 @@ TEST_CASE("plans of uneven rows hold on every rank what is predicted, to the byt
   std::size_t turn = 0;
   for (Precision const precision : {Precision::bf16, Precision::fp64}) {
     for (Routing const& routing :
-         {counted(false), counted(true), hot(1.5), natural(),
-          dropping(1.25, false, DropBy::probabilities), dropping(1, false, DropBy::position)}) {
+         {Routing{}, counted(false), counted(true), hot(1.5), natural(),
+          dropping(1.25, true, DropBy::probabilities), dropping(1.25, false, DropBy::probabilities),
+          dropping(1, false, DropBy::position), of_microbatch(0.75, true, DropBy::probabilities),
+          of_microbatch(1, false, DropBy::position)}) {
       for (Layout const& layout : layouts()) {
         bool const fits = !routing.factor || *routing.factor <= layout.parallel.expert;
         if (!fits) continue;
         TrainingConfig config = with(with(small_mixture(precision), routing), layout);
         config.recompute = {all[turn++ % all.size()]};
         if (turn % 3 == 0) config.dispatch = Dispatch::allgather;
+        if (turn % 3 == 1) config.dispatch = Dispatch::deepep;
         CAPTURE(layout.name, to_json(routing).dump(), turn);
         TrainingPlan const plan = make_plan(completed(config));
         Simulation const predicted = simulate(plan, invented_system());
@@ -273,7 +325,7 @@ TEST_CASE("plans of uneven rows hold on every rank what is predicted, to the byt
       }
     }
   }
-  REQUIRE(compared >= 140);
+  REQUIRE(compared >= 240);
 }
 
 TEST_CASE("the fullest and the emptiest rank of a stage are those that execute so", "[routing]") {

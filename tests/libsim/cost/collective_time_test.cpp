@@ -272,7 +272,7 @@ TEST_CASE("a token goes once to each node, as measured with HybridEP on H100", "
   system.network.latency.value = {9.6e-6};
   UniqueTokens const tokens{.experts = 256, .per_token = 8, .groups = 8, .groups_per_token = 4};
   auto const seconds = [&](int ranks) {
-    return unique_all_to_all_time(Bytes{std::int64_t{2} * 4096 * 8 * 7168}, tokens,
+    return unique_all_to_all_time(Bytes{std::int64_t{2} * 4096 * 7168}, tokens,
                                   {.ranks = ranks, .per_node = 8}, system)
         .value;
   };

@@ -88,6 +88,10 @@ TEST_CASE("balanced routing wants as many choices of every expert", "[plan]") {
       "accepted: with balanced routing, a divisor of the 64 choices that the tokens of a rank make";
   REQUIRE_THAT(message("", "{count: 24, per_token: 2, ffn_hidden: 96}"),
                Catch::Contains("x.yaml:1:91: model.experts.count: found '24'; " + accepted));
+  // Of the 32 tokens a context rank has 16, which make 32 choices.
+  REQUIRE_THAT(message("parallel: {context: 2}",
+                       "{count: 64, per_token: 2, ffn_hidden: 96}, attention: flash, dropout: 0"),
+               Catch::Contains("a divisor of the 32 choices that the tokens of a rank make"));
 }
 
 TEST_CASE("what is not built yet of experts is refused", "[plan]") {
@@ -113,9 +117,7 @@ TEST_CASE("what is not built yet of experts is refused", "[plan]") {
                Catch::Contains("dispatch: found 'allgather'; accepted: alltoall, as "
                                "parallel.expert_tensor is above 1"));
   REQUIRE(message("dispatch: deepep") == "no error");
-  REQUIRE_THAT(message("routing: {capacity: 1}\ndispatch: deepep"),
-               Catch::Contains("dispatch: found 'deepep'; accepted: alltoall, as routing has a "
-                               "capacity"));
+  REQUIRE(message("routing: {capacity: 1}\ndispatch: deepep") == "no error");
   REQUIRE_THAT(message("parallel: {data: 2, expert_tensor: 2}\nbatch: {global: 2}\ndispatch: "
                        "deepep"),
                Catch::Contains("as parallel.expert_tensor is above 1"));
@@ -126,8 +128,8 @@ TEST_CASE("what is not built yet of experts is refused", "[plan]") {
   }
   REQUIRE_THAT(message("routing: {capacity: 1, drop: last}"),
                Catch::Contains("routing.drop: found 'last'; accepted: probabilities, position"));
-  REQUIRE_THAT(message("routing: {capacity: 1, scope: microbatch}"),
-               Catch::Contains("routing.scope: found 'microbatch'; accepted: rank"));
+  REQUIRE_THAT(message("routing: {capacity: 1, scope: batch}"),
+               Catch::Contains("routing.scope: found 'batch'; accepted: rank, microbatch"));
   REQUIRE_THAT(message("routing: {factor: 1, pad: false}"),
                Catch::Contains("routing.pad: found an unknown key"));
 }
@@ -171,6 +173,8 @@ TEST_CASE("routing and dispatch are written back", "[plan]") {
   REQUIRE(
       to_json(read("routing: {capacity: 1.25, pad: false, drop: position}")).at("routing").dump() ==
       R"({"capacity":1.25,"pad":false,"drop":"position","scope":"rank"})");
+  REQUIRE(to_json(read("routing: {capacity: 1, scope: microbatch}")).at("routing").dump() ==
+          R"({"capacity":1.0,"pad":true,"drop":"probabilities","scope":"microbatch"})");
   REQUIRE(to_json(read("routing: natural")).at("routing") == "natural");
   REQUIRE(written.at("parallel").at("expert") == 1);
   REQUIRE(written.at("parallel").at("expert_tensor") == 1);

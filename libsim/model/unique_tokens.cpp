@@ -1,0 +1,102 @@
+#include "libsim/model/unique_tokens.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+namespace stagecraft {
+namespace {
+
+/// The chance that none of `chosen` out of `all` is among `few` of them.
+double chance_of_none(std::int64_t all, std::int64_t few, std::int64_t chosen) {
+  double chance = 1;
+  for (std::int64_t i = 0; i < chosen; ++i) {
+    if (all - few - i <= 0) return 0;
+    chance *= static_cast<double>(all - few - i) / static_cast<double>(all - i);
+  }
+  return chance;
+}
+
+double binomial(std::int64_t n, std::int64_t k) {
+  if (k < 0 || k > n) return 0;
+  double value = 1;
+  for (std::int64_t i = 0; i < k; ++i) {
+    value *= static_cast<double>(n - i) / static_cast<double>(i + 1);
+  }
+  return value;
+}
+
+UniqueTokens tokens_of(ExpertsConfig const& experts) {
+  return {.experts = experts.count,
+          .per_token = experts.per_token,
+          .groups = experts.router.groups,
+          .groups_per_token = experts.router.groups_per_token};
+}
+
+/// a / b, rounded down.
+std::int64_t floor_quotient(std::int64_t a, std::int64_t b) {
+  return a >= 0 ? a / b : -((-a + b - 1) / b);
+}
+
+/// Of the tokens of a rank with balanced choices, those that choose experts of one rank: in all,
+/// and for the rank that gets most. Choice j of token i is then expert (i k + j) mod E.
+struct BalancedTokens {
+  std::int64_t all = 0;
+  std::int64_t most = 0;
+};
+
+BalancedTokens balanced_tokens(BlockShape const& shape) {
+  std::int64_t const count = shape.model.experts->count;
+  std::int64_t const k = shape.model.experts->per_token;
+  std::int64_t const local = shape.local_experts();
+  std::int64_t const step = std::gcd(count, k);  // between the first choices of all tokens
+  std::int64_t const period = count / step;      // after which tokens choose alike
+  std::int64_t const repeats = (shape.tokens() + period - 1) / period;
+  BalancedTokens made;
+  for (std::int64_t first = 0; first < count; first += local) {
+    // Their first choices are within k - 1 before the rank's first expert and its last one.
+    std::int64_t const reaching =
+        floor_quotient(first + local - 1, step) - floor_quotient(first - k, step);
+    std::int64_t const tokens = repeats * std::min(period, reaching);
+    made.all += tokens;
+    made.most = std::max(made.most, tokens);
+  }
+  return made;
+}
+
+/// The expected number of ranks that a token goes to, times the tokens of a rank.
+std::int64_t expected_tokens(BlockShape const& shape) {
+  double const ranks = distinct_parts(tokens_of(*shape.model.experts), shape.expert);
+  return static_cast<std::int64_t>(std::ceil(ranks * static_cast<double>(shape.tokens()) - 1e-9));
+}
+
+bool is_balanced(BlockShape const& shape) { return shape.capacity == 0 && !shape.is_uneven(); }
+
+}  // namespace
+
+double distinct_parts(UniqueTokens const& tokens, std::int64_t parts) {
+  // A part has whole groups, or is within one. The token chooses among the experts of its groups.
+  std::int64_t const groups = std::max<std::int64_t>(1, tokens.groups / parts);
+  std::int64_t const of_group = tokens.experts / parts / groups;
+  std::int64_t const reachable = tokens.experts / tokens.groups * tokens.groups_per_token;
+  double chance = 0;
+  for (std::int64_t j = 1; j <= std::min(groups, tokens.groups_per_token); ++j) {
+    double const of_j = binomial(groups, j) *
+                        binomial(tokens.groups - groups, tokens.groups_per_token - j) /
+                        binomial(tokens.groups, tokens.groups_per_token);
+    chance += of_j * (1 - chance_of_none(reachable, j * of_group, tokens.per_token));
+  }
+  return static_cast<double>(parts) * chance;
+}
+
+std::int64_t sent_tokens(BlockShape const& shape) {
+  if (is_balanced(shape)) return std::max(expected_tokens(shape), balanced_tokens(shape).all);
+  return std::min<std::int64_t>(shape.sent_rows(), shape.tokens() * shape.expert);
+}
+
+std::int64_t received_tokens(BlockShape const& shape) {
+  if (!is_balanced(shape)) return shape.received_rows();
+  return std::max(expected_tokens(shape), shape.expert * balanced_tokens(shape).most);
+}
+
+}  // namespace stagecraft

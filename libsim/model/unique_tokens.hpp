@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstdint>
+
+#include "libsim/model/block_program.hpp"
+
+/// How many ranks tokens go to if each is sent once to a rank that has several of its experts.
+namespace stagecraft {
+
+/// Where a token goes that is sent once to each rank and node which has experts of its choice.
+struct UniqueTokens {
+  std::int64_t experts = 1;
+  std::int64_t per_token = 1;
+  std::int64_t groups = 1;            ///< of experts, of which a token uses
+  std::int64_t groups_per_token = 1;  ///< so many
+};
+
+/// Of `parts` equal parts of the experts, how many have at least one of a token's experts: the
+/// expectation if all choices are equally likely. Pre: parts divides experts.
+double distinct_parts(UniqueTokens const& tokens, std::int64_t parts);
+
+/// The tokens that a rank sends, one for each rank that a token goes to, and those that it
+/// receives, as many as there is room for. With balanced routing these are what uniform choices
+/// give, or what the plan's choices are, if that is more; with other routing the most that there
+/// can be.
+/// Pre: shape.sends_tokens_once().
+std::int64_t sent_tokens(BlockShape const& shape);
+std::int64_t received_tokens(BlockShape const& shape);
+
+}  // namespace stagecraft

@@ -1,0 +1,75 @@
+#include "libsim/model/unique_tokens.hpp"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <numeric>
+#include <vector>
+
+namespace stagecraft {
+namespace {
+
+BlockShape shape_of(std::int64_t experts, std::int64_t per_token, int ranks, std::int64_t tokens) {
+  BlockShape shape;
+  shape.model.sequence = tokens;
+  shape.model.experts = ExpertsConfig{.count = experts, .per_token = per_token};
+  shape.expert = ranks;
+  shape.sends_once = true;
+  return shape;
+}
+
+/// The tokens of a rank that choose experts of each rank, if choice j of token i is expert
+/// (i k + j) mod E.
+std::vector<std::int64_t> reaching(BlockShape const& shape) {
+  ExpertsConfig const& experts = *shape.model.experts;
+  std::vector<std::int64_t> tokens(static_cast<std::size_t>(shape.expert));
+  for (std::int64_t i = 0; i < shape.tokens(); ++i) {
+    std::vector<bool> reached(tokens.size());
+    for (std::int64_t j = 0; j < experts.per_token; ++j) {
+      std::int64_t const expert = (i * experts.per_token + j) % experts.count;
+      reached[static_cast<std::size_t>(expert / shape.local_experts())] = true;
+    }
+    for (std::size_t rank = 0; rank < tokens.size(); ++rank) tokens[rank] += reached[rank] ? 1 : 0;
+  }
+  return tokens;
+}
+
+TEST_CASE("there is room for the tokens that balanced choices and uniform ones send", "[model]") {
+  for (std::int64_t const experts : {4, 8, 12, 64}) {
+    for (std::int64_t per_token = 1; per_token <= std::min<std::int64_t>(experts, 9); ++per_token) {
+      for (int ranks = 2; ranks <= experts; ++ranks) {
+        if (experts % ranks != 0) continue;
+        BlockShape const shape = shape_of(experts, per_token, ranks, 3 * experts);
+        CAPTURE(experts, per_token, ranks);
+        std::vector<std::int64_t> const tokens = reaching(shape);
+        UniqueTokens const uniform{.experts = experts, .per_token = per_token};
+        double const expected =
+            distinct_parts(uniform, ranks) * static_cast<double>(shape.tokens());
+        std::int64_t const all = std::accumulate(tokens.begin(), tokens.end(), std::int64_t{0});
+        std::int64_t const most = ranks * *std::max_element(tokens.begin(), tokens.end());
+        REQUIRE(sent_tokens(shape) >= all);
+        REQUIRE(received_tokens(shape) >= most);
+        REQUIRE(static_cast<double>(sent_tokens(shape)) >= expected - 1e-6);
+        REQUIRE(static_cast<double>(sent_tokens(shape)) <=
+                std::max(expected + 1, static_cast<double>(all)));
+        REQUIRE(static_cast<double>(received_tokens(shape)) <=
+                std::max(expected + 1, static_cast<double>(most)));
+      }
+    }
+  }
+}
+
+TEST_CASE("tokens of DeepSeek-V3 go to 7.6 of 64 ranks, at most to all that they choose",
+          "[model]") {
+  // 1 - C(252, 8) / C(256, 8) for each of 64 ranks.
+  BlockShape shape = shape_of(256, 8, 64, 4096);
+  REQUIRE(static_cast<double>(sent_tokens(shape)) / 4096 == Approx(7.6).margin(0.05));
+  shape.is_natural = true;
+  shape.room = 100000;
+  REQUIRE(sent_tokens(shape) == 8 * 4096);
+  REQUIRE(received_tokens(shape) == 100000);
+  shape.expert = 4;
+  REQUIRE(sent_tokens(shape) == 4 * 4096);
+}
+
+}  // namespace
+}  // namespace stagecraft
