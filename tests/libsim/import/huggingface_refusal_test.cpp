@@ -77,6 +77,12 @@ TEST_CASE("heads that do not divide the hidden size are refused", "[import]") {
       "c.json: heads: found '33'; accepted: a divisor of hidden (4096), or head_dim given");
 }
 
+TEST_CASE("a router that draws choices at random is refused with the reason", "[import]") {
+  REQUIRE_THAT(
+      refusal(changed("llama-2-7b", {{"model_type", "phimoe"}})),
+      Catch::Contains("model_type: found the text 'phimoe' (its router draws choices at random"));
+}
+
 TEST_CASE("text that is no JSON object is refused at its place", "[import]") {
   REQUIRE(refusal("") == "c.json: found an empty file; accepted: a JSON object");
   REQUIRE(refusal(" \n") == "c.json: found an empty file; accepted: a JSON object");

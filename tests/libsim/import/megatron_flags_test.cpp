@@ -2,6 +2,8 @@
 
 #include <catch2/catch.hpp>
 #include <sstream>
+#include <string>
+#include <vector>
 
 #include "libsim/import/layer_windows.hpp"
 #include "libsim/import/megatron_experts.hpp"
@@ -228,6 +230,14 @@ TrainingConfig expert_run(std::uint32_t seed) {
   config.batch = {.global = 8, .micro = 2};
   config.memory = {};
   return config;
+}
+
+TEST_CASE("a capacity of a microbatch has no flag", "[import]") {
+  TrainingConfig config = expert_run(0);  // which has a capacity
+  config.routing.is_of_microbatch = true;
+  REQUIRE(megatron_gaps(config) ==
+          std::vector<std::string>{
+              "routing.scope microbatch: the flags say capacities of each rank's tokens"});
 }
 
 TEST_CASE("the flags of runs with experts read back to the same runs", "[import]") {
