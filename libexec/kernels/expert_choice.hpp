@@ -92,7 +92,8 @@ void limit_expert(MapSize const& size,
                   C const* probabilities,
                   Choice* choices,
                   PlaceOf const& place_of) {
-  auto const [tokens, experts] = size;
+  std::int64_t const tokens = size.tokens;
+  std::int64_t const experts = size.experts;
   std::int64_t const rows = routing.expert_rows;
   bool const by_position = routing.drop == DropBy::position;
   auto const choice = [&](std::int64_t i) -> Choice& { return choices[place_of(i) * experts]; };

@@ -104,5 +104,20 @@ TEST_CASE("stagecraft-exec runs forced and natural routing, not on a rank alone"
                                              "runs alone: balanced, or a capacity"));
 }
 
+TEST_CASE("stagecraft-exec sends tokens once to each rank, also on a rank alone") {
+  Mixture const mixture;
+  std::string const deepep = " --set dispatch=deepep";
+  for (std::string const routing : {"balanced", "{capacity: 1, scope: microbatch}"}) {
+    ProgramResult const result = run_stagecraft_exec("run " + mixture.run(routing) + deepep);
+    INFO(result.errors);
+    REQUIRE(result.exit_code == 0);
+    REQUIRE_THAT(result.errors, Catch::Contains("step 0  loss"));
+  }
+  ProgramResult const alone =
+      run_stagecraft_exec("run " + mixture.run("balanced") + deepep + " --ranks solo");
+  INFO(alone.errors);
+  REQUIRE(alone.exit_code == 0);
+}
+
 }  // namespace
 }  // namespace stagecraft
