@@ -19,15 +19,15 @@ void ProgressBar::show(std::string const& part,
                        double done,
                        double count,
                        std::string const& unit) {
-  if (!is_on_terminal_) return;
   Clock::time_point const now = Clock::now();
-  if (part != part_) {
+  bool const is_new = part != part_;
+  if (is_new) {
     part_ = part;
     begin_ = now;
     first_count_ = count;
-  } else if (now - shown_at_ < std::chrono::milliseconds{100}) {
-    return;
   }
+  std::chrono::milliseconds const pause{is_on_terminal_ ? 100 : 10'000};
+  if (now - shown_at_ < pause && !(is_new && is_on_terminal_)) return;
   shown_at_ = now;
   constexpr int width = 24;
   int const filled = std::clamp(static_cast<int>(done * width), 0, width);
@@ -38,6 +38,10 @@ void ProgressBar::show(std::string const& part,
   if (seconds > 0.2 && done > 0) {
     line += ", " + decimals((count - first_count_) / seconds, 0) + " " + unit + "/s, " +
             decimals(seconds / done - seconds, 0) + " s left";
+  }
+  if (!is_on_terminal_) {
+    std::cerr << line << std::endl;
+    return;
   }
   std::cerr << '\r' << line << "\x1b[K" << std::flush;
   is_shown_ = true;

@@ -5,8 +5,9 @@
 
 namespace stagecraft {
 
-/// A line on standard error with the progress of a long command, its rate and the remaining time.
-/// Nothing is written unless standard error is a terminal.
+/// The progress of a long command on standard error: how much is done, its rate and the remaining
+/// time. On a terminal that is a line that is written over; elsewhere, as in a job's log, a further
+/// line every ten seconds, so that a command that is done before writes none.
 class ProgressBar {
  public:
   ProgressBar();
@@ -18,7 +19,7 @@ class ProgressBar {
   ~ProgressBar();
 
   /// `done`: share of this part, 0 to 1; each part has its own name. `count`: what the rate counts,
-  /// in units of `unit`. Writes only a few times per second.
+  /// in units of `unit`. Writes only a few times per second, or every ten seconds.
   void show(std::string const& part, double done, double count, std::string const& unit);
 
  private:
@@ -28,7 +29,7 @@ class ProgressBar {
   std::string part_;
   double first_count_ = 0;
   Clock::time_point begin_;
-  Clock::time_point shown_at_;
+  Clock::time_point shown_at_ = Clock::now();
 };
 
 }  // namespace stagecraft

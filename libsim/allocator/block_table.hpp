@@ -8,7 +8,7 @@
 namespace stagecraft {
 
 /// A piece of a segment. The pieces of a segment follow each other without gaps.
-struct Block {
+struct alignas(64) Block {  // a cache line, of which the allocator touches few
   std::int64_t address = 0;
   std::int64_t size = 0;
   std::int64_t requested = 0;
@@ -34,14 +34,31 @@ class BlockTable {
   Block const& operator[](BlockId id) const { return blocks_[static_cast<std::size_t>(id)]; }
 
   BlockId add(Block const& block) {
-    if (unused_.empty()) {
-      blocks_.push_back(block);
-      return static_cast<BlockId>(blocks_.size() - 1);
-    }
-    BlockId const id = unused_.back();
-    unused_.pop_back();
+    BlockId const id = take_number();
     (*this)[id] = block;
     return id;
+  }
+  /// Adds what is behind the first `size` bytes of a block, and ends that one there.
+  BlockId split(BlockId id, std::int64_t size) {
+    BlockId const rest_id = take_number();
+    Block& block = (*this)[id];
+    Block& rest = (*this)[rest_id];
+    // Field by field: a copy of the whole would wait for what has just been written.
+    rest.address = block.address + size;
+    rest.size = block.size - size;
+    rest.requested = block.requested;
+    rest.search = block.search;
+    rest.previous = id;
+    rest.next = block.next;
+    rest.pool = block.pool;
+    rest.uses = block.uses;
+    rest.pending = block.pending;
+    rest.is_allocated = block.is_allocated;
+    rest.is_mapped = block.is_mapped;
+    if (rest.next != no_block) (*this)[rest.next].previous = rest_id;
+    block.size = size;
+    block.next = rest_id;
+    return rest_id;
   }
   void remove(BlockId id) { unused_.push_back(id); }
 
@@ -64,6 +81,16 @@ class BlockTable {
   }
 
  private:
+  BlockId take_number() {
+    if (unused_.empty()) {
+      blocks_.emplace_back();
+      return static_cast<BlockId>(blocks_.size() - 1);
+    }
+    BlockId const id = unused_.back();
+    unused_.pop_back();
+    return id;
+  }
+
   std::vector<Block> blocks_;
   std::vector<BlockId> unused_;
 };

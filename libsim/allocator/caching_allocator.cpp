@@ -83,15 +83,11 @@ BlockId CachingAllocator::carve(BlockId found, Request const& request, std::int6
   bool const is_expandable = settings_.expandable_segments;
   bool const was_split = blocks_[found].is_split();
   if (should_split(blocks_[found], request.size)) {
-    Block rest = blocks_[found];
-    rest.address += request.size;
-    rest.size -= request.size;
-    rest.previous = found;
-    BlockId const rest_id = blocks_.add(rest);
-    blocks_.link(rest_id);
-    blocks_[found].size = request.size;
-    insert_free(rest_id);
-    if (!is_expandable) counters_.inactive_split += was_split ? -request.size : rest.size;
+    BlockId const rest = blocks_.split(found, request.size);
+    insert_free(rest);
+    if (!is_expandable) {
+      counters_.inactive_split += was_split ? -request.size : blocks_[rest].size;
+    }
   } else if (was_split && !is_expandable) {
     counters_.inactive_split -= blocks_[found].size;
   }

@@ -1,19 +1,43 @@
 #include "libsim/allocator/free_blocks.hpp"
 
+#include <cstdlib>
+
 namespace stagecraft {
 
-void FreeBlocks::insert_among(std::size_t bin, std::int32_t first, FreeBlock const& block) {
+void FreeBlocks::insert_among(std::size_t bin, std::int32_t first, Node& added) {
+  FreeBlock const& block = added.free;
   // The block after the new one, around the ring: the first one if it is behind all.
   std::int32_t after = first;
-  if (block.is_before(node(node(first).previous).free)) {
-    while (node(after).free.is_before(block)) after = node(after).next;
-    if (after == first) first_[bin] = block.block;
+  if (block.is_before(node(first).free)) {
+    first_[bin] = block.block;
+  } else if (block.is_before(node(node(first).previous).free)) {
+    after = following(bin, first, block);
   }
-  Node& added = node(block.block);
+  recent_[bin] = block.block;
   added.next = after;
   added.previous = node(after).previous;
   node(added.previous).next = block.block;
   node(after).previous = block.block;
+}
+
+std::int32_t FreeBlocks::following(std::size_t bin,
+                                   std::int32_t first,
+                                   FreeBlock const& block) const {
+  auto const is_ahead = [&](std::int32_t at) { return node(at).free.is_before(block); };
+  auto const distance = [&](std::int32_t at) {
+    return std::abs(node(at).free.address - block.address);
+  };
+  std::int32_t after = recent_[bin];
+  // From an end, if that is closer.
+  std::int32_t const end = is_ahead(after) ? node(first).previous : first;
+  if (distance(end) < distance(after)) after = end;
+  if (is_ahead(after)) {
+    do after = node(after).next;
+    while (is_ahead(after));
+  } else {
+    while (!is_ahead(node(after).previous)) after = node(after).previous;
+  }
+  return after;
 }
 
 std::int32_t FreeBlocks::next(std::int32_t block) const {

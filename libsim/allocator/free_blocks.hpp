@@ -22,28 +22,34 @@ struct FreeBlock {
 ///
 /// Sizes fall into bins, 64 between two powers of two, each a sorted list whose links stand in an
 /// array by block. A block is removed, and the best fit is found, without a search but within a
-/// bin; adding one searches its bin, which mostly holds a few blocks, of one size.
+/// bin. One is added by a search of its bin that begins where its last block was added or removed:
+/// a bin often holds hundreds of blocks of one size, and what is freed together lies together.
 class FreeBlocks {
  public:
   /// In place of a block: there is none.
   static constexpr std::int32_t none = -1;
 
-  FreeBlocks() : first_(bins_, none) {}
+  FreeBlocks() : first_(bins_, none), recent_(bins_, none) {}
 
   /// Pre: no block of that number is there.
   void insert(FreeBlock const& block) {
     auto const index = static_cast<std::size_t>(block.block);
     if (nodes_.size() <= index) nodes_.resize(index + 1);
     std::size_t const bin = bin_of(block.size);
-    nodes_[index].free = block;
+    // Field by field: a copy of the whole would wait for what the caller has just written.
+    Node& added = nodes_[index];
+    added.free.size = block.size;
+    added.free.address = block.address;
+    added.free.block = block.block;
     std::int32_t const first = first_[bin];
     if (first == none) {
-      node(block.block).next = node(block.block).previous = block.block;
+      added.next = added.previous = block.block;
       first_[bin] = block.block;
+      recent_[bin] = block.block;
       filled_[bin / 64] |= std::uint64_t{1} << (bin % 64);
       filled_words_ |= std::uint64_t{1} << (bin / 64);
     } else {
-      insert_among(bin, first, block);
+      insert_among(bin, first, added);
     }
   }
   /// Pre: the block is there.
@@ -57,6 +63,7 @@ class FreeBlocks {
       return;
     }
     if (first_[bin] == block) first_[bin] = removed.next;
+    recent_[bin] = removed.next;
     node(removed.previous).next = removed.next;
     node(removed.next).previous = removed.previous;
   }
@@ -107,7 +114,9 @@ class FreeBlocks {
   Node& node(std::int32_t block) { return nodes_[static_cast<std::size_t>(block)]; }
   Node const& node(std::int32_t block) const { return nodes_[static_cast<std::size_t>(block)]; }
 
-  void insert_among(std::size_t bin, std::int32_t first, FreeBlock const& block);
+  void insert_among(std::size_t bin, std::int32_t first, Node& added);
+  /// The first block of a bin behind one that is neither its first nor its last.
+  std::int32_t following(std::size_t bin, std::int32_t first, FreeBlock const& block) const;
   /// The first block of the bins from `bin` on, the last of those before.
   std::int32_t first_from(std::size_t bin) const {
     std::size_t word = bin / 64;
@@ -126,6 +135,7 @@ class FreeBlocks {
 
   std::vector<Node> nodes_;                     ///< by block
   std::vector<std::int32_t> first_;             ///< by bin
+  std::vector<std::int32_t> recent_;            ///< by bin: where it has changed last
   std::array<std::uint64_t, words_> filled_{};  ///< a bit per bin
   std::uint64_t filled_words_ = 0;              ///< a bit per word of filled_
 };
