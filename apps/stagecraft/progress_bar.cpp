@@ -36,7 +36,7 @@ void ProgressBar::show(std::string const& part,
                decimals(seconds / done - seconds, 0) + " s left";
   }
   if (!is_on_terminal_) {
-    std::cerr << "note: " << part << " " << reached << std::endl;
+    std::cerr << "note: " << part << " " << reached << '\n' << std::flush;
     return;
   }
   constexpr int width = 24;
