@@ -29,21 +29,21 @@ void ProgressBar::show(std::string const& part,
   std::chrono::milliseconds const pause{is_on_terminal_ ? 100 : 10'000};
   if (now - shown_at_ < pause && !(is_new && is_on_terminal_)) return;
   shown_at_ = now;
-  constexpr int width = 24;
-  int const filled = std::clamp(static_cast<int>(done * width), 0, width);
   double const seconds = std::chrono::duration<double>(now - begin_).count();
-  std::string line = part + " [" + std::string(static_cast<std::size_t>(filled), '#') +
-                     std::string(static_cast<std::size_t>(width - filled), '.') + "] " +
-                     decimals(100 * done, 0) + " %";
+  std::string reached = decimals(100 * done, 0) + " %";
   if (seconds > 0.2 && done > 0) {
-    line += ", " + decimals((count - first_count_) / seconds, 0) + " " + unit + "/s, " +
-            decimals(seconds / done - seconds, 0) + " s left";
+    reached += ", " + decimals((count - first_count_) / seconds, 0) + " " + unit + "/s, " +
+               decimals(seconds / done - seconds, 0) + " s left";
   }
   if (!is_on_terminal_) {
-    std::cerr << line << std::endl;
+    std::cerr << "note: " << part << " " << reached << '\n' << std::flush;
     return;
   }
-  std::cerr << '\r' << line << "\x1b[K" << std::flush;
+  constexpr int width = 24;
+  int const filled = std::clamp(static_cast<int>(done * width), 0, width);
+  std::cerr << '\r' << part << " [" << std::string(static_cast<std::size_t>(filled), '#')
+            << std::string(static_cast<std::size_t>(width - filled), '.') << "] " << reached
+            << "\x1b[K" << std::flush;
   is_shown_ = true;
 }
 

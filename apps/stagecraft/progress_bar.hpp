@@ -6,8 +6,8 @@
 namespace stagecraft {
 
 /// The progress of a long command on standard error: how much is done, its rate and the remaining
-/// time. On a terminal that is a line that is written over; elsewhere, as in a job's log, a further
-/// line every ten seconds, so that a command that is done before writes none.
+/// time. On a terminal that is a bar that is drawn over and over; elsewhere, as in a job's log, a
+/// note every ten seconds, so that a command that is done before writes none.
 class ProgressBar {
  public:
   ProgressBar();

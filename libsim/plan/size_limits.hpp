@@ -1,5 +1,6 @@
 #pragma once
 
+#include "libsim/plan/pipeline_schedule.hpp"
 #include "libsim/plan/training_config.hpp"
 
 namespace stagecraft {
@@ -14,9 +15,10 @@ struct PlanSizes {
 };
 
 /// The limits that integer arithmetic on plans relies on. Counts of bytes and FLOPs stay below
-/// 2^62, so that the sum of two fits 63 bits; ranks and passes stay below what fits in memory.
+/// 2^62, so that the sum of two fits 63 bits; ranks and passes stay below what fits in memory, and
+/// passes below what make_pipeline_schedule() takes.
 inline constexpr PlanSizes plan_limits{
-    .ranks = 1 << 24, .chunk_passes = 1 << 24, .bytes = 0x1p62, .flops = 0x1p62};
+    .ranks = 1 << 24, .chunk_passes = max_scheduled_forwards, .bytes = 0x1p62, .flops = 0x1p62};
 
 /// Pre: every number of `config` is within the bounds of its key and positive.
 PlanSizes plan_sizes(TrainingConfig const& config);

@@ -23,7 +23,9 @@ TEST_CASE("free blocks are found in the order of an ordered set", "[allocator]")
            blocks[at].address == expected->first.second;
   };
   for (int i = 0; i < 20'000; ++i) {
-    std::int64_t const size = static_cast<std::int64_t>(1 + random() % 64) << (9 + random() % 26);
+    // Half of them of one size, hundreds of which are then in one bin.
+    std::int64_t const other = static_cast<std::int64_t>(1 + random() % 64) << (9 + random() % 26);
+    std::int64_t const size = random() % 2 == 0 ? std::int64_t{20} << 20 : other;
     std::int64_t const address = 512 * static_cast<std::int64_t>(random() % 1000);
     if (random() % 2 == 0) {
       if (unused.empty()) unused.push_back(numbers++);

@@ -381,7 +381,12 @@ TEST_CASE("jobs and schedules beyond what a plan can hold are refused", "[plan]"
   REQUIRE(message("parallel: {pipeline: 12}\nbatch: {global: 100000000}") ==
           "x.yaml:3:8: batch: found 1200000000 chunk passes an iteration; accepted: "
           "parallel.pipeline x "
-          "parallel.interleave x microbatches of at most 16777216");
+          "parallel.interleave x microbatches of at most 16000000");
+  // What is accepted can be laid out.
+  REQUIRE(message("parallel: {pipeline: 4}\nbatch: {global: 4194304}") ==
+          "x.yaml:3:8: batch: found 16777216 chunk passes an iteration; accepted: "
+          "parallel.pipeline x "
+          "parallel.interleave x microbatches of at most 16000000");
 }
 
 }  // namespace
