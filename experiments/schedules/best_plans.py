@@ -40,7 +40,8 @@ schedule, and how far it is above the lower bound of its recompute. `-`: none fi
 
 The lower bound holds for any order on one chunk a stage or on two, whatever memory it takes: a stage waits for its first
 microbatch, does all its work, and the last gradient travels back to the first stage. Work that differs by stage is averaged, but
-the bound is at least what the busiest stage computes. With three chunks a stage starts earlier than the bound assumes.
+the bound is at least what the busiest stage computes. With three chunks a stage starts earlier than the bound assumes; `dualpipe`, which
+starts from both ends, has no other bound than its own work.
 
 `dualpipe` holds two copies of the model: a stage has the parameters, gradients and optimizer state of two parts, and half of the
 microbatches go each way. It needs an even number of stages.

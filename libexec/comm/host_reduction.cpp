@@ -55,8 +55,8 @@ void reduce_in_host_memory(Collective const& collective,
     sources.push_back(words.data() + introduction.size());
   }
   if (is_prefix) {
-    int const together = collective.members_together;
-    sources.resize(static_cast<std::size_t>((member / together + 1) * together));
+    auto const together = static_cast<std::size_t>(collective.members_together);
+    sources.resize((static_cast<std::size_t>(member) / together + 1) * together);
   }
   reduce_members(collective, sources, collective.target, collective.elements);
 }
