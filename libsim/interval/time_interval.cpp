@@ -62,9 +62,10 @@ TimeInterval time_interval(double seconds,
     // of one machine err.
     double const half = normal_quantile_of_90 * interval.regime->difference;
     interval.seconds = {{seconds * std::exp(-half), seconds * std::exp(half)}};
-    interval.reason = "from the measured iteration that software.factor was fitted to, and how " +
-                      std::string{"differently two plans of one machine err: "} +
-                      text_of(*interval.regime);
+    interval.reason =
+        "the measured iteration that software.factor was fitted to, and plans that "
+        "err apart as in " +
+        text_of(*interval.regime);
     return interval;
   }
   double const middle = interval.regime->bias;

@@ -54,19 +54,21 @@ bool is_kind(YamlNode const& root, KindFacts const& facts) {
 
 /// A file of the wanted kind in the wrong shape: a model below `model:`, or parts of a system that
 /// name no base for the rest.
-std::optional<Problem> of_shape(YamlNode const& root, FileKind wanted, std::string const& key) {
+std::optional<Problem> of_shape(YamlNode const& root,
+                                FileKind wanted,
+                                std::string const& referrer) {
   YamlNode const* const model = root.find("model");
   if (wanted == FileKind::model && model != nullptr && model->kind == YamlNode::Kind::map) {
-    return Problem{model->place, key.empty() ? "model" : key + ".model", "a section 'model'",
+    return Problem{model->place, referrer, "a section 'model'",
                    "a model file, whose keys (layers, hidden, ...) are in no section", true};
   }
   bool const is_part = root.find("base") == nullptr && root.find("accelerator") == nullptr &&
                        (root.find("node") != nullptr || root.find("network") != nullptr ||
                         root.find("calibration") != nullptr);
   if (wanted != FileKind::system || !is_part) return std::nullopt;
-  return Problem{root.place, key.empty() ? "base" : key + ".base", "",
-                 "the system that this file changes, such as `base: dgx-h100`; without one a file "
-                 "needs all sections (stagecraft system --keys)",
+  return Problem{root.place, referrer, "no base",
+                 "a system file: `base: dgx-h100` names the system that it changes; without a base "
+                 "it needs all sections (stagecraft system --keys)",
                  true};
 }
 
