@@ -39,13 +39,13 @@ SystemMaker make_system_maker(DeviceChoice const& device, CommandLine const& lin
 int run_calibrate(CommandLine const& line) {
   std::string const path = line.needed("output", file_to_write);
   std::vector<Precision> const precisions = read_precisions(line);
-  check_output("--output (-o)", path, FileKind::yaml, {line.find("like").value_or("")});
+  check_output("--output (-o)", path, OutputKind::system, {line.find("like").value_or("")});
   OutputFile output{path};
   if (can_measure_nccl()) prepare_nccl();
   SystemMaker maker = make_system_maker(choose_device(line), line);
   maker.measure_communication();
   for (Precision const precision : precisions) maker.measure(precision);
-  output.write(yaml_text(to_json(maker.system())));
+  output.write(origin_line(OutputKind::system, "calibrate") + yaml_text(to_json(maker.system())));
   output.finish();
   return 0;
 }

@@ -11,6 +11,13 @@ std::vector<DataFile> read_data_files(std::vector<std::string> const& paths) {
   if (paths.empty()) {
     throw CommandLineError{"DATA.csv", "0 files", "one or more data files"};
   }
+  for (std::string const& path : paths) {
+    std::string const ending = std::filesystem::path{path}.extension().string();
+    if (ending != ".yaml" && ending != ".yml") continue;
+    throw CommandLineError{"DATA.csv", "'" + printable(path) + "', which is no table",
+                           "data files; of one run file, fit takes its iteration with --measured "
+                           "TIME"};
+  }
   std::vector<DataFile> files;
   std::vector<Problem> problems;
   for (std::string const& path : paths) {

@@ -42,15 +42,15 @@ struct Format {
   std::string_view name;
   Writer write;
   Writer write_memory;  ///< null: the format has no --memory
-  FileKind kind;        ///< of its file, uncompressed
+  OutputKind kind;      ///< of its file, uncompressed
 };
 
 constexpr std::array formats{
-    Format{"chrome", write_file<write_chrome_trace>, nullptr, FileKind::json},
-    Format{"csv", write_file<write_op_table>, write_file<write_memory_table>, FileKind::csv},
-    Format{"memory-snapshot", write_file<write_memory_snapshot>, nullptr, FileKind::pickle},
-    Format{"chakra", write_files<write_chakra>, nullptr, FileKind::json},
-    Format{"kineto", write_files<write_kineto>, nullptr, FileKind::json},
+    Format{"chrome", write_file<write_chrome_trace>, nullptr, OutputKind::json},
+    Format{"csv", write_file<write_op_table>, write_file<write_memory_table>, OutputKind::csv},
+    Format{"memory-snapshot", write_file<write_memory_snapshot>, nullptr, OutputKind::pickle},
+    Format{"chakra", write_files<write_chakra>, nullptr, OutputKind::json},
+    Format{"kineto", write_files<write_kineto>, nullptr, OutputKind::json},
 };
 
 std::vector<std::string> format_names() {
@@ -79,7 +79,7 @@ int run_export(CommandLine const& line) {
   std::string const path = line.needed("output", file_to_write);
   TraceReader const trace{files[0]};
   bool const is_compressed = std::filesystem::path{path}.extension() == ".gz";
-  check_output("--output", path, is_compressed ? FileKind::gzip : format.kind, {files[0]});
+  check_output("--output", path, is_compressed ? OutputKind::gzip : format.kind, {files[0]});
   std::vector<std::int32_t> const ranks =
       line.has("ranks") ? read_trace_ranks(line.value("ranks"), trace) : trace.ranks();
   write(trace, ranks, path);

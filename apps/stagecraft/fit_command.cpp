@@ -28,6 +28,12 @@ namespace {
 
 constexpr int all_rows_failed = 1;
 
+/// The kind of a file of the result: run.yaml, system.yaml or software.yaml.
+OutputKind kind_of(std::filesystem::path const& file) {
+  if (file.stem() == "run") return OutputKind::run;
+  return file.stem() == "system" ? OutputKind::system : OutputKind::software;
+}
+
 /// The folder of --output, made if it is not there. `names`: the files that will be written there.
 std::optional<std::filesystem::path> output_folder(CommandLine const& line,
                                                    std::vector<std::string> const& names) {
@@ -39,7 +45,7 @@ std::optional<std::filesystem::path> output_folder(CommandLine const& line,
     if (line.has(option)) inputs.emplace_back(line.value(option));
   }
   for (std::string const& name : names) {
-    check_output("--output (-o)", folder / name, FileKind::yaml, inputs);
+    check_output("--output (-o)", folder / name, kind_of(name), inputs);
   }
   std::error_code error;
   std::filesystem::create_directories(folder, error);
@@ -51,7 +57,8 @@ std::optional<std::filesystem::path> output_folder(CommandLine const& line,
 std::string write_yaml(std::filesystem::path const& path,
                        std::string const& comment,
                        nlohmann::ordered_json const& content) {
-  write_output(path, "# " + comment + "\n" + yaml_text(content));
+  write_output(path,
+               origin_line(kind_of(path), "fit") + "# " + comment + "\n" + yaml_text(content));
   return path.string();
 }
 

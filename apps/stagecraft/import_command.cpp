@@ -48,9 +48,9 @@ void print_notes(std::vector<std::string> const& notes) {
   for (std::string const& note : notes) std::cerr << "note: " << note << '\n';
 }
 
-void write_result(CommandLine const& line, std::string const& text) {
+void write_result(CommandLine const& line, OutputKind kind, std::string const& text) {
   if (line.has("output")) {
-    write_output(line.value("output"), text);
+    write_output(line.value("output"), origin_line(kind, "import") + text);
   } else {
     std::cout << text;
   }
@@ -59,14 +59,14 @@ void write_result(CommandLine const& line, std::string const& text) {
 int run_huggingface_import(CommandLine const& line) {
   ImportedFile const imported = import_huggingface_as_asked(line);
   print_notes(imported.notes);
-  write_result(line, imported.text);
+  write_result(line, OutputKind::model, imported.text);
   return 0;
 }
 
 int run_megatron_import(CommandLine const& line) {
   ImportedFile const imported = import_megatron_as_asked(line);
   print_notes(imported.notes);
-  write_result(line, imported.text);
+  write_result(line, OutputKind::run, imported.text);
   return 0;
 }
 
@@ -77,7 +77,7 @@ ImportedFile huggingface_model(CommandLine const& line) {
     throw CommandLineError{"FILE", std::to_string(files.size()) + " files", "one config.json"};
   }
   if (line.has("output")) {
-    check_output("--output (-o)", line.value("output"), FileKind::yaml, {files.front()});
+    check_output("--output (-o)", line.value("output"), OutputKind::model, {files.front()});
   }
   HuggingfaceOptions wanted{.ignore = ignored_names(line)};
   if (line.has("sequence")) {
@@ -162,7 +162,7 @@ ImportedFile megatron_run(CommandLine const& line) {
   }
   std::string const origin = line.has("script") ? line.value("script") : "command line";
   if (line.has("output")) {
-    check_output("--output (-o)", line.value("output"), FileKind::yaml,
+    check_output("--output (-o)", line.value("output"), OutputKind::run,
                  {line.find("script").value_or(""), line.find("system").value_or("")});
   }
   LaunchCommand const launch = launch_of(line, flags);
@@ -201,8 +201,8 @@ int run_nccl_tests_import(CommandLine const& line) {
   std::filesystem::path const tables = tables_beside(output);
   std::vector<std::filesystem::path> inputs{files.begin(), files.end()};
   inputs.emplace_back(system);
-  check_output("--output (-o)", output, FileKind::yaml, inputs);
-  check_output("--output (-o)", tables, FileKind::csv, inputs);
+  check_output("--output (-o)", output, OutputKind::system, inputs);
+  check_output("--output (-o)", tables, OutputKind::csv, inputs);
   load_system_file(system);  // so that its problems are known before anything is written
   std::optional<OpKind> kind;
   if (line.has("collective")) {
@@ -228,7 +228,7 @@ int run_nccl_tests_import(CommandLine const& line) {
                                     {"fitted", false}};
   }
   write_output(tables.string(), to_csv(import.tables));
-  write_output(output.string(), yaml_text(root));
+  write_output(output.string(), origin_line(OutputKind::system, "import") + yaml_text(root));
   std::cerr << "wrote " << output.string() << " and " << tables.string() << " with "
             << import.tables.size() << (import.tables.size() == 1 ? " table\n" : " tables\n");
   return 0;

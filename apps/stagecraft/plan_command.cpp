@@ -4,6 +4,7 @@
 #include <set>
 
 #include "apps/program/command_line.hpp"
+#include "apps/program/output_paths.hpp"
 #include "apps/stagecraft/command_results.hpp"
 #include "apps/stagecraft/commands.hpp"
 #include "apps/stagecraft/operating_options.hpp"
@@ -117,7 +118,8 @@ int run_plan(CommandLine const& line) {
   }
   if (!plan.json) std::cout << plan_tables(result, plan, seconds.count());
   if (output) {
-    output->write(to_yaml(RunConfig{result.best.front().config, plan.request.system, {}}));
+    output->write(origin_line(OutputKind::run, "plan") +
+                  to_yaml(RunConfig{result.best.front().config, plan.request.system, {}}));
     output->finish();
   }
   return 0;

@@ -21,6 +21,7 @@
 #include "libsim/model/model_config.hpp"
 #include "libsim/plan/ordered_schedule.hpp"
 #include "libsim/plan/training_names.hpp"
+#include "libsim/report/text_table.hpp"
 #include "libsim/run/run_config.hpp"
 #include "libsim/search/ordered_plans.hpp"
 #include "libsim/search/search_names.hpp"
@@ -306,7 +307,7 @@ std::vector<Option> plan_options() {
                       "size such as 4GiB; 0 fills it"},
       {.name = "safety",
        .value = Value::text("P"),
-       .description = "only plans that live with at least this probability, 0 to below 1, by how "
+       .description = "only plans that fit with at least this probability, 0 to below 1, by how "
                       "far measured runs of the software were from their predicted bytes"},
       {.name = "launchable",
        .value = Value::word({name_of(MegatronVersion::of_2022), name_of(MegatronVersion::current)}),
@@ -320,6 +321,25 @@ std::vector<Option> plan_options() {
        .description = "write the best plan as a run file"},
       {.name = "json", .description = "print one JSON document"}};
 }
+
+namespace {
+
+/// A batch larger than any that was published is one of tokens by mistake: the largest have tens of
+/// millions of tokens.
+std::optional<std::string> batch_warning(SearchRequest const& request) {
+  constexpr double most_tokens = 5e8;
+  double const tokens =
+      static_cast<double>(request.global_batch) * static_cast<double>(request.base.model.sequence);
+  if (tokens <= most_tokens) return std::nullopt;
+  std::int64_t const meant =
+      std::max<std::int64_t>(request.global_batch / request.base.model.sequence, 1);
+  return "--global-batch counts sequences: " + std::to_string(request.global_batch) +
+         " of them are " + decimals(tokens * 1e-9, 1) +
+         " billion tokens per optimizer step. If it is a number of tokens, say --global-batch " +
+         std::to_string(meant);
+}
+
+}  // namespace
 
 PlanOptions read_plan_options(CommandLine const& line) {
   std::vector<std::string> const& models = line.arguments();
@@ -342,7 +362,7 @@ PlanOptions read_plan_options(CommandLine const& line) {
   options.json = line.has("json");
   if (line.has("output")) {
     options.output = line.value("output");
-    check_output("--output (-o)", *options.output, FileKind::yaml,
+    check_output("--output (-o)", *options.output, OutputKind::run,
                  {models.front(), system, line.find("software").value_or("")});
   }
   std::optional<std::string> software;
@@ -355,6 +375,7 @@ PlanOptions read_plan_options(CommandLine const& line) {
       read_margin(line.value("margin"), request.system.accelerator.memory.value.count());
   if (line.has("safety")) request.safety = read_safety(line.value("safety"), request);
   if (line.has("launchable")) read_launchable(line.value("launchable"), options);
+  if (auto warning = batch_warning(request)) options.warnings.push_back(std::move(*warning));
   if (auto warning = validation_warning(request.system)) {
     options.warnings.push_back(std::move(*warning));
   }

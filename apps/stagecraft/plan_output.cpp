@@ -76,11 +76,28 @@ std::string counts_text(SearchResult const& result, PlanOptions const& options, 
                             : std::to_string(result.tried) +
                                   " of them follow an order and were tried on the best layouts of "
                                   "the other schedules only: no bound covers the rest\n") +
-         (result.unexamined == 0
-              ? ""
-              : std::to_string(result.unexamined) +
-                    " schedules of shapes were left out whole, their plans uncounted: all take " +
-                    "too long\n");
+         (result.unexamined == 0 ? ""
+                                 : std::to_string(result.unexamined) +
+                                       " combinations of layout and schedule were skipped, and "
+                                       "their plans are not counted: " +
+                                       "even their fastest plan is too slow\n");
+}
+
+/// Which plans were left out because their allocator would run out.
+std::string run_out_text(SearchResult const& result) {
+  FoundPlan const& fastest = *result.fastest_to_run_out;
+  StageResult const& stage =
+      *std::ranges::min_element(fastest.simulation.stages, {}, &StageResult::margin);
+  return std::to_string(result.run_out) +
+         (result.run_out == 1 ? " plan that fits by counted bytes is"
+                              : " plans that fit by counted bytes are") +
+         " left out: by their allocator's replay they run out of memory. The fastest takes " +
+         decimals(to_seconds(fastest.simulation.iteration), 3) + " s and lacks " +
+         gibibytes(-stage.margin) + " GiB on stage " + std::to_string(stage.stage);
+}
+
+std::string run_out_line(SearchResult const& result) {
+  return result.run_out == 0 ? "" : run_out_text(result) + "\n";
 }
 
 /// The environment that the plan's memory was predicted with.
@@ -115,8 +132,10 @@ std::string certainty_text(SearchResult const& result, PlanOptions const& option
   std::string text =
       "best: " + interval_text(interval_of_plan(result.best.front(), options)) + "\n";
   std::vector<std::size_t> const rivals = rivals_of(result, options);
-  if (rivals.empty()) return text + "the others are slower with 80 % or more\n";
-  text += "as fast as far as is known (slower with less than 80 %), by memory: ";
+  if (rivals.empty()) {
+    return text + "each of the other plans is slower with a probability of at least 80 %\n";
+  }
+  text += "may be as fast as the best (less than 80 % sure to be slower), smallest peak first: ";
   std::vector<std::size_t> const ties = near_ties(result, options);
   double const best = to_seconds(result.best.front().simulation.iteration);
   for (std::size_t const i : ties) {
@@ -125,8 +144,8 @@ std::string certainty_text(SearchResult const& result, PlanOptions const& option
             gibibytes(result.best[i].peak()) + " GiB";
     if (i > 0) text += " (+" + decimals(100 * more, 1) + " %)";
   }
-  return text + "\nan iteration of #" + std::to_string(rivals.front() + 1) +
-         " measured beside one of #1 would say most\n";
+  return text + "\nto tell them apart, measure an iteration of #" +
+         std::to_string(rivals.front() + 1) + " and one of #1\n";
 }
 
 }  // namespace
@@ -149,7 +168,7 @@ std::string plan_tables(SearchResult const& result, PlanOptions const& options, 
     text += goodput_text(*goodput) +
             (options.rates.tokens ? "; days, cost and energy count it" : "") + "\n";
   }
-  text += margin_text(result, options) + certainty_text(result, options) +
+  text += margin_text(result, options) + run_out_line(result) + certainty_text(result, options) +
           to_text(unsearched_overlaps(best, options)) +
           unmeasured_text(unmeasured_settings(best.config, options.request.system));
   text += "\ntime against memory: no other plan is both faster and smaller (up to " +
@@ -169,6 +188,7 @@ std::string near_miss_text(SearchResult const& result, PlanOptions const& option
   std::string text = "nothing fits: of " + std::to_string(result.considered) + " plans for " +
                      std::to_string(options.request.gpus) + " x " +
                      options.request.system.accelerator.name;
+  if (result.run_out > 0) return text + ", some fit by counted bytes: " + run_out_text(result);
   if (!result.closest) return text + ", none was found to come close";
   NearMiss const& miss = *result.closest;
   std::vector<RecomputePolicy> const policies{policy_of(miss.policy)};

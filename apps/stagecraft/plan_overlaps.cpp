@@ -80,7 +80,7 @@ std::string to_text(UnsearchedOverlaps const& overlaps) {
             signed_decimals(percent_more(overlaps, changed), 1) + " %" +
             (changed.fits() ? "" : ", does not fit") + ")";
   }
-  return text + "; --set searches with it\n";
+  return text + "; --set KEY=VALUE repeats the search with it\n";
 }
 
 nlohmann::ordered_json to_json(UnsearchedOverlaps const& overlaps) {

@@ -51,7 +51,7 @@ int run_report(CommandLine const& line) {
                            "one to " + std::to_string(most_traces) + " traces"};
   }
   std::string const path = line.needed("output", file_to_write);
-  check_output("--output", path, FileKind::html, {files.begin(), files.end()});
+  check_output("--output", path, OutputKind::page, {files.begin(), files.end()});
   std::list<TraceReader> readers;
   std::vector<PageTrace> traces;
   for (std::string const& file : files) {

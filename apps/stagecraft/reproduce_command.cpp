@@ -55,9 +55,9 @@ void write_folder(std::filesystem::path const& folder, std::vector<Reproduction>
                              "': " + error.message());
   }
   for (Reproduction const& one : all) {
-    check_output("--output", folder / (one.name + ".csv"), FileKind::csv);
+    check_output("--output", folder / (one.name + ".csv"), OutputKind::csv);
   }
-  check_output("--output", folder / "reproduction.json", FileKind::json);
+  check_output("--output", folder / "reproduction.json", OutputKind::json);
   for (Reproduction const& one : all) write_output(folder / (one.name + ".csv"), to_csv(one));
   write_output(folder / "reproduction.json", to_json(all).dump(1) + "\n");
 }

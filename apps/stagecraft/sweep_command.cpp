@@ -36,9 +36,10 @@ constexpr double journal_bytes_per_row = 360;
 void refuse_existing(SweepOptions const& options) {
   if (options.resumes) {
     if (!options.output.empty()) {
-      check_output("--output", options.output, FileKind::hdf5, options.inputs);
+      check_output("--output", options.output, OutputKind::sweep, options.inputs);
     }
-    if (!options.csv.empty()) check_output("--csv", options.csv, FileKind::csv, options.inputs);
+    if (!options.csv.empty())
+      check_output("--csv", options.csv, OutputKind::sweep_table, options.inputs);
     return;
   }
   std::error_code ignored;
@@ -298,7 +299,7 @@ Command sweep_command() {
       .introduction = R"(usage: stagecraft sweep SWEEP.yaml -o R.h5 [options]
        stagecraft sweep --merge SHARD.h5... -o R.h5 [--csv F.csv]
 
-Simulates the cross product of lists of values; a row a point, with the numbers of `stagecraft
+Simulates the cross product of lists of values; one row per point, with the numbers of `stagecraft
 simulate`. A point whose keys cannot go together has a row that says why (valid 0). Killed at
 any moment, it goes on with --resume where it was: R.h5.journal holds the rows until R.h5 does.
 

@@ -114,7 +114,7 @@ std::string best_table(ColumnFile const& table, SweepRank rank) {
   std::vector<TextTable::Column> headings{{"index"}};
   for (NamedColumn const* const key : keys)
     headings.push_back({heading_of(*key, keys), Align::left});
-  for (char const* const heading : {"s", "tokens/s", "MFU %", "beyond compute %", "peak GiB"}) {
+  for (char const* const heading : {"s", "tokens/s", "MFU %", "waiting %", "peak GiB"}) {
     headings.push_back({heading});
   }
   TextTable text{std::move(headings)};

@@ -20,3 +20,5 @@ $program validate experiments/validation/table5.csv --json >"$results/table5.jso
 /usr/bin/python3 experiments/validation/table.py "$results"
 # Writes configs/residuals.yaml, which the next build has in it.
 /usr/bin/python3 experiments/validation/intervals.py "$results"
+# Writes configs/compared.yaml, which warnings about systems quote.
+/usr/bin/python3 experiments/validation/compared.py "$results"

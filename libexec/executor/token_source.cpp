@@ -106,9 +106,10 @@ std::unique_ptr<TokenSource> file_tokens(std::filesystem::path const& path,
     throw DataError{found + ", a folder; accepted: a file"};
   }
   if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status)) {
-    throw DataError{found +
-                    ", a pipe or device, in which no sequence has a place; accepted: a file on a "
-                    "disk"};
+    throw DataError{
+        found +
+        ", a pipe or device, which cannot be read at any position; accepted: a file on a "
+        "disk"};
   }
   std::uintmax_t const size = std::filesystem::file_size(path, error);
   if (!error && size <= static_cast<std::uintmax_t>(sequence)) {

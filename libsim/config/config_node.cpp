@@ -123,8 +123,13 @@ std::optional<double> ConfigNode::number(NumberRange range) const {
 
 std::optional<bool> ConfigNode::boolean() const {
   if (is_scalar() && !node_->quoted) {
-    if (scalar() == "true" || scalar() == "yes") return true;
-    if (scalar() == "false" || scalar() == "no") return false;
+    // As YAML 1.1 has them.
+    for (std::string_view const word : {"true", "True", "TRUE", "yes", "on"}) {
+      if (scalar() == word) return true;
+    }
+    for (std::string_view const word : {"false", "False", "FALSE", "no", "off"}) {
+      if (scalar() == word) return false;
+    }
   }
   report_once("true or false");
   return std::nullopt;

@@ -40,7 +40,9 @@ std::optional<BadText> find_bad_text(std::string_view text) {
     unsigned char const byte = byte_at(text, i);
     std::size_t const length = sequence_length(text, i);
     if (length == 0) {
-      here.found = "a byte " + hex(byte) + ", which is not UTF-8";
+      here.found = text.starts_with("\x89HDF")
+                       ? "an HDF5 file (stagecraft report, export and compare take traces)"
+                       : "a byte " + hex(byte) + ", which is not UTF-8";
       return here;
     }
     if (byte < 0x20 && byte != '\t' && byte != '\n' && byte != '\r') {

@@ -211,8 +211,9 @@ void add_reservations(Simulation& simulation,
     if (!plan.config.memory.reserve) {
       stage.outside = outside_memory(plan, system, plan.stages[id]);
     }
-    if (framework == FrameworkMemory{}) return;
-    stage.verdict = verdict_of(*stage.reservation);
+    // What the framework allocates beside the tensors would only be added to them.
+    Verdict const counted = framework == FrameworkMemory{} ? stage.verdict : Verdict::fits;
+    stage.verdict = std::max(counted, verdict_of(*stage.reservation));
     stage.fits = stage.verdict != Verdict::does_not_fit;
   });
 }

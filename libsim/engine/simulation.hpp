@@ -90,10 +90,10 @@ struct Simulation {
 /// \throws std::invalid_argument  if the system has no cost for some op of the plan.
 Simulation simulate(TrainingPlan const& plan, System const& system);
 
-/// Adds to each stage what its allocator reserves on the system's accelerator beside all else that
-/// is on it (see bytes_outside). Where the software stack says what its framework allocates, the
-/// verdict becomes the allocator's; until then it is by counted bytes beside the reserve. Uses up
-/// to `jobs` threads.
+/// Adds what each stage's allocator reserves on the accelerator beside all else that is on it (see
+/// bytes_outside), on up to `jobs` threads. If the stack says what its framework allocates, that is
+/// the verdict; otherwise counted bytes must fit beside the reserve, and the replay of the tensors
+/// alone, to which the framework's own allocations would only be added, must not run out.
 void add_reservations(Simulation& simulation,
                       TrainingPlan const& plan,
                       System const& system,
@@ -103,7 +103,7 @@ void add_reservations(Simulation& simulation,
 Verdict verdict_of(StageReservation const& reservation);
 
 /// Whether the software stack says what its framework allocates beside the op program, so that
-/// add_reservations() decides whether a run fits.
+/// add_reservations() alone decides whether a run fits, and counted bytes no longer do.
 bool decides_by_allocator(TrainingPlan const& plan, System const& system);
 
 /// An iteration that is played once, for everybody who looks at it: its result and all its times.

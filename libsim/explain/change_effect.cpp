@@ -70,7 +70,7 @@ void add_reserved(RunFigures& figures, TrainingPlan const& plan, System const& s
   auto verdict = Verdict::fits;
   figures.is_by_allocator = framework != FrameworkMemory{};
   for (StagePlan const& stage : plan.stages) {
-    // Where the verdict is by counted bytes, one stage shows what an allocator adds.
+    // If the framework is not described, the fullest stage shows what an allocator adds.
     if (!figures.is_by_allocator && stage.stage.value() != figures.fullest_stage) continue;
     std::int64_t const left = capacity - bytes_outside(plan, system, stage);
     StageReservation const reserved = reserve_stage(plan, stage, left, framework);
@@ -78,7 +78,8 @@ void add_reserved(RunFigures& figures, TrainingPlan const& plan, System const& s
     margin = std::min(margin, left - reserved.reserved);
     verdict = std::max(verdict, verdict_of(reserved));
   }
-  if (!figures.is_by_allocator) return;
+  figures.runs_out = !figures.is_by_allocator && figures.fits() && verdict == Verdict::does_not_fit;
+  if (!figures.is_by_allocator && !figures.runs_out) return;
   figures.room = margin;
   figures.verdict = verdict;
 }

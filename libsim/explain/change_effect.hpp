@@ -23,13 +23,15 @@ struct RunFigures {
   std::int64_t peak = 0;  ///< of the fullest stage, bytes
   std::int32_t fullest_stage = 0;
   /// What the device has beyond what it holds, bytes; negative if the run does not fit. By the
-  /// allocator: the least margin of a stage; else capacity less reserve and peak.
+  /// allocator: the least margin of a stage; else capacity less reserve and peak, or, if the
+  /// replay of the fullest stage runs out, its margin.
   std::int64_t room = 0;
   /// Bytes, by the allocator of the stage that reserves most; of the fullest one if the verdict is
   /// by counted bytes.
   std::int64_t reserved = 0;
   Verdict verdict = Verdict::fits;
   bool is_by_allocator = false;  ///< see decides_by_allocator()
+  bool runs_out = false;         ///< counted bytes fit, and the replay of the tensors runs out
 
   bool fits() const { return room >= 0; }
 };

@@ -8,6 +8,7 @@
 #include "libsim/explain/paired_changes.hpp"
 #include "libsim/explain/pointless_choices.hpp"
 #include "libsim/host/interruption.hpp"
+#include "libsim/report/fit_verdict.hpp"
 
 namespace stagecraft {
 
@@ -30,6 +31,12 @@ Explanation explain(RunConfig const& run, ExplainOptions const& options) {
   result.path = find_critical_path(played.costed, played.times);
   result.busiest = kinds_of_busiest_stage(played.costed, played.times, result.simulation);
   result.figures = figures_of(run);
+  if (verdict_of(result.simulation) == Verdict::does_not_fit && result.figures.fits()) {
+    // Another stage than the fullest is the one whose replay runs out.
+    result.figures.runs_out = true;
+    result.figures.verdict = Verdict::does_not_fit;
+    result.figures.room = tightest->margin;
+  }
   std::vector<ChangeEffect> effects =
       simulate_changes(run, single_changes(run.training), jobs, options.progress);
   result.pointless = pointless_choices(run, result.figures, effects);

@@ -28,8 +28,8 @@ std::string room_text(Explanation const& explanation, RunConfig const& run) {
          std::to_string(explanation.simulation.stages.size()) + ", holds " +
          size_text(figures.peak) + " of " + size_text(run.system.accelerator.memory.value.count()) +
          ": beside " +
-         (figures.is_by_allocator
-              ? "its allocator's fragments, driver, context and NCCL "
+         (figures.is_by_allocator || figures.runs_out
+              ? "its allocator's free blocks and what else is on the device "
               : size_text(run.training.memory.kept_in_reserve().count()) + " of reserve ") +
          left;
 }

@@ -87,8 +87,9 @@ std::string reserved_section(Explanation const& explanation,
                   style.width);
   if (!explanation.figures.is_by_allocator) {
     text += wrapped(
-        "The verdict is by counted bytes: nobody has described what this software stack allocates "
-        "beside them.",
+        "What this software stack itself allocates is not described: a stage fits if its counted "
+        "bytes do, beside the reserve, and if its allocator does not run out by the replay of its "
+        "tensors.",
         style.width);
   }
   if (reserved.reserved == 0) return text;  // the allocator does not place blocks

@@ -14,7 +14,7 @@ std::string_view description_of(TimeKind kind) {
       "layers forward",
       "layers backward",
       "recomputing layers",
-      "messages within stages, waited for",
+      "communication within stages, exposed",
       "embedding, head and loss",
       "messages between stages",
       "waiting for other stages (bubble)",

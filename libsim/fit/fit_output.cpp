@@ -14,6 +14,12 @@ using Json = nlohmann::ordered_json;
 
 constexpr double repeated_runs = 0.005;  ///< by which iterations of repeated runs differ
 
+/// "1 run", "3 runs".
+template <typename Count>
+std::string counted(Count count, std::string const& noun) {
+  return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
+}
+
 Json errors_json(std::optional<PredictionErrors> const& errors) {
   if (!errors) return nullptr;
   return {{"mean_percent", 100 * errors->mean},
@@ -136,12 +142,12 @@ Json to_json(StackFactor const& factor, std::vector<std::string> const& files) {
 }
 
 std::string fit_text(Fit const& fit, FitData const& data) {
-  std::string text =
-      data.system.name + " with " + data.system.software.name + ": " + std::to_string(fit.runs) +
-      " runs in " + std::to_string(fit.groups) + " groups, of " + std::to_string(data.rows) +
-      " rows (" + std::to_string(data.untimed) + " without a time, " + std::to_string(data.others) +
-      " of another system or stack, " + std::to_string(data.problems.rows.size()) +
-      " with a problem)\n\n" + constants_table(fit) + "\n";
+  std::string text = data.system.name + " with " + data.system.software.name + ": " +
+                     counted(fit.runs, "run") + " in " + counted(fit.groups, "group") + ", of " +
+                     std::to_string(data.rows) + " rows (" + std::to_string(data.untimed) +
+                     " without a time, " + std::to_string(data.others) +
+                     " of another system or stack, " + std::to_string(data.problems.rows.size()) +
+                     " with a problem)\n\n" + constants_table(fit) + "\n";
   TextTable errors{
       {{"errors, in %", Align::left}, {"runs"}, {"mean"}, {"median"}, {"p90"}, {"bias"}}};
   add_errors("with the priors", fit.runs, fit.before, errors);
@@ -175,8 +181,8 @@ std::string factor_text(StackFactor const& factor) {
 }
 
 std::string provenance_text(Fit const& fit, std::vector<std::string> const& files) {
-  std::string text = "on " + std::to_string(fit.runs) + " runs in " + std::to_string(fit.groups) +
-                     " groups of " + joined(files) + " by stagecraft fit";
+  std::string text = "on " + counted(fit.runs, "run") + " in " + counted(fit.groups, "group") +
+                     " of " + joined(files) + " by stagecraft fit";
   if (!fit.held_out) return text + "; nothing was held out";
   return text + "; error of held-out groups " + decimals(100 * fit.held_out->mean, 1) +
          " % in the mean, " + decimals(100 * fit.held_out->median, 1) + " % in the median";

@@ -6,6 +6,7 @@
 
 #include "libsim/engine/prediction.hpp"
 #include "libsim/engine/settle.hpp"
+#include "libsim/hardware/fitted_stack.hpp"
 #include "libsim/hardware/tunable_constants.hpp"
 #include "libsim/units/quantity.hpp"
 
@@ -20,7 +21,9 @@ StackFactor fit_factor(RunConfig run, Seconds measured, std::string const& name)
   result.predicted_before = to_seconds(predict(training, run.system).iteration);
   factor.value *= measured.value / result.predicted_before;
   factor.source = "One measured iteration of " + name + ", which took " + exact_text(measured);
-  factor.fitted = "on one measurement of " + name + "; no other run was held against it";
+  factor.fitted = std::string{one_measurement} + name + "; no other run was held against it";
+  std::string& stack = run.system.software.name;
+  if (!stack.ends_with(fitted_ending)) stack += fitted_ending;
 
   std::vector<TunableConstant> const constants = tunable_constants(run.system);
   auto const range = std::find_if(constants.begin(), constants.end(), [](TunableConstant const& c) {

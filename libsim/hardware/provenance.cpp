@@ -1,8 +1,11 @@
 #include "libsim/hardware/provenance.hpp"
 
+#include <fmt/format.h>
+
 #include <utility>
 
 #include "libsim/config/did_you_mean.hpp"
+#include "libsim/hardware/compared_runs.hpp"
 #include "libsim/hardware/software_fields.hpp"
 #include "libsim/hardware/software_reader.hpp"
 #include "libsim/hardware/system_fields.hpp"
@@ -144,9 +147,13 @@ std::optional<std::string> validation_warning(System const& system) {
   std::string const subject = "system '" + system.name + "' with the stack '" +
                               system.software.name + "' is not validated: ";
   if (given.empty()) {
-    return "system '" + system.name +
-           "' is not validated: its constants are public numbers and guesses that no measurement "
-           "was held against";
+    std::string const guesses = "system '" + system.name +
+                                "' is not validated: its constants are public numbers and guesses";
+    ComparedRuns const* const compared = compared_runs_of(system.name);
+    if (compared == nullptr) return guesses + " that no measurement was held against";
+    return guesses + ", none fitted to runs on it; on " + fmt::format("{}", compared->runs) +
+           " measured runs its predictions were off by " +
+           fmt::format("{:.1f}", compared->median_percent) + " % in the median";
   }
   return subject + "no measurement was held against " + joined(given);
 }

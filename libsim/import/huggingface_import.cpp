@@ -192,6 +192,11 @@ HuggingfaceImport parse_huggingface(std::string_view text,
   ModelConfig model;
   model.attention = options.attention;  // before the kinds of a pattern are copied from the model
   family->read(keys, options.sequence, model);
+  if (!options.sequence) {
+    keys.note("sequence " + std::to_string(model.sequence) +
+              " is the longest that the file allows, which need not be what is trained: "
+              "--sequence N sets another");
+  }
   read_predictions(keys, options.predicted_tokens, model);
   refuse_other_kinds(root, keys, model.experts.has_value());
   model.precision = read_precision(keys, options.precision);

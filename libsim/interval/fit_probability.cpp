@@ -5,6 +5,7 @@
 
 #include "libsim/config/section_reader.hpp"
 #include "libsim/config/yaml_tree.hpp"
+#include "libsim/hardware/fitted_stack.hpp"
 #include "libsim/interval/residuals_text.hpp"
 
 namespace stagecraft {
@@ -51,7 +52,7 @@ MemoryRegime const* memory_regime_of(TrainingConfig const& config,
                                      System const& system,
                                      std::vector<MemoryRegime> const& regimes) {
   auto const found = std::ranges::find_if(regimes, [&](MemoryRegime const& regime) {
-    return regime.software == system.software.name &&
+    return regime.software == described_stack(system.software) &&
            regime.is_pipelined == (config.parallel.pipeline > 1);
   });
   return found == regimes.end() ? nullptr : &*found;

@@ -2,12 +2,17 @@
 
 #include <cmath>
 
+#include "libsim/hardware/fitted_stack.hpp"
+
 namespace stagecraft {
 namespace {
 
+/// Of the standard normal distribution: 80 % lie between minus this and this.
+constexpr double normal_quantile_of_90 = 1.2815515655446004;
+
 bool is_of(ResidualRegime const& regime, System const& system) {
   return (regime.system.empty() || regime.system == system.name) &&
-         (regime.software.empty() || regime.software == system.software.name) &&
+         (regime.software.empty() || regime.software == described_stack(system.software)) &&
          (regime.accelerator.empty() ||
           system.accelerator.name.find(regime.accelerator) != std::string::npos);
 }
@@ -50,6 +55,17 @@ TimeInterval time_interval(double seconds,
                           ? "no measured runs of mixtures of experts"
                           : "no measured runs in 16 bits on an accelerator such as '" +
                                 system.accelerator.name + "'";
+    return interval;
+  }
+  if (is_fitted_to_one_run(system.software)) {
+    // The measured run's own residual replaces the bias; what remains is how differently two plans
+    // of one machine err.
+    double const half = normal_quantile_of_90 * interval.regime->difference;
+    interval.seconds = {{seconds * std::exp(-half), seconds * std::exp(half)}};
+    interval.reason =
+        "the measured iteration that software.factor was fitted to, and plans that "
+        "err apart as in " +
+        text_of(*interval.regime);
     return interval;
   }
   double const middle = interval.regime->bias;

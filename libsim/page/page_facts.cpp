@@ -87,7 +87,7 @@ PageFact memory_fact(PageTrace const& trace) {
   std::int64_t const left = capacity - reserve - peak;
   fact.sentence = "A " + member_of(trace) + " of stage " + std::to_string(rank.stage) + " is " +
                   percent_text(static_cast<double>(peak), static_cast<double>(capacity)) +
-                  " full at its fullest, " + time_text(seconds(rank.peak_time)) +
+                  " full at its peak, " + time_text(seconds(rank.peak_time)) +
                   " into the iteration. ";
   if (left >= 0) {
     fact.sentence += "Of its " + bytes_text(capacity) + ", " + bytes_text(left) +
@@ -100,11 +100,14 @@ PageFact memory_fact(PageTrace const& trace) {
   return fact;
 }
 
-/// Sums over all ranks; their quotients are means.
+/// Sums over all ranks, in s; their quotients are means.
 struct Waiting {
-  double waiting = 0;   ///< s, neither computing nor moving data
-  double transfer = 0;  ///< s
+  double bubble = 0;
+  double transfer = 0;
+  double data_parallel = 0;
   double iteration = 0;
+
+  double all() const { return bubble + transfer + data_parallel; }
 };
 
 Waiting waiting_of(PageTrace const& trace) {
@@ -112,7 +115,8 @@ Waiting waiting_of(PageTrace const& trace) {
   for (RankFigures const& rank : trace.figures) {
     sum.iteration += seconds(trace.iteration);
     sum.transfer += seconds(rank.transfer);
-    sum.waiting += seconds(trace.iteration - rank.busy - rank.transfer);
+    sum.data_parallel += seconds(rank.data_parallel);
+    sum.bubble += seconds(bubble_of(trace, rank));
   }
   return sum;
 }
@@ -137,22 +141,25 @@ std::string reason_to_wait(PageTrace const& trace) {
 
 PageFact waiting_fact(PageTrace const& trace) {
   Waiting const sum = waiting_of(trace);
-  PageFact fact{.heading = "Time not computing",
-                .value = percent_text(sum.waiting + sum.transfer, sum.iteration),
-                .sentence = {}};
-  if (sum.waiting + sum.transfer < 0.0005 * sum.iteration) {
+  PageFact fact{
+      .heading = "Waiting", .value = percent_text(sum.all(), sum.iteration), .sentence = {}};
+  if (sum.all() < 0.0005 * sum.iteration) {
     fact.sentence = "No " + member_of(trace) + " waits for another stage";
     fact.sentence += has_one_stage(trace) ? ": there is only one." : ".";
   } else {
     auto const ranks = static_cast<double>(trace.figures.size());
-    fact.sentence = "On average a " + member_of(trace) + " spends " +
-                    time_text(sum.waiting / ranks) + " (" +
-                    percent_text(sum.waiting, sum.iteration) +
-                    ") of an iteration with nothing to do, " + reason_to_wait(trace);
+    auto const share = [&](double time) {
+      return time_text(time / ranks) + " (" + percent_text(time, sum.iteration) + ")";
+    };
+    fact.sentence = "On average a " + member_of(trace) + " spends " + share(sum.bubble) +
+                    " of an iteration idle, " + reason_to_wait(trace);
     if (!has_one_stage(trace)) {
-      fact.sentence += ", and " + time_text(sum.transfer / ranks) + " (" +
-                       percent_text(sum.transfer, sum.iteration) +
-                       ") while data moves between stages";
+      fact.sentence += ", " + share(sum.transfer) + " while data moves between stages";
+    }
+    if (sum.data_parallel > 0) {
+      fact.sentence +=
+          ", and " + share(sum.data_parallel) +
+          " while gradients and parameters travel between the ranks that share its layers";
     }
     fact.sentence += ".";
   }
@@ -164,20 +171,27 @@ PageFact waiting_fact(PageTrace const& trace) {
 }
 
 PageFact recompute_fact(PageTrace const& trace) {
-  RankFigures const& rank = busiest(trace);
-  PageFact fact{.heading = "Cost of recompute",
-                .value = rank.recompute > 0 ? time_text(seconds(rank.recompute)) : "none",
-                .sentence = {}};
-  if (rank.recompute == 0) {
+  RankFigures const& most = *std::ranges::max_element(trace.figures, {}, &RankFigures::recompute);
+  PageFact fact{.heading = "Cost of recompute", .value = "none", .sentence = {}};
+  if (most.recompute == 0) {
     fact.sentence =
         "Nothing is computed a second time: all that the backward pass needs is kept in memory.";
     return fact;
   }
+  // The busiest stage determines the iteration; it need not be one that recomputes.
+  RankFigures const& busy = busiest(trace);
+  bool const is_on_busiest = busy.recompute > 0;
+  RankFigures const& rank = is_on_busiest ? busy : most;
+  fact.value = time_text(seconds(rank.recompute));
   fact.sentence =
       "To save memory, parts of the forward pass are computed again in the backward "
       "pass. On stage " +
-      std::to_string(rank.stage) + ", the busiest, that is " +
+      std::to_string(rank.stage) +
+      (is_on_busiest ? ", the busiest, that is " : ", which recomputes most, that is ") +
       percent_text(seconds(rank.recompute), seconds(trace.iteration)) + " of the iteration.";
+  if (!is_on_busiest) {
+    fact.sentence += " Stage " + std::to_string(busy.stage) + ", the busiest, recomputes nothing.";
+  }
   return fact;
 }
 
@@ -211,7 +225,10 @@ PageFact device_fact(PageTrace const& trace) {
                                     : bytes_text(stage.margin) + " are left") +
                   ". The run " + std::string{text_of(verdict)} +
                   (fit.run ? ", with a probability of " + decimals(*fit.run, 3) : "");
-  fact.sentence += is_decided_by_allocator(trace) ? "." : ", by its counted bytes.";
+  fact.sentence += is_decided_by_allocator(trace)
+                       ? "."
+                       : ", by its counted bytes and the replay of its tensors: what the framework "
+                         "itself allocates is not described.";
   return fact;
 }
 

@@ -137,7 +137,7 @@ std::string heading_cell(std::string const& text) { return "<th scope=\"col\">" 
 std::string table_head_html(PageTrace const& trace, TableScale const& scale) {
   std::string html = "<thead><tr>" + heading_cell("stage");
   if (has_ranks_of_job(trace)) html += heading_cell("rank");
-  for (char const* const text : {"computing", "of it recompute", "moving data", "waiting"}) {
+  for (char const* const text : {"computing", "recompute", "transfer", "data parallel", "bubble"}) {
     html += heading_cell(text);
   }
   for (int i = 0; i < category_count; ++i) {
@@ -158,8 +158,8 @@ std::string table_row_html(PageTrace const& trace,
   auto const size = [&](std::int64_t bytes) { return cell(in_unit(scale.bytes, bytes)); };
   std::string html = "<tr><th scope=\"row\">" + std::to_string(rank.stage) + "</th>";
   if (has_ranks_of_job(trace)) html += cell(std::to_string(rank.rank));
-  html += time(rank.busy) + time(rank.recompute) + time(rank.transfer) +
-          time(trace.iteration - rank.busy - rank.transfer);
+  html += time(rank.busy) + time(rank.recompute) + time(rank.transfer) + time(rank.data_parallel) +
+          time(bubble_of(trace, rank));
   for (int i = 0; i < category_count; ++i) html += size(rank.at_peak[static_cast<Category>(i)]);
   html += size(rank.at_peak.sum()) + time(rank.peak_time);
   if (trace.predicted) {

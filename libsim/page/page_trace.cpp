@@ -126,6 +126,8 @@ void add_data(PageTrace& page, TraceReader const& trace, RecomputeShares const& 
   data["ranks"] = ranks;
   data["capacity"] = nullptr;
   if (page.capacity) data["capacity"] = *page.capacity;
+  data["reserve"] = 0;
+  if (page.config) data["reserve"] = page.config->training.memory.kept_in_reserve().count();
   data["far_above"] = far_above;
   // Names come from files and may not be UTF-8.
   page.data = data.dump(-1, ' ', true, nlohmann::ordered_json::error_handler_t::replace);
@@ -185,6 +187,10 @@ RankFigures const& busiest(PageTrace const& trace) {
   return *std::max_element(
       trace.figures.begin(), trace.figures.end(),
       [](RankFigures const& a, RankFigures const& b) { return a.busy < b.busy; });
+}
+
+std::int64_t bubble_of(PageTrace const& trace, RankFigures const& rank) {
+  return trace.iteration - rank.busy - rank.transfer - rank.data_parallel;
 }
 
 }  // namespace stagecraft

@@ -1,40 +1,12 @@
 #include "libsim/page/rank_figures.hpp"
 
-#include <algorithm>
-#include <vector>
-
 #include "libsim/trace/bounded_sum.hpp"
 #include "libsim/trace/memory_peak.hpp"
+#include "libsim/trace/stream_times.hpp"
 
 namespace stagecraft {
 
 namespace {
-
-struct Span {
-  std::int64_t start = 0;
-  std::int64_t end = 0;
-};
-
-/// Sorts spans and joins those that touch, so that their lengths sum to at most the last end.
-std::vector<Span> joined(std::vector<Span> spans) {
-  std::sort(spans.begin(), spans.end(),
-            [](Span const& a, Span const& b) { return a.start < b.start; });
-  std::vector<Span> result;
-  for (Span const& span : spans) {
-    if (!result.empty() && span.start <= result.back().end) {
-      result.back().end = std::max(result.back().end, span.end);
-    } else {
-      result.push_back(span);
-    }
-  }
-  return result;
-}
-
-std::int64_t length_of(std::vector<Span> const& spans) {
-  std::int64_t sum = 0;
-  for (Span const& span : spans) sum += span.end - span.start;
-  return sum;
-}
 
 std::int64_t recompute_in(RankTrace const& rank,
                           std::size_t row,
@@ -58,23 +30,17 @@ RankFigures figures_of(RankTrace const& rank,
   RankFigures figures;
   figures.rank = rank.rank;
   figures.stage = rank.stage;
-  std::vector<Span> busy;
-  std::vector<Span> busy_or_transfer;
   OpColumns const& ops = rank.ops;
   for (std::size_t row = 0; row < ops.rows(); ++row) {
-    Span const span{ops.start[row], ops.start[row] + ops.duration[row]};
-    figures.end = std::max(figures.end, span.end);
     figures.has_whole_chunks = figures.has_whole_chunks || names.is_whole_chunk(ops.op[row]);
-    auto const stream = names.stream(ops.stream[row]);
-    if (!stream) continue;
-    if (*stream == TraceStream::compute) {
-      busy.push_back(span);
-      figures.recompute = bounded_sum(figures.recompute, recompute_in(rank, row, names, shares));
-    }
-    if (*stream == TraceStream::compute || is_message(*stream)) busy_or_transfer.push_back(span);
+    if (names.stream(ops.stream[row]) != TraceStream::compute) continue;
+    figures.recompute = bounded_sum(figures.recompute, recompute_in(rank, row, names, shares));
   }
-  figures.busy = length_of(joined(std::move(busy)));
-  figures.transfer = length_of(joined(std::move(busy_or_transfer))) - figures.busy;
+  StreamTimes const times = stream_times(rank, names);
+  figures.end = times.end;
+  figures.busy = times.computing;
+  figures.transfer = times.transfer;
+  figures.data_parallel = times.data_parallel;
   MemoryPeak const peak = peak_of(rank.memory);
   figures.at_peak = peak.at_peak;
   figures.peak_time = peak.time;

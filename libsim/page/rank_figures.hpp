@@ -14,11 +14,10 @@ struct RankFigures {
   std::int32_t rank = 0;
   std::int32_t stage = 0;
   std::int64_t end = 0;        ///< of its last op
-  std::int64_t busy = 0;       ///< its compute stream
+  std::int64_t busy = 0;       ///< it computes; this and the next but one as in StreamTimes
   std::int64_t recompute = 0;  ///< part of `busy`
-  /// The time for which its compute stream is idle while one of its messages is in flight. For the
-  /// rest of the iteration it waits for others.
   std::int64_t transfer = 0;
+  std::int64_t data_parallel = 0;
   /// At the first instant at which the sum without workspace is largest, with the largest
   /// workspace.
   CategoryBytes at_peak;

@@ -46,6 +46,16 @@ void visit_parallel(Visitor& visitor, Layout& layout) {
     visitor.put("context_method", context_method_json(layout));
   } else {
     read_context_method(visitor.take("context_method"), layout);
+    for (auto const& [other, key] : {std::pair{"tp", "tensor"},
+                                     {"pp", "pipeline"},
+                                     {"dp", "data"},
+                                     {"cp", "context"},
+                                     {"ep", "expert"},
+                                     {"etp", "expert_tensor"},
+                                     {"vpp", "interleave"},
+                                     {"sp", "sequence"}}) {
+      visitor.synonym(other, key);
+    }
   }
   visitor.boolean("overlap_gradients", layout.overlap_gradients);
   visitor.integer("gradient_bucket", layout.gradient_bucket, {0, std::int64_t{1} << 40});

@@ -146,7 +146,7 @@ RankSummary const& first_of_stage(Ranks const& ranks, std::int32_t stage) {
 
 std::int32_t busiest_stage(Ranks const& ranks, std::set<std::int32_t> const& stages) {
   return *std::max_element(stages.begin(), stages.end(), [&](std::int32_t x, std::int32_t y) {
-    return first_of_stage(ranks, x).compute_time() < first_of_stage(ranks, y).compute_time();
+    return first_of_stage(ranks, x).times.computing < first_of_stage(ranks, y).times.computing;
   });
 }
 
@@ -164,22 +164,26 @@ std::vector<Contribution> contributions_on(std::int32_t stage,
                                            Pair<std::int64_t> const& iteration,
                                            bool same_detail) {
   std::map<std::string, Pair<std::int64_t>> phases;
-  Contribution waiting{.phase = "waiting", .seconds = {}};
   for (std::size_t const side : {0U, 1U}) {
     RankSummary const& rank = first_of_stage(ranks[side], stage);
     for (auto const& [key, time] : rank.ops) {
       if (key.stream != name_of(TraceStream::compute)) continue;
+      if (key.phase == name_of(TracePhase::data_parallel)) continue;
       std::int64_t& sum = phases[comparable_phase(key.phase, same_detail)][side];
       sum = bounded_sum(sum, time);
     }
-    waiting.seconds[side] = seconds(iteration[side] - rank.compute_time());
+    std::int64_t const bubble =
+        iteration[side] - rank.times.computing - rank.times.transfer - rank.times.data_parallel;
+    phases[std::string{name_of(TracePhase::transfer)}][side] = rank.times.transfer;
+    phases[std::string{name_of(TracePhase::data_parallel)}][side] = rank.times.data_parallel;
+    phases["bubble"][side] = bubble;
   }
   std::vector<Contribution> contributions;
-  contributions.reserve(phases.size() + 1);
+  contributions.reserve(phases.size());
   for (auto const& [phase, time] : phases) {
+    if (time == Pair<std::int64_t>{}) continue;
     contributions.push_back({phase, {seconds(time[0]), seconds(time[1])}});
   }
-  contributions.push_back(waiting);
   std::stable_sort(contributions.begin(), contributions.end(),
                    [](Contribution const& x, Contribution const& y) {
                      return std::abs(x.difference()) > std::abs(y.difference());
@@ -230,7 +234,7 @@ Comparison compare(TraceReader const& a, TraceReader const& b, PlanCheck check) 
   Pair<std::int64_t> iteration{};
   for (std::size_t const side : {0U, 1U}) {
     for (RankSummary const& rank : ranks[side]) {
-      iteration[side] = std::max(iteration[side], rank.end);
+      iteration[side] = std::max(iteration[side], rank.times.end);
     }
     comparison.iteration_seconds[side] = seconds(iteration[side]);
   }

@@ -34,8 +34,8 @@ struct OpComparison {
   Pair<double> seconds{};
 };
 
-/// A part of the difference in iteration time, on one stage: the compute time of a phase, or the
-/// rest, `waiting`. All parts sum to the difference of the iterations.
+/// A part of the difference in iteration time, on one stage: the compute time of a phase, exposed
+/// communication, or the rest, `bubble`. All parts sum to the difference of the iterations.
 struct Contribution {
   std::string phase;
   Pair<double> seconds{};

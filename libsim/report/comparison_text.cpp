@@ -125,7 +125,7 @@ std::vector<std::string> time_cells(Pair<double> const& time) {
           change(time[0], time[1])};
 }
 
-/// The phases of the compute stream and its waiting, which sum to the iteration.
+/// What the stage computes and what it waits for, which sum to the iteration.
 std::string stage_table(Comparison const& comparison) {
   TextTable table{{{"phase", Align::left}, {"A s"}, {"B s"}, {"B - A s"}, {"%"}}};
   auto const add = [&](std::string const& name, Pair<double> const& time) {
@@ -270,8 +270,9 @@ std::string explain_rows(Comparison const& comparison) {
 
 std::string comparison_tables(Comparison const& comparison, int width) {
   return header(comparison) + "\nmemory at the peak\n" + memory_table(comparison) + "\n" +
-         wrapped("compute stream of stage " + std::to_string(comparison.stage) +
-                     ", the busiest of A; communication that it waits for counts in its phase",
+         wrapped("time of stage " + std::to_string(comparison.stage) +
+                     ", the busiest of A; transfer and data_parallel: only what no computation "
+                     "hides; bubble: waiting for other stages",
                  width) +
          stage_table(comparison) + "\nops, all stages that both have together\n" +
          op_table(comparison) + "\n" + wrapped(explain_difference(comparison), width) +

@@ -38,7 +38,7 @@ ExecutedRun summarize_run(TraceReader const& trace) {
   std::int64_t end = 0;
   for (RankSummary const& rank : summarize(trace)) {
     if (!run.is_whole()) run.alone[rank.stage] = trace.name();
-    end = std::max(end, rank.end);
+    end = std::max(end, rank.times.end);
     std::int64_t& peak = run.peak_bytes[rank.stage];
     peak = std::max(peak, rank.at_peak.sum() - rank.at_peak[Category::workspace]);
   }

@@ -45,11 +45,24 @@ std::string breakdown_table(Simulation const& simulation) {
          "run\n";
 }
 
-/// What the allocator makes of a stage whose tensors fit.
-std::string allocator_note(StageResult const& stage) {
-  if (!stage.reservation) return "";
-  if (stage.reservation->runs_out) return "fits, but not with its allocator's fragments";
-  return stage.reservation->retries > 0 ? "fits after the cache is released" : "";
+/// Whether a stage whose counted bytes fit runs out of memory by its allocator's replay.
+bool runs_out(StageResult const& stage) { return stage.reservation && stage.reservation->runs_out; }
+
+/// The last column of a stage.
+std::string verdict_note(StageResult const& stage, bool fits_by_counted_bytes) {
+  if (!stage.fits) {
+    return fits_by_counted_bytes && runs_out(stage) ? "does not fit by its allocator's replay"
+                                                    : "does not fit";
+  }
+  bool const has_retries = stage.reservation && stage.reservation->retries > 0;
+  return has_retries ? "fits after the cache is released" : "";
+}
+
+bool fits_by_counted_bytes(StageResult const& stage,
+                           TrainingPlan const& plan,
+                           System const& system) {
+  return stage.peak() + plan.config.memory.kept_in_reserve().count() <=
+         system.accelerator.memory.value.count();
 }
 
 bool is_by_allocator(Simulation const& simulation, System const& system) {
@@ -69,24 +82,31 @@ std::string beside_the_run(Simulation const& simulation,
   return "up to " + readable_text(Bytes{most}) + " of driver, CUDA context and NCCL";
 }
 
-/// Where the verdict is by counted bytes: that the allocator cannot serve even these.
-std::string shortage_text(Simulation const& simulation) {
+/// If the stack's own allocations are not described: by how much the replay of the tensors alone
+/// runs out, although their counted bytes fit.
+std::string shortage_text(Simulation const& simulation,
+                          TrainingPlan const& plan,
+                          System const& system) {
   StageResult const* worst = nullptr;
   for (StageResult const& stage : simulation.stages) {
-    if (!stage.fits || !stage.reservation || !stage.reservation->runs_out) continue;
+    if (!runs_out(stage) || !fits_by_counted_bytes(stage, plan, system)) continue;
     if (worst == nullptr || stage.margin < worst->margin) worst = &stage;
   }
   if (worst == nullptr) return "";
-  return "by its allocator stage " + std::to_string(worst->stage) +
-         " runs out of memory: " + readable_text(Bytes{-worst->margin}) +
-         " are missing of what it would reserve; that it fits is by counted bytes alone\n";
+  std::int64_t const reserved = worst->reservation->reserved;
+  return "by its allocator's replay stage " + std::to_string(worst->stage) +
+         " runs out of memory: it would reserve " + readable_text(Bytes{reserved}) + ", and " +
+         readable_text(Bytes{worst->device - reserved}) +
+         (worst->outside ? " of driver, CUDA context and NCCL" : " of reserve") +
+         " are on the device beside it, " + readable_text(Bytes{-worst->margin}) +
+         " more than it has\n";
 }
 
 /// The stage with the least left on its device, where the verdict is by that.
 std::string device_text(Simulation const& simulation,
                         TrainingPlan const& plan,
                         System const& system) {
-  if (!is_by_allocator(simulation, system)) return shortage_text(simulation);
+  if (!is_by_allocator(simulation, system)) return shortage_text(simulation, plan, system);
   StageResult const& tightest =
       *std::ranges::min_element(simulation.stages, {}, &StageResult::margin);
   std::string text = "on the device: " + readable_text(Bytes{tightest.device}) + " on stage " +
@@ -143,7 +163,7 @@ std::string stage_table(Simulation const& simulation,
     cells.push_back(in_unit(unit, stage.peak()));
     cells.push_back(decimals(to_seconds(stage.peak_at), 3));
     if (has_reservations) cells.push_back(in_unit(unit, stage.reservation->reserved));
-    cells.emplace_back(stage.fits ? allocator_note(stage) : "does not fit");
+    cells.push_back(verdict_note(stage, fits_by_counted_bytes(stage, plan, system)));
     table.add_row(std::move(cells));
   }
   std::string text =
@@ -153,9 +173,14 @@ std::string stage_table(Simulation const& simulation,
                                    [](StageResult const& stage) { return !stage.fits; });
   std::string const limit = readable_text(system.accelerator.memory.value) + " less " +
                             beside_the_run(simulation, plan, system);
+  bool const is_by_replay = !is_by_allocator(simulation, system) &&
+                            std::ranges::any_of(simulation.stages, [&](StageResult const& stage) {
+                              return !stage.fits && fits_by_counted_bytes(stage, plan, system);
+                            });
+  std::string const where = is_by_replay ? "" : " into " + limit;
   text += count == 0 ? "every stage fits into " + limit + "\n"
                      : std::to_string(count) + " of " + std::to_string(simulation.stages.size()) +
-                           " stages do not fit into " + limit + "\n";
+                           " stages do not fit" + where + "\n";
   return text + device_text(simulation, plan, system);
 }
 

@@ -1,7 +1,5 @@
 #include "libsim/report/trace_summary.hpp"
 
-#include <algorithm>
-
 #include "libsim/trace/bounded_sum.hpp"
 #include "libsim/trace/memory_peak.hpp"
 #include "libsim/trace/trace_names.hpp"
@@ -20,7 +18,6 @@ void summarize_ops(RankSummary& summary, OpColumns const& ops, TraceNames const&
   for (std::size_t i = 0; i < ops.rows(); ++i) {
     std::int64_t& time = times[{ops.op[i], ops.phase[i], ops.stream[i]}];
     time = bounded_sum(time, ops.duration[i]);
-    summary.end = std::max(summary.end, ops.start[i] + ops.duration[i]);
   }
   for (auto const& [key, time] : times) {
     auto const& [op, phase, stream] = key;
@@ -34,18 +31,11 @@ void summarize_ops(RankSummary& summary, OpColumns const& ops, TraceNames const&
 
 }  // namespace
 
-std::int64_t RankSummary::compute_time() const {
-  std::int64_t sum = 0;
-  for (auto const& [key, time] : ops) {
-    if (key.stream == name_of(TraceStream::compute)) sum = bounded_sum(sum, time);
-  }
-  return sum;
-}
-
 RankSummary summarize(RankTrace const& rank, TraceNames const& names) {
   RankSummary summary;
   summary.rank = rank.rank;
   summary.stage = rank.stage;
+  summary.times = stream_times(rank, KnownNames{names});
   summarize_ops(summary, rank.ops, names);
   summary.at_peak = peak_of(rank.memory).at_peak;
   return summary;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "libsim/model/category_bytes.hpp"
+#include "libsim/trace/stream_times.hpp"
 #include "libsim/trace/trace_reader.hpp"
 
 namespace stagecraft {
@@ -24,14 +25,11 @@ struct OpKey {
 struct RankSummary {
   std::int32_t rank = 0;
   std::int32_t stage = 0;
-  std::int64_t end = 0;  ///< of its last op
+  StreamTimes times;
   /// At the first instant at which the sum without workspace is largest; of workspace the largest.
   CategoryBytes at_peak;
   std::map<OpKey, std::int64_t> ops;
   bool has_whole_chunks = false;  ///< recorded at chunk detail
-
-  /// The time of the compute stream without waits for other ranks.
-  std::int64_t compute_time() const;
 };
 
 RankSummary summarize(RankTrace const& rank, TraceNames const& names);

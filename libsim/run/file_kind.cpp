@@ -52,6 +52,26 @@ bool is_kind(YamlNode const& root, KindFacts const& facts) {
                      [&](std::string_view key) { return root.find(key) != nullptr; });
 }
 
+/// A file of the wanted kind in the wrong shape: a model below `model:`, or parts of a system that
+/// name no base for the rest.
+std::optional<Problem> of_shape(YamlNode const& root,
+                                FileKind wanted,
+                                std::string const& referrer) {
+  YamlNode const* const model = root.find("model");
+  if (wanted == FileKind::model && model != nullptr && model->kind == YamlNode::Kind::map) {
+    return Problem{model->place, referrer, "a section 'model'",
+                   "a model file, whose keys (layers, hidden, ...) are in no section", true};
+  }
+  bool const is_part = root.find("base") == nullptr && root.find("accelerator") == nullptr &&
+                       (root.find("node") != nullptr || root.find("network") != nullptr ||
+                        root.find("calibration") != nullptr);
+  if (wanted != FileKind::system || !is_part) return std::nullopt;
+  return Problem{root.place, referrer, "no base",
+                 "a system file: `base: dgx-h100` names the system that it changes; without a base "
+                 "it needs all sections (stagecraft system --keys)",
+                 true};
+}
+
 }  // namespace
 
 std::optional<Problem> wrong_kind(YamlNode const& root,
@@ -68,7 +88,7 @@ std::optional<Problem> wrong_kind(YamlNode const& root,
       found = &facts;
     }
   }
-  if (found == nullptr) return std::nullopt;
+  if (found == nullptr) return of_shape(root, wanted, referrer);
   return Problem{root.place, referrer, std::string{found->name} + " (" + found->use + ")",
                  asked->name, true};
 }

@@ -32,6 +32,7 @@ struct Outcome {
 struct Trial {
   Outcome outcome;
   bool fits = false;
+  bool runs_out = false;         ///< it fits by counted bytes, and not by its allocator's replay
   bool is_empty_window = false;  ///< it stores nothing: the same plan as one without a window
 };
 
@@ -51,13 +52,10 @@ class Standings {
   }
 
   /// Whether a plan that has not been simulated may belong to the answer.
-  bool may_belong(Candidate const& plan) const {
-    if (best_.size() < top_ || plan.bound <= picoseconds(best_.back())) return true;
-    if (plan.bound > front_reach * picoseconds(best_.front())) return false;
-    auto const slower = std::partition_point(
-        front_.begin(), front_.end(),
-        [&](Outcome const& outcome) { return picoseconds(outcome) <= plan.bound; });
-    return slower == front_.begin() || std::prev(slower)->peak > plan.peak;
+  bool may_belong(Candidate const& plan) const { return may_belong(plan.bound, plan.peak); }
+  /// Whether one that has been simulated may. Equally fast ones are told apart by add().
+  bool may_belong(Outcome const& outcome) const {
+    return may_belong(picoseconds(outcome) - 0.5, outcome.peak);
   }
   /// A plan with a larger bound cannot belong to the answer.
   double last_bound() const {
@@ -79,6 +77,15 @@ class Standings {
  private:
   static double picoseconds(Outcome const& outcome) {
     return static_cast<double>(outcome.iteration.count());
+  }
+
+  bool may_belong(double bound, std::int64_t peak) const {
+    if (best_.size() < top_ || bound <= picoseconds(best_.back())) return true;
+    if (bound > front_reach * picoseconds(best_.front())) return false;
+    auto const slower =
+        std::partition_point(front_.begin(), front_.end(),
+                             [&](Outcome const& outcome) { return picoseconds(outcome) <= bound; });
+    return slower == front_.begin() || std::prev(slower)->peak > peak;
   }
 
   std::size_t top_;
@@ -114,6 +121,7 @@ class Search {
       result_.best.push_back(found(outcome));
     }
     for (Outcome const& outcome : standings_.front()) result_.front.push_back(found(outcome));
+    if (fastest_to_run_out_) result_.fastest_to_run_out = found(*fastest_to_run_out_);
     if (result_.best.empty()) result_.closest = closest();
     return std::move(result_);
   }
@@ -145,7 +153,11 @@ class Search {
         ordered_.push_back(std::move(run));
       }
     }
-    if (finds_layouts_only(request_.filter)) standings_ = Standings{request_.top};
+    if (finds_layouts_only(request_.filter)) {
+      standings_ = Standings{request_.top};
+      result_.run_out = 0;
+      fastest_to_run_out_.reset();
+    }
     constexpr std::size_t batch = 32;
     for (std::size_t first = 0; first < ordered_.size(); first += batch) {
       std::vector<std::uint32_t> numbers(std::min(batch, ordered_.size() - first));
@@ -283,6 +295,11 @@ class Search {
       }
       ++result_.simulated;
       if (trial.fits) standings_.add(trial.outcome);
+      if (!trial.runs_out) continue;
+      ++result_.run_out;
+      if (!fastest_to_run_out_ || trial.outcome < *fastest_to_run_out_) {
+        fastest_to_run_out_ = trial.outcome;
+      }
     }
   }
 
@@ -299,21 +316,30 @@ class Search {
     for (StagePrediction const& stage : prediction.stages) {
       trial.outcome.peak = std::max(trial.outcome.peak, stage.peak());
     }
-    trial.fits = trial.outcome.peak + config.memory.kept_in_reserve().count() <=
-                     request_.system.accelerator.memory.value.count() &&
-                 is_safe(config);
+    bool const is_counted = trial.outcome.peak + config.memory.kept_in_reserve().count() <=
+                            request_.system.accelerator.memory.value.count();
+    // Its allocator is replayed only if the answer depends on it.
+    if (!is_counted || !standings_.may_belong(trial.outcome)) return trial;
+    Simulation const simulation = with_reservations(config);
+    trial.runs_out = verdict_of(simulation) == Verdict::does_not_fit;
+    trial.fits = !trial.runs_out && is_safe(simulation, config);
     return trial;
   }
 
-  /// Whether a plan lives with the probability that is asked for.
-  bool is_safe(TrainingConfig config) const {
-    if (request_.safety <= 0) return true;
+  /// A plan on the device itself, beside which the margin is not kept.
+  Simulation with_reservations(TrainingConfig config) const {
     config.memory.reserve = reserve_;
     TrainingPlan const plan = make_plan(as_settled(config));
     Simulation simulation = stagecraft::simulate(plan, request_.system);
     add_reservations(simulation, plan, request_.system, 1);
-    return fit_probability_of(simulation, config, request_.system).run.value_or(0) >=
-           request_.safety;
+    return simulation;
+  }
+
+  /// Whether a plan fits with the probability that is asked for.
+  bool is_safe(Simulation const& simulation, TrainingConfig const& config) const {
+    return request_.safety <= 0 ||
+           fit_probability_of(simulation, config, request_.system).run.value_or(0) >=
+               request_.safety;
   }
 
   bool has_window(std::size_t number) const {
@@ -337,9 +363,7 @@ class Search {
     if (plan.simulation.iteration != outcome.iteration || plan.peak() != outcome.peak) {
       throw std::logic_error{"a prediction differs from the simulation of its plan"};
     }
-    if (framework_memory(request_.system.software) != FrameworkMemory{}) {
-      add_reservations(plan.simulation, training, request_.system, request_.jobs);
-    }
+    add_reservations(plan.simulation, training, request_.system, request_.jobs);
     return plan;
   }
 
@@ -356,6 +380,7 @@ class Search {
   std::vector<TrainingConfig> ordered_;  ///< numbered after the candidates
   Standings standings_;
   SearchResult result_;
+  std::optional<Outcome> fastest_to_run_out_;
   std::int64_t empty_windows_ = 0;                       ///< no microbatch of theirs can be stored
   double share_simulated_ = 0;                           ///< that was reported last
   std::thread::id caller_ = std::this_thread::get_id();  ///< whom alone progress is told to

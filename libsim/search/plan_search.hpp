@@ -32,6 +32,10 @@ struct SearchResult {
   /// Only of models with experts, whose space is large: shapes with a schedule of which every plan
   /// takes too long to belong to the answer. Their plans are not among `considered`.
   std::int64_t unexamined = 0;
+  /// Of those simulated: plans that might belong to the answer by their time and counted bytes, but
+  /// run out of memory by their allocator's replay (see add_reservations()).
+  std::int64_t run_out = 0;
+  std::optional<FoundPlan> fastest_to_run_out;
   /// The K fastest plans that fit. Equally fast plans are ordered by peak, then by the order of the
   /// search space.
   std::vector<FoundPlan> best;
@@ -44,7 +48,8 @@ struct SearchResult {
 /// The largest iteration time of a plan of the front, relative to the best plan's.
 inline constexpr double front_reach = 1.5;
 
-/// Searches for the plans with the shortest iteration among those that fit in memory.
+/// Searches for the plans with the shortest iteration among those that fit in memory, by counted
+/// bytes with the margin, and by their allocator's replay without it.
 ///
 /// A plan is dismissed without simulation only if its memory cannot fit (which is known exactly),
 /// or if its lower bound of time is above the K-th best and a simulated plan is faster than that

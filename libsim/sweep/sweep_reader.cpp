@@ -11,6 +11,7 @@
 #include "libsim/config/section_reader.hpp"
 #include "libsim/plan/sha256.hpp"
 #include "libsim/plan/training_config_reader.hpp"
+#include "libsim/run/file_kind.hpp"
 #include "libsim/sweep/node_text.hpp"
 #include "libsim/sweep/sweep_columns.hpp"
 
@@ -283,6 +284,10 @@ Sweep read_sweep(std::optional<YamlNode> const& root,
   diagnostics.throw_if_any();
   SectionReader sections{ConfigNode{*root, "", diagnostics}};
   if (root->kind != YamlNode::Kind::map) diagnostics.throw_if_any();
+  if (auto problem = wrong_kind(*root, FileKind::sweep, "")) {
+    diagnostics.add(std::move(*problem));
+    diagnostics.throw_if_any();
+  }
   for (char const* const key : {"base", "cases", "values", "where"}) sections.take(key);
   sections.finish();
   SweepFileReader reader{*root, path.parent_path(), diagnostics};

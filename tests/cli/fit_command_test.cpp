@@ -42,6 +42,15 @@ TEST_CASE("fit of one measurement writes files with which simulate predicts it",
   json const after = json_of("simulate " + run + " --json");
   REQUIRE(after.at("iteration_seconds").get<double>() == Approx(1.25).epsilon(1e-8));
   REQUIRE(after.at("plan") == before.at("plan"));
+  // A measured run of this machine says more than those of others.
+  auto const width = [](json const& simulation) {
+    json const& interval = simulation.at("iteration_interval_seconds");
+    return interval[1].get<double>() / interval[0].get<double>();
+  };
+  REQUIRE(width(after) < width(before));
+  REQUIRE(after.at("iteration_interval_seconds")[0].get<double>() < 1.25);
+  REQUIRE(after.at("iteration_interval_seconds")[1].get<double>() > 1.25);
+  REQUIRE(after.at("config").at("software").at("name") == "megatron-2022-fitted");
   // The stack is of use to other commands and other runs.
   std::string const software = (folder.path() / "mine" / "software.yaml").string();
   json const other = json_of("simulate " + paper_run("175b-present") +
@@ -104,7 +113,7 @@ TEST_CASE("fit ends with 1 if no row can be used, and leaves bad rows out otherw
   ProgramResult const some =
       run_stagecraft("fit " + data_file(folder, header + "a,7,1\na,1,0.9\n") + options);
   REQUIRE(some.exit_code == 0);
-  REQUIRE_THAT(some.output, Contains("1 runs in 1 groups, of 2 rows") &&
+  REQUIRE_THAT(some.output, Contains("1 run in 1 group, of 2 rows") &&
                                 Contains("All groups are in one fold: nothing was held out."));
 }
 
@@ -144,6 +153,7 @@ TEST_CASE("fit refuses what it cannot use, with what is accepted", "[cli]") {
                   {"--constants: found 'software.host.kernl'", "did you mean"});
   require_refusal("fit " + file, {"system: missing", "--system S.yaml"});
   require_refusal("fit", {"DATA.csv: found 0 files"});
+  require_refusal("fit " + paper_run("22b-present"), {"which is no table", "--measured TIME"});
   require_refusal("fit " + data_file(folder, "id\na\n") + base, {"no column with measured values"});
   require_refusal("fit " + paper_run("22b-present") + " --measured 12.9",
                   {"--measured: found '12.9'", "a time with its unit"});

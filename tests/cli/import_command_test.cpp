@@ -24,14 +24,18 @@ TEST_CASE("an imported model is a run's model, and its notes are on standard err
   REQUIRE(import.output.empty());
   REQUIRE_THAT(import.errors, Catch::Contains("note: not in any config.json: attention flash"));
   REQUIRE(folder.names() == std::vector<std::string>{"model.yaml"});
-  REQUIRE_THAT(text_of(model),
-               Catch::StartsWith("# " + llama + ", model_type llama: 8030261248 parameters.\n"));
+  std::string const origin = "# Written by stagecraft import: a model file\n";
+  REQUIRE_THAT(text_of(model), Catch::StartsWith(origin + "# " + llama +
+                                                 ", model_type llama: 8030261248 parameters.\n"));
   std::string const run = folder.write("run.yaml", "model: model.yaml\nsystem: " + system_file +
                                                        "\nparallel: {tensor: 8, sequence: true}\n"
                                                        "batch: {global: 8}\n");
   REQUIRE(json_of("simulate --json " + run)["config"]["model"]["ffn_hidden"] == 14336);
   ProgramResult const printed = run_stagecraft("import huggingface " + llama + " -s 2048");
-  REQUIRE(printed.output == text_of(model));
+  REQUIRE(origin + printed.output == text_of(model));
+  // Without -s the training length is a guess, and says so.
+  REQUIRE_THAT(run_stagecraft("import huggingface " + llama).errors,
+               Catch::Contains("note: sequence 8192 is the longest that the file allows"));
 }
 
 TEST_CASE("an imported run simulates from any folder", "[cli]") {

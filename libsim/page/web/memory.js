@@ -132,17 +132,27 @@ class MemoryChart {
   drawCapacity(context, y, plot) {
     const { capacity } = this;
     if (capacity === null) return;
+    const { reserve } = this.trace.data;
+    this.drawLimit(context, y(capacity), plot, `capacity ${formatBytes(capacity)}`, [6, 4], -10);
+    if (reserve > 0) this.drawLimit(context, y(capacity - reserve), plot, `less ${formatBytes(reserve)} of reserve`, [2, 3], 10);
+  }
+
+  /** A dashed line across the plot. Its words are `beside` it, on a ground of their own: they may lie on an area. */
+  drawLimit(context, at, plot, words, dashes, beside) {
     context.strokeStyle = this.palette.colour("alarm");
     context.lineWidth = 1.5;
-    context.setLineDash([6, 4]);
+    context.setLineDash(dashes);
     context.beginPath();
-    context.moveTo(GUTTER, y(capacity));
-    context.lineTo(GUTTER + plot, y(capacity));
+    context.moveTo(GUTTER, at);
+    context.lineTo(GUTTER + plot, at);
     context.stroke();
     context.setLineDash([]);
+    const width = context.measureText(words).width;
+    context.fillStyle = this.palette.colour("panel");
+    context.fillRect(GUTTER + plot - width - 8, at + beside - 8, width + 8, 16);
     context.fillStyle = this.palette.colour("alarm");
     context.textAlign = "right";
-    context.fillText(`capacity ${formatBytes(capacity)}`, GUTTER + plot - 4, y(capacity) + 10);
+    context.fillText(words, GUTTER + plot - 4, at + beside);
     context.textAlign = "left";
   }
 

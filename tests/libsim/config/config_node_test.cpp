@@ -65,11 +65,13 @@ TEST_CASE("a bare number is no quantity, and the accepted units are named", "[co
       "TB, KiB, MiB, GiB, TiB)");
 }
 
-TEST_CASE("a truth value is true, false, yes or no", "[config]") {
+TEST_CASE("a truth value is true, false, yes, no, on or off", "[config]") {
   auto const report = [](std::string const& value) {
     return report_of("k: " + value, [](ConfigNode const& node) { node.boolean(); });
   };
-  for (auto const* const value : {"true", "false", "yes", "no"}) REQUIRE(report(value).empty());
+  for (auto const* const value : {"true", "false", "yes", "no", "on", "off", "TRUE", "False"}) {
+    REQUIRE(report(value).empty());
+  }
   REQUIRE(report("1") == "x.yaml:1:4: k: found '1'; accepted: true or false");
   REQUIRE(report("'true'") == "x.yaml:1:4: k: found the text 'true'; accepted: true or false");
 }

@@ -7,6 +7,7 @@
 #include <sstream>
 #include <string>
 
+#include "libsim/hardware/compared_runs.hpp"
 #include "libsim/hardware/key_texts.hpp"
 #include "libsim/hardware/software_reader.hpp"
 #include "libsim/hardware/system_reader.hpp"
@@ -53,6 +54,31 @@ TEST_CASE("at most two constants of selene-a100 are fitted on the paper's table 
   REQUIRE(std::none_of(rows.begin(), rows.end(), [](ConstantRow const& r) {
     return r.fitted.find("table 5") != std::string::npos;
   }));
+}
+
+TEST_CASE("every system of the data sets of experiments/validation is known as compared",
+          "[hardware]") {
+  for (std::string const name :
+       {"a100-4hdr", "aws-p5", "b200-hgx", "dgx-h100", "jean-zay-a100", "selene-a100"}) {
+    CAPTURE(name);
+    REQUIRE(compared_runs_of(name) != nullptr);
+    REQUIRE(compared_runs_of(name)->runs >= 18);  // the fewest rows of a system
+  }
+  REQUIRE(compared_runs_of("h200") == nullptr);
+}
+
+TEST_CASE("a system of guesses on which runs were measured says how far off predictions were",
+          "[hardware]") {
+  System system;
+  system.name = "dgx-h100";
+  std::string const compared = validation_warning(system).value();
+  REQUIRE(compared.find("system 'dgx-h100' is not validated: ") == 0);
+  REQUIRE(compared.find("that no measurement was held against") == std::string::npos);
+  // A line per timed run of experiments/validation/data.
+  REQUIRE(compared.find(" measured runs its predictions were off by ") != std::string::npos);
+  system.name = "h200";
+  REQUIRE(validation_warning(system).value().find("that no measurement was held against") !=
+          std::string::npos);
 }
 
 TEST_CASE("only a system of guesses is said to be one, not a validated or a measured one",

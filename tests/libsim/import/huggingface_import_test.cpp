@@ -163,6 +163,8 @@ TEST_CASE("notes say what was assumed, approximated and without effect", "[impor
       std::vector<std::string>{
           "not in the file, hence transformers' default: tie_word_embeddings true",
           "activation_function gelu_new is modelled as gelu: the same tensors and the same time",
+          "sequence 1024 is the longest that the file allows, which need not be what is trained: "
+          "--sequence N sets another",
           "the file has no torch_dtype: fp16 is assumed (--precision P otherwise)",
           "without effect on memory, time and parameters: summary_type, summary_use_proj, "
           "summary_first_dropout, summary_proj_to_labels, architectures, bos_token_id, "

@@ -125,18 +125,40 @@ TEST_CASE(
                    Contains("on stage 0: B holds 0.01 KiB more, most of it activations."));
 }
 
-TEST_CASE("waiting is what an iteration has beyond its ops on the compute stream") {
+TEST_CASE("the bubble is what an iteration has beyond computing and communication") {
   Trace later = one_stage(2);
   later.ranks[0].ops.start[1] += 2 * second;
   Comparison const comparison = compare_traces(one_stage(2), later);
-  REQUIRE(comparison.contributions[0].phase == "waiting");
-  REQUIRE(comparison.contributions[0].seconds[0] == Approx(1));
-  REQUIRE(comparison.contributions[0].seconds[1] == Approx(3));
+  // From 3 to 4 a message is in flight, in both.
+  REQUIRE(comparison.contributions[0].phase == "bubble");
+  REQUIRE(comparison.contributions[0].seconds == Pair<double>{0, 2});
 }
 
-TEST_CASE("an iteration without waiting has none at all, and no percentage of it") {
+TEST_CASE("exposed communication of each kind is a part of its own, not of the bubble") {
+  // Of 10 s the stage computes 4; then gradients travel for 3, in B for 5; then a message for 1.
+  auto const with_reduction = [](std::int64_t length) {
+    Trace trace = trace_of(
+        {rank_of(0, 0, {{0, 4, 0, 0, 0}, {4, length, 0, 0, 0}, {4 + length, 1, 0, 0, 0}})});
+    auto const index = [](std::vector<std::string>& names, std::string const& name) {
+      names.push_back(name);
+      return static_cast<std::int64_t>(names.size()) - 1;
+    };
+    OpColumns& ops = trace.ranks[0].ops;
+    ops.stream[1] = index(trace.names.stream, "data_parallel");
+    ops.phase[1] = index(trace.names.phase, "data_parallel");
+    ops.stream[2] = index(trace.names.stream, "receive_gradient");
+    ops.phase[2] = index(trace.names.phase, "transfer");
+    return trace;
+  };
+  Comparison const comparison = compare_traces(with_reduction(3), with_reduction(5));
+  REQUIRE(comparison.contributions[0].phase == "data_parallel");
+  REQUIRE(comparison.contributions[0].seconds == Pair<double>{3, 5});
+  REQUIRE_THAT(explain_difference(comparison), Contains("data parallel +2.00 s"));
+}
+
+TEST_CASE("an iteration without a bubble has none at all, and no percentage of it") {
   // Tenths of a second have no binary fraction: 0.1 and twice 0.7 subtracted from their sum as
-  // doubles leave 1e-16 s, of which B's second of waiting was 1e18 %.
+  // doubles leave 1e-16 s, of which B's second of bubble was 1e18 %.
   constexpr std::int64_t tenth = second / 10;
   auto const three_phases = [&](std::int64_t waited) {
     Trace trace = trace_of({rank_of(0, 0, {{0, 1, 0, 0, 0}, {1, 7, 1, 1, 0}, {8, 7, 4, 3, 0}})});
@@ -148,10 +170,10 @@ TEST_CASE("an iteration without waiting has none at all, and no percentage of it
     return trace;
   };
   Comparison const comparison = compare_traces(three_phases(0), three_phases(second));
-  REQUIRE(comparison.contributions[0].phase == "waiting");
+  REQUIRE(comparison.contributions[0].phase == "bubble");
   REQUIRE(comparison.contributions[0].seconds == Pair<double>{0, 1});
   std::string const tables = comparison_tables(comparison, 100);
-  REQUIRE_THAT(tables, Contains("waiting         0.000000  1.000000  +1.000000\n"));
+  REQUIRE_THAT(tables, Contains("bubble          0.000000  1.000000  +1.000000\n"));
 }
 
 TEST_CASE("the difference is told in units that fit, and in lines of the width asked for") {

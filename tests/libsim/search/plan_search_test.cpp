@@ -45,6 +45,7 @@ TEST_CASE("bounds dismiss nothing of the answer that an exhaustive search gives"
 TEST_CASE("a margin is kept free as a larger reserve is, and is not part of the plans",
           "[search]") {
   SearchRequest request = small_searches()[0];
+  request.base.memory.allocator = AllocatorKind::arena;  // which reserves what is counted
   SearchResult const full = search_plans(request);
   std::int64_t const device = request.system.accelerator.memory.value.count();
   request.margin = device - full.best.front().peak() + 1;  // the best does not leave it
@@ -73,6 +74,7 @@ TEST_CASE("the number of threads changes neither plans nor counts", "[search]") 
 
 TEST_CASE("per stage, no policy that recomputes less fits", "[search]") {
   SearchRequest request = small_search(8, 4, 16, 0.035);
+  request.base.memory.allocator = AllocatorKind::arena;  // which reserves what is counted
   request.filter.recompute = {RecomputeKind::per_stage};
   request.filter.pipeline = {4};
   request.filter.interleave = {1};
