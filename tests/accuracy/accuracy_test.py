@@ -1,0 +1,155 @@
+#!/usr/bin/env python3
+"""The pages' claims about accuracy hold: each printed error within 0.05 points of what it is, and its last digit.
+
+usage: accuracy_test.py PROGRAM [CONFIG_FOLDER]
+
+Table 4 and Table 5 against experiments/README.md, each row of Table 5 against README.md, and runs that others measured
+against the table of experiments/validation/README.md: of nanotron's sweep some regimes, as all of it takes long.
+"""
+import csv
+import json
+import pathlib
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+VALIDATION = ROOT / "experiments" / "validation"
+MARGIN = 0.05  # points, beside half of the last printed digit
+CASES = {  # of Table 4, whose layer is one of the 22B model: recompute, sequence parallelism
+    "baseline": ("none", "false"), "sequence": ("none", "true"), "full": ("full", "false"),
+    "selective": ("selective", "false"), "selective_sequence": ("selective", "true"),
+}
+
+
+def tensor_of(row):
+    return int(row["parallel.tensor"])
+
+
+def is_deep(row):
+    return int(row["parallel.pipeline"]) > 1
+
+
+REGIMES = (  # data file, first cell of the page's row, which runs; as experiments/validation/table.py has them
+    ("nanotron", "H100, nanotron sweep, campaign A, t up to 8", lambda row: row["software"] == "nanotron" and tensor_of(row) <= 8),
+    ("nanotron", "H100, nanotron sweep, campaign A, t above 8", lambda row: row["software"] == "nanotron" and tensor_of(row) > 8),
+    ("nanotron", "H100, nanotron with checked collectives, t 16, p 1",
+     lambda row: row["software"] == "nanotron-checked" and tensor_of(row) == 16 and not is_deep(row)),
+    ("nanotron", "H100, nanotron with checked collectives, t 1, p > 1",
+     lambda row: row["software"] == "nanotron-checked" and tensor_of(row) == 1 and is_deep(row)),
+    *(("vtrain-single-node", f"A100, one node, Megatron-DeepSpeed, t {t}", lambda row, t=t: tensor_of(row) == t)
+      for t in (1, 2, 4, 8)),
+    ("vtrain-multi-node", "A100, 64 to 512, Megatron-DeepSpeed, all", lambda row: True),
+    ("narayanan-2021", "A100, Narayanan et al. 2021, table 1", lambda row: True),
+)
+
+
+class Claims:
+    """Compares what pages claim with what it is."""
+
+    def __init__(self):
+        self.checked = 0
+        self.problems = []
+
+    def compare(self, place, claimed, found):
+        self.checked += 1
+        digits = len(claimed.partition(".")[2])
+        if abs(float(claimed) - found) > MARGIN + 0.5 * 10 ** -digits + 1e-9:
+            self.problems.append(f"{place}: found {found:+.3f} %; accepted: what the page says, {claimed} %")
+
+
+def document(program, *arguments):
+    result = subprocess.run([program, *map(str, arguments), "--json"], capture_output=True, text=True)
+    if result.returncode != 0:
+        sys.exit(f"{' '.join(map(str, arguments))}: {result.stderr}")
+    return json.loads(result.stdout)
+
+
+def errors_of_tables(program, configs):
+    """Errors in percent: of Table 4, and by run of Table 5. Published times are those that `reproduce` prints."""
+    published = document(program, "reproduce", "table4", "table5")
+    times = {(row["case"], row["quantity"]): row["published"] for row in published["table4"]}
+    run = configs / "paper" / "22b-full.yaml"
+    table4 = []
+    for case, (recompute, sequence) in CASES.items():
+        layer = document(program, "simulate", run, "--set", f"recompute={recompute}",
+                         "--set", f"parallel.sequence={sequence}")["layer"]
+        table4.append(100 * (layer["forward_seconds"] / times[case, "forward_seconds"] - 1))
+        backward = layer["backward_seconds"] + layer["recompute_seconds"]
+        table4.append(100 * (backward / times[case, "backward_seconds"] - 1))
+    table5 = {}
+    for row in published["table5"]:
+        if row["quantity"] == "iteration_seconds":
+            run = configs / "paper" / f"{row['model'].lower()}-{row['case']}.yaml"
+            seconds = document(program, "simulate", run)["iteration_seconds"]
+            table5[row["model"], row["case"]] = 100 * (seconds / row["published"] - 1)
+    return table4, table5
+
+
+def check_tables(program, configs, claims):
+    table4, table5 = errors_of_tables(program, configs)
+    page = (ROOT / "experiments" / "README.md").read_text()
+    for title, errors in (("Table 4, times of one layer (10)", table4), ("Table 5, iteration times (8)", table5.values())):
+        mean, largest = re.search(rf"^\| {re.escape(title)} \| ([\d.]+) % \| ([\d.]+) % \|", page, re.MULTILINE).groups()
+        sizes = [abs(error) for error in errors]
+        claims.compare(f"{title}, mean", mean, statistics.mean(sizes))
+        claims.compare(f"{title}, largest", largest, max(sizes))
+    readme = (ROOT / "README.md").read_text()
+    for (model, case), error in table5.items():
+        claimed = re.search(rf"^{model} +{case} +iteration_seconds .* ([+-][\d.]+) %$", readme, re.MULTILINE)[1]
+        claims.compare(f"Table 5, {model} {case}", claimed, error)
+
+
+def errors_of_runs(program, configs, name, is_wanted, folder):
+    """(row of the data file, error in percent) of the timed runs that are wanted. Memory is not predicted."""
+    with open(VALIDATION / "data" / f"{name}.csv", newline="") as file:
+        rows = [row for row in csv.DictReader(file) if row["measured.iteration_seconds"] and is_wanted(row)]
+    columns = [column for column in rows[0] if column not in ("measured.reserved_bytes", "measured.stage", "measured.fits")]
+    data = folder / f"{name}.csv"
+    with open(data, "w", newline="") as file:
+        writer = csv.DictWriter(file, columns, extrasaction="ignore", lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+    base = folder / f"{name}.yaml"
+    base.write_text((VALIDATION / f"{name}.yaml").read_text().replace("../../configs", str(configs)))
+    results = document(program, "validate", data, "--base", base)["rows"]
+    return [(row, result["error_percent"]) for row, result in zip(rows, results, strict=True)]
+
+
+def check_runs(program, configs, claims):
+    page = (VALIDATION / "README.md").read_text()
+    for name in dict.fromkeys(name for name, _, _ in REGIMES):
+        regimes = [(title, chosen) for of, title, chosen in REGIMES if of == name]
+        with tempfile.TemporaryDirectory() as folder:
+            runs = errors_of_runs(program, configs, name, lambda row: any(chosen(row) for _, chosen in regimes),
+                                  pathlib.Path(folder))
+        for title, chosen in regimes:
+            errors = [error for row, error in runs if chosen(row)]
+            sizes = sorted(abs(error) for error in errors)
+            row = re.search(rf"^\| {re.escape(title)} \|(.*)\|$", page, re.MULTILINE)[1]
+            count, mean, median, p90, bias = (cell.strip() for cell in row.split("|"))
+            if int(count) != len(errors):
+                claims.problems.append(f"{title}: found {len(errors)} runs; accepted: what the page says, {count}")
+            claims.compare(f"{title}, mean", mean, statistics.mean(sizes))
+            claims.compare(f"{title}, median", median, statistics.median(sizes))
+            claims.compare(f"{title}, p90", p90, statistics.quantiles(sizes, n=10, method="inclusive")[-1])
+            claims.compare(f"{title}, bias", bias, statistics.median(errors))
+
+
+def main():
+    program = sys.argv[1]
+    configs = (pathlib.Path(sys.argv[2]) if len(sys.argv) > 2 else ROOT / "configs").resolve()
+    claims = Claims()
+    check_tables(program, configs, claims)
+    check_runs(program, configs, claims)
+    for problem in claims.problems:
+        print(problem)
+    if not claims.problems:
+        print(f"{claims.checked} claims hold")
+    return 1 if claims.problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
