@@ -224,6 +224,26 @@ TEST_CASE("tensor groups stay in a node, replicas leave it when tensor x data do
   REQUIRE(seconds(far, far.roles.gradients) == Approx(rounds * 0.5 * 1e6 / 10e9));
 }
 
+TEST_CASE(
+    "collectives of a pass share links with reductions that leave the node as they do, or stay",
+    "[cost]") {
+  // Nodes of 8. Tensor groups of 16 need the adapters, as their replicas do; those of 8 have links
+  // of their own; of two groups of 4 on one node the replicas are beside them.
+  System const system = invented_system();
+  auto const shares = [&](int tensor, OpKind kind) {
+    TrainingConfig config = modest_run(tensor, 1, 2);
+    config.model.heads = config.model.kv_heads = 16;
+    config.model.head_dim = 8;
+    TrainingPlan const plan = make_outline(config);
+    return CostModel(system, plan)
+        .shares_links_with_reductions(collective(kind, plan.roles.tensor, 1000));
+  };
+  REQUIRE(shares(16, OpKind::all_gather));
+  REQUIRE_FALSE(shares(8, OpKind::all_gather));
+  REQUIRE(shares(4, OpKind::reduce_scatter));
+  REQUIRE_FALSE(shares(16, OpKind::add));  // no collective
+}
+
 TEST_CASE("the two holders of a tied embedding are as far apart as first and last stage",
           "[cost]") {
   System const system = invented_system();
