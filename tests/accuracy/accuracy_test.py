@@ -107,13 +107,15 @@ def errors_of_runs(program, configs, name, is_wanted, folder):
     with open(VALIDATION / "data" / f"{name}.csv", newline="") as file:
         rows = [row for row in csv.DictReader(file) if row["measured.iteration_seconds"] and is_wanted(row)]
     columns = [column for column in rows[0] if column not in ("measured.reserved_bytes", "measured.stage", "measured.fits")]
+    stacks = {name: str(configs / "software" / f"{name}.yaml") for name in {row.get("software") for row in rows}}
     data = folder / f"{name}.csv"
     with open(data, "w", newline="") as file:
         writer = csv.DictWriter(file, columns, extrasaction="ignore", lineterminator="\n")
         writer.writeheader()
-        writer.writerows(rows)
+        writer.writerows(row | {"software": stacks[row.get("software")]} for row in rows)
     base = folder / f"{name}.yaml"
-    base.write_text((VALIDATION / f"{name}.yaml").read_text().replace("../../configs", str(configs)))
+    text = (VALIDATION / f"{name}.yaml").read_text().replace("../../configs", str(configs))
+    base.write_text(re.sub(r"^software: (\S+)$", rf"software: {configs}/software/\1.yaml", text, flags=re.MULTILINE))
     results = document(program, "validate", data, "--base", base)["rows"]
     return [(row, result["error_percent"]) for row, result in zip(rows, results, strict=True)]
 

@@ -27,7 +27,7 @@ TERMS = (  # file, fragment
     (COST, "to_sim_time(«system_.software.factor.value» * seconds)"),
     (COST, "shape.accumulate ? «2 * output» : output"),
     (COST, "shape.accumulate ? 2 * output : «output»}"),
-    (COST, "written = «shape.batch * shape.m * shape.n * element_size(op.type)»;"),
+    (COST, "«shape.batch * shape.m * shape.n * apart» - written"),
     (COST, "return Seconds{product.value + «(added / streaming_rate(system_)).value»};"),
     (COST, "return Seconds{«product.value» + (added"),
     (COST, "gemm.shape.m = «gemm.shape.m * shards / ranks»;"),
