@@ -35,6 +35,9 @@ def is_deep(row):
 REGIMES = (  # data file, first cell of the page's row, which runs; as experiments/validation/table.py has them
     ("nanotron", "H100, nanotron sweep, campaign A, t up to 8", lambda row: row["software"] == "nanotron" and tensor_of(row) <= 8),
     ("nanotron", "H100, nanotron sweep, campaign A, t above 8", lambda row: row["software"] == "nanotron" and tensor_of(row) > 8),
+    *(("nanotron", f"H100, nanotron, t {t}, p {'> 1' if deep else '1'}",
+       lambda row, t=t, deep=deep: row["software"] == "nanotron" and tensor_of(row) == t and is_deep(row) == deep)
+      for t, deep in ((1, False), (2, False), (4, False), (8, False), (16, False), (32, False), (1, True), (8, True))),
     ("nanotron", "H100, nanotron with checked collectives, t 16, p 1",
      lambda row: row["software"] == "nanotron-checked" and tensor_of(row) == 16 and not is_deep(row)),
     ("nanotron", "H100, nanotron with checked collectives, t 1, p > 1",
