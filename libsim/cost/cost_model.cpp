@@ -247,6 +247,11 @@ int CostModel::data_parallel_slowdown_millionths() const {
   return static_cast<int>(std::lround(system_.calibration.network_slowdown.value * 1e6));
 }
 
+bool CostModel::shares_links_with_reductions(Op const& op) const {
+  return traits_of(op.kind).op_class == OpClass::collective &&
+         crosses_nodes(op.group.value()) == crosses_nodes(plan_.roles.gradients);
+}
+
 SimTime CostModel::iteration_overhead() const {
   return rounded(system_.calibration.iteration_overhead.value.value +
                  system_.software.host.iteration.value.value);

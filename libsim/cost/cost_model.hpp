@@ -35,6 +35,9 @@ class CostModel {
   /// The same under a gradient reduction over the replicas: over the network it takes fewer
   /// multiprocessors and less memory bandwidth.
   int data_parallel_slowdown_millionths() const;
+  /// Whether an op of a pass is a collective over the links over which gradients are reduced: both
+  /// of them leave their nodes, or both stay within one.
+  bool shares_links_with_reductions(Op const& op) const;
   SimTime iteration_overhead() const;
   /// Times of a product whose input is gathered meanwhile: of the rank's own shard of it, which
   /// need not wait for the gather, and of the rest.

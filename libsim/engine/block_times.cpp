@@ -90,8 +90,10 @@ PassTimes time_pass(BlockProgram const& block, Pass pass, CostModel const& cost)
     }
     times.start.push_back(start);
     times.end.push_back(end);
+    if (cost.shares_links_with_reductions(op)) times.on_links += end - start;
   }
   times.duration = compute;
+  times.on_links = std::min(times.on_links, compute);
   // What prepares the inputs of a microbatch is issued while the pass before runs.
   if (block.kind != BlockProgram::Kind::inputs) wait_for_host(times, ops, cost);
   return times;

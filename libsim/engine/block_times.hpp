@@ -21,6 +21,7 @@ struct PassTimes {
   SimTime recompute{0};
   SimTime backward{0};
   SimTime host_wait{0};  ///< of the duration: the streams wait for ops to be issued
+  SimTime on_links{0};   ///< of the duration: collectives use the links of gradient reductions
 };
 
 /// Plays one pass on the compute and the tensor-parallel stream.

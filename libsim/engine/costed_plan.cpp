@@ -19,14 +19,18 @@ CostedPlan::CostedPlan(TrainingPlan const& plan, System const& system)
     Stage& made = stages_.emplace_back();
     made.tasks.reserve(stage.tasks.size());
     made.durations.reserve(stage.tasks.size());
+    made.on_links.reserve(stage.tasks.size());
     for (Task const& task : stage.tasks) {
       TaskProfile const& profile =
           known.of(task, [&] { return profile_task(plan, stage, task, blocks_, cost_); });
       made.tasks.push_back(profile);
       made.durations.push_back(profile.duration);
+      made.on_links.push_back(profile.on_links);
     }
-    played_.push_back(
-        {.program = &stage.program, .tasks = stage.tasks, .durations = made.durations});
+    played_.push_back({.program = &stage.program,
+                       .tasks = stage.tasks,
+                       .durations = made.durations,
+                       .on_links = made.on_links});
   }
 }
 

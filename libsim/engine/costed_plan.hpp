@@ -37,6 +37,7 @@ class CostedPlan {
   struct Stage {
     std::vector<TaskProfile> tasks;
     std::vector<SimTime> durations;
+    std::vector<SimTime> on_links;
   };
 
   TrainingPlan const& plan_;

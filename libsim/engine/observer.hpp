@@ -20,6 +20,9 @@ struct RanEntry {
 struct SilentObserver {
   static constexpr bool hears = true;
   void ran(StageId /*stage*/, RanEntry const& /*what*/, SimTime /*start*/, SimTime /*end*/) {}
+  /// A task that starts shares links with the stage's data-parallel stream: what that stream does
+  /// after `from` happens later than was told before (delayed_by_sharing). Told before the task.
+  void shared_links(StageId /*stage*/, SimTime /*from*/, SimTime /*beside*/, SimTime /*delay*/) {}
   /// The stage's compute stream stood still at an entry of its issue order (a wait, a drain or a
   /// group task).
   void waited(StageId /*stage*/, std::int32_t /*entry*/, SimTime /*start*/, SimTime /*end*/) {}

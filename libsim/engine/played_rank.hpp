@@ -14,10 +14,12 @@ namespace stagecraft {
 struct PlayedTask {
   enum class How : std::uint8_t { compute, data_parallel, group, prefix };
   SimTime duration{0};
+  SimTime on_links{0};  ///< as in PlayedStage
   How how = How::compute;
 
-  PlayedTask(Task const& task, SimTime alone)
+  PlayedTask(Task const& task, SimTime alone, SimTime using_links)
       : duration{alone},
+        on_links{using_links},
         how{task.is_prefix                         ? How::prefix
             : task.group                           ? How::group
             : task.stream == Stream::data_parallel ? How::data_parallel

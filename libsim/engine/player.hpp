@@ -44,6 +44,7 @@ class Player {
 
   bool issue(int number, Rank& rank, IssueEntry const& entry);
   void run(int number, Rank& rank, IssueEntry const& entry);
+  SimTime end_beside_reductions(int number, Rank& rank, PlayedTask const& task);
   bool meet(int number, Rank& rank, IssueEntry const& entry);
   bool follow(int number, Rank& rank, IssueEntry const& entry);
   void note_first_passes();
@@ -95,7 +96,8 @@ Player<Channels, Observer>::Player(TimelineInput const& input, Observer& observe
   for (PlayedStage const& stage : input.stages) {
     ranks_.emplace_back(*stage.program, tasks_.data() + tasks_.size());
     for (std::size_t task = 0; task < stage.tasks.size(); ++task) {
-      tasks_.emplace_back(stage.tasks[task], stage.durations[task]);
+      tasks_.emplace_back(stage.tasks[task], stage.durations[task],
+                          stage.on_links.empty() ? SimTime{0} : stage.on_links[task]);
     }
   }
   note_first_passes();
@@ -212,10 +214,8 @@ void Player<Channels, Observer>::run(int number, Rank& rank, IssueEntry const& e
     start = std::max(start, rank.data_parallel_idle);
     end = rank.data_parallel_idle = start + task.duration;
   } else {
-    end =
-        rank.data_parallel_idle <= start
-            ? start + task.duration
-            : slowed_end(start, task.duration, rank.data_parallel_idle, input_.slowdown_millionths);
+    end = rank.data_parallel_idle <= start ? start + task.duration
+                                           : end_beside_reductions(number, rank, task);
     rank.clock = end;
     rank.busy += end - start;
   }
@@ -224,6 +224,27 @@ void Player<Channels, Observer>::run(int number, Rank& rank, IssueEntry const& e
         entry.microbatch == no_microbatch ? no_microbatch : entry.microbatch + rank.advance;
     observer_.ran(StageId{number}, {rank.entry, entry.task, microbatch}, start, end);
   }
+}
+
+/// When a task that begins now ends. The reductions that the rank's data-parallel stream is busy
+/// with slow it down and share links with it, and end later themselves.
+template <class Channels, class Observer>
+SimTime Player<Channels, Observer>::end_beside_reductions(int number,
+                                                          Rank& rank,
+                                                          PlayedTask const& task) {
+  TaskBesideReductions const running{.start = rank.clock,
+                                     .duration = task.duration,
+                                     .on_links = task.on_links,
+                                     .busy_until = rank.data_parallel_idle,
+                                     .slowdown_millionths = input_.slowdown_millionths};
+  SimTime const delay = running.delay();
+  if (delay > SimTime{0}) {
+    if constexpr (Observer::hears) {
+      observer_.shared_links(StageId{number}, rank.clock, running.beside(), delay);
+    }
+    rank.data_parallel_idle += delay;
+  }
+  return running.reaches(task.duration);
 }
 
 template <class Channels, class Observer>

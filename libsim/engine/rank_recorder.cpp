@@ -93,35 +93,37 @@ class RankRecorder {
     RecordedTask const& recorded = tasks_[index];
     std::int32_t const chunk = task.kind == Task::Kind::step ? -1 : task.chunk.value();
     SimTime const alone = profiles_[index].duration;
-    bool const is_stretched = time.end - time.start != alone;
+    TaskBesideReductions const running{
+        .start = time.start,
+        .duration = alone,
+        .on_links = profiles_[index].on_links,
+        .busy_until = data_parallel_idle_,
+        .slowdown_millionths = costed_.cost().data_parallel_slowdown_millionths()};
+    // What happens inside a task that is slowed down moves with it.
+    auto const at = [&, is_stretched = time.end - time.start != alone](SimTime offset) {
+      return is_stretched ? running.reaches(offset) : time.start + offset;
+    };
     // A group lasts as long as its slowest member: its one row is the interval itself.
     if (task.kind == Task::Kind::step) {
       add_row(recorded.ops.front(), time, step.microbatch, chunk);
     } else {
       for (RecordedOp const& op : recorded.ops) {
-        add_row(op, {at(time.start, op.start, is_stretched), at(time.start, op.end, is_stretched)},
-                step.microbatch, chunk);
+        add_row(op, {at(op.start), at(op.end)}, step.microbatch, chunk);
       }
     }
     for (RecordedMemory const& state : recorded.memory) {
-      add_memory(at(time.start, state.time, is_stretched), now_ + state.bytes);
+      add_memory(at(state.time), now_ + state.bytes);
     }
     if (task.stream == Stream::data_parallel) {
-      data_parallel_idle_ = time.end;
+      // Without what comes behind it: tasks that share its links still delay it.
+      data_parallel_idle_ = task.group ? time.end : std::max(clock_, data_parallel_idle_) + alone;
       if (task.group) clock_ = time.end;
     } else {
+      data_parallel_idle_ += running.delay();
       clock_ = time.end;
     }
     now_ += entries_.of(step).profile.net;
     if (releases_output(costed_.plan(), task)) add_memory(clock_, now_);
-  }
-
-  /// When something `offset` into a task happens. A data-parallel stream that is busy slows tasks
-  /// down as a whole, as timeline.hpp says: what happens inside moves with it.
-  SimTime at(SimTime start, SimTime offset, bool is_stretched) const {
-    if (!is_stretched) return start + offset;
-    return slowed_end(start, offset, data_parallel_idle_,
-                      costed_.cost().data_parallel_slowdown_millionths());
   }
 
   void add_transfers(IssueEntry const& step) {

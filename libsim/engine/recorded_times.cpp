@@ -27,6 +27,24 @@ TimeRecorder::TimeRecorder(CostedPlan const& costed) : costed_{costed} {
     times.transfers.resize(times.order.transfers.size());
   }
   messages_ = ends_of_messages(times_.ranks, costed.plan().messages);
+  reductions_.resize(times_.ranks.size());
+}
+
+void TimeRecorder::ran(StageId stage, RanEntry const& what, SimTime start, SimTime end) {
+  Task const& task = costed_.plan().stages[stage].tasks[static_cast<std::size_t>(what.task)];
+  if (task.stream == Stream::data_parallel) reductions_[stage.index()].push_back(what.entry);
+  waited(stage, what.entry, start, end);
+}
+
+void TimeRecorder::shared_links(StageId stage, SimTime from, SimTime beside, SimTime delay) {
+  std::vector<Interval>& entries = times_.ranks[stage.index()].entries;
+  std::vector<std::int32_t> const& reductions = reductions_[stage.index()];
+  for (auto entry = reductions.rbegin(); entry != reductions.rend(); ++entry) {
+    Interval& ran = entries[static_cast<std::size_t>(*entry)];
+    if (ran.end <= from) break;
+    ran = {delayed_by_sharing(ran.start, from, beside, delay),
+           delayed_by_sharing(ran.end, from, beside, delay)};
+  }
 }
 
 void TimeRecorder::transferred(StageId stage, std::int32_t transfer, SimTime start, SimTime end) {

@@ -56,9 +56,8 @@ class TimeRecorder {
   explicit TimeRecorder(CostedPlan const& costed);
 
   // A group task is first waited for, then run: its own time is what stays.
-  void ran(StageId stage, RanEntry const& what, SimTime start, SimTime end) {
-    waited(stage, what.entry, start, end);
-  }
+  void ran(StageId stage, RanEntry const& what, SimTime start, SimTime end);
+  void shared_links(StageId stage, SimTime from, SimTime beside, SimTime delay);
   void waited(StageId stage, std::int32_t entry, SimTime start, SimTime end) {
     times_.ranks[stage.index()].entries[static_cast<std::size_t>(entry)] = {start, end};
   }
@@ -70,6 +69,7 @@ class TimeRecorder {
   CostedPlan const& costed_;
   RecordedTimes times_;
   std::vector<MessageEnds> messages_;
+  std::vector<std::vector<std::int32_t>> reductions_;  ///< by rank: entries of data-parallel tasks
 };
 
 /// Plays an iteration and keeps every time. \throws ScheduleDeadlock

@@ -1,6 +1,7 @@
 #include "libsim/engine/simulation.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "libsim/engine/costed_plan.hpp"
 #include "libsim/engine/flops.hpp"
@@ -28,7 +29,8 @@ class ResultObserver {
         shares_(memory.size()),
         host_wait_(memory.size()),
         peak_at_(memory.size()),
-        data_parallel_idle_(memory.size()) {}
+        data_parallel_idle_(memory.size()),
+        delay_(memory.size()) {}
 
   void ran(StageId stage, RanEntry const& what, SimTime start, SimTime end) {
     if (recorder_ != nullptr) recorder_->ran(stage, what, start, end);
@@ -46,13 +48,23 @@ class ResultObserver {
     } else if (what.entry == memory.peak_entry) {
       SimTime const offset =
           offset_of_op(costed_.plan(), task, costed_.blocks(), memory.peak_block, memory.peak_op);
-      peak_at_[r] = slowed_end(start, offset, data_parallel_idle_[r],
-                               costed_.cost().data_parallel_slowdown_millionths());
+      peak_at_[r] = TaskBesideReductions{.start = start,
+                                         .duration = profile.duration,
+                                         .on_links = profile.on_links,
+                                         .busy_until = data_parallel_idle_[r],
+                                         .slowdown_millionths =
+                                             costed_.cost().data_parallel_slowdown_millionths()}
+                        .reaches(offset);
     }
+    data_parallel_idle_[r] += std::exchange(delay_[r], SimTime{0});
     shares_[r] += profile.shares;
     host_wait_[r] += profile.host_wait;
     // A chunk that a gradient reduction slows down is slowed down in its backward.
     shares_[r].backward += (end - start) - profile.duration;
+  }
+  void shared_links(StageId stage, SimTime from, SimTime beside, SimTime delay) {
+    if (recorder_ != nullptr) recorder_->shared_links(stage, from, beside, delay);
+    delay_[stage.index()] = delay;
   }
   // Messages change memory when their post is issued and when their wait is over; a post takes no
   // time and a wait need not, so that the end of what came before is when they happen.
@@ -77,6 +89,7 @@ class ResultObserver {
   std::vector<SimTime> host_wait_;
   std::vector<SimTime> peak_at_;
   std::vector<SimTime> data_parallel_idle_;
+  std::vector<SimTime> delay_;  ///< of the data-parallel stream by the task that is told next
 };
 
 std::int64_t layers_of_stage(TrainingPlan const& plan, StagePlan const& stage) {

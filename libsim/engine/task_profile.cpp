@@ -35,6 +35,7 @@ TaskProfile profile_chunk(TrainingPlan const& plan,
     PassTimes const& times = blocks[i].times(pass);
     profile.duration += times.duration;
     profile.host_wait += times.host_wait;
+    profile.on_links += times.on_links;
     profile.shares += shares_of(plan.blocks[i], times);
   }
   return profile;

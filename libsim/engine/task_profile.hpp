@@ -44,6 +44,7 @@ struct TaskProfile {
   SimTime duration{0};
   TimeShares shares;     ///< sum to the duration
   SimTime host_wait{0};  ///< of the duration: waits for the host to issue ops
+  SimTime on_links{0};   ///< of the duration: collectives use the links of gradient reductions
 };
 
 /// Profiles of all distinct blocks of a plan.

@@ -88,4 +88,27 @@ SimTime slowed_end(SimTime start, SimTime duration, SimTime busy_until, int slow
   return busy_until + rounded_quotient(wanted - done_while_busy, one);
 }
 
+SimTime TaskBesideReductions::reaches(SimTime offset) const {
+  SimTime const alone = slowed_end(start, offset, busy_until, slowdown_millionths);
+  if (on_links == SimTime{0} || busy_until <= start) return alone;
+  SimTime const both = std::min(alone, busy_until) - start;
+  return alone + rounded_quotient(Wide{both.count()} * on_links.count(), duration.count());
+}
+
+SimTime TaskBesideReductions::beside() const {
+  if (busy_until <= start) return SimTime{0};
+  return std::min(slowed_end(start, duration, busy_until, slowdown_millionths), busy_until) - start;
+}
+
+SimTime TaskBesideReductions::delay() const {
+  if (on_links == SimTime{0}) return SimTime{0};
+  return rounded_quotient(Wide{beside().count()} * on_links.count(), duration.count());
+}
+
+SimTime delayed_by_sharing(SimTime time, SimTime from, SimTime beside, SimTime delay) {
+  if (time <= from) return time;
+  if (time >= from + beside) return time + delay;
+  return time + rounded_quotient(Wide{(time - from).count()} * delay.count(), beside.count());
+}
+
 }  // namespace stagecraft

@@ -19,6 +19,9 @@ struct PlayedStage {
   StageProgram const* program = nullptr;
   std::span<Task const> tasks;
   std::span<SimTime const> durations;  ///< of each task, alone on its rank
+  /// Of each task: for how long of its duration its collectives use the links over which gradients
+  /// are reduced. Empty: none does.
+  std::span<SimTime const> on_links = {};
 };
 
 /// Everything an iteration's timeline follows from.
@@ -121,5 +124,31 @@ int times_of_loop(TimelineInput const& input);
 /// When computation of `duration` that starts at `start` ends on a rank whose data-parallel stream
 /// is busy until `busy_until`. Exact, rounded once to the nearest picosecond.
 SimTime slowed_end(SimTime start, SimTime duration, SimTime busy_until, int slowdown_millionths);
+
+/// A task that begins while the data-parallel stream of its rank is busy.
+///
+/// It is slowed down as slowed_end() says. While one of its collectives and a reduction use the
+/// same links, each has half of them: of the time for which task and reductions would run beside
+/// each other if none were in the other's way, the part on_links / duration takes twice as long,
+/// for both.
+struct TaskBesideReductions {
+  SimTime start{0};
+  SimTime duration{0};
+  SimTime on_links{0};    ///< as in PlayedStage
+  SimTime busy_until{0};  ///< the data-parallel stream, without this task
+  int slowdown_millionths = 0;
+
+  /// When it has computed `offset` of its duration.
+  SimTime reaches(SimTime offset) const;
+  /// For how long both run until it is over, not counting the delay.
+  SimTime beside() const;
+  /// By how much later it ends, and what the data-parallel stream does then, because they share
+  /// links.
+  SimTime delay() const;
+};
+
+/// When something happens on a data-parallel stream beside which, from `from` on, a task ran that
+/// shares links with it, if it would happen at `time` without that task. Pre: beside > 0.
+SimTime delayed_by_sharing(SimTime time, SimTime from, SimTime beside, SimTime delay);
 
 }  // namespace stagecraft

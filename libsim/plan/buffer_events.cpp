@@ -24,7 +24,8 @@ std::int64_t BufferChange::layer_of_op() const {
 }
 
 std::string BufferChange::name() const {
-  if (block != nullptr) return to_string(block->tensor(tensor).name);
+  if (block != nullptr && tensor != no_tensor) return to_string(block->tensor(tensor).name);
+  if (op != nullptr) return to_string(op->name);
   if (is_resident()) return std::string{name_of(category)};
   return payload == Transfer::Payload::activation ? "message.activation" : "message.gradient";
 }

@@ -40,7 +40,7 @@ struct BufferChange {
   /// The layer of the model that the tensor, or the op, belongs to; -1 outside of layers.
   std::int64_t layer_of_tensor() const;
   std::int64_t layer_of_op() const;
-  /// E.g. core_attention.softmax_output, message.gradient, optimizer.
+  /// E.g. core_attention.softmax_output, message.gradient, optimizer; of kind run, that of the op.
   std::string name() const;
 };
 

@@ -35,6 +35,9 @@ def is_deep(row):
 REGIMES = (  # data file, first cell of the page's row, which runs; as experiments/validation/table.py has them
     ("nanotron", "H100, nanotron sweep, campaign A, t up to 8", lambda row: row["software"] == "nanotron" and tensor_of(row) <= 8),
     ("nanotron", "H100, nanotron sweep, campaign A, t above 8", lambda row: row["software"] == "nanotron" and tensor_of(row) > 8),
+    *(("nanotron", f"H100, nanotron, t {t}, p {'> 1' if deep else '1'}",
+       lambda row, t=t, deep=deep: row["software"] == "nanotron" and tensor_of(row) == t and is_deep(row) == deep)
+      for t, deep in ((1, False), (2, False), (4, False), (8, False), (16, False), (32, False), (1, True), (8, True))),
     ("nanotron", "H100, nanotron with checked collectives, t 16, p 1",
      lambda row: row["software"] == "nanotron-checked" and tensor_of(row) == 16 and not is_deep(row)),
     ("nanotron", "H100, nanotron with checked collectives, t 1, p > 1",
@@ -107,13 +110,15 @@ def errors_of_runs(program, configs, name, is_wanted, folder):
     with open(VALIDATION / "data" / f"{name}.csv", newline="") as file:
         rows = [row for row in csv.DictReader(file) if row["measured.iteration_seconds"] and is_wanted(row)]
     columns = [column for column in rows[0] if column not in ("measured.reserved_bytes", "measured.stage", "measured.fits")]
+    stacks = {name: str(configs / "software" / f"{name}.yaml") for name in {row.get("software") for row in rows}}
     data = folder / f"{name}.csv"
     with open(data, "w", newline="") as file:
         writer = csv.DictWriter(file, columns, extrasaction="ignore", lineterminator="\n")
         writer.writeheader()
-        writer.writerows(rows)
+        writer.writerows(row | {"software": stacks[row.get("software")]} for row in rows)
     base = folder / f"{name}.yaml"
-    base.write_text((VALIDATION / f"{name}.yaml").read_text().replace("../../configs", str(configs)))
+    text = (VALIDATION / f"{name}.yaml").read_text().replace("../../configs", str(configs))
+    base.write_text(re.sub(r"^software: (\S+)$", rf"software: {configs}/software/\1.yaml", text, flags=re.MULTILINE))
     results = document(program, "validate", data, "--base", base)["rows"]
     return [(row, result["error_percent"]) for row, result in zip(rows, results, strict=True)]
 

@@ -238,6 +238,13 @@ TEST_CASE("explain of a small model is in small units") {
   REQUIRE(text.find(" 0.00 GiB") == std::string::npos);
 }
 
+TEST_CASE("explain names what was asked for if a framework's own buffer made the reserve grow") {
+  // nanotron's kernels have buffers beside the tensors of the op program.
+  json const result =
+      json_of("explain " + paper_run("22b-full") + " --json --set software=nanotron");
+  REQUIRE_FALSE(result.at("stages").empty());
+}
+
 TEST_CASE("explain --all says why a change is left out") {
   std::string const run = "explain " + paper_run("22b-present");
   ProgramResult const all = run_stagecraft(run + " --all");

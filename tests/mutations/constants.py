@@ -5,9 +5,9 @@ usage: tests/mutations/constants.py PROGRAM [--factor 1.1] [FILE...]
 
 FILE: names of configs/systems and configs/software, `selene-a100`; without them all. A copy of `configs` is changed. First
 tests/accuracy/constants_test.py looks at the changed file; what it leaves to predictions (constants that were fitted) goes
-to tests/accuracy/accuracy_test.py, which takes seconds. Whole numbers that a factor would not change are raised by one;
-choices and switches (`overlap: unless_sharded`) are left alone. Prints what survives, and exits 1 if something does. Not
-part of tests/run.sh. Needs python3-yaml.
+to tests/accuracy/accuracy_test.py, which takes seconds. Whole numbers that a factor would not change are raised by one,
+shares that would exceed 1 are lowered; choices and switches (`overlap: unless_sharded`) are left alone. Prints what survives,
+and exits 1 if something does. Not part of tests/run.sh. Needs python3-yaml.
 """
 import argparse
 import csv
@@ -49,6 +49,8 @@ def scaled(text, factor):
     if re.fullmatch(r"\d+", number) and not unit:
         return str(max(int(number) + 1, round(int(number) * factor)))
     moved = float(number) * factor
+    if not unit and float(number) < 1 < moved:
+        moved = float(number) / factor  # a share; more than all of it is refused
     return f"{moved if moved > 0 else factor:.6g}{unit}"
 
 
@@ -100,13 +102,15 @@ def main():
         chosen = [path for path in constants_test.files(configs) if not options.files or path.stem in options.files]
         for path in chosen:
             tried += sum(1 for _ in numbers(path))
-            survivors += survivors_of_file(options.program, path, options.factor)
+            for survivor in survivors_of_file(options.program, path, options.factor):
+                print("SURVIVED", survivor, flush=True)
+                survivors.append(survivor)
         if not options.files:
             tables = configs / "systems" / "vtrain-a100-all-reduce.csv"
             tried += len(tables.read_text().splitlines()[0].split(",")) - 1
-            survivors += survivors_of_tables(tables, options.factor)
-    for survivor in survivors:
-        print("SURVIVED", survivor)
+            for survivor in survivors_of_tables(tables, options.factor):
+                print("SURVIVED", survivor, flush=True)
+                survivors.append(survivor)
     print(f"{tried - len(survivors)} of {tried} changed constants noticed")
     return 1 if survivors else 0
 

@@ -88,9 +88,7 @@ def build(targets):
 
 
 def configure():
-    made = subprocess.run(
-        ["cmake", "-S", TREE, "-B", BUILD, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release"],
-        env=environment(), capture_output=True, text=True)
+    made = subprocess.run(["cmake", "--preset", "release"], cwd=TREE, env=environment(), capture_output=True, text=True)
     if made.returncode != 0:
         sys.exit(made.stdout + made.stderr)
 

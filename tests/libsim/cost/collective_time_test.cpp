@@ -216,6 +216,50 @@ TEST_CASE("an all-to-all in a node whose all-reduces alone were measured has the
           Approx(50e-6 + 0.5e6 / (200e9 * 0.886)));
 }
 
+TEST_CASE("a bus bandwidth in the node is not below the least time of a table of its own",
+          "[cost]") {
+  Node node = with_table();
+  node.bus_bandwidth.value = {1e15};
+  REQUIRE(all_reduce(Bytes{1}, 8, node) == Approx(90e-6));
+}
+
+TEST_CASE("an all-to-all has the rate of the node's all-gather, table or bus bandwidth", "[cost]") {
+  // Of two ranks each sends half of 1 MB.
+  System system = invented_system();
+  system.node.all_gather.value = {};
+  system.node.bus_bandwidth.value = {200e9};
+  REQUIRE(over_network(OpKind::all_to_all, 1'000'000, 2, 8, system) ==
+          Approx(0.5e6 / (200e9 * 0.886)));
+  // Eight ranks gather 800 MB, 700 of them from others, in 7 ms: 100 GB/s.
+  system.node.bus_bandwidth.value = {0};
+  system.node.all_gather.value.table = {{Bytes{1'000'000}, {20e-6}}, {Bytes{800'000'000}, {7e-3}}};
+  system.node.all_gather.value.ranks = 8;
+  REQUIRE(over_network(OpKind::all_to_all, 1'000'000, 2, 8, system) ==
+          Approx(0.5e6 / (100e9 * 0.886)));
+}
+
+TEST_CASE("an all-to-all over nodes pays the latency of both", "[cost]") {
+  System system = invented_system();
+  system.node.all_gather.value.latency = {2e-3};
+  system.network.latency.value = {5e-3};
+  REQUIRE(over_network(OpKind::all_to_all, 16, 16, 8, system) == Approx(7e-3));
+}
+
+TEST_CASE("a token that goes everywhere is sent once to each rank and node", "[cost]") {
+  // Eight ranks of one node, an expert on each, all of them chosen: 7/8 of a token's copies leave.
+  System system = invented_system();
+  UniqueTokens const everywhere{.experts = 8, .per_token = 8};
+  auto const seconds = [&](std::int64_t sent, UniqueTokens const& tokens, int ranks) {
+    return unique_all_to_all_time(Bytes{sent}, tokens, {.ranks = ranks, .per_node = 8}, system)
+        .value;
+  };
+  REQUIRE(seconds(800'000'000, everywhere, 8) == Approx(700e6 / (100e9 * 0.886)));
+  // Two nodes: half of what goes to either leaves, once, over adapters of 10 GB/s.
+  system.node.all_gather.value.bandwidth = {100e12};
+  REQUIRE(seconds(1'600'000'000, {.experts = 16, .per_token = 16}, 16) ==
+          Approx(100e6 / (10e9 * 0.86)));
+}
+
 TEST_CASE("a ring shift takes as long as its slowest hop", "[cost]") {
   System system = invented_system();
   system.node.accelerators.value = 8;

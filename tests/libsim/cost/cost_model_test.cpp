@@ -224,6 +224,68 @@ TEST_CASE("tensor groups stay in a node, replicas leave it when tensor x data do
   REQUIRE(seconds(far, far.roles.gradients) == Approx(rounds * 0.5 * 1e6 / 10e9));
 }
 
+TEST_CASE(
+    "collectives of a pass share links with reductions that leave the node as they do, or stay",
+    "[cost]") {
+  // Nodes of 8. Tensor groups of 16 need the adapters, as their replicas do; those of 8 have links
+  // of their own; of two groups of 4 on one node the replicas are beside them.
+  System const system = invented_system();
+  auto const shares = [&](int tensor, OpKind kind) {
+    TrainingConfig config = modest_run(tensor, 1, 2);
+    config.model.heads = config.model.kv_heads = 16;
+    config.model.head_dim = 8;
+    TrainingPlan const plan = make_outline(config);
+    return CostModel(system, plan)
+        .shares_links_with_reductions(collective(kind, plan.roles.tensor, 1000));
+  };
+  REQUIRE(shares(16, OpKind::all_gather));
+  REQUIRE_FALSE(shares(8, OpKind::all_gather));
+  REQUIRE(shares(4, OpKind::reduce_scatter));
+  REQUIRE_FALSE(shares(16, OpKind::add));  // no collective
+}
+
+TEST_CASE("a product writes its output behind the main loop", "[cost]") {
+  // 512 x 512 in 16 bits: two waves of four tiles of 256 x 128, then 0.5 MB at 1 TB/s.
+  TrainingPlan const plan = make_outline(modest_run(1, 1));
+  System const system = invented_system();
+  Op product;
+  product.kind = OpKind::gemm;
+  product.type = ElementType::f16;
+  product.attributes = GemmAttributes{.shape = {.batch = 1, .m = 512, .n = 512, .k = 1000},
+                                      .output = ElementType::f16};
+  double const tile = 2.0 * 256 * 128 * 1000 / 25e12;
+  REQUIRE(to_seconds(CostModel(system, plan).duration(product)) ==
+          Approx(2 * tile + 2.0 * 512 * 512 / 1e12));
+}
+
+TEST_CASE("a rank of a prefix sum agrees with its peers and sends on", "[cost]") {
+  // Four tensor ranks of a node all-reduce 1 MB (1.5 of it at 100 GB/s); the next stage is on the
+  // same node or, for the slowest, an adapter of 10 GB/s away. For all ranks, two replicas on two
+  // nodes come first.
+  System const system = invented_system();
+  TrainingPlan const plan = make_outline(modest_run(4, 4));
+  auto const seconds = [&](TrainingPlan const& of, GroupId group) {
+    return to_seconds(
+        CostModel(system, of).duration(collective(OpKind::prefix_reduce, group, 1'000'000)));
+  };
+  REQUIRE(seconds(plan, plan.roles.embedding.value()) == Approx(1.5e6 / 100e9 + 1e6 / 10e9));
+  TrainingPlan const replicas = make_outline(modest_run(8, 1, 2));
+  // 1.75 MB within a node, 1 MB over an adapter in a ring of two, and the shift of each level.
+  double const shift = 1e6 / 100e9 + 1e6 / 10e9;
+  REQUIRE(seconds(replicas, replicas.roles.job) == Approx(1.75e6 / 100e9 + 1e6 / 10e9 + shift));
+}
+
+TEST_CASE("how many ranks of a group are on a node follows from its stride", "[cost]") {
+  // Nodes of five: two of every second rank, so that twelve are on six nodes with two adapters
+  // each.
+  System system = invented_system();
+  system.node.accelerators.value = 5;
+  TrainingPlan const plan = make_outline(modest_run(2, 1, 12));
+  SimTime const time = CostModel(system, plan)
+                           .duration(collective(OpKind::all_gather, plan.roles.gradients, 1'200'000));
+  REQUIRE(to_seconds(time) == Approx(1.1e6 / 20e9));
+}
+
 TEST_CASE("the two holders of a tied embedding are as far apart as first and last stage",
           "[cost]") {
   System const system = invented_system();

@@ -99,6 +99,12 @@ TEST_CASE("an all-reduce longer than the weight gradient behind it is exposed by
   REQUIRE(times.end[2] == 30 * microsecond);
 }
 
+TEST_CASE("a pass says for how long its collectives use the links of reductions", "[engine]") {
+  // Two tensor ranks and no replicas: all of them on one node. A wait and a kernel use no link.
+  auto pass = HandMadePass{}.compute(10, input).all_reduce(15, input).compute(20, weight);
+  REQUIRE(pass.wait_for(1, input).times().on_links == 15 * microsecond);
+}
+
 TEST_CASE("an all-reduce shorter than the weight gradient costs nothing", "[engine]") {
   auto pass = HandMadePass{}.compute(10, input).all_reduce(15, input).compute(20, weight);
   REQUIRE(pass.wait_for(1, input).times().duration == 30 * microsecond);

@@ -27,6 +27,7 @@ struct HandMadeRank {
   StageProgram program;
   std::vector<Task> tasks;
   std::vector<SimTime> durations;
+  std::vector<SimTime> on_links;
   MessageCost activation;
   MessageCost gradient;
 
@@ -37,6 +38,12 @@ struct HandMadeRank {
         {.kind = IssueEntry::Kind::run, .task = static_cast<std::int32_t>(tasks.size())});
     tasks.push_back({.kind = Task::Kind::step, .stream = stream, .group = group});
     durations.emplace_back(duration);
+    on_links.emplace_back(0);
+    return *this;
+  }
+  /// For so long of the task before, its collectives use the links of the data-parallel stream.
+  HandMadeRank& with_links(int time) {
+    on_links.back() = SimTime{time};
     return *this;
   }
   HandMadeRank& drain() {
@@ -62,7 +69,7 @@ struct HandMadeRank {
     auto const first = static_cast<int>(program.transfers.size());
     return post(together).wait(first, static_cast<int>(together.size()));
   }
-  PlayedStage played() const { return {&program, tasks, durations}; }
+  PlayedStage played() const { return {&program, tasks, durations, on_links}; }
 };
 
 /// Message `message` as its sender sees it; likewise receive().

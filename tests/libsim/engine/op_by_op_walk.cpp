@@ -28,6 +28,12 @@ SimTime slowed(SimTime start, SimTime duration, SimTime busy_until, int slowdown
   return start + SimTime{static_cast<std::int64_t>(busy + rest / million)};
 }
 
+/// `amount` times `part / whole`, rounded to the nearest picosecond.
+SimTime portion(SimTime amount, SimTime part, SimTime whole) {
+  Wide const product = static_cast<Wide>(amount.count()) * part.count();
+  return SimTime{static_cast<std::int64_t>((2 * product + whole.count()) / (2 * whole.count()))};
+}
+
 /// What makes a buffer of a microbatch's pass through a block findable again.
 using Owner = std::tuple<ChunkId, MicrobatchId, std::size_t /*block*/>;
 
@@ -189,6 +195,14 @@ class RankWalk {
     auto const count = static_cast<std::size_t>(task.block_count);
     work_start_ = clock_;
     local_ = SimTime{0};
+    work_ = on_links_ = SimTime{0};
+    for (std::size_t i = first; i < first + count; ++i) {
+      BlockProgram const& block = plan.blocks[static_cast<std::size_t>(chunk.blocks[i])];
+      OpTimes const times = times_of(block.ops(is_forward ? Pass::forward : Pass::backward),
+                                     block.kind != BlockProgram::Kind::inputs);
+      work_ += times.duration;
+      on_links_ += times.on_links;
+    }
     std::optional<BufferHeap::Id> passed = std::exchange(between_buckets_, std::nullopt);
     if (auto const arrived = incoming_.find(key); !passed && arrived != incoming_.end()) {
       passed = arrived->second;
@@ -198,6 +212,7 @@ class RankWalk {
       run_block(chunk, position, microbatch, is_forward ? Pass::forward : Pass::backward, passed);
     }
     clock_ = at(local_);
+    delay_reductions();
     bool const is_whole = is_forward || task.first_block == 0;
     if (!is_whole) {
       between_buckets_ = passed;
@@ -216,16 +231,45 @@ class RankWalk {
     }
   }
 
-  /// Time of the rank when `offset` of a task has been computed: the data-parallel stream, while it
-  /// is busy, slows a task down as a whole.
-  SimTime at(SimTime offset) const {
+  /// Time of the rank when `offset` of a task has been computed, were links not shared: the
+  /// data-parallel stream, while it is busy, slows a task down as a whole.
+  SimTime alone_at(SimTime offset) const {
     return slowed(work_start_, offset, data_parallel_idle_,
                   world_.cost.data_parallel_slowdown_millionths());
+  }
+
+  /// Until `offset` has been computed, for how long a reduction runs beside it.
+  SimTime beside(SimTime offset) const {
+    return std::max(std::min(alone_at(offset), data_parallel_idle_) - work_start_, SimTime{0});
+  }
+
+  /// The same with shared links: of what runs beside a reduction, the part in which collectives use
+  /// its links takes twice as long.
+  SimTime at(SimTime offset) const {
+    if (on_links_ == SimTime{0}) return alone_at(offset);
+    return alone_at(offset) + portion(beside(offset), on_links_, work_);
+  }
+
+  /// A chunk is over: reductions that ran beside it went as slowly as its collectives.
+  void delay_reductions() {
+    SimTime const both = beside(work_);
+    if (both == SimTime{0} || on_links_ == SimTime{0}) return;
+    SimTime const delay = portion(both, on_links_, work_);
+    auto const later = [&](SimTime time) {
+      SimTime const into = std::min(std::max(time - work_start_, SimTime{0}), both);
+      return time + portion(into, delay, both);
+    };
+    for (std::size_t const row : reductions_) {
+      walked_.ops[row].start = later(walked_.ops[row].start);
+      walked_.ops[row].end = later(walked_.ops[row].end);
+    }
+    data_parallel_idle_ += delay;
   }
 
   struct OpTimes {
     std::vector<SimTime> start, end;
     SimTime duration{0};
+    SimTime on_links{0};
   };
 
   /// When the ops of a block run, from its begin: as if the host were always ahead, and then, if it
@@ -249,7 +293,9 @@ class RankWalk {
       times.start.push_back(start);
       times.end.push_back(end);
       host += world_.cost.host_time(op);
+      if (world_.cost.shares_links_with_reductions(op)) times.on_links += end - start;
     }
+    times.on_links = std::min(times.on_links, times.duration);
     if (tensor_parallel_idle > times.duration) {
       throw std::logic_error{"a block leaves a collective behind"};
     }
@@ -351,6 +397,7 @@ class RankWalk {
     } else if (task.stream == Stream::data_parallel) {
       start = std::max(clock_, data_parallel_idle_);
       end = data_parallel_idle_ = start + duration;
+      reductions_.push_back(walked_.ops.size());
     } else {
       end = clock_ = slowed(clock_, duration, data_parallel_idle_,
                             world_.cost.data_parallel_slowdown_millionths());
@@ -368,7 +415,10 @@ class RankWalk {
   SimTime clock_{0};
   SimTime data_parallel_idle_{0};
   SimTime work_start_{0};
-  SimTime local_{0};  ///< computed so far of the task, were it not slowed down
+  SimTime local_{0};                     ///< computed so far of the task, were it not slowed down
+  SimTime work_{0};                      ///< of the whole task
+  SimTime on_links_{0};                  ///< of that, with collectives on the links of reductions
+  std::vector<std::size_t> reductions_;  ///< rows of the data-parallel stream
   std::map<Transfer::Payload, SimTime> send_idle_;
   std::map<std::int32_t, BufferHeap::Id> receiving_;  ///< by message
   std::map<std::tuple<Transfer::Payload, ChunkId, MicrobatchId>, BufferHeap::Id> incoming_;

@@ -96,6 +96,16 @@ std::vector<std::string> small_runs() {
                                "schedule: "} +
                    schedule + "\n");
   }
+  // Tensor groups larger than a node share the adapters with the reductions of many buckets.
+  for (char const* const schedule : {"1f1b", "gpipe"}) {
+    runs.push_back(std::string{"model: {layers: 8, hidden: 64, heads: 16, sequence: 32, "
+                               "vocabulary: 256}\n"
+                               "parallel: {tensor: 16, pipeline: 2, data: 2, sequence: true, "
+                               "overlap_gradients: true, gradient_bucket: 1000}\n"
+                               "batch: {global: 8, micro: 1}\nsystem: selene-a100.yaml\n"
+                               "schedule: "} +
+                   schedule + "\n");
+  }
   return runs;
 }
 

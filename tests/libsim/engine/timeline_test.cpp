@@ -105,6 +105,52 @@ TEST_CASE("computation loses a quarter of its speed while the data-parallel stre
   REQUIRE(play_ranks(ranks, P2p::blocking, 0).ranks[0].end == SimTime{85});
 }
 
+TEST_CASE("collectives and reductions on the same links have half of them each") {
+  // A fluid picture: of the task of 40, a quarter is collectives on the links of the reduction of
+  // 60. Until the task is over both need the links for 10 and 40 of 40, 50 together: 10 more than
+  // there are. The reduction has 20 left then.
+  std::vector<HandMadeRank> ranks(1);
+  ranks[0].run(60, Stream::data_parallel).run(40).with_links(10);
+  REQUIRE(play_ranks(ranks).ranks[0] ==
+          RankTimeline{SimTime{70}, SimTime{50}, SimTime{0}, SimTime{0}, SimTime{20}});
+  // The other way round: of the task's 60 the first 40 run beside the reduction, which ends at 50.
+  ranks[0] = {};
+  ranks[0].run(40, Stream::data_parallel).run(60).with_links(15).drain();
+  REQUIRE(play_ranks(ranks).ranks[0] ==
+          RankTimeline{SimTime{70}, SimTime{70}, SimTime{0}, SimTime{0}, SimTime{0}});
+  // All of it collectives: no time is won by running both at once. Without a reduction there is
+  // nothing to share.
+  ranks[0] = {};
+  ranks[0].run(40, Stream::data_parallel).run(60).with_links(60).run(30).with_links(30).drain();
+  REQUIRE(play_ranks(ranks).ranks[0].end == SimTime{130});
+  // At half the speed 20 take the 40 of the reduction, of which a quarter is shared.
+  ranks[0] = {};
+  ranks[0].run(40, Stream::data_parallel).run(20).with_links(5).drain();
+  REQUIRE(play_ranks(ranks, P2p::blocking, 500'000).ranks[0].end == SimTime{50});
+}
+
+TEST_CASE("what happens inside tasks that share links keeps its order, and ends with them") {
+  TaskBesideReductions const task{.start = SimTime{100},
+                                  .duration = SimTime{40},
+                                  .on_links = SimTime{10},
+                                  .busy_until = SimTime{160}};
+  REQUIRE(task.reaches(SimTime{0}) == SimTime{100});
+  REQUIRE(task.reaches(SimTime{20}) == SimTime{125});
+  REQUIRE(task.reaches(SimTime{40}) == SimTime{150});
+  REQUIRE(task.beside() == SimTime{40});
+  REQUIRE(task.delay() == SimTime{10});
+  // Reductions: what was over before stays, what runs beside the task moves with it.
+  REQUIRE(delayed_by_sharing(SimTime{90}, task.start, task.beside(), task.delay()) == SimTime{90});
+  REQUIRE(delayed_by_sharing(SimTime{120}, task.start, task.beside(), task.delay()) ==
+          SimTime{125});
+  REQUIRE(delayed_by_sharing(SimTime{160}, task.start, task.beside(), task.delay()) ==
+          SimTime{170});
+  TaskBesideReductions idle = task;
+  idle.busy_until = SimTime{100};
+  REQUIRE(idle.reaches(SimTime{40}) == SimTime{140});
+  REQUIRE(idle.delay() == SimTime{0});
+}
+
 TEST_CASE("a slowed task is rounded once, to the nearest picosecond") {
   // At 2/3 of the speed (333333 millionths lost): 1 ps of work takes 1.4999..., 3 take 4.4999...
   REQUIRE(slowed_end(SimTime{0}, SimTime{1}, SimTime{100}, 333'333) == SimTime{1});
