@@ -275,6 +275,19 @@ TEST_CASE("a rank of a prefix sum agrees with its peers and sends on", "[cost]")
   REQUIRE(seconds(replicas, replicas.roles.job) == Approx(1.75e6 / 100e9 + 1e6 / 10e9 + shift));
 }
 
+TEST_CASE("a dispatcher that sends a token once to each node is asked for its own time", "[cost]") {
+  // Eight ranks of a node with an expert each, which every token chooses: 7/8 of 800 MB leave.
+  System const system = invented_system();
+  TrainingPlan plan = make_outline(modest_run(1, 1, 8));
+  plan.config.dispatch = Dispatch::deepep;
+  plan.config.model.experts = ExpertsConfig{.count = 8, .per_token = 8};
+  plan.roles.expert = plan.roles.gradients;
+  SimTime const time =
+      CostModel(system, plan)
+          .price(collective(OpKind::all_to_all, plan.roles.gradients, 800'000'000));
+  REQUIRE(to_seconds(time) == Approx(700e6 / (100e9 * 0.886)));
+}
+
 TEST_CASE("how many ranks of a group are on a node follows from its stride", "[cost]") {
   // Nodes of five: two of every second rank, so that twelve are on six nodes with two adapters
   // each.
