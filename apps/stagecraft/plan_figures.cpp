@@ -1,5 +1,6 @@
 #include "apps/stagecraft/plan_figures.hpp"
 
+#include "libsim/engine/memory_room.hpp"
 #include "libsim/report/interval_report.hpp"
 
 namespace stagecraft {
@@ -27,8 +28,7 @@ std::optional<double> energy_of(FoundPlan const& plan, PlanOptions const& option
 }
 
 std::int64_t headroom_of(FoundPlan const& plan, PlanOptions const& options) {
-  return options.request.system.accelerator.memory.value.count() -
-         plan.config.memory.kept_in_reserve().count() - plan.peak();
+  return room_for(plan.config.memory, options.request.system.accelerator).count() - plan.peak();
 }
 
 double teraflops_per_gpu(FoundPlan const& plan, PlanOptions const& options) {

@@ -1,6 +1,5 @@
 #include "libsim/engine/settle.hpp"
 
-#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <tuple>
@@ -9,7 +8,9 @@
 
 #include "libsim/cost/cost_model.hpp"
 #include "libsim/engine/average_chunk.hpp"
+#include "libsim/engine/fullest_stage.hpp"
 #include "libsim/engine/known_orders.hpp"
+#include "libsim/engine/memory_room.hpp"
 #include "libsim/engine/prediction.hpp"
 #include "libsim/engine/store_window.hpp"
 #include "libsim/engine/task_profile.hpp"
@@ -42,7 +43,7 @@ std::vector<RecomputeTimes> recompute_times(TrainingPlan const& plan, System con
     if (plan.placement.is_last(v)) continue;
     StageId const after = plan.placement.place(next(v)).stage;
     if (after == place.stage) continue;
-    MessageCost const message = cost.message_cost(plan, place.stage, after);
+    MessageCost const message = cost.message_cost(place.stage, after);
     of_chunk.transfer = message.latency + message.occupancy;
   }
   return times;
@@ -107,14 +108,12 @@ void settle_order(TrainingConfig& config, System const& system, PipelineOrder or
 }
 
 /// What a candidate is judged by: whether it fits, then its time, then its memory.
-using Judgement = std::tuple<bool, SimTime, std::int64_t>;
+using Judgement = std::tuple<bool, SimTime, Bytes>;
 
 Judgement judge(TrainingConfig const& config, System const& system) {
   Prediction const prediction = predict(as_settled(resolve_store_windows(config, system)), system);
-  std::int64_t peak = 0;
-  for (StagePrediction const& stage : prediction.stages) peak = std::max(peak, stage.peak());
-  bool const is_too_large =
-      peak + config.memory.kept_in_reserve().count() > system.accelerator.memory.value.count();
+  Bytes const peak = largest_peak(prediction.stages);
+  bool const is_too_large = peak > room_for(config.memory, system.accelerator);
   return {is_too_large, prediction.iteration, peak};
 }
 

@@ -5,12 +5,12 @@
 
 #include "libsim/engine/costed_plan.hpp"
 #include "libsim/engine/flops.hpp"
+#include "libsim/engine/memory_room.hpp"
 #include "libsim/engine/player.hpp"
 #include "libsim/engine/relative_error.hpp"
-#include "libsim/engine/stack_memory.hpp"
+#include "libsim/engine/stage_allocators.hpp"
 #include "libsim/host/parallel_for.hpp"
 #include "libsim/model/blocks.hpp"
-#include "libsim/plan/rank_memory.hpp"
 
 namespace stagecraft {
 namespace {
@@ -21,7 +21,7 @@ class ResultObserver {
  public:
   static constexpr bool hears = true;
   ResultObserver(CostedPlan const& costed,
-                 std::vector<StageMemory> const& memory,
+                 std::vector<FullestMemory> const& memory,
                  TimeRecorder* recorder)
       : costed_{costed},
         memory_{memory},
@@ -42,7 +42,7 @@ class ResultObserver {
       data_parallel_idle_[r] = end;
       return;
     }
-    StageMemory const& memory = memory_[r];
+    StageMemory const& memory = memory_[r].memory;
     if (what.entry < memory.peak_entry) {
       peak_at_[r] = end;
     } else if (what.entry == memory.peak_entry) {
@@ -71,7 +71,7 @@ class ResultObserver {
   void waited(StageId stage, std::int32_t entry, SimTime start, SimTime end) {
     if (recorder_ != nullptr) recorder_->waited(stage, entry, start, end);
     std::size_t const r = stage.index();
-    if (entry <= memory_[r].peak_entry) peak_at_[r] = end;
+    if (entry <= memory_[r].memory.peak_entry) peak_at_[r] = end;
   }
   void transferred(StageId stage, std::int32_t transfer, SimTime start, SimTime end) {
     if (recorder_ != nullptr) recorder_->transferred(stage, transfer, start, end);
@@ -83,7 +83,7 @@ class ResultObserver {
 
  private:
   CostedPlan const& costed_;
-  std::vector<StageMemory> const& memory_;
+  std::vector<FullestMemory> const& memory_;
   TimeRecorder* recorder_;
   std::vector<TimeShares> shares_;
   std::vector<SimTime> host_wait_;
@@ -138,14 +138,11 @@ std::optional<LayerResult> summarize_layer(TrainingPlan const& plan,
 
 namespace {
 
-Simulation simulate(CostedPlan const& costed, System const& system, TimeRecorder* recorder) {
+Simulation simulate(CostedPlan const& costed, TimeRecorder* recorder) {
   TrainingPlan const& plan = costed.plan();
+  System const& system = costed.system();
   CostModel const& cost = costed.cost();
-  std::vector<RankMemory> const by_rank = memory_by_rank(plan, 1);
-  std::vector<StageMemory> memory;
-  for (std::size_t r = 0; r < plan.stages.size(); ++r) {
-    memory.push_back(fullest(by_rank, r).stages[r]);
-  }
+  std::vector<FullestMemory> const memory = fullest_memory(plan, 1);
   ResultObserver observer{costed, memory, recorder};
   Timeline const timeline = play(costed.timeline(), observer);
 
@@ -153,26 +150,21 @@ Simulation simulate(CostedPlan const& costed, System const& system, TimeRecorder
   SimTime const overhead = cost.iteration_overhead();
   result.iteration = timeline.period + overhead;
   result.relative_error = relative_error(error_terms(costed, result.iteration));
-  std::int64_t const capacity = system.accelerator.memory.value.count();
+  Bytes const room = room_for(plan.config.memory, system.accelerator);
   std::size_t busiest = 0;
   for (std::size_t r = 0; r < plan.stages.size(); ++r) {
     StageResult& stage = result.stages.emplace_back();
     stage.stage = plan.stages[StageId::of_index(r)].stage.value();
     stage.layers = layers_of_stage(plan, plan.stages[StageId::of_index(r)]);
-    stage.in_flight_chunks = memory[r].in_flight_chunks;
+    stage.in_flight_chunks = memory[r].memory.in_flight_chunks;
     stage.busy = timeline.ranks[r].busy;
-    stage.at_peak = memory[r].at_peak;
+    stage.at_peak = memory[r].memory.at_peak;
     stage.at_peak[Category::workspace] += cost.workspace().count();
-    stage.activation_peak = memory[r].activation_peak;
-    if (by_rank.size() > 1) {
-      RankMemory const& least = emptiest(by_rank, r);
-      stage.ranks = RankSpread{.distinct = static_cast<int>(by_rank.size()),
-                               .fullest = fullest(by_rank, r).rank,
-                               .emptiest = least.rank,
-                               .least = least.stages[r].at_peak.sum() + cost.workspace().count()};
-    }
+    stage.activation_peak = memory[r].memory.activation_peak;
+    stage.ranks = memory[r].ranks;
+    if (stage.ranks) stage.ranks->least += cost.workspace().count();
     stage.peak_at = observer.peak_at(r);
-    stage.fits = stage.peak() + plan.config.memory.kept_in_reserve().count() <= capacity;
+    stage.fits = Bytes{stage.peak()} <= room;
     stage.verdict = stage.fits ? Verdict::fits : Verdict::does_not_fit;
     if (timeline.ranks[r].busy > timeline.ranks[busiest].busy) busiest = r;
   }
@@ -191,42 +183,28 @@ Simulation simulate(CostedPlan const& costed, System const& system, TimeRecorder
 
 }  // namespace
 
-Verdict verdict_of(StageReservation const& reservation) {
-  if (reservation.runs_out) return Verdict::does_not_fit;
-  return reservation.retries > 0 ? Verdict::fits_with_retries : Verdict::fits;
-}
-
 Simulation simulate(TrainingPlan const& plan, System const& system) {
-  return simulate(CostedPlan{plan, system}, system, nullptr);
-}
-
-bool decides_by_allocator(TrainingPlan const& plan, System const& system) {
-  return stack_memory(plan, system) != FrameworkMemory{};
+  return simulate(CostedPlan{plan, system}, nullptr);
 }
 
 void add_reservations(Simulation& simulation,
                       TrainingPlan const& plan,
                       System const& system,
                       int jobs) {
-  std::int64_t const capacity = system.accelerator.memory.value.count();
-  FrameworkMemory const framework = stack_memory(plan, system);
+  StageAllocators const allocators{plan, system};
   parallel_for(jobs, plan.stages.size(), [&](std::size_t i) {
     StageResult& stage = simulation.stages[i];
-    // The rank that holds most decides.
-    std::optional<TrainingPlan> own;
-    if (stage.ranks) own = plan_of_ranks(plan, {{stage.ranks->fullest}});
-    TrainingPlan const& of_rank = own ? *own : plan;
     auto const id = StageId::of_index(i);
-    std::int64_t const outside = bytes_outside(plan, system, plan.stages[id]);
-    stage.reservation = reserve_stage(of_rank, of_rank.stages[id], capacity - outside, framework);
-    stage.device = stage.reservation->reserved + outside;
-    stage.margin = capacity - stage.device;
+    ReservedStage const reserved = allocators.reserve(id, stage.rank());
+    stage.reservation = reserved.reservation;
+    stage.device = reserved.device;
+    stage.margin = reserved.margin;
     if (!plan.config.memory.reserve) {
       stage.outside = outside_memory(plan, system, plan.stages[id]);
     }
     // What the framework allocates beside the tensors would only be added to them.
-    Verdict const counted = framework == FrameworkMemory{} ? stage.verdict : Verdict::fits;
-    stage.verdict = std::max(counted, verdict_of(*stage.reservation));
+    Verdict const counted = decides_by_allocator(system.software) ? Verdict::fits : stage.verdict;
+    stage.verdict = std::max(counted, reserved.verdict);
     stage.fits = stage.verdict != Verdict::does_not_fit;
   });
 }
@@ -234,8 +212,8 @@ void add_reservations(Simulation& simulation,
 PlayedIteration::PlayedIteration(TrainingPlan const& plan, System const& system)
     : costed{plan, system} {
   TimeRecorder recorder{costed};
-  simulation = simulate(costed, system, &recorder);
-  times = std::move(recorder).finish();
+  simulation = simulate(costed, &recorder);
+  times = std::move(recorder).finish(simulation.iteration - costed.cost().iteration_overhead());
 }
 
 }  // namespace stagecraft

@@ -10,19 +10,12 @@
 #include "libsim/engine/verdict.hpp"
 #include "libsim/hardware/system.hpp"
 #include "libsim/model/category_bytes.hpp"
+#include "libsim/plan/rank_memory.hpp"
 #include "libsim/plan/stage_reservation.hpp"
 #include "libsim/plan/training_plan.hpp"
 #include "libsim/units/units.hpp"
 
 namespace stagecraft {
-
-/// What the ranks of a stage hold, if their experts compute different numbers of rows.
-struct RankSpread {
-  int distinct = 1;        ///< ranks that differ
-  int fullest = 0;         ///< number in its stage of the rank that holds most
-  int emptiest = 0;        ///< of the one that holds least
-  std::int64_t least = 0;  ///< its peak, workspace added
-};
 
 /// What one stage holds and how long it computes; bytes are per rank: of the fullest, if they
 /// differ.
@@ -37,13 +30,15 @@ struct StageResult {
   CategoryBytes at_peak;
   SimTime peak_at{0};
   std::int64_t activation_peak = 0;
-  std::optional<RankSpread> ranks;              ///< if its ranks differ
+  std::optional<RankSpread> ranks;              ///< if they differ; `least` with workspace
   std::optional<StageReservation> reservation;  ///< see add_reservations()
   std::int64_t device = 0;  ///< with it: reserved, and what else holds the accelerator's memory
   std::int64_t margin = 0;  ///< with it: what the accelerator has beyond that; may be negative
   std::optional<OutsideMemory> outside;  ///< with it, if the system says
 
   std::int64_t peak() const { return at_peak.sum(); }
+  /// The number in its stage of the rank that all this is of.
+  int rank() const { return ranks ? ranks->fullest : 0; }
 };
 
 /// One middle layer and one microbatch; absent where layers differ in policy.
@@ -90,27 +85,22 @@ struct Simulation {
 /// \throws std::invalid_argument  if the system has no cost for some op of the plan.
 Simulation simulate(TrainingPlan const& plan, System const& system);
 
-/// Adds what each stage's allocator reserves on the accelerator beside all else that is on it (see
-/// bytes_outside), on up to `jobs` threads. If the stack says what its framework allocates, that is
-/// the verdict; otherwise counted bytes must fit beside the reserve, and the replay of the tensors
+/// Adds to each stage what its allocator reserves on the system's accelerator beside all else that
+/// is on it (StageAllocators), on up to `jobs` threads. If decides_by_allocator(), that is the
+/// verdict; otherwise counted bytes must fit beside the reserve, and the replay of the tensors
 /// alone, to which the framework's own allocations would only be added, must not run out.
 void add_reservations(Simulation& simulation,
                       TrainingPlan const& plan,
                       System const& system,
                       int jobs);
 
-/// What becomes of a stage that reserves so.
-Verdict verdict_of(StageReservation const& reservation);
-
-/// Whether the software stack says what its framework allocates beside the op program, so that
-/// add_reservations() alone decides whether a run fits, and counted bytes no longer do.
-bool decides_by_allocator(TrainingPlan const& plan, System const& system);
-
 /// An iteration that is played once, for everybody who looks at it: its result and all its times.
 /// The plan and the system must outlive it.
 struct PlayedIteration {
   /// \throws std::invalid_argument  if the system cannot cost the plan.
   PlayedIteration(TrainingPlan const& plan, System const& system);
+  PlayedIteration(TrainingPlan const&&, System const&) = delete;
+  PlayedIteration(TrainingPlan const&, System const&&) = delete;
 
   CostedPlan costed;
   Simulation simulation;

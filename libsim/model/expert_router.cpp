@@ -6,8 +6,9 @@ namespace {
 /// The type of logits, which is that of scores and probabilities except with precision model.
 ElementType logits_type(ProgramBuilder const& builder) {
   ModelConfig const& model = builder.shape().model;
-  return model.experts->router.precision == RouterPrecision::fp32 ? gradient_type(model.precision)
-                                                                  : builder.type();
+  return model.experts->router.precision == RouterPrecision::fp32
+             ? accumulation_type(model.precision)
+             : builder.type();
 }
 RoutingAttributes routing_of(BlockShape const& shape) {
   ExpertsConfig const& experts = *shape.model.experts;

@@ -6,7 +6,7 @@ namespace stagecraft {
 
 /// The type of a router's probabilities.
 inline ElementType probability_type(ProgramBuilder const& builder) {
-  return gradient_type(builder.shape().model.precision);
+  return accumulation_type(builder.shape().model.precision);
 }
 
 /// Appends the router's product, its losses and its choice. If a capacity counts the tokens of

@@ -45,7 +45,7 @@ Dispatched sending_dispatch_forward(ProgramBuilder& builder,
                                     TensorId map) {
   BlockShape const& shape = builder.shape();
   Phase const phase = Phase::forward;
-  ElementType const wide = gradient_type(shape.model.precision);
+  ElementType const wide = accumulation_type(shape.model.precision);
   std::int64_t const hidden = shape.model.hidden;
   std::int64_t const local = shape.local_experts();
   std::int64_t const arriving = received_tokens(shape);
@@ -91,7 +91,7 @@ TokenGradients sending_dispatch_backward(ProgramBuilder& builder,
                                          TensorId x) {
   BlockShape const& shape = builder.shape();
   Phase const phase = Phase::input_gradient;
-  ElementType const wide = gradient_type(shape.model.precision);
+  ElementType const wide = accumulation_type(shape.model.precision);
   std::int64_t const arriving = received_tokens(shape);
   TensorId const tokens =
       builder.make({"dispatch_gradient", "received_tokens"}, {arriving, shape.model.hidden},

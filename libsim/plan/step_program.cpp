@@ -56,7 +56,7 @@ class StepWriter {
   void agree(Name name, TensorId number, Reduction reduction) {
     StepOp op = op_of(OpKind::all_reduce, name, {number}, {number}, {});
     op.group = sums_norm_over_job(plan_) ? plan_.roles.job : plan_.roles.model;
-    op.payload = Bytes{element_size(gradient_type(precision_))};
+    op.payload = Bytes{element_size(accumulation_type(precision_))};
     op.reduction = reduction;
     issue(std::move(op));
   }
@@ -65,7 +65,7 @@ class StepWriter {
   void reduce_so_far(Name name, TensorId number, TensorId so_far, Reduction reduction) {
     StepOp op = op_of(OpKind::prefix_reduce, name, {number}, {so_far}, {});
     op.group = sums_norm_over_job(plan_) ? plan_.roles.job : plan_.roles.model;
-    op.payload = Bytes{element_size(gradient_type(precision_))};
+    op.payload = Bytes{element_size(accumulation_type(precision_))};
     op.reduction = reduction;
     issue(std::move(op));
   }
@@ -96,17 +96,7 @@ class StepWriter {
   /// Bytes of one parameter in a tensor.
   std::int64_t size_of(TensorId tensor) const {
     if (extent_of(tensor) == StepTensor::Extent::numbers) return 0;
-    switch (tensor) {
-      case step_tensor::parameters:
-        return element_size(activation_type(precision_));
-      case step_tensor::gradients:
-        return element_size(gradient_type(plan_.config));
-      case step_tensor::first_moment:
-      case step_tensor::second_moment:
-        return element_size(moments_type(plan_.config));
-      default:
-        return element_size(gradient_type(precision_));
-    }
+    return element_size(step_tensor_type(tensor, plan_.config));
   }
 
   void issue(StepOp op) {

@@ -7,6 +7,7 @@
 #include <span>
 #include <utility>
 
+#include "libsim/engine/memory_room.hpp"
 #include "libsim/search/recompute_choice.hpp"
 
 namespace stagecraft {
@@ -66,7 +67,7 @@ class PolicyRound {
       if (is_wanted(code.kind) && is_wanted(std::span{&code, 1})) add_uniform(i);
     }
     if (is_wanted(RecomputeKind::per_stage)) add_least_recompute();
-    if (is_wanted(RecomputeKind::window) && !fits_without_recompute()) {
+    if (is_wanted(RecomputeKind::window) && may_need_recompute()) {
       add_window(0, RecomputeKind::selective);
       add_window(1, RecomputeKind::uniform);
     }
@@ -85,18 +86,17 @@ class PolicyRound {
   Bytes excess(StageId stage, std::size_t policy) const {
     return facts(stage).resident + choices_.held(stage, policy) - room_;
   }
-  bool fits_without_recompute() const {
+  bool may_need_recompute() const {
+    if (!choices_.is_exact()) return true;
     for (StageId const stage : choices_.stage_ids()) {
-      if (excess(stage, 0) > Bytes{0}) return false;
+      if (excess(stage, 0) > Bytes{0}) return true;
     }
-    return true;
+    return false;
   }
 
   void add(Candidate made, Bytes most_excess) {
     made.bound = iteration_bound(times_, moments_, messages_);
-    made.peak = (most_excess + request_.system.accelerator.memory.value -
-                 request_.base.memory.kept_in_reserve())
-                    .count();
+    made.peak = (most_excess + room_for(request_.base.memory, request_.system.accelerator)).count();
     ++found_.considered;
     // Its times would overflow, and the reader of a run refuses it.
     if (made.bound > longest_) {
@@ -209,7 +209,7 @@ void Candidates::append(Candidates&& next) {
 
 CandidateSource::CandidateSource(SearchRequest const& request)
     : request_{request},
-      room_{request.system.accelerator.memory.value - request.base.memory.kept_in_reserve() -
+      room_{room_for(request.base.memory, request.system.accelerator) -
             request.system.calibration.workspace.value},
       facts_{request} {}
 

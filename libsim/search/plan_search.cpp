@@ -9,6 +9,8 @@
 #include <thread>
 #include <tuple>
 
+#include "libsim/engine/fullest_stage.hpp"
+#include "libsim/engine/memory_room.hpp"
 #include "libsim/engine/prediction.hpp"
 #include "libsim/engine/settle.hpp"
 #include "libsim/host/parallel_for.hpp"
@@ -313,11 +315,9 @@ class Search {
     if (trial.is_empty_window) return trial;
     Prediction const prediction = predict(as_settled(config), request_.system);
     trial.outcome.iteration = prediction.iteration;
-    for (StagePrediction const& stage : prediction.stages) {
-      trial.outcome.peak = std::max(trial.outcome.peak, stage.peak());
-    }
-    bool const is_counted = trial.outcome.peak + config.memory.kept_in_reserve().count() <=
-                            request_.system.accelerator.memory.value.count();
+    trial.outcome.peak = largest_peak(prediction.stages).count();
+    bool const is_counted =
+        Bytes{trial.outcome.peak} <= room_for(config.memory, request_.system.accelerator);
     // Its allocator is replayed only if the answer depends on it.
     if (!is_counted || !standings_.may_belong(trial.outcome)) return trial;
     Simulation const simulation = with_reservations(config);
@@ -388,11 +388,7 @@ class Search {
 
 }  // namespace
 
-std::int64_t FoundPlan::peak() const {
-  std::int64_t most = 0;
-  for (StageResult const& stage : simulation.stages) most = std::max(most, stage.peak());
-  return most;
-}
+std::int64_t FoundPlan::peak() const { return largest_peak(simulation.stages).count(); }
 
 SearchResult search_plans(SearchRequest const& request) { return Search{request}.run(); }
 

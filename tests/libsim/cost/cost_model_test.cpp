@@ -294,8 +294,9 @@ TEST_CASE("how many ranks of a group are on a node follows from its stride", "[c
   System system = invented_system();
   system.node.accelerators.value = 5;
   TrainingPlan const plan = make_outline(modest_run(2, 1, 12));
-  SimTime const time = CostModel(system, plan)
-                           .duration(collective(OpKind::all_gather, plan.roles.gradients, 1'200'000));
+  SimTime const time =
+      CostModel(system, plan)
+          .duration(collective(OpKind::all_gather, plan.roles.gradients, 1'200'000));
   REQUIRE(to_seconds(time) == Approx(1.1e6 / 20e9));
 }
 
@@ -337,10 +338,10 @@ TEST_CASE("a message between nodes pays the network, one inside a node its link"
   TrainingPlan const plan = make_plan(as_settled(config));
   double const bytes = 2.0 * 64 * 2 * 128 / 4;
   CostModel const cost{system, plan};
-  MessageCost const near = cost.message_cost(plan, StageId{0}, StageId{1});
+  MessageCost const near = cost.message_cost(StageId{0}, StageId{1});
   REQUIRE(near.latency == to_sim_time(3e-6 + 40e-6));
   REQUIRE(near.occupancy == to_sim_time(bytes / 100e9));
-  MessageCost const far = cost.message_cost(plan, StageId{1}, StageId{2});
+  MessageCost const far = cost.message_cost(StageId{1}, StageId{2});
   REQUIRE(far.latency == to_sim_time(7e-6 + 40e-6));
   REQUIRE(far.occupancy == to_sim_time(bytes / 9e9));
 }
@@ -350,13 +351,12 @@ TEST_CASE("a scattered message sends 1/t and adds the gather at its receiver", "
   TrainingConfig config = modest_run(8, 2);
   TrainingPlan const scattered = make_plan(as_settled(config));
   double const whole = 2.0 * 64 * 2 * 128;
-  MessageCost const message =
-      CostModel(system, scattered).message_cost(scattered, StageId{0}, StageId{1});
+  MessageCost const message = CostModel(system, scattered).message_cost(StageId{0}, StageId{1});
   REQUIRE(message.occupancy == to_sim_time(whole / 8 / 9e9));
   REQUIRE(message.latency == to_sim_time(7e-6 + 40e-6 + 10e-6 + 7.0 / 8 * whole / 100e9));
   config.schedule.scatter_gather = false;
   TrainingPlan const plain = make_plan(as_settled(config));
-  MessageCost const at_once = CostModel(system, plain).message_cost(plain, StageId{0}, StageId{1});
+  MessageCost const at_once = CostModel(system, plain).message_cost(StageId{0}, StageId{1});
   REQUIRE(at_once.occupancy == to_sim_time(whole / 9e9));
   REQUIRE(at_once.latency == to_sim_time(7e-6 + 40e-6));
 }
