@@ -5,7 +5,7 @@
 
 #include "libsim/hardware/system.hpp"
 #include "libsim/model/category_bytes.hpp"
-#include "libsim/plan/training_config.hpp"
+#include "libsim/plan/settled_config.hpp"
 #include "libsim/units/units.hpp"
 
 namespace stagecraft {

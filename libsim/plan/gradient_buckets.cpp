@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "libsim/plan/parameter_layout.hpp"
+
 namespace stagecraft {
 
 std::int64_t parameters_of(TrainingPlan const& plan,

@@ -45,7 +45,7 @@ std::vector<FullestMemory> fullest_memory(TrainingPlan const& plan, int jobs) {
 }
 
 PlanOfRank::PlanOfRank(TrainingPlan const& plan, int rank) : plan_{plan} {
-  if (plan.differs_by_rank()) own_ = make_plan(plan.config, {{rank}});
+  if (plan.differs_by_rank()) own_ = plan_of_ranks(plan, {{rank}});
 }
 
 }  // namespace stagecraft
