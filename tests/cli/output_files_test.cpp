@@ -29,7 +29,7 @@ TEST_CASE("commands replace what they wrote themselves, and refuse all other fil
   std::vector<std::pair<std::string, std::string>> const commands{
       {"simulate " + paper_run("22b-present") + " --trace ", "a trace"},
       {"report " + trace + " -o ", "a report"},
-      {"export " + trace + " --format csv -o ", "a CSV file"},
+      {"export " + trace + " --format csv -o ", "a table"},
       {"export " + trace + " --format chrome -o ", "a JSON file"},
       {"plan '" + models +
            "gpt-22b.yaml' --system selene-a100 --gpus 8 --global-batch 4 --top 1 "

@@ -69,9 +69,10 @@ TEST_CASE("a change's effect is what simulate says of the run file with the same
     }
     ++legal;
     RunConfig const changed = load_run_config(file, effect.change.set);
-    Simulation const simulation =
-        simulate(make_plan(as_settled(resolve_store_windows(changed.training, changed.system))),
-                 changed.system);
+    TrainingPlan const plan =
+        make_plan(as_settled(resolve_store_windows(changed.training, changed.system)));
+    Simulation simulation = simulate(plan, changed.system);
+    add_reservations(simulation, plan, changed.system, 1);
     REQUIRE(effect.figures->iteration == simulation.iteration);
     REQUIRE(effect.figures->peak == fullest(simulation));
     REQUIRE(effect.figures->fits() ==

@@ -66,7 +66,9 @@ TEST_CASE("what has no effect is named: sharding over one replica") {
 }
 
 TEST_CASE("full recompute is not needed where less of it fits, and is needed where it does not") {
-  auto const unneeded = warnings_of("22b-full", {});
+  // PyTorch's allocator runs out with selective recompute; an arena reserves what is counted.
+  REQUIRE(warnings_of("22b-full", {}).empty());
+  auto const unneeded = warnings_of("22b-full", {"memory.allocator=arena"});
   REQUIRE(unneeded.size() == 1);
   REQUIRE(count(unneeded,
                 "Full recompute is not needed: with selective recompute every stage "
