@@ -5,7 +5,7 @@
 #include "libexec/backends/cuda_backend.hpp"
 #include "libexec/memory/available_memory.hpp"
 #include "libexec/memory/counting_allocator.hpp"
-#include "libsim/plan/stage_memory.hpp"
+#include "libsim/plan/rank_memory.hpp"
 #include "libsim/units/quantity.hpp"
 
 namespace stagecraft {
@@ -13,15 +13,17 @@ namespace {
 
 Bytes peak_of_all(TrainingPlan const& plan) {
   Bytes sum;
-  for (StageMemory const& stage : peak_memory(plan)) {
-    sum = sum + std::int64_t{plan.groups.ranks_per_stage()} * Bytes{stage.at_peak.sum()};
+  for (RankMemory const& alike : memory_by_rank(plan, 1)) {
+    for (StageMemory const& stage : alike.stages) {
+      sum = sum + std::int64_t{alike.ranks} * Bytes{stage.at_peak.sum()};
+    }
   }
   return sum;
 }
 
 Bytes peak_of_rank(TrainingPlan const& plan, RankId rank) {
-  StagePlan const& stage = plan.stages[plan.groups.stage_of(rank)];
-  return Bytes{peak_memory(plan, stage).at_peak.sum()};
+  PlanOfRank const own{plan, plan.groups.at_stage(rank, StageId{0}).value()};
+  return Bytes{peak_memory(*own, own->stages[plan.groups.stage_of(rank)]).at_peak.sum()};
 }
 
 }  // namespace

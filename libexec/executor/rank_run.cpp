@@ -14,6 +14,7 @@
 #include "libsim/host/file_error.hpp"
 #include "libsim/model/layer_kinds.hpp"
 #include "libsim/plan/configured_allocator.hpp"
+#include "libsim/plan/rank_memory.hpp"
 
 namespace stagecraft {
 namespace {
@@ -248,13 +249,11 @@ RankOutcome run_rank(TrainingPlan const& plan,
                      RankClock& clock,
                      std::function<void()> const& restart) {
   StageId const stage = plan.groups.stage_of(rank);
-  std::optional<TrainingPlan> own;
+  std::optional<PlanOfRank> own;  // each rank allocates what its own plan says
   std::optional<RankRun> run;
   try {
-    // If ranks compute different numbers of rows, each allocates what its own plan says.
-    if (plan.forced)
-      own = make_plan(plan.config, {{plan.groups.at_stage(rank, StageId{0}).value()}});
-    run.emplace(own ? *own : plan, rank, parts, options, communicator, clock);
+    own.emplace(plan, plan.groups.at_stage(rank, StageId{0}).value());
+    run.emplace(**own, rank, parts, options, communicator, clock);
     return run->run(restart);
   } catch (...) {
     std::string const who =

@@ -1,25 +1,18 @@
 #include "libsim/engine/prediction.hpp"
 
-#include <algorithm>
 #include <cstddef>
 
 #include "libsim/engine/costed_plan.hpp"
 #include "libsim/engine/relative_error.hpp"
-#include "libsim/plan/stage_memory.hpp"
+#include "libsim/plan/rank_memory.hpp"
 #include "libsim/plan/training_plan.hpp"
 
 namespace stagecraft {
 
-SimTime Prediction::longest_busy() const {
-  SimTime longest{0};
-  for (StagePrediction const& stage : stages) longest = std::max(longest, stage.busy);
-  return longest;
-}
-
 Prediction predict(TrainingConfig const& config, System const& system) {
   TrainingPlan const plan = make_plan(config);
   CostedPlan const costed{plan, system};
-  std::vector<StageMemory> const memories = peak_memory(plan);
+  std::vector<FullestMemory> const memories = fullest_memory(plan, 1);
   IterationEnd const end = play_to_end(costed.timeline());
 
   Prediction prediction;
@@ -29,13 +22,14 @@ Prediction predict(TrainingConfig const& config, System const& system) {
   prediction.relative_error = relative_error(error_terms(costed, prediction.iteration));
   prediction.stages.reserve(plan.stages.size());
   for (std::size_t i = 0; i < plan.stages.size(); ++i) {
-    StageMemory const& memory = memories[i];
+    StageMemory const& memory = memories[i].memory;
     StagePrediction& stage = prediction.stages.emplace_back();
     stage.at_peak = memory.at_peak;
     stage.at_peak[Category::workspace] += costed.cost().workspace().count();
     stage.activation_peak = memory.activation_peak;
     stage.in_flight_chunks = memory.in_flight_chunks;
     stage.busy = end.busy[i];
+    stage.rank = memories[i].rank();
   }
   return prediction;
 }

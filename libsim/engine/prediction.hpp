@@ -16,6 +16,7 @@ struct StagePrediction {
   std::int64_t activation_peak = 0;
   std::int32_t in_flight_chunks = 0;
   SimTime busy{0};
+  int rank = 0;  ///< number in its stage of the rank that holds this
 
   std::int64_t peak() const { return at_peak.sum(); }
 };
@@ -27,9 +28,6 @@ struct Prediction {
   double relative_error = 0;  ///< of the iteration, before calibration (ErrorTerms)
   int laps = 1;               ///< repetitions of the steady phase in the schedule
   int laps_left_out = 0;      ///< of them, known to repeat others
-
-  /// Busy time of the busiest stage.
-  SimTime longest_busy() const;
 };
 
 /// Simulates an iteration as simulate(make_plan(config), system) does, to the picosecond and the

@@ -15,21 +15,23 @@ namespace {
 class RankRecorder {
  public:
   RankRecorder(CostedPlan const& costed,
+               TrainingPlan const& held,
                RecordedTimes const& times,
                TraceVocabulary const& vocabulary,
                std::int32_t rank,
                TraceDetail detail)
       : costed_{costed},
+        held_{held},
         plan_{costed.plan().stages[StageId{rank}]},
         profiles_{costed.tasks(static_cast<std::size_t>(rank))},
         times_{times.ranks[static_cast<std::size_t>(rank)]},
         vocabulary_{vocabulary},
-        memories_{costed.plan()},
-        messages_{costed.plan()},
-        entries_{plan_, times_.order.transfers, memories_, messages_},
-        tasks_{record_tasks(costed, memories_, static_cast<std::size_t>(rank), vocabulary, detail)},
+        memories_{held},
+        messages_{held},
+        entries_{held.stages[StageId{rank}], times_.order.transfers, memories_, messages_},
+        tasks_{record_tasks(costed, held, memories_, static_cast<std::size_t>(rank), vocabulary, detail)},
         detail_{detail},
-        now_{resident_memory(plan_)} {
+        now_{resident_memory(held.stages[StageId{rank}])} {
     trace_.rank = rank;
     trace_.stage = plan_.stage.value();
     now_[Category::workspace] = costed.cost().workspace().count();
@@ -147,7 +149,7 @@ class RankRecorder {
   /// those that equal the one before.
   void add_reserved() {
     MemoryColumns& memory = trace_.memory;
-    std::vector<ReservedState> const states = reserved_states(costed_.plan(), plan_);
+    std::vector<ReservedState> const states = reserved_states(held_, held_.stages[plan_.stage]);
     std::size_t state = 0;
     for (std::size_t row = 0; row < memory.rows(); ++row) {
       while (!is_state(row, states[state])) {
@@ -194,6 +196,7 @@ class RankRecorder {
   }
 
   CostedPlan const& costed_;
+  TrainingPlan const& held_;  ///< what memory is of
   StagePlan const& plan_;
   std::vector<TaskProfile> const& profiles_;
   RankTimes const& times_;
@@ -214,11 +217,12 @@ class RankRecorder {
 }  // namespace
 
 RankTrace record_rank(CostedPlan const& costed,
+                      TrainingPlan const& held,
                       RecordedTimes const& times,
                       TraceVocabulary const& vocabulary,
                       std::int32_t rank,
                       TraceDetail detail) {
-  return RankRecorder{costed, times, vocabulary, rank, detail}.record(times.makespan);
+  return RankRecorder{costed, held, times, vocabulary, rank, detail}.record(times.makespan);
 }
 
 }  // namespace stagecraft

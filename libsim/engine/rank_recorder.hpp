@@ -8,8 +8,10 @@
 
 namespace stagecraft {
 
-/// What one pipeline rank did, from its steps and when they happened.
+/// What a stage did, from its steps and when they happened, and what its fullest rank held. `held`:
+/// the plan of that rank (PlanOfRank), whose programs are as those of the costed plan but for sizes.
 RankTrace record_rank(CostedPlan const& costed,
+                      TrainingPlan const& held,
                       RecordedTimes const& times,
                       TraceVocabulary const& vocabulary,
                       std::int32_t rank,

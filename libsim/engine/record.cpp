@@ -7,6 +7,7 @@
 #include "libsim/engine/rank_recorder.hpp"
 #include "libsim/engine/recorded_times.hpp"
 #include "libsim/host/program_version.hpp"
+#include "libsim/plan/rank_memory.hpp"
 #include "libsim/trace/trace_names.hpp"
 #include "libsim/trace/trace_writer.hpp"
 
@@ -50,9 +51,11 @@ Trace record(TrainingPlan const& plan, System const& system, RecordOptions const
   CostedPlan const costed{plan, system};
   TraceVocabulary const vocabulary{plan};
   RecordedTimes const times = record_times(costed);
+  std::vector<FullestMemory> const memory = fullest_memory(plan, 1);
   Trace trace{.meta = meta_of(plan, system, options), .names = vocabulary.names(), .ranks = {}};
   for (std::int32_t const rank : ranks) {
-    trace.ranks.push_back(record_rank(costed, times, vocabulary, rank, options.detail));
+    PlanOfRank const held{plan, memory[static_cast<std::size_t>(rank)].rank()};
+    trace.ranks.push_back(record_rank(costed, *held, times, vocabulary, rank, options.detail));
   }
   return trace;
 }
@@ -66,7 +69,9 @@ void record_to_file(std::filesystem::path const& path,
   TraceVocabulary const vocabulary{plan};
   TraceWriter writer{path, meta_of(plan, system, options), vocabulary.names()};
   for (std::int32_t const rank : ranks) {
-    writer.write(record_rank(played.costed, played.times, vocabulary, rank, options.detail));
+    PlanOfRank const held{plan,
+                          played.simulation.stages[static_cast<std::size_t>(rank)].rank()};
+    writer.write(record_rank(played.costed, *held, played.times, vocabulary, rank, options.detail));
   }
   writer.finish();
 }

@@ -25,8 +25,9 @@ class OpRecorder {
   OpRecorder(CostedPlan const& costed, TraceVocabulary const& vocabulary, Pass pass)
       : costed_{costed}, vocabulary_{vocabulary}, pass_{pass} {}
 
-  /// `first_layer`: number in the model of the block's first layer.
-  void append(std::size_t block, std::int64_t first_layer) {
+  /// `held`: the same block in the plan whose memory is recorded. `first_layer`: number in the
+  /// model of the block's first layer.
+  void append(std::size_t block, BlockProgram const& held, std::int64_t first_layer) {
     BlockProgram const& program = costed_.plan().blocks[block];
     PassTimes const& times = costed_.blocks()[block].times(pass_);
     std::vector<Op> const& ops = program.ops(pass_);
@@ -36,7 +37,7 @@ class OpRecorder {
       row.end = start_ + times.end[i];
       row.layer = layer_of(program.kind, first_layer, ops[i].layer);
     }
-    append_memory(program, times);
+    append_memory(held, times);
     start_ += times.duration;
   }
 
@@ -70,16 +71,19 @@ class OpRecorder {
 };
 
 RecordedTask record_ops(CostedPlan const& costed,
+                        TrainingPlan const& held,
                         Task const& task,
                         TraceVocabulary const& vocabulary) {
   TrainingPlan const& plan = costed.plan();
-  ChunkProgram const& chunk = plan.chunks[static_cast<std::size_t>(task.program)];
+  auto const program = static_cast<std::size_t>(task.program);
+  ChunkProgram const& chunk = plan.chunks[program];
   bool const is_forward = task.kind == Task::Kind::forward;
   OpRecorder recorder{costed, vocabulary, pass_of(task)};
   for (std::int32_t i = 0; i < task.block_count; ++i) {
     auto const position = static_cast<std::size_t>(
         is_forward ? task.first_block + i : task.first_block + task.block_count - 1 - i);
-    recorder.append(static_cast<std::size_t>(chunk.blocks[position]),
+    auto const held_block = static_cast<std::size_t>(held.chunks[program].blocks[position]);
+    recorder.append(static_cast<std::size_t>(chunk.blocks[position]), held.blocks[held_block],
                     first_layer_of(plan, chunk, position));
   }
   return std::move(recorder).finish();
@@ -119,6 +123,7 @@ std::vector<RecordedMemory> recorded_memory(MemoryProfile const& profile,
 }
 
 std::vector<RecordedTask> record_tasks(CostedPlan const& costed,
+                                       TrainingPlan const& held,
                                        TaskMemories& memories,
                                        std::size_t rank,
                                        TraceVocabulary const& vocabulary,
@@ -136,7 +141,7 @@ std::vector<RecordedTask> record_tasks(CostedPlan const& costed,
       row.end = profile.duration;
       recorded.push_back({.ops = {row}, .memory = {}});
     } else if (detail == TraceDetail::op) {
-      recorded.push_back(record_ops(costed, task, vocabulary));
+      recorded.push_back(record_ops(costed, held, task, vocabulary));
     } else {
       recorded.push_back(
           record_chunk(costed, task, vocabulary, profile.duration, memories.of(task).profile));

@@ -40,8 +40,9 @@ std::vector<RecordedMemory> recorded_memory(MemoryProfile const& profile,
                                             SimTime peak_time,
                                             SimTime end);
 
-/// One for each task of a rank.
+/// One for each task of a rank; memory is that of `held`, as `memories` are.
 std::vector<RecordedTask> record_tasks(CostedPlan const& costed,
+                                       TrainingPlan const& held,
                                        TaskMemories& memories,
                                        std::size_t rank,
                                        TraceVocabulary const& vocabulary,

@@ -9,7 +9,6 @@
 #include "libsim/engine/stack_memory.hpp"
 #include "libsim/host/parallel_for.hpp"
 #include "libsim/model/blocks.hpp"
-#include "libsim/plan/rank_memory.hpp"
 
 namespace stagecraft {
 namespace {
@@ -20,7 +19,7 @@ class ResultObserver {
  public:
   static constexpr bool hears = true;
   ResultObserver(CostedPlan const& costed,
-                 std::vector<StageMemory> const& memory,
+                 std::vector<FullestMemory> const& memory,
                  TimeRecorder* recorder)
       : costed_{costed},
         memory_{memory},
@@ -40,7 +39,7 @@ class ResultObserver {
       data_parallel_idle_[r] = end;
       return;
     }
-    StageMemory const& memory = memory_[r];
+    StageMemory const& memory = memory_[r].memory;
     if (what.entry < memory.peak_entry) {
       peak_at_[r] = end;
     } else if (what.entry == memory.peak_entry) {
@@ -59,7 +58,7 @@ class ResultObserver {
   void waited(StageId stage, std::int32_t entry, SimTime start, SimTime end) {
     if (recorder_ != nullptr) recorder_->waited(stage, entry, start, end);
     std::size_t const r = stage.index();
-    if (entry <= memory_[r].peak_entry) peak_at_[r] = end;
+    if (entry <= memory_[r].memory.peak_entry) peak_at_[r] = end;
   }
   void transferred(StageId stage, std::int32_t transfer, SimTime start, SimTime end) {
     if (recorder_ != nullptr) recorder_->transferred(stage, transfer, start, end);
@@ -71,7 +70,7 @@ class ResultObserver {
 
  private:
   CostedPlan const& costed_;
-  std::vector<StageMemory> const& memory_;
+  std::vector<FullestMemory> const& memory_;
   TimeRecorder* recorder_;
   std::vector<TimeShares> shares_;
   std::vector<SimTime> host_wait_;
@@ -128,11 +127,7 @@ namespace {
 Simulation simulate(CostedPlan const& costed, System const& system, TimeRecorder* recorder) {
   TrainingPlan const& plan = costed.plan();
   CostModel const& cost = costed.cost();
-  std::vector<RankMemory> const by_rank = memory_by_rank(plan, 1);
-  std::vector<StageMemory> memory;
-  for (std::size_t r = 0; r < plan.stages.size(); ++r) {
-    memory.push_back(fullest(by_rank, r).stages[r]);
-  }
+  std::vector<FullestMemory> const memory = fullest_memory(plan, 1);
   ResultObserver observer{costed, memory, recorder};
   Timeline const timeline = play(costed.timeline(), observer);
 
@@ -146,18 +141,13 @@ Simulation simulate(CostedPlan const& costed, System const& system, TimeRecorder
     StageResult& stage = result.stages.emplace_back();
     stage.stage = plan.stages[StageId::of_index(r)].stage.value();
     stage.layers = layers_of_stage(plan, plan.stages[StageId::of_index(r)]);
-    stage.in_flight_chunks = memory[r].in_flight_chunks;
+    stage.in_flight_chunks = memory[r].memory.in_flight_chunks;
     stage.busy = timeline.ranks[r].busy;
-    stage.at_peak = memory[r].at_peak;
+    stage.at_peak = memory[r].memory.at_peak;
     stage.at_peak[Category::workspace] += cost.workspace().count();
-    stage.activation_peak = memory[r].activation_peak;
-    if (by_rank.size() > 1) {
-      RankMemory const& least = emptiest(by_rank, r);
-      stage.ranks = RankSpread{.distinct = static_cast<int>(by_rank.size()),
-                               .fullest = fullest(by_rank, r).rank,
-                               .emptiest = least.rank,
-                               .least = least.stages[r].at_peak.sum() + cost.workspace().count()};
-    }
+    stage.activation_peak = memory[r].memory.activation_peak;
+    stage.ranks = memory[r].ranks;
+    if (stage.ranks) stage.ranks->least += cost.workspace().count();
     stage.peak_at = observer.peak_at(r);
     stage.fits = stage.peak() + plan.config.memory.kept_in_reserve().count() <= capacity;
     stage.verdict = stage.fits ? Verdict::fits : Verdict::does_not_fit;

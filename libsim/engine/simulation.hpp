@@ -10,19 +10,12 @@
 #include "libsim/engine/verdict.hpp"
 #include "libsim/hardware/system.hpp"
 #include "libsim/model/category_bytes.hpp"
+#include "libsim/plan/rank_memory.hpp"
 #include "libsim/plan/stage_reservation.hpp"
 #include "libsim/plan/training_plan.hpp"
 #include "libsim/units/units.hpp"
 
 namespace stagecraft {
-
-/// What the ranks of a stage hold, if their experts compute different numbers of rows.
-struct RankSpread {
-  int distinct = 1;        ///< ranks that differ
-  int fullest = 0;         ///< number in its stage of the rank that holds most
-  int emptiest = 0;        ///< of the one that holds least
-  std::int64_t least = 0;  ///< its peak, workspace added
-};
 
 /// What one stage holds and how long it computes; bytes are per rank: of the fullest, if they
 /// differ.
@@ -37,13 +30,15 @@ struct StageResult {
   CategoryBytes at_peak;
   SimTime peak_at{0};
   std::int64_t activation_peak = 0;
-  std::optional<RankSpread> ranks;              ///< if its ranks differ
+  std::optional<RankSpread> ranks;  ///< if they differ; `least` with workspace
   std::optional<StageReservation> reservation;  ///< see add_reservations()
   std::int64_t device = 0;  ///< with it: reserved, and what else holds the accelerator's memory
   std::int64_t margin = 0;  ///< with it: what the accelerator has beyond that; may be negative
   std::optional<OutsideMemory> outside;  ///< with it, if the system says
 
   std::int64_t peak() const { return at_peak.sum(); }
+  /// The number in its stage of the rank that all this is of.
+  int rank() const { return ranks ? ranks->fullest : 0; }
 };
 
 /// One middle layer and one microbatch; absent where layers differ in policy.

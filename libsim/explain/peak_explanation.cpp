@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "libsim/explain/live_tensors.hpp"
+#include "libsim/plan/rank_memory.hpp"
 
 namespace stagecraft {
 namespace {
@@ -128,9 +129,9 @@ PeakExplanation explain_peak(TrainingPlan const& plan,
                              Simulation const& simulation,
                              std::size_t stage) {
   StageResult const& result = simulation.stages[stage];
-  StagePlan const& rank = plan.stages[StageId::of_index(stage)];
+  PlanOfRank const own{plan, result.rank()};
   std::int64_t const held = result.peak() - result.at_peak[Category::workspace];
-  LiveTensors const live = live_tensors_at(plan, rank, held);
+  LiveTensors const live = live_tensors_at(*own, own->stages[StageId::of_index(stage)], held);
   PeakExplanation peak{
       .stage = result.stage, .event = describe(live, result.peak_at), .tensors = {}};
   peak.tensors = group(live.buffers);

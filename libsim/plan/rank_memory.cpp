@@ -11,7 +11,7 @@ namespace stagecraft {
 
 std::vector<RankMemory> memory_by_rank(TrainingPlan const& plan, int jobs) {
   std::vector<RankMemory> all;
-  if (!plan.forced || !plan.ranks.ranks.empty()) {
+  if (!plan.differs_by_rank()) {
     all.push_back({0, plan.groups.ranks_per_stage(), peak_memory(plan)});
     return all;
   }
@@ -24,18 +24,28 @@ std::vector<RankMemory> memory_by_rank(TrainingPlan const& plan, int jobs) {
   return all;
 }
 
-RankMemory const& fullest(std::vector<RankMemory> const& ranks, std::size_t stage) {
-  return *std::max_element(ranks.begin(), ranks.end(),
-                           [&](RankMemory const& a, RankMemory const& b) {
-                             return a.stages[stage].at_peak.sum() < b.stages[stage].at_peak.sum();
-                           });
+std::vector<FullestMemory> fullest_memory(TrainingPlan const& plan, int jobs) {
+  std::vector<RankMemory> const by_rank = memory_by_rank(plan, jobs);
+  std::vector<FullestMemory> result;
+  for (std::size_t stage = 0; stage < plan.stages.size(); ++stage) {
+    auto const holds_less = [stage](RankMemory const& a, RankMemory const& b) {
+      return a.stages[stage].at_peak.sum() < b.stages[stage].at_peak.sum();
+    };
+    auto const& fullest = *std::max_element(by_rank.begin(), by_rank.end(), holds_less);
+    FullestMemory& made = result.emplace_back();
+    made.memory = fullest.stages[stage];
+    if (by_rank.size() == 1) continue;
+    auto const& emptiest = *std::min_element(by_rank.begin(), by_rank.end(), holds_less);
+    made.ranks = RankSpread{.distinct = static_cast<int>(by_rank.size()),
+                            .fullest = fullest.rank,
+                            .emptiest = emptiest.rank,
+                            .least = emptiest.stages[stage].at_peak.sum()};
+  }
+  return result;
 }
 
-RankMemory const& emptiest(std::vector<RankMemory> const& ranks, std::size_t stage) {
-  return *std::min_element(ranks.begin(), ranks.end(),
-                           [&](RankMemory const& a, RankMemory const& b) {
-                             return a.stages[stage].at_peak.sum() < b.stages[stage].at_peak.sum();
-                           });
+PlanOfRank::PlanOfRank(TrainingPlan const& plan, int rank) : plan_{plan} {
+  if (plan.differs_by_rank()) own_ = make_plan(plan.config, {{rank}});
 }
 
 }  // namespace stagecraft

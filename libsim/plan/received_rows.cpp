@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <limits>
 #include <optional>
 
 #include "libsim/model/layer_kinds.hpp"
@@ -180,10 +181,41 @@ std::int64_t ReceivedRows::most(RankChoice const& ranks,
   return most;
 }
 
+std::int64_t ReceivedRows::microbatch_classes() const {
+  return depends_on_microbatch() ? microbatches(config_) : 1;
+}
+
+std::int64_t ReceivedRows::least(int rank, LayerConfig const& kind) const {
+  LayerKinds const kinds{config_.model};
+  auto least = std::numeric_limits<std::int64_t>::max();
+  for (int layer = 0; layer < kinds.layers(); ++layer) {
+    if (!(kinds.of_layer(layer) == kind)) continue;
+    for (std::int64_t k = 0; k < microbatch_classes(); ++k) {
+      least = std::min(least, of(rank, kind, layer, k));
+    }
+  }
+  return least;
+}
+
+int ReceivedRows::fullest_at_least() const {
+  if (forced_ == nullptr) return 0;
+  int fullest = 0;
+  std::int64_t most = 0;
+  for (auto const& [rank, alike] : distinct_ranks()) {
+    std::int64_t sum = 0;
+    for (LayerRun const& run : layer_runs(config_.model)) {
+      if (run.kind.experts) sum += run.count * least(rank, run.kind);
+    }
+    if (sum > most) fullest = rank;
+    most = std::max(most, sum);
+  }
+  return fullest;
+}
+
 std::vector<std::pair<int, int>> ReceivedRows::distinct_ranks() const {
   if (forced_ == nullptr) return {{0, static_cast<int>(position_.size())}};
   LayerKinds const kinds{config_.model};
-  std::int64_t const count = depends_on_microbatch() ? microbatches(config_) : 1;
+  std::int64_t const count = microbatch_classes();
   std::map<std::vector<std::int64_t>, std::size_t> known;
   std::vector<std::pair<int, int>> distinct;
   for (std::size_t rank = 0; rank < position_.size(); ++rank) {
@@ -203,21 +235,6 @@ std::vector<std::pair<int, int>> ReceivedRows::distinct_ranks() const {
     }
   }
   return distinct;
-}
-
-BlockShape layer_shape(TrainingPlan const& plan, LayerConfig const& kind) {
-  BlockShape shape = plan.shape.with(kind);
-  if (!shape.is_uneven() || !kind.experts) return shape;
-  ReceivedRows const rows{plan};
-  LayerKinds const kinds{plan.config.model};
-  std::int64_t const count = rows.depends_on_microbatch() ? microbatches(plan.config) : 1;
-  for (int layer = 0; layer < kinds.layers(); ++layer) {
-    if (!(kinds.of_layer(layer) == kind)) continue;
-    for (std::int64_t k = 0; k < count; ++k) {
-      shape.room = std::max(shape.room, rows.most(plan.ranks, kind, layer, k));
-    }
-  }
-  return shape;
 }
 
 }  // namespace stagecraft

@@ -34,6 +34,11 @@ class ReceivedRows {
                     LayerConfig const& kind,
                     std::int64_t layer,
                     std::int64_t k) const;
+  /// The fewest rows of a rank in any layer of a kind and any microbatch.
+  std::int64_t least(int rank, LayerConfig const& kind) const;
+  /// The rank whose fewest rows, summed over the layers, are most: a plan for it with room for these
+  /// rows holds no more than the fullest rank does. The first of several.
+  int fullest_at_least() const;
   /// Ranks of a stage that compute as many rows as each other in all layers and microbatches: the
   /// first of each such set, and how many there are.
   std::vector<std::pair<int, int>> distinct_ranks() const;
@@ -43,6 +48,8 @@ class ReceivedRows {
   }
 
  private:
+  /// Of how many microbatches of a replica the rows may differ.
+  std::int64_t microbatch_classes() const;
   struct ExpertGroup {
     std::vector<RankId> members;  ///< of the first stage
     std::vector<RankPlace> places;
@@ -64,8 +71,5 @@ class ReceivedRows {
   mutable std::map<std::pair<std::int32_t, std::pair<int, int>>, std::vector<std::int64_t>>
       of_parts_;
 };
-
-/// The shape of layers of a kind, with room for the most rows that any of them has.
-BlockShape layer_shape(TrainingPlan const& plan, LayerConfig const& kind);
 
 }  // namespace stagecraft

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <span>
+#include <stdexcept>
 
 namespace stagecraft {
 CategoryBytes resident_memory(StagePlan const& stage) {
@@ -124,6 +125,11 @@ class ProgramMemory {
   std::int32_t entry_ = 0;  ///< of the issue order
 };
 
+void require_alike_ranks(TrainingPlan const& plan) {
+  if (!plan.differs_by_rank()) return;
+  throw std::logic_error{"the ranks of a stage hold different amounts: no plan of all has them"};
+}
+
 }  // namespace
 
 StageMemory peak_memory(StagePlan const& stage, TaskMemories& tasks, MessageMoves& messages) {
@@ -131,12 +137,14 @@ StageMemory peak_memory(StagePlan const& stage, TaskMemories& tasks, MessageMove
 }
 
 StageMemory peak_memory(TrainingPlan const& plan, StagePlan const& stage) {
+  require_alike_ranks(plan);
   TaskMemories tasks{plan};
   MessageMoves messages{plan};
   return peak_memory(stage, tasks, messages);
 }
 
 std::vector<StageMemory> peak_memory(TrainingPlan const& plan) {
+  require_alike_ranks(plan);
   TaskMemories tasks{plan};
   MessageMoves messages{plan};
   std::vector<StageMemory> memory;

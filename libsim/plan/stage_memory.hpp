@@ -96,7 +96,9 @@ class MemoryWalk {
   std::int32_t in_flight_ = 0;
 };
 
-/// The memory of one stage; the same with sums that several stages share; of all stages.
+/// The memory of one stage; the same with sums that several stages share; of all stages. What the
+/// stages of any plan hold is fullest_memory().
+/// \throws std::logic_error  if the ranks of the plan may differ (TrainingPlan::differs_by_rank).
 StageMemory peak_memory(TrainingPlan const& plan, StagePlan const& stage);
 StageMemory peak_memory(StagePlan const& stage, TaskMemories& tasks, MessageMoves& messages);
 std::vector<StageMemory> peak_memory(TrainingPlan const& plan);

@@ -17,8 +17,6 @@
 
 namespace stagecraft {
 
-class VirtualOrder;
-
 /// What a chunk of a stage computes for a microbatch: blocks in model order, which backward runs in
 /// reverse.
 struct ChunkProgram {
@@ -104,6 +102,9 @@ struct TrainingPlan {
   std::int32_t messages = 0;     ///< message numbers are in [0, messages)
   std::int32_t most_queued = 0;  ///< most messages of a channel sent and not yet received
 
+  /// Whether the ranks of a stage may allocate differently: then memory is that of plans made for
+  /// one rank each (rank_memory.hpp), and this one has room for more than any of them needs.
+  bool differs_by_rank() const { return forced != nullptr && ranks.ranks.empty(); }
   /// The number of ranks that hold the same dense parameters and sum their gradients.
   int replicas() const { return groups.members(roles.gradients); }
   /// The groups over which gradients are summed: that of dense parameters first.

@@ -5,7 +5,6 @@
 #include "libsim/engine/block_times.hpp"
 #include "libsim/model/memory_profile.hpp"
 #include "libsim/plan/message_buffers.hpp"
-#include "libsim/plan/received_rows.hpp"
 #include "libsim/plan/training_plan.hpp"
 
 namespace stagecraft {
@@ -52,6 +51,8 @@ PieceSummary PieceSummary::repeated(std::int64_t times) const {
 BlockSummaries::BlockSummaries(SearchRequest const& request, ShapeChoice const& shape)
     : outline_{make_outline(config_of(request, shape))},
       kinds_{outline_.config.model},
+      rows_{outline_},
+      rank_{rows_.fullest_at_least()},
       cost_{request.system, outline_},
       has_inputs_{outline_.config.model.causal_mask == CausalMask::per_microbatch},
       inputs_{summarize(build_inputs(outline_.shape))},
@@ -77,11 +78,17 @@ bool BlockSummaries::GroupOrder::operator()(Group const& a, Group const& b) cons
   return std::ranges::lexicographical_compare(a.kinds, b.kinds);
 }
 
+BlockShape BlockSummaries::shape_of(LayerConfig const& kind) const {
+  BlockShape shape = outline_.shape.with(kind);
+  if (shape.is_uneven() && kind.experts) shape.room = rows_.least(rank_, kind);
+  return shape;
+}
+
 PieceSummary const& BlockSummaries::group(std::span<int const> kinds, RecomputeKind recompute) {
   auto const [place, is_new] = groups_.try_emplace({recompute, kinds});
   if (is_new) {
     std::vector<BlockShape> layers;
-    for (int const kind : kinds) layers.push_back(layer_shape(outline_, kinds_[kind]));
+    for (int const kind : kinds) layers.push_back(shape_of(kinds_[kind]));
     PolicyCode const policy{recompute, static_cast<std::int16_t>(kinds.size())};
     place->second = summarize(build_layers(std::move(layers), policy_of(policy)));
   }

@@ -7,6 +7,7 @@
 
 #include "libsim/cost/cost_model.hpp"
 #include "libsim/model/blocks.hpp"
+#include "libsim/plan/received_rows.hpp"
 #include "libsim/search/chunk_contents.hpp"
 #include "libsim/search/search_request.hpp"
 #include "libsim/search/search_space.hpp"
@@ -42,7 +43,9 @@ struct MessageSizes {
   std::int64_t piece = 0;
 };
 
-/// Builds each block of one shape once, and finds its time and memory.
+/// Builds each block of one shape once, and finds its time and memory. If a file says how many rows
+/// experts compute, layers and microbatches may differ in it: then a layer has the rows that one
+/// rank computes at least, so that times and bytes are lower bounds.
 class BlockSummaries {
  public:
   /// `request` must outlive this object.
@@ -82,6 +85,7 @@ class BlockSummaries {
     friend auto operator<=>(Head const&, Head const&) = default;
   };
 
+  BlockShape shape_of(LayerConfig const& kind) const;
   PieceSummary layers(ChunkContent const& content, PolicyCode policy);
   PieceSummary const& head(HeadWeight weight, RecomputeKind recompute);
   void add_groups(PieceSummary& piece,
@@ -93,6 +97,8 @@ class BlockSummaries {
 
   TrainingPlan outline_;
   LayerKinds kinds_;
+  ReceivedRows rows_;
+  int rank_;  ///< of which the rows are
   CostModel cost_;
   bool has_inputs_;
   PieceSummary inputs_;

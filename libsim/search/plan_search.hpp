@@ -46,7 +46,8 @@ inline constexpr double front_reach = 1.5;
 
 /// Searches for the plans with the shortest iteration among those that fit in memory.
 ///
-/// A plan is dismissed without simulation only if its memory cannot fit (which is known exactly),
+/// A plan is dismissed without simulation only if its memory cannot fit (of which a lower bound is known: exact but for
+/// windows, and if a file says how many rows experts compute),
 /// or if its lower bound of time is above the K-th best and a simulated plan is faster than that
 /// bound and holds no more. Plans are simulated by ascending bound, in batches whose size does not
 /// depend on `jobs`, so the result and the counts do not depend on it either.

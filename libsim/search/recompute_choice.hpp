@@ -14,7 +14,7 @@
 namespace stagecraft {
 
 /// Memory and times of an arrangement's stages under each policy. Memory and the time that stages
-/// compute are exactly those of a simulation.
+/// compute are exactly those of a simulation, if those of the blocks are (BlockSummaries).
 class RecomputeChoices {
  public:
   /// `moments` are those of the arrangement's stages, and must outlive this object.
