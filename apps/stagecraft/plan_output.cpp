@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "apps/stagecraft/plan_overlaps.hpp"
+#include "libsim/engine/memory_room.hpp"
 #include "libsim/import/megatron_flags.hpp"
 #include "libsim/import/megatron_gaps.hpp"
 #include "libsim/interval/measured_range.hpp"
@@ -49,8 +50,7 @@ std::optional<double> energy_of(FoundPlan const& plan, PlanOptions const& option
 }
 
 std::int64_t headroom_of(FoundPlan const& plan, PlanOptions const& options) {
-  return options.request.system.accelerator.memory.value.count() -
-         plan.config.memory.kept_in_reserve().count() - plan.peak();
+  return room_for(plan.config.memory, options.request.system.accelerator).count() - plan.peak();
 }
 
 /// Model FLOPs per second and accelerator, in 10^12, as MFU counts them.

@@ -1,6 +1,5 @@
 #include "libsim/engine/settled_config.hpp"
 
-#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <tuple>
@@ -9,7 +8,9 @@
 
 #include "libsim/cost/cost_model.hpp"
 #include "libsim/engine/average_chunk.hpp"
+#include "libsim/engine/fullest_stage.hpp"
 #include "libsim/engine/known_orders.hpp"
+#include "libsim/engine/memory_room.hpp"
 #include "libsim/engine/prediction.hpp"
 #include "libsim/engine/store_window.hpp"
 #include "libsim/engine/task_profile.hpp"
@@ -85,14 +86,12 @@ void settle_order(TrainingConfig& config, System const& system, PipelineOrder or
 }
 
 /// What a candidate is judged by: whether it fits, then its time, then its memory.
-using Judgement = std::tuple<bool, SimTime, std::int64_t>;
+using Judgement = std::tuple<bool, SimTime, Bytes>;
 
 Judgement judge(TrainingConfig const& config, System const& system) {
   Prediction const prediction = predict(resolve_store_windows(config, system), system);
-  std::int64_t peak = 0;
-  for (StagePrediction const& stage : prediction.stages) peak = std::max(peak, stage.peak());
-  bool const is_too_large =
-      peak + config.memory.kept_in_reserve().count() > system.accelerator.memory.value.count();
+  Bytes const peak = largest_peak(prediction.stages);
+  bool const is_too_large = peak > room_for(config.memory, system.accelerator);
   return {is_too_large, prediction.iteration, peak};
 }
 

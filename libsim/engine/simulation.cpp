@@ -4,9 +4,10 @@
 
 #include "libsim/engine/costed_plan.hpp"
 #include "libsim/engine/flops.hpp"
+#include "libsim/engine/memory_room.hpp"
 #include "libsim/engine/player.hpp"
 #include "libsim/engine/relative_error.hpp"
-#include "libsim/engine/stack_memory.hpp"
+#include "libsim/engine/stage_allocators.hpp"
 #include "libsim/host/parallel_for.hpp"
 #include "libsim/model/blocks.hpp"
 
@@ -135,7 +136,7 @@ Simulation simulate(CostedPlan const& costed, System const& system, TimeRecorder
   SimTime const overhead = cost.iteration_overhead();
   result.iteration = timeline.period + overhead;
   result.relative_error = relative_error(error_terms(costed, result.iteration));
-  std::int64_t const capacity = system.accelerator.memory.value.count();
+  Bytes const room = room_for(plan.config.memory, system.accelerator);
   std::size_t busiest = 0;
   for (std::size_t r = 0; r < plan.stages.size(); ++r) {
     StageResult& stage = result.stages.emplace_back();
@@ -149,7 +150,7 @@ Simulation simulate(CostedPlan const& costed, System const& system, TimeRecorder
     stage.ranks = memory[r].ranks;
     if (stage.ranks) stage.ranks->least += cost.workspace().count();
     stage.peak_at = observer.peak_at(r);
-    stage.fits = stage.peak() + plan.config.memory.kept_in_reserve().count() <= capacity;
+    stage.fits = Bytes{stage.peak()} <= room;
     stage.verdict = stage.fits ? Verdict::fits : Verdict::does_not_fit;
     if (timeline.ranks[r].busy > timeline.ranks[busiest].busy) busiest = r;
   }
@@ -168,41 +169,27 @@ Simulation simulate(CostedPlan const& costed, System const& system, TimeRecorder
 
 }  // namespace
 
-Verdict verdict_of(StageReservation const& reservation) {
-  if (reservation.runs_out) return Verdict::does_not_fit;
-  return reservation.retries > 0 ? Verdict::fits_with_retries : Verdict::fits;
-}
-
 Simulation simulate(TrainingPlan const& plan, System const& system) {
   return simulate(CostedPlan{plan, system}, system, nullptr);
-}
-
-bool decides_by_allocator(TrainingPlan const& plan, System const& system) {
-  return stack_memory(plan, system) != FrameworkMemory{};
 }
 
 void add_reservations(Simulation& simulation,
                       TrainingPlan const& plan,
                       System const& system,
                       int jobs) {
-  std::int64_t const capacity = system.accelerator.memory.value.count();
-  FrameworkMemory const framework = stack_memory(plan, system);
+  StageAllocators const allocators{plan, system};
   parallel_for(jobs, plan.stages.size(), [&](std::size_t i) {
     StageResult& stage = simulation.stages[i];
-    // The rank that holds most decides.
-    std::optional<TrainingPlan> own;
-    if (stage.ranks) own = make_plan(plan.config, {{stage.ranks->fullest}});
-    TrainingPlan const& of_rank = own ? *own : plan;
     auto const id = StageId::of_index(i);
-    std::int64_t const outside = bytes_outside(plan, system, plan.stages[id]);
-    stage.reservation = reserve_stage(of_rank, of_rank.stages[id], capacity - outside, framework);
-    stage.device = stage.reservation->reserved + outside;
-    stage.margin = capacity - stage.device;
+    ReservedStage const reserved = allocators.reserve(id, stage.rank());
+    stage.reservation = reserved.reservation;
+    stage.device = reserved.device;
+    stage.margin = reserved.margin;
     if (!plan.config.memory.reserve) {
       stage.outside = outside_memory(plan, system, plan.stages[id]);
     }
-    if (framework == FrameworkMemory{}) return;
-    stage.verdict = verdict_of(*stage.reservation);
+    if (!decides_by_allocator(system.software)) return;
+    stage.verdict = reserved.verdict;
     stage.fits = stage.verdict != Verdict::does_not_fit;
   });
 }

@@ -86,20 +86,12 @@ struct Simulation {
 Simulation simulate(TrainingPlan const& plan, System const& system);
 
 /// Adds to each stage what its allocator reserves on the system's accelerator beside all else that
-/// is on it (see bytes_outside). Where the software stack says what its framework allocates, the
-/// verdict becomes the allocator's; until then it is by counted bytes beside the reserve. Uses up
-/// to `jobs` threads.
+/// is on it (StageAllocators). If decides_by_allocator(), the verdict becomes the allocator's; until
+/// then it is by counted bytes beside the reserve. Uses up to `jobs` threads.
 void add_reservations(Simulation& simulation,
                       TrainingPlan const& plan,
                       System const& system,
                       int jobs);
-
-/// What becomes of a stage that reserves so.
-Verdict verdict_of(StageReservation const& reservation);
-
-/// Whether the software stack says what its framework allocates beside the op program, so that
-/// add_reservations() decides whether a run fits.
-bool decides_by_allocator(TrainingPlan const& plan, System const& system);
 
 /// An iteration that is played once, for everybody who looks at it: its result and all its times.
 /// The plan and the system must outlive it.

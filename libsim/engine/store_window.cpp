@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "libsim/cost/cost_model.hpp"
+#include "libsim/engine/memory_room.hpp"
 #include "libsim/plan/plan_programs.hpp"
 #include "libsim/plan/received_rows.hpp"
 #include "libsim/plan/window_memory.hpp"
@@ -54,8 +55,8 @@ TrainingConfig resolve_store_windows(TrainingConfig config, System const& system
   }
   CostModel const cost{system, plan};
   PipelineSchedule const schedule = make_pipeline_schedule(schedule_shape(config));
-  std::int64_t const limit = system.accelerator.memory.value.count() -
-                             config.memory.kept_in_reserve().count() - cost.workspace().count();
+  std::int64_t const limit =
+      (room_for(config.memory, system.accelerator) - cost.workspace()).count();
   for (StageId const stage : plan.stages.ids()) {
     StoreMicrobatches& wanted = config.recompute[stage.index()].store_microbatches;
     if (!wanted.automatic) continue;

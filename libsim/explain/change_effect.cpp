@@ -6,10 +6,10 @@
 
 #include "libsim/config/problem.hpp"
 #include "libsim/engine/fullest_stage.hpp"
+#include "libsim/engine/memory_room.hpp"
 #include "libsim/engine/prediction.hpp"
 #include "libsim/engine/settled_config.hpp"
-#include "libsim/engine/simulation.hpp"
-#include "libsim/engine/stack_memory.hpp"
+#include "libsim/engine/stage_allocators.hpp"
 #include "libsim/host/parallel_for.hpp"
 #include "libsim/plan/plan_programs.hpp"
 #include "libsim/plan/stage_tasks.hpp"
@@ -63,20 +63,22 @@ Trial simulate_change(std::string const& yaml, Change const& change) {
   return trial;
 }
 
-void add_reserved(RunFigures& figures, TrainingPlan const& plan, System const& system) {
-  std::int64_t const capacity = system.accelerator.memory.value.count();
-  FrameworkMemory const framework = stack_memory(plan, system);
-  std::int64_t margin = capacity;
+void add_reserved(RunFigures& figures,
+                  Prediction const& prediction,
+                  TrainingPlan const& plan,
+                  System const& system) {
+  StageAllocators const allocators{plan, system};
+  std::int64_t margin = system.accelerator.memory.value.count();
   auto verdict = Verdict::fits;
-  figures.is_by_allocator = framework != FrameworkMemory{};
-  for (StagePlan const& stage : plan.stages) {
+  figures.is_by_allocator = decides_by_allocator(system.software);
+  for (StageId const stage : plan.stages.ids()) {
     // Where the verdict is by counted bytes, one stage shows what an allocator adds.
-    if (!figures.is_by_allocator && stage.stage.value() != figures.fullest_stage) continue;
-    std::int64_t const left = capacity - bytes_outside(plan, system, stage);
-    StageReservation const reserved = reserve_stage(plan, stage, left, framework);
-    figures.reserved = std::max(figures.reserved, reserved.reserved);
-    margin = std::min(margin, left - reserved.reserved);
-    verdict = std::max(verdict, verdict_of(reserved));
+    if (!figures.is_by_allocator && stage.value() != figures.fullest_stage) continue;
+    ReservedStage const reserved =
+        allocators.reserve(stage, prediction.stages[stage.index()].rank);
+    figures.reserved = std::max(figures.reserved, reserved.reservation.reserved);
+    margin = std::min(margin, reserved.margin);
+    verdict = std::max(verdict, reserved.verdict);
   }
   if (!figures.is_by_allocator) return;
   figures.room = margin;
@@ -90,13 +92,13 @@ RunFigures figures_of(RunConfig const& run) {
   Prediction const prediction = predict(training, run.system);
   std::size_t const fullest = fullest_stage(prediction.stages);
   std::int64_t const peak = prediction.stages[fullest].peak();
-  RunFigures figures{.iteration = prediction.iteration,
-                     .peak = peak,
-                     .fullest_stage = static_cast<std::int32_t>(fullest),
-                     .room = run.system.accelerator.memory.value.count() -
-                             training.memory.kept_in_reserve().count() - peak};
+  RunFigures figures{
+      .iteration = prediction.iteration,
+      .peak = peak,
+      .fullest_stage = static_cast<std::int32_t>(fullest),
+      .room = room_for(training.memory, run.system.accelerator).count() - peak};
   figures.verdict = figures.fits() ? Verdict::fits : Verdict::does_not_fit;
-  add_reserved(figures, make_plan(training), run.system);
+  add_reserved(figures, prediction, make_plan(training), run.system);
   return figures;
 }
 

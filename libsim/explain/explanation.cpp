@@ -23,9 +23,7 @@ Explanation explain(RunConfig const& run, ExplainOptions const& options) {
   add_reservations(result.simulation, result.plan, run.system, jobs);
   auto const tightest =
       std::ranges::min_element(result.simulation.stages, {}, &StageResult::margin);
-  result.reserved = explain_reserved(
-      result.plan, run.system,
-      static_cast<std::size_t>(tightest - result.simulation.stages.begin()), tightest->peak());
+  result.reserved = explain_reserved(result.plan, run.system, *tightest);
   throw_if_interrupted();
   result.path = find_critical_path(played.costed, played.times);
   result.busiest = kinds_of_busiest_stage(played.costed, played.times, result.simulation);

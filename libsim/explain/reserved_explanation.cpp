@@ -4,24 +4,18 @@
 #include <map>
 #include <tuple>
 
-#include "libsim/engine/outside_memory.hpp"
-#include "libsim/engine/stack_memory.hpp"
-#include "libsim/plan/stage_reservation.hpp"
+#include "libsim/engine/stage_allocators.hpp"
 
 namespace stagecraft {
 
 ReservedExplanation explain_reserved(TrainingPlan const& plan,
                                      System const& system,
-                                     std::size_t stage,
-                                     std::int64_t counted) {
-  StagePlan const& of_stage = plan.stages[StageId::of_index(stage)];
-  std::int64_t const capacity = system.accelerator.memory.value.count();
+                                     StageResult const& stage) {
   ReservedPeak peak;
-  reserve_stage(plan, of_stage, capacity - bytes_outside(plan, system, of_stage),
-                stack_memory(plan, system), ReplayExtent::until_steady, &peak);
+  StageAllocators{plan, system}.reserve(StageId{stage.stage}, stage.rank(), &peak);
   ReservedExplanation result;
-  result.stage = of_stage.stage.value();
-  result.counted = counted;
+  result.stage = stage.stage;
+  result.counted = stage.peak();
   result.request = peak.request;
   result.tensor = peak.tensor;
   result.is_in_step = peak.is_in_step;

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "libsim/engine/simulation.hpp"
 #include "libsim/hardware/system.hpp"
 #include "libsim/plan/training_plan.hpp"
 
@@ -44,10 +45,9 @@ struct ReservedExplanation {
   bool is_in_step = false;     ///< in the optimizer step
 };
 
-/// Explains what a stage reserves beside what else is on the device. `counted`: its counted peak.
+/// Explains what a stage of a simulated plan reserves beside what else is on the device.
 ReservedExplanation explain_reserved(TrainingPlan const& plan,
                                      System const& system,
-                                     std::size_t stage,
-                                     std::int64_t counted);
+                                     StageResult const& stage);
 
 }  // namespace stagecraft

@@ -20,4 +20,8 @@ FrameworkMemory framework_memory(Software const& software) {
           .host_gain = memory.host_lead.value > 0 ? memory.host_gain.value : 0};
 }
 
+bool decides_by_allocator(Software const& software) {
+  return framework_memory(software) != FrameworkMemory{};
+}
+
 }  // namespace stagecraft

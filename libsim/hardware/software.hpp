@@ -111,4 +111,8 @@ struct Software {
 /// The memory of the stack, as the allocator of a rank sees it.
 FrameworkMemory framework_memory(Software const& software);
 
+/// Whether a run fits is decided by its ranks' allocators: the stack says what it allocates beside
+/// the op program. Otherwise counted bytes decide, and the reserve stands for all else.
+bool decides_by_allocator(Software const& software);
+
 }  // namespace stagecraft

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "libsim/engine/flops.hpp"
+#include "libsim/engine/memory_room.hpp"
 #include "libsim/page/page_numbers.hpp"
 #include "libsim/page/trace_origin.hpp"
 #include "libsim/report/fit_verdict.hpp"
@@ -17,7 +18,7 @@ namespace {
 std::string member_of(PageTrace const& trace) { return is_executed(trace.meta) ? "rank" : "GPU"; }
 
 bool is_decided_by_allocator(PageTrace const& trace) {
-  return framework_memory(trace.config->system.software) != FrameworkMemory{};
+  return decides_by_allocator(trace.config->system.software);
 }
 
 std::string what_is_timed(TraceMeta const& meta) {
@@ -84,7 +85,8 @@ PageFact memory_fact(PageTrace const& trace) {
   }
   std::int64_t const capacity = *trace.capacity;
   std::int64_t const reserve = trace.config->training.memory.kept_in_reserve().count();
-  std::int64_t const left = capacity - reserve - peak;
+  std::int64_t const left =
+      room_for(trace.config->training.memory, trace.config->system.accelerator).count() - peak;
   fact.sentence = "A " + member_of(trace) + " of stage " + std::to_string(rank.stage) + " is " +
                   percent_text(static_cast<double>(peak), static_cast<double>(capacity)) +
                   " full at its fullest, " + time_text(seconds(rank.peak_time)) +

@@ -1,5 +1,6 @@
 #include "libsim/report/memory_excess.hpp"
 
+#include "libsim/engine/memory_room.hpp"
 #include "libsim/units/quantity.hpp"
 
 namespace stagecraft {
@@ -17,7 +18,8 @@ std::string memory_excess(Simulation const& simulation, RunConfig const& run) {
   if (fullest == nullptr) return {};
   Bytes const reserve = run.training.memory.kept_in_reserve();
   Bytes const capacity = run.system.accelerator.memory.value;
-  Bytes const excess{fullest->peak() + reserve.count() - capacity.count()};
+  Bytes const excess =
+      Bytes{fullest->peak()} - room_for(run.training.memory, run.system.accelerator);
   if (excess.count() <= 0 && fullest->reservation) {
     Bytes const reserved{fullest->reservation->reserved};
     return (count == 1 ? "stage " + stages + " does not fit: its allocator reserves "

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <utility>
 
+#include "libsim/engine/fullest_stage.hpp"
 #include "libsim/interval/measured_range.hpp"
 #include "libsim/model/blocks.hpp"
 #include "libsim/report/causal_mfu.hpp"
@@ -53,8 +54,7 @@ std::string allocator_note(StageResult const& stage) {
 }
 
 bool is_by_allocator(Simulation const& simulation, System const& system) {
-  return simulation.stages.front().reservation &&
-         framework_memory(system.software) != FrameworkMemory{};
+  return simulation.stages.front().reservation && decides_by_allocator(system.software);
 }
 
 /// What stages have to leave free.
@@ -121,9 +121,7 @@ std::string spread_text(Simulation const& simulation, ByteUnit const& unit) {
 std::string stage_table(Simulation const& simulation,
                         TrainingPlan const& plan,
                         System const& system) {
-  std::int64_t largest = 0;
-  for (StageResult const& stage : simulation.stages) largest = std::max(largest, stage.peak());
-  ByteUnit const unit = unit_for(largest);
+  ByteUnit const unit = unit_for(largest_peak(simulation.stages).count());
   std::string const unit_name{unit.name};
   constexpr std::array shown{Category::parameters,  Category::gradients,  Category::optimizer,
                              Category::activations, Category::recomputed, Category::communication};

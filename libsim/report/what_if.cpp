@@ -7,6 +7,7 @@
 
 #include "libsim/config/problem.hpp"
 #include "libsim/engine/fullest_stage.hpp"
+#include "libsim/engine/memory_room.hpp"
 #include "libsim/report/key_changes.hpp"
 #include "libsim/report/simulation_json.hpp"
 #include "libsim/report/simulation_tables.hpp"
@@ -16,12 +17,12 @@ namespace stagecraft {
 namespace {
 
 std::int64_t fullest_peak(Simulation const& simulation) {
-  return simulation.stages[fullest_stage(simulation.stages)].peak();
+  return largest_peak(simulation.stages).count();
 }
 
 std::int64_t free_bytes(SimulatedRun const& run) {
-  return run.config->system.accelerator.memory.value.count() -
-         run.config->training.memory.kept_in_reserve().count() - fullest_peak(*run.simulation);
+  Bytes const room = room_for(run.config->training.memory, run.config->system.accelerator);
+  return (room - largest_peak(run.simulation->stages)).count();
 }
 
 double tokens_per_gpu(SimulatedRun const& run) {

@@ -7,6 +7,7 @@
 #include <span>
 #include <utility>
 
+#include "libsim/engine/memory_room.hpp"
 #include "libsim/search/recompute_choice.hpp"
 
 namespace stagecraft {
@@ -94,9 +95,8 @@ class PolicyRound {
 
   void add(Candidate made, Bytes most_excess) {
     made.bound = iteration_bound(times_, moments_, messages_);
-    made.peak = (most_excess + request_.system.accelerator.memory.value -
-                 request_.base.memory.kept_in_reserve())
-                    .count();
+    made.peak =
+        (most_excess + room_for(request_.base.memory, request_.system.accelerator)).count();
     ++found_.considered;
     // Its times would overflow, and the reader of a run refuses it.
     if (made.bound > longest_) {
@@ -209,7 +209,7 @@ void Candidates::append(Candidates&& next) {
 
 CandidateSource::CandidateSource(SearchRequest const& request)
     : request_{request},
-      room_{request.system.accelerator.memory.value - request.base.memory.kept_in_reserve() -
+      room_{room_for(request.base.memory, request.system.accelerator) -
             request.system.calibration.workspace.value},
       facts_{request} {}
 

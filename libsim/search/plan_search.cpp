@@ -7,6 +7,8 @@
 #include <stdexcept>
 #include <tuple>
 
+#include "libsim/engine/fullest_stage.hpp"
+#include "libsim/engine/memory_room.hpp"
 #include "libsim/engine/prediction.hpp"
 #include "libsim/engine/settled_config.hpp"
 #include "libsim/host/parallel_for.hpp"
@@ -284,12 +286,9 @@ class Search {
     if (trial.is_empty_window) return trial;
     Prediction const prediction = predict(config, request_.system);
     trial.outcome.iteration = prediction.iteration;
-    for (StagePrediction const& stage : prediction.stages) {
-      trial.outcome.peak = std::max(trial.outcome.peak, stage.peak());
-    }
-    trial.fits = trial.outcome.peak + config.memory.kept_in_reserve().count() <=
-                     request_.system.accelerator.memory.value.count() &&
-                 is_safe(config);
+    trial.outcome.peak = largest_peak(prediction.stages).count();
+    Bytes const room = room_for(config.memory, request_.system.accelerator);
+    trial.fits = Bytes{trial.outcome.peak} <= room && is_safe(config);
     return trial;
   }
 
@@ -324,7 +323,7 @@ class Search {
     if (plan.simulation.iteration != outcome.iteration || plan.peak() != outcome.peak) {
       throw std::logic_error{"a prediction differs from the simulation of its plan"};
     }
-    if (framework_memory(request_.system.software) != FrameworkMemory{}) {
+    if (decides_by_allocator(request_.system.software)) {
       add_reservations(plan.simulation, training, request_.system, request_.jobs);
     }
     return plan;
@@ -348,11 +347,7 @@ class Search {
 
 }  // namespace
 
-std::int64_t FoundPlan::peak() const {
-  std::int64_t most = 0;
-  for (StageResult const& stage : simulation.stages) most = std::max(most, stage.peak());
-  return most;
-}
+std::int64_t FoundPlan::peak() const { return largest_peak(simulation.stages).count(); }
 
 SearchResult search_plans(SearchRequest const& request) { return Search{request}.run(); }
 

@@ -38,7 +38,9 @@ SweepRow evaluate_point(Sweep const& sweep, std::int64_t point) {
     RunConfig const run = run_of(sweep, entries);
     TrainingPlan const plan = make_plan(settled(run.training, run.system));
     Simulation simulation = simulate(plan, run.system);
-    if (decides_by_allocator(plan, run.system)) add_reservations(simulation, plan, run.system, 1);
+    if (decides_by_allocator(run.system.software)) {
+      add_reservations(simulation, plan, run.system, 1);
+    }
     SweepRow row{
         .point = point, .message = {}, .plan = fingerprint(plan), .integers = {}, .reals = {}};
     for (IntegerColumn const& column : integer_columns()) {

@@ -8,14 +8,14 @@
 #include <utility>
 #include <vector>
 
-#include "libsim/engine/outside_memory.hpp"
+#include "libsim/engine/fullest_stage.hpp"
+#include "libsim/engine/memory_room.hpp"
 #include "libsim/engine/prediction.hpp"
 #include "libsim/engine/settled_config.hpp"
-#include "libsim/engine/stack_memory.hpp"
+#include "libsim/engine/stage_allocators.hpp"
 #include "libsim/hardware/provenance.hpp"
 #include "libsim/host/parallel_for.hpp"
 #include "libsim/interval/time_interval.hpp"
-#include "libsim/plan/stage_reservation.hpp"
 #include "libsim/validation/regime.hpp"
 
 namespace stagecraft {
@@ -24,31 +24,30 @@ namespace {
 /// What the allocators of a settled run's stages reserve, each asked once.
 class Reservations {
  public:
-  explicit Reservations(RunConfig const& run)
+  /// Both must outlive the object.
+  Reservations(RunConfig const& run, Prediction const& prediction)
       : plan_{make_plan(run.training)},
-        capacity_{run.system.accelerator.memory.value.count()},
-        framework_{stack_memory(plan_, run.system)},
-        known_(plan_.stages.size()) {
-    for (StagePlan const& stage : plan_.stages) {
-      outside_.push_back(bytes_outside(plan_, run.system, stage));
-    }
-  }
+        allocators_{plan_, run.system},
+        stages_{prediction.stages},
+        known_(plan_.stages.size()) {}
 
   /// What a stage reserves; without a stage, the most of all.
   std::int64_t reserved_bytes(std::optional<std::int64_t> stage) {
     std::int64_t reserved = 0;
     for (std::size_t i = 0; i < known_.size(); ++i) {
       if (stage && i != static_cast<std::size_t>(*stage)) continue;
-      reserved = std::max(reserved, of(i).reserved);
+      reserved = std::max(reserved, of(i).reservation.reserved);
     }
     return reserved;
   }
-  /// Whether all stages, of which so many bytes are counted, can be served. Where the tensors alone
-  /// are too large, and after the first stage that cannot, nothing is replayed.
-  bool all_fit(std::vector<StagePrediction> const& counted) {
+  /// Whether all stages can be served. Where the tensors alone are too large, and after the first
+  /// stage that cannot, nothing is replayed.
+  bool all_fit() {
     std::vector<std::size_t> order(known_.size());
     std::iota(order.begin(), order.end(), std::size_t{0});
-    auto const excess = [&](std::size_t i) { return counted[i].peak() + outside_[i] - capacity_; };
+    auto const excess = [&](std::size_t i) {
+      return stages_[i].peak() - allocators_.room(StageId::of_index(i));
+    };
     std::ranges::sort(order, std::ranges::greater{}, excess);
     return excess(order.front()) <= 0 &&
            std::ranges::all_of(order, [this](std::size_t i) { return fits(i); });
@@ -56,22 +55,18 @@ class Reservations {
 
  private:
   bool fits(std::size_t i) const {
-    if (known_[i]) return !known_[i]->runs_out;
-    return fits_in(plan_, plan_.stages[StageId::of_index(i)], capacity_ - outside_[i], framework_);
+    if (known_[i]) return known_[i]->verdict != Verdict::does_not_fit;
+    return allocators_.fits(StageId::of_index(i), stages_[i].rank);
   }
-  StageReservation const& of(std::size_t i) {
-    if (!known_[i]) {
-      known_[i] = reserve_stage(plan_, plan_.stages[StageId::of_index(i)], capacity_ - outside_[i],
-                                framework_);
-    }
+  ReservedStage const& of(std::size_t i) {
+    if (!known_[i]) known_[i] = allocators_.reserve(StageId::of_index(i), stages_[i].rank);
     return *known_[i];
   }
 
   TrainingPlan plan_;
-  std::int64_t capacity_;
-  FrameworkMemory framework_;
-  std::vector<std::optional<StageReservation>> known_;
-  std::vector<std::int64_t> outside_;  ///< by stage: what is on the device beside the allocator
+  StageAllocators allocators_;
+  std::vector<StagePrediction> const& stages_;
+  std::vector<std::optional<ReservedStage>> known_;
 };
 
 /// Predicts the run of a row; false if that fails, with the reason in `row`.
@@ -79,12 +74,7 @@ bool add_prediction(RunConfig run, ValidatedRow& row) {
   try {
     run.training = settled(std::move(run.training), run.system);
     Prediction const prediction = predict(run.training, run.system);
-    std::int64_t const reserve = run.training.memory.kept_in_reserve().count();
-    std::int64_t const capacity = run.system.accelerator.memory.value.count();
-    std::int64_t fullest = 0;
-    for (StagePrediction const& stage : prediction.stages) {
-      fullest = std::max(fullest, stage.peak());
-    }
+    Bytes const fullest = largest_peak(prediction.stages);
     auto const stage = row.measured.stage;
     row.predicted_seconds = to_seconds(prediction.iteration);
     row.relative_error = prediction.relative_error;
@@ -92,16 +82,15 @@ bool add_prediction(RunConfig run, ValidatedRow& row) {
         time_interval(*row.predicted_seconds, prediction.relative_error, run.training, run.system)
             .seconds;
     row.predicted_allocated_bytes =
-        stage ? prediction.stages[static_cast<std::size_t>(*stage)].peak() : fullest;
-    row.predicted_fits = fullest + reserve <= capacity;
-    bool const knows_framework = framework_memory(run.system.software) != FrameworkMemory{};
-    if (!row.measured.reserved_bytes && !knows_framework) return true;
-    Reservations reservations{run};
+        stage ? prediction.stages[static_cast<std::size_t>(*stage)].peak() : fullest.count();
+    row.predicted_fits = fullest <= room_for(run.training.memory, run.system.accelerator);
+    bool const by_allocator = decides_by_allocator(run.system.software);
+    if (!row.measured.reserved_bytes && !by_allocator) return true;
+    Reservations reservations{run, prediction};
     if (row.measured.reserved_bytes) {
       row.predicted_reserved_bytes = reservations.reserved_bytes(stage);
     }
-    // Where only the op program's buffers are known, the reserve stands for all others.
-    if (knows_framework) row.predicted_fits = reservations.all_fit(prediction.stages);
+    if (by_allocator) row.predicted_fits = reservations.all_fit();
     return true;
   } catch (std::exception const& error) {
     row.problems.push_back({row.place, "",

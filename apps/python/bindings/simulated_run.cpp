@@ -1,7 +1,6 @@
 #include "apps/python/bindings/simulated_run.hpp"
 
-#include <algorithm>
-
+#include "libsim/engine/fullest_stage.hpp"
 #include "libsim/report/memory_excess.hpp"
 #include "libsim/report/simulation_document.hpp"
 
@@ -10,11 +9,7 @@ namespace stagecraft::python {
 SimulatedRun::SimulatedRun(std::shared_ptr<Run const> run)
     : run_{std::move(run)}, prediction_{predict(run_->ready().training, run_->ready().system)} {}
 
-std::int64_t SimulatedRun::peak_bytes() const {
-  std::int64_t peak = 0;
-  for (StagePrediction const& stage : prediction_.stages) peak = std::max(peak, stage.peak());
-  return peak;
-}
+std::int64_t SimulatedRun::peak_bytes() const { return largest_peak(prediction_.stages).count(); }
 
 std::string const& SimulatedRun::played_document() const {
   std::scoped_lock const lock{mutex_};
