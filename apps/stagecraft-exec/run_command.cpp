@@ -120,7 +120,7 @@ int run_plan(CommandLine const& line, RankProcesses const* processes) {
   TrainingPlan const plan = make_plan(config);
   std::unique_ptr<TokenSource> const tokens = read_tokens(request.data, config);
   CostModel const cost{run.config.system, plan};
-  SystemCosts const costs{plan, cost};
+  SystemCosts const costs{cost};
   ExecutionParts parts = request.device.parts();
   parts.tokens = tokens.get();
   parts.costs = &costs;

@@ -99,7 +99,7 @@ int run_simulate(CommandLine const& line) {
     std::cout << simulation_tables(simulation, plan, run.config.system) << operation;
     if (base) std::cout << '\n' << what_if_table(base->run(), this_run);
   }
-  if (trace) record_to_file(trace->path, *played, run.config.system, trace->options);
+  if (trace) record_to_file(trace->path, *played, trace->options);
   if (!line.has("require-fit")) return 0;
   std::string const excess = memory_excess(simulation, run.config);
   if (excess.empty()) return 0;

@@ -221,19 +221,21 @@ Seconds CostModel::replica_seconds(Op const& op) const {
   return Seconds{transfer.value + calls * per_call};
 }
 
-MessageCost CostModel::message_cost(TrainingPlan const& plan, StageId from, StageId to) const {
-  int const stride = plan.groups.ranks_per_stage();
-  int const per_node = system_.node.accelerators.value;
-  bool const is_near = from.value() * stride / per_node == to.value() * stride / per_node;
-  Bytes const whole = plan.message_bytes();
-  Bytes const sent = plan.sent_bytes();
+MessageCost CostModel::message_cost(StageId from, StageId to) const {
+  auto const node_of = [&](StageId stage) {
+    RankId const rank = plan_.groups.at_stage(RankId{0}, stage);
+    return rank.value() / system_.node.accelerators.value;
+  };
+  bool const is_near = node_of(from) == node_of(to);
+  Bytes const whole = plan_.message_bytes();
+  Bytes const sent = plan_.sent_bytes();
   CollectiveCost const& link = system_.node.p2p.value;
   double const rate = is_near ? link.bandwidth.value : network_share(system_).value;
   double latency = (is_near ? link.latency.value : system_.network.latency.value.value) +
                    system_.calibration.p2p_synchronisation.value.value +
                    system_.software.host.message.value.value;
-  if (plan.scatters_messages()) {
-    latency += collective_seconds(OpKind::all_gather, plan.roles.tensor, whole).value;
+  if (plan_.scatters_messages()) {
+    latency += collective_seconds(OpKind::all_gather, plan_.roles.tensor, whole).value;
   }
   return {.latency = rounded(latency), .occupancy = rounded((sent / BytesPerSecond{rate}).value)};
 }

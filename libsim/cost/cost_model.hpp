@@ -27,7 +27,7 @@ class CostModel {
 
   /// Cost of the hidden state sent from one stage to another, with the gather at its receiver
   /// where messages are scattered.
-  MessageCost message_cost(TrainingPlan const& plan, StageId from, StageId to) const;
+  MessageCost message_cost(StageId from, StageId to) const;
 
   /// Millionths of a kernel's speed that are lost while a collective of the tensor group runs
   /// beside it.

@@ -67,7 +67,7 @@ double AverageChunk::longest_message() const {
     StageId const from = plan_.placement.place(previous(v)).stage;
     StageId const to = plan_.placement.place(v).stage;
     if (from == to) continue;
-    MessageCost const message = cost_.message_cost(plan_, from, to);
+    MessageCost const message = cost_.message_cost(from, to);
     longest = std::max(longest, to_seconds(message.latency + message.occupancy));
   }
   return longest;

@@ -52,7 +52,7 @@ std::vector<MessageCost> channel_costs(TrainingPlan const& plan, CostModel const
       auto to_peer = std::find_if(known.begin(), known.end(),
                                   [&](ToPeer const& one) { return one.peer == transfer.peer; });
       if (to_peer == known.end()) {
-        known.push_back({transfer.peer, cost.message_cost(plan, stage.stage, transfer.peer)});
+        known.push_back({transfer.peer, cost.message_cost(stage.stage, transfer.peer)});
         to_peer = known.end() - 1;
       }
       channels[static_cast<std::size_t>(transfer.channel)] = to_peer->cost;

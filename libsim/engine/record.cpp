@@ -62,12 +62,11 @@ Trace record(TrainingPlan const& plan, System const& system, RecordOptions const
 
 void record_to_file(std::filesystem::path const& path,
                     PlayedIteration const& played,
-                    System const& system,
                     RecordOptions const& options) {
   TrainingPlan const& plan = played.costed.plan();
   std::vector<std::int32_t> const ranks = chosen_ranks(plan, options.ranks);
   TraceVocabulary const vocabulary{plan};
-  TraceWriter writer{path, meta_of(plan, system, options), vocabulary.names()};
+  TraceWriter writer{path, meta_of(plan, played.costed.system(), options), vocabulary.names()};
   for (std::int32_t const rank : ranks) {
     PlanOfRank const held{plan,
                           played.simulation.stages[static_cast<std::size_t>(rank)].rank()};

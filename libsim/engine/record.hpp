@@ -34,7 +34,6 @@ Trace record(TrainingPlan const& plan, System const& system, RecordOptions const
 /// \throws OutputError, and what record() throws.
 void record_to_file(std::filesystem::path const& path,
                     PlayedIteration const& played,
-                    System const& system,
                     RecordOptions const& options);
 
 }  // namespace stagecraft

@@ -43,7 +43,7 @@ std::vector<RecomputeTimes> recompute_times(TrainingPlan const& plan, System con
     if (plan.placement.is_last(v)) continue;
     StageId const after = plan.placement.place(next(v)).stage;
     if (after == place.stage) continue;
-    MessageCost const message = cost.message_cost(plan, place.stage, after);
+    MessageCost const message = cost.message_cost(place.stage, after);
     of_chunk.transfer = message.latency + message.occupancy;
   }
   return times;

@@ -125,8 +125,9 @@ std::optional<LayerResult> summarize_layer(TrainingPlan const& plan,
 
 namespace {
 
-Simulation simulate(CostedPlan const& costed, System const& system, TimeRecorder* recorder) {
+Simulation simulate(CostedPlan const& costed, TimeRecorder* recorder) {
   TrainingPlan const& plan = costed.plan();
+  System const& system = costed.system();
   CostModel const& cost = costed.cost();
   std::vector<FullestMemory> const memory = fullest_memory(plan, 1);
   ResultObserver observer{costed, memory, recorder};
@@ -170,7 +171,7 @@ Simulation simulate(CostedPlan const& costed, System const& system, TimeRecorder
 }  // namespace
 
 Simulation simulate(TrainingPlan const& plan, System const& system) {
-  return simulate(CostedPlan{plan, system}, system, nullptr);
+  return simulate(CostedPlan{plan, system}, nullptr);
 }
 
 void add_reservations(Simulation& simulation,
@@ -197,7 +198,7 @@ void add_reservations(Simulation& simulation,
 PlayedIteration::PlayedIteration(TrainingPlan const& plan, System const& system)
     : costed{plan, system} {
   TimeRecorder recorder{costed};
-  simulation = simulate(costed, system, &recorder);
+  simulation = simulate(costed, &recorder);
   times = std::move(recorder).finish();
 }
 

@@ -33,7 +33,7 @@ MessageTimes::MessageTimes(SearchRequest const& request, Arrangement const& arra
   overhead_ = static_cast<double>(cost.iteration_overhead().count());
   int const p = plan.config.parallel.pipeline;
   auto const message = [&](StageId from, StageId to) {
-    MessageCost const message = cost.message_cost(plan, from, to);
+    MessageCost const message = cost.message_cost(from, to);
     return static_cast<double>((message.latency + message.occupancy).count());
   };
   for (StageId const stage : IdRange<StageId>{p}) {

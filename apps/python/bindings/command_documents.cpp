@@ -93,7 +93,7 @@ void write_trace(Run const& run, std::string const& path, bool by_op) {
   options.detail = by_op ? TraceDetail::op : TraceDetail::chunk;
   options.command_line = "stagecraft.simulate";
   options.config = to_yaml(config);
-  record_to_file(trace_to_write(path), played, config.system, options);
+  record_to_file(trace_to_write(path), played, options);
 }
 
 void write_report(std::vector<std::string> const& words) {

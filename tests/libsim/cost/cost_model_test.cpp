@@ -262,10 +262,10 @@ TEST_CASE("a message between nodes pays the network, one inside a node its link"
   TrainingPlan const plan = make_plan(config);
   double const bytes = 2.0 * 64 * 2 * 128 / 4;
   CostModel const cost{system, plan};
-  MessageCost const near = cost.message_cost(plan, StageId{0}, StageId{1});
+  MessageCost const near = cost.message_cost(StageId{0}, StageId{1});
   REQUIRE(near.latency == to_sim_time(3e-6 + 40e-6));
   REQUIRE(near.occupancy == to_sim_time(bytes / 100e9));
-  MessageCost const far = cost.message_cost(plan, StageId{1}, StageId{2});
+  MessageCost const far = cost.message_cost(StageId{1}, StageId{2});
   REQUIRE(far.latency == to_sim_time(7e-6 + 40e-6));
   REQUIRE(far.occupancy == to_sim_time(bytes / 9e9));
 }
@@ -276,12 +276,12 @@ TEST_CASE("a scattered message sends 1/t and adds the gather at its receiver", "
   TrainingPlan const scattered = make_plan(config);
   double const whole = 2.0 * 64 * 2 * 128;
   MessageCost const message =
-      CostModel(system, scattered).message_cost(scattered, StageId{0}, StageId{1});
+      CostModel(system, scattered).message_cost(StageId{0}, StageId{1});
   REQUIRE(message.occupancy == to_sim_time(whole / 8 / 9e9));
   REQUIRE(message.latency == to_sim_time(7e-6 + 40e-6 + 10e-6 + 7.0 / 8 * whole / 100e9));
   config.schedule.scatter_gather = false;
   TrainingPlan const plain = make_plan(config);
-  MessageCost const at_once = CostModel(system, plain).message_cost(plain, StageId{0}, StageId{1});
+  MessageCost const at_once = CostModel(system, plain).message_cost(StageId{0}, StageId{1});
   REQUIRE(at_once.occupancy == to_sim_time(whole / 9e9));
   REQUIRE(at_once.latency == to_sim_time(7e-6 + 40e-6));
 }

@@ -134,13 +134,13 @@ TEST_CASE("the stack's part of a message and of an iteration comes on top", "[co
   TrainingPlan const plan = make_plan(modest_run(4, 4));
   System system = invented_system();
   system.calibration.iteration_overhead.value = {5e-3};
-  MessageCost const before = CostModel{system, plan}.message_cost(plan, StageId{1}, StageId{2});
+  MessageCost const before = CostModel{system, plan}.message_cost(StageId{1}, StageId{2});
   system.software.host.message.value = {190e-6};
   system.software.host.iteration.value = {12e-3};
   CostModel const cost{system, plan};
-  REQUIRE(cost.message_cost(plan, StageId{1}, StageId{2}).latency - before.latency ==
+  REQUIRE(cost.message_cost(StageId{1}, StageId{2}).latency - before.latency ==
           to_sim_time(190e-6));
-  REQUIRE(cost.message_cost(plan, StageId{1}, StageId{2}).occupancy == before.occupancy);
+  REQUIRE(cost.message_cost(StageId{1}, StageId{2}).occupancy == before.occupancy);
   REQUIRE(cost.iteration_overhead() == to_sim_time(17e-3));
 }
 

@@ -117,7 +117,7 @@ class RankWalk {
   }
   MessageCost cost_of(Transfer const& transfer) const {
     bool const sends = transfer.end == Transfer::End::send;
-    return world_.cost.message_cost(world_.plan, sends ? rank_.stage : transfer.peer,
+    return world_.cost.message_cost(sends ? rank_.stage : transfer.peer,
                                     sends ? transfer.peer : rank_.stage);
   }
   bool is_blocking() const { return world_.plan.config.schedule.p2p == P2p::blocking; }

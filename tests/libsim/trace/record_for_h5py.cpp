@@ -31,7 +31,7 @@ int main(int argc, char** argv) {
   options.command_line = "record_for_h5py";
   options.config = to_yaml(config);
   PlayedIteration const played{plan, config.system};
-  record_to_file(argv[2], played, config.system, options);
+  record_to_file(argv[2], played, options);
   options.detail = TraceDetail::op;
-  record_to_file(argv[3], played, config.system, options);
+  record_to_file(argv[3], played, options);
 }
