@@ -7,6 +7,7 @@
 
 #include "libexec/backends/number_codec.hpp"
 #include "libexec/executor/executable.hpp"
+#include "libsim/plan/state_types.hpp"
 
 namespace stagecraft {
 namespace {
@@ -33,8 +34,7 @@ std::span<double const> part_of(std::span<double const> values,
 
 ParameterStore::ParameterStore(RankContext const& context)
     : layout_{parameter_layout(context.plan, context.program)},
-      weight_type_{activation_type(context.plan.config.model.precision)},
-      gradient_type_{gradient_type(context.plan.config.model.precision)} {
+      has_master_{master_bytes_per_parameter(context.plan.config) > Bytes{0}} {
   require_executable(context.plan.config);
   for (PlacedParameter const& placed : layout_) elements_ += placed.elements();
   StagePlan const& stage = context.program;
@@ -48,6 +48,9 @@ ParameterStore::ParameterStore(RankContext const& context)
     state_ += shard;
   }
 
+  for (std::size_t i = 0; i < types_.size(); ++i) {
+    types_[i] = step_tensor_type(static_cast<TensorId>(i), context.plan.config);
+  }
   auto const allocate = [&](TensorId id, Category category) {
     auto const index = static_cast<std::size_t>(id);
     FlatRange const all = tensor(id);
@@ -64,8 +67,8 @@ ParameterStore::ParameterStore(RankContext const& context)
 }
 
 FlatRange ParameterStore::tensor(TensorId tensor) const {
-  return {buffers_[static_cast<std::size_t>(tensor)].data(),
-          tensor == step_tensor::parameters ? weight_type_ : gradient_type_,
+  auto const index = static_cast<std::size_t>(tensor);
+  return {buffers_[index].data(), types_[index],
           extent_of(tensor) == StepTensor::Extent::parameters ? elements_ : state_};
 }
 

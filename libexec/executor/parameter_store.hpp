@@ -42,7 +42,7 @@ class ParameterStore {
   FlatRange master(OwnedRun const& run) const {
     return part(has_master() ? step_tensor::master : step_tensor::parameters, run);
   }
-  bool has_master() const { return weight_type_ != gradient_type_; }
+  bool has_master() const { return has_master_; }
 
   /// Where a block's parameter or its gradient lies; pre: `tensor` is one of the job's lifetime.
   void* data_of(std::int32_t chunk_program, std::size_t block, TensorId tensor) const;
@@ -61,8 +61,8 @@ class ParameterStore {
   void find_operands(TrainingPlan const& plan);
 
   std::vector<PlacedParameter> layout_;
-  ElementType weight_type_;
-  ElementType gradient_type_;
+  bool has_master_;  ///< otherwise parameters are their own
+  std::array<ElementType, step_tensors.size()> types_{};  ///< those of numbers mean nothing
   std::int64_t elements_ = 0;
   std::vector<OwnedRun> owned_;
   std::int64_t state_ = 0;  ///< elements of master copies, and of each moment

@@ -9,6 +9,20 @@ ElementType type_of(StateType type, Precision precision) {
 
 }  // namespace
 
+ElementType step_tensor_type(TensorId tensor, TrainingConfig const& config) {
+  switch (tensor) {
+    case step_tensor::parameters:
+      return activation_type(config.model.precision);
+    case step_tensor::gradients:
+      return gradient_type(config);
+    case step_tensor::first_moment:
+    case step_tensor::second_moment:
+      return moments_type(config);
+    default:
+      return gradient_type(config.model.precision);
+  }
+}
+
 ElementType gradient_type(TrainingConfig const& config) {
   return type_of(config.memory.gradient_dtype, config.model.precision);
 }

@@ -1,11 +1,14 @@
 #pragma once
 
 #include "libsim/model/tensor.hpp"
+#include "libsim/plan/step_op.hpp"
 #include "libsim/plan/training_config.hpp"
 #include "libsim/units/units.hpp"
 
 namespace stagecraft {
 
+/// Element type of one of step_tensors. Pre: it is not a number.
+ElementType step_tensor_type(TensorId tensor, TrainingConfig const& config);
 /// Element type of the main gradients.
 ElementType gradient_type(TrainingConfig const& config);
 /// Element type of Adam's moments.

@@ -198,17 +198,7 @@ class StepWriter {
   /// Bytes of one parameter in a tensor.
   std::int64_t size_of(TensorId tensor) const {
     if (extent_of(tensor) == StepTensor::Extent::numbers) return 0;
-    switch (tensor) {
-      case step_tensor::parameters:
-        return element_size(activation_type(precision_));
-      case step_tensor::gradients:
-        return element_size(gradient_type(plan_.config));
-      case step_tensor::first_moment:
-      case step_tensor::second_moment:
-        return element_size(moments_type(plan_.config));
-      default:
-        return element_size(gradient_type(precision_));
-    }
+    return element_size(step_tensor_type(tensor, plan_.config));
   }
 
   void issue(StepOp op) {
