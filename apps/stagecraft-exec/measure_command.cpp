@@ -37,7 +37,7 @@ class Case {
       : config_{load(run, paper_case)},
         plan_{make_plan(config_.training)},
         cost_{config_.system, plan_},
-        costs_{plan_, cost_},
+        costs_{cost_},
         twin_{twin_among(earlier)} {
     if (twin_ == nullptr) layer_.emplace(config_.training, parts(device), device.cpu.threads);
     if (twin_ != nullptr) row_.same_as = twin_->row_.case_name;

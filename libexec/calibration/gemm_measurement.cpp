@@ -23,7 +23,7 @@ class OperandPool {
   OperandPool(Backend& backend, Precision precision, std::size_t bytes)
       : operands_{backend, activation_type(precision), bytes},
         results_{backend, activation_type(precision), bytes},
-        sums_{backend, gradient_type(precision), bytes} {}
+        sums_{backend, accumulation_type(precision), bytes} {}
 
   KernelCall next(GemmShape const& gemm) {
     KernelCall call;

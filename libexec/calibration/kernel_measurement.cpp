@@ -114,7 +114,7 @@ double timing_overhead(ExecutionParts const& parts, Precision precision) {
   auto const backend = parts.make_backend({.types = {activation_type(precision)}});
   DeviceTimeline* const device = backend->timeline();
   if (device == nullptr) return 0;
-  FlatRange const range{backend->allocate(bytes), gradient_type(precision), 1};
+  FlatRange const range{backend->allocate(bytes), accumulation_type(precision), 1};
   auto const seconds_of = [&](int kernels) {
     device->restart(true);
     auto const begin = device->mark();

@@ -276,7 +276,7 @@ void save_checkpoint(fs::path const& folder,
   context.communicator.barrier();
   CheckpointShare const share = ShareWriter{context, executor.parameters()}.take();
   write_checkpoint_file(partial / ("rank-" + std::to_string(context.rank.value()) + ".h5"), share,
-                        gradient_type(context.plan.config.model.precision));
+                        accumulation_type(context.plan.config.model.precision));
   context.communicator.barrier();
   if (context.rank == RankId{0}) {
     publish(folder, partial, std::string{step_prefix} + std::to_string(context.state.step), keep);

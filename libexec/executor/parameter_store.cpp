@@ -49,7 +49,9 @@ ParameterStore::ParameterStore(RankContext const& context)
   }
 
   for (std::size_t i = 0; i < types_.size(); ++i) {
-    types_[i] = step_tensor_type(static_cast<TensorId>(i), context.plan.config);
+    auto const id = static_cast<TensorId>(i);
+    if (extent_of(id) == StepTensor::Extent::numbers) continue;
+    types_[i] = step_tensor_type(id, context.plan.config);
   }
   auto const allocate = [&](TensorId id, Category category) {
     auto const index = static_cast<std::size_t>(id);

@@ -62,7 +62,7 @@ class ParameterStore {
 
   std::vector<PlacedParameter> layout_;
   bool has_master_;  ///< otherwise parameters are their own
-  std::array<ElementType, step_tensors.size()> types_{};  ///< those of numbers mean nothing
+  std::array<ElementType, step_tensors.size()> types_{};  ///< of all but numbers
   std::int64_t elements_ = 0;
   std::vector<OwnedRun> owned_;
   std::int64_t state_ = 0;  ///< elements of master copies, and of each moment

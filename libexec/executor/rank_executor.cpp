@@ -71,9 +71,10 @@ void RankExecutor::run(IssueEntry const& step) {
       if (context_.recorder != nullptr) context_.recorder->end_change();
       return;
     case IssueEntry::Kind::drain:
-    case IssueEntry::Kind::repeat:
       steps_.drain();
       return;
+    case IssueEntry::Kind::repeat:
+      throw std::logic_error{"an issue order repeats none of its entries: it was not unrolled"};
   }
 }
 

@@ -88,7 +88,7 @@ STAGECRAFT_HOST_DEVICE inline Float16 to_float16(float x) {
 }
 
 /// The type in which elements stored as S are computed on: double for double, otherwise float. It
-/// is also the type of statistics, accumulated gradients and losses (gradient_type()).
+/// is also the type of statistics, accumulated gradients and losses (accumulation_type()).
 template <typename S>
 using Compute = std::conditional_t<std::is_same_v<S, double>, double, float>;
 

@@ -56,9 +56,8 @@ double ring_bytes(OpKind kind, Bytes whole, int ranks) {
 
 BytesPerSecond network_share(System const& system) {
   Network const& network = system.network;
-  double const accelerators = system.node.accelerators.value;
-  double const adapters = network.adapters.value > 0 ? network.adapters.value : accelerators;
-  return {network.bandwidth.value.value * network.efficiency.value * adapters / accelerators};
+  return {network.bandwidth.value.value * network.efficiency.value *
+          adapters_per_accelerator(system.node, network)};
 }
 
 namespace {
@@ -143,9 +142,8 @@ Seconds exchange_time(double near, double far, NodeSpread spread, System const& 
       is_given ? links.latency.value : least_time(OpKind::all_gather, together, links, system.node);
   if (spread.nodes() == 1) return Seconds{latency + inside};
   Network const& network = system.network;
-  double const accelerators = system.node.accelerators.value;
-  double const adapters = network.adapters.value > 0 ? network.adapters.value : accelerators;
-  double const rate = network.bandwidth.value.value * adapters / accelerators;
+  double const rate =
+      network.bandwidth.value.value * adapters_per_accelerator(system.node, network);
   double const outside = far / (rate * all_to_all_on_network);
   return Seconds{latency + network.latency.value.value + std::max(inside, outside)};
 }
@@ -168,9 +166,7 @@ Seconds ring_shift_time(Bytes sent, NodeSpread spread, System const& system) {
     return Seconds{link.latency.value + bytes / link.bandwidth.value};
   }
   Network const& network = system.network;
-  double const accelerators = system.node.accelerators.value;
-  double const adapters = network.adapters.value > 0 ? network.adapters.value : accelerators;
-  double const sharers = std::max(1.0, accelerators / adapters);
+  double const sharers = std::max(1.0, 1 / adapters_per_accelerator(system.node, network));
   double const rate = network_share(system).value * std::min<double>(spread.fewest(), sharers);
   return Seconds{network.latency.value.value + bytes / rate};
 }

@@ -16,6 +16,8 @@ class CostedPlan {
  public:
   /// Both must outlive it. \throws std::invalid_argument  if the system cannot cost the plan.
   CostedPlan(TrainingPlan const& plan, System const& system);
+  CostedPlan(TrainingPlan const&&, System const&) = delete;
+  CostedPlan(TrainingPlan const&, System const&&) = delete;
   CostedPlan(CostedPlan const&) = delete;  // timeline() points into it
   CostedPlan(CostedPlan&&) = delete;
   CostedPlan& operator=(CostedPlan const&) = delete;

@@ -98,6 +98,8 @@ void add_reservations(Simulation& simulation,
 struct PlayedIteration {
   /// \throws std::invalid_argument  if the system cannot cost the plan.
   PlayedIteration(TrainingPlan const& plan, System const& system);
+  PlayedIteration(TrainingPlan const&&, System const&) = delete;
+  PlayedIteration(TrainingPlan const&, System const&&) = delete;
 
   CostedPlan costed;
   Simulation simulation;

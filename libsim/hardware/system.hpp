@@ -76,6 +76,12 @@ struct Network {
   friend bool operator==(Network const&, Network const&) = default;
 };
 
+/// How many adapters of the network there are per accelerator of a node: below 1 if some share one.
+inline double adapters_per_accelerator(Node const& node, Network const& network) {
+  if (network.adapters.value == 0) return 1;
+  return static_cast<double>(network.adapters.value) / node.accelerators.value;
+}
+
 /// Constants of the cost model that no data sheet gives. Section `calibration`.
 struct Calibration {
   Sourced<double> gemm_efficiency;            ///< e: main loop, clock included, fraction of peak

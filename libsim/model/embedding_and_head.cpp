@@ -103,7 +103,7 @@ TensorId loss_forward(ProgramBuilder& builder,
                       TensorId logits,
                       TensorId labels) {
   BlockShape const& shape = builder.shape();
-  ElementType const wide = gradient_type(shape.model.precision);
+  ElementType const wide = accumulation_type(shape.model.precision);
   Shape const row{shape.sequence(), shape.micro};
   TensorId probabilities = logits;
   if (builder.type() != wide) {

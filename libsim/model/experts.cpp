@@ -15,12 +15,12 @@ std::int64_t expected_rows(BlockShape const& shape) {
 /// The type of logits, which is that of scores and probabilities except with precision model.
 ElementType logits_type(ProgramBuilder const& builder) {
   ModelConfig const& model = builder.shape().model;
-  return model.experts->router.precision == RouterPrecision::fp32 ? gradient_type(model.precision)
+  return model.experts->router.precision == RouterPrecision::fp32 ? accumulation_type(model.precision)
                                                                   : builder.type();
 }
 
 ElementType probability_type(ProgramBuilder const& builder) {
-  return gradient_type(builder.shape().model.precision);
+  return accumulation_type(builder.shape().model.precision);
 }
 
 RoutingAttributes routing_of(BlockShape const& shape) {

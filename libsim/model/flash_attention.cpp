@@ -44,7 +44,7 @@ std::int64_t attended_flops(ProgramBuilder& builder,
 TensorId make_log_sums(ProgramBuilder& builder, TensorId q, std::string_view name) {
   Shape const rows = builder.tensor(q).shape;  // a copy: make() moves the tensors
   return builder.make({core_attention, name}, {rows[1], rows[2], rows[0]},
-                      gradient_type(builder.shape().model.precision));
+                      accumulation_type(builder.shape().model.precision));
 }
 
 QkvGradients make_gradients(ProgramBuilder& builder, FlashOperands const& operands) {

@@ -24,7 +24,7 @@ void heads_norm_forward(ProgramBuilder& builder, HeadsNorm& norm, TensorId x, Te
   norm.input = x;
   norm.statistics =
       builder.make({norm.owner, "statistics"}, {1, norm.across_heads ? tokens : tokens * heads[2]},
-                   gradient_type(builder.shape().model.precision));
+                   accumulation_type(builder.shape().model.precision));
   builder.add(OpKind::heads_norm, {norm.owner, "forward"}, Phase::forward, {x, norm.weight},
               {y, norm.statistics}, attributes_of(builder, norm));
 }

@@ -39,7 +39,7 @@ TensorId norm_forward(ProgramBuilder& builder, NormLayer& norm, TensorId x, Name
   std::int64_t const moments = shape.model.norm == Norm::layernorm ? 2 : 1;
   norm.input = x;
   norm.statistics = builder.make({norm.owner, "statistics"}, {moments, rows},
-                                 gradient_type(shape.model.precision));
+                                 accumulation_type(shape.model.precision));
   TensorId const result = builder.make(y, builder.tensor(x).shape);
   builder.add(OpKind::norm, {norm.owner, "forward"}, Phase::forward, {x, norm.weight, norm.bias},
               {result, norm.statistics}, norm_attributes(builder));

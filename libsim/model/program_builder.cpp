@@ -80,7 +80,7 @@ TensorId ProgramBuilder::parameter(Name name, Shape shape, ParameterTraits trait
   program_.tensors.back().lifetime = Lifetime::job;
   TensorId const gradient =
       make(name, shape,
-           this->shape().narrow_gradients ? type() : gradient_type(this->shape().model.precision),
+           this->shape().narrow_gradients ? type() : accumulation_type(this->shape().model.precision),
            Category::gradients);
   program_.tensors.back().lifetime = Lifetime::job;
   program_.parameters.push_back({std::move(traits), weight, gradient});

@@ -35,7 +35,7 @@ void router_losses_forward(ProgramBuilder& builder, RouterLosses& losses, Tensor
   BlockShape const& shape = builder.shape();
   RouterLossAttributes const attributes = losses_of(shape);
   if (attributes.balance == 0 && attributes.size == 0) return;
-  ElementType const wide = gradient_type(shape.model.precision);
+  ElementType const wide = accumulation_type(shape.model.precision);
   losses.logits = logits;
   if (attributes.balance > 0) {
     losses.counts = builder.make({"router", "counts"},

@@ -42,7 +42,7 @@ Precision precision_of(ElementType type) {
   throw std::invalid_argument{"activations are not of type " + std::string{name_of(type)}};
 }
 
-ElementType gradient_type(Precision precision) {
+ElementType accumulation_type(Precision precision) {
   return precision == Precision::fp64 ? ElementType::f64 : ElementType::f32;
 }
 

@@ -139,8 +139,8 @@ ElementType activation_type(Precision precision);
 /// The precision whose activations are of this type.
 /// \throws std::invalid_argument  if it is an integer type.
 Precision precision_of(ElementType type);
-/// Element type of the gradients that weight-gradient kernels accumulate into: fp32 for 16-bit
-/// training.
-ElementType gradient_type(Precision precision);
+/// Element type of what is accumulated: sums of gradients in kernels, statistics, losses and master
+/// weights. fp32 for 16-bit training.
+ElementType accumulation_type(Precision precision);
 
 }  // namespace stagecraft

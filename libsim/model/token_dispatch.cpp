@@ -149,7 +149,7 @@ Dispatched dispatch_forward(ProgramBuilder& builder,
   moved.rows = builder.make({"dispatch", "rows"}, {rows, shape.model.hidden}, builder.type(),
                             category_of(is_sent));
   moved.probabilities = builder.make({"dispatch", "probabilities"}, {rows},
-                                     gradient_type(shape.model.precision), category_of(is_sent));
+                                     accumulation_type(shape.model.precision), category_of(is_sent));
   RowPlaces places;
   places.row_map = builder.make({"dispatch", "row_map"}, {shape.tokens(), 2 * experts.count + 1},
                                 ElementType::i32);
@@ -196,7 +196,7 @@ TokenGradients dispatch_backward(ProgramBuilder& builder,
   TokenGradients const made{builder.make({"dispatch_gradient", "input"}, hidden),
                             builder.make({"dispatch_gradient", "probabilities"},
                                          {shape.tokens(), shape.model.experts->count},
-                                         gradient_type(shape.model.precision))};
+                                         accumulation_type(shape.model.precision))};
   builder.add(OpKind::permute_backward, {"dispatch", "permute_backward"}, phase,
               {moved.rows, moved.probabilities, places.row_map}, {made.x, made.probabilities});
   return made;

@@ -45,14 +45,14 @@ TensorId scatter(
 }
 
 bool is_widened(ProgramBuilder const& builder) {
-  return gradient_type(builder.shape().model.precision) != builder.type();
+  return accumulation_type(builder.shape().model.precision) != builder.type();
 }
 
 /// A copy in the type of the probabilities, if that is another one.
 TensorId widened(ProgramBuilder& builder, Name op, Phase phase, TensorId x, Name wide) {
   if (!is_widened(builder)) return x;
   Shape const extents = builder.tensor(x).shape;  // a copy: make() moves the tensors
-  TensorId const made = builder.make(wide, extents, gradient_type(builder.shape().model.precision),
+  TensorId const made = builder.make(wide, extents, accumulation_type(builder.shape().model.precision),
                                      Category::communication);
   builder.add(OpKind::widen_logits, op, phase, {x}, {made});
   return made;
@@ -95,7 +95,7 @@ Dispatched gathering_dispatch_forward(ProgramBuilder& builder,
       builder.make({"dispatch", "rows"}, {shape.received_rows(), shape.model.hidden}));
   rows.probabilities =
       builder.of_experts(builder.make({"dispatch", "probabilities"}, {shape.received_rows()},
-                                      gradient_type(shape.model.precision)));
+                                      accumulation_type(shape.model.precision)));
   builder.add(OpKind::permute, {"dispatch", "permute"}, phase, {all_x, all_probabilities, all_map},
               {rows.rows, rows.probabilities, places.row_map});
   return {rows, places};
@@ -113,7 +113,7 @@ TokenGradients gathering_dispatch_backward(ProgramBuilder& builder,
   TensorId const all_probabilities =
       builder.make({"dispatch_gradient", "gathered_probabilities"},
                    {shape.expert * shape.tokens(), shape.model.experts->count},
-                   gradient_type(shape.model.precision), category);
+                   accumulation_type(shape.model.precision), category);
   builder.add(OpKind::permute_backward, {"dispatch", "permute_backward"}, phase,
               {gradients.rows, gradients.probabilities, places.row_map},
               {all_x, all_probabilities});

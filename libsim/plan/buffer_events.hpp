@@ -53,8 +53,10 @@ struct BufferEvent {
 
 enum class EventDetail : std::uint8_t { buffers, ops };
 
-/// The life of all buffers of one stage through an iteration, in its issue order: the only account
-/// of a plan's memory. Sums, explanations and allocator models are made from it.
+/// The life of all buffers of one stage through an iteration, in its issue order. Explanations and
+/// allocator models are made from it. Sums (stage_memory.hpp) come from the same descriptions of
+/// what passes and messages do, PassBuffers and message_moves(), added up by task; tests hold that
+/// both agree.
 ///
 /// Memory moves in issue order (libsim/model/block_program.hpp, libsim/plan/message_buffers.hpp),
 /// so that events need neither costs nor a system. Each task's events are made once; a run of the
@@ -73,6 +75,8 @@ class BufferEvents {
   BufferEvents(TrainingPlan const& plan,
                StagePlan const& stage,
                EventDetail detail = EventDetail::buffers);
+  BufferEvents(TrainingPlan const&&, StagePlan const&, EventDetail = EventDetail::buffers) = delete;
+  BufferEvents(TrainingPlan const&, StagePlan const&&, EventDetail = EventDetail::buffers) = delete;
   BufferEvents(BufferEvents const&) = delete;  // events point into it
   BufferEvents(BufferEvents&&) = delete;
   BufferEvents& operator=(BufferEvents const&) = delete;

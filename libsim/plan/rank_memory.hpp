@@ -47,7 +47,7 @@ class PlanOfRank {
  public:
   /// `plan` must outlive the object. `rank`: by its number in its stage.
   PlanOfRank(TrainingPlan const& plan, int rank);
-  PlanOfRank(TrainingPlan&&, int) = delete;
+  PlanOfRank(TrainingPlan const&&, int) = delete;
 
   TrainingPlan const& operator*() const { return own_ ? *own_ : plan_; }
   TrainingPlan const* operator->() const { return &**this; }

@@ -4,7 +4,7 @@ namespace stagecraft {
 namespace {
 
 ElementType type_of(StateType type, Precision precision) {
-  return type == StateType::bf16 ? ElementType::bf16 : gradient_type(precision);
+  return type == StateType::bf16 ? ElementType::bf16 : accumulation_type(precision);
 }
 
 }  // namespace
@@ -19,7 +19,7 @@ ElementType step_tensor_type(TensorId tensor, TrainingConfig const& config) {
     case step_tensor::second_moment:
       return moments_type(config);
     default:
-      return gradient_type(config.model.precision);
+      return accumulation_type(config.model.precision);
   }
 }
 
@@ -34,7 +34,7 @@ ElementType moments_type(TrainingConfig const& config) {
 Bytes master_bytes_per_parameter(TrainingConfig const& config) {
   Precision const precision = config.model.precision;
   bool const has_copy = precision == Precision::fp16 || precision == Precision::bf16;
-  return Bytes{has_copy ? element_size(gradient_type(precision)) : 0};
+  return Bytes{has_copy ? element_size(accumulation_type(precision)) : 0};
 }
 
 Bytes optimizer_bytes_per_parameter(TrainingConfig const& config) {

@@ -160,7 +160,7 @@ class StepWriter {
   void agree(Name name, TensorId number, Reduction reduction) {
     StepOp op = op_of(OpKind::all_reduce, name, {number}, {number}, {});
     op.group = sums_norm_over_job(plan_) ? plan_.roles.job : plan_.roles.model;
-    op.payload = Bytes{element_size(gradient_type(precision_))};
+    op.payload = Bytes{element_size(accumulation_type(precision_))};
     op.reduction = reduction;
     issue(std::move(op));
   }
@@ -169,7 +169,7 @@ class StepWriter {
   void reduce_so_far(Name name, TensorId number, TensorId so_far, Reduction reduction) {
     StepOp op = op_of(OpKind::prefix_reduce, name, {number}, {so_far}, {});
     op.group = sums_norm_over_job(plan_) ? plan_.roles.job : plan_.roles.model;
-    op.payload = Bytes{element_size(gradient_type(precision_))};
+    op.payload = Bytes{element_size(accumulation_type(precision_))};
     op.reduction = reduction;
     issue(std::move(op));
   }

@@ -28,11 +28,8 @@ double latency(CollectiveCost const& cost) {
 /// The seconds that one byte takes over the network, at the lowest rate that the system gives.
 double slowest_byte(System const& system) {
   Network const& network = system.network;
-  double rate = network.bandwidth.value.value * network.efficiency.value;
-  if (network.adapters.value > 0) {
-    rate *=
-        std::min(1.0, static_cast<double>(network.adapters.value) / system.node.accelerators.value);
-  }
+  double rate = network.bandwidth.value.value * network.efficiency.value *
+                std::min(1.0, adapters_per_accelerator(system.node, network));
   for (RateByNodes const* const rates :
        {&network.bus_bandwidth.value, &network.gather_bandwidth.value}) {
     for (auto const& [nodes, measured] : *rates) {

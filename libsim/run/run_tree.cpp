@@ -58,7 +58,7 @@ void require_batch(ConfigNode const& run) {
 /// Elements of the stack's buckets.
 std::int64_t default_bucket(RunConfig const& config) {
   ReplicaTraffic const& replicas = config.system.software.replicas;
-  std::int64_t const own = element_size(gradient_type(config.training.model.precision));
+  std::int64_t const own = element_size(accumulation_type(config.training.model.precision));
   std::int64_t const size = replicas.gradient_bytes.value > 0 ? replicas.gradient_bytes.value : own;
   return replicas.bucket.value.count() / size;
 }

@@ -54,7 +54,7 @@ TEST_CASE("gradients of the embedding are added to the rows of their words", "[k
   TestTensor const ids = tokens();
   TestTensor const dy = TestTensor::random(type, {s, b, h}, 2);
   std::int64_t const words = share(model, t, 0, false).shape.vocabulary();
-  ElementType const wide = gradient_type(model.precision);
+  ElementType const wide = accumulation_type(model.precision);
   for (int rank = 0; rank < t; ++rank) {
     TestTensor const before = TestTensor::random(wide, {words, h}, 3);
     TestTensor const gradient{wide, {words, h}, before.values()};

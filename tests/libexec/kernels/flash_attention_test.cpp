@@ -57,7 +57,7 @@ struct Outputs {
 Outputs flash(Core const& core, Inputs const& in, double dropout, int threads = 1) {
   ElementType const type = in.q.type();
   Outputs out{TestTensor{type, core.context()},
-              TestTensor{gradient_type(precision_of(type)), {core.b, core.heads, core.s}}};
+              TestTensor{accumulation_type(precision_of(type)), {core.b, core.heads, core.s}}};
   std::vector<Operand> reads{in.q.operand(), in.k.operand(), in.v.operand()};
   if (in.sinks) reads.push_back(in.sinks->operand());
   KernelCall call =
@@ -285,7 +285,7 @@ TEST_CASE("flash attention reads views of [q | k | v], and a tensor rank drops i
     Shape const strides{core.b * width, width, d, 1};
     Shape const one{core.s, core.b, 1, d};
     TestTensor const context{type, {core.s, core.b, 2 * d}};
-    TestTensor const log_sums{gradient_type(precision_of(type)), {core.b, 2, core.s}};
+    TestTensor const log_sums{accumulation_type(precision_of(type)), {core.b, 2, core.s}};
     KernelCall call = make_call(OpKind::flash_attention,
                                 {qkv.view({core.s, core.b, 2, d}, strides, 0),
                                  qkv.view(one, strides, 2 * d), qkv.view(one, strides, 3 * d)},

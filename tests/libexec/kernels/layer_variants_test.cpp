@@ -25,7 +25,7 @@ struct Normed {
 Normed heads_norm(QkNorm norm, TestTensor const& x, TestTensor const& weight) {
   std::int64_t const rows = norm == QkNorm::full ? tokens : tokens * heads;
   Normed result{TestTensor{x.type(), shape},
-                TestTensor{gradient_type(precision_of(x.type())), {1, rows}}};
+                TestTensor{accumulation_type(precision_of(x.type())), {1, rows}}};
   run(rank_with(norm, x.type()), OpKind::heads_norm, {x.operand(), weight.operand()},
       {result.y.operand(), result.statistics.operand()});
   return result;

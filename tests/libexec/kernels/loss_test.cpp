@@ -45,7 +45,7 @@ Loss reference(std::vector<double> const& logits) {
 /// padding. `result.gradient` has the columns of all ranks, without padding.
 Loss compute(std::vector<double> const& logits, ElementType type, int t) {
   ModelConfig const model = small_model(precision_of(type));
-  ElementType const wide = gradient_type(model.precision);
+  ElementType const wide = accumulation_type(model.precision);
   std::int64_t const words = share(model, t, 0, false).shape.vocabulary();
   Shape const row_shape{s, b};
   std::vector<TestTensor> x, maximum, sum, predicted;
@@ -134,7 +134,7 @@ TEST_CASE("loss and gradient are cross entropy by definition, for every t, witho
   std::vector<double> const logits = some_logits(type, 5);
   Loss const got = compute(logits, type, t);
   Loss const wanted = reference(logits);
-  ElementType const wide = gradient_type(precision_of(type));
+  ElementType const wide = accumulation_type(precision_of(type));
   require_close(TestTensor{ElementType::f64, {s, b}, got.loss}, wanted.loss, tolerance(wide));
   require_close(TestTensor{ElementType::f64, {s, b, v}, got.gradient}, wanted.gradient,
                 tolerance(type));

@@ -53,7 +53,7 @@ Forward forward(Norm norm, TestTensor const& x, TestTensor const& weight, TestTe
   ModelConfig const model = model_with(norm, x.type());
   Forward result{
       TestTensor{x.type(), x.shape()},
-      TestTensor{gradient_type(model.precision), {norm == Norm::layernorm ? 2 : 1, rows}}};
+      TestTensor{accumulation_type(model.precision), {norm == Norm::layernorm ? 2 : 1, rows}}};
   std::vector<Operand> reads{x.operand(), weight.operand()};
   if (norm == Norm::layernorm) reads.push_back(bias.operand());
   run(whole(model), OpKind::norm, reads, {result.y.operand(), result.statistics.operand()});
@@ -133,8 +133,8 @@ TEST_CASE("gradients of 16-bit and single norms are those in double, rounded", "
     Forward const saved = forward(norm, in(x), in(weight), in(weight));
     RankShare const rank = whole(model_with(norm, as));
     std::vector<TestTensor> result{TestTensor{as, hidden},
-                                   TestTensor::zeros(gradient_type(precision_of(as)), {h}),
-                                   TestTensor::zeros(gradient_type(precision_of(as)), {h})};
+                                   TestTensor::zeros(accumulation_type(precision_of(as)), {h}),
+                                   TestTensor::zeros(accumulation_type(precision_of(as)), {h})};
     run(rank, OpKind::norm_backward,
         {in(dy).operand(), in(x).operand(), saved.statistics.operand(), in(weight).operand()},
         {result[0].operand()});

@@ -25,7 +25,7 @@ TEST_CASE("a bias is added to every row, and its gradient sums over them", "[ker
   for (std::int64_t i = 0; i < x.size(); ++i) sums.push_back(before[i] + bias[i % f]);
   require_close(x, sums);
 
-  ElementType const wide_type = gradient_type(precision_of(type));
+  ElementType const wide_type = accumulation_type(precision_of(type));
   TestTensor const start = TestTensor::random(wide_type, {f}, 3);
   TestTensor const gradient = as(wide_type, start);
   run(rank, OpKind::bias_gradient, {before.operand()}, {gradient.operand()});
@@ -48,7 +48,7 @@ TEST_CASE("positions are added to all sequences, and their gradient sums over th
   }
   require_close(x, sums);
 
-  ElementType const wide_type = gradient_type(precision_of(type));
+  ElementType const wide_type = accumulation_type(precision_of(type));
   TestTensor const start = TestTensor::random(wide_type, {10, h}, 3);
   TestTensor const gradient = as(wide_type, start);
   run(rank, OpKind::positions_gradient, {before.operand()}, {gradient.operand()});

@@ -175,7 +175,8 @@ TEST_CASE("without overlap the collectives of a layer are waited for in full") {
   config.parallel.tensor = t;
   config.batch.global = 1;
   TrainingPlan const plan = make_plan(config);
-  CostedPlan const costed{plan, invented_system()};
+  System const system = invented_system();
+  CostedPlan const costed{plan, system};
   std::vector<Task> const& works = plan.stages[StageId{0}].tasks;
   auto const first = static_cast<std::size_t>(
       std::find_if(works.begin(), works.end(),
