@@ -61,7 +61,7 @@ class ParameterStore {
   void find_operands(TrainingPlan const& plan);
 
   std::vector<PlacedParameter> layout_;
-  bool has_master_;  ///< otherwise parameters are their own
+  bool has_master_;                                       ///< otherwise parameters are their own
   std::array<ElementType, step_tensors.size()> types_{};  ///< of all but numbers
   std::int64_t elements_ = 0;
   std::vector<OwnedRun> owned_;

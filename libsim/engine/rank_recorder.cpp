@@ -29,7 +29,8 @@ class RankRecorder {
         memories_{held},
         messages_{held},
         entries_{held.stages[StageId{rank}], times_.order.transfers, memories_, messages_},
-        tasks_{record_tasks(costed, held, memories_, static_cast<std::size_t>(rank), vocabulary, detail)},
+        tasks_{record_tasks(
+            costed, held, memories_, static_cast<std::size_t>(rank), vocabulary, detail)},
         detail_{detail},
         now_{resident_memory(held.stages[StageId{rank}])} {
     trace_.rank = rank;

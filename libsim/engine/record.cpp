@@ -68,8 +68,7 @@ void record_to_file(std::filesystem::path const& path,
   TraceVocabulary const vocabulary{plan};
   TraceWriter writer{path, meta_of(plan, played.costed.system(), options), vocabulary.names()};
   for (std::int32_t const rank : ranks) {
-    PlanOfRank const held{plan,
-                          played.simulation.stages[static_cast<std::size_t>(rank)].rank()};
+    PlanOfRank const held{plan, played.simulation.stages[static_cast<std::size_t>(rank)].rank()};
     writer.write(record_rank(played.costed, *held, played.times, vocabulary, rank, options.detail));
   }
   writer.finish();

@@ -30,7 +30,7 @@ struct StageResult {
   CategoryBytes at_peak;
   SimTime peak_at{0};
   std::int64_t activation_peak = 0;
-  std::optional<RankSpread> ranks;  ///< if they differ; `least` with workspace
+  std::optional<RankSpread> ranks;              ///< if they differ; `least` with workspace
   std::optional<StageReservation> reservation;  ///< see add_reservations()
   std::int64_t device = 0;  ///< with it: reserved, and what else holds the accelerator's memory
   std::int64_t margin = 0;  ///< with it: what the accelerator has beyond that; may be negative
@@ -86,8 +86,8 @@ struct Simulation {
 Simulation simulate(TrainingPlan const& plan, System const& system);
 
 /// Adds to each stage what its allocator reserves on the system's accelerator beside all else that
-/// is on it (StageAllocators). If decides_by_allocator(), the verdict becomes the allocator's; until
-/// then it is by counted bytes beside the reserve. Uses up to `jobs` threads.
+/// is on it (StageAllocators). If decides_by_allocator(), the verdict becomes the allocator's;
+/// until then it is by counted bytes beside the reserve. Uses up to `jobs` threads.
 void add_reservations(Simulation& simulation,
                       TrainingPlan const& plan,
                       System const& system,

@@ -26,8 +26,8 @@ ReservedStage StageAllocators::reserve(StageId stage, int rank, ReservedPeak* pe
   PlanOfRank const own{plan_, rank};
   std::int64_t const left = room(stage);
   ReservedStage result;
-  result.reservation = reserve_stage(*own, own->stages[stage], left, framework_,
-                                     ReplayExtent::until_steady, peak);
+  result.reservation =
+      reserve_stage(*own, own->stages[stage], left, framework_, ReplayExtent::until_steady, peak);
   result.margin = left - result.reservation.reserved;
   result.device = system_.accelerator.memory.value.count() - result.margin;
   result.verdict = verdict_of(result.reservation);

@@ -74,8 +74,7 @@ void add_reserved(RunFigures& figures,
   for (StageId const stage : plan.stages.ids()) {
     // Where the verdict is by counted bytes, one stage shows what an allocator adds.
     if (!figures.is_by_allocator && stage.value() != figures.fullest_stage) continue;
-    ReservedStage const reserved =
-        allocators.reserve(stage, prediction.stages[stage.index()].rank);
+    ReservedStage const reserved = allocators.reserve(stage, prediction.stages[stage.index()].rank);
     figures.reserved = std::max(figures.reserved, reserved.reservation.reserved);
     margin = std::min(margin, reserved.margin);
     verdict = std::max(verdict, reserved.verdict);
@@ -92,11 +91,10 @@ RunFigures figures_of(RunConfig const& run) {
   Prediction const prediction = predict(training, run.system);
   std::size_t const fullest = fullest_stage(prediction.stages);
   std::int64_t const peak = prediction.stages[fullest].peak();
-  RunFigures figures{
-      .iteration = prediction.iteration,
-      .peak = peak,
-      .fullest_stage = static_cast<std::int32_t>(fullest),
-      .room = room_for(training.memory, run.system.accelerator).count() - peak};
+  RunFigures figures{.iteration = prediction.iteration,
+                     .peak = peak,
+                     .fullest_stage = static_cast<std::int32_t>(fullest),
+                     .room = room_for(training.memory, run.system.accelerator).count() - peak};
   figures.verdict = figures.fits() ? Verdict::fits : Verdict::does_not_fit;
   add_reserved(figures, prediction, make_plan(training), run.system);
   return figures;

@@ -15,8 +15,9 @@ std::int64_t expected_rows(BlockShape const& shape) {
 /// The type of logits, which is that of scores and probabilities except with precision model.
 ElementType logits_type(ProgramBuilder const& builder) {
   ModelConfig const& model = builder.shape().model;
-  return model.experts->router.precision == RouterPrecision::fp32 ? accumulation_type(model.precision)
-                                                                  : builder.type();
+  return model.experts->router.precision == RouterPrecision::fp32
+             ? accumulation_type(model.precision)
+             : builder.type();
 }
 
 ElementType probability_type(ProgramBuilder const& builder) {

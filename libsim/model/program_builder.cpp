@@ -78,10 +78,10 @@ TensorId ProgramBuilder::view(
 TensorId ProgramBuilder::parameter(Name name, Shape shape, ParameterTraits traits) {
   TensorId const weight = make(name, shape, type(), Category::parameters);
   program_.tensors.back().lifetime = Lifetime::job;
-  TensorId const gradient =
-      make(name, shape,
-           this->shape().narrow_gradients ? type() : accumulation_type(this->shape().model.precision),
-           Category::gradients);
+  TensorId const gradient = make(
+      name, shape,
+      this->shape().narrow_gradients ? type() : accumulation_type(this->shape().model.precision),
+      Category::gradients);
   program_.tensors.back().lifetime = Lifetime::job;
   program_.parameters.push_back({std::move(traits), weight, gradient});
   return weight;

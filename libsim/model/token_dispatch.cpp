@@ -148,8 +148,9 @@ Dispatched dispatch_forward(ProgramBuilder& builder,
   RowTensors moved;
   moved.rows = builder.make({"dispatch", "rows"}, {rows, shape.model.hidden}, builder.type(),
                             category_of(is_sent));
-  moved.probabilities = builder.make({"dispatch", "probabilities"}, {rows},
-                                     accumulation_type(shape.model.precision), category_of(is_sent));
+  moved.probabilities =
+      builder.make({"dispatch", "probabilities"}, {rows}, accumulation_type(shape.model.precision),
+                   category_of(is_sent));
   RowPlaces places;
   places.row_map = builder.make({"dispatch", "row_map"}, {shape.tokens(), 2 * experts.count + 1},
                                 ElementType::i32);

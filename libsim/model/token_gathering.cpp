@@ -52,8 +52,8 @@ bool is_widened(ProgramBuilder const& builder) {
 TensorId widened(ProgramBuilder& builder, Name op, Phase phase, TensorId x, Name wide) {
   if (!is_widened(builder)) return x;
   Shape const extents = builder.tensor(x).shape;  // a copy: make() moves the tensors
-  TensorId const made = builder.make(wide, extents, accumulation_type(builder.shape().model.precision),
-                                     Category::communication);
+  TensorId const made = builder.make(
+      wide, extents, accumulation_type(builder.shape().model.precision), Category::communication);
   builder.add(OpKind::widen_logits, op, phase, {x}, {made});
   return made;
 }

@@ -22,9 +22,9 @@ std::vector<RankMemory> memory_by_rank(TrainingPlan const& plan, int jobs);
 
 /// What the ranks of a stage hold, if their experts compute different numbers of rows.
 struct RankSpread {
-  int distinct = 1;        ///< ranks that differ
-  int fullest = 0;         ///< number in its stage of the rank that holds most, the first of several
-  int emptiest = 0;        ///< of the one that holds least
+  int distinct = 1;  ///< ranks that differ
+  int fullest = 0;   ///< number in its stage of the rank that holds most, the first of several
+  int emptiest = 0;  ///< of the one that holds least
   std::int64_t least = 0;  ///< its peak
 };
 
@@ -41,8 +41,8 @@ struct FullestMemory {
 /// ranks is the fullest may differ from stage to stage. Uses up to `jobs` threads.
 std::vector<FullestMemory> fullest_memory(TrainingPlan const& plan, int jobs);
 
-/// The plan made for a rank, which says what it allocates: `plan` itself if its ranks do not differ,
-/// or if it was made for one of them.
+/// The plan made for a rank, which says what it allocates: `plan` itself if its ranks do not
+/// differ, or if it was made for one of them.
 class PlanOfRank {
  public:
   /// `plan` must outlive the object. `rank`: by its number in its stage.

@@ -36,8 +36,8 @@ class ReceivedRows {
                     std::int64_t k) const;
   /// The fewest rows of a rank in any layer of a kind and any microbatch.
   std::int64_t least(int rank, LayerConfig const& kind) const;
-  /// The rank whose fewest rows, summed over the layers, are most: a plan for it with room for these
-  /// rows holds no more than the fullest rank does. The first of several.
+  /// The rank whose fewest rows, summed over the layers, are most: a plan for it with room for
+  /// these rows holds no more than the fullest rank does. The first of several.
   int fullest_at_least() const;
   /// Ranks of a stage that compute as many rows as each other in all layers and microbatches: the
   /// first of each such set, and how many there are.

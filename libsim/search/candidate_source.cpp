@@ -95,8 +95,7 @@ class PolicyRound {
 
   void add(Candidate made, Bytes most_excess) {
     made.bound = iteration_bound(times_, moments_, messages_);
-    made.peak =
-        (most_excess + room_for(request_.base.memory, request_.system.accelerator)).count();
+    made.peak = (most_excess + room_for(request_.base.memory, request_.system.accelerator)).count();
     ++found_.considered;
     // Its times would overflow, and the reader of a run refuses it.
     if (made.bound > longest_) {

@@ -46,11 +46,11 @@ inline constexpr double front_reach = 1.5;
 
 /// Searches for the plans with the shortest iteration among those that fit in memory.
 ///
-/// A plan is dismissed without simulation only if its memory cannot fit (of which a lower bound is known: exact but for
-/// windows, and if a file says how many rows experts compute),
-/// or if its lower bound of time is above the K-th best and a simulated plan is faster than that
-/// bound and holds no more. Plans are simulated by ascending bound, in batches whose size does not
-/// depend on `jobs`, so the result and the counts do not depend on it either.
+/// A plan is dismissed without simulation only if its memory cannot fit (of which a lower bound is
+/// known: exact but for windows, and if a file says how many rows experts compute), or if its lower
+/// bound of time is above the K-th best and a simulated plan is faster than that bound and holds no
+/// more. Plans are simulated by ascending bound, in batches whose size does not depend on `jobs`,
+/// so the result and the counts do not depend on it either.
 ///
 /// Then the filter's `ordered` schedules are tried on the best layouts that were found, each run by
 /// simulation (ordered_plans.hpp): among them the answer is the best, but no bound says that

@@ -275,8 +275,7 @@ TEST_CASE("a scattered message sends 1/t and adds the gather at its receiver", "
   TrainingConfig config = modest_run(8, 2);
   TrainingPlan const scattered = make_plan(config);
   double const whole = 2.0 * 64 * 2 * 128;
-  MessageCost const message =
-      CostModel(system, scattered).message_cost(StageId{0}, StageId{1});
+  MessageCost const message = CostModel(system, scattered).message_cost(StageId{0}, StageId{1});
   REQUIRE(message.occupancy == to_sim_time(whole / 8 / 9e9));
   REQUIRE(message.latency == to_sim_time(7e-6 + 40e-6 + 10e-6 + 7.0 / 8 * whole / 100e9));
   config.schedule.scatter_gather = false;
