@@ -44,7 +44,8 @@ void TimeRecorder::transferred(StageId stage, std::int32_t transfer, SimTime sta
   received = {end - occupancy, end};
 }
 
-RecordedTimes TimeRecorder::finish() && {
+RecordedTimes TimeRecorder::finish(SimTime period) && {
+  times_.period = period;
   for (RankTimes const& rank : times_.ranks) {
     for (Interval const& entry : rank.entries) {
       times_.makespan = std::max(times_.makespan, entry.end);
@@ -55,8 +56,8 @@ RecordedTimes TimeRecorder::finish() && {
 
 RecordedTimes record_times(CostedPlan const& costed) {
   TimeRecorder recorder{costed};
-  play(costed.timeline(), recorder);
-  return std::move(recorder).finish();
+  Timeline const timeline = play(costed.timeline(), recorder);
+  return std::move(recorder).finish(timeline.period);
 }
 
 }  // namespace stagecraft

@@ -30,6 +30,9 @@ struct RecordedTimes {
   /// From the start of an iteration that is played alone to the end of its last rank, without what
   /// the system adds to each iteration. A step taken ahead is validated within it.
   SimTime makespan{0};
+  /// From one iteration to the next: shorter than the makespan if the next one warms up while steps
+  /// are validated (Timeline::period).
+  SimTime period{0};
 };
 
 /// Where a message is sent and where it is received.
@@ -64,7 +67,8 @@ class TimeRecorder {
   }
   void transferred(StageId stage, std::int32_t transfer, SimTime start, SimTime end);
 
-  RecordedTimes finish() &&;
+  /// `period`: that of the timeline.
+  RecordedTimes finish(SimTime period) &&;
 
  private:
   CostedPlan const& costed_;

@@ -199,7 +199,7 @@ PlayedIteration::PlayedIteration(TrainingPlan const& plan, System const& system)
     : costed{plan, system} {
   TimeRecorder recorder{costed};
   simulation = simulate(costed, &recorder);
-  times = std::move(recorder).finish();
+  times = std::move(recorder).finish(simulation.iteration - costed.cost().iteration_overhead());
 }
 
 }  // namespace stagecraft

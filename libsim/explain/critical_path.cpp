@@ -73,6 +73,7 @@ class BackwardWalk {
     add({.what = PathPiece::What::overhead,
          .start = times_.makespan,
          .end = times_.makespan + overhead});
+    path_.in_next = times_.makespan - times_.period;
     start_at_end();
     while (time_ > SimTime{0}) {
       if (on_data_parallel_stream_) {

@@ -23,12 +23,15 @@ struct PathPiece {
   SimTime end{0};
 };
 
-/// A chain of tasks and messages without a gap, from the start of an iteration to its end. The
-/// iteration becomes shorter only if a piece of it does (and no other chain is as long).
+/// A chain of tasks and messages without a gap, from the start of an iteration that is played alone
+/// to its end. That becomes shorter only if a piece of it does (and no other chain is as long). It is
+/// longer than Simulation::iteration if the next iteration begins before it ends, as with steps that
+/// are validated meanwhile.
 struct CriticalPath {
   std::vector<PathPiece> pieces;  ///< in order of time; each starts when the one before ends
-  KindTimes kinds;                ///< of the pieces; sums to Simulation::iteration
-  // These sum to Simulation::iteration too.
+  SimTime in_next{0};  ///< how much of it the next iteration runs beside
+  KindTimes kinds;     ///< of the pieces; sums to Simulation::iteration + in_next
+  // These sum to that too.
   std::vector<SimTime> by_rank;  ///< tasks of each rank
   SimTime in_messages{0};
   SimTime overhead{0};

@@ -59,6 +59,7 @@ Json path_json(CriticalPath const& path) {
           {"seconds_by_stage", stages},
           {"seconds_of_messages", to_seconds(path.in_messages)},
           {"overhead_seconds", to_seconds(path.overhead)},
+          {"next_iteration_seconds", to_seconds(path.in_next)},
           {"messages", path.messages}};
 }
 

@@ -26,7 +26,10 @@ std::string_view description_of(TimeKind kind) {
 /// The row of the system's overhead per iteration, which counts as TimeKind::optimizer.
 constexpr char const* overhead_row = "what each iteration costs besides";
 
-/// The course of the path, in parts that sum to the iteration.
+/// The row of what is not part of the iteration, of a path that goes on beside the next one.
+constexpr char const* next_row = "validated while the next iteration warms up";
+
+/// The course of the path, in parts that sum to its length.
 std::string course_text(CriticalPath const& path, TimeUnit const& unit) {
   auto const main = static_cast<std::size_t>(
       std::max_element(path.by_rank.begin(), path.by_rank.end()) - path.by_rank.begin());
@@ -42,17 +45,31 @@ std::string course_text(CriticalPath const& path, TimeUnit const& unit) {
         ", in " + counted(path.messages, "message", "messages") + " between stages for " + texts[2];
   }
   if (parts[3] > SimTime{0}) text += ", and " + texts[3] + " is what each iteration costs besides";
-  return text + ".";
+  text += ".";
+  if (path.in_next > SimTime{0}) {
+    text += " Its last " + in_unit(unit, path.in_next) + " " + std::string{unit.name} +
+            " are not part of the iteration: steps are validated while the next one warms up.";
+  }
+  return text;
 }
 
-/// A column of the table: its kinds, then the overhead, which is taken out of its kind.
-std::vector<SimTime> rows_of(KindTimes kinds, SimTime overhead) {
+/// A column of the table: its kinds, then the overhead, which is taken out of its kind, then what is
+/// beside the next iteration, which is subtracted.
+std::vector<SimTime> rows_of(KindTimes kinds, SimTime overhead, SimTime in_next) {
   kinds[TimeKind::optimizer] -= overhead;
   std::vector<SimTime> rows;
-  rows.reserve(time_kind_count + 1);
+  rows.reserve(time_kind_count + 2);
   for (int i = 0; i < time_kind_count; ++i) rows.push_back(kinds[static_cast<TimeKind>(i)]);
   rows.push_back(overhead);
+  rows.push_back(SimTime{0} - in_next);
   return rows;
+}
+
+/// What the i-th of these rows is.
+std::string name_of_row(std::size_t i) {
+  constexpr auto kinds = static_cast<std::size_t>(time_kind_count);
+  if (i < kinds) return std::string{description_of(static_cast<TimeKind>(i))};
+  return i == kinds ? overhead_row : next_row;
 }
 
 }  // namespace
@@ -68,14 +85,13 @@ std::string time_section(Explanation const& explanation, ExplanationStyle const&
                    {"%"},
                    {"stage " + std::to_string(busiest) + " " + unit_name},
                    {"%"}}};
-  std::vector<SimTime> const on_path = rows_of(path.kinds, path.overhead);
-  std::vector<SimTime> const on_stage = rows_of(explanation.busiest, path.overhead);
+  std::vector<SimTime> const on_path = rows_of(path.kinds, path.overhead, path.in_next);
+  std::vector<SimTime> const on_stage = rows_of(explanation.busiest, path.overhead, SimTime{0});
   std::vector<std::string> const path_texts = parts_in_unit(unit, on_path);
   std::vector<std::string> const stage_texts = parts_in_unit(unit, on_stage);
   for (std::size_t i = 0; i < on_path.size(); ++i) {
     if (on_path[i] == SimTime{0} && on_stage[i] == SimTime{0}) continue;
-    bool const is_kind = i < static_cast<std::size_t>(time_kind_count);
-    table.add_row({is_kind ? std::string{description_of(static_cast<TimeKind>(i))} : overhead_row,
+    table.add_row({name_of_row(i),
                    path_texts[i], decimals(percent_of(on_path[i], iteration), 1), stage_texts[i],
                    decimals(percent_of(on_stage[i], iteration), 1)});
   }

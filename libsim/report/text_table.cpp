@@ -123,17 +123,21 @@ std::string time_text(SimTime time) {
 
 std::vector<std::string> parts_in_unit(TimeUnit const& unit, std::vector<SimTime> const& parts) {
   SimTime const digit = unit.time / 1000;
+  auto const digits_of = [digit](SimTime part) {  // rounded down, a negative part too
+    return part / digit - (part % digit < SimTime{0} ? 1 : 0);
+  };
+  auto const rest_of = [&](SimTime part) { return part - digits_of(part) * digit; };
   std::vector<std::size_t> by_rest(parts.size());
   std::iota(by_rest.begin(), by_rest.end(), std::size_t{0});
   std::stable_sort(by_rest.begin(), by_rest.end(), [&](std::size_t a, std::size_t b) {
-    return parts[a] % digit > parts[b] % digit;
+    return rest_of(parts[a]) > rest_of(parts[b]);
   });
   SimTime const sum = std::accumulate(parts.begin(), parts.end(), SimTime{0});
   std::int64_t missing = (sum + digit / 2) / digit;
-  for (SimTime const part : parts) missing -= part / digit;
+  for (SimTime const part : parts) missing -= digits_of(part);
   std::vector<std::string> texts(parts.size());
   for (std::size_t const i : by_rest) {
-    texts[i] = in_unit(unit, (parts[i] / digit + (missing-- > 0 ? 1 : 0)) * digit);
+    texts[i] = in_unit(unit, (digits_of(parts[i]) + (missing-- > 0 ? 1 : 0)) * digit);
   }
   return texts;
 }

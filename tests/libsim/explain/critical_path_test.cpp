@@ -4,6 +4,7 @@
 #include <catch2/catch.hpp>
 #include <map>
 
+#include "libsim/engine/settled_config.hpp"
 #include "libsim/engine/simulation.hpp"
 #include "tests/libsim/engine/small_plans.hpp"
 #include "tests/libsim/invented_system.hpp"
@@ -68,6 +69,21 @@ TEST_CASE("a critical path has no gap and its kinds sum to the iteration") {
                 costed.cost().iteration_overhead() ==
             simulation.iteration);
   }
+}
+
+TEST_CASE("the path of a run that validates its steps later ends in the next iteration") {
+  EvenPipeline run{ScheduleKind::zb_h1, P2p::overlapped, 4, 8};
+  run.config.schedule.step = StepSync::post_validated;
+  TrainingPlan const plan = make_plan(settled(run.config, run.system));
+  CostedPlan const costed{plan, run.system};
+  RecordedTimes const times = record_times(costed);
+  CriticalPath const path = find_critical_path(costed, times);
+  Simulation const simulation = simulate(plan, run.system);
+  REQUIRE(path.pieces.back().end == times.makespan);
+  REQUIRE(path.kinds.sum() == times.makespan);
+  REQUIRE(path.in_next > SimTime{0});
+  REQUIRE(path.kinds.sum() - path.in_next == simulation.iteration);
+  REQUIRE(PlayedIteration{plan, run.system}.times.period == times.period);
 }
 
 TEST_CASE("what is on a critical path makes the iteration longer each time it is there") {
