@@ -57,6 +57,8 @@ class BlockSummaries {
   ~BlockSummaries() = default;
 
   LayerKinds const& kinds() const { return kinds_; }
+  /// Whether times and bytes are those of a plan, not lower bounds.
+  bool are_exact() const { return !outline_.config.routing.counts; }
   MessageSizes message_sizes() const;
 
   /// Time and memory of a chunk under a policy. Pre: the policy is none, selective, uniform or

@@ -67,7 +67,7 @@ class PolicyRound {
       if (is_wanted(code.kind) && is_wanted(std::span{&code, 1})) add_uniform(i);
     }
     if (is_wanted(RecomputeKind::per_stage)) add_least_recompute();
-    if (is_wanted(RecomputeKind::window) && !fits_without_recompute()) {
+    if (is_wanted(RecomputeKind::window) && may_need_recompute()) {
       add_window(0, RecomputeKind::selective);
       add_window(1, RecomputeKind::uniform);
     }
@@ -86,11 +86,12 @@ class PolicyRound {
   Bytes excess(StageId stage, std::size_t policy) const {
     return facts(stage).resident + choices_.held(stage, policy) - room_;
   }
-  bool fits_without_recompute() const {
+  bool may_need_recompute() const {
+    if (!choices_.is_exact()) return true;
     for (StageId const stage : choices_.stage_ids()) {
-      if (excess(stage, 0) > Bytes{0}) return false;
+      if (excess(stage, 0) > Bytes{0}) return true;
     }
-    return true;
+    return false;
   }
 
   void add(Candidate made, Bytes most_excess) {

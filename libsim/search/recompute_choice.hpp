@@ -29,10 +29,12 @@ class RecomputeChoices {
   std::vector<PolicyCode> const& policies() const { return policies_; }
   IdRange<StageId> stage_ids() const { return IdRange<StageId>{stages_}; }
 
-  /// A stage's peak under a policy, above what it holds throughout the iteration.
+  /// A stage's peak under a policy, above what it holds throughout the iteration. A lower bound if
+  /// !is_exact().
   Bytes held(StageId stage, std::size_t policy) const {
     return held_[stage.index() * policies_.size() + policy];
   }
+  bool is_exact() const { return is_exact_; }
   /// The recompute advisor: of the policies with which the stage holds at most `room`, the
   /// one that adds the least time; of equal ones the first. Returns nullopt if none fits.
   std::optional<std::size_t> least_recompute(StageId stage, Bytes room) const;
@@ -61,6 +63,7 @@ class RecomputeChoices {
   }
   Bytes warm_bytes(StageId stage, std::size_t policy) const;
 
+  bool is_exact_;
   int stages_;
   int chunks_;
   std::int64_t microbatches_;

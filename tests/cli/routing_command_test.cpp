@@ -89,6 +89,34 @@ TEST_CASE("explain says what uneven rows cost, and what other dispatchers would"
   }
 }
 
+TEST_CASE("all commands count the same rank of a stage whose ranks differ from layer to layer") {
+  TemporaryFolder const folder;
+  folder.write("counts.csv",
+               "layer,microbatch,expert,rows\n"
+               "0,,0,200\n0,,1,40\n0,,2,8\n0,,3,8\n"
+               "1,,0,8\n1,,1,8\n1,,2,40\n1,,3,200\n");
+  std::string const base =
+      "model: {layers: 2, hidden: 256, heads: 4, sequence: 256, vocabulary: 256, "
+      "experts: {count: 4, per_token: 1, ffn_hidden: 512}}\n"
+      "system: " STAGECRAFT_SOURCE_DIR "/configs/systems/selene-a100.yaml\n";
+  std::string const routing = "routing: {file: counts.csv}\n";
+  std::string const run = folder.write(
+      "run.yaml", base + "parallel: {data: 2, expert: 2}\nbatch: {global: 4}\n" + routing);
+  json const simulated = json_of("simulate '" + run + "' --json");
+  json const& peak = simulated.at("stages")[0].at("peak_bytes");
+  json const explained = json_of("explain '" + run + "' --json");
+  REQUIRE(explained.at("peak_bytes") == peak);
+  std::string const rows = folder.write("data.csv", "id,measured.allocated_bytes\na,1\n");
+  json const validated = json_of("validate '" + rows + "' --base '" + run + "' --json");
+  REQUIRE(validated.at("rows")[0].at("predicted_allocated_bytes") == peak);
+  json const planned = json_of("plan '" + run + "' --gpus 2 --global-batch 4 --fix pipeline=1 --json");
+  for (json const& plan : planned.at("best")) {
+    std::string const found = folder.write("found.yaml", plan.at("config").dump());
+    REQUIRE(json_of("simulate '" + found + "' --json").at("stages")[0].at("peak_bytes") ==
+            plan.at("peak_bytes"));
+  }
+}
+
 TEST_CASE("stagecraft-exec runs forced and natural routing, not on a rank alone") {
   Mixture const mixture;
   for (std::string const routing : {"{file: counts.csv}", "{factor: 1.5}", "natural"}) {

@@ -1,15 +1,19 @@
 #include "libsim/engine/prediction.hpp"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstddef>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "libsim/engine/simulation.hpp"
+#include "libsim/plan/rank_memory.hpp"
 #include "tests/libsim/engine/random_runs.hpp"
 #include "tests/libsim/invented_system.hpp"
 #include "tests/libsim/odd_runs.hpp"
 #include "tests/libsim/paper_models.hpp"
+#include "tests/libsim/uneven_runs.hpp"
 
 namespace stagecraft {
 namespace {
@@ -82,6 +86,38 @@ TEST_CASE("a prediction is the simulation on runs at the edges of what is legal"
       REQUIRE(difference(run.config, system, predict(run.config, system)).empty());
     }
   }
+}
+
+TEST_CASE("a prediction is the simulation if the fullest rank differs from stage to stage",
+          "[engine]") {
+  for (OddRun const& run : uneven_runs()) {
+    CAPTURE(run.name);
+    REQUIRE(difference(run.config, lossy_system(), predict(run.config, lossy_system())).empty());
+  }
+}
+
+TEST_CASE("a stage's memory is that of the rank that holds most, each with its own plan",
+          "[engine]") {
+  int at_odds = 0;  // stages that hold less than if one rank were the fullest in every layer
+  for (OddRun const& run : uneven_runs()) {
+    CAPTURE(run.name);
+    TrainingPlan const plan = make_plan(run.config);
+    std::vector<FullestMemory> const found = fullest_memory(plan, 1);
+    RankChoice all;
+    for (int rank = 0; rank < plan.groups.ranks_per_stage(); ++rank) all.ranks.push_back(rank);
+    std::vector<StageMemory> const room = peak_memory(make_plan(run.config, all));
+    REQUIRE_THROWS_AS(peak_memory(plan), std::logic_error);
+    for (StageId const stage : plan.stages.ids()) {
+      std::int64_t most = 0;
+      for (int const rank : all.ranks) {
+        PlanOfRank const own{plan, rank};
+        most = std::max(most, peak_memory(*own, own->stages[stage]).at_peak.sum());
+      }
+      REQUIRE(found[stage.index()].memory.at_peak.sum() == most);
+      at_odds += most < room[stage.index()].at_peak.sum() ? 1 : 0;
+    }
+  }
+  REQUIRE(at_odds > 5);
 }
 
 TEST_CASE("equal stages repeat from the first lap on", "[engine]") {

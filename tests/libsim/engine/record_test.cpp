@@ -7,6 +7,8 @@
 #include "libsim/trace/trace_names.hpp"
 #include "tests/libsim/engine/op_by_op_walk.hpp"
 #include "tests/libsim/engine/small_plans.hpp"
+#include "tests/libsim/invented_system.hpp"
+#include "tests/libsim/uneven_runs.hpp"
 
 namespace stagecraft {
 
@@ -281,6 +283,19 @@ TEST_CASE("chosen ranks are those of the whole recording, and others are refused
     options.ranks = {0, rank};
     REQUIRE_THROWS_WITH(record(small.plan, small.system, options),
                         Catch::Contains("found '" + std::to_string(rank) + "'; accepted: 0 to 3"));
+  }
+}
+
+TEST_CASE("a recorded stage holds what its fullest rank does, to the byte and the picosecond",
+          "[record]") {
+  System const system = lossy_system();
+  for (OddRun const& run : uneven_runs()) {
+    CAPTURE(run.name);
+    TrainingPlan const plan = make_plan(run.config);
+    Simulation const simulation = simulate(plan, system);
+    for (TraceDetail const detail : {TraceDetail::chunk, TraceDetail::op}) {
+      require_same_as(simulation, record(plan, system, {.detail = detail}));
+    }
   }
 }
 

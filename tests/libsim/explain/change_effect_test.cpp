@@ -7,6 +7,8 @@
 #include "libsim/engine/simulation.hpp"
 #include "libsim/engine/store_window.hpp"
 #include "libsim/explain/paired_changes.hpp"
+#include "tests/libsim/invented_system.hpp"
+#include "tests/libsim/uneven_runs.hpp"
 
 namespace stagecraft {
 namespace {
@@ -36,6 +38,22 @@ ChangeEffect effect(double seconds, std::int64_t peak, std::int64_t room) {
 }
 
 }  // namespace
+
+TEST_CASE("what explain says of a run is what simulate does, if its ranks differ too") {
+  for (OddRun const& run : uneven_runs()) {
+    CAPTURE(run.name);
+    RunConfig const config{run.config, lossy_system(), {}};
+    RunFigures const figures = figures_of(config);
+    TrainingPlan const plan = make_plan(config.training);
+    Simulation simulation = simulate(plan, config.system);
+    add_reservations(simulation, plan, config.system, 1);
+    StageResult const& stage = simulation.stages[static_cast<std::size_t>(figures.fullest_stage)];
+    REQUIRE(figures.iteration == simulation.iteration);
+    REQUIRE(figures.peak == fullest(simulation));
+    REQUIRE(figures.peak == stage.peak());
+    REQUIRE(figures.reserved == stage.reservation->reserved);
+  }
+}
 
 TEST_CASE("a change's effect is what simulate says of the run file with the same --set") {
   std::string const file = paper + GENERATE("175b-present", "22b-full") + ".yaml";

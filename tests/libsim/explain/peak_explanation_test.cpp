@@ -6,6 +6,7 @@
 #include "tests/libsim/engine/small_plans.hpp"
 #include "tests/libsim/invented_system.hpp"
 #include "tests/libsim/paper_models.hpp"
+#include "tests/libsim/uneven_runs.hpp"
 
 namespace stagecraft {
 namespace {
@@ -41,6 +42,21 @@ TEST_CASE(
       }
       REQUIRE(sum == simulation.stages[stage].at_peak);
       REQUIRE(peak.event.time == simulation.stages[stage].peak_at);
+    }
+  }
+}
+
+TEST_CASE("live tensors sum to the peak of the rank that holds most") {
+  for (OddRun const& run : uneven_runs()) {
+    CAPTURE(run.name);
+    TrainingPlan const plan = make_plan(run.config);
+    Simulation const simulation = simulate(plan, invented_system());
+    for (std::size_t stage = 0; stage < simulation.stages.size(); ++stage) {
+      CategoryBytes sum;
+      for (TensorGroup const& group : explain_peak(plan, simulation, stage).tensors) {
+        sum[group.category] += group.bytes;
+      }
+      REQUIRE(sum == simulation.stages[stage].at_peak);
     }
   }
 }

@@ -42,6 +42,21 @@ TEST_CASE("bounds dismiss nothing of the answer that an exhaustive search gives"
   REQUIRE((is_whole ? quick.considered == whole.considered : quick.considered < whole.considered));
 }
 
+TEST_CASE("bounds dismiss nothing of the answer if the rows of ranks and layers come from a file",
+          "[search]") {
+  SearchRequest request = small_uneven_search();
+  SearchResult const quick = search_plans(request);
+  request.exhaustive = true;
+  SearchResult const whole = search_plans(request);
+  REQUIRE(whole.best.size() == 10);
+  REQUIRE(texts(quick.best) == texts(whole.best));
+  REQUIRE(texts(quick.front) == texts(whole.front));
+  REQUIRE(quick.simulated < whole.simulated);
+  for (FoundPlan const& plan : quick.best) {
+    REQUIRE(plan.peak() <= request.system.accelerator.memory.value.count());
+  }
+}
+
 TEST_CASE("a margin is kept free as a larger reserve is, and is not part of the plans",
           "[search]") {
   SearchRequest request = small_searches()[0];

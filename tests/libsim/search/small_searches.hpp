@@ -5,6 +5,7 @@
 #include "libsim/search/search_request.hpp"
 #include "tests/libsim/invented_system.hpp"
 #include "tests/libsim/paper_models.hpp"
+#include "tests/libsim/uneven_runs.hpp"
 
 namespace stagecraft {
 
@@ -34,6 +35,13 @@ inline SearchRequest small_expert_search(int gpus, double gibibytes, std::int64_
                                              .shared_ffn_hidden = dense > 0 ? 256 : 0,
                                              .first_dense = dense};
   request.system.node.accelerators.value = 2;  // some groups of experts cross nodes
+  return request;
+}
+
+/// The same with counts of a file, in which layers and ranks differ.
+inline SearchRequest small_uneven_search() {
+  SearchRequest request = small_expert_search(8, 0.06, 0);
+  request.base.routing = drawn_routing(1, 5, 4, 2, 128);
   return request;
 }
 
