@@ -1,11 +1,11 @@
 #include <chrono>
 #include <iostream>
 #include <optional>
-#include <set>
 
 #include "apps/program/command_line.hpp"
 #include "apps/stagecraft/command_results.hpp"
 #include "apps/stagecraft/commands.hpp"
+#include "apps/stagecraft/fix_names.hpp"
 #include "apps/stagecraft/operating_options.hpp"
 #include "apps/stagecraft/plan_options.hpp"
 #include "apps/stagecraft/plan_output.hpp"
@@ -36,28 +36,6 @@ std::string near_numbers(SearchRequest request) {
   return text;
 }
 
-/// The numbers that the legal runs have for what --fix calls `name`; empty for other names.
-std::string values_there(SearchRequest const& request, std::string const& name) {
-  std::set<std::int64_t> values;
-  for (ShapeChoice const& shape : shape_choices(request)) {
-    for (ScheduleChoice const& choice : schedule_choices(request, shape)) {
-      if (name == "tensor") values.insert(shape.tensor);
-      if (name == "micro") values.insert(shape.micro);
-      if (name == "context") values.insert(shape.context);
-      if (name == "expert") values.insert(shape.expert);
-      if (name == "expert_tensor") values.insert(shape.expert_tensor);
-      if (name == "pipeline") values.insert(choice.pipeline);
-      if (name == "data") values.insert(choice.data);
-      if (name == "interleave") values.insert(choice.interleave);
-    }
-  }
-  std::string text;
-  for (std::int64_t const value : values) {
-    text += (text.empty() ? ": " : ", ") + std::to_string(value);
-  }
-  return text;
-}
-
 /// Reports that there is no plan: because of --fix, or even without it.
 [[noreturn]] void refuse_empty_space(PlanOptions const& plan) {
   SearchRequest free = plan.request;
@@ -75,9 +53,8 @@ std::string values_there(SearchRequest const& request, std::string const& name) 
     free.filter = fix.alone;
     if (!has_plans(free)) {
       free.filter = {};
-      throw CommandLineError{
-          "--fix", "'" + fix.text + "'",
-          "what " + run + " has" + values_there(free, fix.text.substr(0, fix.text.find('=')))};
+      throw CommandLineError{"--fix", "'" + fix.text + "'",
+                             "what " + run + " has" + legal_numbers(free, fix.text)};
     }
     all += (all.empty() ? "'" : " and '") + fix.text + "'";
   }

@@ -1,17 +1,15 @@
 #include "apps/stagecraft/plan_options.hpp"
 
 #include <algorithm>
-#include <array>
-#include <charconv>
 #include <cmath>
 #include <iterator>
 #include <limits>
 #include <nlohmann/json.hpp>
-#include <string_view>
 #include <thread>
 #include <utility>
 
 #include "apps/program/output_paths.hpp"
+#include "apps/stagecraft/fix_names.hpp"
 #include "apps/stagecraft/operating_options.hpp"
 #include "libsim/config/problem.hpp"
 #include "libsim/hardware/provenance.hpp"
@@ -19,11 +17,7 @@
 #include "libsim/interval/fit_probability.hpp"
 #include "libsim/model/layer_kinds.hpp"
 #include "libsim/model/model_config.hpp"
-#include "libsim/plan/ordered_schedule.hpp"
-#include "libsim/plan/training_names.hpp"
 #include "libsim/run/run_config.hpp"
-#include "libsim/search/ordered_plans.hpp"
-#include "libsim/search/search_names.hpp"
 #include "libsim/units/quantity.hpp"
 
 namespace stagecraft {
@@ -44,114 +38,19 @@ int count_of(CommandLine const& line, std::string const& option, int most) {
   return static_cast<int>(value);
 }
 
-[[noreturn]] void refuse_filter(std::string const& text, std::string const& accepted) {
-  throw CommandLineError{"--fix", "'" + text + "'", accepted};
-}
-
-template <typename Number>
-void read_numbers(std::string const& text, std::string const& list, std::vector<Number>& to) {
-  for (std::string const& word : list_items(list)) {
-    to.push_back(whole_number("--fix " + text, word, 1, std::numeric_limits<int>::max()));
-  }
-}
-
-void read_switch(std::string const& text, std::string const& list, std::vector<bool>& to) {
-  for (std::string const& word : list_items(list)) {
-    if (word != "true" && word != "false") refuse_filter(text, "true or false");
-    to.push_back(word == "true");
-  }
-}
-
-template <typename Enum>
-void read_words(std::string const& text, std::string const& list, std::vector<Enum>& to) {
-  for (std::string const& word : list_items(list)) {
-    auto const value = value_named<Enum>(word);
-    if (!value) refuse_filter(text, accepted_names<Enum>());
-    to.push_back(*value);
-  }
-}
-
-/// "zb_h1, zb_h2": the schedules that a search tries on the layouts that it has found.
-std::string tried_kinds() {
-  std::string names;
-  for (auto const& [kind, name] : EnumNames<ScheduleKind>::all) {
-    if (is_tried(kind)) names += (names.empty() ? "" : ", ") + std::string{name};
-  }
-  return names;
-}
-
-/// One --fix NAME=VALUE[,VALUE...].
-void read_filter(std::string const& text, SearchFilter& filter) {
-  std::size_t const equals = text.find('=');
-  std::string const name = text.substr(0, equals);
-  std::string const list = equals == std::string::npos ? "" : text.substr(equals + 1);
-  if (list_items(list).empty()) refuse_filter(text, "NAME=VALUE, or several values with commas");
-  if (name == "tensor") {
-    read_numbers(text, list, filter.tensor);
-  } else if (name == "pipeline") {
-    read_numbers(text, list, filter.pipeline);
-  } else if (name == "data") {
-    read_numbers(text, list, filter.data);
-  } else if (name == "interleave") {
-    read_numbers(text, list, filter.interleave);
-  } else if (name == "micro") {
-    read_numbers(text, list, filter.micro);
-  } else if (name == "context") {
-    read_numbers(text, list, filter.context);
-  } else if (name == "expert") {
-    read_numbers(text, list, filter.expert);
-  } else if (name == "expert_tensor") {
-    read_numbers(text, list, filter.expert_tensor);
-  } else if (name == "sequence") {
-    read_switch(text, list, filter.sequence);
-  } else if (name == "distributed_optimizer") {
-    read_switch(text, list, filter.distributed_optimizer);
-  } else if (name == "schedule") {
-    std::vector<ScheduleKind> kinds;
-    read_words(text, list, kinds);
-    for (ScheduleKind const kind : kinds) {
-      (has_order(kind) ? filter.ordered : filter.schedule).push_back(kind);
-    }
-    if (!std::all_of(filter.ordered.begin(), filter.ordered.end(), is_tried)) {
-      refuse_filter(text, "gpipe, 1f1b, interleaved, which are searched, and " + tried_kinds() +
-                              ", which are tried on the best layouts (`stagecraft explain` says "
-                              "what others would give to a plan)");
-    }
-  } else if (name == "recompute") {
-    read_words(text, list, filter.recompute);
-  } else if (name == "layout" && list == "even") {
-    filter.only_even = true;
-  } else {
-    refuse_filter(
-        text,
-        "tensor, pipeline, data, interleave, micro, context, expert, expert_tensor, sequence, "
-        "distributed_optimizer, schedule, recompute = values, or layout=even; what is not searched "
-        "is held by --set, as in --set schedule.p2p=overlapped");
-  }
-}
-
 void read_filters(CommandLine const& line, PlanOptions& options) {
   for (std::string const& text : line.values_of("fix")) {
-    read_filter(text, options.request.filter);
+    read_fix(text, options.request.filter);
     options.fixes.push_back({text, {}});
-    read_filter(text, options.fixes.back().alone);
+    read_fix(text, options.fixes.back().alone);
   }
 }
 
 /// Refuses keys that the search sets itself.
 void check_override(std::string const& text) {
-  std::string const key = text.substr(0, text.find('='));
-  for (std::string_view const searched :
-       {"parallel.tensor", "parallel.pipeline", "parallel.interleave", "parallel.data",
-        "parallel.sequence", "parallel.context", "parallel.expert", "parallel.expert_tensor",
-        "batch", "schedule.kind", "schedule.group", "recompute", "layout",
-        "memory.distributed_optimizer"}) {
-    if (key == searched || key.starts_with(std::string{searched} + ".") || key == "parallel" ||
-        key == "schedule") {
-      throw CommandLineError{"--set", "'" + text + "', which the search decides",
-                             "--fix to hold it, or another key"};
-    }
-  }
+  if (!is_searched(text.substr(0, text.find('=')))) return;
+  throw CommandLineError{"--set", "'" + text + "', which the search decides",
+                         "--fix to hold it, or another key"};
 }
 
 /// Reads --safety. Refuses software of which nothing was measured.
@@ -287,13 +186,7 @@ std::vector<Option> plan_options() {
       {.name = "fix",
        .value = Value::text("NAME=VALUE,..."),
        .may_repeat = true,
-       .description =
-           "only plans with these values of tensor, pipeline, data, interleave, micro, "
-           "context, expert, expert_tensor, sequence, distributed_optimizer, schedule or "
-           "recompute (none, selective, "
-           "uniform, block, per_stage, window), or layout=even; may be repeated. Schedules that "
-           "follow an order, such as zb_h1, are tried on the best layouts of the others, or of "
-           "1f1b"},
+       .description = fix_description()},
       {.name = "set",
        .value = Value::text("KEY=VALUE"),
        .may_repeat = true,

@@ -22,9 +22,9 @@ struct RecordOptions {
 };
 
 /// The iteration that simulate() plays, recorded: its memory peaks where that says, to the
-/// picosecond and the byte, and its last row ends when the simulated iteration does. With steps that
-/// are validated while the next iteration warms up, that row ends later: the recorded iteration is
-/// played alone.
+/// picosecond and the byte, and its last row ends when the simulated iteration does. With steps
+/// that are validated while the next iteration warms up, that row ends later: the recorded
+/// iteration is played alone.
 ///
 /// Rows are in issue order. What a system adds to each iteration is the last row of each rank,
 /// `iteration_overhead`. Workspace is there all the time, at its declared size.

@@ -53,8 +53,8 @@ std::string course_text(CriticalPath const& path, TimeUnit const& unit) {
   return text;
 }
 
-/// A column of the table: its kinds, then the overhead, which is taken out of its kind, then what is
-/// beside the next iteration, which is subtracted.
+/// A column of the table: its kinds, then the overhead, which is taken out of its kind, then what
+/// is beside the next iteration, which is subtracted.
 std::vector<SimTime> rows_of(KindTimes kinds, SimTime overhead, SimTime in_next) {
   kinds[TimeKind::optimizer] -= overhead;
   std::vector<SimTime> rows;
@@ -91,9 +91,8 @@ std::string time_section(Explanation const& explanation, ExplanationStyle const&
   std::vector<std::string> const stage_texts = parts_in_unit(unit, on_stage);
   for (std::size_t i = 0; i < on_path.size(); ++i) {
     if (on_path[i] == SimTime{0} && on_stage[i] == SimTime{0}) continue;
-    table.add_row({name_of_row(i),
-                   path_texts[i], decimals(percent_of(on_path[i], iteration), 1), stage_texts[i],
-                   decimals(percent_of(on_stage[i], iteration), 1)});
+    table.add_row({name_of_row(i), path_texts[i], decimals(percent_of(on_path[i], iteration), 1),
+                   stage_texts[i], decimals(percent_of(on_stage[i], iteration), 1)});
   }
   table.add_rule();
   std::string const whole = in_unit(unit, iteration);

@@ -11,8 +11,8 @@ namespace stagecraft {
 /// A plan that may be worth simulating.
 struct Candidate {
   double bound = 0;       ///< lower bound of its iteration, picoseconds
-  std::int64_t peak = 0;  ///< peak of its fullest stage, bytes. For windows, and if a file says how many
-                          ///< rows experts compute, a lower bound
+  std::int64_t peak = 0;  ///< peak of its fullest stage, bytes. For windows, and if a file says how
+                          ///< many rows experts compute, a lower bound
   std::int32_t arrangement = 0;
   std::int32_t stages = -1;  ///< per_stage: index into Candidates::stage_policies
   PolicyCode policy;

@@ -13,8 +13,8 @@
 namespace stagecraft {
 
 /// Counts of which each layer, and each of `microbatches` if there are any, makes another rank
-/// compute most rows: each expert of a layer gets between none of the `tokens` and all of them, each
-/// token `per_token` experts.
+/// compute most rows: each expert of a layer gets between none of the `tokens` and all of them,
+/// each token `per_token` experts.
 inline Routing drawn_routing(std::uint32_t seed,
                              std::int64_t layers,
                              int experts,
@@ -31,8 +31,8 @@ inline Routing drawn_routing(std::uint32_t seed,
       std::int64_t const least = std::max<std::int64_t>(0, left - behind);
       std::int64_t const most = std::min(tokens, left);
       std::int64_t const of_this =
-          least + static_cast<std::int64_t>(generator() % static_cast<std::uint32_t>(
-                                                              most - least + 1));
+          least +
+          static_cast<std::int64_t>(generator() % static_cast<std::uint32_t>(most - least + 1));
       drawn[(first + i) % drawn.size()] = of_this;
       left -= of_this;
     }
@@ -56,8 +56,8 @@ inline std::vector<OddRun> uneven_runs() {
     config.model.experts = ExpertsConfig{.count = 4, .per_token = 1, .ffn_hidden = 256};
     config.parallel = {.tensor = 1, .pipeline = pipeline, .data = 2, .expert = 2};
     config.batch = {.global = 8, .micro = 1};
-    config.routing = drawn_routing(static_cast<std::uint32_t>(runs.size()), 4, 4, 1, 64,
-                                   by_microbatch ? 8 : 0);
+    config.routing =
+        drawn_routing(static_cast<std::uint32_t>(runs.size()), 4, 4, 1, 64, by_microbatch ? 8 : 0);
     change(config);
     runs.push_back({std::move(name), std::move(config)});
   };

@@ -71,7 +71,7 @@ TEST_CASE("every plan's bound of time is below its simulation, its memory is the
   int const which = GENERATE(range(0, 20));
   SearchRequest request = which == 19 ? small_uneven_search()
                           : which < 7 ? small_searches()[static_cast<std::size_t>(which)]
-                                    : drawn_search(static_cast<std::uint32_t>(which));
+                                      : drawn_search(static_cast<std::uint32_t>(which));
   request.exhaustive = true;
   CandidateSource source{request};
   int seen = 0;
@@ -86,7 +86,8 @@ TEST_CASE("every plan's bound of time is below its simulation, its memory is the
       std::int64_t peak = 0;
       for (StagePrediction const& stage : prediction.stages) peak = std::max(peak, stage.peak());
       auto const iteration = static_cast<double>(prediction.iteration.count());
-      bool const has_bound = plan.policy.kind == RecomputeKind::window || request.base.routing.counts;
+      bool const has_bound =
+          plan.policy.kind == RecomputeKind::window || request.base.routing.counts;
       if (plan.bound > iteration || least > iteration ||
           (has_bound ? plan.peak > peak : plan.peak != peak)) {
         CAPTURE(which, plan.bound, least, iteration, plan.peak, peak,

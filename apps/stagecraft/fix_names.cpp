@@ -1,0 +1,186 @@
+#include "apps/stagecraft/fix_names.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <limits>
+#include <set>
+#include <vector>
+
+#include "apps/program/command_line.hpp"
+#include "libsim/plan/ordered_schedule.hpp"
+#include "libsim/plan/training_names.hpp"
+#include "libsim/search/ordered_plans.hpp"
+#include "libsim/search/search_names.hpp"
+#include "libsim/search/search_space.hpp"
+
+namespace stagecraft {
+namespace {
+
+[[noreturn]] void refuse_fix(std::string const& text, std::string const& accepted) {
+  throw CommandLineError{"--fix", "'" + text + "'", accepted};
+}
+
+/// A --fix: the whole of it, and its values.
+struct FixText {
+  std::string const& text;
+  std::string const& list;
+};
+
+template <auto member>
+void read_numbers(FixText const& fix, SearchFilter& filter) {
+  for (std::string const& word : list_items(fix.list)) {
+    (filter.*member)
+        .push_back(whole_number("--fix " + fix.text, word, 1, std::numeric_limits<int>::max()));
+  }
+}
+
+template <auto member>
+void read_switch(FixText const& fix, SearchFilter& filter) {
+  for (std::string const& word : list_items(fix.list)) {
+    if (word != "true" && word != "false") refuse_fix(fix.text, "true or false");
+    (filter.*member).push_back(word == "true");
+  }
+}
+
+template <typename Enum>
+void read_words(FixText const& fix, std::vector<Enum>& to) {
+  for (std::string const& word : list_items(fix.list)) {
+    auto const value = value_named<Enum>(word);
+    if (!value) refuse_fix(fix.text, accepted_names<Enum>());
+    to.push_back(*value);
+  }
+}
+
+void read_recompute(FixText const& fix, SearchFilter& filter) { read_words(fix, filter.recompute); }
+
+/// "zb_h1, zb_h2": the schedules that a search tries on the layouts that it has found.
+std::string tried_kinds() {
+  std::string names;
+  for (auto const& [kind, name] : EnumNames<ScheduleKind>::all) {
+    if (is_tried(kind)) names += (names.empty() ? "" : ", ") + std::string{name};
+  }
+  return names;
+}
+
+void read_schedules(FixText const& fix, SearchFilter& filter) {
+  std::vector<ScheduleKind> kinds;
+  read_words(fix, kinds);
+  for (ScheduleKind const kind : kinds) {
+    (has_order(kind) ? filter.ordered : filter.schedule).push_back(kind);
+  }
+  if (!std::all_of(filter.ordered.begin(), filter.ordered.end(), is_tried)) {
+    refuse_fix(fix.text, "gpipe, 1f1b, interleaved, which are searched, and " + tried_kinds() +
+                             ", which are tried on the best layouts (`stagecraft explain` says "
+                             "what others would give to a plan)");
+  }
+}
+
+template <auto member>
+std::int64_t number_of(ShapeChoice const& shape, ScheduleChoice const& schedule) {
+  if constexpr (requires { shape.*member; }) {
+    return shape.*member;
+  } else {
+    return schedule.*member;
+  }
+}
+
+/// A name of --fix that takes values.
+struct FixName {
+  std::string_view name;
+  std::string_view key;  ///< of run files: what the search decides
+  void (*read)(FixText const&, SearchFilter&) = nullptr;
+  /// What a legal run has for it; null if it is no number.
+  std::int64_t (*number)(ShapeChoice const&, ScheduleChoice const&) = nullptr;
+};
+
+using Filter = SearchFilter;
+constexpr std::array fix_names{
+    FixName{"tensor", "parallel.tensor", read_numbers<&Filter::tensor>,
+            number_of<&ShapeChoice::tensor>},
+    FixName{"pipeline", "parallel.pipeline", read_numbers<&Filter::pipeline>,
+            number_of<&ScheduleChoice::pipeline>},
+    FixName{"data", "parallel.data", read_numbers<&Filter::data>, number_of<&ScheduleChoice::data>},
+    FixName{"interleave", "parallel.interleave", read_numbers<&Filter::interleave>,
+            number_of<&ScheduleChoice::interleave>},
+    FixName{"micro", "batch", read_numbers<&Filter::micro>, number_of<&ShapeChoice::micro>},
+    FixName{"context", "parallel.context", read_numbers<&Filter::context>,
+            number_of<&ShapeChoice::context>},
+    FixName{"expert", "parallel.expert", read_numbers<&Filter::expert>,
+            number_of<&ShapeChoice::expert>},
+    FixName{"expert_tensor", "parallel.expert_tensor", read_numbers<&Filter::expert_tensor>,
+            number_of<&ShapeChoice::expert_tensor>},
+    FixName{"sequence", "parallel.sequence", read_switch<&Filter::sequence>},
+    FixName{"distributed_optimizer", "memory.distributed_optimizer",
+            read_switch<&Filter::distributed_optimizer>},
+    FixName{"schedule", "schedule.kind", read_schedules},
+    FixName{"recompute", "recompute", read_recompute},
+};
+
+FixName const* find_name(std::string_view name) {
+  auto const* const found = std::ranges::find(fix_names, name, &FixName::name);
+  return found == fix_names.end() ? nullptr : found;
+}
+
+/// The names with commas between them, and `before_last` before the last.
+std::string listed_names(std::string const& before_last) {
+  std::string text;
+  for (FixName const& fix : fix_names) {
+    bool const is_last = &fix == &fix_names.back();
+    text += (text.empty() ? "" : is_last ? before_last : ", ") + std::string{fix.name};
+  }
+  return text;
+}
+
+std::string name_in(std::string const& text) { return text.substr(0, text.find('=')); }
+
+}  // namespace
+
+void read_fix(std::string const& text, SearchFilter& filter) {
+  std::size_t const equals = text.find('=');
+  std::string const list = equals == std::string::npos ? "" : text.substr(equals + 1);
+  if (list_items(list).empty()) refuse_fix(text, "NAME=VALUE, or several values with commas");
+  if (FixName const* const fix = find_name(name_in(text))) {
+    fix->read({text, list}, filter);
+  } else if (text == "layout=even") {
+    filter.only_even = true;
+  } else {
+    refuse_fix(text, listed_names(", ") +
+                         " = values, or layout=even; what is not searched is held by --set, as in "
+                         "--set schedule.p2p=overlapped");
+  }
+}
+
+std::string fix_description() {
+  return "only plans with these values of " + listed_names(" or ") +
+         " (none, selective, uniform, block, per_stage, window), or layout=even; may be repeated. "
+         "Schedules that follow an order, such as zb_h1, are tried on the best layouts of the "
+         "others, or of 1f1b";
+}
+
+bool is_searched(std::string_view key) {
+  if (key == "parallel" || key == "schedule") return true;
+  auto const decides = [key](std::string_view searched) {
+    return key == searched || key.starts_with(std::string{searched} + ".");
+  };
+  return std::ranges::any_of(fix_names, [&](FixName const& fix) { return decides(fix.key); }) ||
+         decides("schedule.group") || decides("layout");
+}
+
+std::string legal_numbers(SearchRequest const& request, std::string const& text) {
+  FixName const* const fix = find_name(name_in(text));
+  if (fix == nullptr || fix->number == nullptr) return "";
+  std::set<std::int64_t> values;
+  for (ShapeChoice const& shape : shape_choices(request)) {
+    for (ScheduleChoice const& schedule : schedule_choices(request, shape)) {
+      values.insert(fix->number(shape, schedule));
+    }
+  }
+  std::string numbers;
+  for (std::int64_t const value : values) {
+    numbers += (numbers.empty() ? ": " : ", ") + std::to_string(value);
+  }
+  return numbers;
+}
+
+}  // namespace stagecraft
