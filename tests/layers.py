@@ -18,7 +18,7 @@ DEVICE = re.compile(r"cuda|cublas|nccl|mpi(\.h|/)|driver_types|nvtx|nvToolsExt",
 OWNED = {
     re.compile(r"yaml-cpp/"): {"libsim/config"},
     re.compile(r"mpi\.h|mpi/"): {"libexec/comm"},
-    re.compile(r"hdf5|H5\w*\.h"): {"libsim/hdf5", "libexec/checkpoint"},
+    re.compile(r"hdf5|H5\w*\.h"): {"libsim/hdf5"},
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]')
 

@@ -14,6 +14,7 @@ CASES = [
     ("libsim/plan/a.cpp", "<yaml-cpp/yaml.h>", False),
     ("libsim/hdf5/a.cpp", "<hdf5.h>", True),
     ("libsim/trace/a.cpp", "<hdf5.h>", False),
+    ("libexec/checkpoint/a.cpp", "<hdf5.h>", False),
     ("libexec/executor/a.cpp", '"libexec/comm/b.hpp"', True),
     ("libexec/comm/a.cpp", '"libexec/executor/b.hpp"', False),
     ("apps/stagecraft/a.cpp", "<hdf5.h>", False),

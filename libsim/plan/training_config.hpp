@@ -183,7 +183,6 @@ enum class Dispatch : std::uint8_t { alltoall, allgather, deepep };
 /// the accumulation type of the precision.
 enum class StateType : std::uint8_t { fp32, bf16 };
 
-/// Section `memory`.
 /// When a framework gives what its allocator keeps back to the device, in every iteration. It takes
 /// time to get the memory again, which is not predicted. Key `memory.empty_cache`.
 /// Source: Megatron-LM, megatron/training/training.py, train_step: --empty-unused-memory-level.
@@ -193,6 +192,7 @@ enum class EmptyCache : std::uint8_t {
   around_step,  ///< before and after it; level 2
 };
 
+/// Section `memory`.
 struct MemoryConfig {
   bool output_deallocation = true;  ///< free a chunk's output once it is sent (paper, appendix B)
   bool distributed_optimizer = false;  ///< shard the optimizer state over the replicas (ZeRO-1)
