@@ -24,13 +24,13 @@ struct PathPiece {
 };
 
 /// A chain of tasks and messages without a gap, from the start of an iteration that is played alone
-/// to its end. That becomes shorter only if a piece of it does (and no other chain is as long). It is
-/// longer than Simulation::iteration if the next iteration begins before it ends, as with steps that
-/// are validated meanwhile.
+/// to its end. That becomes shorter only if a piece of it does (and no other chain is as long). It
+/// is longer than Simulation::iteration if the next iteration begins before it ends, as with steps
+/// that are validated meanwhile.
 struct CriticalPath {
   std::vector<PathPiece> pieces;  ///< in order of time; each starts when the one before ends
-  SimTime in_next{0};  ///< how much of it the next iteration runs beside
-  KindTimes kinds;     ///< of the pieces; sums to Simulation::iteration + in_next
+  SimTime in_next{0};             ///< how much of it the next iteration runs beside
+  KindTimes kinds;                ///< of the pieces; sums to Simulation::iteration + in_next
   // These sum to that too.
   std::vector<SimTime> by_rank;  ///< tasks of each rank
   SimTime in_messages{0};

@@ -294,7 +294,9 @@ TEST_CASE("a recorded stage holds what its fullest rank does, to the byte and th
     TrainingPlan const plan = make_plan(run.config);
     Simulation const simulation = simulate(plan, system);
     for (TraceDetail const detail : {TraceDetail::chunk, TraceDetail::op}) {
-      require_same_as(simulation, record(plan, system, {.detail = detail}));
+      RecordOptions options;
+      options.detail = detail;
+      require_same_as(simulation, record(plan, system, options));
     }
   }
 }
