@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "apps/stagecraft/plan_options.hpp"
-#include "libsim/interval/measured_range.hpp"
+#include "libsim/interval/time_interval.hpp"
 #include "libsim/report/operation.hpp"
 #include "libsim/search/plan_search.hpp"
 

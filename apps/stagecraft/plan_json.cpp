@@ -5,6 +5,7 @@
 #include "apps/stagecraft/plan_rivals.hpp"
 #include "libsim/import/megatron_flags.hpp"
 #include "libsim/import/megatron_gaps.hpp"
+#include "libsim/interval/measured_range.hpp"
 #include "libsim/report/causal_mfu.hpp"
 #include "libsim/report/fit_verdict.hpp"
 #include "libsim/report/interval_report.hpp"

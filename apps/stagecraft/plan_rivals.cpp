@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "apps/stagecraft/plan_figures.hpp"
+#include "libsim/interval/time_interval.hpp"
 
 namespace stagecraft {
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "apps/stagecraft/plan_figures.hpp"
+#include "libsim/model/model_names.hpp"
 #include "libsim/plan/training_names.hpp"
 #include "libsim/report/text_table.hpp"
 #include "libsim/search/search_space.hpp"

@@ -118,7 +118,7 @@ class MeasuredLayer::Rank {
     rank_clock_.restart(true);
     // The causal mask, which all layers share and none reads, may precede the layer in the chunk.
     std::size_t const last = plan_.chunks[middle_stage.index()].blocks.size() - 1;
-    BlockInstance layer = blocks_.make_instance(middle_stage.value(), last, 0);
+    BlockInstance layer = blocks_.make_instance(middle_stage.value(), last, MicrobatchId{0});
     BlockProgram const& program = blocks_.block_of(layer);
     std::int64_t const before = allocator_.now().sum();
     Passage passage;

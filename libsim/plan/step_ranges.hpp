@@ -21,7 +21,7 @@ ParameterRanges summed_over(std::vector<PlacedParameter> const& layout, GroupId 
 /// The tied embedding, if the stage holds it.
 ParameterRanges tied_embedding(std::vector<PlacedParameter> const& layout);
 
-/// Everything that counts towards the norm, with who holds it. ParameterRanges end where rows do
+/// Everything that counts towards the norm, with who holds it. Ranges end where rows do
 /// that other ranks hold too, so that sums do not depend on the layout.
 ParameterRanges rows_with_holders(TrainingPlan const& plan,
                                   std::vector<PlacedParameter> const& layout,

@@ -96,12 +96,12 @@ TEST_CASE("both copies of DualPipe hold the same parameters in one order, and su
   REQUIRE(in_flight(ScheduleKind::dualpipe, p, 2) == std::vector<int>(p, p + 1));
   TrainingConfig config = with_schedule(modest_run(2, p, 2), ScheduleKind::dualpipe, 2);
   config.layout = {.kind = LayerSplit::Kind::list, .first = {}, .last = {}, .list = {1, 2, 3, 2}};
-  TrainingPlan const plan = make_plan(config);
+  TrainingPlan const plan = make_plan(as_settled(config));
   TrainingConfig single = config;
   single.schedule.kind = ScheduleKind::one_f_one_b;
   single.parallel.interleave = 1;
   single.model.tied_embeddings = false;
-  TrainingPlan const of_one = make_plan(single);
+  TrainingPlan const of_one = make_plan(as_settled(single));
   auto const names = [&](StagePlan const& stage) {
     std::vector<std::string> all;
     for (PlacedParameter const& placed : parameter_layout(plan, stage)) {
