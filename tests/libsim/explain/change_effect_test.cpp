@@ -44,7 +44,7 @@ TEST_CASE("what explain says of a run is what simulate does, if its ranks differ
     CAPTURE(run.name);
     RunConfig const config{run.config, lossy_system(), {}};
     RunFigures const figures = figures_of(config);
-    TrainingPlan const plan = make_plan(config.training);
+    TrainingPlan const plan = make_plan(as_settled(config.training));
     Simulation simulation = simulate(plan, config.system);
     add_reservations(simulation, plan, config.system, 1);
     StageResult const& stage = simulation.stages[static_cast<std::size_t>(figures.fullest_stage)];
