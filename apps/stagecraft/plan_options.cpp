@@ -17,6 +17,7 @@
 #include "libsim/interval/fit_probability.hpp"
 #include "libsim/model/layer_kinds.hpp"
 #include "libsim/model/model_config.hpp"
+#include "libsim/report/text_table.hpp"
 #include "libsim/run/run_config.hpp"
 #include "libsim/units/quantity.hpp"
 

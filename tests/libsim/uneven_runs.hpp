@@ -20,7 +20,7 @@ inline Routing drawn_routing(std::uint32_t seed,
                              int experts,
                              std::int64_t per_token,
                              std::int64_t tokens,
-                             std::int64_t microbatches = 0) {
+                             int microbatches = 0) {
   std::mt19937 generator{seed};
   auto const rows = [&] {
     std::vector<std::int64_t> drawn(static_cast<std::size_t>(experts));
@@ -40,8 +40,10 @@ inline Routing drawn_routing(std::uint32_t seed,
   };
   CountsFile file{"counts.csv", {}};
   for (std::int64_t layer = 0; layer < layers; ++layer) {
-    file.layers.push_back({layer, -1, rows()});
-    for (std::int64_t k = 0; k < microbatches; ++k) file.layers.push_back({layer, k, rows()});
+    file.layers.push_back({layer, every_microbatch, rows()});
+    for (int k = 0; k < microbatches; ++k) {
+      file.layers.push_back({layer, BatchMicrobatchId{k}, rows()});
+    }
   }
   return {.counts = SharedCounts{std::move(file)}};
 }

@@ -74,10 +74,11 @@ struct HandMadeRank {
 
 /// Message `message` as its sender sees it; likewise receive().
 inline Transfer send(Transfer::Payload payload, int to, int message) {
-  return {payload, Transfer::End::send, StageId{to}, 0, ChunkId{}, message, message};
+  return {payload, Transfer::End::send, StageId{to}, MicrobatchId{}, ChunkId{}, message, message};
 }
 inline Transfer receive(Transfer::Payload payload, int from, int message) {
-  return {payload, Transfer::End::receive, StageId{from}, 0, ChunkId{}, message, message};
+  return {payload, Transfer::End::receive, StageId{from}, MicrobatchId{}, ChunkId{}, message,
+          message};
 }
 
 /// Hand-made ranks as the player takes them.

@@ -291,7 +291,7 @@ TEST_CASE("a recorded stage holds what its fullest rank does, to the byte and th
   System const system = lossy_system();
   for (OddRun const& run : uneven_runs()) {
     CAPTURE(run.name);
-    TrainingPlan const plan = make_plan(run.config);
+    TrainingPlan const plan = make_plan(as_settled(run.config));
     Simulation const simulation = simulate(plan, system);
     for (TraceDetail const detail : {TraceDetail::chunk, TraceDetail::op}) {
       RecordOptions options;

@@ -259,10 +259,13 @@ TEST_CASE("a group of a single stage does not wait") {
 TEST_CASE("two ranks that wait for each other are reported, each with what it waits for") {
   std::vector<HandMadeRank> ranks(4);
   ranks[0].run(1);
-  ranks[2].exchange({{gradient, Transfer::End::receive, StageId{3}, 4, ChunkId{1}, 0}});
-  ranks[2].exchange({{activation, Transfer::End::send, StageId{3}, 5, ChunkId{0}, 1}});
-  ranks[3].exchange({{activation, Transfer::End::receive, StageId{2}, 5, ChunkId{0}, 1}});
-  ranks[3].exchange({{gradient, Transfer::End::send, StageId{2}, 4, ChunkId{1}, 0}});
+  ranks[2].exchange(
+      {{gradient, Transfer::End::receive, StageId{3}, MicrobatchId{4}, ChunkId{1}, 0}});
+  ranks[2].exchange(
+      {{activation, Transfer::End::send, StageId{3}, MicrobatchId{5}, ChunkId{0}, 1}});
+  ranks[3].exchange(
+      {{activation, Transfer::End::receive, StageId{2}, MicrobatchId{5}, ChunkId{0}, 1}});
+  ranks[3].exchange({{gradient, Transfer::End::send, StageId{2}, MicrobatchId{4}, ChunkId{1}, 0}});
   std::string const expected =
       "the schedule is deadlocked:\n"
       "rank 2 waits for receive(gradient, microbatch 4, chunk 1) from rank 3\n"

@@ -4,7 +4,6 @@
 #include <catch2/catch.hpp>
 #include <map>
 
-#include "libsim/engine/settled_config.hpp"
 #include "libsim/engine/simulation.hpp"
 #include "tests/libsim/engine/small_plans.hpp"
 #include "tests/libsim/invented_system.hpp"

@@ -4,6 +4,7 @@
 #include <map>
 #include <string>
 
+#include "libsim/plan/gradient_buckets.hpp"
 #include "libsim/plan/parameter_layout.hpp"
 #include "tests/libsim/paper_models.hpp"
 

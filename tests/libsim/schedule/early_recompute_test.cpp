@@ -80,7 +80,7 @@ TEST_CASE("what a window stores is not recomputed", "[schedule]") {
   stored[1] = true;             // microbatch 1 of the first
   PipelineOrder const early =
       with_early_recompute(one_f_one_b(2, 3), equal_times(2, unit_times), stored);
-  REQUIRE(order_text(early.ranks[0]) == "F0.0 F1.0 R0.0 B0.0 F2.0 B1.0 R2.0 B2.0");
+  REQUIRE(order_text(early.stages[0]) == "F0.0 F1.0 R0.0 B0.0 F2.0 B1.0 R2.0 B2.0");
 }
 
 }  // namespace stagecraft
