@@ -33,14 +33,14 @@ TrainingConfig small_mixture(Precision precision) {
 /// Counts that differ from layer to layer, and in one microbatch from the others.
 Routing counted(bool by_microbatch) {
   CountsFile file{"counts.csv",
-                  {{0, -1, {16, 9, 4, 3}},
-                   {1, -1, {0, 16, 0, 16}},
-                   {2, -1, {8, 8, 8, 8}},
-                   {3, -1, {1, 2, 15, 14}}}};
+                  {{0, every_microbatch, {16, 9, 4, 3}},
+                   {1, every_microbatch, {0, 16, 0, 16}},
+                   {2, every_microbatch, {8, 8, 8, 8}},
+                   {3, every_microbatch, {1, 2, 15, 14}}}};
   if (by_microbatch) {
-    file.layers.push_back({0, 2, {3, 4, 9, 16}});
-    file.layers.push_back({3, 0, {10, 10, 6, 6}});
-    file.layers.push_back({3, 3, {16, 0, 16, 0}});
+    file.layers.push_back({0, BatchMicrobatchId{2}, {3, 4, 9, 16}});
+    file.layers.push_back({3, BatchMicrobatchId{0}, {10, 10, 6, 6}});
+    file.layers.push_back({3, BatchMicrobatchId{3}, {16, 0, 16, 0}});
   }
   return {.counts = SharedCounts{std::move(file)}};
 }

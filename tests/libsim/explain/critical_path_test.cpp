@@ -4,6 +4,7 @@
 #include <catch2/catch.hpp>
 #include <map>
 
+#include "libsim/engine/settle.hpp"
 #include "libsim/engine/simulation.hpp"
 #include "tests/libsim/engine/small_plans.hpp"
 #include "tests/libsim/invented_system.hpp"
