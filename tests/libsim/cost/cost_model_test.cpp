@@ -284,7 +284,7 @@ TEST_CASE("a dispatcher that sends a token once to each node is asked for its ow
   plan.roles.expert = plan.roles.gradients;
   SimTime const time =
       CostModel(system, plan)
-          .duration(collective(OpKind::all_to_all, plan.roles.gradients, 800'000'000));
+          .duration(collective(OpKind::all_to_all, plan.roles.gradients, 100'000'000));
   REQUIRE(to_seconds(time) == Approx(700e6 / (100e9 * 0.886)));
 }
 

@@ -223,7 +223,7 @@ TEST_CASE("a prefix task waits for the rank before, and for none behind") {
   REQUIRE(timeline.period == SimTime{62});
 }
 
-TEST_CASE("a step taken ahead makes the period the longest span of a rank and its validation") {
+TEST_CASE("a step taken ahead makes the period the longest span of a stage and its validation") {
   std::vector<HandMadeRank> ranks(2);
   ranks[0].activation = message_cost(4, 0);
   auto const validate = [](HandMadeRank& rank) {

@@ -91,12 +91,15 @@ TEST_CASE("the path of a run that validates its steps later ends in the next ite
 TEST_CASE("what is on a critical path makes the iteration longer each time it is there") {
   // A chain of dependencies is a lower bound: played again with one work of one rank slower, the
   // iteration takes at least as much longer as the chain does. (Unless reductions of gradients slow
-  // works down: one that starts later is slowed down for a shorter time.)
+  // works down, or share links with them: one that starts later is slowed down for a shorter time.)
   SimTime const by{1000};
+  int tried = 0;
   std::vector<std::string> const runs = small_runs();
   for (std::size_t i = 0; i < runs.size(); i += 7) {
     SmallPlan small = make_small_plan(runs[i]);
     INFO(small.text);
+    if (small.plan.config.parallel.overlap_gradients) continue;
+    ++tried;
     small.system.calibration.network_slowdown.value = 0;
     small.system.calibration.overlap_slowdown.value = 0;
     CostedPlan const costed{small.plan, small.system};
@@ -118,6 +121,7 @@ TEST_CASE("what is on a critical path makes the iteration longer each time it is
       REQUIRE(slower >= times.makespan + count * by);
     }
   }
+  REQUIRE(tried > 10);
 }
 
 TEST_CASE("the critical path of 1F1B and GPipe is p - 1 + n forwards and as many backwards") {

@@ -20,6 +20,7 @@ std::set<ScheduleKind> kinds_of(std::vector<FoundPlan> const& plans) {
 SearchRequest overlapped_search() {
   SearchRequest request = small_searches()[1];
   request.base.schedule.p2p = P2p::overlapped;
+  request.base.memory.allocator = AllocatorKind::arena;  // what fits is then what is counted
   request.filter.pipeline = {2, 4};
   return request;
 }
