@@ -181,7 +181,8 @@ std::string legend(PlayedOrder const& played, Layout const& layout, Colour colou
     Layout one = layout;
     one.columns = cell.size();
     one.columns_per_tick = 1;
-    ChunkSpan const span{{part, MicrobatchId{}, ChunkId{}}, SimTime{0}, SimTime{static_cast<int>(cell.size())}};
+    ChunkSpan const span{
+        {part, MicrobatchId{}, ChunkId{}}, SimTime{0}, SimTime{static_cast<int>(cell.size())}};
     draw_cell(cell, span, one, colour);
     return paint(cell, colour);
   };

@@ -21,10 +21,10 @@ struct RecomputeTimes {
 ///
 /// The order is played with the times. Where a stage waits for a gradient, it recomputes for that
 /// gradient meanwhile. In any other wait it recomputes for its next backward, if that fits into the
-/// wait wholly. So no task starts later than without, and at most one chunk of a stage is recomputed
-/// before its backward could start. Everywhere else recompute stays part of the backward.
-/// `stored`: by virtual stage and microbatch, those that keep everything and are not recomputed;
-/// empty: none.
+/// wait wholly. So no task starts later than without, and at most one chunk of a stage is
+/// recomputed before its backward could start. Everywhere else recompute stays part of the
+/// backward. `stored`: by virtual stage and microbatch, those that keep everything and are not
+/// recomputed; empty: none.
 /// Pre: the order is legal and has no task for recompute; `times` has each virtual stage.
 PipelineOrder with_early_recompute(PipelineOrder const& order,
                                    std::vector<RecomputeTimes> const& times,
