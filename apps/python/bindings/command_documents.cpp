@@ -11,6 +11,7 @@
 #include "apps/stagecraft/command_results.hpp"
 #include "apps/stagecraft/commands.hpp"
 #include "apps/stagecraft/plan_json.hpp"
+#include "apps/stagecraft/plan_output.hpp"
 #include "apps/stagecraft/schedule_output.hpp"
 #include "libsim/engine/record.hpp"
 #include "libsim/validation/validation_json.hpp"

@@ -22,6 +22,7 @@ HandMadeRank make_rank(PipelineSchedule const& schedule, int rank) {
   for (int task = 0; task < schedule.tasks(); ++task) {
     made.tasks.push_back({});
     made.durations.emplace_back(100 + 17 * rank + 53 * task);
+    made.on_links.emplace_back(0);
   }
   for (IssueEntry const& entry : order.entries) {
     made.program.entries.push_back(entry);
