@@ -1,6 +1,7 @@
 """What other commands compute, and files: the same from Python as from the command."""
 
 import os
+import shlex
 import tempfile
 import unittest
 
@@ -29,6 +30,8 @@ class Documents(unittest.TestCase):
         best = found["best"][0]
         simulation = stagecraft.simulate(stagecraft.load(best["config"]))
         self.assertEqual(simulation.iteration_seconds, best["iteration_seconds"])
+        axes = stagecraft.plots.front(found, FigureCanvasAgg(Figure()).figure.subplots())
+        self.assertEqual([len(line.get_xdata()) for line in axes.lines], [3, len(found["pareto"])])
 
     def test_plan_refuses_in_the_words_of_its_command(self):
         for error, arguments, more in (
@@ -76,6 +79,7 @@ class Documents(unittest.TestCase):
                  "--max-position-embeddings 1024 --micro-batch-size 4 --global-batch-size 16 --fp16 "
                  "--tensor-model-parallel-size 2").split()
         imported = stagecraft.import_megatron(flags, world_size=8)
+        self.assertEqual(stagecraft.import_megatron(shlex.join(flags), world_size=8).text, imported.text)
         process = command.run("import", "megatron", "--world-size", 8, "--", *flags)
         self.assertEqual(imported.text, process.stdout)
         self.assertEqual("".join(f"note: {note}\n" for note in imported.notes), process.stderr)
@@ -99,7 +103,9 @@ class Tables(unittest.TestCase):
         self.assertEqual(len(frame), 12)
         # The run has 4 sequences per iteration: two replicas cannot have microbatches of 4.
         possible = frame["parallel.data"] * frame["batch.micro"] <= 4
-        self.assertEqual(list(frame["valid"]), [int(one) for one in possible])
+        self.assertEqual(list(frame["valid"]), list(possible))
+        self.assertEqual(len(frame[frame["valid"] & ~frame["fits"].fillna(True)]),
+                         sum(one == False for one in frame["fits"].dropna()))
         for _, row in frame[possible].iterrows():
             cfg = stagecraft.load(run, {key: row[key] for key in keys})
             simulation = stagecraft.simulate(cfg)

@@ -61,6 +61,10 @@ class Configs(unittest.TestCase):
         for again in (pickle.loads(pickle.dumps(cfg)), copy.deepcopy(cfg)):
             self.assertEqual(again.to_dict(), cfg.to_dict())
             self.assertEqual(again.with_(wider).to_dict(), cfg.with_(wider).to_dict())
+            self.assertEqual((again, hash(again)), (cfg, hash(cfg)))
+        self.assertNotEqual(cfg, cfg.with_(wider))
+        self.assertTrue("parallel.tensor" in cfg and "parallel.tensr" not in cfg and 0 not in cfg)
+        self.assertEqual(list(cfg), list(cfg.to_dict()))
         slower = cfg.with_({"system.network.bandwidth": "10 GB/s"})
         again = pickle.loads(pickle.dumps(slower))
         self.assertFalse(again["system.validated"])  # as of every system of which a constant was set

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Mapping, Union
+from typing import Any, Iterator, Mapping, Union
 
 from . import _core
 
@@ -21,6 +21,8 @@ def value_text(value: object) -> str:
         return "true" if value else "false"
     if isinstance(value, int):
         return str(value)
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))  # a column that also has gaps makes whole numbers floats
     if isinstance(value, (bytes, os.PathLike)):
         return os.fsdecode(value)
     return json_text(value)
@@ -102,11 +104,29 @@ class Config:
     def __getitem__(self, key: str) -> Any:
         """The value of a dotted key of the effective configuration, such as `parallel.tensor`."""
         value: Any = self.to_dict()
-        for part in key.split("."):
+        for part in key.split(".") if isinstance(key, str) else [key]:
             if not isinstance(value, dict) or part not in value:
                 raise KeyError(key)
             value = value[part]
         return value
+
+    def __contains__(self, key: object) -> bool:
+        """Whether the effective configuration has a dotted key."""
+        try:
+            self[key]  # type: ignore[index]
+        except KeyError:
+            return False
+        return True
+
+    def __iter__(self) -> Iterator[str]:
+        """The sections of the effective configuration."""
+        return iter(self.to_dict())
+
+    def __eq__(self, other: object) -> bool:
+        return self._run.as_given() == other._run.as_given() if isinstance(other, Config) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._run.as_given())
 
     def __reduce__(self) -> tuple[Any, ...]:
         """A Config is sent to other processes as its keys, without those that follow from others."""

@@ -64,7 +64,7 @@ def sweep(
     price, power, pue, tokens, gpu_hours_per_failure: as for `plan`; columns of money, energy, goodput and days.
     threads: how many; 0 means all cores.
     Returns the columns of `stagecraft sweep`, times in seconds, bytes per GPU; a point that is impossible
-        has valid 0 and a message. attrs: `units`, `warnings`, and `document`, that of `sweep --json`.
+        has `valid` False and a message, and no numbers. attrs: `units`, `warnings`, and `document`, that of `sweep --json`.
     """
     import tempfile
 
@@ -92,6 +92,9 @@ def sweep(
         {name: values for name, _, values in result["columns"]},
         {name: unit for name, unit, _ in result["columns"] if unit},
     )
+    # Truths of every point, and of every possible one: a point that is impossible has no answer to `fits`.
+    frame["valid"] = frame["valid"].astype(bool)
+    frame["fits"] = frame["fits"].astype("boolean")
     frame.attrs["warnings"] = result["warnings"]
     frame.attrs["document"] = parsed(result["document"])
     return frame

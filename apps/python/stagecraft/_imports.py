@@ -71,7 +71,7 @@ def import_huggingface(
 
 
 def import_megatron(
-    flags: Sequence[str] = (),
+    flags: str | Sequence[str] = (),
     *,
     script: Path | None = None,
     arguments: Sequence[str] = (),
@@ -83,13 +83,17 @@ def import_megatron(
 ) -> ImportedRun:
     """A run of Megatron-LM's pretrain_gpt.py.
 
-    flags: words of its command line. script: a launch script; `arguments` are its $1, $2, ..., and
-        `variables` what it expects to be set.
+    flags: words of its command line, or its text, such as `megatron_flags` of a plan.
+    script: a launch script; `arguments` are its $1, $2, ..., and `variables` what it expects to be set.
     system: a file or a name of the package; None: the paper's, selene-a100.
     world_size: ranks of the job; None: the launcher's. megatron: "2022" or "current".
     ignore: flags to ignore although they change the run.
     Raises ConfigError with everything that cannot be represented.
     """
+    if isinstance(flags, str):
+        import shlex
+
+        flags = shlex.split(flags)
     words = [
         *options(script=script, system=system, world_size=world_size, megatron=megatron),
         *repeated("variable", [f"{name}={value}" for name, value in (variables or {}).items()]),

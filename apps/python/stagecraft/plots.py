@@ -48,9 +48,9 @@ def _quantity_gib(value: Any) -> float:
 
 
 def front(plan: Mapping[str, Any], axes: Axes | None = None) -> Axes:
-    """Iteration time and peak memory of the best plans of `plan()`, and of its Pareto front if it has one."""
+    """Iteration time and peak memory of the best plans of `plan()`, and of its Pareto front."""
     axes = _axes(axes)
-    for name, marker in (("best", "o"), ("front", ".-")):
+    for name, marker in (("best", "o"), ("pareto", ".-")):
         rows = plan.get(name) or []
         if rows:
             axes.plot(
