@@ -17,8 +17,10 @@ std::string paper_run(std::string const& name) {
   return "'" STAGECRAFT_SOURCE_DIR "/configs/paper/" + name + ".yaml'";
 }
 
+namespace {
+
 /// What a program said, without the notes of its progress that it writes every ten seconds.
-static std::string without_progress(std::string const& said) {
+std::string without_progress(std::string const& said) {
   std::string rest;
   std::istringstream lines{said};
   for (std::string line; std::getline(lines, line);) {
@@ -27,6 +29,8 @@ static std::string without_progress(std::string const& said) {
   }
   return rest;
 }
+
+}  // namespace
 
 nlohmann::json json_of(std::string const& arguments) {
   ProgramResult const result = run_stagecraft(arguments);

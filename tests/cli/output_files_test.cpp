@@ -1,4 +1,6 @@
 #include <catch2/catch.hpp>
+#include <filesystem>
+#include <fstream>
 #include <map>
 #include <string>
 #include <utility>
@@ -103,6 +105,44 @@ TEST_CASE("what a command reads is not replaced, whatever its kind", "[cli]") {
   require_refusal(
       "fit '" + data + "' --system '" + system + "' -o '" + folder.path().string() + "'",
       {"system.yaml', which is read"});
+}
+
+TEST_CASE("what a command reads is not written over") {
+  namespace fs = std::filesystem;
+  fs::path const folder = fs::temp_directory_path() / "stagecraft-read-not-written";
+  fs::create_directories(folder);
+  fs::path const model = folder / "model.yaml";
+  fs::path const run = folder / "run.yaml";
+  fs::copy_file(STAGECRAFT_SOURCE_DIR "/configs/models/gpt-22b.yaml", model,
+                fs::copy_options::overwrite_existing);
+  std::ofstream{run} << "model: model.yaml\nsystem: " STAGECRAFT_SOURCE_DIR
+                        "/configs/systems/selene-a100.yaml\nparallel: {tensor: 8}\n"
+                        "batch: {global: 4, micro: 4}\n";
+  std::string const no_trace =
+      "which exists and is a YAML file; accepted: a new file, or a trace that stagecraft wrote";
+  for (fs::path const& output : {run, model}) {
+    ProgramResult const result =
+        run_stagecraft("simulate '" + run.string() + "' --trace '" + output.string() + "'");
+    REQUIRE(result.exit_code == 2);
+    REQUIRE_THAT(result.errors, Catch::Contains(no_trace));
+  }
+  ProgramResult const plan =
+      run_stagecraft("plan '" + model.string() +
+                     "' --system " STAGECRAFT_SOURCE_DIR
+                     "/configs/systems/selene-a100.yaml --gpus 8 --global-batch 8 -o '" +
+                     (folder / "." / "model.yaml").string() + "'");
+  REQUIRE(plan.exit_code == 2);
+  REQUIRE_THAT(plan.errors, Catch::Contains("which is read"));
+  ProgramResult const nowhere =
+      run_stagecraft("simulate '" + run.string() + "' --trace '" + folder.string() + "/no/a.h5'");
+  REQUIRE(nowhere.exit_code == 1);
+  REQUIRE(nowhere.output.empty());  // refused before any work
+  // A trace is replaced.
+  std::string const traced =
+      "simulate '" + run.string() + "' --trace '" + folder.string() + "/a.h5'";
+  REQUIRE(run_stagecraft(traced).exit_code == 0);
+  REQUIRE(run_stagecraft(traced).exit_code == 0);
+  fs::remove_all(folder);
 }
 
 }  // namespace stagecraft

@@ -1,8 +1,6 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstdint>
-#include <filesystem>
-#include <fstream>
 
 #include "tests/cli/command_results.hpp"
 #include "tests/cli/run_program.hpp"
@@ -300,50 +298,6 @@ TEST_CASE("a run whose allocator runs out does not fit, although its counted byt
   REQUIRE(refused == 1);
 }
 
-TEST_CASE("simulate refuses bad files, keys and options with exit code 2, place, found, accepted") {
-  TemporaryFolder const folder;
-  std::string const wrong = folder.write("wrong.yaml",
-                                         "model: {layers: 4, hidden: 64, heads: 4, sequence: 32, "
-                                         "vocabulary: 100}\n"
-                                         "system: missing.yaml\n"
-                                         "parallel: {tensor: 3, pipline: 2}\n"
-                                         "batch: {global: x}\n");
-  // Every problem of a file at once.
-  require_refusal(
-      "simulate " + wrong,
-      {"wrong.yaml:2:9: system: found ",
-       "wrong.yaml:3:20: parallel.tensor: found '3'; accepted: a divisor of model.heads (4)",
-       "wrong.yaml:3:23: parallel.pipline: found an unknown key; accepted: tensor, pipeline",
-       "did you mean 'pipeline'?", "wrong.yaml:4:17: batch.global: found 'x'; accepted: a whole"});
-  std::string const broken = folder.write("broken.yaml", "model: {layers: 4\n");
-  require_refusal("simulate --json " + broken, {"broken.yaml:2:1: ", "YAML syntax error"});
-  require_refusal("simulate no/such.yaml", {"no/such.yaml: found ", "; accepted: a readable YAML"});
-  require_refusal("simulate " + folder.path().string(), {"a folder; accepted: a YAML file"});
-  std::string const run = "simulate --json " + paper_run("22b-full");
-  require_refusal(run + " --set parallel.tensor=5",
-                  {"--set parallel.tensor=5: parallel.tensor: found '5'; accepted: a divisor of "
-                   "model.heads (64)"});
-  require_refusal(run + " --set paralel.tensor=4", {"paralel", "did you mean 'parallel'?"});
-  require_refusal(run + " --detail fine", {"--detail: found 'fine'; accepted: chunk, op"});
-  require_refusal(run + " --ranks 1", {"--ranks: found '1'; accepted: a whole number from 0 to 0"});
-  require_refusal(run + " extra.yaml", {"CONFIG: found 2 files; accepted: one run file"});
-  require_refusal("simulate", {"CONFIG: found 0 files; accepted: one run file"});
-  require_refusal(run + " --tracee x.h5", {"--tracee"});
-}
-
-TEST_CASE("a file of another kind is refused in one line that says what it is and who takes it") {
-  auto const [file, found] = GENERATE(table<std::string, std::string>(
-      {{"models/gpt-22b.yaml", "found a model file (stagecraft plan takes it, or `model` of a run"},
-       {"systems/h200.yaml", "found a system file (stagecraft system takes it"},
-       {"software/nanotron-checked.yaml", "found a software file (stagecraft software takes it"},
-       {"sweeps/layouts.yaml", "found a sweep file (stagecraft sweep takes it)"}}));
-  ProgramResult const result = run_stagecraft("simulate " STAGECRAFT_SOURCE_DIR "/configs/" + file);
-  REQUIRE(result.exit_code == 2);
-  REQUIRE_THAT(result.errors, Catch::Contains(file + ":") && Catch::Contains(found) &&
-                                  Catch::EndsWith("; accepted: a run file\n"));
-  REQUIRE(std::count(result.errors.begin(), result.errors.end(), '\n') == 1);
-}
-
 TEST_CASE("simulate's warnings go to standard error, and into the JSON") {
   std::string const arguments =
       "simulate " + paper_run("22b-present") + " --set parallel.tensor=1 --set model.layers=2";
@@ -393,44 +347,6 @@ TEST_CASE("simulate counts one microbatch in the singular") {
                Contains(", 2 microbatches of 4 per replica"));
   REQUIRE_THAT(run_stagecraft(run + "batch.micro=8").output,
                Contains(", 1 microbatch of 8 per replica"));
-}
-
-TEST_CASE("what a command reads is not written over") {
-  namespace fs = std::filesystem;
-  fs::path const folder = fs::temp_directory_path() / "stagecraft-read-not-written";
-  fs::create_directories(folder);
-  fs::path const model = folder / "model.yaml";
-  fs::path const run = folder / "run.yaml";
-  fs::copy_file(STAGECRAFT_SOURCE_DIR "/configs/models/gpt-22b.yaml", model,
-                fs::copy_options::overwrite_existing);
-  std::ofstream{run} << "model: model.yaml\nsystem: " STAGECRAFT_SOURCE_DIR
-                        "/configs/systems/selene-a100.yaml\nparallel: {tensor: 8}\n"
-                        "batch: {global: 4, micro: 4}\n";
-  std::string const no_trace =
-      "which exists and is a YAML file; accepted: a new file, or a trace that stagecraft wrote";
-  for (fs::path const& output : {run, model}) {
-    ProgramResult const result =
-        run_stagecraft("simulate '" + run.string() + "' --trace '" + output.string() + "'");
-    REQUIRE(result.exit_code == 2);
-    REQUIRE_THAT(result.errors, Contains(no_trace));
-  }
-  ProgramResult const plan =
-      run_stagecraft("plan '" + model.string() +
-                     "' --system " STAGECRAFT_SOURCE_DIR
-                     "/configs/systems/selene-a100.yaml --gpus 8 --global-batch 8 -o '" +
-                     (folder / "." / "model.yaml").string() + "'");
-  REQUIRE(plan.exit_code == 2);
-  REQUIRE_THAT(plan.errors, Contains("which is read"));
-  ProgramResult const nowhere =
-      run_stagecraft("simulate '" + run.string() + "' --trace '" + folder.string() + "/no/a.h5'");
-  REQUIRE(nowhere.exit_code == 1);
-  REQUIRE(nowhere.output.empty());  // refused before any work
-  // A trace is replaced.
-  std::string const traced =
-      "simulate '" + run.string() + "' --trace '" + folder.string() + "/a.h5'";
-  REQUIRE(run_stagecraft(traced).exit_code == 0);
-  REQUIRE(run_stagecraft(traced).exit_code == 0);
-  fs::remove_all(folder);
 }
 
 TEST_CASE("simulate --against shows a base line, what differs and by how much") {
