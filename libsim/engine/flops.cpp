@@ -36,9 +36,9 @@ double hardware_flops(TrainingPlan const& plan) {
     }
   }
   double sum = 0;
-  for (StagePlan const& rank : plan.stages) {
+  for (StagePlan const& stage : plan.stages) {
     std::vector<double> of_task;
-    for (Task const& task : rank.tasks) {
+    for (Task const& task : stage.tasks) {
       double flops = 0;
       if (task.kind != Task::Kind::step) {
         std::size_t const pass = index_of(pass_of(task));
@@ -50,7 +50,7 @@ double hardware_flops(TrainingPlan const& plan) {
       }
       of_task.push_back(flops);
     }
-    visit_entries(rank.program, [&](IssueEntry const& entry, std::int32_t /*advance*/) {
+    visit_entries(stage.program, [&](IssueEntry const& entry, std::int32_t /*advance*/) {
       if (entry.kind == IssueEntry::Kind::run) sum += of_task[static_cast<std::size_t>(entry.task)];
     });
   }

@@ -71,12 +71,12 @@ std::vector<BlockProfile> profile_blocks(TrainingPlan const& plan, CostModel con
 }
 
 TaskProfile profile_task(TrainingPlan const& plan,
-                         StagePlan const& rank,
+                         StagePlan const& stage,
                          Task const& task,
                          std::vector<BlockProfile> const& blocks,
                          CostModel const& cost) {
   return task.kind == Task::Kind::step
-             ? profile_step(rank.step_ops[static_cast<std::size_t>(task.op)], cost)
+             ? profile_step(stage.step_ops[static_cast<std::size_t>(task.op)], cost)
              : profile_chunk(plan, task, blocks);
 }
 

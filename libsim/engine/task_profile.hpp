@@ -50,9 +50,9 @@ struct TaskProfile {
 /// Profiles of all distinct blocks of a plan.
 std::vector<BlockProfile> profile_blocks(TrainingPlan const& plan, CostModel const& cost);
 
-/// Composes a task of a rank from its blocks (every block drains its streams, so times add up).
+/// Composes a task of a stage from its blocks (every block drains its streams, so times add up).
 TaskProfile profile_task(TrainingPlan const& plan,
-                         StagePlan const& rank,
+                         StagePlan const& stage,
                          Task const& task,
                          std::vector<BlockProfile> const& blocks,
                          CostModel const& cost);

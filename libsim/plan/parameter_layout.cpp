@@ -59,21 +59,21 @@ std::int64_t first_layer_of(TrainingPlan const& plan,
   return layer;
 }
 
-std::vector<ChunkId> chunks_in_model_order(TrainingPlan const& plan, StagePlan const& rank) {
+std::vector<ChunkId> chunks_in_model_order(TrainingPlan const& plan, StagePlan const& stage) {
   std::vector<ChunkId> chunks;
-  for (ChunkId const chunk : rank.chunks.ids()) chunks.push_back(chunk);
+  for (ChunkId const chunk : stage.chunks.ids()) chunks.push_back(chunk);
   Placement const& placement = plan.placement;
   std::ranges::sort(chunks, {}, [&](ChunkId chunk) {
-    return placement.part_of(placement.virtual_stage({rank.stage, chunk}));
+    return placement.part_of(placement.virtual_stage({stage.stage, chunk}));
   });
   return chunks;
 }
 
-std::vector<PlacedParameter> parameter_layout(TrainingPlan const& plan, StagePlan const& rank) {
+std::vector<PlacedParameter> parameter_layout(TrainingPlan const& plan, StagePlan const& stage) {
   std::vector<PlacedParameter> placed;
   std::int64_t offset = 0;
-  for (ChunkId const of_stage : chunks_in_model_order(plan, rank)) {
-    std::int32_t const index = rank.chunks[of_stage].program;
+  for (ChunkId const held : chunks_in_model_order(plan, stage)) {
+    std::int32_t const index = stage.chunks[held].program;
     ChunkProgram const& chunk = plan.chunks[static_cast<std::size_t>(index)];
     std::int64_t layer = chunk.first_layer;  // of the block
     for (std::size_t position = 0; position < chunk.blocks.size(); ++position) {
@@ -95,18 +95,18 @@ std::vector<PlacedParameter> parameter_layout(TrainingPlan const& plan, StagePla
   return placed;
 }
 
-std::vector<ShardedRun> sharded_runs(TrainingPlan const& plan, StagePlan const& rank) {
+std::vector<ShardedRun> sharded_runs(TrainingPlan const& plan, StagePlan const& stage) {
   TrainingConfig const& config = plan.config;
   bool const is_sharded = config.memory.distributed_optimizer;
   if (!is_sharded && plan.gradient_groups().size() == 1) {
-    return {{.first = 0, .count = rank.parameters, .holders = plan.roles.gradients}};
+    return {{.first = 0, .count = stage.parameters, .holders = plan.roles.gradients}};
   }
   std::vector<ShardedRun> runs;
   bool is_cut = true;  // the next parameter begins a run
   std::int32_t bucket_end = 0;
   std::int32_t chunk = -1;
   std::vector<GradientBucket> buckets;
-  for (PlacedParameter const& placed : parameter_layout(plan, rank)) {
+  for (PlacedParameter const& placed : parameter_layout(plan, stage)) {
     if (is_sharded && overlaps_gradients(config)) {
       if (placed.chunk != chunk) {
         chunk = placed.chunk;
@@ -135,9 +135,9 @@ std::vector<ShardedRun> sharded_runs(TrainingPlan const& plan, StagePlan const& 
   return runs;
 }
 
-std::int64_t optimizer_shard(StagePlan const& rank) {
+std::int64_t optimizer_shard(StagePlan const& stage) {
   std::int64_t elements = 0;
-  for (ShardedRun const& run : rank.sharded_runs) elements += run.shard();
+  for (ShardedRun const& run : stage.sharded_runs) elements += run.shard();
   return elements;
 }
 

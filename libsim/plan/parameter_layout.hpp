@@ -55,12 +55,12 @@ struct PlacedParameter {
 
 /// The chunks of a stage in the order in which their parts of the model follow each other. Two
 /// stages that hold the same parts, one in each copy of the model, have them in the same order.
-std::vector<ChunkId> chunks_in_model_order(TrainingPlan const& plan, StagePlan const& rank);
+std::vector<ChunkId> chunks_in_model_order(TrainingPlan const& plan, StagePlan const& stage);
 
 /// All parameters that a rank of the stage holds, in flat order: by chunks_in_model_order(), then
 /// by block in model order, then as the block lists them. A GradientBucket is contiguous. Pointers
 /// lead into the plan, which must outlive the result.
-std::vector<PlacedParameter> parameter_layout(TrainingPlan const& plan, StagePlan const& rank);
+std::vector<PlacedParameter> parameter_layout(TrainingPlan const& plan, StagePlan const& stage);
 
 /// The number in the model of the first layer of a chunk's block.
 std::int64_t first_layer_of(TrainingPlan const& plan, ChunkProgram const& chunk, std::size_t block);
@@ -69,9 +69,9 @@ std::int64_t first_layer_of(TrainingPlan const& plan, ChunkProgram const& chunk,
 /// each gradient bucket is one, and so is a tied embedding, because both stages that hold it must
 /// cut it alike.
 /// Source: Megatron-LM core/distributed/param_and_grad_buffer.py.
-std::vector<ShardedRun> sharded_runs(TrainingPlan const& plan, StagePlan const& rank);
+std::vector<ShardedRun> sharded_runs(TrainingPlan const& plan, StagePlan const& stage);
 
 /// The elements of optimizer state that each replica holds: one shard of every range.
-std::int64_t optimizer_shard(StagePlan const& rank);
+std::int64_t optimizer_shard(StagePlan const& stage);
 
 }  // namespace stagecraft
