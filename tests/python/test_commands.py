@@ -37,6 +37,7 @@ class Documents(unittest.TestCase):
         for error, arguments, more in (
             (stagecraft.ConfigError, {"fix": {"tensor": 3}}, ("--fix", "tensor=3")),
             (stagecraft.ConfigError, {"margin": "much"}, ("--margin", "much")),
+            (stagecraft.ConfigError, {"safety": 1.5}, ("--safety", "1.5")),
             (stagecraft.DoesNotFit, {"set": {"memory.reserve": "79 GiB"}}, ("--set", "memory.reserve=79 GiB")),
         ):
             with self.subTest(arguments), self.assertRaises(error) as caught:
@@ -155,6 +156,8 @@ class Tables(unittest.TestCase):
         best = stagecraft.plan(**Documents.small, top=1, **rates)["best"][0]
         self.assertAlmostEqual(best["operation"]["joules_per_iteration"],
                                500 * 1.2 * Documents.small["gpus"] * best["iteration_seconds"])
+        slower = stagecraft.plan(**Documents.small, top=1, checkpoint_time="600 s", restart_time="3600 s", **rates)
+        self.assertLess(slower["best"][0]["operation"]["goodput"]["share"], best["operation"]["goodput"]["share"])
 
     def test_a_trace_is_read_as_it_was_written(self):
         cfg = stagecraft.load(command.paper / "175b-present.yaml")

@@ -24,6 +24,12 @@ class Configs(unittest.TestCase):
         again = stagecraft.load(read.to_dict())
         self.assertEqual(again.to_dict(), read.to_dict())
         self.assertEqual(stagecraft.load("stagecraft:configs/paper/175b-present.yaml").to_dict(), read.to_dict())
+        named = {"model": "stagecraft:configs/models/gpt-22b.yaml", "system": "stagecraft:configs/systems/selene-a100.yaml",
+                 "parallel": {"tensor": 8}, "batch": {"global": 4}}
+        self.assertEqual(stagecraft.load(named)["model.hidden"], 6144)  # Korthikanti et al. 2022, table 3
+        for wrong in ("175b-present.yaml", [read], None):
+            with self.assertRaisesRegex(TypeError, "accepted: a Config"):
+                stagecraft.simulate(wrong)
         self.assertEqual(read.to_yaml(), command.run("simulate", path, "--print-config").stdout)
         self.assertEqual(read["parallel.pipeline"], 8)  # table 3 of the paper
         with self.assertRaises(KeyError):
@@ -121,7 +127,7 @@ class Configs(unittest.TestCase):
 class Processes(unittest.TestCase):
     def test_the_entry_point_is_the_program(self):
         for words in (["simulate", str(command.paper / "22b-full.yaml")], ["simulate", "missing.yaml"], ["--help"]):
-            ours = subprocess.run([sys.executable, "-m", "stagecraft._cli", *words], capture_output=True, text=True)
+            ours = subprocess.run([sys.executable, "-m", "stagecraft", *words], capture_output=True, text=True)
             theirs = command.run(*words)
             self.assertEqual((ours.returncode, ours.stdout, ours.stderr),
                              (theirs.returncode, theirs.stdout, theirs.stderr))

@@ -13,7 +13,3 @@ def main() -> int:
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # the program knows nothing of the interpreter
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     return _core.run_program(sys.argv[1:])
-
-
-if __name__ == "__main__":
-    sys.exit(main())

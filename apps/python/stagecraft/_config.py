@@ -142,6 +142,13 @@ class Config:
         )
 
 
+def run_of(cfg: Config) -> _core.Run:
+    """What the functions of the library take of a Config."""
+    if not isinstance(cfg, Config):
+        raise TypeError(f"found {cfg!r}, a {type(cfg).__name__}; accepted: a Config, which load() gives")
+    return cfg._run
+
+
 def _unpickled(text: str) -> Config:
     return Config(_core.load("<pickle>", text, []))
 
@@ -150,11 +157,12 @@ def load(source: Source, overrides: Mapping[str, Any] | None = None) -> Config:
     """Reads and checks a run.
 
     source: the path of a run file; a file of the package, "stagecraft:configs/paper/175b-full.yaml";
-        or a mapping with a run file's keys, in which files are relative to the current folder.
+        or a mapping with a run file's keys, in which files are relative to the current folder, or of the package.
     overrides: other values of some keys, as `with_` takes them.
     Raises ConfigError with every problem: file, line, column, key, what was found, what is accepted.
     """
     settings = [f"{key}={value_text(value)}" for key, value in (overrides or {}).items()]
     if isinstance(source, Mapping):
-        return Config(_core.load("<dict>", json_text(source), settings))
+        files = {key: path_text(source[key]) for key in ("model", "system", "software") if isinstance(source.get(key), str)}
+        return Config(_core.load("<dict>", json_text({**source, **files}), settings))
     return Config(_core.load(path_text(source), None, settings))

@@ -6,7 +6,7 @@ import os
 from typing import Any, Mapping, Sequence, Union
 
 from . import _core
-from ._config import Config, parsed, path_text, value_text
+from ._config import Config, parsed, path_text, run_of, value_text
 from ._progress import Progress, listener
 from ._words import jobs, options, repeated, settings
 
@@ -20,7 +20,7 @@ def explain(cfg: Config, threads: int = 0, pairs: bool = False) -> dict[str, Any
     threads: how many; 0 means all cores. pairs: also what every two changes would do together.
     Returns the document of `stagecraft explain --json`.
     """
-    return parsed(_core.explain(cfg._run, threads, pairs))
+    return parsed(_core.explain(run_of(cfg), threads, pairs))
 
 
 def layer(cfg: Config) -> dict[str, Any]:
@@ -28,7 +28,7 @@ def layer(cfg: Config) -> dict[str, Any]:
 
     Returns the document of `stagecraft layer --json`.
     """
-    return parsed(_core.layer(cfg._run))
+    return parsed(_core.layer(run_of(cfg)))
 
 
 def plan(
@@ -46,7 +46,10 @@ def plan(
     pue: float | None = None,
     tokens: float | str | None = None,
     gpu_hours_per_failure: float | str | None = None,
+    checkpoint_time: str | None = None,
+    restart_time: str | None = None,
     margin: str | None = None,
+    safety: float | None = None,
     launchable: str | None = None,
     exhaustive: bool = False,
     threads: int = 0,
@@ -64,7 +67,9 @@ def plan(
     power: mean power of a node per GPU, such as "850W"; pue: power of the building per power of its computers.
     tokens: to train on; adds days and, with a price, the cost.
     gpu_hours_per_failure: GPU hours between interruptions, such as 40e3; adds the goodput.
+    checkpoint_time, restart_time: what saving a checkpoint ("60 s") and an interruption ("1200 s") cost.
     margin: what each GPU keeps free beside memory.reserve, such as "5%" (the default), "4 GiB" or "0".
+    safety: only plans that fit with this probability, such as 0.99; for software of which runs were measured.
     launchable: "megatron-2022" or "megatron-core": only plans that this framework's flags can say and run.
     exhaustive: simulate every plan and dismiss none by bounds.
     threads: how many; 0 means all cores.
@@ -89,7 +94,10 @@ def plan(
             pue=pue,
             tokens=tokens,
             gpu_hours_per_failure=gpu_hours_per_failure,
+            checkpoint_time=checkpoint_time,
+            restart_time=restart_time,
             margin=margin,
+            safety=safety,
             launchable=launchable,
             exhaustive=exhaustive,
             jobs=jobs(threads),

@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING, Any, Mapping, NamedTuple, Sequence, Union
 
 from . import _core
-from ._config import Config, json_text, load, parsed, path_text
+from ._config import Config, json_text, load, parsed, path_text, run_of
 from ._progress import Progress, listener
 from ._words import jobs, options, settings
 
@@ -64,7 +64,8 @@ def sweep(
     price, power, pue, tokens, gpu_hours_per_failure: as for `plan`; columns of money, energy, goodput and days.
     threads: how many; 0 means all cores.
     Returns the columns of `stagecraft sweep`, times in seconds, bytes per GPU; a point that is impossible
-        has `valid` False and a message, and no numbers. attrs: `units`, `warnings`, and `document`, that of `sweep --json`.
+        has `valid` False and a message, and no numbers; a value that no point can have is a ConfigError.
+        `reserved_bytes` and `device_bytes` are given if the software says what its framework allocates. attrs: `units`, `warnings`, and `document`, that of `sweep --json`.
     """
     import tempfile
 
@@ -188,4 +189,4 @@ def write_trace(cfg: Config, path: Path, detail: str = "chunk") -> None:
 
         problem = Problem(None, None, None, "detail", repr(detail), "chunk, op")
         raise ConfigError(f"detail: found {detail!r}; accepted: chunk, op", [problem])
-    _core.write_trace(cfg._run, path_text(path), detail == "op")
+    _core.write_trace(run_of(cfg), path_text(path), detail == "op")

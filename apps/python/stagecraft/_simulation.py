@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Iterable
 
 from . import _core
-from ._config import Config, parsed
+from ._config import Config, parsed, run_of
 from ._progress import Progress, listener
 from ._stage import Stage
 
@@ -206,7 +206,7 @@ def simulate(cfg: Config, require_fit: bool = False) -> Simulation:
 
     require_fit: raise DoesNotFit, which names the stages, if one does not fit in memory.
     """
-    run = _core.simulate(cfg._run)
+    run = _core.simulate(run_of(cfg))
     if require_fit:
         run.require_fit(0)
     return Simulation(cfg, run)
@@ -220,5 +220,5 @@ def simulate_many(cfgs: Iterable[Config], threads: int = 0, progress: Progress =
     Returns one Simulation per Config, in their order.
     """
     configs = list(cfgs)
-    runs = _core.simulate_many([config._run for config in configs], threads, listener(progress))
+    runs = _core.simulate_many([run_of(config) for config in configs], threads, listener(progress))
     return [Simulation(config, run) for config, run in zip(configs, runs)]
