@@ -14,7 +14,7 @@ namespace stagecraft {
 
 namespace {
 
-/// How a file of a kind is called, and by which program's format it is one.
+/// What messages call a file of a kind, and a file of its format that stagecraft did not write.
 struct KindWords {
   char const* name;
   char const* format;
@@ -105,7 +105,7 @@ std::optional<OutputKind> kind_of_table(std::string_view line) {
   return std::nullopt;
 }
 
-/// By the first bytes of a file; nullopt for none of these formats.
+/// What a file is, by its first bytes; nullopt if it has none of these formats.
 std::optional<FoundFile> found_at(std::filesystem::path const& path, std::string_view text) {
   if (text.starts_with("\x89HDF")) return found_hdf5(path);
   if (text.starts_with("\x1f\x8b")) return FoundFile{"a gzip file", OutputKind::gzip};

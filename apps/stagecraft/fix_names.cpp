@@ -90,7 +90,7 @@ struct FixName {
   std::string_view name;
   std::string_view key;  ///< of run files: what the search decides
   void (*read)(FixText const&, SearchFilter&) = nullptr;
-  /// What a legal run has for it; null if it is no number.
+  /// Its value in a legal run; null if its values are not numbers.
   std::int64_t (*number)(ShapeChoice const&, ScheduleChoice const&) = nullptr;
 };
 

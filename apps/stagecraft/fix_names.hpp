@@ -8,7 +8,7 @@
 namespace stagecraft {
 
 /// Adds one --fix NAME=VALUE[,VALUE...] to a filter.
-/// \throws CommandLineError  if there is no such name, or a value is none of it.
+/// \throws CommandLineError  if there is no such name, or if the name does not take a value.
 void read_fix(std::string const& text, SearchFilter& filter);
 
 /// What --fix can hold, for the help of the command.

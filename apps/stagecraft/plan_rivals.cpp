@@ -16,8 +16,9 @@ double probability_best(FoundPlan const& best, FoundPlan const& other, PlanOptio
 std::vector<std::size_t> rivals_of(SearchResult const& result, PlanOptions const& options) {
   std::vector<std::size_t> rivals;
   for (std::size_t i = 1; i < result.best.size(); ++i) {
-    if (probability_best(result.best.front(), result.best[i], options) < separable_probability)
+    if (probability_best(result.best.front(), result.best[i], options) < separable_probability) {
       rivals.push_back(i);
+    }
   }
   return rivals;
 }

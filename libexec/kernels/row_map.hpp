@@ -29,6 +29,7 @@ inline RowMap row_map_of(KernelCall const& call, Operand const& operand) {
   expect_tensor(call, operand, ElementType::i32, operand.shape);
   return {elements_of<std::int32_t>(operand), operand.shape[0], operand.shape[1] / 2};
 }
+
 /// Calls body(token) for all tokens, concurrently.
 template <typename Body>
 void for_tokens(KernelContext const& context,

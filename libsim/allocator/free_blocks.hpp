@@ -135,7 +135,7 @@ class FreeBlocks {
 
   std::vector<Node> nodes_;                     ///< by block
   std::vector<std::int32_t> first_;             ///< by bin
-  std::vector<std::int32_t> recent_;            ///< by bin: where it has changed last
+  std::vector<std::int32_t> recent_;            ///< by bin: the block at which it last changed
   std::array<std::uint64_t, words_> filled_{};  ///< a bit per bin
   std::uint64_t filled_words_ = 0;              ///< a bit per word of filled_
 };

@@ -49,7 +49,8 @@ std::vector<RecomputeTimes> recompute_times(TrainingPlan const& plan, System con
   return times;
 }
 
-/// By virtual stage and microbatch, which ones the windows of the run store.
+/// Whether a window of the run stores the activations of a chunk pass, by virtual stage and then
+/// microbatch.
 std::vector<bool> stored_passes(TrainingConfig const& config,
                                 ScheduleShape shape,
                                 PipelineOrder const& order) {

@@ -19,8 +19,8 @@ struct PlayedStage {
   StageProgram const* program = nullptr;
   std::span<Task const> tasks;
   std::span<SimTime const> durations;  ///< of each task, alone on its rank
-  /// Of each task: for how long of its duration its collectives use the links over which gradients
-  /// are reduced. Empty: none does.
+  /// How much of each task's duration its collectives spend on the links over which gradients are
+  /// reduced. Empty if no task uses them.
   std::span<SimTime const> on_links = {};
 };
 
@@ -142,8 +142,7 @@ struct TaskBesideReductions {
   SimTime reaches(SimTime offset) const;
   /// For how long both run until it is over, not counting the delay.
   SimTime beside() const;
-  /// By how much later it ends, and what the data-parallel stream does then, because they share
-  /// links.
+  /// How much later both the task and the reductions behind it end because they share links.
   SimTime delay() const;
 };
 

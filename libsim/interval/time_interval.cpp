@@ -7,7 +7,7 @@
 namespace stagecraft {
 namespace {
 
-/// Of the standard normal distribution: 80 % lie between minus this and this.
+/// The 90 % quantile of the standard normal distribution: 80 % of it lie within plus or minus this.
 constexpr double normal_quantile_of_90 = 1.2815515655446004;
 
 bool is_of(ResidualRegime const& regime, System const& system) {

@@ -37,7 +37,8 @@ struct SequencePart {
     std::int64_t const chunk = rows / 2;
     return row < chunk ? rank * chunk + row : (2 * ranks - 1 - rank) * chunk + (row - chunk);
   }
-  /// Where a row of the sequence is if the `rows` of each rank follow those of the one before it.
+  /// The position of a row of the sequence after a gather, which places the `rows` of each rank
+  /// behind those of the rank before it. The inverse of row_of().
   constexpr std::int64_t gathered_row(std::int64_t of_sequence, std::int64_t rows) const {
     if (!zigzag) return of_sequence;
     std::int64_t const chunk = rows / 2;

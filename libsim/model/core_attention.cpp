@@ -176,7 +176,7 @@ QkvGradients unfused_backward(ProgramBuilder& builder,
                    core.by_head(core.value_d), {width, core.value_d, core.b * width, 1}, 0);
   TensorId probabilities = attention.dropout_output;
   if (drops_probabilities(builder) && attention.dropout_mask == no_tensor) {
-    // With regenerated masks only the softmax output was kept.
+    // If masks are regenerated, only the output of the softmax is kept.
     probabilities =
         dropout_again(builder, probability_dropout(builder), {core_attention, "dropout_again"},
                       {core_attention, "dropout_output_again"}, attention.softmax_output);

@@ -10,6 +10,7 @@ ElementType logits_type(ProgramBuilder const& builder) {
              ? accumulation_type(model.precision)
              : builder.type();
 }
+
 RoutingAttributes routing_of(BlockShape const& shape) {
   ExpertsConfig const& experts = *shape.model.experts;
   RouterConfig const& router = experts.router;
