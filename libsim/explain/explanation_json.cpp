@@ -2,6 +2,8 @@
 
 #include <string>
 
+#include "libsim/host/schemas.hpp"
+#include "libsim/plan/fingerprint.hpp"
 #include "libsim/report/fit_verdict.hpp"
 #include "libsim/report/interval_report.hpp"
 #include "libsim/report/simulation_json.hpp"
@@ -146,7 +148,7 @@ Json to_json(Explanation const& explanation, RunConfig const& run) {
   auto const stage = static_cast<std::size_t>(explanation.peak.stage);
   FitProbability const fit =
       fit_probability_of(explanation.simulation, explanation.plan.config, run.system);
-  Json json{{"schema", "stagecraft.explanation/1"},
+  Json json{{"schema", explanation_schema},
             {"plan", fingerprint(explanation.plan)},
             {"config", to_json(settled)},
             {"iteration_seconds", to_seconds(explanation.simulation.iteration)},

@@ -5,8 +5,7 @@
 #include <cmath>
 #include <stdexcept>
 
-#include "libsim/report/paper_figures.hpp"
-#include "libsim/report/paper_tables.hpp"
+#include "libsim/host/schemas.hpp"
 #include "libsim/report/text_table.hpp"
 
 namespace stagecraft {
@@ -174,7 +173,7 @@ nlohmann::ordered_json to_json(std::vector<Reproduction> const& reproductions) {
   auto const optional = [](std::optional<double> value) {
     return value ? Json(*value) : Json(nullptr);
   };
-  Json json{{"schema", "stagecraft.reproduction/1"}};
+  Json json{{"schema", reproduction_schema}};
   Json errors = Json::object();
   Json notes = Json::object();
   for (Reproduction const& reproduction : reproductions) {
