@@ -13,10 +13,12 @@
 
 #include "experiments/speed/measured_process.hpp"
 #include "libsim/allocator/allocation_replay.hpp"
+#include "libsim/allocator/make_allocator.hpp"
 #include "libsim/allocator/sequence_file.hpp"
 #include "libsim/engine/prediction.hpp"
 #include "libsim/engine/simulation.hpp"
-#include "libsim/run/run_config.hpp"
+#include "libsim/plan/make_plan.hpp"
+#include "libsim/run/config_files.hpp"
 #include "libsim/search/plan_search.hpp"
 
 namespace stagecraft {

@@ -11,7 +11,7 @@
 #include "libsim/engine/group_rendezvous.hpp"
 #include "libsim/engine/message_channels.hpp"
 #include "libsim/engine/observer.hpp"
-#include "libsim/engine/played_rank.hpp"
+#include "libsim/engine/stage_progress.hpp"
 #include "libsim/engine/steady_state.hpp"
 #include "libsim/engine/timeline.hpp"
 

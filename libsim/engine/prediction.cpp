@@ -4,8 +4,8 @@
 
 #include "libsim/engine/costed_plan.hpp"
 #include "libsim/engine/relative_error.hpp"
+#include "libsim/plan/make_plan.hpp"
 #include "libsim/plan/rank_memory.hpp"
-#include "libsim/plan/training_plan.hpp"
 
 namespace stagecraft {
 

@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "libsim/engine/lap_history.hpp"
+#include "libsim/engine/loop_history.hpp"
 #include "libsim/units/units.hpp"
 
 namespace stagecraft {

@@ -4,7 +4,6 @@
 #include <memory>
 #include <numeric>
 
-#include "libsim/host/parallel_for.hpp"
 #include "libsim/plan/buffer_events.hpp"
 #include "libsim/plan/configured_allocator.hpp"
 #include "libsim/plan/framework_buffers.hpp"

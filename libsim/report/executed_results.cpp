@@ -8,7 +8,7 @@
 #include "libsim/config/problem.hpp"
 #include "libsim/host/schemas.hpp"
 #include "libsim/report/trace_summary.hpp"
-#include "libsim/run/run_config.hpp"
+#include "libsim/run/config_files.hpp"
 #include "libsim/trace/trace_error.hpp"
 
 namespace stagecraft {

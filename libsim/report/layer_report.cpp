@@ -5,6 +5,7 @@
 
 #include "libsim/host/schemas.hpp"
 #include "libsim/model/blocks.hpp"
+#include "libsim/plan/fingerprint.hpp"
 #include "libsim/report/text_table.hpp"
 #include "libsim/trace/recorded_bytes.hpp"
 

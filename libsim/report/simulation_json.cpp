@@ -4,6 +4,7 @@
 
 #include "libsim/host/schemas.hpp"
 #include "libsim/model/blocks.hpp"
+#include "libsim/plan/fingerprint.hpp"
 #include "libsim/report/causal_mfu.hpp"
 
 namespace stagecraft {

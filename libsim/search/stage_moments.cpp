@@ -4,7 +4,9 @@
 #include <optional>
 
 #include "libsim/plan/message_buffers.hpp"
+#include "libsim/plan/plan_outline.hpp"
 #include "libsim/plan/plan_programs.hpp"
+#include "libsim/plan/schedule_layout.hpp"
 #include "libsim/plan/stage_tasks.hpp"
 
 namespace stagecraft {

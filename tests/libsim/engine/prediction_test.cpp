@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "libsim/engine/simulation.hpp"
+#include "libsim/plan/make_plan.hpp"
 #include "libsim/plan/rank_memory.hpp"
 #include "tests/libsim/engine/random_runs.hpp"
 #include "tests/libsim/invented_system.hpp"

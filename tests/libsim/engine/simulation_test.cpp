@@ -2,8 +2,9 @@
 
 #include <catch2/catch.hpp>
 
-#include "libsim/engine/flops.hpp"
 #include "libsim/model/blocks.hpp"
+#include "libsim/plan/make_plan.hpp"
+#include "libsim/plan/plan_outline.hpp"
 #include "libsim/plan/stage_memory.hpp"
 #include "tests/libsim/invented_system.hpp"
 #include "tests/libsim/odd_runs.hpp"

@@ -3,7 +3,8 @@
 #include <random>
 
 #include "libsim/engine/player.hpp"
-#include "tests/libsim/engine/hand_made_ranks.hpp"
+#include "libsim/plan/schedule_layout.hpp"
+#include "tests/libsim/engine/hand_made_stages.hpp"
 #include "tests/libsim/plan/legal_shapes.hpp"
 
 namespace stagecraft {

@@ -4,7 +4,7 @@
 #include <catch2/catch.hpp>
 
 #include "libsim/engine/player.hpp"
-#include "tests/libsim/engine/hand_made_ranks.hpp"
+#include "tests/libsim/engine/hand_made_stages.hpp"
 
 namespace stagecraft {
 

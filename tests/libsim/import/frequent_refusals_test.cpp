@@ -1,10 +1,10 @@
-#include <algorithm>
 #include <catch2/catch.hpp>
 #include <string>
 #include <vector>
 
 #include "libsim/import/launch_script.hpp"
 #include "libsim/import/megatron_import.hpp"
+#include "tests/libsim/import/import_notes.hpp"
 
 // What launch scripts of public repositories were refused for most often, and the flags of
 // Megatron-LM's descendants.

@@ -1,21 +1,16 @@
 #include "libsim/import/megatron_flags.hpp"
 
 #include <catch2/catch.hpp>
-#include <sstream>
 #include <string>
 #include <vector>
 
-#include "libsim/import/layer_windows.hpp"
-#include "libsim/import/megatron_experts.hpp"
 #include "libsim/import/megatron_gaps.hpp"
 #include "libsim/import/megatron_import.hpp"
 #include "libsim/import/pipeline_layout.hpp"
-#include "libsim/model/blocks.hpp"
-#include "libsim/plan/layer_split.hpp"
 #include "libsim/plan/training_config_checks.hpp"
-#include "libsim/plan/training_plan.hpp"
-#include "libsim/run/run_config.hpp"
+#include "libsim/run/config_files.hpp"
 #include "tests/libsim/engine/random_runs.hpp"
+#include "tests/libsim/import/megatron_round_trip.hpp"
 #include "tests/libsim/odd_runs.hpp"
 
 namespace stagecraft {

@@ -1,10 +1,10 @@
-#include <algorithm>
 #include <catch2/catch.hpp>
 
 #include "libsim/import/launch_script.hpp"
 #include "libsim/import/megatron_import.hpp"
 #include "libsim/model/blocks.hpp"
 #include "tests/libsim/import/import_fixtures.hpp"
+#include "tests/libsim/import/import_notes.hpp"
 
 // Launch scripts as their projects publish them, their flags typed in
 // (tests/libsim/import/scripts); each expectation is what the flags say.

@@ -2,6 +2,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "libsim/plan/make_plan.hpp"
 #include "libsim/plan/stage_memory.hpp"
 #include "tests/libsim/odd_runs.hpp"
 #include "tests/libsim/paper_models.hpp"

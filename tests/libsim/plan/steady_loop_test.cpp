@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 #include <cstddef>
 
+#include "libsim/plan/schedule_layout.hpp"
 #include "tests/libsim/plan/legal_shapes.hpp"
 
 namespace stagecraft {

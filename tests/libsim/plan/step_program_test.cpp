@@ -4,9 +4,9 @@
 #include <map>
 #include <string>
 
-#include "libsim/plan/gradient_buckets.hpp"
-#include "libsim/plan/parameter_layout.hpp"
+#include "libsim/plan/make_plan.hpp"
 #include "tests/libsim/paper_models.hpp"
+#include "tests/libsim/plan/small_steps.hpp"
 
 namespace stagecraft {
 namespace {
