@@ -16,8 +16,8 @@ Prediction predict(SettledConfig const& config, System const& system) {
   IterationEnd const end = play_to_end(costed.timeline());
 
   Prediction prediction;
-  prediction.laps = end.loops;
-  prediction.laps_left_out = end.loops_left_out;
+  prediction.loops = end.loops;
+  prediction.loops_left_out = end.loops_left_out;
   prediction.iteration = end.period + costed.cost().iteration_overhead();
   prediction.relative_error = relative_error(error_terms(costed, prediction.iteration));
   prediction.stages.reserve(plan.stages.size());

@@ -56,7 +56,7 @@ Json kinds_json(KindTimes const& kinds) {
 
 Json path_json(CriticalPath const& path) {
   Json stages = Json::array();
-  for (SimTime const time : path.by_rank) stages.push_back(to_seconds(time));
+  for (SimTime const time : path.by_stage) stages.push_back(to_seconds(time));
   return {{"seconds", kinds_json(path.kinds)},
           {"seconds_by_stage", stages},
           {"seconds_of_messages", to_seconds(path.in_messages)},
