@@ -260,15 +260,4 @@ bool fits_in(TrainingPlan const& plan,
   return StageReplay{plan, stage, *allocator, framework, ReplayExtent::until_steady, nullptr}.run();
 }
 
-std::vector<StageReservation> reserve_stages(TrainingPlan const& plan,
-                                             std::int64_t capacity,
-                                             FrameworkMemory const& framework,
-                                             int jobs) {
-  std::vector<StageReservation> result(plan.stages.size());
-  parallel_for(jobs, plan.stages.size(), [&](std::size_t i) {
-    result[i] = reserve_stage(plan, plan.stages[StageId::of_index(i)], capacity, framework);
-  });
-  return result;
-}
-
 }  // namespace stagecraft
