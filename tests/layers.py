@@ -5,8 +5,8 @@ usage: layers.py SOURCE
 A folder of libsim or libexec uses itself and folders above it in libsim/CMakeLists.txt or libexec/CMakeLists.txt.
 Some libraries are included by one folder only (OWNED). libsim knows nothing of libexec, apps, CUDA, NCCL and MPI.
 libexec uses some of libsim (EXECUTOR_USES). Nothing uses apps but apps, and nothing that is installed uses tests.
-Exits 1 and names each line that breaks a rule. Inside a folder, names modules (a header with its sources) that need
-each other.
+No modules (a header with its sources) need each other, in one folder or in several.
+Exits 1 and names each line that breaks a rule, and each circle of modules.
 """
 
 import pathlib
@@ -77,22 +77,24 @@ def main(root):
     for path in files:
         name = path.relative_to(root)
         folder = "/".join(name.parts[:2])
-        needed = uses.setdefault(str(name.with_suffix("")), set())
+        own = str(name.with_suffix(""))
+        needed = uses.setdefault(own, set())
         for number, line in enumerate(path.read_text().splitlines(), start=1):
             include = INCLUDE.match(line)
             if not include:
                 continue
             module = str(pathlib.Path(include[1]).with_suffix(""))
-            if module != str(name.with_suffix("")) and module.startswith(folder + "/"):
+            if module != own:
                 needed.add(module)
             reason = broken_rule(folder, include[1], orders)
             if reason:
                 broken += 1
                 print(f"{name}:{number}: includes {include[1]}: {reason}")
-    for circle in sorted(map(sorted, circles(uses))):
+    found = sorted(map(sorted, circles(uses)))
+    for circle in found:
         print("need each other:", ", ".join(circle))
-    print(f"{len(files)} files, {broken} includes that break a rule")
-    return 1 if broken or not files else 0
+    print(f"{len(files)} files, {broken} includes that break a rule, {len(found)} circles")
+    return 1 if broken or found or not files else 0
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@
 
 #include "apps/program/command_line.hpp"
 #include "libsim/hdf5/hdf5_reader.hpp"
+#include "libsim/host/schemas.hpp"
 
 namespace stagecraft {
 
@@ -77,8 +78,8 @@ FoundFile found_hdf5(std::filesystem::path const& path) {
     Hdf5Group const root = Hdf5File::open(path).root();
     constexpr std::size_t longest = 256;
     std::string const schema = root.has_attribute("schema") ? root.text("schema", longest) : "";
-    if (schema.starts_with("stagecraft.trace/")) found.kind = OutputKind::trace;
-    if (schema.starts_with("stagecraft.sweep/")) found.kind = OutputKind::sweep;
+    if (is_version_of(schema, trace_schema)) found.kind = OutputKind::trace;
+    if (is_version_of(schema, sweep_schema)) found.kind = OutputKind::sweep;
   } catch (Hdf5Error const&) {
     return found;  // damaged, or of another program
   }

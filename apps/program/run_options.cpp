@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "libsim/engine/ready_run.hpp"
+#include "libsim/run/config_files.hpp"
 
 namespace stagecraft {
 namespace {

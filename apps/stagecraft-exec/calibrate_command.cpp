@@ -10,7 +10,7 @@
 #include "libsim/hardware/system_reader.hpp"
 #include "libsim/host/output_file.hpp"
 #include "libsim/model/model_names.hpp"
-#include "libsim/run/run_config.hpp"
+#include "libsim/run/config_files.hpp"
 
 namespace stagecraft {
 

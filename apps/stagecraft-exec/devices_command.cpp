@@ -6,6 +6,7 @@
 #include "libexec/backends/cpu_backend.hpp"
 #include "libexec/backends/cuda_backend.hpp"
 #include "libexec/kernels/openblas.hpp"
+#include "libsim/host/schemas.hpp"
 #include "libsim/units/quantity.hpp"
 
 namespace stagecraft {
@@ -54,8 +55,7 @@ int run_devices(CommandLine const& line) {
     }
   }
   if (line.has("json")) {
-    std::cout << nlohmann::ordered_json{{"schema", "stagecraft.devices/1"}, {"devices", list}}.dump(
-                     1)
+    std::cout << nlohmann::ordered_json{{"schema", devices_schema}, {"devices", list}}.dump(1)
               << '\n';
   }
   return 0;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "libsim/host/schemas.hpp"
+#include "libsim/plan/fingerprint.hpp"
 #include "libsim/report/simulation_json.hpp"
 #include "libsim/report/text_table.hpp"
 
@@ -62,12 +64,9 @@ nlohmann::ordered_json to_json(Execution const& execution,
                                std::string const& backend,
                                std::string const& clock) {
   using Json = nlohmann::ordered_json;
-  Json json{{"schema", "stagecraft.execution/1"},
-            {"plan", fingerprint(plan)},
-            {"backend", backend},
-            {"clock", clock},
-            {"steps", Json::array()},
-            {"ranks", Json::array()}};
+  Json json{{"schema", execution_schema}, {"plan", fingerprint(plan)},
+            {"backend", backend},         {"clock", clock},
+            {"steps", Json::array()},     {"ranks", Json::array()}};
   for (StepReport const& step : execution.steps) {
     bool const is_solo = clock == name_of(TraceClock::solo);
     json["steps"].push_back({{"step", step.step},

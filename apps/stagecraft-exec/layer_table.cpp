@@ -1,6 +1,7 @@
 #include "apps/stagecraft-exec/layer_table.hpp"
 
 #include "libexec/calibration/sample_statistics.hpp"
+#include "libsim/host/schemas.hpp"
 #include "libsim/report/text_table.hpp"
 
 namespace stagecraft {
@@ -81,7 +82,7 @@ double overhead_percent(LayerRow const& row, LayerRow const& baseline) {
 Json to_json(LayerTable const& table) {
   Json rows = Json::array();
   for (LayerRow const& row : table.rows) rows.push_back(to_json(row, table.rows.front()));
-  return {{"schema", "stagecraft.layer/1"},
+  return {{"schema", layer_schema},
           {"device", table.device},
           {"system", table.system},
           {"repeats", table.rows.front().samples.size()},

@@ -1,5 +1,5 @@
-#include "apps/program/program.hpp"
 #include "apps/program/program_features.hpp"
+#include "apps/program/run_program.hpp"
 #include "apps/stagecraft-exec/commands.hpp"
 #include "libexec/kernels/openblas.hpp"
 

@@ -11,6 +11,9 @@
 #include "apps/stagecraft-exec/system_costs.hpp"
 #include "libexec/executor/executable.hpp"
 #include "libsim/host/program_version.hpp"
+#include "libsim/plan/fingerprint.hpp"
+#include "libsim/plan/make_plan.hpp"
+#include "libsim/run/config_files.hpp"
 #include "libsim/run/paper_config_folder.hpp"
 
 namespace stagecraft {

@@ -6,7 +6,7 @@
 #include <streambuf>
 
 #include "apps/program/command_line.hpp"
-#include "apps/program/program.hpp"
+#include "apps/program/run_program.hpp"
 #include "libexec/backends/cuda_backend.hpp"
 #include "libexec/comm/cuda/nccl_world.hpp"
 #include "libexec/comm/launched_process.hpp"

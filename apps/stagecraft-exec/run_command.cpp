@@ -7,6 +7,7 @@
 
 #include "apps/program/command_line.hpp"
 #include "apps/program/run_options.hpp"
+#include "apps/program/run_words.hpp"
 #include "apps/stagecraft-exec/commands.hpp"
 #include "apps/stagecraft-exec/end_signals.hpp"
 #include "apps/stagecraft-exec/execution_output.hpp"
@@ -22,6 +23,8 @@
 #include "libexec/executor/thread_job.hpp"
 #include "libsim/host/output_file.hpp"
 #include "libsim/host/program_version.hpp"
+#include "libsim/plan/fingerprint.hpp"
+#include "libsim/plan/make_plan.hpp"
 #include "libsim/plan/training_names.hpp"
 #include "libsim/trace/trace_names.hpp"
 #include "libsim/trace/trace_writer.hpp"

@@ -6,6 +6,7 @@
 #include "apps/program/command_line.hpp"
 #include "apps/stagecraft/commands.hpp"
 #include "libsim/allocator/allocation_replay.hpp"
+#include "libsim/allocator/make_allocator.hpp"
 #include "libsim/allocator/sequence_file.hpp"
 #include "libsim/report/allocation_report.hpp"
 #include "libsim/units/quantity.hpp"

@@ -8,6 +8,7 @@
 #include "apps/stagecraft/schedule_request.hpp"
 #include "libsim/engine/schedule_timeline.hpp"
 #include "libsim/plan/ordered_schedule.hpp"
+#include "libsim/plan/schedule_layout.hpp"
 #include "libsim/plan/schedule_rules.hpp"
 #include "libsim/plan/training_names.hpp"
 #include "libsim/schedule/order_timeline.hpp"

@@ -20,6 +20,7 @@
 #include "libsim/hardware/system_reader.hpp"
 #include "libsim/host/file_error.hpp"
 #include "libsim/host/output_file.hpp"
+#include "libsim/run/config_files.hpp"
 #include "libsim/validation/validation_text.hpp"
 
 namespace stagecraft {

@@ -18,8 +18,8 @@
 #include "libsim/import/text_file.hpp"
 #include "libsim/model/model_config_reader.hpp"
 #include "libsim/model/model_names.hpp"
+#include "libsim/run/config_files.hpp"
 #include "libsim/run/named_file.hpp"
-#include "libsim/run/run_config.hpp"
 
 namespace stagecraft {
 

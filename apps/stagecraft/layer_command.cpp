@@ -2,6 +2,7 @@
 
 #include "apps/program/run_options.hpp"
 #include "apps/stagecraft/commands.hpp"
+#include "libsim/plan/make_plan.hpp"
 #include "libsim/report/layer_report.hpp"
 
 namespace stagecraft {

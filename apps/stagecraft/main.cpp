@@ -1,4 +1,4 @@
-#include "apps/program/program.hpp"
+#include "apps/program/run_program.hpp"
 #include "apps/stagecraft/commands.hpp"
 
 int main(int argc, char** argv) {

@@ -3,6 +3,7 @@
 #include "apps/stagecraft/plan_figures.hpp"
 #include "apps/stagecraft/plan_overlaps.hpp"
 #include "apps/stagecraft/plan_rivals.hpp"
+#include "libsim/host/schemas.hpp"
 #include "libsim/import/megatron_flags.hpp"
 #include "libsim/import/megatron_gaps.hpp"
 #include "libsim/interval/measured_range.hpp"
@@ -63,7 +64,7 @@ nlohmann::ordered_json entries(std::vector<FoundPlan> const& plans,
 nlohmann::ordered_json to_json(SearchResult const& result,
                                PlanOptions const& options,
                                double seconds) {
-  nlohmann::ordered_json json{{"schema", "stagecraft.plan/1"},
+  nlohmann::ordered_json json{{"schema", plan_schema},
                               {"considered", result.considered},
                               {"simulated", result.simulated},
                               {"dismissed_by_memory", result.dismissed_by_memory},

@@ -18,7 +18,7 @@
 #include "libsim/model/layer_kinds.hpp"
 #include "libsim/model/model_config.hpp"
 #include "libsim/report/text_table.hpp"
-#include "libsim/run/run_config.hpp"
+#include "libsim/run/config_files.hpp"
 #include "libsim/units/quantity.hpp"
 
 namespace stagecraft {

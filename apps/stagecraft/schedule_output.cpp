@@ -1,5 +1,6 @@
 #include "apps/stagecraft/schedule_output.hpp"
 
+#include "libsim/host/schemas.hpp"
 #include "libsim/schedule/order_file.hpp"
 #include "libsim/schedule/order_text.hpp"
 
@@ -21,7 +22,7 @@ nlohmann::ordered_json to_json(AskedSchedule const& asked) {
     starts.push_back(played.in_units(played.stages[stage].start));
     ends.push_back(played.in_units(played.stages[stage].end));
   }
-  Json document{{"schema", "stagecraft.schedule/2"},
+  Json document{{"schema", schedule_schema},
                 {"orders", orders},
                 {"placement", name_of(shape_of(order.placement))},
                 {"makespan", played.in_units(played.makespan)},

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "libsim/plan/ordered_schedule.hpp"
+#include "libsim/plan/schedule_layout.hpp"
 #include "libsim/plan/schedule_rules.hpp"
 #include "libsim/plan/training_names.hpp"
 #include "libsim/schedule/order_file.hpp"

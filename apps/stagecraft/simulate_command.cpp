@@ -15,10 +15,12 @@
 #include "libsim/engine/record.hpp"
 #include "libsim/engine/simulation.hpp"
 #include "libsim/host/output_file.hpp"
+#include "libsim/plan/make_plan.hpp"
 #include "libsim/report/memory_excess.hpp"
 #include "libsim/report/simulation_document.hpp"
 #include "libsim/report/simulation_tables.hpp"
 #include "libsim/report/what_if.hpp"
+#include "libsim/run/config_files.hpp"
 
 namespace stagecraft {
 

@@ -17,6 +17,7 @@
 #include "libsim/host/file_error.hpp"
 #include "libsim/host/output_file.hpp"
 #include "libsim/host/program_version.hpp"
+#include "libsim/host/schemas.hpp"
 #include "libsim/report/text_table.hpp"
 #include "libsim/sweep/operating_columns.hpp"
 #include "libsim/sweep/point_source.hpp"
@@ -100,7 +101,7 @@ nlohmann::ordered_json forecast_json(Sweep const& sweep,
   for (SweepAxis const& axis : sweep.axes) {
     axes.push_back({{"name", axis.name}, {"values", axis.entries.size()}});
   }
-  return {{"schema", "stagecraft.forecast/1"},
+  return {{"schema", forecast_schema},
           {"shard", options.shard.text()},
           {"points", sweep.points},
           {"excluded", excluded},

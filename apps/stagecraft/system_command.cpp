@@ -8,9 +8,10 @@
 #include "apps/stagecraft/terminal.hpp"
 #include "libsim/hardware/key_texts.hpp"
 #include "libsim/hardware/provenance.hpp"
+#include "libsim/host/schemas.hpp"
 #include "libsim/report/text_table.hpp"
 #include "libsim/report/wrapped_text.hpp"
-#include "libsim/run/run_config.hpp"
+#include "libsim/run/config_files.hpp"
 
 namespace stagecraft {
 
@@ -111,18 +112,18 @@ std::string const& subject(CommandLine const& line, std::string const& what) {
   return files.front();
 }
 
-int print_keys(CommandLine const& line, std::string const& schema, std::span<KeyText const> keys) {
+int print_keys(CommandLine const& line, std::string_view schema, std::span<KeyText const> keys) {
   std::cout << (line.has("json") ? Json{{"schema", schema}, {"keys", to_json(keys)}}.dump(1) + "\n"
                                  : to_text(keys, standard_output_style().width));
   return 0;
 }
 
 int run_system(CommandLine const& line) {
-  if (line.has("keys")) return print_keys(line, "stagecraft.system_keys/1", system_keys());
+  if (line.has("keys")) return print_keys(line, system_keys_schema, system_keys());
   System const system = load_system_file(subject(line, "system"));
   std::vector<ConstantRow> const rows = list_constants(system);
   if (line.has("json")) {
-    Json const document{{"schema", "stagecraft.system/1"},
+    Json const document{{"schema", system_schema},
                         {"name", system.name},
                         {"validated", system.validated},
                         {"constants", to_json(rows)}};
@@ -136,12 +137,12 @@ int run_system(CommandLine const& line) {
 }
 
 int run_software(CommandLine const& line) {
-  if (line.has("keys")) return print_keys(line, "stagecraft.software_keys/1", software_keys());
+  if (line.has("keys")) return print_keys(line, software_keys_schema, software_keys());
   Software const software = load_software_file(subject(line, "software"));
   std::vector<ConstantRow> const rows = list_constants(software);
   if (line.has("json")) {
     Json const document{
-        {"schema", "stagecraft.software/1"}, {"name", software.name}, {"constants", to_json(rows)}};
+        {"schema", software_schema}, {"name", software.name}, {"constants", to_json(rows)}};
     std::cout << document.dump(1) << '\n';
     return 0;
   }

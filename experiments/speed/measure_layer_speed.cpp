@@ -17,6 +17,7 @@
 
 #include "libexec/backends/cpu_backend.hpp"
 #include "libexec/calibration/layer_measurement.hpp"
+#include "libsim/plan/make_plan.hpp"
 
 namespace stagecraft {
 namespace {

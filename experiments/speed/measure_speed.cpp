@@ -13,10 +13,12 @@
 
 #include "experiments/speed/measured_process.hpp"
 #include "libsim/allocator/allocation_replay.hpp"
+#include "libsim/allocator/make_allocator.hpp"
 #include "libsim/allocator/sequence_file.hpp"
 #include "libsim/engine/prediction.hpp"
 #include "libsim/engine/simulation.hpp"
-#include "libsim/run/run_config.hpp"
+#include "libsim/plan/make_plan.hpp"
+#include "libsim/run/config_files.hpp"
 #include "libsim/search/plan_search.hpp"
 
 namespace stagecraft {
@@ -106,7 +108,7 @@ void print_predictions(std::filesystem::path const& folder, std::string const& n
   Samples const samples = measure(31, 200, [&](int number) {
     variations.vary(number);
     left_out +=
-        predict(as_settled(variations.config()), variations.system()).laps_left_out > 0 ? 1 : 0;
+        predict(as_settled(variations.config()), variations.system()).loops_left_out > 0 ? 1 : 0;
   });
   std::printf("%-14s %8.0f %10.0f %10.0f %10.0f %10.0f %10.0f %8.0f %%\n", name.c_str(),
               chunk_ops(run.training), goal, 1 / samples.slowest(), 1 / samples.median(),

@@ -7,6 +7,7 @@
 #include "libexec/calibration/measurement_scale.hpp"
 #include "libexec/calibration/sample_statistics.hpp"
 #include "libexec/executor/thread_job.hpp"
+#include "libsim/plan/make_plan.hpp"
 
 namespace stagecraft {
 namespace {

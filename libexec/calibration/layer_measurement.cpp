@@ -8,6 +8,7 @@
 #include "libexec/executor/block_runner.hpp"
 #include "libexec/executor/kernel_needs.hpp"
 #include "libexec/executor/parameter_start.hpp"
+#include "libsim/plan/make_plan.hpp"
 
 namespace stagecraft {
 namespace {

@@ -10,11 +10,10 @@
 #include "libsim/hdf5/hdf5_image.hpp"
 #include "libsim/hdf5/hdf5_reader.hpp"
 #include "libsim/host/file_error.hpp"
+#include "libsim/host/schemas.hpp"
 
 namespace stagecraft {
 namespace {
-
-constexpr std::string_view schema = "stagecraft.checkpoint/1";
 
 /// Guards HDF5, which is not thread-safe: ranks may be threads.
 std::mutex& hdf5_mutex() {
@@ -97,8 +96,8 @@ void require_inside(std::vector<CheckpointPiece> const& pieces, std::size_t elem
 CheckpointShare read_share(Hdf5Group const& root, std::size_t most) {
   CheckpointShare share;
   std::string const found = root.text("schema", most);
-  if (found != schema) {
-    refuse("schema: found '" + found + "'; accepted: '" + std::string{schema} + "'");
+  if (found != checkpoint_schema) {
+    refuse("schema: found '" + found + "'; accepted: '" + std::string{checkpoint_schema} + "'");
   }
   for (IntegerAttribute const& attribute : attributes) {
     share.state.*attribute.member = root.integer(attribute.name);
@@ -127,7 +126,7 @@ void write_checkpoint_file(std::filesystem::path const& path,
   try {
     H5Handle const file{H5Fcreate(path.c_str(), H5F_ACC_EXCL, H5P_DEFAULT, H5P_DEFAULT), H5Fclose,
                         "create it"};
-    write_attribute(file.id(), "schema", schema);
+    write_attribute(file.id(), "schema", checkpoint_schema);
     for (IntegerAttribute const& attribute : attributes) {
       write_attribute(file.id(), attribute.name, share.state.*attribute.member);
     }

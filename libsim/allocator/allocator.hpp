@@ -1,11 +1,9 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <vector>
 
 #include "libsim/allocator/allocator_counters.hpp"
-#include "libsim/allocator/allocator_settings.hpp"
 
 namespace stagecraft {
 
@@ -71,11 +69,5 @@ enum class AllocatorKind : std::uint8_t {
   cuda_async,  ///< the CUDA driver's pool behind PyTorch: cudaMallocAsync
   arena,       ///< nothing but the sum of what is live, as stagecraft-exec has it
 };
-
-/// The allocator of a device of `capacity` bytes. `pytorch` with backend:cudaMallocAsync among its
-/// settings is cuda_async, which ignores all others, and so does `arena`.
-std::unique_ptr<Allocator> make_allocator(AllocatorKind kind,
-                                          AllocatorSettings const& settings,
-                                          std::int64_t capacity);
 
 }  // namespace stagecraft

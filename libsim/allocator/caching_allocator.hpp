@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "libsim/allocator/allocator.hpp"
+#include "libsim/allocator/allocator_settings.hpp"
 #include "libsim/allocator/block_table.hpp"
 #include "libsim/allocator/free_blocks.hpp"
 #include "libsim/allocator/physical_memory.hpp"

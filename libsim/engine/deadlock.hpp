@@ -9,15 +9,15 @@
 
 namespace stagecraft {
 
-/// Where a rank stands that cannot go on.
-struct BlockedRank {
-  std::int32_t entry = 0;   ///< of its issue order; its size if the rank is done
+/// Where a stage stands that cannot go on.
+struct BlockedStage {
+  std::int32_t entry = 0;   ///< of its issue order; its size if the stage is done
   bool has_joined = false;  ///< it waits in a group
-  /// By channel: whether messages that the rank has posted, or is to receive, are still to come.
+  /// By channel: whether messages that the stage has posted, or is to receive, are still to come.
   std::vector<bool> const* is_missing = nullptr;
 };
 
-/// Who waits for what, one line per rank that is not done.
-std::string describe_deadlock(TimelineInput const& input, std::span<BlockedRank const> ranks);
+/// Who waits for what, one line per stage that is not done.
+std::string describe_deadlock(TimelineInput const& input, std::span<BlockedStage const> stages);
 
 }  // namespace stagecraft

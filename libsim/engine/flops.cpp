@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "libsim/model/blocks.hpp"
+#include "libsim/plan/make_plan.hpp"
 
 namespace stagecraft {
 

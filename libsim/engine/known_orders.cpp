@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "libsim/plan/pipeline_schedule.hpp"
+#include "libsim/plan/schedule_layout.hpp"
 #include "libsim/schedule/named_orders.hpp"
 
 namespace stagecraft {

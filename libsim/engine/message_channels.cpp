@@ -31,7 +31,7 @@ std::vector<std::int32_t> messages_into_loop(TimelineInput const& input) {
 }
 
 OverlappedChannels::OverlappedChannels(TimelineInput const& input)
-    : ranks_(input.stages.size()),
+    : stages_(input.stages.size()),
       channels_(input.channels.size()),
       bits_{static_cast<unsigned>(std::bit_width(static_cast<unsigned>(input.most_queued)))},
       mask_{(std::size_t{1} << bits_) - 1},
@@ -46,7 +46,7 @@ bool OverlappedChannels::wait(std::span<Transfer const> transfers,
   for (Transfer const& transfer : transfers) {
     Channel const& channel = channels_[static_cast<std::size_t>(transfer.channel)];
     if (transfer.end == Transfer::End::receive && channel.received == channel.sent) {
-      ranks_[static_cast<std::size_t>(number)].blocked_on = transfer.channel;
+      stages_[static_cast<std::size_t>(number)].blocked_on = transfer.channel;
       return false;
     }
   }
@@ -75,27 +75,27 @@ bool OverlappedChannels::can_tell_state(TimelineInput const& input) {
       }
       is_known[channel] = true;
       channels_[channel].crossing = crossing[channel];
-      ranks_[stage].crossing.push_back(transfer.channel);
+      stages_[stage].crossing.push_back(transfer.channel);
     }
   }
   return true;
 }
 
-std::int32_t OverlappedChannels::width(std::size_t rank) const {
+std::int32_t OverlappedChannels::width(std::size_t stage) const {
   std::int32_t components = 2;
-  for (std::int32_t const channel : ranks_[rank].crossing) {
+  for (std::int32_t const channel : stages_[stage].crossing) {
     components += channels_[static_cast<std::size_t>(channel)].crossing;
   }
   return components;
 }
 
-void OverlappedChannels::write_state(std::size_t rank,
+void OverlappedChannels::write_state(std::size_t stage,
                                      SimTime clock,
                                      std::span<SimTime> state) const {
   auto component = state.begin();
   // A stream that is idle already makes no difference, since when is not part of the state.
-  for (SimTime const idle : ranks_[rank].idle) *component++ = std::max(idle, clock);
-  for (std::int32_t const number : ranks_[rank].crossing) {
+  for (SimTime const idle : stages_[stage].idle) *component++ = std::max(idle, clock);
+  for (std::int32_t const number : stages_[stage].crossing) {
     Channel const& sent = channels_[static_cast<std::size_t>(number)];
     for (std::int32_t i = sent.sent - sent.crossing; i < sent.sent; ++i) {
       *component++ = left_[place(number, i)];

@@ -18,55 +18,55 @@ namespace stagecraft {
 /// sent in it.
 std::vector<std::int32_t> messages_into_loop(TimelineInput const& input);
 
-/// Blocking messages, as play() has them: a message starts when both ends have posted it. A rank
+/// Blocking messages, as play() has them: a message starts when both ends have posted it. A stage
 /// waits for all that it has posted, so that a channel never has two messages under way, and who
 /// posts last knows when the message is over and tells the other end.
 class BlockingChannels {
  public:
-  explicit BlockingChannels(TimelineInput const& input) : ranks_(input.stages.size()) {
+  explicit BlockingChannels(TimelineInput const& input) : stages_(input.stages.size()) {
     channels_.reserve(input.channels.size());
     for (MessageCost const& cost : input.channels) {
       channels_.push_back({.duration = cost.latency + cost.occupancy});
     }
   }
 
-  /// A rank posts transfers. Ranks that can go on because of it get into `ready`; each message that
-  /// is known to end is told: `told(index of its transfer, start, end)`.
+  /// A stage posts transfers. Stages that can go on because of it get into `ready`; each message
+  /// that is known to end is told: `told(index of its transfer, start, end)`.
   template <class Told>
   void post(std::span<Transfer const> transfers,
             int number,
             SimTime clock,
             std::vector<std::int32_t>& ready,
             Told told) {
-    Rank& rank = ranks_[static_cast<std::size_t>(number)];
+    Stage& stage = stages_[static_cast<std::size_t>(number)];
     for (std::int32_t i = 0; i < static_cast<std::int32_t>(transfers.size()); ++i) {
       Transfer const& transfer = transfers[static_cast<std::size_t>(i)];
       Channel& channel = channels_[static_cast<std::size_t>(transfer.channel)];
       if (channel.posted == never) {
         channel.posted = clock;
         channel.transfer = i;
-        ++rank.missing;
+        ++stage.missing;
         continue;
       }
       SimTime const start = std::max(channel.posted, clock);
       SimTime const end = start + channel.duration;
       channel.posted = never;
-      Rank& peer = ranks_[transfer.peer.index()];
-      note(rank, i, start, end);
+      Stage& peer = stages_[transfer.peer.index()];
+      note(stage, i, start, end);
       note(peer, channel.transfer, start, end);
       told(i, start, end);
       if (--peer.missing == 0) ready.push_back(transfer.peer.value());
     }
   }
 
-  /// Returns false if the rank cannot go on yet. Else `start` and `end` become those of the message
-  /// that ends last, if one ends after `end`.
+  /// Returns false if the stage cannot go on yet. Else `start` and `end` become those of the
+  /// message that ends last, if one ends after `end`.
   bool wait(std::span<Transfer const> /*transfers*/, int number, SimTime& start, SimTime& end) {
-    Rank const& rank = ranks_[static_cast<std::size_t>(number)];
-    if (rank.missing > 0) return false;
-    if (rank.end <= end) return true;
-    start = rank.start;
-    end = rank.end;
+    Stage const& stage = stages_[static_cast<std::size_t>(number)];
+    if (stage.missing > 0) return false;
+    if (stage.end <= end) return true;
+    start = stage.start;
+    end = stage.end;
     return true;
   }
 
@@ -76,8 +76,8 @@ class BlockingChannels {
     std::vector<std::int32_t> const crossing = messages_into_loop(input);
     return std::all_of(crossing.begin(), crossing.end(), [](std::int32_t n) { return n == 0; });
   }
-  std::int32_t width(std::size_t /*rank*/) const { return 0; }
-  void write_state(std::size_t /*rank*/, SimTime /*clock*/, std::span<SimTime> /*state*/) const {}
+  std::int32_t width(std::size_t /*stage*/) const { return 0; }
+  void write_state(std::size_t /*stage*/, SimTime /*clock*/, std::span<SimTime> /*state*/) const {}
 
   /// By channel: whether one end waits for the other.
   std::vector<bool> missing() const {
@@ -88,7 +88,7 @@ class BlockingChannels {
 
  private:
   static constexpr SimTime never{std::numeric_limits<std::int64_t>::max()};
-  struct Rank {
+  struct Stage {
     SimTime end{0};  ///< of the message that ends last, as far as known
     SimTime start{0};
     std::int32_t transfer = 0;  ///< its index in its post: of equals, the first counts
@@ -100,15 +100,15 @@ class BlockingChannels {
     std::int32_t transfer = 0;  ///< of the first end
   };
 
-  static void note(Rank& rank, std::int32_t transfer, SimTime start, SimTime end) {
-    if (end < rank.end || (end == rank.end && transfer > rank.transfer)) return;
-    rank.end = end;
-    rank.start = start;
-    rank.transfer = transfer;
+  static void note(Stage& stage, std::int32_t transfer, SimTime start, SimTime end) {
+    if (end < stage.end || (end == stage.end && transfer > stage.transfer)) return;
+    stage.end = end;
+    stage.start = start;
+    stage.transfer = transfer;
   }
 
   std::vector<Channel> channels_;
-  std::vector<Rank> ranks_;
+  std::vector<Stage> stages_;
 };
 
 /// Overlapped messages, as play() has them: a message leaves when its sender has posted it and the
@@ -127,13 +127,13 @@ class OverlappedChannels {
       Transfer const& transfer = transfers[static_cast<std::size_t>(i)];
       if (transfer.end != Transfer::End::send) continue;
       Channel& channel = channels_[static_cast<std::size_t>(transfer.channel)];
-      SimTime& idle =
-          ranks_[static_cast<std::size_t>(number)].idle[static_cast<std::size_t>(transfer.payload)];
+      SimTime& idle = stages_[static_cast<std::size_t>(number)]
+                          .idle[static_cast<std::size_t>(transfer.payload)];
       SimTime const start = std::max(clock, idle);
       idle = start + channel.cost.occupancy;
       left_[place(transfer.channel, channel.sent++)] = idle;
       told(i, start, idle + channel.cost.latency);
-      Rank& peer = ranks_[transfer.peer.index()];
+      Stage& peer = stages_[transfer.peer.index()];
       if (peer.blocked_on != transfer.channel) continue;
       peer.blocked_on = none;
       ready.push_back(transfer.peer.value());
@@ -144,15 +144,15 @@ class OverlappedChannels {
 
   /// Notes which messages belong to the state at the borders of the loop.
   bool can_tell_state(TimelineInput const& input);
-  std::int32_t width(std::size_t rank) const;
-  void write_state(std::size_t rank, SimTime clock, std::span<SimTime> state) const;
+  std::int32_t width(std::size_t stage) const;
+  void write_state(std::size_t stage, SimTime clock, std::span<SimTime> state) const;
 
   /// By channel: whether all that was sent has been received.
   std::vector<bool> missing() const;
 
  private:
   static constexpr std::int32_t none = -1;
-  struct Rank {
+  struct Stage {
     std::int32_t blocked_on = none;      ///< channel
     SimTime idle[2] = {};                ///< its send streams, by payload
     std::vector<std::int32_t> crossing;  ///< channels on which it sends across its borders
@@ -171,7 +171,7 @@ class OverlappedChannels {
            (static_cast<std::size_t>(message) & mask_);
   }
 
-  std::vector<Rank> ranks_;
+  std::vector<Stage> stages_;
   std::vector<Channel> channels_;
   unsigned bits_;
   std::size_t mask_;

@@ -11,13 +11,13 @@
 #include "libsim/engine/group_rendezvous.hpp"
 #include "libsim/engine/message_channels.hpp"
 #include "libsim/engine/observer.hpp"
-#include "libsim/engine/played_rank.hpp"
+#include "libsim/engine/stage_progress.hpp"
 #include "libsim/engine/steady_state.hpp"
 #include "libsim/engine/timeline.hpp"
 
 namespace stagecraft {
 
-/// Plays the programs of all stages, as play() says. Each rank goes as far as it can; a message
+/// Plays the programs of all stages, as play() says. Each stage goes as far as it can; a message
 /// wakes who waits for it. The input and the observer must outlive the player.
 template <class Channels, class Observer>
 class Player {
@@ -25,39 +25,37 @@ class Player {
   /// \throws std::invalid_argument  if play() does.
   Player(TimelineInput const& input, Observer& observer);
 
-  /// Takes a rank as far as it can go now. Returns whether it is done.
+  /// Takes a stage as far as it can go now. Returns whether it is done.
   bool advance(int number);
 
-  /// Takes all ranks to their ends.
+  /// Takes all stages to their ends.
   /// \throws ScheduleDeadlock  if they cannot get there.
   Timeline finish();
   /// The same for an observer that does not hear.
   IterationEnd finish_quickly();
 
-  /// When all that a rank has issued so far is over.
+  /// When all that a stage has issued so far is over.
   SimTime idle_from(int number) const {
-    return ranks_[static_cast<std::size_t>(number)].idle_from();
+    return stages_[static_cast<std::size_t>(number)].idle_from();
   }
 
  private:
-  using Rank = PlayedRank;
-
-  bool issue(int number, Rank& rank, IssueEntry const& entry);
-  void run(int number, Rank& rank, IssueEntry const& entry);
-  SimTime end_beside_reductions(int number, Rank& rank, PlayedTask const& task);
-  bool meet(int number, Rank& rank, IssueEntry const& entry);
-  bool follow(int number, Rank& rank, IssueEntry const& entry);
+  bool issue(int number, StageProgress& stage, IssueEntry const& entry);
+  void run(int number, StageProgress& stage, IssueEntry const& entry);
+  SimTime end_beside_reductions(int number, StageProgress& stage, PlayedTask const& task);
+  bool meet(int number, StageProgress& stage, IssueEntry const& entry);
+  bool follow(int number, StageProgress& stage, IssueEntry const& entry);
   void note_first_passes();
   void join(GroupId id, int number, SimTime arrival, SimTime duration);
-  bool wait(int number, Rank& rank, IssueEntry const& entry);
-  void drain(int number, Rank& rank);
-  void pass_border(int number, Rank& rank);
+  bool wait(int number, StageProgress& stage, IssueEntry const& entry);
+  void drain(int number, StageProgress& stage);
+  void pass_border(int number, StageProgress& stage);
   void advance_all();
   [[noreturn]] void report_deadlock() const;
-  static void heard(Rank& rank, IssueEntry const& entry) {
+  static void heard(StageProgress& stage, IssueEntry const& entry) {
     if constexpr (Observer::hears) {
-      ++rank.entry;
-      if (entry.kind == IssueEntry::Kind::post) rank.transfer += entry.count;
+      ++stage.entry;
+      if (entry.kind == IssueEntry::Kind::post) stage.transfer += entry.count;
     }
   }
 
@@ -66,8 +64,8 @@ class Player {
   Channels channels_;
   GroupRendezvous groups_;
   std::vector<PlayedTask> tasks_;  ///< of all stages
-  std::vector<Rank> ranks_;
-  std::vector<std::int32_t> ready_;  ///< ranks that can go on
+  std::vector<StageProgress> stages_;
+  std::vector<std::int32_t> ready_;  ///< stages that can go on
   SteadyState loop_;
 };
 
@@ -91,10 +89,10 @@ Player<Channels, Observer>::Player(TimelineInput const& input, Observer& observe
   std::size_t tasks = 0;
   for (PlayedStage const& stage : input.stages) tasks += stage.tasks.size();
   tasks_.reserve(tasks);
-  ranks_.reserve(input.stages.size());
+  stages_.reserve(input.stages.size());
   ready_.reserve(input.stages.size());
   for (PlayedStage const& stage : input.stages) {
-    ranks_.emplace_back(*stage.program, tasks_.data() + tasks_.size());
+    stages_.emplace_back(*stage.program, tasks_.data() + tasks_.size());
     for (std::size_t task = 0; task < stage.tasks.size(); ++task) {
       tasks_.emplace_back(stage.tasks[task], stage.durations[task],
                           stage.on_links.empty() ? SimTime{0} : stage.on_links[task]);
@@ -103,7 +101,7 @@ Player<Channels, Observer>::Player(TimelineInput const& input, Observer& observe
   note_first_passes();
   if constexpr (!Observer::hears) {
     if (loop_.loops() > 1 && channels_.can_tell_state(input)) {
-      loop_.search(channels_, ranks_.size());
+      loop_.search(channels_, stages_.size());
     }
   }
 }
@@ -111,11 +109,11 @@ Player<Channels, Observer>::Player(TimelineInput const& input, Observer& observe
 /// Finds the first pass of each stage that takes its step before it is validated.
 template <class Channels, class Observer>
 void Player<Channels, Observer>::note_first_passes() {
-  for (std::size_t i = 0; i < ranks_.size(); ++i) {
+  for (std::size_t i = 0; i < stages_.size(); ++i) {
     std::span<Task const> const tasks = input_.stages[i].tasks;
     if (tasks.empty() || !tasks.back().is_validation) continue;
-    ranks_[i].first_pass =
-        std::find_if(ranks_[i].next, ranks_[i].end, [&](IssueEntry const& entry) {
+    stages_[i].first_pass =
+        std::find_if(stages_[i].next, stages_[i].end, [&](IssueEntry const& entry) {
           return entry.kind == IssueEntry::Kind::run &&
                  tasks[static_cast<std::size_t>(entry.task)].kind != Task::Kind::step;
         });
@@ -124,44 +122,45 @@ void Player<Channels, Observer>::note_first_passes() {
 
 template <class Channels, class Observer>
 bool Player<Channels, Observer>::advance(int number) {
-  Rank& rank = ranks_[static_cast<std::size_t>(number)];
+  StageProgress& stage = stages_[static_cast<std::size_t>(number)];
   while (true) {
-    while (rank.next != rank.stop) {
-      IssueEntry const& entry = *rank.next;
+    while (stage.next != stage.stop) {
+      IssueEntry const& entry = *stage.next;
       if (entry.kind == IssueEntry::Kind::repeat) {
-        rank.template repeat<Observer::hears>(entry);
+        stage.template repeat<Observer::hears>(entry);
         continue;
       }
-      if (!issue(number, rank, entry)) return false;
-      heard(rank, entry);
-      ++rank.next;
+      if (!issue(number, stage, entry)) return false;
+      heard(stage, entry);
+      ++stage.next;
     }
-    if (rank.stop == rank.end) return true;
-    pass_border(number, rank);
+    if (stage.stop == stage.end) return true;
+    pass_border(number, stage);
   }
 }
 
 template <class Channels, class Observer>
-bool Player<Channels, Observer>::issue(int number, Rank& rank, IssueEntry const& entry) {
+bool Player<Channels, Observer>::issue(int number, StageProgress& stage, IssueEntry const& entry) {
   switch (entry.kind) {
     case IssueEntry::Kind::run:
-      if (rank.tasks[entry.task].how == PlayedTask::How::group) return meet(number, rank, entry);
-      if (rank.tasks[entry.task].how == PlayedTask::How::prefix) return follow(number, rank, entry);
-      run(number, rank, entry);
+      if (stage.tasks[entry.task].how == PlayedTask::How::group) return meet(number, stage, entry);
+      if (stage.tasks[entry.task].how == PlayedTask::How::prefix)
+        return follow(number, stage, entry);
+      run(number, stage, entry);
       break;
     case IssueEntry::Kind::post:
       channels_.post(
-          std::span{rank.transfers + entry.first, static_cast<std::size_t>(entry.count)}, number,
-          rank.clock, ready_, [&](std::int32_t transfer, SimTime start, SimTime end) {
+          std::span{stage.transfers + entry.first, static_cast<std::size_t>(entry.count)}, number,
+          stage.clock, ready_, [&](std::int32_t transfer, SimTime start, SimTime end) {
             if constexpr (Observer::hears) {
-              observer_.transferred(StageId{number}, rank.transfer + transfer, start, end);
+              observer_.transferred(StageId{number}, stage.transfer + transfer, start, end);
             }
           });
       break;
     case IssueEntry::Kind::wait:
-      return wait(number, rank, entry);
+      return wait(number, stage, entry);
     case IssueEntry::Kind::drain:
-      drain(number, rank);
+      drain(number, stage);
       break;
     case IssueEntry::Kind::repeat:
       break;
@@ -169,140 +168,140 @@ bool Player<Channels, Observer>::issue(int number, Rank& rank, IssueEntry const&
   return true;
 }
 
-/// The rank has come to a border of the steady-state loop.
+/// The stage has come to a border of the steady-state loop.
 template <class Channels, class Observer>
-void Player<Channels, Observer>::pass_border(int number, Rank& rank) {
-  int const border = ++rank.border;
+void Player<Channels, Observer>::pass_border(int number, StageProgress& stage) {
+  int const border = ++stage.border;
   if (border == 0) {
-    rank.busy_in_loop = -rank.busy;
-    rank.stop = rank.loop_end;
+    stage.busy_in_loop = -stage.busy;
+    stage.stop = stage.loop_end;
   } else if (border == 1) {
-    rank.busy_in_loop += rank.busy;  // the same each time: nothing slows computation down yet
+    stage.busy_in_loop += stage.busy;  // the same each time: nothing slows computation down yet
   }
-  loop_.pass(static_cast<std::size_t>(number), border, rank.clock, channels_);
-  rank.template leave_border<Observer::hears>(loop_.loops());
+  loop_.pass(static_cast<std::size_t>(number), border, stage.clock, channels_);
+  stage.template leave_border<Observer::hears>(loop_.loops());
 }
 
 template <class Channels, class Observer>
-bool Player<Channels, Observer>::wait(int number, Rank& rank, IssueEntry const& entry) {
+bool Player<Channels, Observer>::wait(int number, StageProgress& stage, IssueEntry const& entry) {
   SimTime start{0};  // of the message that ends last
-  SimTime end = rank.clock;
-  bool const is_over =
-      channels_.wait(std::span{rank.transfers + entry.first, static_cast<std::size_t>(entry.count)},
-                     number, start, end);
+  SimTime end = stage.clock;
+  bool const is_over = channels_.wait(
+      std::span{stage.transfers + entry.first, static_cast<std::size_t>(entry.count)}, number,
+      start, end);
   if (!is_over) return false;
-  bool const is_first = rank.next < rank.first_pass;
-  if (is_first) rank.idle_at_start += end - rank.clock;
+  bool const is_first = stage.next < stage.first_pass;
+  if (is_first) stage.idle_at_start += end - stage.clock;
   if constexpr (Observer::hears) {
-    if (end > rank.clock) {
-      SimTime const moving = is_first ? end : std::max(start, rank.clock);
-      rank.total.bubble += moving - rank.clock;
-      rank.total.transfer += end - moving;
-      observer_.waited(StageId{number}, rank.entry, rank.clock, end);
+    if (end > stage.clock) {
+      SimTime const moving = is_first ? end : std::max(start, stage.clock);
+      stage.total.bubble += moving - stage.clock;
+      stage.total.transfer += end - moving;
+      observer_.waited(StageId{number}, stage.entry, stage.clock, end);
     }
   }
-  rank.clock = end;
+  stage.clock = end;
   return true;
 }
 
 template <class Channels, class Observer>
-void Player<Channels, Observer>::run(int number, Rank& rank, IssueEntry const& entry) {
-  PlayedTask const& task = rank.tasks[entry.task];
-  SimTime start = rank.clock;
+void Player<Channels, Observer>::run(int number, StageProgress& stage, IssueEntry const& entry) {
+  PlayedTask const& task = stage.tasks[entry.task];
+  SimTime start = stage.clock;
   SimTime end{0};
   if (task.how == PlayedTask::How::data_parallel) {
-    start = std::max(start, rank.data_parallel_idle);
-    end = rank.data_parallel_idle = start + task.duration;
+    start = std::max(start, stage.data_parallel_idle);
+    end = stage.data_parallel_idle = start + task.duration;
   } else {
-    end = rank.data_parallel_idle <= start ? start + task.duration
-                                           : end_beside_reductions(number, rank, task);
-    rank.clock = end;
-    rank.busy += end - start;
+    end = stage.data_parallel_idle <= start ? start + task.duration
+                                            : end_beside_reductions(number, stage, task);
+    stage.clock = end;
+    stage.busy += end - start;
   }
   if constexpr (Observer::hears) {
     MicrobatchId const microbatch =
-        entry.microbatch == no_microbatch ? no_microbatch : entry.microbatch + rank.advance;
-    observer_.ran(StageId{number}, {rank.entry, entry.task, microbatch}, start, end);
+        entry.microbatch == no_microbatch ? no_microbatch : entry.microbatch + stage.advance;
+    observer_.ran(StageId{number}, {stage.entry, entry.task, microbatch}, start, end);
   }
 }
 
-/// When a task that begins now ends. The reductions that the rank's data-parallel stream is busy
+/// When a task that begins now ends. The reductions that the stage's data-parallel stream is busy
 /// with slow it down and share links with it, and end later themselves.
 template <class Channels, class Observer>
 SimTime Player<Channels, Observer>::end_beside_reductions(int number,
-                                                          Rank& rank,
+                                                          StageProgress& stage,
                                                           PlayedTask const& task) {
-  TaskBesideReductions const running{.start = rank.clock,
+  TaskBesideReductions const running{.start = stage.clock,
                                      .duration = task.duration,
                                      .on_links = task.on_links,
-                                     .busy_until = rank.data_parallel_idle,
+                                     .busy_until = stage.data_parallel_idle,
                                      .slowdown_millionths = input_.slowdown_millionths};
   SimTime const delay = running.delay();
   if (delay > SimTime{0}) {
     if constexpr (Observer::hears) {
-      observer_.shared_links(StageId{number}, rank.clock, running.beside(), delay);
+      observer_.shared_links(StageId{number}, stage.clock, running.beside(), delay);
     }
-    rank.data_parallel_idle += delay;
+    stage.data_parallel_idle += delay;
   }
   return running.reaches(task.duration);
 }
 
 template <class Channels, class Observer>
-void Player<Channels, Observer>::drain(int number, Rank& rank) {
-  if (rank.data_parallel_idle <= rank.clock) return;
-  rank.total.data_parallel += rank.data_parallel_idle - rank.clock;
+void Player<Channels, Observer>::drain(int number, StageProgress& stage) {
+  if (stage.data_parallel_idle <= stage.clock) return;
+  stage.total.data_parallel += stage.data_parallel_idle - stage.clock;
   if constexpr (Observer::hears) {
-    observer_.waited(StageId{number}, rank.entry, rank.clock, rank.data_parallel_idle);
+    observer_.waited(StageId{number}, stage.entry, stage.clock, stage.data_parallel_idle);
   }
-  rank.clock = rank.data_parallel_idle;
+  stage.clock = stage.data_parallel_idle;
 }
 
 template <class Channels, class Observer>
-bool Player<Channels, Observer>::meet(int number, Rank& rank, IssueEntry const& entry) {
+bool Player<Channels, Observer>::meet(int number, StageProgress& stage, IssueEntry const& entry) {
   Task const& task =
       input_.stages[static_cast<std::size_t>(number)].tasks[static_cast<std::size_t>(entry.task)];
   bool const on_compute = task.stream == Stream::compute;
-  if (task.is_validation && rank.validates_from == Rank::never) {
-    rank.validates_from = rank.clock;
-    rank.busy_until_then = rank.busy;
+  if (task.is_validation && stage.validates_from == StageProgress::never) {
+    stage.validates_from = stage.clock;
+    stage.busy_until_then = stage.busy;
   }
-  if (!rank.has_joined) {
-    if (!on_compute) drain(number, rank);
-    rank.has_joined = true;
-    join(*task.group, number, rank.clock, rank.tasks[entry.task].duration);
+  if (!stage.has_joined) {
+    if (!on_compute) drain(number, stage);
+    stage.has_joined = true;
+    join(*task.group, number, stage.clock, stage.tasks[entry.task].duration);
   }
-  if (rank.group_end == Rank::never) return false;
-  if (rank.group_start > rank.clock) {
-    rank.total.bubble += rank.group_start - rank.clock;
-    observer_.waited(StageId{number}, rank.entry, rank.clock, rank.group_start);
+  if (stage.group_end == StageProgress::never) return false;
+  if (stage.group_start > stage.clock) {
+    stage.total.bubble += stage.group_start - stage.clock;
+    observer_.waited(StageId{number}, stage.entry, stage.clock, stage.group_start);
   }
-  (on_compute ? rank.busy : rank.total.data_parallel) += rank.group_end - rank.group_start;
-  observer_.ran(StageId{number}, {rank.entry, entry.task, entry.microbatch}, rank.group_start,
-                rank.group_end);
-  rank.clock = rank.group_end;
-  if (!on_compute) rank.data_parallel_idle = rank.group_end;
-  rank.has_joined = false;
-  rank.group_start = rank.group_end = Rank::never;
+  (on_compute ? stage.busy : stage.total.data_parallel) += stage.group_end - stage.group_start;
+  observer_.ran(StageId{number}, {stage.entry, entry.task, entry.microbatch}, stage.group_start,
+                stage.group_end);
+  stage.clock = stage.group_end;
+  if (!on_compute) stage.data_parallel_idle = stage.group_end;
+  stage.has_joined = false;
+  stage.group_start = stage.group_end = StageProgress::never;
   return true;
 }
 
-/// A task of a group that waits only for the ranks before this one.
+/// A task of a group that waits only for the stages before this one.
 template <class Channels, class Observer>
-bool Player<Channels, Observer>::follow(int number, Rank& rank, IssueEntry const& entry) {
+bool Player<Channels, Observer>::follow(int number, StageProgress& stage, IssueEntry const& entry) {
   Task const& task =
       input_.stages[static_cast<std::size_t>(number)].tasks[static_cast<std::size_t>(entry.task)];
   auto const turn =
-      groups_.follow(*task.group, StageId{number}, rank.clock, rank.tasks[entry.task].duration);
-  rank.has_joined = !turn;
+      groups_.follow(*task.group, StageId{number}, stage.clock, stage.tasks[entry.task].duration);
+  stage.has_joined = !turn;
   if (!turn) return false;
-  if (turn->start > rank.clock) {
-    rank.total.bubble += turn->start - rank.clock;
-    observer_.waited(StageId{number}, rank.entry, rank.clock, turn->start);
+  if (turn->start > stage.clock) {
+    stage.total.bubble += turn->start - stage.clock;
+    observer_.waited(StageId{number}, stage.entry, stage.clock, turn->start);
   }
-  rank.busy += turn->end - turn->start;
-  observer_.ran(StageId{number}, {rank.entry, entry.task, entry.microbatch}, turn->start,
+  stage.busy += turn->end - turn->start;
+  observer_.ran(StageId{number}, {stage.entry, entry.task, entry.microbatch}, turn->start,
                 turn->end);
-  rank.clock = turn->end;
+  stage.clock = turn->end;
   if (turn->next) ready_.push_back(turn->next->value());
   return true;
 }
@@ -312,17 +311,17 @@ void Player<Channels, Observer>::join(GroupId id, int number, SimTime arrival, S
   auto const task = groups_.join(id, StageId{number}, arrival, duration);
   if (!task) return;
   for (StageId const member : task->members) {
-    Rank& rank = ranks_[member.index()];
-    rank.group_start = task->start;
-    rank.group_end = task->end;
+    StageProgress& stage = stages_[member.index()];
+    stage.group_start = task->start;
+    stage.group_end = task->end;
     if (member.value() != number) ready_.push_back(member.value());
   }
 }
 
 template <class Channels, class Observer>
 void Player<Channels, Observer>::advance_all() {
-  for (std::size_t i = 0; i < ranks_.size(); ++i) {
-    // What this rank has made possible comes first: its messages are still in the cache.
+  for (std::size_t i = 0; i < stages_.size(); ++i) {
+    // What this stage has made possible comes first: its messages are still in the cache.
     ready_.push_back(static_cast<std::int32_t>(i));
     while (!ready_.empty()) {
       int const next = ready_.back();
@@ -335,8 +334,9 @@ void Player<Channels, Observer>::advance_all() {
 template <class Channels, class Observer>
 void Player<Channels, Observer>::report_deadlock() const {
   std::vector<bool> const missing = channels_.missing();
-  std::vector<BlockedRank> blocked;
-  for (Rank const& rank : ranks_) blocked.push_back({rank.entry, rank.has_joined, &missing});
+  std::vector<BlockedStage> blocked;
+  for (StageProgress const& stage : stages_)
+    blocked.push_back({stage.entry, stage.has_joined, &missing});
   throw ScheduleDeadlock{describe_deadlock(input_, blocked)};
 }
 
@@ -345,14 +345,14 @@ Timeline Player<Channels, Observer>::finish() {
   static_assert(Observer::hears);
   advance_all();
   Timeline timeline;
-  for (Rank const& rank : ranks_) {
-    if (rank.next != rank.end) report_deadlock();
-    RankTimeline& total = timeline.ranks.emplace_back(rank.total);
-    total.busy = rank.busy;
-    total.end = rank.idle_from();
-    total.data_parallel += total.end - rank.clock;
+  for (StageProgress const& stage : stages_) {
+    if (stage.next != stage.end) report_deadlock();
+    StageTimeline& total = timeline.stages.emplace_back(stage.total);
+    total.busy = stage.busy;
+    total.end = stage.idle_from();
+    total.data_parallel += total.end - stage.clock;
     timeline.makespan = std::max(timeline.makespan, total.end);
-    timeline.period = std::max(timeline.period, rank.period());
+    timeline.period = std::max(timeline.period, stage.period());
   }
   return timeline;
 }
@@ -363,17 +363,17 @@ IterationEnd Player<Channels, Observer>::finish_quickly() {
   IterationEnd result;
   result.loops = loop_.loops();
   advance_all();
-  result.busy.reserve(ranks_.size());
+  result.busy.reserve(stages_.size());
   result.loops_left_out = loop_.loops_left_out();
-  for (Rank const& rank : ranks_) {
-    if (rank.next != rank.end) {
+  for (StageProgress const& stage : stages_) {
+    if (stage.next != stage.end) {
       play(input_);  // which says who waits for what
       throw std::logic_error{"what repeats was left out wrongly"};
     }
-    SimTime const end = rank.idle_from() + loop_.time_left_out();
+    SimTime const end = stage.idle_from() + loop_.time_left_out();
     result.makespan = std::max(result.makespan, end);
-    result.period = std::max(result.period, rank.period() + loop_.time_left_out());
-    result.busy.push_back(rank.busy + loop_.loops_left_out() * rank.busy_in_loop);
+    result.period = std::max(result.period, stage.period() + loop_.time_left_out());
+    result.busy.push_back(stage.busy + loop_.loops_left_out() * stage.busy_in_loop);
   }
   return result;
 }

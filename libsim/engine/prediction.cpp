@@ -4,8 +4,8 @@
 
 #include "libsim/engine/costed_plan.hpp"
 #include "libsim/engine/relative_error.hpp"
+#include "libsim/plan/make_plan.hpp"
 #include "libsim/plan/rank_memory.hpp"
-#include "libsim/plan/training_plan.hpp"
 
 namespace stagecraft {
 
@@ -16,8 +16,8 @@ Prediction predict(SettledConfig const& config, System const& system) {
   IterationEnd const end = play_to_end(costed.timeline());
 
   Prediction prediction;
-  prediction.laps = end.loops;
-  prediction.laps_left_out = end.loops_left_out;
+  prediction.loops = end.loops;
+  prediction.loops_left_out = end.loops_left_out;
   prediction.iteration = end.period + costed.cost().iteration_overhead();
   prediction.relative_error = relative_error(error_terms(costed, prediction.iteration));
   prediction.stages.reserve(plan.stages.size());

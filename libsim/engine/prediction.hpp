@@ -26,8 +26,8 @@ struct Prediction {
   SimTime iteration{0};
   std::vector<StagePrediction> stages;
   double relative_error = 0;  ///< of the iteration, before calibration (ErrorTerms)
-  int laps = 1;               ///< repetitions of the steady phase in the schedule
-  int laps_left_out = 0;      ///< of them, known to repeat others
+  int loops = 1;              ///< repetitions of the steady phase in the schedule
+  int loops_left_out = 0;     ///< of them, known to repeat others
 };
 
 /// Simulates an iteration as simulate(make_plan(config), system) does, to the picosecond and the

@@ -11,7 +11,7 @@ namespace stagecraft {
 
 namespace {
 
-/// Takes one rank's steps in issue order and appends their rows.
+/// Takes one rank's entries in issue order and appends their rows.
 class RankRecorder {
  public:
   RankRecorder(CostedPlan const& costed,
@@ -24,7 +24,7 @@ class RankRecorder {
         held_{held},
         plan_{costed.plan().stages[StageId{rank}]},
         profiles_{costed.tasks(static_cast<std::size_t>(rank))},
-        times_{times.ranks[static_cast<std::size_t>(rank)]},
+        times_{times.stages[static_cast<std::size_t>(rank)]},
         vocabulary_{vocabulary},
         memories_{held},
         messages_{held},
@@ -61,25 +61,25 @@ class RankRecorder {
   void make_room() {
     std::size_t ops = 1;     // the iteration's overhead
     std::size_t memory = 1;  // the start
-    for (IssueEntry const& step : times_.order.entries) {
-      memory += 3;  // a step's peak and end, and the end of an output that was kept
-      if (step.kind == IssueEntry::Kind::run) {
-        ops += tasks_[static_cast<std::size_t>(step.task)].ops.size();
-        memory += tasks_[static_cast<std::size_t>(step.task)].memory.size();
+    for (IssueEntry const& entry : times_.order.entries) {
+      memory += 3;  // an entry's peak and end, and the end of an output that was kept
+      if (entry.kind == IssueEntry::Kind::run) {
+        ops += tasks_[static_cast<std::size_t>(entry.task)].ops.size();
+        memory += tasks_[static_cast<std::size_t>(entry.task)].memory.size();
       }
-      if (step.kind == IssueEntry::Kind::post) ops += static_cast<std::size_t>(step.count);
+      if (entry.kind == IssueEntry::Kind::post) ops += static_cast<std::size_t>(entry.count);
     }
     trace_.ops.resize(ops);
     trace_.memory.resize(memory);
   }
 
-  void add(IssueEntry const& step, Interval const& time) {
-    switch (step.kind) {
+  void add(IssueEntry const& entry, Interval const& time) {
+    switch (entry.kind) {
       case IssueEntry::Kind::run:
-        add_run(step, time);
+        add_run(entry, time);
         return;
       case IssueEntry::Kind::post:
-        add_transfers(step);
+        add_transfers(entry);
         break;
       case IssueEntry::Kind::wait:
       case IssueEntry::Kind::drain:
@@ -87,11 +87,11 @@ class RankRecorder {
         clock_ = std::max(clock_, time.end);
         break;
     }
-    add_states(entries_.of(step).profile, clock_);
+    add_states(entries_.of(entry).profile, clock_);
   }
 
-  void add_run(IssueEntry const& step, Interval const& time) {
-    auto const index = static_cast<std::size_t>(step.task);
+  void add_run(IssueEntry const& entry, Interval const& time) {
+    auto const index = static_cast<std::size_t>(entry.task);
     Task const& task = plan_.tasks[index];
     RecordedTask const& recorded = tasks_[index];
     std::int32_t const chunk = task.kind == Task::Kind::step ? -1 : task.chunk.value();
@@ -108,10 +108,10 @@ class RankRecorder {
     };
     // A group lasts as long as its slowest member: its one row is the interval itself.
     if (task.kind == Task::Kind::step) {
-      add_row(recorded.ops.front(), time, step.microbatch, chunk);
+      add_row(recorded.ops.front(), time, entry.microbatch, chunk);
     } else {
       for (RecordedOp const& op : recorded.ops) {
-        add_row(op, {at(op.start), at(op.end)}, step.microbatch, chunk);
+        add_row(op, {at(op.start), at(op.end)}, entry.microbatch, chunk);
       }
     }
     for (RecordedMemory const& state : recorded.memory) {
@@ -125,12 +125,12 @@ class RankRecorder {
       data_parallel_idle_ += running.delay();
       clock_ = time.end;
     }
-    now_ += entries_.of(step).profile.net;
+    now_ += entries_.of(entry).profile.net;
     if (releases_output(costed_.plan(), task)) add_memory(clock_, now_);
   }
 
-  void add_transfers(IssueEntry const& step) {
-    for (std::int32_t i = step.first; i < step.first + step.count; ++i) {
+  void add_transfers(IssueEntry const& entry) {
+    for (std::int32_t i = entry.first; i < entry.first + entry.count; ++i) {
       auto const index = static_cast<std::size_t>(i);
       Transfer const& transfer = times_.order.transfers[index];
       add_row({.op = vocabulary_.index_of(transfer),
@@ -202,7 +202,7 @@ class RankRecorder {
   TrainingPlan const& held_;  ///< what memory is of
   StagePlan const& plan_;
   std::vector<TaskProfile> const& profiles_;
-  RankTimes const& times_;
+  RecordedStage const& times_;
   TraceVocabulary const& vocabulary_;
   TaskMemories memories_;
   MessageMoves messages_;

@@ -8,9 +8,9 @@
 
 namespace stagecraft {
 
-/// What a stage did, from its steps and when they happened, and what its fullest rank held. `held`:
-/// the plan of that rank (PlanOfRank), whose programs are as those of the costed plan but for
-/// sizes.
+/// What a stage did, from its issue entries and when they happened, and what its fullest rank held.
+/// `held`: the plan of that rank (PlanOfRank), whose programs are as those of the costed plan but
+/// for sizes.
 RankTrace record_rank(CostedPlan const& costed,
                       TrainingPlan const& held,
                       RecordedTimes const& times,

@@ -7,6 +7,7 @@
 #include "libsim/engine/rank_recorder.hpp"
 #include "libsim/engine/recorded_times.hpp"
 #include "libsim/host/program_version.hpp"
+#include "libsim/plan/fingerprint.hpp"
 #include "libsim/plan/rank_memory.hpp"
 #include "libsim/trace/trace_names.hpp"
 #include "libsim/trace/trace_writer.hpp"

@@ -54,7 +54,7 @@ PlayedOrder play_schedule(PipelineSchedule const& schedule, ChunkCosts const& co
   played.makespan = timeline.makespan;
   for (std::size_t stage = 0; stage < played.stages.size(); ++stage) {
     StageRuns& times = played.stages[stage];
-    RankTimeline const& line = timeline.ranks[stage];
+    StageTimeline const& line = timeline.stages[stage];
     times.start = times.runs.front().start;
     times.end = line.end;
     times.busy = line.busy;

@@ -16,6 +16,7 @@
 #include "libsim/engine/task_profile.hpp"
 #include "libsim/plan/ordered_schedule.hpp"
 #include "libsim/plan/plan_programs.hpp"
+#include "libsim/plan/schedule_layout.hpp"
 #include "libsim/plan/stage_tasks.hpp"
 #include "libsim/schedule/early_recompute.hpp"
 

@@ -157,7 +157,7 @@ Simulation simulate(CostedPlan const& costed, TimeRecorder* recorder) {
     stage.stage = plan.stages[StageId::of_index(r)].stage.value();
     stage.layers = layers_of_stage(plan, plan.stages[StageId::of_index(r)]);
     stage.in_flight_chunks = memory[r].memory.in_flight_chunks;
-    stage.busy = timeline.ranks[r].busy;
+    stage.busy = timeline.stages[r].busy;
     stage.at_peak = memory[r].memory.at_peak;
     stage.at_peak[Category::workspace] += cost.workspace().count();
     stage.activation_peak = memory[r].memory.activation_peak;
@@ -166,16 +166,17 @@ Simulation simulate(CostedPlan const& costed, TimeRecorder* recorder) {
     stage.peak_at = observer.peak_at(r);
     stage.fits = Bytes{stage.peak()} <= room;
     stage.verdict = stage.fits ? Verdict::fits : Verdict::does_not_fit;
-    if (timeline.ranks[r].busy > timeline.ranks[busiest].busy) busiest = r;
+    if (timeline.stages[r].busy > timeline.stages[busiest].busy) busiest = r;
   }
-  result.ideal = timeline.ranks[busiest].busy;
-  RankTimeline const& rank = timeline.ranks[busiest];
+  result.ideal = timeline.stages[busiest].busy;
+  StageTimeline const& of_busiest = timeline.stages[busiest];
   result.breakdown.shares = observer.shares(busiest);
-  result.breakdown.shares.data_parallel += rank.data_parallel;
+  result.breakdown.shares.data_parallel += of_busiest.data_parallel;
   result.breakdown.shares.optimizer += overhead;
   result.breakdown.host_wait = observer.host_wait(busiest);
-  result.breakdown.transfer = rank.transfer;
-  result.breakdown.bubble = timeline.period - rank.busy - rank.transfer - rank.data_parallel;
+  result.breakdown.transfer = of_busiest.transfer;
+  result.breakdown.bubble =
+      timeline.period - of_busiest.busy - of_busiest.transfer - of_busiest.data_parallel;
   result.layer = summarize_layer(plan, costed.blocks());
   add_rates(result, plan, system);
   return result;

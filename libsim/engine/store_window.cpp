@@ -10,6 +10,7 @@
 #include "libsim/engine/memory_room.hpp"
 #include "libsim/plan/plan_programs.hpp"
 #include "libsim/plan/received_rows.hpp"
+#include "libsim/plan/schedule_layout.hpp"
 #include "libsim/plan/window_memory.hpp"
 
 namespace stagecraft {

@@ -17,10 +17,10 @@ SimTime rounded_quotient(Wide dividend, std::int64_t divisor) {
   return SimTime{static_cast<std::int64_t>((dividend + divisor / 2) / divisor)};
 }
 
-void check_stage(TimelineInput const& input, std::size_t rank) {
-  PlayedStage const& stage = input.stages[rank];
-  auto const refuse = [rank](std::string const& problem) {
-    throw std::invalid_argument{"rank " + std::to_string(rank) + ": " + problem};
+void check_stage(TimelineInput const& input, std::size_t number) {
+  PlayedStage const& stage = input.stages[number];
+  auto const refuse = [number](std::string const& problem) {
+    throw std::invalid_argument{"stage " + std::to_string(number) + ": " + problem};
   };
   if (stage.durations.size() != stage.tasks.size()) {
     refuse("found " + std::to_string(stage.durations.size()) + " durations for " +
@@ -35,7 +35,7 @@ void check_stage(TimelineInput const& input, std::size_t rank) {
     }
     if (!task.group) continue;
     if (input.groups == nullptr) refuse("found a task of a group, of which there are none");
-    if (input.groups->stages(*task.group, StageId::of_index(rank)).empty()) {
+    if (input.groups->stages(*task.group, StageId::of_index(number)).empty()) {
       refuse("found a task of the " + std::string{(*input.groups)[*task.group].name} +
              "; accepted: only on the stages that it joins");
     }
@@ -54,7 +54,7 @@ void check_timeline_input(TimelineInput const& input) {
       throw std::invalid_argument{"found a negative transfer cost"};
     }
   }
-  for (std::size_t rank = 0; rank < input.stages.size(); ++rank) check_stage(input, rank);
+  for (std::size_t stage = 0; stage < input.stages.size(); ++stage) check_stage(input, stage);
 }
 
 int times_of_loop(TimelineInput const& input) {
@@ -68,7 +68,7 @@ int times_of_loop(TimelineInput const& input) {
 
 SimTime ideal_time(Timeline const& timeline) {
   SimTime ideal{0};
-  for (RankTimeline const& rank : timeline.ranks) ideal = std::max(ideal, rank.busy);
+  for (StageTimeline const& stage : timeline.stages) ideal = std::max(ideal, stage.busy);
   return ideal;
 }
 

@@ -11,8 +11,11 @@
 #include "libsim/engine/settle.hpp"
 #include "libsim/engine/stage_allocators.hpp"
 #include "libsim/host/parallel_for.hpp"
+#include "libsim/plan/make_plan.hpp"
 #include "libsim/plan/plan_programs.hpp"
+#include "libsim/plan/schedule_layout.hpp"
 #include "libsim/plan/stage_tasks.hpp"
+#include "libsim/run/config_files.hpp"
 
 namespace stagecraft {
 namespace {

@@ -11,8 +11,8 @@ namespace {
 
 constexpr std::size_t nowhere = static_cast<std::size_t>(-1);
 
-/// A rank's clocks, and the entries that posted its messages.
-struct RankCourse {
+/// A stage's clocks, and the entries that posted its messages.
+struct StageCourse {
   /// Before each entry, and after the last one: the clock of the compute stream, and the time until
   /// which the data-parallel stream is busy.
   std::vector<SimTime> clock;
@@ -20,18 +20,18 @@ struct RankCourse {
   std::vector<std::size_t> post_of;  ///< by transfer: the entry that posts it
   std::map<GroupId, std::vector<std::size_t>> group_tasks;  ///< entries of group tasks, in order
 
-  RankCourse(StagePlan const& plan, RankTimes const& times)
+  StageCourse(StagePlan const& plan, RecordedStage const& times)
       : clock{SimTime{0}},
         data_parallel_idle{SimTime{0}},
         post_of(times.order.transfers.size(), nowhere) {
     for (std::size_t i = 0; i < times.order.entries.size(); ++i) {
       SimTime now = clock.back();
       SimTime idle = data_parallel_idle.back();
-      IssueEntry const& step = times.order.entries[i];
+      IssueEntry const& entry = times.order.entries[i];
       Interval const& time = times.entries[i];
-      switch (step.kind) {
+      switch (entry.kind) {
         case IssueEntry::Kind::post:
-          for (std::int32_t k = step.first; k < step.first + step.count; ++k) {
+          for (std::int32_t k = entry.first; k < entry.first + entry.count; ++k) {
             post_of[static_cast<std::size_t>(k)] = i;
           }
           break;
@@ -41,7 +41,7 @@ struct RankCourse {
           now = std::max(now, time.end);
           break;
         case IssueEntry::Kind::run: {
-          Task const& task = plan.tasks[static_cast<std::size_t>(step.task)];
+          Task const& task = plan.tasks[static_cast<std::size_t>(entry.task)];
           if (task.stream == Stream::data_parallel) idle = time.end;
           if (task.stream == Stream::compute || task.group) now = time.end;
           if (task.group) group_tasks[*task.group].push_back(i);
@@ -54,21 +54,21 @@ struct RankCourse {
   }
 };
 
-/// Goes backwards through an iteration. A step is an entry of a rank's issue order.
-class BackwardWalk {
+/// Goes backwards through an iteration, from entry to entry of the stages' issue orders.
+class PathSearch {
  public:
-  BackwardWalk(CostedPlan const& costed, RecordedTimes const& times)
+  PathSearch(CostedPlan const& costed, RecordedTimes const& times)
       : costed_{costed},
         plan_{costed.plan()},
         times_{times},
-        messages_{ends_of_messages(times.ranks, plan_.messages)} {
-    path_.by_rank.resize(plan_.stages.size());
+        messages_{ends_of_messages(times.stages, plan_.messages)} {
+    path_.by_stage.resize(plan_.stages.size());
     for (std::size_t r = 0; r < plan_.stages.size(); ++r) {
-      courses_.emplace_back(plan_.stages[StageId::of_index(r)], times.ranks[r]);
+      courses_.emplace_back(plan_.stages[StageId::of_index(r)], times.stages[r]);
     }
   }
 
-  CriticalPath walk() && {
+  CriticalPath find() && {
     SimTime const overhead = costed_.cost().iteration_overhead();
     add({.what = PathPiece::What::overhead,
          .start = times_.makespan,
@@ -87,13 +87,13 @@ class BackwardWalk {
   }
 
  private:
-  StagePlan const& plan() const { return plan_.stages[StageId::of_index(rank_)]; }
-  IssueOrder const& order(std::size_t rank) const { return times_.ranks[rank].order; }
-  RankCourse const& course() const { return courses_[rank_]; }
+  StagePlan const& plan() const { return plan_.stages[StageId::of_index(stage_)]; }
+  IssueOrder const& order(std::size_t stage) const { return times_.stages[stage].order; }
+  StageCourse const& course() const { return courses_[stage_]; }
 
   [[noreturn]] void lose() const {
-    throw std::logic_error{"nothing is over when step " + std::to_string(step_) + " of stage " +
-                           std::to_string(rank_) + " begins"};
+    throw std::logic_error{"nothing is over when entry " + std::to_string(entry_) + " of stage " +
+                           std::to_string(stage_) + " begins"};
   }
 
   void add(PathPiece const& piece) {
@@ -108,27 +108,28 @@ class BackwardWalk {
       path_.in_messages += duration;
       ++path_.messages;
     } else {
-      auto const rank = static_cast<std::size_t>(piece.rank);
-      IssueEntry const& step = order(rank).entries[static_cast<std::size_t>(piece.step)];
-      path_.kinds += kinds_of_task(costed_, rank, static_cast<std::size_t>(step.task), duration);
-      path_.by_rank[rank] += duration;
+      auto const stage = static_cast<std::size_t>(piece.stage);
+      IssueEntry const& entry = order(stage).entries[static_cast<std::size_t>(piece.entry)];
+      path_.kinds += kinds_of_task(costed_, StageId::of_index(stage),
+                                   static_cast<std::size_t>(entry.task), duration);
+      path_.by_stage[stage] += duration;
     }
   }
-  void add_task(std::size_t rank, std::size_t step, SimTime start, SimTime end) {
+  void add_task(std::size_t stage, std::size_t entry, SimTime start, SimTime end) {
     add({.what = PathPiece::What::task,
-         .rank = static_cast<std::int32_t>(rank),
-         .step = static_cast<std::int32_t>(step),
+         .stage = static_cast<std::int32_t>(stage),
+         .entry = static_cast<std::int32_t>(entry),
          .start = start,
          .end = end});
   }
 
-  /// Continues with a rank at `step`, if on one of its streams the steps before were over at
+  /// Continues with a stage at `entry`, if on one of its streams the entries before were over at
   /// `time_`. Returns false if they were not.
-  bool go_to(std::size_t rank, std::size_t step) {
-    bool const on_compute = courses_[rank].clock[step] == time_;
-    if (!on_compute && courses_[rank].data_parallel_idle[step] != time_) return false;
-    rank_ = rank;
-    step_ = step;
+  bool go_to(std::size_t stage, std::size_t entry) {
+    bool const on_compute = courses_[stage].clock[entry] == time_;
+    if (!on_compute && courses_[stage].data_parallel_idle[entry] != time_) return false;
+    stage_ = stage;
+    entry_ = entry;
     on_data_parallel_stream_ = !on_compute;
     return true;
   }
@@ -141,76 +142,76 @@ class BackwardWalk {
     lose();
   }
 
-  /// The compute stream's clock is at `time_` before step `step_`. Finds what it waited for.
+  /// The compute stream's clock is at `time_` before entry `entry_`. Finds what it waited for.
   void take_step_back() {
     do {
-      if (step_ == 0) lose();
-      --step_;
-    } while (course().clock[step_] == time_);
-    IssueEntry const& step = order(rank_).entries[step_];
-    if (step.kind == IssueEntry::Kind::wait) {
-      follow_message(step);
-    } else if (step.kind == IssueEntry::Kind::drain) {
+      if (entry_ == 0) lose();
+      --entry_;
+    } while (course().clock[entry_] == time_);
+    IssueEntry const& entry = order(stage_).entries[entry_];
+    if (entry.kind == IssueEntry::Kind::wait) {
+      follow_message(entry);
+    } else if (entry.kind == IssueEntry::Kind::drain) {
       on_data_parallel_stream_ = true;
-    } else if (auto const group = plan().tasks[static_cast<std::size_t>(step.task)].group) {
+    } else if (auto const group = plan().tasks[static_cast<std::size_t>(entry.task)].group) {
       follow_group(*group);
     } else {
-      add_task(rank_, step_, course().clock[step_], time_);
-      time_ = course().clock[step_];
+      add_task(stage_, entry_, course().clock[entry_], time_);
+      time_ = course().clock[entry_];
     }
   }
 
-  /// The data-parallel stream is idle from `time_` on, before step `step_`.
+  /// The data-parallel stream is idle from `time_` on, before entry `entry_`.
   void leave_data_parallel_stream() {
     auto const ends_now = [&](std::size_t i) {
-      IssueEntry const& step = order(rank_).entries[i];
-      return step.kind == IssueEntry::Kind::run &&
-             plan().tasks[static_cast<std::size_t>(step.task)].stream == Stream::data_parallel &&
-             times_.ranks[rank_].entries[i].end == time_;
+      IssueEntry const& entry = order(stage_).entries[i];
+      return entry.kind == IssueEntry::Kind::run &&
+             plan().tasks[static_cast<std::size_t>(entry.task)].stream == Stream::data_parallel &&
+             times_.stages[stage_].entries[i].end == time_;
     };
     do {
-      if (step_ == 0) lose();
-      --step_;
-    } while (!ends_now(step_));
-    SimTime const start = times_.ranks[rank_].entries[step_].start;
-    add_task(rank_, step_, start, time_);
+      if (entry_ == 0) lose();
+      --entry_;
+    } while (!ends_now(entry_));
+    SimTime const start = times_.stages[stage_].entries[entry_].start;
+    add_task(stage_, entry_, start, time_);
     time_ = start;
-    if (!go_to(rank_, step_)) lose();
+    if (!go_to(stage_, entry_)) lose();
   }
 
   /// The task of a group ended at `time_`; it started when its last member had arrived.
   void follow_group(GroupId group) {
-    Interval const ran = times_.ranks[rank_].entries[step_];
-    add_task(rank_, step_, ran.start, ran.end);
+    Interval const ran = times_.stages[stage_].entries[entry_];
+    add_task(stage_, entry_, ran.start, ran.end);
     time_ = ran.start;
     auto const& own = course().group_tasks.at(group);
     auto const position =
-        static_cast<std::size_t>(std::find(own.begin(), own.end(), step_) - own.begin());
+        static_cast<std::size_t>(std::find(own.begin(), own.end(), entry_) - own.begin());
     auto const came_last = [&](std::size_t member) {
-      RankCourse const& other = courses_[member];
-      std::size_t const step = other.group_tasks.at(group).at(position);
-      IssueEntry const& joins = order(member).entries[step];
+      StageCourse const& other = courses_[member];
+      std::size_t const entry = other.group_tasks.at(group).at(position);
+      IssueEntry const& joins = order(member).entries[entry];
       Task const& task =
           plan_.stages[StageId::of_index(member)].tasks[static_cast<std::size_t>(joins.task)];
-      SimTime came = other.clock[step];
-      if (task.stream != Stream::compute) came = std::max(came, other.data_parallel_idle[step]);
-      return came == time_ && go_to(member, step);
+      SimTime came = other.clock[entry];
+      if (task.stream != Stream::compute) came = std::max(came, other.data_parallel_idle[entry]);
+      return came == time_ && go_to(member, entry);
     };
-    if (came_last(rank_)) return;
-    IssueEntry const& own_step = order(rank_).entries[step_];
-    if (plan().tasks[static_cast<std::size_t>(own_step.task)].is_prefix) {
+    if (came_last(stage_)) return;
+    IssueEntry const& own_entry = order(stage_).entries[entry_];
+    if (plan().tasks[static_cast<std::size_t>(own_entry.task)].is_prefix) {
       follow_prefix(group, position);
       return;
     }
-    for (StageId const stage : plan_.groups.stages(group, StageId::of_index(rank_))) {
+    for (StageId const stage : plan_.groups.stages(group, StageId::of_index(stage_))) {
       if (came_last(stage.index())) return;
     }
     lose();
   }
 
-  /// The rank before this one ended its turn in a prefix task of the group at `time_`.
+  /// The stage before this one ended its turn in a prefix task of the group at `time_`.
   void follow_prefix(GroupId group, std::size_t position) {
-    auto const here = StageId::of_index(rank_);
+    auto const here = StageId::of_index(stage_);
     std::span<StageId const> const stages = plan_.groups.stages(group, here);
     auto const own = std::find(stages.begin(), stages.end(), here);
     if (own == stages.begin()) lose();
@@ -219,12 +220,12 @@ class BackwardWalk {
   }
 
   /// A wait for messages ended at `time_`.
-  void follow_message(IssueEntry const& step) {
-    for (std::int32_t i = step.first; i < step.first + step.count; ++i) {
+  void follow_message(IssueEntry const& entry) {
+    for (std::int32_t i = entry.first; i < entry.first + entry.count; ++i) {
       auto const transfer = static_cast<std::size_t>(i);
-      if (times_.ranks[rank_].transfers[transfer].end != time_) continue;
+      if (times_.stages[stage_].transfers[transfer].end != time_) continue;
       MessageEnds const& ends =
-          messages_[static_cast<std::size_t>(order(rank_).transfers[transfer].message)];
+          messages_[static_cast<std::size_t>(order(stage_).transfers[transfer].message)];
       follow_to_post(ends);
       return;
     }
@@ -233,10 +234,10 @@ class BackwardWalk {
 
   /// A message was over, or had left its sender, at `time_`.
   void follow_to_post(MessageEnds const& ends) {
-    SimTime const start = times_.ranks[ends.send.rank].transfers[ends.send.transfer].start;
-    add_message(ends.send.rank, start);
+    SimTime const start = times_.stages[ends.send.stage].transfers[ends.send.transfer].start;
+    add_message(ends.send.stage, start);
     if (plan_.config.schedule.p2p == P2p::blocking) {
-      bool const receives = ends.receive.rank == rank_;
+      bool const receives = ends.receive.stage == stage_;
       MessageEnds::End const& own = receives ? ends.receive : ends.send;
       MessageEnds::End const& other = receives ? ends.send : ends.receive;
       if (!go_to_post(own) && !go_to_post(other)) lose();
@@ -247,33 +248,33 @@ class BackwardWalk {
 
   /// Overlapped: `sent` started at `time_`, when another message had left.
   void follow_send_stream(MessageEnds::End const& sent) {
-    std::vector<Transfer> const& transfers = order(sent.rank).transfers;
+    std::vector<Transfer> const& transfers = order(sent.stage).transfers;
     for (std::size_t i = sent.transfer; i-- > 0;) {
       bool const is_of_stream = transfers[i].end == Transfer::End::send &&
                                 transfers[i].payload == transfers[sent.transfer].payload;
-      Interval const& left = times_.ranks[sent.rank].transfers[i];
+      Interval const& left = times_.stages[sent.stage].transfers[i];
       if (!is_of_stream || left.end != time_) continue;
-      add_message(sent.rank, left.start);
-      if (go_to_post({sent.rank, i})) return;
+      add_message(sent.stage, left.start);
+      if (go_to_post({sent.stage, i})) return;
     }
     lose();
   }
 
   void add_message(std::size_t sender, SimTime start) {
     add({.what = PathPiece::What::message,
-         .rank = static_cast<std::int32_t>(sender),
+         .stage = static_cast<std::int32_t>(sender),
          .start = start,
          .end = time_});
     time_ = start;
   }
 
-  /// Continues with the rank that posted this end at `time_`. Returns false if it posted it at
+  /// Continues with the stage that posted this end at `time_`. Returns false if it posted it at
   /// another time.
   bool go_to_post(MessageEnds::End const& end) {
-    std::size_t const step = courses_[end.rank].post_of[end.transfer];
-    if (courses_[end.rank].clock[step] != time_) return false;
-    rank_ = end.rank;
-    step_ = step;
+    std::size_t const entry = courses_[end.stage].post_of[end.transfer];
+    if (courses_[end.stage].clock[entry] != time_) return false;
+    stage_ = end.stage;
+    entry_ = entry;
     on_data_parallel_stream_ = false;
     return true;
   }
@@ -281,12 +282,13 @@ class BackwardWalk {
   CostedPlan const& costed_;
   TrainingPlan const& plan_;
   RecordedTimes const& times_;
-  std::vector<RankCourse> courses_;
+  std::vector<StageCourse> courses_;
   std::vector<MessageEnds> messages_;
   CriticalPath path_;
-  // The position: the steps of `rank_` before `step_` were over at `time_`, on one of its streams.
-  std::size_t rank_ = 0;
-  std::size_t step_ = 0;
+  // The position: the entries of `stage_` before `entry_` were over at `time_`, on one of its
+  // streams.
+  std::size_t stage_ = 0;
+  std::size_t entry_ = 0;
   SimTime time_{0};
   bool on_data_parallel_stream_ = false;
 };
@@ -294,7 +296,7 @@ class BackwardWalk {
 }  // namespace
 
 CriticalPath find_critical_path(CostedPlan const& costed, RecordedTimes const& times) {
-  return BackwardWalk{costed, times}.walk();
+  return PathSearch{costed, times}.find();
 }
 
 }  // namespace stagecraft

@@ -12,13 +12,13 @@ namespace stagecraft {
 /// A piece of a critical path: the next piece could not start before this one was over.
 struct PathPiece {
   enum class What : std::uint8_t {
-    task,      ///< a task of a rank, on either stream; for a group, that of its slowest member
-    message,   ///< from `rank` to another
+    task,      ///< a task of a stage, on either stream; for a group, that of its slowest member
+    message,   ///< from `stage` to another
     overhead,  ///< what the system adds to each iteration
   };
   What what = What::task;
-  std::int32_t rank = 0;
-  std::int32_t step = -1;  ///< task: entry of the rank's issue order
+  std::int32_t stage = 0;
+  std::int32_t entry = -1;  ///< task: entry of the stage's issue order
   SimTime start{0};
   SimTime end{0};
 };
@@ -32,17 +32,17 @@ struct CriticalPath {
   SimTime in_next{0};             ///< how much of it the next iteration runs beside
   KindTimes kinds;                ///< of the pieces; sums to Simulation::iteration + in_next
   // These sum to that too.
-  std::vector<SimTime> by_rank;  ///< tasks of each rank
+  std::vector<SimTime> by_stage;  ///< tasks of each stage
   SimTime in_messages{0};
   SimTime overhead{0};
   int messages = 0;  ///< number of messages
 };
 
 /// Goes back from the last event of an iteration, each time to what that event waited for: the
-/// task before it on the same rank, the message that arrived, the end that posted it last, the
-/// stream that was still busy, or the last rank to join a group. If several ended at the same time,
-/// the rank's own task comes first, then the lowest rank. Times are exact, so an event waited for
-/// whatever ended when it began, and the recorded times alone suffice.
+/// task before it on the same stage, the message that arrived, the end that posted it last, the
+/// stream that was still busy, or the last stage to join a group. If several ended at the same
+/// time, the stage's own task comes first, then the lowest stage. Times are exact, so an event
+/// waited for whatever ended when it began, and the recorded times alone suffice.
 /// Pre: `times` is record_times(costed).
 /// \throws std::logic_error  if nothing ended when something began.
 CriticalPath find_critical_path(CostedPlan const& costed, RecordedTimes const& times);

@@ -7,7 +7,9 @@
 #include "libsim/engine/settle.hpp"
 #include "libsim/explain/paired_changes.hpp"
 #include "libsim/explain/pointless_choices.hpp"
+#include "libsim/explain/single_changes.hpp"
 #include "libsim/host/interruption.hpp"
+#include "libsim/plan/make_plan.hpp"
 #include "libsim/report/fit_verdict.hpp"
 
 namespace stagecraft {

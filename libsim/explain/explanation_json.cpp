@@ -2,6 +2,8 @@
 
 #include <string>
 
+#include "libsim/host/schemas.hpp"
+#include "libsim/plan/fingerprint.hpp"
 #include "libsim/report/fit_verdict.hpp"
 #include "libsim/report/interval_report.hpp"
 #include "libsim/report/simulation_json.hpp"
@@ -54,7 +56,7 @@ Json kinds_json(KindTimes const& kinds) {
 
 Json path_json(CriticalPath const& path) {
   Json stages = Json::array();
-  for (SimTime const time : path.by_rank) stages.push_back(to_seconds(time));
+  for (SimTime const time : path.by_stage) stages.push_back(to_seconds(time));
   return {{"seconds", kinds_json(path.kinds)},
           {"seconds_by_stage", stages},
           {"seconds_of_messages", to_seconds(path.in_messages)},
@@ -146,7 +148,7 @@ Json to_json(Explanation const& explanation, RunConfig const& run) {
   auto const stage = static_cast<std::size_t>(explanation.peak.stage);
   FitProbability const fit =
       fit_probability_of(explanation.simulation, explanation.plan.config, run.system);
-  Json json{{"schema", "stagecraft.explanation/1"},
+  Json json{{"schema", explanation_schema},
             {"plan", fingerprint(explanation.plan)},
             {"config", to_json(settled)},
             {"iteration_seconds", to_seconds(explanation.simulation.iteration)},

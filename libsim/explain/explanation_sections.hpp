@@ -3,7 +3,7 @@
 #include <string>
 
 #include "libsim/explain/explanation.hpp"
-#include "libsim/explain/explanation_text.hpp"
+#include "libsim/explain/explanation_style.hpp"
 
 namespace stagecraft {
 

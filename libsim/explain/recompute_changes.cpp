@@ -13,8 +13,6 @@ namespace {
 
 using Granularity = RecomputeGranularity;
 
-std::string to_text(std::int64_t number) { return std::to_string(number); }
-
 /// "stage 3", "stages 0-3, 7". Pre: ascending, not empty.
 std::string stages_text(std::vector<std::size_t> const& stages) {
   std::string text;
@@ -65,10 +63,10 @@ class RecomputeChanges {
     add_policy("selective recompute", "selective");
     add_policy("full recompute, layer by layer", "full");
     if (chunk > 1) {
-      add_policy("full recompute, groups of " + to_text(chunk),
-                 "{granularity: full, layers: " + to_text(chunk) + "}");
-      std::string const half = to_text(chunk / 2);
-      add_policy("full recompute, " + half + " of " + to_text(chunk) + " layers",
+      add_policy("full recompute, groups of " + std::to_string(chunk),
+                 "{granularity: full, layers: " + std::to_string(chunk) + "}");
+      std::string const half = std::to_string(chunk / 2);
+      add_policy("full recompute, " + half + " of " + std::to_string(chunk) + " layers",
                  "{granularity: full, method: block, layers: " + half + "}");
     }
     if (config_.parallel.tensor > 1 && !config_.parallel.sequence) {
@@ -152,9 +150,9 @@ std::string policy_text(RecomputePolicy const& policy) {
     }
     text += modules + ")";
   } else if (policy.method == RecomputeMethod::block) {
-    text += " of " + to_text(policy.layers) + " layers per chunk";
+    text += " of " + std::to_string(policy.layers) + " layers per chunk";
   } else if (policy.layers > 1) {
-    text += " in groups of " + to_text(policy.layers);
+    text += " in groups of " + std::to_string(policy.layers);
   }
   if (policy.store_microbatches.automatic || policy.store_microbatches.count > 0) {
     text += " with stored microbatches";

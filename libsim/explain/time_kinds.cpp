@@ -55,14 +55,10 @@ KindTimes& KindTimes::operator+=(KindTimes const& other) {
   return *this;
 }
 
-KindTimes kinds_of_task(CostedPlan const& costed,
-                        std::size_t rank,
-                        std::size_t task,
-                        SimTime time) {
-  TaskProfile const& profile = costed.tasks(rank)[task];
+KindTimes kinds_of_task(CostedPlan const& costed, StageId stage, std::size_t task, SimTime time) {
+  TaskProfile const& profile = costed.tasks(stage.index())[task];
   KindTimes kinds = kinds_of(
-      profile.shares,
-      exposed_communication(costed, costed.plan().stages[StageId::of_index(rank)].tasks[task]));
+      profile.shares, exposed_communication(costed, costed.plan().stages[stage].tasks[task]));
   kinds[TimeKind::data_parallel] += time - profile.duration;
   return kinds;
 }
@@ -70,21 +66,21 @@ KindTimes kinds_of_task(CostedPlan const& costed,
 KindTimes kinds_of_busiest_stage(CostedPlan const& costed,
                                  RecordedTimes const& times,
                                  Simulation const& simulation) {
-  std::size_t const rank = busiest_stage(simulation);
-  StagePlan const& plan = costed.plan().stages[StageId::of_index(rank)];
+  std::size_t const stage = busiest_stage(simulation);
+  StagePlan const& plan = costed.plan().stages[StageId::of_index(stage)];
   std::vector<TimeShares> exposed_by_task;
   for (Task const& task : plan.tasks)
     exposed_by_task.push_back(exposed_communication(costed, task));
   TimeShares shares = simulation.breakdown.shares;
   TimeShares exposed;
-  std::vector<IssueEntry> const& entries = times.ranks[rank].order.entries;
+  std::vector<IssueEntry> const& entries = times.stages[stage].order.entries;
   for (std::size_t i = 0; i < entries.size(); ++i) {
     if (entries[i].kind != IssueEntry::Kind::run) continue;
     auto const task = static_cast<std::size_t>(entries[i].task);
     if (plan.tasks[task].stream != Stream::compute) continue;
     exposed += exposed_by_task[task];
-    Interval const& ran = times.ranks[rank].entries[i];
-    SimTime const slowed = ran.end - ran.start - costed.tasks(rank)[task].duration;
+    Interval const& ran = times.stages[stage].entries[i];
+    SimTime const slowed = ran.end - ran.start - costed.tasks(stage)[task].duration;
     shares.backward -= slowed;  // simulate() counts it there
     shares.data_parallel += slowed;
   }

@@ -59,7 +59,7 @@ class KindTimes {
 /// that simulate() counts, except that the time for which the compute stream waits for collectives
 /// of layers is not part of forward, backward and recompute, and that the slowdown by a concurrent
 /// reduction of gradients counts as data parallel. Sums to `time`.
-KindTimes kinds_of_task(CostedPlan const& costed, std::size_t rank, std::size_t task, SimTime time);
+KindTimes kinds_of_task(CostedPlan const& costed, StageId stage, std::size_t task, SimTime time);
 
 /// Simulation::breakdown with the same exceptions; sums to Simulation::iteration.
 /// Pre: `times` are those of the iteration.

@@ -32,9 +32,9 @@ constexpr char const* next_row = "validated while the next iteration warms up";
 /// The course of the path, in parts that sum to its length.
 std::string course_text(CriticalPath const& path, TimeUnit const& unit) {
   auto const main = static_cast<std::size_t>(
-      std::max_element(path.by_rank.begin(), path.by_rank.end()) - path.by_rank.begin());
-  SimTime const on_stages = std::accumulate(path.by_rank.begin(), path.by_rank.end(), SimTime{0});
-  std::vector<SimTime> const parts{path.by_rank[main], on_stages - path.by_rank[main],
+      std::max_element(path.by_stage.begin(), path.by_stage.end()) - path.by_stage.begin());
+  SimTime const on_stages = std::accumulate(path.by_stage.begin(), path.by_stage.end(), SimTime{0});
+  std::vector<SimTime> const parts{path.by_stage[main], on_stages - path.by_stage[main],
                                    path.in_messages, path.overhead};
   std::vector<std::string> texts = parts_in_unit(unit, parts);
   for (std::string& text : texts) text += " " + std::string{unit.name};

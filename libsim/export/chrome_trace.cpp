@@ -7,6 +7,7 @@
 
 #include "libsim/export/json_text.hpp"
 #include "libsim/export/transfer_pairs.hpp"
+#include "libsim/host/schemas.hpp"
 #include "libsim/trace/chunk_slices.hpp"
 #include "libsim/trace/known_names.hpp"
 
@@ -55,7 +56,7 @@ class EventWriter {
   EventWriter(TraceReader const& trace, OutputFile& output)
       : trace_{trace}, names_{trace.names()}, quoted_{trace.names()}, output_{output} {
     TraceMeta const& meta = trace.meta();
-    line_ = R"({"displayTimeUnit":"ms","otherData":{"schema":"stagecraft.trace/1")";
+    line_ = R"({"displayTimeUnit":"ms","otherData":{"schema":")" + std::string{trace_schema} + '"';
     add_text("program_version", meta.program_version);
     add_text("command_line", meta.command_line);
     add_text("plan", meta.plan);

@@ -3,6 +3,8 @@
 #include <optional>
 #include <utility>
 
+#include "libsim/plan/fingerprint.hpp"
+#include "libsim/plan/make_plan.hpp"
 #include "libsim/run/pipeline_shape.hpp"
 #include "libsim/trace/trace_error.hpp"
 

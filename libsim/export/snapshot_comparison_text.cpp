@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "libsim/export/snapshot_comparison.hpp"
+#include "libsim/host/schemas.hpp"
 #include "libsim/report/text_table.hpp"
 
 namespace stagecraft {
@@ -85,7 +86,7 @@ Json to_json(SnapshotComparison const& comparison) {
              {"where", difference->where}};
   }
   return {
-      {"schema", "stagecraft.snapshot-comparison/1"},
+      {"schema", snapshot_comparison_schema},
       {"device", comparison.device},
       {"rank", comparison.rank},
       {"peak_bytes", pair_json(comparison.peak)},

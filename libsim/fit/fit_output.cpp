@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "libsim/config/did_you_mean.hpp"
+#include "libsim/host/schemas.hpp"
 #include "libsim/report/text_table.hpp"
 
 namespace stagecraft {
@@ -105,7 +106,7 @@ Json to_json(Fit const& fit, FitData const& data, std::vector<std::string> const
     json.update(errors_json(fold.errors));
     folds.push_back(std::move(json));
   }
-  return {{"schema", "stagecraft.fit/1"},
+  return {{"schema", fit_schema},
           {"system", data.system.name},
           {"software", data.system.software.name},
           {"constants", constants},
@@ -124,7 +125,7 @@ Json to_json(Fit const& fit, FitData const& data, std::vector<std::string> const
 }
 
 Json to_json(StackFactor const& factor, std::vector<std::string> const& files) {
-  return {{"schema", "stagecraft.fit/1"},
+  return {{"schema", fit_schema},
           {"system", factor.run.system.name},
           {"software", factor.run.system.software.name},
           {"constants", Json::array({{{"key", "software.factor"},

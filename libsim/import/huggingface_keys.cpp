@@ -101,12 +101,6 @@ void HuggingfaceKeys::assume(Names names, std::string const& value) {
   assumed_.push_back(std::string{*names.begin()} + " " + value);
 }
 
-std::int64_t HuggingfaceKeys::integer_or(Names names, IntegerRange range, std::int64_t fallback) {
-  auto const found = first_of(names);
-  if (!found) assume(names, std::to_string(fallback));
-  return found ? found->integer(range).value_or(fallback) : fallback;
-}
-
 double HuggingfaceKeys::number_or(Names names, NumberRange range, double fallback) {
   auto const found = first_of(names);
   if (!found) assume(names, shortest(fallback));

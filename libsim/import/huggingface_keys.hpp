@@ -44,7 +44,6 @@ class HuggingfaceKeys {
 
   /// Values for which the family's class in transformers has a default; if it is used, that is
   /// noted.
-  std::int64_t integer_or(Names names, IntegerRange range, std::int64_t fallback);
   double number_or(Names names, NumberRange range, double fallback);
   bool boolean_or(Names names, bool fallback);
   std::string text_or(Names names, std::string_view fallback);

@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "libsim/import/megatron_arguments.hpp"
-#include "libsim/import/megatron_import.hpp"
+#include "libsim/import/megatron_version.hpp"
 #include "libsim/plan/training_config.hpp"
 
 namespace stagecraft {

@@ -3,7 +3,7 @@
 #include <cstdint>
 
 #include "libsim/import/megatron_arguments.hpp"
-#include "libsim/import/megatron_import.hpp"
+#include "libsim/import/megatron_version.hpp"
 #include "libsim/model/model_config.hpp"
 
 namespace stagecraft {

@@ -3,6 +3,7 @@
 #include <utility>
 #include <vector>
 
+#include "libsim/model/hidden_shapes.hpp"
 #include "libsim/model/liveness.hpp"
 #include "libsim/model/recompute.hpp"
 #include "libsim/model/transformer_layer.hpp"
@@ -16,10 +17,6 @@ BlockProgram finish(ProgramBuilder& builder, RecomputePolicy const& policy) {
   insert_waits(block);
   derive_liveness(block);
   return block;
-}
-
-Shape hidden_state(BlockShape const& shape) {
-  return {shape.local_sequence(), shape.micro, shape.model.hidden};
 }
 
 }  // namespace
@@ -45,7 +42,7 @@ BlockProgram build_layers(std::vector<BlockShape> shapes, RecomputePolicy const&
   BlockProgram& program = builder.program();
   program.policy = policy;
   int const layers = program.layers;
-  Shape const hidden = hidden_state(builder.shape());
+  Shape const hidden = local_hidden(builder.shape());
   builder.begin(Pass::forward, "attention_norm", 0);
   program.input = builder.make({"attention_norm", "input"}, hidden);
 

@@ -1,39 +1,10 @@
 #pragma once
 
-#include "libsim/model/linear.hpp"
-#include "libsim/model/pointwise.hpp"
+#include <cstdint>
+
 #include "libsim/model/program_builder.hpp"
 
 namespace stagecraft {
-
-/// A use of the word embedding, with the tensors that forward keeps for backward.
-struct WordEmbedding {
-  TensorId table = no_tensor;
-  TensorId positions = no_tensor;  ///< the table of learned positions
-  TensorId tokens = no_tensor;
-  TensorId mask = no_tensor;  ///< of the dropout, if masks are stored
-};
-
-/// Appends the embedding of tokens `ahead` of those of the microbatch, positions and dropout.
-/// Returns the hidden state [s or s/t, b, h].
-TensorId embedding_forward(ProgramBuilder& builder, WordEmbedding& words, int ahead);
-/// Appends the backward from the gradient of the hidden state.
-void embedding_backward(ProgramBuilder& builder, WordEmbedding const& words, TensorId dy);
-
-/// A use of the output projection: logits and their cross entropy with the labels.
-struct LabelLoss {
-  Linear logits{.owner = "head.logits"};
-  VocabularyAttributes vocabulary{};
-  TensorId input = no_tensor;  ///< normed hidden state
-  TensorId labels = no_tensor;
-  TensorId output = no_tensor;         ///< logits, before their cap
-  TensorId probabilities = no_tensor;  ///< softmax of the logits
-};
-
-/// Appends logits and loss for labels `ahead` of the next tokens.
-void label_loss_forward(ProgramBuilder& builder, LabelLoss& loss, int ahead);
-/// Appends the backward. Returns the gradient of the input.
-TensorId label_loss_backward(ProgramBuilder& builder, LabelLoss const& loss);
 
 /// Appends the embedding of tokens (and learned positions) and its dropout, which the first stage
 /// runs before its layers.

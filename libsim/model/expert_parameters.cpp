@@ -1,4 +1,4 @@
-#include "libsim/model/experts.hpp"
+#include "libsim/model/experts_layer.hpp"
 
 namespace stagecraft {
 namespace {

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "libsim/model/experts.hpp"
+#include "libsim/model/experts_layer.hpp"
 
 namespace stagecraft {
 

@@ -2,6 +2,7 @@
 
 #include "libsim/model/expert_products.hpp"
 #include "libsim/model/expert_router.hpp"
+#include "libsim/model/token_dispatch.hpp"
 
 namespace stagecraft {
 namespace {

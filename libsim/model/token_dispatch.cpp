@@ -1,5 +1,6 @@
 #include "libsim/model/token_dispatch.hpp"
 
+#include "libsim/model/hidden_shapes.hpp"
 #include "libsim/model/token_gathering.hpp"
 #include "libsim/model/token_sending.hpp"
 
@@ -217,8 +218,7 @@ TensorId combine_forward(ProgramBuilder& builder, TensorId rows, RowPlaces const
   moved = scatter(builder, move, "reduce_scatter_rows", moved);
   moved = exchange(builder, move, "all_to_all_rows", moved, Category::communication,
                    Direction::to_tokens);
-  TensorId const y = builder.make({"combine", "output"},
-                                  {shape.local_sequence(), shape.micro, shape.model.hidden});
+  TensorId const y = builder.make({"combine", "output"}, local_hidden(shape));
   builder.add(OpKind::unpermute, {"combine", "unpermute"}, Phase::forward, {moved, places.row_map},
               {y});
   return y;

@@ -1,6 +1,7 @@
 #pragma once
 
-#include "libsim/model/token_dispatch.hpp"
+#include "libsim/model/dispatched_rows.hpp"
+#include "libsim/model/program_builder.hpp"
 
 /// The dispatcher that gathers the tokens of all ranks of an expert group, of which each rank
 /// computes those that chose its experts. The four functions are those of token_dispatch.hpp, which

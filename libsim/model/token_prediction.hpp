@@ -2,8 +2,11 @@
 
 #include <vector>
 
-#include "libsim/model/embedding_and_head.hpp"
+#include "libsim/model/label_loss.hpp"
+#include "libsim/model/linear.hpp"
+#include "libsim/model/pointwise.hpp"
 #include "libsim/model/transformer_layer.hpp"
+#include "libsim/model/word_embedding.hpp"
 
 namespace stagecraft {
 

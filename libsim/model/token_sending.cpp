@@ -1,5 +1,6 @@
 #include "libsim/model/token_sending.hpp"
 
+#include "libsim/model/hidden_shapes.hpp"
 #include "libsim/model/unique_tokens.hpp"
 
 namespace stagecraft {
@@ -124,8 +125,7 @@ TensorId sending_combine_forward(ProgramBuilder& builder, TensorId rows, RowPlac
   builder.add(OpKind::unpermute, {"combine", "unpermute"}, phase, {rows, places.row_map}, {tokens});
   TensorId const returned = send(builder, {"combine", "all_to_all_tokens"}, phase, tokens,
                                  {"combine", "spread_tokens"}, places, false);
-  TensorId const y = builder.make({"combine", "output"},
-                                  {shape.local_sequence(), shape.micro, shape.model.hidden});
+  TensorId const y = builder.make({"combine", "output"}, local_hidden(shape));
   builder.add(OpKind::unpermute, {"combine", "sum_tokens"}, phase, {returned, places.rank_map},
               {y});
   return y;

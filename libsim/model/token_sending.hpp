@@ -1,6 +1,7 @@
 #pragma once
 
-#include "libsim/model/token_dispatch.hpp"
+#include "libsim/model/dispatched_rows.hpp"
+#include "libsim/model/program_builder.hpp"
 
 /// How tokens reach their experts if each is sent once to every rank that has some of them, and is
 /// permuted there; and how what experts return is summed on these ranks before it is sent back.

@@ -10,6 +10,8 @@
 #include "libsim/page/row_reduction.hpp"
 #include "libsim/page/trace_origin.hpp"
 #include "libsim/page/trace_packer.hpp"
+#include "libsim/plan/fingerprint.hpp"
+#include "libsim/plan/make_plan.hpp"
 #include "libsim/run/pipeline_shape.hpp"
 
 namespace stagecraft {

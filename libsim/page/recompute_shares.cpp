@@ -5,6 +5,8 @@
 #include <vector>
 
 #include "libsim/engine/costed_plan.hpp"
+#include "libsim/plan/fingerprint.hpp"
+#include "libsim/plan/make_plan.hpp"
 
 namespace stagecraft {
 

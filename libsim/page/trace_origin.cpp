@@ -1,6 +1,6 @@
 #include "libsim/page/trace_origin.hpp"
 
-#include "libsim/plan/pipeline_schedule.hpp"
+#include "libsim/plan/schedule_layout.hpp"
 #include "libsim/report/simulation_tables.hpp"
 
 namespace stagecraft {

@@ -1,5 +1,7 @@
 #include "libsim/plan/configured_allocator.hpp"
 
+#include "libsim/allocator/make_allocator.hpp"
+
 namespace stagecraft {
 
 std::unique_ptr<Allocator> configured_allocator(MemoryConfig const& memory, std::int64_t capacity) {

@@ -1,9 +1,10 @@
+#include "libsim/plan/fingerprint.hpp"
+
 #include <string>
 
 #include "libsim/plan/order_digest.hpp"
 #include "libsim/plan/sha256.hpp"
 #include "libsim/plan/text_pieces.hpp"
-#include "libsim/plan/training_plan.hpp"
 
 namespace stagecraft {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 
-#include "libsim/plan/pipeline_schedule.hpp"
+#include "libsim/plan/schedule_layout.hpp"
 
 namespace stagecraft {
 namespace {

@@ -10,6 +10,7 @@
 #include "libsim/plan/stage_writer.hpp"
 #include "libsim/plan/steady_loop.hpp"
 #include "libsim/schedule/order_timeline.hpp"
+#include "libsim/schedule/schedule_error.hpp"
 
 namespace stagecraft {
 namespace {
@@ -166,7 +167,7 @@ PipelineSchedule lay_out_order(ScheduleShape const& shape) {
   SteadyLoop const no_loop{.shape = shape};
   for (StageId const stage : schedule.stages.ids()) {
     StageWriter writer{schedule, no_loop, stage};
-    append_ordered_steps(writer, order.stages[stage.index()]);
+    append_ordered_entries(writer, order.stages[stage.index()]);
   }
   return schedule;
 }

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "libsim/plan/gradient_buckets.hpp"
-
 namespace stagecraft {
 namespace {
 
@@ -93,52 +91,6 @@ std::vector<PlacedParameter> parameter_layout(TrainingPlan const& plan, StagePla
     }
   }
   return placed;
-}
-
-std::vector<ShardedRun> sharded_runs(TrainingPlan const& plan, StagePlan const& stage) {
-  TrainingConfig const& config = plan.config;
-  bool const is_sharded = config.memory.distributed_optimizer;
-  if (!is_sharded && plan.gradient_groups().size() == 1) {
-    return {{.first = 0, .count = stage.parameters, .holders = plan.roles.gradients}};
-  }
-  std::vector<ShardedRun> runs;
-  bool is_cut = true;  // the next parameter begins a run
-  std::int32_t bucket_end = 0;
-  std::int32_t chunk = -1;
-  std::vector<GradientBucket> buckets;
-  for (PlacedParameter const& placed : parameter_layout(plan, stage)) {
-    if (is_sharded && overlaps_gradients(config)) {
-      if (placed.chunk != chunk) {
-        chunk = placed.chunk;
-        buckets = gradient_buckets(plan, chunk);
-        bucket_end = 0;
-      }
-      if (placed.block >= bucket_end) {
-        auto const bucket = std::find_if(buckets.begin(), buckets.end(), [&](auto const& one) {
-          return placed.block < one.first_block + one.block_count &&
-                 placed.block >= one.first_block;
-        });
-        bucket_end = bucket->first_block + bucket->block_count;
-        is_cut = true;
-      }
-    }
-    bool const is_held_twice = placed.parameter->tied_embedding && config.parallel.pipeline > 1;
-    GroupId const holders = plan.holders_of(*placed.parameter);
-    if (is_cut || is_held_twice || runs.back().holders != holders) {
-      runs.push_back({.first = placed.offset,
-                      .shards = is_sharded ? plan.groups.members(holders) : 1,
-                      .holders = holders});
-    }
-    runs.back().count += placed.elements();
-    is_cut = is_held_twice;
-  }
-  return runs;
-}
-
-std::int64_t optimizer_shard(StagePlan const& stage) {
-  std::int64_t elements = 0;
-  for (ShardedRun const& run : stage.sharded_runs) elements += run.shard();
-  return elements;
 }
 
 }  // namespace stagecraft

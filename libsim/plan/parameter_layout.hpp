@@ -65,13 +65,4 @@ std::vector<PlacedParameter> parameter_layout(TrainingPlan const& plan, StagePla
 /// The number in the model of the first layer of a chunk's block.
 std::int64_t first_layer_of(TrainingPlan const& plan, ChunkProgram const& chunk, std::size_t block);
 
-/// The sharded ranges of a rank, in order. Without the distributed optimizer there is one; with it,
-/// each gradient bucket is one, and so is a tied embedding, because both stages that hold it must
-/// cut it alike.
-/// Source: Megatron-LM core/distributed/param_and_grad_buffer.py.
-std::vector<ShardedRun> sharded_runs(TrainingPlan const& plan, StagePlan const& stage);
-
-/// The elements of optimizer state that each replica holds: one shard of every range.
-std::int64_t optimizer_shard(StagePlan const& stage);
-
 }  // namespace stagecraft

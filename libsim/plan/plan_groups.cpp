@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "libsim/model/block_program.hpp"
-#include "libsim/plan/pipeline_schedule.hpp"
+#include "libsim/plan/schedule_layout.hpp"
 
 namespace stagecraft {
 namespace {

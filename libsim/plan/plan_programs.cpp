@@ -11,8 +11,10 @@
 #include "libsim/model/liveness.hpp"
 #include "libsim/plan/gradient_buckets.hpp"
 #include "libsim/plan/layer_split.hpp"
-#include "libsim/plan/parameter_layout.hpp"
+#include "libsim/plan/plan_outline.hpp"
 #include "libsim/plan/received_rows.hpp"
+#include "libsim/plan/schedule_layout.hpp"
+#include "libsim/plan/sharded_runs.hpp"
 #include "libsim/plan/state_types.hpp"
 
 namespace stagecraft {

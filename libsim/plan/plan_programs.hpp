@@ -1,6 +1,6 @@
 #pragma once
 
-#include "libsim/plan/pipeline_schedule.hpp"
+#include "libsim/plan/schedule_shape.hpp"
 #include "libsim/plan/training_plan.hpp"
 
 namespace stagecraft {

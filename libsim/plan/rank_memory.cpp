@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "libsim/host/parallel_for.hpp"
+#include "libsim/plan/make_plan.hpp"
 #include "libsim/plan/received_rows.hpp"
 
 namespace stagecraft {

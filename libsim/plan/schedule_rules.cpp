@@ -4,9 +4,6 @@
 #include <array>
 #include <cstddef>
 
-#include "libsim/plan/stage_exchanges.hpp"
-#include "libsim/plan/stage_order.hpp"
-
 namespace stagecraft {
 namespace {
 
@@ -27,43 +24,18 @@ int interleaved_warmup(ScheduleShape const& shape, StageId stage) {
   return std::min(2 * behind + (shape.chunks - 1) * shape.group, all_forwards(shape, stage));
 }
 
-void write_plain(StageWriter& writer,
-                 VirtualOrder const& order,
-                 ScheduleShape const& shape,
-                 StageId stage) {
-  int const warmup = warmup_forwards(shape, stage);
-  if (shape.p2p == P2p::overlapped) {
-    append_overlapped_steps(writer, stage_order(order, warmup));
-  } else {
-    append_blocking_steps(writer, order, warmup);
-  }
-}
-
-void write_interleaved(StageWriter& writer,
-                       VirtualOrder const& order,
-                       ScheduleShape const& shape,
-                       StageId stage) {
-  if (shape.p2p == P2p::overlapped) {
-    append_overlapped_steps(writer, stage_order(order, warmup_forwards(shape, stage)));
-  } else {
-    append_interleaved_blocking_steps(writer, order, shape, stage);
-  }
-}
-
 /// Indexed by ScheduleKind.
 constexpr std::array<ScheduleRules, 3> all_rules{{
-    {.title = "GPipe", .placement = round_of_chunks, .warmup = all_forwards, .write = write_plain},
+    {.title = "GPipe", .placement = round_of_chunks, .warmup = all_forwards},
     {.title = "1F1B",
      .alternates = true,
      .placement = round_of_chunks,
-     .warmup = forwards_of_later_stages,
-     .write = write_plain},
+     .warmup = forwards_of_later_stages},
     {.title = "interleaved 1F1B",
      .takes_chunks = true,
      .alternates = true,
      .placement = round_of_chunks,
-     .warmup = interleaved_warmup,
-     .write = write_interleaved},
+     .warmup = interleaved_warmup},
 }};
 
 }  // namespace

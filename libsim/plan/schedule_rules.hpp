@@ -2,12 +2,10 @@
 
 #include <string_view>
 
-#include "libsim/plan/pipeline_schedule.hpp"
+#include "libsim/plan/schedule_shape.hpp"
+#include "libsim/schedule/placement.hpp"
 
 namespace stagecraft {
-
-class StageWriter;
-class VirtualOrder;
 
 /// The properties of a kind of schedule that has no order of its own (has_order()). A new kind is a
 /// row of the table in schedule_rules.cpp.
@@ -20,11 +18,6 @@ struct ScheduleRules {
   Placement (*placement)(ScheduleShape const& shape) = nullptr;
   /// Forwards that a stage runs before its first backward.
   int (*warmup)(ScheduleShape const& shape, StageId stage) = nullptr;
-  /// Writes the program of a stage for the microbatches of `shape`.
-  void (*write)(StageWriter& writer,
-                VirtualOrder const& order,
-                ScheduleShape const& shape,
-                StageId stage) = nullptr;
 };
 
 /// Pre: !has_order(kind).

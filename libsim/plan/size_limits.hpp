@@ -1,6 +1,6 @@
 #pragma once
 
-#include "libsim/plan/pipeline_schedule.hpp"
+#include "libsim/plan/schedule_layout.hpp"
 #include "libsim/plan/training_config.hpp"
 
 namespace stagecraft {

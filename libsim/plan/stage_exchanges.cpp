@@ -56,7 +56,7 @@ class InterleavedReceives {
 
 }  // namespace
 
-void append_blocking_steps(StageWriter& writer, VirtualOrder const& order, int warmup) {
+void append_blocking_entries(StageWriter& writer, VirtualOrder const& order, int warmup) {
   for (int k = 0, times = 1; k < warmup; k += times) {
     writer.begin_repeat();
     writer.receive_input_of(order.forward(k));
@@ -94,10 +94,10 @@ void append_blocking_steps(StageWriter& writer, VirtualOrder const& order, int w
   }
 }
 
-void append_interleaved_blocking_steps(StageWriter& writer,
-                                       VirtualOrder const& order,
-                                       ScheduleShape const& shape,
-                                       StageId stage) {
+void append_interleaved_blocking_entries(StageWriter& writer,
+                                         VirtualOrder const& order,
+                                         ScheduleShape const& shape,
+                                         StageId stage) {
   InterleavedReceives const receive{order, shape, stage};
   int const warmup = warmup_forwards(shape, stage);
   int const steady = order.size() - warmup;
@@ -142,14 +142,14 @@ void append_interleaved_blocking_steps(StageWriter& writer,
   }
 }
 
-void append_overlapped_steps(StageWriter& writer, std::vector<ChunkRun> const& runs) {
+void append_overlapped_entries(StageWriter& writer, std::vector<ChunkRun> const& runs) {
   std::vector<OrderTask> tasks;
   tasks.reserve(runs.size());
   for (ChunkRun const& run : runs) tasks.push_back({run});
-  append_ordered_steps(writer, tasks);
+  append_ordered_entries(writer, tasks);
 }
 
-void append_ordered_steps(StageWriter& writer, std::vector<OrderTask> const& tasks) {
+void append_ordered_entries(StageWriter& writer, std::vector<OrderTask> const& tasks) {
   assert(!tasks.empty());
   // A computation is a single task or a pair; this is the task behind it.
   auto const end_of = [&](std::size_t first) { return first + (tasks[first].is_paired ? 2 : 1); };

@@ -32,13 +32,13 @@ MemoryMove const& EntryMemories::of(IssueEntry const& entry) {
   return messages_.of(entry.kind, transfers);
 }
 
-MemoryWalk::MemoryWalk(CategoryBytes const& resident)
+MemoryReplay::MemoryReplay(CategoryBytes const& resident)
     : now_{resident}, sum_{resident.sum()}, activation_sum_{resident.activation_sum()} {
   memory_.at_peak = resident;
   peak_ = sum_;
 }
 
-void MemoryWalk::repeat_since(MemoryWalk const& then, int times) {
+void MemoryReplay::repeat_since(MemoryReplay const& then, int times) {
   for (int i = 0; i < category_count; ++i) {
     auto const category = static_cast<Category>(i);
     now_[category] += times * (now_[category] - then.now_[category]);
@@ -57,27 +57,27 @@ class ProgramMemory {
   ProgramMemory(StagePlan const& stage, TaskMemories& tasks, MessageMoves& messages)
       : stage_{stage},
         entries_{stage, stage.program.transfers, tasks, messages},
-        walk_{resident_memory(stage)} {}
+        replay_{resident_memory(stage)} {}
 
   StageMemory replay() {
     StageProgram const& program = stage_.program;
     auto const end = static_cast<std::int32_t>(program.entries.size());
     if (program.steady_loop == StageProgram::none) {
       replay(0, end);
-      return walk_.result();
+      return replay_.result();
     }
     std::int32_t const begin = program.loop_begin();
     replay(0, begin);
-    State const before{walk_, entry_};
+    State const before{replay_, entry_};
     replay(begin, program.steady_loop);
     repeat(program.steady_loop, before, program.entries[at(program.steady_loop)].times - 1);
     replay(program.steady_loop + 1, end);
-    return walk_.result();
+    return replay_.result();
   }
 
  private:
   struct State {
-    MemoryWalk walk;
+    MemoryReplay replay;
     std::int32_t entry;
   };
   static std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
@@ -89,7 +89,7 @@ class ProgramMemory {
         take(entry);
         continue;
       }
-      State const before{walk_, entry_};
+      State const before{replay_, entry_};
       replay(i - entry.count, i);
       repeat(i, before, entry.times - 2);
     }
@@ -99,29 +99,29 @@ class ProgramMemory {
   void repeat(std::int32_t index, State const& before, std::int32_t times) {
     if (times <= 0) return;
     std::int32_t const entries = entry_ - before.entry;
-    if (walk_.holds_as_much_as(before.walk)) {
+    if (replay_.holds_as_much_as(before.replay)) {
       entry_ += times * entries;
       return;
     }
-    walk_.repeat_since(before.walk, times - 1);
+    replay_.repeat_since(before.replay, times - 1);
     entry_ += (times - 1) * entries;
     replay(index - stage_.program.entries[at(index)].count, index);
   }
 
   void take(IssueEntry const& entry) {
-    walk_.move(entries_.of(entry), entry_++);
+    replay_.move(entries_.of(entry), entry_++);
     if (entry.kind != IssueEntry::Kind::run) return;
     Task const& task = stage_.tasks[at(entry.task)];
     if (task.kind == Task::Kind::forward) {
-      walk_.begin_chunk();
+      replay_.begin_chunk();
     } else if (ends_in_flight(task)) {
-      walk_.end_chunk();
+      replay_.end_chunk();
     }
   }
 
   StagePlan const& stage_;
   EntryMemories entries_;
-  MemoryWalk walk_;
+  MemoryReplay replay_;
   std::int32_t entry_ = 0;  ///< of the issue order
 };
 

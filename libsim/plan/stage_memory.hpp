@@ -49,9 +49,9 @@ class EntryMemories {
 };
 
 /// Follows the memory of a stage through its issue order.
-class MemoryWalk {
+class MemoryReplay {
  public:
-  explicit MemoryWalk(CategoryBytes const& resident);
+  explicit MemoryReplay(CategoryBytes const& resident);
 
   /// Applies what entry `entry` of the stage does to memory.
   void move(MemoryMove const& move, std::int32_t entry) {
@@ -78,9 +78,9 @@ class MemoryWalk {
   /// Applies the sum of all moves since `then`, an earlier state of this object, `times` more
   /// times, without looking for a peak. (Each repetition changes memory by the same amounts, so the
   /// peak is in the first or in the last.)
-  void repeat_since(MemoryWalk const& then, int times);
+  void repeat_since(MemoryReplay const& then, int times);
 
-  bool holds_as_much_as(MemoryWalk const& other) const {
+  bool holds_as_much_as(MemoryReplay const& other) const {
     return now_ == other.now_ && in_flight_ == other.in_flight_;
   }
 

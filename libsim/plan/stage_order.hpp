@@ -3,7 +3,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "libsim/plan/pipeline_schedule.hpp"
+#include "libsim/plan/schedule_shape.hpp"
+#include "libsim/schedule/chunk_run.hpp"
 
 namespace stagecraft {
 

@@ -4,7 +4,6 @@
 #include <memory>
 #include <numeric>
 
-#include "libsim/host/parallel_for.hpp"
 #include "libsim/plan/buffer_events.hpp"
 #include "libsim/plan/configured_allocator.hpp"
 #include "libsim/plan/framework_buffers.hpp"
@@ -259,17 +258,6 @@ bool fits_in(TrainingPlan const& plan,
   auto const allocator =
       configured_allocator(plan.config.memory, std::max<std::int64_t>(capacity, 0));
   return StageReplay{plan, stage, *allocator, framework, ReplayExtent::until_steady, nullptr}.run();
-}
-
-std::vector<StageReservation> reserve_stages(TrainingPlan const& plan,
-                                             std::int64_t capacity,
-                                             FrameworkMemory const& framework,
-                                             int jobs) {
-  std::vector<StageReservation> result(plan.stages.size());
-  parallel_for(jobs, plan.stages.size(), [&](std::size_t i) {
-    result[i] = reserve_stage(plan, plan.stages[StageId::of_index(i)], capacity, framework);
-  });
-  return result;
 }
 
 }  // namespace stagecraft

@@ -58,10 +58,4 @@ bool fits_in(TrainingPlan const& plan,
              std::int64_t capacity,
              FrameworkMemory const& framework = {});
 
-/// What all stages reserve, on up to `jobs` threads.
-std::vector<StageReservation> reserve_stages(TrainingPlan const& plan,
-                                             std::int64_t capacity,
-                                             FrameworkMemory const& framework = {},
-                                             int jobs = 1);
-
 }  // namespace stagecraft

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "libsim/plan/pipeline_schedule.hpp"
 #include "libsim/plan/stage_order.hpp"
 #include "libsim/plan/training_plan.hpp"
 

@@ -116,13 +116,13 @@ void StageWriter::mark_border() {
     loop_begin_ = here;
     repeat_begin_ = here;
   } else if (is_in_loop && program_.steady_loop == StageProgram::none &&
-             backwards_ == loop_begins_after_ + loop_.lap_backwards) {
+             backwards_ == loop_begins_after_ + loop_.backwards) {
     program_.steady_loop = here;
     program_.entries.push_back({.kind = IssueEntry::Kind::repeat,
                                 .count = here - loop_begin_,
-                                .times = loop_.laps,
+                                .times = loop_.times,
                                 .advance = loop_.microbatches()});
-    advance_ = (loop_.laps - 1) * loop_.microbatches();
+    advance_ = (loop_.times - 1) * loop_.microbatches();
     repeat_begin_ = here + 1;  // the border comes before the first entry that repeats
   }
 }
@@ -130,7 +130,7 @@ void StageWriter::mark_border() {
 int StageWriter::backwards_to_border() const {
   if (program_.steady_loop != StageProgram::none) return std::numeric_limits<int>::max();
   bool const is_in_loop = loop_begin_ != StageProgram::none;
-  int const border = loop_begins_after_ + (is_in_loop ? loop_.lap_backwards : 0);
+  int const border = loop_begins_after_ + (is_in_loop ? loop_.backwards : 0);
   return border - backwards_before_repeat_;
 }
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "libsim/plan/parameter_layout.hpp"
+#include "libsim/plan/sharded_runs.hpp"
 #include "libsim/plan/state_types.hpp"
 #include "libsim/plan/step_ranges.hpp"
 

@@ -15,8 +15,8 @@
 #include "libsim/plan/layer_split.hpp"
 #include "libsim/plan/layout_checks.hpp"
 #include "libsim/plan/ordered_schedule.hpp"
-#include "libsim/plan/pipeline_schedule.hpp"
 #include "libsim/plan/plan_programs.hpp"
+#include "libsim/plan/schedule_layout.hpp"
 #include "libsim/plan/size_limits.hpp"
 #include "libsim/plan/training_names.hpp"
 

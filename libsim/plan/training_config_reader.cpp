@@ -7,6 +7,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "libsim/allocator/allocator_settings.hpp"
 #include "libsim/config/section_reader.hpp"
 #include "libsim/config/section_writer.hpp"
 #include "libsim/model/model_config_reader.hpp"

@@ -2,15 +2,12 @@
 
 #include <cstdint>
 #include <memory>
-#include <string>
 #include <vector>
 
 #include "libsim/model/block_program.hpp"
 #include "libsim/model/forced_routing.hpp"
 #include "libsim/plan/issue_entry.hpp"
-#include "libsim/plan/pipeline_schedule.hpp"
 #include "libsim/plan/plan_groups.hpp"
-#include "libsim/plan/settled_config.hpp"
 #include "libsim/plan/stage_program.hpp"
 #include "libsim/plan/step_op.hpp"
 #include "libsim/plan/training_config.hpp"
@@ -82,9 +79,9 @@ struct StagePlan {
 /// One iteration of training, as every rank performs it: all that is decided before anything runs.
 /// The simulator gives its tasks durations and replays it, the executor runs it with real tensors.
 ///
-/// This folder makes it from a TrainingConfig: rank groups (plan_groups.hpp), block programs
-/// (plan_programs.hpp), a schedule for each stage (pipeline_schedule.hpp), and the buffer events
-/// that memory is summed from (buffer_events.hpp).
+/// make_plan() makes it from a TrainingConfig: rank groups (plan_groups.hpp), block programs
+/// (plan_programs.hpp), and a schedule for each stage (schedule_layout.hpp). Memory is summed from
+/// its buffer events (buffer_events.hpp).
 struct TrainingPlan {
   TrainingConfig config;
   BlockShape shape;  ///< without room for uneven rows, which depends on the layer
@@ -120,32 +117,11 @@ struct TrainingPlan {
   bool scatters_messages() const;
 };
 
-/// A plan without programs: configuration, sizes of a rank's share of one microbatch, and groups.
-TrainingPlan make_outline(TrainingConfig const& config, RankChoice ranks = {});
-
 /// The policy of a stage.
 RecomputePolicy const& policy_of(TrainingConfig const& config, StageId stage);
-
-/// Lays out an iteration. Pre: `config` was checked by its reader.
-/// \throws std::invalid_argument  for an illegal schedule shape.
-TrainingPlan make_plan(SettledConfig const& config, RankChoice ranks = {});
-
-/// The same plan for other ranks. Pre: make_plan() made it.
-TrainingPlan plan_of_ranks(TrainingPlan const& plan, RankChoice ranks);
-
-/// Gives a stage its tasks and its program.
-/// Pre: `schedule` is the plan's, and `stage` is as make_programs() made it.
-void lay_out_stage(TrainingPlan const& plan, PipelineSchedule const& schedule, StagePlan& stage);
 
 /// The blocks of a forward or backward task (into TrainingPlan::blocks), in the order in which they
 /// run.
 std::vector<std::int32_t> blocks_in_order(TrainingPlan const& plan, Task const& task);
-
-/// The canonical text of a plan: everything that decides what is computed, in which order (by its
-/// digest) and in which buffers. System, costs, clock, backend and version are not part of it.
-std::string canonical_text(TrainingPlan const& plan);
-
-/// SHA-256 of the canonical text, 64 hexadecimal digits.
-std::string fingerprint(TrainingPlan const& plan);
 
 }  // namespace stagecraft

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "libsim/plan/pipeline_schedule.hpp"
 #include "libsim/plan/task_memory.hpp"
 #include "libsim/plan/training_plan.hpp"
 

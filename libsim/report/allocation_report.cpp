@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "libsim/host/schemas.hpp"
 #include "libsim/report/text_table.hpp"
 
 namespace stagecraft {
@@ -21,7 +22,7 @@ nlohmann::ordered_json to_json(AllocationReplay const& replay) {
                            {"reserved", at.reserved},
                            {"inactive_split", at.inactive_split}});
   }
-  return {{"schema", "stagecraft.allocation/1"},
+  return {{"schema", allocation_schema},
           {"oom_at", replay.oom_at ? Json(*replay.oom_at) : Json(nullptr)},
           {"end",
            {{"n", replay.n},

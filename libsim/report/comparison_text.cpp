@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "libsim/config/problem.hpp"
+#include "libsim/host/schemas.hpp"
 #include "libsim/report/text_table.hpp"
 #include "libsim/report/wrapped_text.hpp"
 #include "libsim/units/quantity.hpp"
@@ -323,7 +324,7 @@ nlohmann::ordered_json to_json(Comparison const& comparison) {
   auto const percent = comparison.iteration_percent();
   auto const& meta = comparison.meta;
   return {
-      {"schema", "stagecraft.comparison/1"},
+      {"schema", comparison_schema},
       {"same_plan", comparison.same_plan()},
       {"plans", {meta[0].plan, meta[1].plan}},
       {"files", comparison.files},

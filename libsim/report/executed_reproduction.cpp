@@ -7,6 +7,8 @@
 #include <string>
 
 #include "libsim/engine/simulation.hpp"
+#include "libsim/plan/fingerprint.hpp"
+#include "libsim/plan/make_plan.hpp"
 #include "libsim/report/stages_alone.hpp"
 
 namespace stagecraft {

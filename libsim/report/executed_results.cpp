@@ -6,8 +6,9 @@
 #include <system_error>
 
 #include "libsim/config/problem.hpp"
+#include "libsim/host/schemas.hpp"
 #include "libsim/report/trace_summary.hpp"
-#include "libsim/run/run_config.hpp"
+#include "libsim/run/config_files.hpp"
 #include "libsim/trace/trace_error.hpp"
 
 namespace stagecraft {
@@ -106,7 +107,7 @@ void ExecutedResults::add_layers(fs::path const& path) {
   try {
     std::ifstream file{path};
     nlohmann::json const document = nlohmann::json::parse(file);
-    if (!document.is_object() || document.value("schema", "") != "stagecraft.layer/1") return;
+    if (!document.is_object() || document.value("schema", "") != layer_schema) return;
     for (nlohmann::json const& row : document.at("rows")) {
       ExecutedLayer layer{.file = path.string(),
                           .device = document.at("device"),

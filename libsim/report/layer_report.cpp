@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <map>
 
+#include "libsim/host/schemas.hpp"
 #include "libsim/model/blocks.hpp"
+#include "libsim/plan/fingerprint.hpp"
 #include "libsim/report/text_table.hpp"
 #include "libsim/trace/recorded_bytes.hpp"
 
@@ -239,7 +241,7 @@ nlohmann::ordered_json layers_document(TrainingPlan const& plan,
                                        std::vector<LayerReport> const& reports) {
   nlohmann::ordered_json layers = nlohmann::ordered_json::array();
   for (LayerReport const& report : reports) layers.push_back(to_json(report));
-  return {{"schema", "stagecraft.layers/1"}, {"plan", fingerprint(plan)}, {"layers", layers}};
+  return {{"schema", layers_schema}, {"plan", fingerprint(plan)}, {"layers", layers}};
 }
 
 }  // namespace stagecraft

@@ -4,8 +4,9 @@
 
 #include "libsim/config/problem.hpp"
 #include "libsim/engine/settle.hpp"
-#include "libsim/plan/training_plan.hpp"
-#include "libsim/run/run_config.hpp"
+#include "libsim/plan/fingerprint.hpp"
+#include "libsim/plan/make_plan.hpp"
+#include "libsim/run/config_files.hpp"
 #include "libsim/trace/trace_error.hpp"
 
 namespace stagecraft {

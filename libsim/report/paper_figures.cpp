@@ -5,6 +5,7 @@
 
 #include "libsim/engine/simulation.hpp"
 #include "libsim/model/blocks.hpp"
+#include "libsim/plan/make_plan.hpp"
 #include "libsim/report/paper_tables.hpp"
 
 namespace stagecraft {

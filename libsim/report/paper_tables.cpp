@@ -6,6 +6,8 @@
 #include "libsim/engine/settle.hpp"
 #include "libsim/engine/simulation.hpp"
 #include "libsim/model/blocks.hpp"
+#include "libsim/plan/make_plan.hpp"
+#include "libsim/run/config_files.hpp"
 
 namespace stagecraft {
 namespace {

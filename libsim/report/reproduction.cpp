@@ -1,28 +1,13 @@
 #include "libsim/report/reproduction.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <stdexcept>
 
-#include "libsim/report/paper_figures.hpp"
-#include "libsim/report/paper_tables.hpp"
+#include "libsim/host/schemas.hpp"
 #include "libsim/report/text_table.hpp"
 
 namespace stagecraft {
 namespace {
-
-struct Entry {
-  std::string_view name;
-  std::vector<Reproduction> (*predict)(std::filesystem::path const&);
-};
-
-constexpr std::array entries{
-    Entry{"table2", reproduce_table2},        Entry{"table4", reproduce_table4},
-    Entry{"table5", reproduce_table5},        Entry{"headline", reproduce_headline},
-    Entry{"figure1", reproduce_figure1},      Entry{"figure7", reproduce_figure7},
-    Entry{"figure8", reproduce_figure8},      Entry{"figure9", reproduce_figure9},
-    Entry{"appendix-c", reproduce_appendix_c}};
 
 /// Summarizes the errors that `error_of` gives for the rows.
 ErrorSummary summarize(std::vector<ReproductionRow> const& rows,
@@ -110,21 +95,6 @@ std::optional<ErrorSummary> Reproduction::errors_points() const {
   return summarize(rows, &ReproductionRow::error_points);
 }
 
-std::vector<std::string_view> reproducible() {
-  std::vector<std::string_view> names;
-  names.reserve(entries.size());
-  for (Entry const& entry : entries) names.push_back(entry.name);
-  return names;
-}
-
-std::vector<Reproduction> reproduce(std::string_view what,
-                                    std::filesystem::path const& paper_configs) {
-  for (Entry const& entry : entries) {
-    if (entry.name == what) return entry.predict(paper_configs);
-  }
-  throw std::invalid_argument("nothing to reproduce is called '" + std::string{what} + "'");
-}
-
 std::string to_text(Reproduction const& reproduction) {
   bool const has_stages = std::any_of(reproduction.rows.begin(), reproduction.rows.end(),
                                       [](auto const& row) { return row.stage.has_value(); });
@@ -174,7 +144,7 @@ nlohmann::ordered_json to_json(std::vector<Reproduction> const& reproductions) {
   auto const optional = [](std::optional<double> value) {
     return value ? Json(*value) : Json(nullptr);
   };
-  Json json{{"schema", "stagecraft.reproduction/1"}};
+  Json json{{"schema", reproduction_schema}};
   Json errors = Json::object();
   Json notes = Json::object();
   for (Reproduction const& reproduction : reproductions) {

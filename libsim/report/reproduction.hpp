@@ -1,10 +1,8 @@
 #pragma once
 
-#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 namespace stagecraft {
@@ -45,18 +43,6 @@ struct Reproduction {
   /// Absent if a row is not a share.
   std::optional<ErrorSummary> errors_points() const;
 };
-
-/// Everything that can be reproduced, in the order of the paper: table2 table4 table5 headline
-/// figure1 figure7 figure8 figure9 appendix-c.
-std::vector<std::string_view> reproducible();
-
-/// Reproduces one of reproducible() from the run files in `paper_configs`.
-///
-/// The result is a list because table5 also gives `table5_rates` (throughput increase, MFU, HFU).
-/// Published numbers: Korthikanti et al. 2022, arXiv:2205.05198, used as reference values.
-/// \throws ConfigError  if a run file is damaged.
-std::vector<Reproduction> reproduce(std::string_view what,
-                                    std::filesystem::path const& paper_configs);
 
 std::string to_text(Reproduction const& reproduction);
 std::string to_csv(Reproduction const& reproduction);

@@ -2,7 +2,9 @@
 
 #include <string>
 
+#include "libsim/host/schemas.hpp"
 #include "libsim/model/blocks.hpp"
+#include "libsim/plan/fingerprint.hpp"
 #include "libsim/report/causal_mfu.hpp"
 
 namespace stagecraft {
@@ -91,7 +93,7 @@ Json to_json(CategoryBytes const& bytes) {
 Json to_json(Simulation const& simulation, TrainingPlan const& plan) {
   Json stages = Json::array();
   for (StageResult const& stage : simulation.stages) stages.push_back(stage_json(stage));
-  return {{"schema", "stagecraft.simulation/1"},
+  return {{"schema", simulation_schema},
           {"plan", fingerprint(plan)},
           {"config", nullptr},
           {"parameters", parameter_count(plan.config.model)},

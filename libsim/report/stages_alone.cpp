@@ -6,6 +6,8 @@
 #include <utility>
 
 #include "libsim/engine/composed_iteration.hpp"
+#include "libsim/plan/fingerprint.hpp"
+#include "libsim/plan/make_plan.hpp"
 #include "libsim/trace/trace_reader.hpp"
 
 namespace stagecraft {

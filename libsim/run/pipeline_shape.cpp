@@ -3,7 +3,8 @@
 #include <algorithm>
 
 #include "libsim/config/problem.hpp"
-#include "libsim/plan/pipeline_schedule.hpp"
+#include "libsim/plan/schedule_layout.hpp"
+#include "libsim/run/config_files.hpp"
 
 namespace stagecraft {
 

@@ -5,6 +5,7 @@
 #include "libsim/engine/block_times.hpp"
 #include "libsim/model/memory_profile.hpp"
 #include "libsim/plan/message_buffers.hpp"
+#include "libsim/plan/plan_outline.hpp"
 #include "libsim/plan/training_plan.hpp"
 
 namespace stagecraft {

@@ -14,6 +14,7 @@
 #include "libsim/engine/prediction.hpp"
 #include "libsim/engine/settle.hpp"
 #include "libsim/host/parallel_for.hpp"
+#include "libsim/plan/make_plan.hpp"
 #include "libsim/report/fit_verdict.hpp"
 #include "libsim/search/candidate_source.hpp"
 #include "libsim/search/ordered_plans.hpp"

@@ -4,7 +4,9 @@
 #include <optional>
 
 #include "libsim/plan/message_buffers.hpp"
+#include "libsim/plan/plan_outline.hpp"
 #include "libsim/plan/plan_programs.hpp"
+#include "libsim/plan/schedule_layout.hpp"
 #include "libsim/plan/stage_tasks.hpp"
 
 namespace stagecraft {
@@ -44,12 +46,12 @@ struct Progress {
 /// Goes through a stage's program and notes its moments. Of entries that repeat, the times between
 /// two that changed the same and the last are skipped: what is held moves in a straight line there,
 /// so that it is most at one of its ends.
-class MomentWalk {
+class MomentReplay {
  public:
-  MomentWalk(TrainingPlan const& plan,
-             PipelineSchedule const& schedule,
-             StageId stage,
-             StageContent const& content)
+  MomentReplay(TrainingPlan const& plan,
+               PipelineSchedule const& schedule,
+               StageId stage,
+               StageContent const& content)
       : plan_{plan},
         schedule_{schedule},
         program_{schedule.stages[stage]},
@@ -63,7 +65,7 @@ class MomentWalk {
     moments_.window = store_window(schedule.shape, stage);
   }
 
-  StageMoments walk() && {
+  StageMoments replay() && {
     take(0, static_cast<std::int32_t>(program_.entries.size()));
     moments_.exchanges = now_.exchanges;
     return std::move(moments_);
@@ -195,7 +197,7 @@ std::vector<StageMoments> make_stage_moments(TrainingConfig const& config,
   std::vector<StageMoments> stages;
   stages.reserve(schedule.stages.size());
   for (StageId const stage : schedule.stages.ids()) {
-    stages.push_back(MomentWalk{plan, schedule, stage, contents[stage]}.walk());
+    stages.push_back(MomentReplay{plan, schedule, stage, contents[stage]}.replay());
   }
   return stages;
 }

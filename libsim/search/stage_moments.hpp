@@ -66,7 +66,7 @@ class Holding {
 ///
 /// Memory moves in issue order, by what chunks and messages do; all that a policy changes is what a
 /// chunk does. So the peak under any policy is the largest, over a handful of instants, of what is
-/// held then plus the peak of what runs then: exactly what the walk through all of the order finds.
+/// held then plus the peak of what runs then: exactly what a replay of all of the order finds.
 struct StageMoments {
   /// Before a forward of each distinct chunk, before a backward of each, and in the middle of
   /// exchanges: only those instants that hold most, none of them more than another in every number.

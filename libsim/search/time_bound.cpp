@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "libsim/cost/cost_model.hpp"
+#include "libsim/plan/plan_outline.hpp"
 #include "libsim/plan/training_plan.hpp"
 
 namespace stagecraft {

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "libsim/config/did_you_mean.hpp"
-#include "libsim/sweep/sweep.hpp"
 
 namespace stagecraft {
 namespace {

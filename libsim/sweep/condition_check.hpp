@@ -5,10 +5,9 @@
 #include "libsim/run/run_variants.hpp"
 #include "libsim/sweep/condition.hpp"
 #include "libsim/sweep/key_values.hpp"
+#include "libsim/sweep/sweep_axis.hpp"
 
 namespace stagecraft {
-
-struct SweepAxis;
 
 /// Reports unknown keys, words in comparisons of numbers, and words that their key can never have
 /// because no configuration accepts them. Skips keys of which `diagnostics` already has problems.

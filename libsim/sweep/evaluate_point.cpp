@@ -4,7 +4,9 @@
 
 #include "libsim/engine/settle.hpp"
 #include "libsim/hardware/provenance.hpp"
-#include "libsim/plan/pipeline_schedule.hpp"
+#include "libsim/plan/fingerprint.hpp"
+#include "libsim/plan/make_plan.hpp"
+#include "libsim/schedule/schedule_error.hpp"
 
 namespace stagecraft {
 namespace {

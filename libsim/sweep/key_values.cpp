@@ -5,7 +5,6 @@
 
 #include "libsim/config/yaml_text.hpp"
 #include "libsim/plan/training_config_reader.hpp"
-#include "libsim/sweep/sweep.hpp"
 
 namespace stagecraft {
 namespace {

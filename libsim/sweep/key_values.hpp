@@ -7,10 +7,9 @@
 
 #include "libsim/config/yaml_tree.hpp"
 #include "libsim/sweep/condition.hpp"
+#include "libsim/sweep/sweep_axis.hpp"
 
 namespace stagecraft {
-
-struct SweepAxis;
 
 /// The values of a key of a condition over a sweep.
 struct KeyValues {

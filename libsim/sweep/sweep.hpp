@@ -6,26 +6,10 @@
 #include <vector>
 
 #include "libsim/run/run_variants.hpp"
-#include "libsim/sweep/condition.hpp"
+#include "libsim/sweep/sweep_axis.hpp"
 #include "libsim/sweep/sweep_filter.hpp"
 
 namespace stagecraft {
-
-/// A value of an axis: the keys it sets, and their text in the sweep file.
-struct SweepEntry {
-  std::string label;
-  Place place;
-  std::vector<Setting> settings;     ///< with the contents of files that they name
-  std::vector<std::string> written;  ///< the value of each setting as one line of text
-};
-
-/// One way in which the points of a sweep differ: a key with its values, or a group of keys that
-/// vary together, with its cases.
-struct SweepAxis {
-  std::string name;  ///< the key, dotted, or the group's name
-  bool is_group = false;
-  std::vector<SweepEntry> entries;
-};
 
 /// A cross product of axes over a base run, without the points that its conditions exclude.
 ///
@@ -43,20 +27,11 @@ struct Sweep {
   std::string fingerprint;
 };
 
-/// Finds a point's entry on each axis. Pre: 0 <= point < points.
-void choose_entries(std::vector<SweepAxis> const& axes,
-                    std::int64_t point,
-                    std::vector<std::size_t>& entries);
-
 /// Whether a point with these entries meets the conditions.
 /// \throws ConfigError  naming the point, if one of them divides by zero there.
 bool takes_part(Sweep const& sweep, std::vector<std::size_t> const& entries);
 
 /// The run of a point. \throws ConfigError  if it is impossible.
 RunConfig run_of(Sweep const& sweep, std::vector<std::size_t> const& entries);
-
-/// The settings of a point in one text: `parallel.tensor=4, recompute=full`.
-std::string settings_text(std::vector<SweepAxis> const& axes,
-                          std::vector<std::size_t> const& entries);
 
 }  // namespace stagecraft

@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "libsim/sweep/condition_check.hpp"
-#include "libsim/sweep/sweep.hpp"
 
 namespace stagecraft {
 SweepFilter::SweepFilter(std::vector<Condition> conditions,

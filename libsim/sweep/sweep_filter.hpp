@@ -7,10 +7,9 @@
 #include "libsim/run/run_variants.hpp"
 #include "libsim/sweep/condition.hpp"
 #include "libsim/sweep/key_values.hpp"
+#include "libsim/sweep/sweep_axis.hpp"
 
 namespace stagecraft {
-
-struct SweepAxis;
 
 /// Decides which points of a sweep meet its conditions.
 ///

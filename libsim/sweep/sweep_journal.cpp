@@ -16,6 +16,7 @@
 
 #include "libsim/config/problem.hpp"
 #include "libsim/host/file_error.hpp"
+#include "libsim/host/schemas.hpp"
 #include "libsim/sweep/row_codec.hpp"
 
 namespace stagecraft {
@@ -33,8 +34,8 @@ struct RecordHead {
 static_assert(sizeof(RecordHead) == 8);
 
 std::string header_text(JournalHeader const& header) {
-  return "stagecraft.sweep-journal/1\nprogram " + header.program + "\nsweep " + header.sweep +
-         "\nshard " + header.shard + "\n\n";
+  return std::string{sweep_journal_schema} + "\nprogram " + header.program + "\nsweep " +
+         header.sweep + "\nshard " + header.shard + "\n\n";
 }
 
 std::uint32_t checksum_of(std::string_view bytes) {

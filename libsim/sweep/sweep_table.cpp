@@ -11,6 +11,7 @@
 #include "libsim/host/file_error.hpp"
 #include "libsim/host/output_file.hpp"
 #include "libsim/host/program_version.hpp"
+#include "libsim/host/schemas.hpp"
 #include "libsim/sweep/key_columns.hpp"
 #include "libsim/sweep/node_text.hpp"
 
@@ -182,7 +183,7 @@ ColumnFile table_of(Sweep const& sweep, Shard shard, SweepJournal const& journal
 }
 
 ColumnFile read_sweep_table(std::filesystem::path const& path) {
-  ColumnFile table = read_column_file(path, sweep_schema, attribute_names);
+  ColumnFile table = read_column_file(path, std::string{sweep_schema}, attribute_names);
   bool const has_index =
       !table.columns.empty() && table.columns.front().name == index_column &&
       std::holds_alternative<std::vector<std::int64_t>>(table.columns.front().values);

@@ -11,9 +11,6 @@
 
 namespace stagecraft {
 
-/// The schema that this version of the program writes and reads; see SCHEMA.md.
-inline constexpr char const* sweep_schema = "stagecraft.sweep/2";
-
 /// The rows of a journal as a table, by ascending point, whatever their order in the journal.
 /// Pre: the journal is that of this shard of the sweep, and complete.
 ColumnFile table_of(Sweep const& sweep, Shard shard, SweepJournal const& journal);

@@ -8,6 +8,7 @@
 #include "libsim/config/problem.hpp"
 #include "libsim/hdf5/hdf5_handle.hpp"
 #include "libsim/hdf5/hdf5_reader.hpp"
+#include "libsim/host/schemas.hpp"
 #include "libsim/trace/trace_error.hpp"
 #include "libsim/trace/trace_schema.hpp"
 
@@ -128,7 +129,7 @@ void TraceReader::read_all_but_ranks() {
     throw ForeignFileError{name_, "attribute schema: there is none"};
   }
   std::string const schema = root.text("schema", most_attribute_bytes);
-  if (!schema.starts_with(trace_schema.substr(0, trace_schema.find('/') + 1))) {
+  if (!is_version_of(schema, trace_schema)) {
     throw ForeignFileError{name_, "attribute schema: found '" + printable(schema) +
                                       "'; accepted: '" + std::string{trace_schema} + "'"};
   }

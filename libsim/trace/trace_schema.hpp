@@ -7,9 +7,6 @@
 
 namespace stagecraft {
 
-/// The schema that this version of the program writes and reads; see SCHEMA.md.
-inline constexpr std::string_view trace_schema = "stagecraft.trace/1";
-
 /// An attribute of the root and its member of TraceMeta. (`schema` and `clock` are not among them.)
 struct MetaAttribute {
   char const* name;

@@ -8,6 +8,7 @@
 #include "libsim/hdf5/hdf5_image.hpp"
 #include "libsim/host/file_error.hpp"
 #include "libsim/host/output_file.hpp"
+#include "libsim/host/schemas.hpp"
 #include "libsim/trace/trace_schema.hpp"
 
 namespace stagecraft {

@@ -16,6 +16,7 @@
 #include "libsim/hardware/provenance.hpp"
 #include "libsim/host/parallel_for.hpp"
 #include "libsim/interval/time_interval.hpp"
+#include "libsim/plan/make_plan.hpp"
 #include "libsim/validation/regime.hpp"
 
 namespace stagecraft {

@@ -5,6 +5,7 @@
 #include <ostream>
 #include <string>
 
+#include "libsim/host/schemas.hpp"
 #include "libsim/validation/validation_summary.hpp"
 
 namespace stagecraft {
@@ -92,7 +93,7 @@ std::string text_of(Json const& json, int indent) {
 }  // namespace
 
 void write_json(Validation const& validation, std::ostream& out) {
-  out << "{\n\"schema\": \"stagecraft.validation/1\",\n\"rows\": [";
+  out << "{\n\"schema\": \"" << validation_schema << "\",\n\"rows\": [";
   char const* separator = "\n ";
   for (ValidatedRow const& row : validation.rows) {
     out << separator << text_of(to_json(row), -1);

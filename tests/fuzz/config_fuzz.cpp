@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "libsim/config/problem.hpp"
-#include "libsim/run/run_config.hpp"
+#include "libsim/run/config_files.hpp"
 
 namespace {
 

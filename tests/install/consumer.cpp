@@ -1,9 +1,9 @@
 #include <cstdio>
 
 #include "libsim/engine/simulation.hpp"
-#include "libsim/plan/training_plan.hpp"
+#include "libsim/plan/make_plan.hpp"
+#include "libsim/run/config_files.hpp"
 #include "libsim/run/paper_config_folder.hpp"
-#include "libsim/run/run_config.hpp"
 
 // Prints where it found the paper's configurations, and how long an iteration of one takes.
 int main() {

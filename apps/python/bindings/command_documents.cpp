@@ -6,6 +6,7 @@
 #include <stdexcept>
 
 #include "apps/program/output_paths.hpp"
+#include "apps/program/run_words.hpp"
 #include "apps/python/bindings/errors.hpp"
 #include "apps/python/bindings/interruptible.hpp"
 #include "apps/stagecraft/command_results.hpp"
@@ -14,6 +15,7 @@
 #include "apps/stagecraft/plan_output.hpp"
 #include "apps/stagecraft/schedule_output.hpp"
 #include "libsim/engine/record.hpp"
+#include "libsim/plan/make_plan.hpp"
 #include "libsim/validation/validation_json.hpp"
 
 namespace stagecraft::python {

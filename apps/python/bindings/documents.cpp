@@ -2,6 +2,7 @@
 
 #include "libsim/explain/explanation.hpp"
 #include "libsim/explain/explanation_json.hpp"
+#include "libsim/plan/make_plan.hpp"
 #include "libsim/report/layer_report.hpp"
 
 namespace stagecraft::python {

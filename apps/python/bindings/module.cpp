@@ -10,7 +10,7 @@
 #include <thread>
 
 #include "apps/program/command_line.hpp"
-#include "apps/program/program.hpp"
+#include "apps/program/run_program.hpp"
 #include "apps/python/bindings/command_documents.hpp"
 #include "apps/python/bindings/documents.hpp"
 #include "apps/python/bindings/errors.hpp"

@@ -4,6 +4,7 @@
 
 #include "libsim/config/override.hpp"
 #include "libsim/engine/ready_run.hpp"
+#include "libsim/run/config_files.hpp"
 #include "libsim/sweep/node_text.hpp"
 
 namespace stagecraft::python {

@@ -1,6 +1,7 @@
 #include "apps/python/bindings/simulated_run.hpp"
 
 #include "libsim/engine/fullest_stage.hpp"
+#include "libsim/plan/make_plan.hpp"
 #include "libsim/report/memory_excess.hpp"
 #include "libsim/report/simulation_document.hpp"
 

@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "libexec/backends/cpu_backend.hpp"
+#include "libsim/plan/make_plan.hpp"
 #include "tests/libexec/executor/communication_costs.hpp"
 #include "tests/libexec/executor/small_runs.hpp"
 

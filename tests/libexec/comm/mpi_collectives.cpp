@@ -13,6 +13,7 @@
 #include "libexec/comm/collective_reduction.hpp"
 #include "libexec/comm/mpi_world.hpp"
 #include "libexec/executor/clocks.hpp"
+#include "libsim/plan/make_plan.hpp"
 
 namespace stagecraft {
 namespace {

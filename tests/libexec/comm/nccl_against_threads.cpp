@@ -16,6 +16,7 @@
 #include "libexec/comm/cuda/nccl_world.hpp"
 #include "libexec/comm/launched_process.hpp"
 #include "libexec/executor/process_job.hpp"
+#include "libsim/plan/make_plan.hpp"
 #include "tests/libexec/executor/small_runs.hpp"
 
 namespace stagecraft {

@@ -20,6 +20,7 @@
 #include "libexec/comm/launched_process.hpp"
 #include "libexec/kernels/cuda/cuda_check.hpp"
 #include "libexec/kernels/cuda/cuda_handles.hpp"
+#include "libsim/plan/make_plan.hpp"
 
 namespace stagecraft {
 namespace {

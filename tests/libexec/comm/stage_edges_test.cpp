@@ -3,6 +3,8 @@
 #include <catch2/catch.hpp>
 #include <set>
 
+#include "libsim/plan/make_plan.hpp"
+
 namespace stagecraft {
 namespace {
 

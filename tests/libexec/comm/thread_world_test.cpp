@@ -4,6 +4,7 @@
 #include <thread>
 #include <vector>
 
+#include "libsim/plan/make_plan.hpp"
 #include "tests/libsim/odd_runs.hpp"
 #include "tests/libsim/other_axis.hpp"
 

@@ -2,6 +2,7 @@
 #include <catch2/catch.hpp>
 
 #include "libsim/engine/record.hpp"
+#include "libsim/plan/make_plan.hpp"
 #include "libsim/report/row_comparison.hpp"
 #include "libsim/trace/trace_names.hpp"
 #include "tests/libexec/executor/plan_grid.hpp"

@@ -9,6 +9,7 @@
 #include "libsim/config/problem.hpp"
 #include "libsim/engine/simulation.hpp"
 #include "libsim/model/model_names.hpp"
+#include "libsim/plan/make_plan.hpp"
 #include "libsim/schedule/interleaved_orders.hpp"
 #include "tests/libexec/executor/equal_runs.hpp"
 #include "tests/libexec/executor/slope_checks.hpp"

@@ -6,6 +6,7 @@
 
 #include "libsim/engine/record.hpp"
 #include "libsim/engine/simulation.hpp"
+#include "libsim/plan/make_plan.hpp"
 #include "tests/libexec/executor/communication_costs.hpp"
 #include "tests/libexec/executor/equal_runs.hpp"
 #include "tests/libexec/executor/plan_grid.hpp"

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "libsim/engine/simulation.hpp"
+#include "libsim/plan/make_plan.hpp"
 #include "libsim/plan/rank_memory.hpp"
 #include "libsim/plan/received_rows.hpp"
 #include "libsim/plan/routing_reader.hpp"

@@ -7,6 +7,7 @@
 
 #include "libexec/backends/number_codec.hpp"
 #include "libsim/engine/simulation.hpp"
+#include "libsim/plan/make_plan.hpp"
 #include "tests/libexec/executor/small_runs.hpp"
 #include "tests/libsim/invented_system.hpp"
 

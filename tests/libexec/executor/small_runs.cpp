@@ -9,6 +9,7 @@
 #include "libexec/backends/cuda_backend.hpp"
 #include "libexec/backends/number_codec.hpp"
 #include "libexec/executor/thread_job.hpp"
+#include "libsim/plan/make_plan.hpp"
 #include "libsim/plan/parameter_layout.hpp"
 
 namespace stagecraft {

@@ -5,6 +5,7 @@
 #include "libexec/backends/cpu_backend.hpp"
 #include "libexec/executor/solo_job.hpp"
 #include "libsim/engine/simulation.hpp"
+#include "libsim/plan/make_plan.hpp"
 #include "tests/libexec/executor/communication_costs.hpp"
 #include "tests/libexec/executor/plan_grid.hpp"
 #include "tests/libexec/executor/small_runs.hpp"

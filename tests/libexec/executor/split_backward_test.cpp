@@ -6,6 +6,7 @@
 
 #include "libsim/engine/settle.hpp"
 #include "libsim/engine/simulation.hpp"
+#include "libsim/plan/make_plan.hpp"
 #include "libsim/plan/ordered_schedule.hpp"
 #include "libsim/plan/plan_programs.hpp"
 #include "tests/libexec/executor/equal_runs.hpp"

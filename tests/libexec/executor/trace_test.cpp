@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "libsim/engine/record.hpp"
+#include "libsim/plan/make_plan.hpp"
 #include "tests/libexec/executor/communication_costs.hpp"
 #include "tests/libexec/executor/plan_grid.hpp"
 #include "tests/libexec/executor/small_runs.hpp"

@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "libsim/allocator/allocation_replay.hpp"
+#include "libsim/allocator/make_allocator.hpp"
 #include "libsim/allocator/sequence_text.hpp"
 
 namespace stagecraft {

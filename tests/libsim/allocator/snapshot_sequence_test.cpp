@@ -10,6 +10,7 @@
 #include <string>
 
 #include "libsim/allocator/allocation_replay.hpp"
+#include "libsim/allocator/make_allocator.hpp"
 #include "libsim/export/pickle_writer.hpp"
 #include "libsim/host/file_error.hpp"
 

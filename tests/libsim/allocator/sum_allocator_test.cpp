@@ -1,5 +1,6 @@
 #include <catch2/catch.hpp>
 
+#include "libsim/allocator/make_allocator.hpp"
 #include "tests/libsim/allocator/replayed.hpp"
 
 namespace stagecraft {

@@ -6,6 +6,8 @@
 
 #include "libsim/cost/gemm_time.hpp"
 #include "libsim/model/blocks.hpp"
+#include "libsim/plan/make_plan.hpp"
+#include "libsim/plan/plan_outline.hpp"
 #include "tests/libsim/invented_system.hpp"
 #include "tests/libsim/odd_runs.hpp"
 

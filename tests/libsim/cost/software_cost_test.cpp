@@ -1,6 +1,8 @@
 #include <catch2/catch.hpp>
 
 #include "libsim/cost/cost_model.hpp"
+#include "libsim/plan/make_plan.hpp"
+#include "libsim/plan/plan_outline.hpp"
 #include "tests/libsim/invented_system.hpp"
 #include "tests/libsim/odd_runs.hpp"
 

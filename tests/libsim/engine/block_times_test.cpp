@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "libsim/model/blocks.hpp"
+#include "libsim/plan/plan_outline.hpp"
 #include "tests/libsim/invented_system.hpp"
 #include "tests/libsim/paper_models.hpp"
 

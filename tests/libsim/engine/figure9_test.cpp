@@ -2,6 +2,7 @@
 #include <catch2/catch.hpp>
 
 #include "libsim/engine/simulation.hpp"
+#include "libsim/plan/make_plan.hpp"
 #include "tests/libsim/invented_system.hpp"
 #include "tests/libsim/paper_models.hpp"
 

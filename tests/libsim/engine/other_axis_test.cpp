@@ -3,6 +3,8 @@
 #include <catch2/catch.hpp>
 
 #include "libsim/engine/simulation.hpp"
+#include "libsim/plan/fingerprint.hpp"
+#include "libsim/plan/make_plan.hpp"
 #include "tests/libsim/invented_system.hpp"
 #include "tests/libsim/odd_runs.hpp"
 

@@ -2,6 +2,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "libsim/plan/make_plan.hpp"
 #include "tests/libsim/odd_runs.hpp"
 
 namespace stagecraft {

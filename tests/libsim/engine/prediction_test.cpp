@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "libsim/engine/simulation.hpp"
+#include "libsim/plan/make_plan.hpp"
 #include "libsim/plan/rank_memory.hpp"
 #include "tests/libsim/engine/random_runs.hpp"
 #include "tests/libsim/invented_system.hpp"
@@ -57,11 +58,11 @@ Tally compare_random_runs(std::uint32_t seed, int runs, int most_groups) {
     Prediction const prediction = predict(as_settled(config), system);
     CAPTURE(seed, i, config.parallel.pipeline, config.parallel.interleave, config.schedule.group,
             static_cast<int>(config.schedule.kind), static_cast<int>(config.schedule.p2p),
-            microbatches(config), prediction.laps, prediction.laps_left_out);
+            microbatches(config), prediction.loops, prediction.loops_left_out);
     REQUIRE(difference(config, system, prediction).empty());
     ++tally.runs;
-    tally.loops += prediction.laps > 1 ? 1 : 0;
-    tally.jumps += prediction.laps_left_out > 0 ? 1 : 0;
+    tally.loops += prediction.loops > 1 ? 1 : 0;
+    tally.jumps += prediction.loops_left_out > 0 ? 1 : 0;
   }
   return tally;
 }
@@ -121,24 +122,24 @@ TEST_CASE("a stage's memory is that of the rank that holds most, each with its o
   REQUIRE(at_odds > 5);
 }
 
-TEST_CASE("equal stages repeat from the first lap on", "[engine]") {
+TEST_CASE("equal stages repeat from the first time through the loop on", "[engine]") {
   // 1F1B of equal stages at no cost of messages is periodic in one microbatch as soon as it is
   // steady.
   TrainingConfig config = modest_run(1, 4);
   config.batch.global = 2 * 1000;
   config.model.vocabulary = 1;
   Prediction const prediction = predict(as_settled(config), invented_system());
-  REQUIRE(prediction.laps == 1000 - (4 + 2) + 1);
-  REQUIRE(prediction.laps_left_out > 900);
+  REQUIRE(prediction.loops == 1000 - (4 + 2) + 1);
+  REQUIRE(prediction.loops_left_out > 900);
 }
 
-TEST_CASE("a window of stored microbatches is walked in full", "[engine]") {
+TEST_CASE("a window of stored microbatches is played in full", "[engine]") {
   TrainingConfig config = modest_run(2, 4);
   config.batch.global = 2 * 100;
   config.recompute.front().granularity = RecomputeGranularity::full;
   config.recompute.front().store_microbatches.count = 2;
   Prediction const prediction = predict(as_settled(config), lossy_system());
-  REQUIRE(prediction.laps == 1);
+  REQUIRE(prediction.loops == 1);
   REQUIRE(difference(config, lossy_system(), prediction).empty());
 }
 

@@ -1,6 +1,7 @@
 #include <catch2/catch.hpp>
 #include <cstdint>
 
+#include "libsim/plan/make_plan.hpp"
 #include "tests/libsim/engine/random_runs.hpp"
 #include "tests/libsim/plan/summed_events.hpp"
 

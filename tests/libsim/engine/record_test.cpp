@@ -4,6 +4,7 @@
 #include <map>
 
 #include "libsim/engine/simulation.hpp"
+#include "libsim/plan/make_plan.hpp"
 #include "libsim/trace/trace_names.hpp"
 #include "tests/libsim/engine/op_by_op_walk.hpp"
 #include "tests/libsim/engine/small_plans.hpp"

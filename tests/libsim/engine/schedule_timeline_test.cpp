@@ -4,6 +4,7 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 
+#include "libsim/plan/schedule_layout.hpp"
 #include "tests/libsim/plan/legal_shapes.hpp"
 
 namespace stagecraft {

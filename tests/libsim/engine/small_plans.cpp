@@ -2,7 +2,8 @@
 
 #include <array>
 
-#include "libsim/run/run_config.hpp"
+#include "libsim/plan/make_plan.hpp"
+#include "libsim/run/config_files.hpp"
 
 namespace stagecraft {
 

@@ -1,6 +1,7 @@
 #include <catch2/catch.hpp>
 
 #include "libsim/engine/schedule_timeline.hpp"
+#include "libsim/plan/schedule_layout.hpp"
 #include "tests/oracle/schedule_oracle.hpp"
 
 namespace stagecraft {

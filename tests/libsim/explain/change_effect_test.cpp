@@ -7,6 +7,9 @@
 #include "libsim/engine/simulation.hpp"
 #include "libsim/engine/store_window.hpp"
 #include "libsim/explain/paired_changes.hpp"
+#include "libsim/explain/single_changes.hpp"
+#include "libsim/plan/make_plan.hpp"
+#include "libsim/run/config_files.hpp"
 #include "tests/libsim/invented_system.hpp"
 #include "tests/libsim/uneven_runs.hpp"
 

@@ -6,6 +6,7 @@
 
 #include "libsim/engine/settle.hpp"
 #include "libsim/engine/simulation.hpp"
+#include "libsim/plan/make_plan.hpp"
 #include "tests/libsim/engine/small_plans.hpp"
 #include "tests/libsim/invented_system.hpp"
 #include "tests/libsim/paper_models.hpp"
@@ -60,7 +61,7 @@ TEST_CASE("a critical path has no gap and its kinds sum to the iteration") {
     CriticalPath const path = find_critical_path(costed, times);
     Simulation const simulation = simulate(small.plan, small.system);
     SimTime now{0};
-    SimTime on_ranks{0};
+    SimTime on_stages{0};
     int messages = 0;
     for (PathPiece const& piece : path.pieces) {
       REQUIRE(piece.start == now);
@@ -72,8 +73,8 @@ TEST_CASE("a critical path has no gap and its kinds sum to the iteration") {
     REQUIRE(path.messages == messages);
     REQUIRE(path.kinds.sum() == simulation.iteration);
     REQUIRE(path.kinds[TimeKind::bubble] == SimTime{0});
-    for (SimTime const time : path.by_rank) on_ranks += time;
-    REQUIRE(on_ranks + path.kinds[TimeKind::pipeline_transfer] +
+    for (SimTime const time : path.by_stage) on_stages += time;
+    REQUIRE(on_stages + path.kinds[TimeKind::pipeline_transfer] +
                 costed.cost().iteration_overhead() ==
             simulation.iteration);
   }
@@ -113,14 +114,14 @@ TEST_CASE("what is on a critical path makes the iteration longer each time it is
     ++tried;
     RecordedTimes const times = record_times(costed);
     CriticalPath const path = find_critical_path(costed, times);
-    std::map<std::pair<std::int32_t, std::int32_t>, int> runs_on_path;  // by rank and work
+    std::map<std::pair<std::int32_t, std::int32_t>, int> runs_on_path;  // by stage and task
     for (PathPiece const& piece : path.pieces) {
       if (piece.what != PathPiece::What::task) continue;
-      StagePlan const& rank = small.plan.stages[StageId{piece.rank}];
+      StagePlan const& stage = small.plan.stages[StageId{piece.stage}];
       std::int32_t const work =
-          unroll(rank.program).entries[static_cast<std::size_t>(piece.step)].task;
+          unroll(stage.program).entries[static_cast<std::size_t>(piece.entry)].task;
       // A group lasts as long as its slowest member, which may be another.
-      if (!rank.tasks[static_cast<std::size_t>(work)].group) ++runs_on_path[{piece.rank, work}];
+      if (!stage.tasks[static_cast<std::size_t>(work)].group) ++runs_on_path[{piece.stage, work}];
     }
     REQUIRE_FALSE(runs_on_path.empty());
     for (auto const& [work, count] : runs_on_path) {
@@ -212,7 +213,8 @@ TEST_CASE("without overlap the collectives of a layer are waited for in full") {
       std::find_if(works.begin(), works.end(),
                    [](Task const& task) { return task.kind == Task::Kind::forward; }) -
       works.begin());
-  KindTimes const forward = kinds_of_task(costed, 0, first, costed.tasks(0)[first].duration);
+  KindTimes const forward =
+      kinds_of_task(costed, StageId{0}, first, costed.tasks(0)[first].duration);
   std::int64_t const all_reduce = s * h * 2 * 2 * (t - 1) / t * 10;  // ps at 100 GB/s
   REQUIRE(forward[TimeKind::tensor_parallel] == SimTime{layers * 2 * all_reduce});
 }

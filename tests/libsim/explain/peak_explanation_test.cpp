@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "libsim/engine/fullest_stage.hpp"
+#include "libsim/plan/make_plan.hpp"
 #include "tests/libsim/engine/small_plans.hpp"
 #include "tests/libsim/invented_system.hpp"
 #include "tests/libsim/paper_models.hpp"

@@ -2,6 +2,9 @@
 
 #include <catch2/catch.hpp>
 
+#include "libsim/explain/single_changes.hpp"
+#include "libsim/run/config_files.hpp"
+
 namespace stagecraft {
 namespace {
 

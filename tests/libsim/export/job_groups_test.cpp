@@ -2,7 +2,8 @@
 
 #include <catch2/catch.hpp>
 
-#include "libsim/run/run_config.hpp"
+#include "libsim/plan/make_plan.hpp"
+#include "libsim/run/config_files.hpp"
 #include "tests/libsim/other_axis.hpp"
 
 namespace stagecraft {

@@ -11,6 +11,7 @@
 #include "libsim/fit/fold.hpp"
 #include "libsim/hardware/system_reader.hpp"
 #include "libsim/hardware/tunable_constants.hpp"
+#include "libsim/run/config_files.hpp"
 
 namespace stagecraft {
 namespace {

@@ -5,6 +5,8 @@
 
 #include "libsim/engine/prediction.hpp"
 #include "libsim/engine/simulation.hpp"
+#include "libsim/plan/make_plan.hpp"
+#include "libsim/run/config_files.hpp"
 
 namespace stagecraft {
 namespace {

@@ -1,10 +1,10 @@
-#include <algorithm>
 #include <catch2/catch.hpp>
 #include <string>
 #include <vector>
 
 #include "libsim/import/launch_script.hpp"
 #include "libsim/import/megatron_import.hpp"
+#include "tests/libsim/import/import_notes.hpp"
 
 // What launch scripts of public repositories were refused for most often, and the flags of
 // Megatron-LM's descendants.
@@ -44,11 +44,6 @@ std::string refusal(std::string const& script, Remedies const& remedies = {}) {
   return "accepted";
 }
 
-bool has_note(MegatronImport const& import, std::string const& part) {
-  return std::ranges::any_of(
-      import.notes, [&](std::string const& note) { return note.find(part) != std::string::npos; });
-}
-
 TEST_CASE("every frequent refusal names a remedy with which the script is imported", "[import]") {
   struct Refusal {
     char const* more;
@@ -73,7 +68,7 @@ TEST_CASE("every frequent refusal names a remedy with which the script is import
     std::string const script = program + vocabulary + row.more;
     REQUIRE_THAT(refusal(script), Catch::Contains(row.message) &&
                                       Catch::Contains(std::string{"--ignore "} + row.ignored));
-    REQUIRE(has_note(import_text(script, {.ignore = {row.ignored}}),
+    REQUIRE(has_note(import_text(script, {.ignore = {row.ignored}}).notes,
                      std::string{"ignored: --"} + row.ignored));
   }
   REQUIRE_THAT(refusal(program + vocabulary, {.world_size = std::nullopt}),
@@ -169,7 +164,7 @@ TEST_CASE("flags of MindSpeed-LLM and Pai-Megatron-Patch without effect are note
       "--handler-name AlpacaStyleInstructionHandler --model-type-hf llama2 --prompt-type llama2 "
       "--patch-tokenizer-type LLamaTokenizer --extra-vocab-size 0 --max-padding-length 2048 "
       "--stage sft --is-instruction-dataset");
-  REQUIRE(has_note(import, "--handler-name"));
+  REQUIRE(has_note(import.notes, "--handler-name"));
   REQUIRE(import.config.model.vocabulary == 50304);
   std::string const split =
       program + vocabulary +

@@ -5,7 +5,7 @@
 #include <set>
 
 #include "libsim/model/blocks.hpp"
-#include "libsim/run/run_config.hpp"
+#include "libsim/run/config_files.hpp"
 #include "tests/libsim/import/import_fixtures.hpp"
 
 namespace stagecraft {

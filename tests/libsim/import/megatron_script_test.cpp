@@ -1,10 +1,10 @@
-#include <algorithm>
 #include <catch2/catch.hpp>
 
 #include "libsim/import/launch_script.hpp"
 #include "libsim/import/megatron_import.hpp"
 #include "libsim/model/blocks.hpp"
 #include "tests/libsim/import/import_fixtures.hpp"
+#include "tests/libsim/import/import_notes.hpp"
 
 // Launch scripts as their projects publish them, their flags typed in
 // (tests/libsim/import/scripts); each expectation is what the flags say.
@@ -28,11 +28,6 @@ MegatronOptions ignoring(std::vector<std::string> names) {
   MegatronOptions options;
   options.ignore = std::move(names);
   return options;
-}
-
-bool has_note(MegatronImport const& import, std::string const& part) {
-  return std::any_of(import.notes.begin(), import.notes.end(),
-                     [&](std::string const& note) { return note.find(part) != std::string::npos; });
 }
 
 ModelConfig gpt3(std::int64_t layers, std::int64_t hidden, std::int64_t heads, std::int64_t s) {
@@ -60,7 +55,7 @@ TEST_CASE("train_gpt3_175b_distributed.sh of today: fused attention, 128 ranks",
   expected.training.learning_rate = 6e-5;
   expected.training.loss_scale = 0x1p32;
   REQUIRE(import.config == expected);
-  REQUIRE(has_note(import, "--rampup-batch-size: the largest batch"));
+  REQUIRE(has_note(import.notes, "--rampup-batch-size: the largest batch"));
   // 175B counts 12Lh^2 + 13Lh + (v + s)h + 2h with v = 50257.
   REQUIRE(parameter_count(import.config.model) == 174'604'259'328);
 }
@@ -115,7 +110,7 @@ TEST_CASE("pretrain_gpt_distributed_with_mp.sh of 2021: full recompute, unfused"
   expected.training.weight_decay = 0.01;
   expected.training.loss_scale = 0x1p32;
   REQUIRE(import.config == expected);
-  REQUIRE(has_note(import, "Megatron-LM of 2022, for --checkpoint-activations"));
+  REQUIRE(has_note(import.notes, "Megatron-LM of 2022, for --checkpoint-activations"));
 }
 
 TEST_CASE("pretrain_gpt3_175B.sh takes its ranks from Slurm and its flags out of quotes",

@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 #include <filesystem>
 
-#include "libsim/run/run_config.hpp"
+#include "libsim/run/config_files.hpp"
 
 namespace stagecraft {
 namespace {

@@ -4,7 +4,7 @@
 #include <set>
 
 #include "libsim/model/blocks.hpp"
-#include "libsim/run/run_config.hpp"
+#include "libsim/run/config_files.hpp"
 #include "tests/libsim/paper_models.hpp"
 
 namespace stagecraft {

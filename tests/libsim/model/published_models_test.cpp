@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "libsim/run/run_config.hpp"
+#include "libsim/run/config_files.hpp"
 
 namespace stagecraft {
 namespace {

@@ -1,7 +1,7 @@
 #include <catch2/catch.hpp>
 
 #include "libsim/model/blocks.hpp"
-#include "libsim/run/run_config.hpp"
+#include "libsim/run/config_files.hpp"
 
 namespace stagecraft {
 namespace {

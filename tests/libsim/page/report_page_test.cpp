@@ -7,6 +7,7 @@
 #include "libsim/page/html_text.hpp"
 #include "libsim/page/page_facts.hpp"
 #include "libsim/page/page_summary.hpp"
+#include "libsim/run/config_files.hpp"
 #include "libsim/trace/trace_writer.hpp"
 #include "tests/libsim/export/rows.hpp"
 #include "tests/libsim/trace/sample_trace.hpp"

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "libsim/plan/make_plan.hpp"
 #include "tests/libsim/odd_runs.hpp"
 #include "tests/libsim/split_runs.hpp"
 

@@ -2,9 +2,9 @@
 #include <string>
 #include <vector>
 
+#include "libsim/plan/make_plan.hpp"
 #include "libsim/plan/parameter_layout.hpp"
 #include "libsim/plan/training_config_reader.hpp"
-#include "libsim/plan/training_plan.hpp"
 #include "tests/libsim/paper_models.hpp"
 
 namespace stagecraft {

@@ -1,8 +1,8 @@
 #include <catch2/catch.hpp>
 #include <vector>
 
+#include "libsim/plan/make_plan.hpp"
 #include "libsim/plan/parameter_layout.hpp"
-#include "libsim/plan/training_plan.hpp"
 #include "tests/libsim/paper_models.hpp"
 
 namespace stagecraft {

@@ -1,3 +1,5 @@
+#include "libsim/plan/fingerprint.hpp"
+
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
@@ -5,7 +7,7 @@
 #include <map>
 #include <string>
 
-#include "libsim/plan/training_plan.hpp"
+#include "libsim/plan/make_plan.hpp"
 #include "tests/libsim/paper_models.hpp"
 
 namespace stagecraft {

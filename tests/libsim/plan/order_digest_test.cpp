@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "libsim/plan/training_plan.hpp"
+#include "libsim/plan/make_plan.hpp"
 #include "tests/libsim/paper_models.hpp"
 
 namespace stagecraft {

@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 
+#include "libsim/plan/fingerprint.hpp"
+#include "libsim/plan/make_plan.hpp"
 #include "libsim/plan/parameter_layout.hpp"
 #include "libsim/plan/plan_programs.hpp"
+#include "libsim/plan/schedule_layout.hpp"
 #include "libsim/plan/stage_memory.hpp"
-#include "libsim/plan/training_plan.hpp"
 #include "libsim/schedule/order_text.hpp"
 #include "tests/libsim/plan/summed_events.hpp"
 #include "tests/libsim/split_runs.hpp"

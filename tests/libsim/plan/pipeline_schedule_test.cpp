@@ -1,10 +1,9 @@
-#include "libsim/plan/pipeline_schedule.hpp"
-
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <map>
 #include <tuple>
 
+#include "libsim/plan/schedule_layout.hpp"
 #include "tests/libsim/plan/legal_shapes.hpp"
 
 namespace stagecraft {

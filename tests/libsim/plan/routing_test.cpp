@@ -3,6 +3,9 @@
 #include <fstream>
 #include <string>
 
+#include "libsim/plan/fingerprint.hpp"
+#include "libsim/plan/make_plan.hpp"
+#include "libsim/plan/plan_outline.hpp"
 #include "libsim/plan/received_rows.hpp"
 #include "libsim/plan/training_config_reader.hpp"
 

@@ -2,6 +2,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "libsim/plan/schedule_layout.hpp"
 #include "libsim/schedule/order_text.hpp"
 
 namespace stagecraft {

@@ -6,7 +6,10 @@
 #include <tuple>
 
 #include "libsim/model/blocks.hpp"
+#include "libsim/plan/make_plan.hpp"
+#include "libsim/plan/plan_outline.hpp"
 #include "libsim/plan/plan_programs.hpp"
+#include "libsim/plan/schedule_layout.hpp"
 #include "libsim/plan/window_memory.hpp"
 #include "tests/libsim/odd_runs.hpp"
 #include "tests/libsim/plan/summed_events.hpp"

@@ -2,6 +2,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "libsim/plan/make_plan.hpp"
 #include "libsim/plan/stage_memory.hpp"
 #include "tests/libsim/odd_runs.hpp"
 #include "tests/libsim/paper_models.hpp"
@@ -25,7 +26,10 @@ std::vector<StageReservation> reserved_by(TrainingConfig config,
                                           AllocatorKind kind,
                                           std::int64_t capacity = unlimited_capacity) {
   config.memory.allocator = kind;
-  return reserve_stages(make_plan(as_settled(config)), capacity);
+  TrainingPlan const plan = make_plan(as_settled(config));
+  std::vector<StageReservation> reserved;
+  for (StagePlan const& stage : plan.stages) reserved.push_back(reserve_stage(plan, stage, capacity));
+  return reserved;
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 #include <cstddef>
 
+#include "libsim/plan/schedule_layout.hpp"
 #include "tests/libsim/plan/legal_shapes.hpp"
 
 namespace stagecraft {
@@ -28,7 +29,7 @@ TEST_CASE("a schedule is its loop unrolled, for every legal shape", "[plan]") {
     PipelineSchedule const whole = lay_out(shape, {.shape = shape});
     PipelineSchedule const looped = lay_out(shape, loop);
     for (std::size_t stage = 0; stage < whole.stages.size(); ++stage) {
-      CAPTURE(shape.stages, shape.microbatches, shape.chunks, shape.group, stage, loop.laps);
+      CAPTURE(shape.stages, shape.microbatches, shape.chunks, shape.group, stage, loop.times);
       REQUIRE(whole.stages[StageId::of_index(stage)].steady_loop == StageProgram::none);
       REQUIRE(looped.stages[StageId::of_index(stage)].steady_loop != StageProgram::none);
       IssueOrder const expected = unroll(whole.stages[StageId::of_index(stage)]);
@@ -43,7 +44,7 @@ TEST_CASE("a schedule is its loop unrolled, for every legal shape", "[plan]") {
 TEST_CASE("GPipe and a short steady phase have no steady-state loop", "[plan]") {
   REQUIRE_FALSE(find_loop({ScheduleKind::gpipe, 4, 100, 1, 0, P2p::blocking}).has_loop());
   REQUIRE_FALSE(find_loop({ScheduleKind::one_f_one_b, 4, 6, 1, 0, P2p::blocking}).has_loop());
-  REQUIRE(find_loop({ScheduleKind::one_f_one_b, 4, 7, 1, 0, P2p::blocking}).laps == 2);
+  REQUIRE(find_loop({ScheduleKind::one_f_one_b, 4, 7, 1, 0, P2p::blocking}).times == 2);
 }
 
 TEST_CASE("with blocking messages GPipe takes few entries, however many microbatches there are",

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "libsim/plan/buffer_events.hpp"
+#include "libsim/plan/make_plan.hpp"
 #include "libsim/plan/stage_memory.hpp"
 #include "tests/libsim/odd_runs.hpp"
 

@@ -1,10 +1,10 @@
-#include "libsim/plan/training_plan.hpp"
-
 #include <catch2/catch.hpp>
 #include <map>
 #include <numeric>
 #include <string>
 
+#include "libsim/plan/fingerprint.hpp"
+#include "libsim/plan/make_plan.hpp"
 #include "tests/libsim/paper_models.hpp"
 
 namespace stagecraft {

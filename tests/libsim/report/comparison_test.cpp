@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "libsim/report/comparison_text.hpp"
+#include "libsim/run/config_files.hpp"
 #include "libsim/trace/trace_error.hpp"
 #include "libsim/trace/trace_writer.hpp"
 

@@ -6,7 +6,9 @@
 #include <filesystem>
 
 #include "libsim/engine/record.hpp"
-#include "libsim/run/run_config.hpp"
+#include "libsim/plan/fingerprint.hpp"
+#include "libsim/plan/make_plan.hpp"
+#include "libsim/run/config_files.hpp"
 #include "libsim/trace/trace_error.hpp"
 #include "libsim/trace/trace_writer.hpp"
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "libsim/engine/schedule_timeline.hpp"
+#include "libsim/plan/schedule_layout.hpp"
 
 namespace stagecraft {
 

@@ -4,6 +4,7 @@
 #include <catch2/catch.hpp>
 
 #include "libsim/engine/record.hpp"
+#include "libsim/plan/make_plan.hpp"
 #include "tests/libsim/invented_system.hpp"
 #include "tests/libsim/odd_runs.hpp"
 

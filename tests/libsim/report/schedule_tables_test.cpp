@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "libsim/engine/schedule_timeline.hpp"
+#include "libsim/plan/schedule_layout.hpp"
 
 namespace stagecraft {
 

@@ -4,9 +4,10 @@
 
 #include "libsim/engine/record.hpp"
 #include "libsim/engine/simulation.hpp"
+#include "libsim/plan/make_plan.hpp"
 #include "libsim/report/executed_reproduction.hpp"
 #include "libsim/report/paper_tables.hpp"
-#include "libsim/run/run_config.hpp"
+#include "libsim/run/config_files.hpp"
 #include "libsim/trace/trace_writer.hpp"
 #include "tests/libsim/trace/sample_trace.hpp"
 

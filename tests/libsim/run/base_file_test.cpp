@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <string>
 
-#include "libsim/run/run_config.hpp"
+#include "libsim/run/config_files.hpp"
 #include "tests/libsim/run/temporary_folder.hpp"
 
 namespace stagecraft {

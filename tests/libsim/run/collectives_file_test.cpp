@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "libsim/run/run_config.hpp"
+#include "libsim/run/config_files.hpp"
 #include "tests/libsim/run/temporary_folder.hpp"
 
 namespace stagecraft {

@@ -3,7 +3,7 @@
 #include <string>
 
 #include "libsim/config/problem.hpp"
-#include "libsim/run/run_config.hpp"
+#include "libsim/run/config_files.hpp"
 
 namespace stagecraft {
 namespace {

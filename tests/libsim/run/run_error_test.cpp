@@ -5,7 +5,7 @@
 
 #include "libsim/config/problem.hpp"
 #include "libsim/hardware/system_reader.hpp"
-#include "libsim/run/run_config.hpp"
+#include "libsim/run/config_files.hpp"
 
 namespace stagecraft {
 namespace {

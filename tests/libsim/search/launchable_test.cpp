@@ -4,7 +4,8 @@
 #include "libsim/import/megatron_flags.hpp"
 #include "libsim/import/megatron_gaps.hpp"
 #include "libsim/import/megatron_import.hpp"
-#include "libsim/plan/training_plan.hpp"
+#include "libsim/plan/fingerprint.hpp"
+#include "libsim/plan/make_plan.hpp"
 #include "libsim/search/plan_search.hpp"
 #include "tests/libsim/search/small_searches.hpp"
 

@@ -2,7 +2,7 @@
 #include <filesystem>
 
 #include "libsim/engine/prediction.hpp"
-#include "libsim/run/run_config.hpp"
+#include "libsim/run/config_files.hpp"
 #include "libsim/search/plan_search.hpp"
 
 namespace stagecraft {

@@ -10,6 +10,7 @@
 
 #include "libsim/engine/store_window.hpp"
 #include "libsim/host/file_error.hpp"
+#include "libsim/plan/make_plan.hpp"
 #include "libsim/report/simulation_json.hpp"
 #include "libsim/sweep/evaluate_point.hpp"
 #include "libsim/sweep/sweep_run.hpp"

@@ -3,7 +3,9 @@
 
 #include "libsim/engine/record.hpp"
 #include "libsim/engine/simulation.hpp"
-#include "libsim/run/run_config.hpp"
+#include "libsim/plan/fingerprint.hpp"
+#include "libsim/plan/make_plan.hpp"
+#include "libsim/run/config_files.hpp"
 
 /// record_for_h5py RUN.yaml CHUNK.h5 OP.h5 PEAKS.json: what read_with_h5py.py reads.
 int main(int argc, char** argv) {

@@ -3,7 +3,8 @@
 #include <catch2/catch.hpp>
 #include <set>
 
-#include "libsim/run/run_config.hpp"
+#include "libsim/plan/make_plan.hpp"
+#include "libsim/run/config_files.hpp"
 
 namespace stagecraft {
 

@@ -3,6 +3,8 @@
 #include <catch2/catch.hpp>
 #include <string>
 
+#include "libsim/run/config_files.hpp"
+
 namespace stagecraft {
 namespace {
 

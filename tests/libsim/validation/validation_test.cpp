@@ -6,6 +6,8 @@
 #include <string>
 
 #include "libsim/engine/simulation.hpp"
+#include "libsim/plan/make_plan.hpp"
+#include "libsim/run/config_files.hpp"
 #include "libsim/validation/validation_json.hpp"
 #include "libsim/validation/validation_summary.hpp"
 #include "libsim/validation/validation_text.hpp"

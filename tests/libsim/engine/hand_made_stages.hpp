@@ -22,8 +22,8 @@ inline RankGroups stage_groups(int stages) {
   return groups;
 }
 
-/// A rank written down step by step.
-struct HandMadeRank {
+/// A stage written down entry by entry.
+struct HandMadeStage {
   StageProgram program;
   std::vector<Task> tasks;
   std::vector<SimTime> durations;
@@ -31,9 +31,9 @@ struct HandMadeRank {
   MessageCost activation;
   MessageCost gradient;
 
-  HandMadeRank& run(int duration,
-                    Stream stream = Stream::compute,
-                    std::optional<GroupId> group = {}) {
+  HandMadeStage& run(int duration,
+                     Stream stream = Stream::compute,
+                     std::optional<GroupId> group = {}) {
     program.entries.push_back(
         {.kind = IssueEntry::Kind::run, .task = static_cast<std::int32_t>(tasks.size())});
     tasks.push_back({.kind = Task::Kind::step, .stream = stream, .group = group});
@@ -42,15 +42,15 @@ struct HandMadeRank {
     return *this;
   }
   /// For so long of the task before, its collectives use the links of the data-parallel stream.
-  HandMadeRank& with_links(int time) {
+  HandMadeStage& with_links(int time) {
     on_links.back() = SimTime{time};
     return *this;
   }
-  HandMadeRank& drain() {
+  HandMadeStage& drain() {
     program.entries.push_back({.kind = IssueEntry::Kind::drain});
     return *this;
   }
-  HandMadeRank& post(std::initializer_list<Transfer> together) {
+  HandMadeStage& post(std::initializer_list<Transfer> together) {
     program.entries.push_back({.kind = IssueEntry::Kind::post,
                                .first = static_cast<std::int32_t>(program.transfers.size()),
                                .count = static_cast<std::int32_t>(together.size())});
@@ -60,12 +60,12 @@ struct HandMadeRank {
     }
     return *this;
   }
-  HandMadeRank& wait(int first, int count) {
+  HandMadeStage& wait(int first, int count) {
     program.entries.push_back({.kind = IssueEntry::Kind::wait, .first = first, .count = count});
     return *this;
   }
   /// A blocking joint call.
-  HandMadeRank& exchange(std::initializer_list<Transfer> together) {
+  HandMadeStage& exchange(std::initializer_list<Transfer> together) {
     auto const first = static_cast<int>(program.transfers.size());
     return post(together).wait(first, static_cast<int>(together.size()));
   }
@@ -81,22 +81,22 @@ inline Transfer receive(Transfer::Payload payload, int from, int message) {
           message};
 }
 
-/// Hand-made ranks as the player takes them.
+/// Hand-made stages as the player takes them.
 struct HandMadeRun {
   std::vector<PlayedStage> stages;
   std::vector<MessageCost> channels;
   RankGroups groups;
 
-  explicit HandMadeRun(std::vector<HandMadeRank> const& ranks)
-      : groups{stage_groups(static_cast<int>(ranks.size()))} {
-    for (HandMadeRank const& rank : ranks) {
-      stages.push_back(rank.played());
-      for (Transfer const& transfer : rank.program.transfers) {
+  explicit HandMadeRun(std::vector<HandMadeStage> const& hand_made)
+      : groups{stage_groups(static_cast<int>(hand_made.size()))} {
+    for (HandMadeStage const& stage : hand_made) {
+      stages.push_back(stage.played());
+      for (Transfer const& transfer : stage.program.transfers) {
         auto const channel = static_cast<std::size_t>(transfer.channel);
         channels.resize(std::max(channels.size(), channel + 1));
         if (transfer.end != Transfer::End::send) continue;
         channels[channel] =
-            transfer.payload == Transfer::Payload::activation ? rank.activation : rank.gradient;
+            transfer.payload == Transfer::Payload::activation ? stage.activation : stage.gradient;
       }
     }
   }
@@ -106,11 +106,11 @@ struct HandMadeRun {
   }
 };
 
-/// Plays hand-made ranks.
-inline Timeline play_ranks(std::vector<HandMadeRank> const& ranks,
-                           P2p p2p = P2p::blocking,
-                           int slowdown_millionths = 0) {
-  HandMadeRun const run{ranks};
+/// Plays hand-made stages.
+inline Timeline play_stages(std::vector<HandMadeStage> const& stages,
+                            P2p p2p = P2p::blocking,
+                            int slowdown_millionths = 0) {
+  HandMadeRun const run{stages};
   return play(run.input(p2p, slowdown_millionths));
 }
 

@@ -1,4 +1,4 @@
-#include "apps/program/program.hpp"
+#include "apps/program/run_program.hpp"
 
 #include <malloc.h>
 
@@ -14,10 +14,11 @@
 #include "apps/program/command_line.hpp"
 #include "apps/program/completion.hpp"
 #include "apps/program/manual.hpp"
+#include "apps/program/run_words.hpp"
 #include "libsim/config/problem.hpp"
 #include "libsim/host/file_error.hpp"
 #include "libsim/host/program_version.hpp"
-#include "libsim/plan/pipeline_schedule.hpp"
+#include "libsim/schedule/schedule_error.hpp"
 
 namespace stagecraft {
 

@@ -26,8 +26,8 @@ struct PlayedTask {
                                                    : How::compute} {}
 };
 
-/// A rank on its way through its stage's program.
-struct PlayedRank {
+/// A stage on its way through its program.
+struct StageProgress {
   static constexpr SimTime never{std::numeric_limits<std::int64_t>::max()};
 
   IssueEntry const* next = nullptr;
@@ -55,10 +55,10 @@ struct PlayedRank {
   std::int32_t entry = 0;     ///< of the issue order
   std::int32_t transfer = 0;  ///< likewise: those before it have been posted
   std::int32_t advance = 0;   ///< of the microbatches
-  RankTimeline total;
+  StageTimeline total;
 
-  /// Both must outlive the rank.
-  PlayedRank(StageProgram const& program, PlayedTask const* of_stage)
+  /// Both must outlive the object.
+  StageProgress(StageProgram const& program, PlayedTask const* of_stage)
       : next{program.entries.data()},
         stop{next + program.entries.size()},
         end{stop},
@@ -72,7 +72,7 @@ struct PlayedRank {
   /// When all that it has issued so far is over.
   SimTime idle_from() const { return std::max(clock, data_parallel_idle); }
 
-  /// What the iteration takes if this rank decides: its end, unless the step is taken ahead.
+  /// What the iteration takes if this stage decides: its end, unless the step is taken ahead.
   /// Pre: it is done.
   SimTime period() const {
     if (validates_from == never) return idle_from();

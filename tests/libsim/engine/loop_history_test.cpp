@@ -1,4 +1,4 @@
-#include "libsim/engine/lap_history.hpp"
+#include "libsim/engine/loop_history.hpp"
 
 #include <catch2/catch.hpp>
 #include <vector>
@@ -7,10 +7,10 @@ namespace stagecraft {
 namespace {
 
 /// Two ranks, the second with two components. Returns what is known after the last border.
-std::optional<LapHistory::Repetition> last_repetition(
+std::optional<LoopHistory::Repetition> last_repetition(
     std::vector<std::vector<int>> const& borders) {
-  LapHistory history{{1, 2}, static_cast<int>(borders.size()) - 1};
-  std::optional<LapHistory::Repetition> repetition;
+  LoopHistory history{{1, 2}, static_cast<int>(borders.size()) - 1};
+  std::optional<LoopHistory::Repetition> repetition;
   for (std::size_t i = 0; i < borders.size(); ++i) {
     auto const border = static_cast<int>(i);
     history.state(0, border)[0] = SimTime{borders[i][0]};
@@ -26,7 +26,7 @@ std::optional<LapHistory::Repetition> last_repetition(
 TEST_CASE("a state that is an earlier one and a constant is a repetition", "[engine]") {
   auto const found = last_repetition({{0, 5, 7}, {10, 15, 17}});
   REQUIRE(found);
-  REQUIRE(found->laps == 1);
+  REQUIRE(found->loops == 1);
   REQUIRE(found->shift == SimTime{10});
 }
 
@@ -34,12 +34,13 @@ TEST_CASE("a state with one component off by a picosecond is none", "[engine]") 
   REQUIRE_FALSE(last_repetition({{0, 5, 7}, {10, 15, 18}}));
 }
 
-TEST_CASE("the shortest of several repetitions is found, also over two laps", "[engine]") {
+TEST_CASE("the shortest of several repetitions is found, also over two times through the loop",
+          "[engine]") {
   auto const two = last_repetition({{0, 5, 7}, {10, 16, 17}, {21, 26, 28}});
   REQUIRE(two);
-  REQUIRE(two->laps == 2);
+  REQUIRE(two->loops == 2);
   REQUIRE(two->shift == SimTime{21});
-  REQUIRE(last_repetition({{0, 5, 7}, {10, 15, 17}, {20, 25, 27}})->laps == 1);
+  REQUIRE(last_repetition({{0, 5, 7}, {10, 15, 17}, {20, 25, 27}})->loops == 1);
 }
 
 }  // namespace

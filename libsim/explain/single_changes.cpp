@@ -1,4 +1,4 @@
-#include "libsim/explain/change.hpp"
+#include "libsim/explain/single_changes.hpp"
 
 #include <algorithm>
 #include <cstdint>
@@ -12,8 +12,6 @@
 
 namespace stagecraft {
 namespace {
-
-std::string to_text(std::int64_t number) { return std::to_string(number); }
 
 /// Collects the changes of one run.
 class ChangeList {
@@ -108,7 +106,7 @@ class ChangeList {
     if (is_interleaved()) {
       Change plain{.what = "no interleaving (1f1b)",
                    .set = {},
-                   .undoes = to_text(now) + " interleaved chunks per stage"};
+                   .undoes = std::to_string(now) + " interleaved chunks per stage"};
       append_plain_schedule(plain);
       changes_.push_back(std::move(plain));
     }
@@ -239,10 +237,10 @@ class ChangeList {
   enum class Default : std::uint8_t { off, on };
 
   static std::string setting(std::string const& key, std::int64_t value) {
-    return key + "=" + to_text(value);
+    return key + "=" + std::to_string(value);
   }
   static std::string step_text(std::string const& name, std::int64_t from, std::int64_t to) {
-    return name + " " + to_text(from) + " -> " + to_text(to);
+    return name + " " + std::to_string(from) + " -> " + std::to_string(to);
   }
   bool is_interleaved() const { return config_.schedule.kind == ScheduleKind::interleaved; }
 
@@ -251,7 +249,7 @@ class ChangeList {
   static std::string schedule_setting(ScheduleConfig const& schedule) {
     bool const has_group = schedule.kind == ScheduleKind::interleaved && schedule.group > 0;
     return "schedule={kind: " + std::string{name_of(schedule.kind)} +
-           (has_group ? ", group: " + to_text(schedule.group) : "") +
+           (has_group ? ", group: " + std::to_string(schedule.group) : "") +
            ", p2p: " + std::string{name_of(schedule.p2p)} +
            (schedule.step == StepSync::barrier ? ""
                                                : ", step: " + std::string{name_of(schedule.step)}) +
@@ -273,8 +271,8 @@ class ChangeList {
     std::int64_t const ends = groups - middle * (stages - 2);
     if (layers % chunks != 0 || ends < 0) return;  // no layout is legal
     std::int64_t const last = ends / 2;
-    change.set.push_back("layout={first: " + to_text((ends - last) * chunks) +
-                         ", last: " + to_text(last * chunks) + "}");
+    change.set.push_back("layout={first: " + std::to_string((ends - last) * chunks) +
+                         ", last: " + std::to_string(last * chunks) + "}");
   }
 
   void append_plain_schedule(Change& change) const {

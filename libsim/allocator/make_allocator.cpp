@@ -1,4 +1,4 @@
-#include "libsim/allocator/allocator.hpp"
+#include "libsim/allocator/make_allocator.hpp"
 
 #include "libsim/allocator/caching_allocator.hpp"
 #include "libsim/allocator/sum_allocator.hpp"

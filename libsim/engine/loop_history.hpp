@@ -1,0 +1,61 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "libsim/units/units.hpp"
+
+namespace stagecraft {
+
+/// The times at which an iteration is at the borders of its steady-state loop, in search of a
+/// steady state. Border j is where the loop has run j times.
+///
+/// Let X(j) be the state of the iteration at border j: every stage's clock where it passes its j-th
+/// border, and the times of what crosses the border (messages sent and not yet waited for, and
+/// until when the send streams are taken). If every component of X(j) is that of X(i), i < j, plus
+/// one constant c, then all that follows border j is what follows border i, c later. For each event
+/// that comes after a border on its stage has a time that follows, through one acyclic set of sums
+/// and maxima, from the times of such events and from X; behind i and behind j these are the same
+/// equations, as the events are the same up to the numbers of the microbatches; and sums with fixed
+/// durations and maxima commute with adding c to all. (The borders need not be one moment: if
+/// an event before a border waits for one behind another stage's border, its time is part of X all
+/// the same.)
+///
+/// So what the loop does j - i times repeats until its last time, each time taking c; any multiple
+/// of these can be left out and its time added to all that follows. The equations are those of a
+/// max-plus system, whose states become periodic in this way if their graph is connected; the
+/// period can exceed one time through the loop.
+class LoopHistory {
+ public:
+  /// `widths`: components of each stage. Borders are 0 to `loops`.
+  LoopHistory(std::vector<std::int32_t> const& widths, int loops);
+
+  /// Where a stage's components at a border belong.
+  std::span<SimTime> state(std::size_t stage, int border) {
+    return {values_.get() + static_cast<std::size_t>(border) * begin_.back() + begin_[stage],
+            begin_[stage + 1] - begin_[stage]};
+  }
+  /// A stage's components are set. Whether all stages' at this border are now.
+  bool is_complete_with(int border) {
+    return ++set_[static_cast<std::size_t>(border)] + 1 == begin_.size();
+  }
+
+  /// The state of a border is that of `loops` borders before, `shift` later.
+  struct Repetition {
+    int loops = 0;
+    SimTime shift{0};
+  };
+  /// The shortest repetition that ends at a complete border.
+  std::optional<Repetition> repetition(int border) const;
+
+ private:
+  std::vector<std::size_t> begin_;     ///< by stage: of its components in a border's
+  std::unique_ptr<SimTime[]> values_;  ///< by border; set up to where the iteration has come
+  std::vector<std::size_t> set_;       ///< by border: how many stages' components
+};
+
+}  // namespace stagecraft

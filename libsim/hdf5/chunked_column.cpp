@@ -1,0 +1,104 @@
+#include "libsim/hdf5/chunked_column.hpp"
+
+#include <algorithm>
+
+#include "libsim/hdf5/hdf5_refusal.hpp"
+
+namespace stagecraft {
+namespace {
+
+/// Twice what create_column() writes. It limits what one chunk can make us allocate.
+constexpr hsize_t most_chunk_elements = 131'072;
+
+/// The filters by id, so that HDF5 never looks for a plugin. Each may be used at most once.
+std::vector<ColumnFilter> filters_of(H5Handle const& properties, std::string const& where) {
+  std::vector<ColumnFilter> filters;
+  int const count = H5Pget_nfilters(properties.id());
+  check_hdf5(count, "read " + where);
+  for (unsigned i = 0; i < static_cast<unsigned>(count); ++i) {
+    unsigned flags = 0;
+    std::size_t values = 0;
+    unsigned config = 0;
+    H5Z_filter_t const id =
+        H5Pget_filter2(properties.id(), i, &flags, &values, nullptr, 0, nullptr, &config);
+    bool const is_known = id == H5Z_FILTER_SHUFFLE || id == H5Z_FILTER_DEFLATE;
+    auto const filter = id == H5Z_FILTER_SHUFFLE ? ColumnFilter::shuffle : ColumnFilter::deflate;
+    if (!is_known || std::find(filters.begin(), filters.end(), filter) != filters.end()) {
+      refuse_hdf5(where, "filter " + std::to_string(id), "shuffle and deflate, once each");
+    }
+    filters.push_back(filter);
+  }
+  return filters;
+}
+
+/// The rows of a chunk; a row has `words` elements of 64 bits. The last chunk has at most those of
+/// the whole column.
+hsize_t chunk_rows_of(H5Handle const& properties, hsize_t words, std::string const& where) {
+  hsize_t elements = 0;
+  if (H5Pget_layout(properties.id()) != H5D_CHUNKED ||
+      H5Pget_chunk(properties.id(), 1, &elements) != 1) {
+    refuse_hdf5(where, "another layout", "chunks");
+  }
+  if (elements < 1 || elements > most_chunk_elements / words) {
+    refuse_hdf5(where, "chunks of " + std::to_string(elements) + " elements",
+                "1 to " + std::to_string(most_chunk_elements / words));
+  }
+  return elements;
+}
+
+/// The filters without those that were skipped when the chunk was written (bit i: filter i), as the
+/// chunk's entry in the file says.
+std::vector<ColumnFilter> applied(std::vector<ColumnFilter> const& filters, std::uint32_t skipped) {
+  std::vector<ColumnFilter> result;
+  for (std::size_t i = 0; i < filters.size(); ++i) {
+    if ((skipped >> i & 1U) == 0) result.push_back(filters[i]);
+  }
+  return result;
+}
+
+}  // namespace
+
+H5Handle creation_properties(H5Handle const& dataset, std::string const& where) {
+  return {H5Dget_create_plist(dataset.id()), H5Pclose, "read " + where};
+}
+
+ChunkedColumn::ChunkedColumn(H5Handle const& dataset, hsize_t words, std::string const& where)
+    : dataset_{dataset}, where_{where}, words_{words} {
+  H5Handle const properties = creation_properties(dataset, where);
+  chunk_ = chunk_rows_of(properties, words, where);
+  filters_ = filters_of(properties, where);
+  bool const has_shuffle =
+      std::find(filters_.begin(), filters_.end(), ColumnFilter::shuffle) != filters_.end();
+  if (words > 1 && has_shuffle) {
+    refuse_hdf5(where, "shuffled text", "text that is deflated at most");
+  }
+}
+
+void ChunkedColumn::read(std::vector<std::int64_t>& values) {
+  elements_.resize(chunk_ * words_);
+  for (hsize_t row = 0; row * words_ < values.size(); row += chunk_) {
+    read_chunk(row);
+    auto const count = std::min<std::size_t>(elements_.size(), values.size() - row * words_);
+    std::copy_n(elements_.begin(), count,
+                values.begin() + static_cast<std::ptrdiff_t>(row * words_));
+  }
+}
+
+void ChunkedColumn::read_chunk(hsize_t row) {
+  std::string const where = where_ + ", row " + std::to_string(row);
+  hsize_t size = 0;
+  check_hdf5(H5Dget_chunk_storage_size(dataset_.id(), &row, &size), "read " + where);
+  if (size == 0 || size > most_stored_bytes(elements_.size())) {
+    refuse_hdf5(where, "a chunk of " + std::to_string(size) + " bytes",
+                "up to " + std::to_string(most_stored_bytes(elements_.size())));
+  }
+  stored_.resize(size);
+  std::uint32_t skipped = 0;
+  check_hdf5(H5Dread_chunk(dataset_.id(), H5P_DEFAULT, &row, &skipped, stored_.data()),
+             "read " + where);
+  if (!unpack_chunk(stored_, applied(filters_, skipped), elements_)) {
+    throw Hdf5Error{where + ": the chunk is damaged"};
+  }
+}
+
+}  // namespace stagecraft

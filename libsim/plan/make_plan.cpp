@@ -1,0 +1,37 @@
+#include "libsim/plan/make_plan.hpp"
+
+#include <utility>
+
+#include "libsim/plan/ordered_schedule.hpp"
+#include "libsim/plan/plan_programs.hpp"
+#include "libsim/plan/schedule_layout.hpp"
+#include "libsim/plan/stage_tasks.hpp"
+#include "libsim/plan/step_program.hpp"
+
+namespace stagecraft {
+
+void lay_out_stage(TrainingPlan const& plan, PipelineSchedule const& schedule, StagePlan& stage) {
+  append_begin_of_step(stage, plan);
+  append_microbatches(stage, plan, schedule);
+  append_end_of_step(stage, plan);
+}
+
+TrainingPlan make_plan(SettledConfig const& settled, RankChoice ranks) {
+  TrainingConfig const& config = settled.get();
+  ScheduleShape const shape = checked_shape(schedule_shape(config));
+  if (shape.order) check_recompute_tasks(config, *shape.order);
+  TrainingPlan plan =
+      make_programs(config, placement_of(shape), splits_backward(shape), std::move(ranks));
+  PipelineSchedule const schedule = lay_out_checked(shape);
+  plan.channels = schedule.channels;
+  plan.messages = schedule.messages;
+  plan.most_queued = schedule.most_queued;
+  for (StagePlan& stage : plan.stages) lay_out_stage(plan, schedule, stage);
+  return plan;
+}
+
+TrainingPlan plan_of_ranks(TrainingPlan const& plan, RankChoice ranks) {
+  return make_plan(as_settled(plan.config), std::move(ranks));
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,58 @@
+#include "libsim/plan/plan_outline.hpp"
+
+#include <utility>
+
+#include "libsim/plan/received_rows.hpp"
+
+namespace stagecraft {
+namespace {
+
+/// Sets the levels of context parallelism.
+void split_sequences(TrainingPlan& plan) {
+  ParallelLayout const& layout = plan.config.parallel;
+  ContextLevel const outer{layout.context / layout.context_inner,
+                           plan.roles.context.value_or(GroupId{})};
+  if (layout.context_method == ContextMethod::ulysses) {
+    plan.shape.exchange = outer;
+    return;
+  }
+  plan.shape.exchange = {layout.context_inner, plan.roles.context_inner.value_or(GroupId{})};
+  plan.shape.keys = outer;
+  plan.shape.gathers_keys = layout.context_method == ContextMethod::all_gather;
+}
+
+}  // namespace
+
+TrainingPlan make_outline(TrainingConfig const& config, RankChoice ranks) {
+  TrainingPlan plan;
+  plan.config = config;
+  plan.ranks = std::move(ranks);
+  plan.forced = forced_routing(config);
+  auto [groups, roles] = make_groups(config);
+  plan.groups = std::move(groups);
+  plan.roles = roles;
+  plan.shape = {.model = config.model,
+                .tensor = config.parallel.tensor,
+                .sequence_parallel = config.parallel.sequence && config.parallel.tensor > 1,
+                .micro = config.batch.micro,
+                .tensor_group = roles.tensor,
+                .expert = config.parallel.expert,
+                .expert_tensor = config.parallel.expert_tensor,
+                .narrow_gradients = config.memory.gradient_dtype == StateType::bf16,
+                .capacity = config.routing.capacity.value_or(0),
+                .is_of_microbatch = config.routing.is_of_microbatch,
+                .gathers = config.dispatch == Dispatch::allgather,
+                .sends_once = config.dispatch == Dispatch::deepep,
+                .pads_experts = config.routing.pads,
+                .drop = config.routing.drop,
+                .is_natural = config.routing.is_natural,
+                .forced = plan.forced.get(),
+                .kv_group = roles.kv_replicas.value_or(GroupId{}),
+                .expert_group = roles.expert.value_or(GroupId{}),
+                .expert_tensor_group = roles.expert_tensor.value_or(GroupId{}),
+                .expert_holders = roles.expert_gradients.value_or(GroupId{})};
+  split_sequences(plan);
+  return plan;
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,19 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "libsim/plan/training_plan.hpp"
+
+namespace stagecraft {
+
+/// The sharded ranges of a rank, in order. Without the distributed optimizer there is one; with it,
+/// each gradient bucket is one, and so is a tied embedding, because both stages that hold it must
+/// cut it alike.
+/// Source: Megatron-LM core/distributed/param_and_grad_buffer.py.
+std::vector<ShardedRun> sharded_runs(TrainingPlan const& plan, StagePlan const& stage);
+
+/// The elements of optimizer state that each replica holds: one shard of every range.
+std::int64_t optimizer_shard(StagePlan const& stage);
+
+}  // namespace stagecraft
