@@ -54,6 +54,11 @@ struct Collective {
   /// member, the elements of the piece for it, and of the piece from it. Valid until the end.
   std::int64_t const* sent = nullptr;
   std::int64_t const* received = nullptr;
+  /// all_gather, reduce_scatter: the elements of each member's piece if they differ; likewise.
+  std::int64_t const* pieces = nullptr;
+  /// Of counts of rows: the most that those which arrive may sum to; 0: other numbers arrive. Only
+  /// a rank alone, which makes them up, needs it.
+  std::int64_t most_rows = 0;
   int shift = 1;        ///< ring_shift: member i gets the source of member i - shift, around
   SimTime issued{0};    ///< when this member is ready for it
   SimTime duration{0};  ///< on the virtual clock
@@ -62,6 +67,7 @@ struct Collective {
   CudaCall cuda{};              ///< filled in by communicators between CUDA devices
 
   std::int64_t piece_begin(std::int64_t member) const {
+    if (pieces != nullptr) return std::accumulate(pieces, pieces + member, std::int64_t{0});
     return std::clamp<std::int64_t>(member * piece - origin, 0, elements);
   }
   /// The first element of the piece for a member, and of that from it.
@@ -79,7 +85,7 @@ struct Collective {
   std::int64_t received_from(std::int64_t member) const {
     return received_begin(member + 1) - received_begin(member);
   }
-  bool has_uneven_pieces() const { return sent != nullptr; }
+  bool has_uneven_pieces() const { return sent != nullptr || pieces != nullptr; }
 };
 
 /// One end of a message between neighbouring stages.

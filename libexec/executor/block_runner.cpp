@@ -22,6 +22,19 @@ bool is_product_with_bias(std::vector<Op> const& ops, std::size_t i) {
          ops[i + 1].reads[0] == ops[i].writes[0];
 }
 
+/// The rows that there is room for of those that counts say arrive in a block; 0 if no tensor of
+/// rows follows these counts.
+std::int64_t most_counted(BlockProgram const& block, TensorId counts) {
+  for (Pass const pass : {Pass::forward, Pass::backward}) {
+    for (Op const& op : block.ops(pass)) {
+      bool const moves = op.kind == OpKind::all_to_all || op.kind == OpKind::all_gather;
+      if (!moves || op.reads.size() == 1 || op.reads[op.reads.size() - 1] != counts) continue;
+      return block.tensor(op.writes[0]).shape[0];
+    }
+  }
+  return 0;
+}
+
 }  // namespace
 
 BlockRunner::BlockRunner(RankContext const& context, ParameterStore const& parameters)
@@ -175,8 +188,8 @@ std::vector<std::int64_t> BlockRunner::sizes_of_pieces(BlockInstance const& inst
   std::int64_t const members = context_.plan.groups.members(op.group.value());
   Operand const rows = operand(instance, op.reads[0]);
   std::int64_t const width = rows.shape.rank() == 1 ? 1 : rows.shape[1];
-  for (TensorId const id : {op.reads[1], op.reads[2]}) {
-    Operand const counts = operand(instance, id);
+  for (std::size_t i = 1; i < op.reads.size(); ++i) {
+    Operand const counts = operand(instance, op.reads[i]);
     std::vector<std::int32_t> values(static_cast<std::size_t>(counts.shape.elements()));
     context_.backend.read(values.data(), counts.data, values.size() * sizeof values[0]);
     auto const each = static_cast<std::ptrdiff_t>(counts.shape.elements() / members);
@@ -202,12 +215,19 @@ void BlockRunner::start_collective(BlockInstance const& instance,
                         .piece = (elements + members - 1) / members,
                         .shift = shift != nullptr ? shift->by : 1};
   std::vector<std::int64_t> sizes = sizes_of_pieces(instance, op);
+  if (source.type == ElementType::i32) {
+    collective.most_rows = most_counted(block_of(instance), op.writes[0]);
+  }
   if (!sizes.empty()) {
-    // Members know their own sizes alone.
-    collective.elements = 0;
     collective.piece = 0;
-    collective.sent = sizes.data();
-    collective.received = sizes.data() + members;
+    if (op.kind == OpKind::all_to_all) {
+      // Members know their own sizes alone.
+      collective.elements = 0;
+      collective.sent = sizes.data();
+      collective.received = sizes.data() + members;
+    } else {
+      collective.pieces = sizes.data();
+    }
   }
   ops_.start(op, place_of(instance, op), {collective}, position, std::move(sizes));
 }

@@ -234,15 +234,16 @@ std::optional<Seconds> measured_time(OpKind kind,
 }  // namespace
 
 Seconds unique_all_to_all_time(Bytes sent,
-                               UniqueTokens const& tokens,
+                               ExchangeAttributes const& exchange,
                                NodeSpread spread,
                                System const& system) {
   if (spread.ranks == 1) return Seconds{0};
   auto const once = static_cast<double>(sent.count());
   double const nodes = spread.nodes();
   double const per_node = std::min(spread.ranks, spread.per_node);
-  double const near = distinct_parts(tokens, spread.ranks) * (per_node - 1) / per_node * once;
-  double const far = distinct_parts(tokens, spread.nodes()) * (nodes - 1) / nodes * once;
+  double const of_rank = distinct_parts(exchange.tokens, spread.ranks) * exchange.hottest;
+  double const near = of_rank * (per_node - 1) / per_node * once;
+  double const far = distinct_parts(exchange.tokens, spread.nodes()) * (nodes - 1) / nodes * once;
   return exchange_time(near, far, spread, system);
 }
 

@@ -47,11 +47,12 @@ Seconds collective_time(OpKind kind, Bytes whole, NodeSpread spread, System cons
 
 /// Time of an all-to-all of tokens, of which each rank has `sent`, when a token is sent once to
 /// each node and from there once to each rank: the longer of what leaves a node over the adapters
-/// and of what goes over its links, at the rates of an all-to-all.
+/// and of what goes over its links, at the rates of an all-to-all. The links wait for the rank that
+/// most tokens reach; nodes are taken to be alike, as each has several ranks.
 /// Source: deepseek-ai/DeepEP dd758ca; HybridEP sends as much. Held against arXiv:2603.07685,
 /// table 7.
 Seconds unique_all_to_all_time(Bytes sent,
-                               UniqueTokens const& tokens,
+                               ExchangeAttributes const& exchange,
                                NodeSpread spread,
                                System const& system);
 

@@ -35,9 +35,9 @@ SimTime CostModel::duration(Op const& op) const {
       if (op.phase == Phase::data_parallel && plan_.groups[op.group.value()].holders) {
         return rounded(replica_seconds(op).value);
       }
-      if (op.kind == OpKind::all_to_all && plan_.config.dispatch == Dispatch::deepep &&
-          op.group == plan_.roles.expert) {
-        return rounded(unique_seconds(op).value);
+      if (auto const* const exchange = std::get_if<ExchangeAttributes>(&op.attributes);
+          exchange != nullptr && exchange->sends_once) {
+        return rounded(unique_seconds(op, *exchange).value);
       }
       if (op.kind == OpKind::prefix_reduce) return rounded(prefix_seconds(op).value);
       return rounded(collective_seconds(op.kind, op.group.value(), op.payload).value);
@@ -64,18 +64,19 @@ SimTime CostModel::duration(Op const& op) const {
 
 Seconds CostModel::product_seconds(Op const& op, GemmAttributes const& gemm) const {
   GemmShape const& shape = gemm.shape;
-  std::int64_t const output = shape.batch * shape.m * shape.n * element_size(gemm.output);
+  std::int64_t const elements = gemm.output_elements();
+  std::int64_t const output = elements * element_size(gemm.output);
   int const apart = system_.software.kernels.accumulation_bytes.value;
   if (shape.accumulate && apart > 0) {
     // The product is written, in its own type, and added by another kernel.
-    std::int64_t const written = shape.batch * shape.m * shape.n * element_size(op.type);
+    std::int64_t const written = elements * element_size(op.type);
     Bytes const traffic{op.traffic.count() - 2 * output + written};
-    Bytes const added{std::max<std::int64_t>(shape.batch * shape.m * shape.n * apart - written, 0)};
-    Seconds const product = gemm_time(shape, traffic, Bytes{written}, peak_of(op.type), system_);
+    Bytes const added{std::max<std::int64_t>(elements * apart - written, 0)};
+    Seconds const product = gemm_time(gemm, traffic, Bytes{written}, peak_of(op.type), system_);
     return Seconds{product.value + (added / streaming_rate(system_)).value};
   }
   Bytes const epilogue{shape.accumulate ? 2 * output : output};
-  return gemm_time(shape, op.traffic, epilogue, peak_of(op.type), system_);
+  return gemm_time(gemm, op.traffic, epilogue, peak_of(op.type), system_);
 }
 
 CostModel::SplitProduct CostModel::split_product(Op const& gather, Op const& product) const {
@@ -186,15 +187,10 @@ Seconds CostModel::prefix_seconds(Op const& op) const {
   return Seconds{sum + collective_seconds(OpKind::ring_shift, group, op.payload).value};
 }
 
-Seconds CostModel::unique_seconds(Op const& op) const {
-  ExpertsConfig const& experts = plan_.config.model.experts.value();
-  UniqueTokens const tokens{.experts = experts.count,
-                            .per_token = experts.per_token,
-                            .groups = experts.router.groups,
-                            .groups_per_token = experts.router.groups_per_token};
+Seconds CostModel::unique_seconds(Op const& op, ExchangeAttributes const& exchange) const {
   double sum = 0;
   for (LevelPlacement const& level : plan_.groups.placement(op.group.value())) {
-    sum += unique_all_to_all_time(op.payload, tokens, spread_of(level), system_).value;
+    sum += unique_all_to_all_time(op.payload, exchange, spread_of(level), system_).value;
   }
   return Seconds{sum};
 }

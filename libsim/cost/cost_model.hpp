@@ -59,7 +59,7 @@ class CostModel {
   /// The time of one rank's turn in a prefix_reduce.
   Seconds prefix_seconds(Op const& op) const;
   /// Of the exchange of a dispatcher that sends a token once to each node.
-  Seconds unique_seconds(Op const& op) const;
+  Seconds unique_seconds(Op const& op, ExchangeAttributes const& exchange) const;
   /// Time of a collective that moves gradients or parameters between replicas.
   Seconds replica_seconds(Op const& op) const;
   Seconds product_seconds(Op const& op, GemmAttributes const& gemm) const;

@@ -16,10 +16,40 @@ constexpr std::array<Tile, 3> tiles{{{256, 128, false}, {128, 256, false}, {128,
 
 constexpr std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
+/// The tiles of a product, and the depths of their sums.
+struct Cut {
+  std::int64_t count = 0;
+  double mean_depth = 0;
+  double most_depth = 0;
+};
+
+Cut cut(GemmAttributes const& gemm, Tile const& tile) {
+  GemmShape const& shape = gemm.shape;
+  std::int64_t const columns = divide_up(shape.n, tile.n);
+  std::int64_t const of_mean = divide_up(shape.m, tile.m) * columns;
+  auto const depth = static_cast<double>(shape.k);
+  if (gemm.rows == nullptr) return {shape.batch * of_mean, depth, depth};
+  std::int64_t count = 0;
+  double steps = 0;
+  double most = 0;
+  for (std::int64_t const rows : *gemm.rows) {
+    if (rows == 0) continue;
+    std::int64_t const of_group = gemm.sums_rows() ? of_mean : divide_up(rows, tile.m) * columns;
+    count += of_group;
+    steps += static_cast<double>(of_group) * static_cast<double>(rows);
+    most = std::max(most, static_cast<double>(rows));
+  }
+  if (!gemm.sums_rows() || count == 0) return {count, depth, depth};
+  return {count, steps / static_cast<double>(count), most};
+}
+
 }  // namespace
 
-Seconds gemm_time(
-    GemmShape const& gemm, Bytes traffic, Bytes output, FlopsPerSecond peak, System const& system) {
+Seconds gemm_time(GemmAttributes const& gemm,
+                  Bytes traffic,
+                  Bytes output,
+                  FlopsPerSecond peak,
+                  System const& system) {
   Calibration const& constants = system.calibration;
   auto const processors = static_cast<std::int64_t>(system.accelerator.multiprocessors.value);
   double const rate =
@@ -29,12 +59,15 @@ Seconds gemm_time(
 
   double best = std::numeric_limits<double>::infinity();
   for (Tile const& tile : tiles) {
-    std::int64_t const count = gemm.batch * divide_up(gemm.m, tile.m) * divide_up(gemm.n, tile.n);
-    std::int64_t const waves = divide_up(count, processors);
-    double const flops = 2.0 * static_cast<double>(tile.m * tile.n) * static_cast<double>(gemm.k);
+    Cut const made = cut(gemm, tile);
+    std::int64_t const waves = divide_up(made.count, processors);
     double const tile_rate = tile.is_small ? rate * constants.gemm_small_tile.value : rate;
-    double const wave = constants.gemm_tile_prologue.value.value + flops / tile_rate;
-    best = std::min(best, static_cast<double>(waves) * wave);
+    auto const wave = [&](double depth) {
+      double const flops = 2.0 * static_cast<double>(tile.m * tile.n) * depth;
+      return constants.gemm_tile_prologue.value.value + flops / tile_rate;
+    };
+    double const all = static_cast<double>(waves) * wave(made.mean_depth);
+    best = std::min(best, waves == 0 ? 0 : std::max(all, wave(made.most_depth)));
   }
   double const compute = best + (output / stream).value;
   double const memory = (traffic / stream).value;

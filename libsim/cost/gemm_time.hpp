@@ -14,11 +14,19 @@ namespace stagecraft {
 /// accumulates) is not hidden; the whole is never faster than `traffic` at the memory's streaming
 /// rate.
 ///
+/// Groups with different numbers of rows have their own tiles, but none if they have no rows; all
+/// share the waves. If the sums of groups are of different lengths, a wave is as long as a tile on
+/// average, as processors take up tiles when they become free, but all of it no shorter than the
+/// longest tile.
+///
 /// `traffic` is the op's device-memory traffic, `output` the part of it that the epilogue moves.
 /// `peak` is the accelerator's for the type of the operands.
 /// Source: cost-model structure of CUTLASS's tile and wave quantisation (NVIDIA, "Matrix Multiplication
 /// Background User's Guide", 2023, sections 3 and 4).
-Seconds gemm_time(
-    GemmShape const& gemm, Bytes traffic, Bytes output, FlopsPerSecond peak, System const& system);
+Seconds gemm_time(GemmAttributes const& gemm,
+                  Bytes traffic,
+                  Bytes output,
+                  FlopsPerSecond peak,
+                  System const& system);
 
 }  // namespace stagecraft

@@ -56,7 +56,18 @@ std::optional<Seconds> measured_time(MeasuredDevice const& measured, Op const& o
     auto grid = forms->second.find(form);
     if (grid == forms->second.end()) grid = forms->second.find(without_batch(form));
     if (grid == forms->second.end()) return std::nullopt;
-    return Seconds{static_cast<double>(gemm->shape.flops()) / rate_of(grid->second, gemm->shape)};
+    auto const time = [&](GemmShape const& shape) {
+      return static_cast<double>(shape.flops()) / rate_of(grid->second, shape);
+    };
+    if (gemm->rows == nullptr) return Seconds{time(gemm->shape)};
+    double sum = 0;
+    for (std::int64_t const rows : *gemm->rows) {
+      GemmShape of_group = gemm->shape;
+      of_group.batch = 1;
+      (gemm->sums_rows() ? of_group.k : of_group.m) = rows;
+      if (rows > 0) sum += time(of_group);
+    }
+    return Seconds{sum};
   }
   auto const kinds = measured.kernels.value.find(precision);
   if (kinds == measured.kernels.value.end()) return std::nullopt;

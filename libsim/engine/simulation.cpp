@@ -151,6 +151,7 @@ Simulation simulate(CostedPlan const& costed, TimeRecorder* recorder) {
   result.iteration = timeline.period + overhead;
   result.relative_error = relative_error(error_terms(costed, result.iteration));
   Bytes const room = room_for(plan.config.memory, system.accelerator);
+  std::optional<std::vector<RankBusy>> const busy = busy_by_rank(plan, system);
   std::size_t busiest = 0;
   for (std::size_t r = 0; r < plan.stages.size(); ++r) {
     StageResult& stage = result.stages.emplace_back();
@@ -163,6 +164,7 @@ Simulation simulate(CostedPlan const& costed, TimeRecorder* recorder) {
     stage.activation_peak = memory[r].memory.activation_peak;
     stage.ranks = memory[r].ranks;
     if (stage.ranks) stage.ranks->least += cost.workspace().count();
+    if (busy) stage.rank_busy = (*busy)[r];
     stage.peak_at = observer.peak_at(r);
     stage.fits = Bytes{stage.peak()} <= room;
     stage.verdict = stage.fits ? Verdict::fits : Verdict::does_not_fit;

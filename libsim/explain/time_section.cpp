@@ -3,6 +3,7 @@
 #include <numeric>
 
 #include "libsim/explain/explanation_sections.hpp"
+#include "libsim/report/simulation_tables.hpp"
 #include "libsim/report/text_table.hpp"
 #include "libsim/report/wrapped_text.hpp"
 
@@ -104,6 +105,12 @@ std::string time_section(Explanation const& explanation, ExplanationStyle const&
       "shortens it shortens the iteration. Beside it, the busiest stage.",
       style.width);
   text += table.text() + wrapped(course_text(path, unit), style.width);
+  StageResult const& stage = explanation.simulation.stages[busiest];
+  if (stage.rank_busy) {
+    text += wrapped("Experts compute different numbers of rows: " + waits_for_rows(stage) +
+                        ". What balanced routing would change is among the changes below.",
+                    style.width);
+  }
   if (explanation.busiest[TimeKind::bubble] > SimTime{0}) {
     text += wrapped("While stage " + std::to_string(busiest) +
                         " waits, the path is on other stages; there is no waiting on the path.",

@@ -26,6 +26,10 @@ std::int64_t BlockShape::sent_rows() const {
 
 std::int64_t BlockShape::received_rows() const { return is_uneven() ? room : sent_rows(); }
 
+std::int64_t BlockShape::computed_rows() const {
+  return is_uneven() ? computed_room : received_rows() * expert_tensor;
+}
+
 std::int64_t BlockShape::expected_rows() const {
   if (forced != nullptr) return received_rows();
   std::int64_t sent = sent_rows();

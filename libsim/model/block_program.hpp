@@ -39,8 +39,11 @@ struct BlockShape {
   DropBy drop = DropBy::probabilities;    ///< what experts drop with a capacity
   bool is_natural = false;                ///< the router chooses without a limit
   ForcedRouting const* forced = nullptr;  ///< what the router's choices are replaced by
-  /// With uneven rows: room for those that the rank's experts compute in this layer.
+  /// With uneven rows: room for those that the expert group sends to the rank in this layer.
   std::int64_t room = 0;
+  std::int64_t computed_room = 0;  ///< likewise, for those that the rank's experts compute
+  /// Of these, by expert, if counts are forced that differ; the plan's.
+  GroupRows const* rows_of_experts = nullptr;
   GroupId kv_group{};  ///< of the ranks with the same key and value heads, if there are several
 
   GroupId expert_group{};         ///< of the EP ranks, if there are several
@@ -92,8 +95,11 @@ struct BlockShape {
   /// Rows that the expert group sends to the rank, as many for each of its experts; with uneven
   /// rows, `room`.
   std::int64_t received_rows() const;
-  /// Those that it is expected to send: as many as balanced routing gives, if the router decides
-  /// and there is room for more. What ops cost follows these.
+  /// Rows that the rank's experts compute: those of all ranks that share the experts' weights; with
+  /// uneven rows, `computed_room`.
+  std::int64_t computed_rows() const;
+  /// Those that the group is expected to send: as many as balanced routing gives, if the router
+  /// decides and there is room for more. What ops cost follows these.
   std::int64_t expected_rows() const;
   /// The same with the keys of another layer kind.
   BlockShape with(LayerConfig const& kind) const;

@@ -16,6 +16,8 @@ struct RowPlaces {
   /// Only if ranks send each other different numbers of rows, as the next one.
   TensorId sent = no_tensor;      ///< [E]: rows for each expert
   TensorId received = no_tensor;  ///< [EP, E/EP]: rows of each member for each expert of the rank
+  /// [ETP EP, E/EP]: those of all ranks that share the experts' weights.
+  TensorId computed = no_tensor;
   /// Only if tokens are sent once; row_map is then of the tokens that arrive.
   TensorId rank_map = no_tensor;         ///< [T, 2EP + 1]; see OpKind::spread_tokens
   TensorId sent_tokens = no_tensor;      ///< [EP]: for each member

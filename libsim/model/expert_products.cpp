@@ -1,20 +1,20 @@
 #include "libsim/model/expert_products.hpp"
 
+#include <algorithm>
+
 #include "libsim/model/expert_router.hpp"
 
 namespace stagecraft {
 namespace {
 
-/// R: rows that the rank's experts compute.
-std::int64_t computed_rows(BlockShape const& shape) {
-  return shape.received_rows() * shape.expert_tensor;
-}
-/// Those of them that products are expected to be of.
+/// Of the rows that the rank's experts compute, those that products are expected to be of.
 std::int64_t expected_rows(BlockShape const& shape) {
-  return shape.expected_rows() * shape.expert_tensor;
+  return shape.forced != nullptr ? shape.computed_rows()
+                                 : shape.expected_rows() * shape.expert_tensor;
 }
 
-/// The products of a rank's experts: [R, depth] and the weights [E/EP width, depth] of all of them.
+/// The products of the R = computed_rows() of a rank's experts: [R, depth] and the weights [E/EP
+/// width, depth] of all of them.
 struct GroupedLinear {
   std::string_view owner;
   TensorId weight = no_tensor;
@@ -22,7 +22,7 @@ struct GroupedLinear {
   std::int64_t depth = 0;
   TensorId bias = no_tensor;           ///< [E/EP width]
   TensorId probabilities = no_tensor;  ///< [R]: factors of the bias
-  TensorId counts = no_tensor;         ///< [EP, E/EP]: the rows of each expert, if they differ
+  TensorId counts = no_tensor;         ///< [ETP EP, E/EP]: the rows of each expert, if they differ
 };
 
 /// Rows of one expert: as many for each of the rank, or their mean, rounded up.
@@ -39,7 +39,16 @@ void grouped_product(ProgramBuilder& builder,
                      TensorId b,
                      TensorId c) {
   Op& op = builder.grouped_gemm({linear.owner, part}, phase, gemm, a, b, c, linear.counts);
-  op.flops = 2 * expected_rows(builder.shape()) * linear.width * linear.depth;
+  BlockShape const& shape = builder.shape();
+  op.flops = 2 * expected_rows(shape) * linear.width * linear.depth;
+  if (shape.rows_of_experts == nullptr) return;
+  // Nobody reads the weights of an expert without rows, or adds to their gradients.
+  auto& attributes = std::get<GemmAttributes>(op.attributes);
+  attributes.rows = shape.rows_of_experts;
+  auto const idle = std::count(attributes.rows->begin(), attributes.rows->end(), 0);
+  Tensor const& weights = builder.tensor(gemm.accumulate ? c : b);
+  std::int64_t const moved = weights.bytes().count() / shape.local_experts() * idle;
+  op.traffic = Bytes{op.traffic.count() - (gemm.accumulate ? 2 : 1) * moved};
 }
 
 GroupedLinear up_of(ProgramBuilder const& builder, ExpertsLayer const& layer) {
@@ -50,7 +59,7 @@ GroupedLinear up_of(ProgramBuilder const& builder, ExpertsLayer const& layer) {
           .width = weight[0] / shape.local_experts(),
           .depth = weight[1],
           .bias = layer.up_bias,
-          .counts = layer.places.received};
+          .counts = layer.places.computed};
 }
 
 bool is_weighted_on_input(BlockShape const& shape) {
@@ -67,12 +76,13 @@ GroupedLinear down_of(ProgramBuilder const& builder, ExpertsLayer const& layer) 
       .depth = weight[1],
       .bias = layer.down_bias,
       .probabilities = is_weighted_on_input(builder.shape()) ? no_tensor : layer.row_probabilities,
-      .counts = layer.places.received};
+      .counts = layer.places.computed};
 }
 
 TensorId grouped_forward(ProgramBuilder& builder, GroupedLinear const& linear, TensorId x, Name y) {
   BlockShape const& shape = builder.shape();
-  TensorId const result = builder.of_experts(builder.make(y, {computed_rows(shape), linear.width}));
+  TensorId const result =
+      builder.of_experts(builder.make(y, {shape.computed_rows(), linear.width}));
   grouped_product(builder, linear, "forward", Phase::forward,
                   {.batch = shape.local_experts(),
                    .m = rows_of_one(shape),
@@ -92,7 +102,7 @@ TensorId grouped_backward(
     ProgramBuilder& builder, GroupedLinear const& linear, TensorId x, TensorId dy, Name dx) {
   BlockShape const& shape = builder.shape();
   TensorId const result =
-      builder.of_experts(builder.make(dx, {computed_rows(shape), linear.depth}));
+      builder.of_experts(builder.make(dx, {shape.computed_rows(), linear.depth}));
   grouped_product(builder, linear, "input_gradient", Phase::input_gradient,
                   {.batch = shape.local_experts(),
                    .m = rows_of_one(shape),
@@ -174,7 +184,7 @@ RowTensors expert_products_backward(ProgramBuilder& builder,
     d_of_bias = builder.of_experts(
         builder.make({"experts.down", "probability_gradient"}, {rows}, probability_type(builder)));
     builder.add(OpKind::bias_probability_gradient, {"experts.down", "probability_gradient"},
-                Phase::input_gradient, {dy, layer.down_bias, layer.places.received}, {d_of_bias});
+                Phase::input_gradient, {dy, layer.down_bias, layer.places.computed}, {d_of_bias});
   }
   TensorId const d_output =
       grouped_backward(builder, down_of(builder, layer), layer.activation_output, dy,

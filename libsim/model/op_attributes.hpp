@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <variant>
+#include <vector>
 
 #include "libsim/model/model_config.hpp"
 #include "libsim/model/tensor.hpp"
@@ -29,9 +30,21 @@ enum class DropoutSite : std::uint8_t { embedding, attention, attention_output, 
 /// An op that is described by its operands alone.
 struct NoAttributes {};
 
+/// The rows of each group of a grouped product.
+using GroupRows = std::vector<std::int64_t>;
+
 struct GemmAttributes {
   GemmShape shape;
   ElementType output = ElementType::f16;  ///< of C
+  /// Of grouped products, for their cost: the rows of A and C, or of weight gradients what the sums
+  /// are over. The shape then has their mean, and groups without rows compute nothing. Null if all
+  /// have as many; the plan's, valid as long as that exists.
+  GroupRows const* rows = nullptr;
+
+  /// Whether groups differ in what their sums are over, and not in the rows of C.
+  bool sums_rows() const { return shape.transpose_a; }
+  /// Elements of C that are written.
+  std::int64_t output_elements() const;
 };
 
 struct NormAttributes {
@@ -88,6 +101,22 @@ struct FlashAttributes {
 /// Every member of a group sends to the one that comes `by` behind it, around.
 struct ShiftAttributes {
   int by = 1;
+};
+
+/// Where a token goes that is sent once to each rank and node which has experts of its choice.
+struct UniqueTokens {
+  std::int64_t experts = 1;
+  std::int64_t per_token = 1;
+  std::int64_t groups = 1;            ///< of experts, of which a token uses
+  std::int64_t groups_per_token = 1;  ///< so many
+};
+
+/// What an all-to-all costs beyond what its bytes say.
+struct ExchangeAttributes {
+  bool sends_once = false;  ///< pieces are `tokens`, which every rank has
+  UniqueTokens tokens{};
+  /// Of these, what reaches the rank that most reach, relative to choices that are all alike.
+  double hottest = 1;
 };
 
 /// Rows in zigzag order of so many ranks (see SequencePart) become those of the whole in order, or
@@ -209,6 +238,7 @@ using OpAttributes = std::variant<NoAttributes,
                                   SoftmaxAttributes,
                                   FlashAttributes,
                                   ShiftAttributes,
+                                  ExchangeAttributes,
                                   RowOrderAttributes,
                                   SoftcapAttributes,
                                   RotaryAttributes,

@@ -153,6 +153,7 @@ Op& ProgramBuilder::collective(OpKind kind,
   op.stream = Stream::tensor_parallel;
   op.group = group;
   op.payload = moved_bytes(whole);
+  if (kind == OpKind::all_to_all) op.attributes = ExchangeAttributes{};
   return op;
 }
 

@@ -68,11 +68,13 @@ TensorId gather(ProgramBuilder& builder,
   BlockShape const& shape = builder.shape();
   if (!is_spread(shape)) return rows;
   Tensor const from = builder.tensor(rows);
-  TensorId const whole =
-      builder.make({move.owner, move.spread},
-                   with_rows(from.shape, from.shape[0] * shape.expert_tensor), from.type, category);
-  builder.collective(OpKind::all_gather, {move.owner, op}, move.phase, rows, whole, whole,
-                     shape.expert_tensor_group);
+  TensorId const whole = builder.make(
+      {move.owner, move.spread}, with_rows(from.shape, shape.computed_rows()), from.type, category);
+  builder.of_experts(whole);
+  builder
+      .collective(OpKind::all_gather, {move.owner, op}, move.phase, rows, whole, whole,
+                  shape.expert_tensor_group)
+      .reads.push_back(move.places.computed);
   return whole;
 }
 
@@ -80,11 +82,14 @@ TensorId scatter(ProgramBuilder& builder, Move const& move, std::string_view op,
   BlockShape const& shape = builder.shape();
   if (!is_spread(shape)) return rows;
   Tensor const from = builder.tensor(rows);
-  TensorId const part = builder.make({move.owner, move.spread},
-                                     with_rows(from.shape, from.shape[0] / shape.expert_tensor),
-                                     from.type, Category::communication);
-  builder.collective(OpKind::reduce_scatter, {move.owner, op}, move.phase, rows, part, rows,
-                     shape.expert_tensor_group);
+  TensorId const part =
+      builder.make({move.owner, move.spread}, with_rows(from.shape, shape.received_rows()),
+                   from.type, Category::communication);
+  builder.of_experts(part);
+  builder
+      .collective(OpKind::reduce_scatter, {move.owner, op}, move.phase, rows, part, rows,
+                  shape.expert_tensor_group)
+      .reads.push_back(move.places.computed);
   return part;
 }
 
@@ -128,11 +133,19 @@ void count(ProgramBuilder& builder, TensorId map, RowPlaces& places) {
   places.sent = builder.make({"dispatch", "sent_counts"}, {experts}, ElementType::i32);
   builder.add(OpKind::count_rows, {"dispatch", "count"}, Phase::forward, {map}, {places.sent});
   places.received = places.sent;
-  if (shape.expert == 1) return;
-  places.received = builder.make({"dispatch", "received_counts"},
-                                 {shape.expert, shape.local_experts()}, ElementType::i32);
-  builder.collective(OpKind::all_to_all, {"dispatch", "all_to_all_counts"}, Phase::forward,
-                     places.sent, places.received, places.received, shape.expert_group);
+  if (shape.expert > 1) {
+    places.received = builder.make({"dispatch", "received_counts"},
+                                   {shape.expert, shape.local_experts()}, ElementType::i32);
+    builder.collective(OpKind::all_to_all, {"dispatch", "all_to_all_counts"}, Phase::forward,
+                       places.sent, places.received, places.received, shape.expert_group);
+  }
+  places.computed = places.received;
+  if (!is_spread(shape)) return;
+  places.computed = builder.make(
+      {"dispatch", "computed_counts"},
+      {std::int64_t{shape.expert_tensor} * shape.expert, shape.local_experts()}, ElementType::i32);
+  builder.collective(OpKind::all_gather, {"dispatch", "all_gather_counts"}, Phase::forward,
+                     places.received, places.computed, places.computed, shape.expert_tensor_group);
 }
 
 }  // namespace
@@ -172,7 +185,7 @@ Dispatched dispatch_forward(ProgramBuilder& builder,
   moved.probabilities = gather(builder, of_probabilities, "all_gather_probabilities",
                                moved.probabilities, category_of(sorts));
   moved =
-      sort(builder, Sort::by_expert, "dispatch", "sort", Phase::forward, moved, places.received);
+      sort(builder, Sort::by_expert, "dispatch", "sort", Phase::forward, moved, places.computed);
   return {moved, places};
 }
 
@@ -185,7 +198,7 @@ TokenGradients dispatch_backward(ProgramBuilder& builder,
   if (shape.sends_tokens_once()) return sending_dispatch_backward(builder, gradients, places, x);
   Phase const phase = Phase::input_gradient;
   RowTensors moved = sort(builder, Sort::by_sender, "dispatch_gradient", "sort", phase, gradients,
-                          places.received);
+                          places.computed);
   Move const of_rows{"dispatch_gradient", "received_rows", "scattered_rows", phase, places};
   Move const of_probabilities{"dispatch_gradient", "received_probabilities",
                               "scattered_probabilities", phase, places};
@@ -213,7 +226,7 @@ TensorId combine_forward(ProgramBuilder& builder, TensorId rows, RowPlaces const
   if (shape.sends_tokens_once()) return sending_combine_forward(builder, rows, places);
   Move const move{"combine", "received_rows", "scattered_rows", Phase::forward, places};
   TensorId moved = sort(builder, Sort::by_sender, "combine", "sort", Phase::forward,
-                        {rows, no_tensor}, places.received)
+                        {rows, no_tensor}, places.computed)
                        .rows;
   moved = scatter(builder, move, "reduce_scatter_rows", moved);
   moved = exchange(builder, move, "all_to_all_rows", moved, Category::communication,
@@ -241,7 +254,7 @@ TensorId combine_backward(ProgramBuilder& builder, TensorId dy, RowPlaces const&
                    Direction::to_experts);
   moved = gather(builder, move, "all_gather_rows", moved, category_of(sorts));
   return sort(builder, Sort::by_expert, "combine_gradient", "sort", phase, {moved, no_tensor},
-              places.received)
+              places.computed)
       .rows;
 }
 

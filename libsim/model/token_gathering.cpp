@@ -89,6 +89,7 @@ Dispatched gathering_dispatch_forward(ProgramBuilder& builder,
   if (shape.is_uneven()) {
     places.received = builder.make({"dispatch", "received_counts"}, {local}, ElementType::i32);
     builder.add(OpKind::count_rows, {"dispatch", "count"}, phase, {all_map}, {places.received});
+    places.computed = places.received;
   }
   RowTensors rows;
   rows.rows = builder.of_experts(

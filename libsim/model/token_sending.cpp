@@ -24,6 +24,7 @@ TensorId send(ProgramBuilder& builder,
   sent.reads.push_back(to_experts ? places.sent_tokens : places.received_tokens);
   sent.reads.push_back(to_experts ? places.received_tokens : places.sent_tokens);
   // What a rank has; how often it is sent depends on the ranks and nodes of the group.
+  sent.attributes = exchange_of_tokens(shape);
   sent.payload = Bytes{shape.tokens() * from.shape[1] * element_size(from.type)};
   return made;
 }
@@ -33,9 +34,10 @@ void exchange_counts(ProgramBuilder& builder, RowPlaces& places) {
   BlockShape const& shape = builder.shape();
   places.received_tokens =
       builder.make({"dispatch", "received_token_counts"}, {shape.expert}, ElementType::i32);
-  builder.collective(OpKind::all_to_all, {"dispatch", "all_to_all_counts"}, Phase::forward,
-                     places.sent_tokens, places.received_tokens, places.received_tokens,
-                     shape.expert_group);
+  Op& op = builder.collective(OpKind::all_to_all, {"dispatch", "all_to_all_counts"}, Phase::forward,
+                              places.sent_tokens, places.received_tokens, places.received_tokens,
+                              shape.expert_group);
+  op.attributes = exchange_of_tokens(shape);
 }
 
 }  // namespace
@@ -74,6 +76,7 @@ Dispatched sending_dispatch_forward(ProgramBuilder& builder,
               {factors, places.received_tokens}, {choices});
   places.received = builder.make({"dispatch", "received_counts"}, {local}, ElementType::i32);
   builder.add(OpKind::count_rows, {"dispatch", "count"}, phase, {choices}, {places.received});
+  places.computed = places.received;
   places.row_map =
       builder.make({"dispatch", "row_map"}, {arriving, 2 * local + 1}, ElementType::i32);
   RowTensors rows;

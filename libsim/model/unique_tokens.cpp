@@ -7,12 +7,14 @@
 namespace stagecraft {
 namespace {
 
-/// The chance that none of `chosen` out of `all` is among `few` of them.
-double chance_of_none(std::int64_t all, std::int64_t few, std::int64_t chosen) {
+/// The chance that none of `chosen` out of `all` is among `few` of them, or among others that are
+/// chosen as often as so many.
+double chance_of_none(std::int64_t all, double few, std::int64_t chosen) {
   double chance = 1;
   for (std::int64_t i = 0; i < chosen; ++i) {
-    if (all - few - i <= 0) return 0;
-    chance *= static_cast<double>(all - few - i) / static_cast<double>(all - i);
+    auto const left = static_cast<double>(all - i);
+    if (left <= few) return 0;
+    chance *= (left - few) / left;
   }
   return chance;
 }
@@ -84,7 +86,8 @@ double distinct_parts(UniqueTokens const& tokens, std::int64_t parts) {
     double const of_j = binomial(groups, j) *
                         binomial(tokens.groups - groups, tokens.groups_per_token - j) /
                         binomial(tokens.groups, tokens.groups_per_token);
-    chance += of_j * (1 - chance_of_none(reachable, j * of_group, tokens.per_token));
+    chance +=
+        of_j * (1 - chance_of_none(reachable, static_cast<double>(j * of_group), tokens.per_token));
   }
   return static_cast<double>(parts) * chance;
 }
@@ -97,6 +100,20 @@ std::int64_t sent_tokens(BlockShape const& shape) {
 std::int64_t received_tokens(BlockShape const& shape) {
   if (!is_balanced(shape)) return shape.received_rows();
   return std::max(expected_tokens(shape), shape.expert * balanced_tokens(shape).most);
+}
+
+ExchangeAttributes exchange_of_tokens(BlockShape const& shape) {
+  ExchangeAttributes made{.sends_once = true, .tokens = tokens_of(*shape.model.experts)};
+  if (shape.forced == nullptr) return made;
+  std::int64_t const experts = made.tokens.experts;
+  std::int64_t const choices = shape.tokens() * shape.expert * made.tokens.per_token;
+  double const share = static_cast<double>(shape.received_rows()) / static_cast<double>(choices);
+  auto const reached = [&](double few) {
+    return 1 - chance_of_none(experts, few, made.tokens.per_token);
+  };
+  made.hottest = reached(share * static_cast<double>(experts)) /
+                 reached(static_cast<double>(shape.local_experts()));
+  return made;
 }
 
 }  // namespace stagecraft

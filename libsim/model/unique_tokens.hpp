@@ -7,14 +7,6 @@
 /// How many ranks tokens go to if each is sent once to a rank that has several of its experts.
 namespace stagecraft {
 
-/// Where a token goes that is sent once to each rank and node which has experts of its choice.
-struct UniqueTokens {
-  std::int64_t experts = 1;
-  std::int64_t per_token = 1;
-  std::int64_t groups = 1;            ///< of experts, of which a token uses
-  std::int64_t groups_per_token = 1;  ///< so many
-};
-
 /// Of `parts` equal parts of the experts, how many have at least one of a token's experts: the
 /// expectation if all choices are equally likely. Pre: parts divides experts.
 double distinct_parts(UniqueTokens const& tokens, std::int64_t parts);
@@ -26,5 +18,9 @@ double distinct_parts(UniqueTokens const& tokens, std::int64_t parts);
 /// Pre: shape.sends_tokens_once().
 std::int64_t sent_tokens(BlockShape const& shape);
 std::int64_t received_tokens(BlockShape const& shape);
+
+/// What the exchange of these tokens costs. With forced counts as many tokens reach the rank as if
+/// it had as many experts, of those that are chosen alike, as its part of all rows says.
+ExchangeAttributes exchange_of_tokens(BlockShape const& shape);
 
 }  // namespace stagecraft

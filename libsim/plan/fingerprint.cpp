@@ -68,6 +68,9 @@ void write(TextPieces& out, FlashAttributes const& flash) {
 
 void write(TextPieces& out, ShiftAttributes const& shift) { out << " by " << shift.by; }
 
+// It changes no tensor.
+void write(TextPieces& /*out*/, ExchangeAttributes const& /*exchange*/) {}
+
 void write(TextPieces& out, RowOrderAttributes const& order) {
   out << " rows of " << order.ranks << (order.to_sequence ? " in order" : " in zigzag");
 }

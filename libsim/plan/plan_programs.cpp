@@ -44,13 +44,15 @@ class BlockCatalogue {
                       RecomputePolicy const& policy,
                       MicrobatchId k) {
     std::span<int const> const kinds = layer_kinds_.of_layers(first, count);
-    std::vector<std::int64_t> const rooms = rooms_of(kinds, first, k);
+    std::vector<ExpertRows> const rooms = rooms_of(kinds, first, k);
     return find({BlockProgram::Kind::layers, kinds, rooms, &policy, HeadWeight::own}, [&] {
       std::vector<BlockShape> shapes;
       shapes.reserve(kinds.size());
       for (std::size_t i = 0; i < kinds.size(); ++i) {
         shapes.push_back(plan_.shape.with(layer_kinds_[kinds[i]]));
-        if (!rooms.empty()) shapes.back().room = rooms[i];
+        if (rooms.empty()) continue;
+        rooms[i].set_room(shapes.back());
+        if (rooms[i].of_experts) plan_.expert_rows.push_back(rooms[i].of_experts);
       }
       return build_layers(std::move(shapes), policy);
     });
@@ -69,16 +71,16 @@ class BlockCatalogue {
   /// What a block is built from.
   struct Key {
     BlockProgram::Kind kind;
-    std::span<int const> layers;          ///< their kinds
-    std::span<std::int64_t const> rooms;  ///< of layers with uneven rows, for them
-    RecomputePolicy const* policy;        ///< of layers, also those of modules in a head
+    std::span<int const> layers;        ///< their kinds
+    std::span<ExpertRows const> rooms;  ///< of layers with uneven rows
+    RecomputePolicy const* policy;      ///< of layers, also those of modules in a head
     HeadWeight weight;
   };
   /// The key of a block that has been built.
   struct Known {
     BlockProgram::Kind kind = BlockProgram::Kind::layers;
     std::vector<int> layers;
-    std::vector<std::int64_t> rooms;
+    std::vector<ExpertRows> rooms;
     RecomputePolicy policy;
     HeadWeight weight = HeadWeight::own;
 
@@ -90,15 +92,15 @@ class BlockCatalogue {
   };
 
   /// For the rows of consecutive layers; empty if routing is even.
-  std::vector<std::int64_t> rooms_of(std::span<int const> kinds,
-                                     std::int64_t first,
-                                     MicrobatchId k) const {
-    std::vector<std::int64_t> rooms;
+  std::vector<ExpertRows> rooms_of(std::span<int const> kinds,
+                                   std::int64_t first,
+                                   MicrobatchId k) const {
+    std::vector<ExpertRows> rooms;
     if (!plan_.shape.is_uneven()) return rooms;
     for (std::size_t i = 0; i < kinds.size(); ++i) {
       LayerConfig const& kind = layer_kinds_[kinds[i]];
       auto const layer = first + static_cast<std::int64_t>(i);
-      rooms.push_back(kind.experts ? rows_.most(plan_.ranks, kind, layer, k) : 0);
+      rooms.push_back(kind.experts ? rows_.most(plan_.ranks, kind, layer, k) : ExpertRows{});
     }
     return rooms;
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <functional>
 #include <limits>
 #include <optional>
 
@@ -82,6 +83,12 @@ ReceivedRows::ReceivedRows(TrainingPlan const& plan)
     if (roles.expert) group = groups.membership(*roles.expert, RankId{rank}).value_or(group);
     auto const [at, is_new] = known.emplace(group.members.front(), expert_groups_.size());
     position_.emplace_back(at->second, group.member);
+    std::vector<int>& sharers = sharers_.emplace_back();
+    GroupMembership sharing{{RankId{rank}}, 0};
+    if (roles.expert_tensor) {
+      sharing = groups.membership(*roles.expert_tensor, RankId{rank}).value_or(sharing);
+    }
+    for (RankId const member : sharing.members) sharers.push_back(member.value());
     if (!is_new) continue;
     ExpertGroup& made = expert_groups_.emplace_back();
     made.members = group.members;
@@ -95,6 +102,61 @@ ReceivedRows::ReceivedRows(TrainingPlan const& plan)
         std::all_of(of_replica.begin(), of_replica.end(),
                     [&](auto const& count) { return count.second == replica; });
   }
+  last_ranks_ = find_last_ranks(plan);
+}
+
+template <class Visit>
+void ReceivedRows::visit_layers(Visit visit) const {
+  LayerKinds const kinds{config_.model};
+  IdRange<MicrobatchId> const classes{microbatch_classes()};
+  for (int layer = 0; layer < kinds.layers(); ++layer) {
+    LayerConfig const& kind = kinds.of_layer(layer);
+    if (!kind.experts) continue;
+    for (MicrobatchId const k : classes) visit(kind, layer, k);
+  }
+}
+
+std::vector<int> ReceivedRows::find_last_ranks(TrainingPlan const& plan) const {
+  if (forced_ == nullptr) return {0};  // all ranks are alike
+  GroupRoles const& roles = plan.roles;
+  std::vector<std::vector<int>> sets;
+  std::vector<std::size_t> set_of(position_.size());
+  for (int rank = 0; rank < std::ssize(position_); ++rank) {
+    set_of[static_cast<std::size_t>(rank)] = sets.size();
+    sets.push_back({rank});
+  }
+  auto const join = [&](std::optional<GroupId> id, int rank) {
+    if (!id) return;
+    auto const group = plan.groups.membership(*id, RankId{rank});
+    if (!group) return;
+    std::size_t const to = set_of[group->members.front().index()];
+    std::size_t const from = set_of[static_cast<std::size_t>(rank)];
+    if (to == from) return;
+    for (int const other : sets[from]) {
+      set_of[static_cast<std::size_t>(other)] = to;
+      sets[to].push_back(other);
+    }
+    sets[from].clear();
+  };
+  for (int rank = 0; rank < std::ssize(position_); ++rank) {
+    join(roles.tensor, rank);
+    for (auto const& group :
+         {roles.context, roles.context_inner, roles.expert, roles.expert_tensor})
+      join(group, rank);
+  }
+  std::erase_if(sets, [](std::vector<int> const& set) { return set.empty(); });
+  std::vector<int> const* last = nullptr;
+  std::int64_t most_rows = -1;
+  for (std::vector<int>& set : sets) {
+    std::sort(set.begin(), set.end());
+    std::int64_t sum = 0;
+    visit_layers([&](LayerConfig const& kind, std::int64_t layer, MicrobatchId k) {
+      sum += most({set}, kind, layer, k).computed;
+    });
+    if (sum > most_rows) last = &set;
+    most_rows = std::max(most_rows, sum);
+  }
+  return *last;
 }
 
 std::vector<std::int64_t> const& ReceivedRows::rows_of_part(std::int32_t counts,
@@ -169,46 +231,111 @@ std::int64_t ReceivedRows::of(int rank,
   return std::max<std::int64_t>(sum, 1);  // tensors are not empty
 }
 
-std::int64_t ReceivedRows::most(RankChoice const& ranks,
-                                LayerConfig const& kind,
-                                std::int64_t layer,
-                                MicrobatchId k) const {
-  std::int64_t most = 0;
-  if (forced_ == nullptr) return of(0, kind, layer, k);
-  if (!ranks.ranks.empty()) {
-    for (int const rank : ranks.ranks) most = std::max(most, of(rank, kind, layer, k));
-    return most;
+std::int64_t ReceivedRows::computed(int rank,
+                                    LayerConfig const& kind,
+                                    std::int64_t layer,
+                                    MicrobatchId k) const {
+  std::int64_t sum = 0;
+  for (int const sharer : sharers_[static_cast<std::size_t>(rank)]) {
+    sum += of(sharer, kind, layer, k);
   }
-  for (std::size_t rank = 0; rank < position_.size(); ++rank) {
-    most = std::max(most, of(static_cast<int>(rank), kind, layer, k));
+  return sum;
+}
+
+std::vector<std::int64_t> ReceivedRows::rows_of_experts(int rank,
+                                                        LayerConfig const& kind,
+                                                        std::int64_t layer,
+                                                        MicrobatchId k) const {
+  auto const local = static_cast<std::size_t>(kind.experts->count / shape_.expert);
+  std::vector<std::int64_t> sums(local);
+  for (int const sharer : sharers_[static_cast<std::size_t>(rank)]) {
+    auto const& [group, member] = position_[static_cast<std::size_t>(sharer)];
+    std::vector<std::int64_t> const& rows = rows_of_group(group, layer, k);
+    for (std::size_t e = 0; e < local; ++e) {
+      sums[e] += rows[static_cast<std::size_t>(member) * local + e];
+    }
+  }
+  return sums;
+}
+
+ExpertRows ReceivedRows::most(RankChoice const& ranks,
+                              LayerConfig const& kind,
+                              std::int64_t layer,
+                              MicrobatchId k) const {
+  std::vector<int> const& chosen = ranks.ranks.empty() ? last_ranks_ : ranks.ranks;
+  ExpertRows most{.received = 0, .computed = 0, .of_experts = nullptr};
+  int hottest = chosen.front();
+  for (int const rank : chosen) {
+    most.received = std::max(most.received, of(rank, kind, layer, k));
+    std::int64_t const rows = computed(rank, kind, layer, k);
+    if (rows > most.computed) hottest = rank;
+    most.computed = std::max(most.computed, rows);
+  }
+  if (forced_ == nullptr) return most;
+  std::vector<std::int64_t> by_expert = rows_of_experts(hottest, kind, layer, k);
+  bool const differ = std::adjacent_find(by_expert.begin(), by_expert.end(),
+                                         std::not_equal_to<>{}) != by_expert.end();
+  if (differ) {
+    most.of_experts = std::make_shared<GroupRows const>(std::move(by_expert));
   }
   return most;
+}
+
+std::pair<int, int> ReceivedRows::hottest_and_coldest() const {
+  std::pair<int, int> found{0, 0};
+  std::int64_t most_rows = -1;
+  auto fewest = std::numeric_limits<std::int64_t>::max();
+  for (int const rank : last_ranks_) {
+    std::int64_t sum = 0;
+    visit_layers([&](LayerConfig const& kind, std::int64_t layer, MicrobatchId k) {
+      sum += computed(rank, kind, layer, k);
+    });
+    if (sum > most_rows) found.first = rank;
+    if (sum < fewest) found.second = rank;
+    most_rows = std::max(most_rows, sum);
+    fewest = std::min(fewest, sum);
+  }
+  return found;
+}
+
+void ExpertRows::set_room(BlockShape& shape) const {
+  shape.room = received;
+  shape.computed_room = computed;
+  shape.rows_of_experts = of_experts.get();
 }
 
 int ReceivedRows::microbatch_classes() const {
   return depends_on_microbatch() ? static_cast<int>(microbatches(config_)) : 1;
 }
 
-std::int64_t ReceivedRows::least(int rank, LayerConfig const& kind) const {
-  LayerKinds const kinds{config_.model};
-  auto least = std::numeric_limits<std::int64_t>::max();
-  for (int layer = 0; layer < kinds.layers(); ++layer) {
-    if (!(kinds.of_layer(layer) == kind)) continue;
-    for (MicrobatchId const k : IdRange<MicrobatchId>{microbatch_classes()}) {
-      least = std::min(least, of(rank, kind, layer, k));
-    }
-  }
+ExpertRows ReceivedRows::least(int rank, LayerConfig const& kind) const {
+  ExpertRows least{.received = std::numeric_limits<std::int64_t>::max(),
+                   .computed = std::numeric_limits<std::int64_t>::max(),
+                   .of_experts = nullptr};
+  bool differ = false;
+  visit_layers([&](LayerConfig const& of_layer, std::int64_t layer, MicrobatchId k) {
+    if (!(of_layer == kind)) return;
+    ExpertRows const rows = most({{rank}}, kind, layer, k);
+    least.received = std::min(least.received, rows.received);
+    least.computed = std::min(least.computed, rows.computed);
+    differ = differ || rows.of_experts;
+  });
+  if (!differ) return least;
+  // Products are of the fewest tiles, and read the fewest weights, if one expert has all rows.
+  std::vector<std::int64_t> of_one(static_cast<std::size_t>(kind.experts->count / shape_.expert));
+  of_one.front() = least.computed;
+  least.of_experts = std::make_shared<GroupRows const>(std::move(of_one));
   return least;
 }
 
 int ReceivedRows::fullest_at_least() const {
   if (forced_ == nullptr) return 0;
-  int fullest = 0;
+  int fullest = last_ranks_.front();
   std::int64_t most = 0;
-  for (auto const& [rank, alike] : distinct_ranks()) {
+  for (int const rank : last_ranks_) {
     std::int64_t sum = 0;
     for (LayerRun const& run : layer_runs(config_.model)) {
-      if (run.kind.experts) sum += run.count * least(rank, run.kind);
+      if (run.kind.experts) sum += run.count * least(rank, run.kind).computed;
     }
     if (sum > most) fullest = rank;
     most = std::max(most, sum);
@@ -218,19 +345,14 @@ int ReceivedRows::fullest_at_least() const {
 
 std::vector<std::pair<int, int>> ReceivedRows::distinct_ranks() const {
   if (forced_ == nullptr) return {{0, static_cast<int>(position_.size())}};
-  LayerKinds const kinds{config_.model};
-  IdRange<MicrobatchId> const classes{microbatch_classes()};
   std::map<std::vector<std::int64_t>, std::size_t> known;
   std::vector<std::pair<int, int>> distinct;
   for (std::size_t rank = 0; rank < position_.size(); ++rank) {
     std::vector<std::int64_t> rows;
-    for (int layer = 0; layer < kinds.layers(); ++layer) {
-      LayerConfig const& kind = kinds.of_layer(layer);
-      if (!kind.experts) continue;
-      for (MicrobatchId const k : classes) {
-        rows.push_back(of(static_cast<int>(rank), kind, layer, k));
-      }
-    }
+    visit_layers([&](LayerConfig const& kind, std::int64_t layer, MicrobatchId k) {
+      rows.push_back(of(static_cast<int>(rank), kind, layer, k));
+      rows.push_back(computed(static_cast<int>(rank), kind, layer, k));
+    });
     auto const [at, is_new] = known.emplace(std::move(rows), distinct.size());
     if (is_new) {
       distinct.emplace_back(static_cast<int>(rank), 1);

@@ -19,6 +19,21 @@ namespace stagecraft {
 /// rows as balanced, rounded up, and the others share the rest as evenly as whole rows allow.
 std::shared_ptr<ForcedRouting const> forced_routing(TrainingConfig const& config);
 
+/// What the experts of a rank get in one layer for one microbatch.
+struct ExpertRows {
+  std::int64_t received = 1;  ///< from the rank's expert group
+  std::int64_t computed = 1;  ///< with what the ranks receive that share the experts' weights
+  std::shared_ptr<GroupRows const> of_experts;  ///< of these, by expert, if forced and different
+
+  friend bool operator==(ExpertRows const& a, ExpertRows const& b) {
+    bool const is_same = a.of_experts == b.of_experts ||
+                         (a.of_experts && b.of_experts && *a.of_experts == *b.of_experts);
+    return a.received == b.received && a.computed == b.computed && is_same;
+  }
+  /// Gives a shape room for them; it then refers to them.
+  void set_room(BlockShape& shape) const;
+};
+
 /// How many rows the experts of the ranks of a stage compute, if routing is uneven.
 ///
 /// Ranks that have the same position in a stage compute as many rows on every stage.
@@ -27,17 +42,33 @@ class ReceivedRows {
   /// `plan`, of which the outline is enough, must outlive the object and stay where it is.
   explicit ReceivedRows(TrainingPlan const& plan);
 
-  /// Rows of a rank for the k-th microbatch of its replica; if the router decides, its most.
+  /// Rows that a rank receives for the k-th microbatch of its replica; if the router decides, its
+  /// most.
   std::int64_t of(int rank, LayerConfig const& kind, std::int64_t layer, MicrobatchId k) const;
-  /// The most of some ranks.
-  std::int64_t most(RankChoice const& ranks,
-                    LayerConfig const& kind,
-                    std::int64_t layer,
-                    MicrobatchId k) const;
-  /// The fewest rows of a rank in any layer of a kind and any microbatch.
-  std::int64_t least(int rank, LayerConfig const& kind) const;
-  /// The rank whose fewest rows, summed over the layers, are most: a plan for it with room for
-  /// these rows holds no more than the fullest rank does. The first of several.
+  /// Those that it computes.
+  std::int64_t computed(int rank,
+                        LayerConfig const& kind,
+                        std::int64_t layer,
+                        MicrobatchId k) const;
+  /// What the rank computes that computes most, of some ranks or of last_ranks(), with room for the
+  /// most that one of them receives.
+  ExpertRows most(RankChoice const& ranks,
+                  LayerConfig const& kind,
+                  std::int64_t layer,
+                  MicrobatchId k) const;
+  /// The ranks that the others wait for at the end of an iteration. Within its passes a rank waits
+  /// for those with which it communicates there: each of these sets takes as long as its rank with
+  /// most rows, layer by layer and microbatch by microbatch. Of the sets, the one whose most rows
+  /// have the largest sum; the first of several.
+  std::vector<int> const& last_ranks() const { return last_ranks_; }
+  /// Of these, the rank that computes most rows in all layers and microbatches, and the one that
+  /// computes fewest; the first of several.
+  std::pair<int, int> hottest_and_coldest() const;
+  /// The fewest rows of a rank in any layer of a kind and any microbatch, by expert as no cost can
+  /// be less.
+  ExpertRows least(int rank, LayerConfig const& kind) const;
+  /// Of last_ranks(), the rank whose fewest rows, summed over the layers, are most: a plan for it
+  /// with room for these rows holds no more than the fullest rank does. The first of several.
   int fullest_at_least() const;
   /// Ranks of a stage that compute as many rows as each other in all layers and microbatches: the
   /// first of each such set, and how many there are.
@@ -60,12 +91,22 @@ class ReceivedRows {
                                                  std::int64_t layer,
                                                  MicrobatchId k) const;
   std::vector<std::int64_t> const& rows_of_part(std::int32_t counts, RankPlace const& place) const;
+  std::vector<std::int64_t> rows_of_experts(int rank,
+                                            LayerConfig const& kind,
+                                            std::int64_t layer,
+                                            MicrobatchId k) const;
+  /// Calls visit(kind, layer, k) for all sparse layers and microbatches that may differ.
+  template <class Visit>
+  void visit_layers(Visit visit) const;
+  std::vector<int> find_last_ranks(TrainingPlan const& plan) const;
 
   TrainingConfig const& config_;
   BlockShape const& shape_;
   ForcedRouting const* forced_;
   std::vector<ExpertGroup> expert_groups_;
   std::vector<std::pair<std::size_t, int>> position_;  ///< by rank: its group, and member
+  std::vector<std::vector<int>> sharers_;  ///< by rank: those that share its experts' weights
+  std::vector<int> last_ranks_;
   /// By group and the counts of its members' microbatches: rows of each expert.
   mutable std::map<std::pair<std::size_t, std::vector<std::int32_t>>, std::vector<std::int64_t>>
       of_groups_;

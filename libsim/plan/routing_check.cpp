@@ -28,7 +28,6 @@ class RoutingCheck : CombinationCheck {
     for (LayerRun const& run : layer_runs(config_.model)) {
       if (run.kind.experts && knows_routing) check_bounds(*run.kind.experts);
     }
-    if (knows_routing) check_uneven();
     if (sound({"dispatch"})) check_dispatch();
     bool const knows_tokens = sound({"batch"}) && knows_routing;
     if (knows_tokens && config_.routing.counts) check_counts(*config_.routing.counts);
@@ -55,15 +54,6 @@ class RoutingCheck : CombinationCheck {
           "the smaller of parallel.expert and model.experts.count / per_token");
   }
 
-  /// What ranks that send each other different numbers of rows cannot do yet.
-  void check_uneven() const {
-    if (!config_.routing.is_uneven()) return;
-    if (config_.parallel.expert_tensor > 1) {
-      refuse("parallel.expert_tensor", config_.parallel.expert_tensor,
-             "1, as routing is uneven" + std::string{not_yet});
-    }
-  }
-
   void check_dispatch() const {
     std::string_view const name = name_of(config_.dispatch);
     if (config_.dispatch == Dispatch::alltoall) return;
@@ -71,8 +61,6 @@ class RoutingCheck : CombinationCheck {
       if (is_beside) refuse("dispatch", name, "alltoall, " + std::string{what} + not_yet);
     };
     refuse_beside(config_.parallel.expert_tensor > 1, "as parallel.expert_tensor is above 1");
-    if (config_.dispatch == Dispatch::allgather) return;
-    refuse_beside(!config_.model.pattern.empty(), "as the model has a pattern");
   }
 
   void check_counts(CountsFile const& file) const {

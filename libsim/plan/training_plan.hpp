@@ -89,7 +89,8 @@ struct TrainingPlan {
   std::shared_ptr<ForcedRouting const> forced;  ///< null if the configuration forces no counts
   RankGroups groups;
   GroupRoles roles;
-  std::vector<BlockProgram> blocks;  ///< the distinct ones
+  std::vector<std::shared_ptr<GroupRows const>> expert_rows;  ///< that blocks refer to
+  std::vector<BlockProgram> blocks;                           ///< the distinct ones
   std::vector<ChunkProgram> chunks;
   Placement placement;
   IdVector<StageId, StagePlan> stages;

@@ -33,14 +33,15 @@ Json outside_json(std::optional<OutsideMemory> const& outside) {
           {"communicator_count", outside->communicator_count}};
 }
 
-/// The ranks that hold most and least, if they differ.
+/// The ranks that hold most and least, and those that compute most and fewest rows, if they differ.
 Json spread_json(StageResult const& stage) {
   if (!stage.ranks) return nullptr;
   RankSpread const& spread = *stage.ranks;
-  return {{"distinct", spread.distinct},
-          {"fullest", spread.fullest},
-          {"emptiest", spread.emptiest},
-          {"least_peak_bytes", spread.least}};
+  RankBusy const& busy = stage.rank_busy.value();
+  return {{"distinct", spread.distinct}, {"fullest", spread.fullest},
+          {"emptiest", spread.emptiest}, {"least_peak_bytes", spread.least},
+          {"hottest", busy.hottest},     {"hottest_busy_seconds", seconds(busy.of_hottest)},
+          {"coldest", busy.coldest},     {"coldest_busy_seconds", seconds(busy.of_coldest)}};
 }
 
 /// `retries` is null if the run dies instead; all are null if no allocator was asked.

@@ -24,6 +24,10 @@ struct BreakdownPart {
 /// How the busiest stage spends an iteration; the parts sum to it.
 std::array<BreakdownPart, 8> parts_of(Breakdown const& breakdown);
 
+/// How long ranks of a stage wait for those that compute more rows, as the end of a sentence.
+/// Pre: stage.rank_busy is set.
+std::string waits_for_rows(StageResult const& stage);
+
 /// A simulation for people: what was run, how long an iteration takes and what the busiest stage
 /// spends its time on, and one line per stage with its memory by category in GiB.
 std::string simulation_tables(Simulation const& simulation,

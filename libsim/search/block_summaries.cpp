@@ -1,6 +1,9 @@
 #include "libsim/search/block_summaries.hpp"
 
 #include <algorithm>
+#include <memory>
+#include <utility>
+#include <vector>
 
 #include "libsim/engine/block_times.hpp"
 #include "libsim/model/memory_profile.hpp"
@@ -79,10 +82,28 @@ bool BlockSummaries::GroupOrder::operator()(Group const& a, Group const& b) cons
   return std::ranges::lexicographical_compare(a.kinds, b.kinds);
 }
 
-BlockShape BlockSummaries::shape_of(LayerConfig const& kind) const {
+BlockShape BlockSummaries::shape_of(LayerConfig const& kind) {
   BlockShape shape = outline_.shape.with(kind);
-  if (shape.is_uneven() && kind.experts) shape.room = rows_.least(rank_, kind);
+  if (!shape.is_uneven() || !kind.experts) return shape;
+  ExpertRows const least = rows_.least(rank_, kind);
+  least.set_room(shape);
+  outline_.expert_rows.push_back(least.of_experts);
   return shape;
+}
+
+void BlockSummaries::let_cost_least(BlockProgram& block) {
+  if (!outline_.config.routing.counts) return;
+  for (Pass const pass : {Pass::forward, Pass::backward}) {
+    for (Op& op : block.ops(pass)) {
+      auto* const gemm = std::get_if<GemmAttributes>(&op.attributes);
+      if (gemm != nullptr && gemm->rows != nullptr && gemm->sums_rows()) {
+        GroupRows shared = *gemm->rows;
+        shared.front() /= std::ssize(shared);
+        outline_.expert_rows.push_back(std::make_shared<GroupRows const>(std::move(shared)));
+        gemm->rows = outline_.expert_rows.back().get();
+      }
+    }
+  }
 }
 
 PieceSummary const& BlockSummaries::group(std::span<int const> kinds, RecomputeKind recompute) {
@@ -91,7 +112,9 @@ PieceSummary const& BlockSummaries::group(std::span<int const> kinds, RecomputeK
     std::vector<BlockShape> layers;
     for (int const kind : kinds) layers.push_back(shape_of(kinds_[kind]));
     PolicyCode const policy{recompute, static_cast<std::int16_t>(kinds.size())};
-    place->second = summarize(build_layers(std::move(layers), policy_of(policy)));
+    BlockProgram block = build_layers(std::move(layers), policy_of(policy));
+    let_cost_least(block);
+    place->second = summarize(block);
   }
   return place->second;
 }

@@ -87,7 +87,10 @@ class BlockSummaries {
     friend auto operator<=>(Head const&, Head const&) = default;
   };
 
-  BlockShape shape_of(LayerConfig const& kind) const;
+  BlockShape shape_of(LayerConfig const& kind);
+  /// If a file gives counts, the layers have the fewest rows, of one expert. Lets their ops cost no
+  /// more than with any other rows: sums over rows take least if the experts share them.
+  void let_cost_least(BlockProgram& block);
   PieceSummary layers(ChunkContent const& content, PolicyCode policy);
   PieceSummary const& head(HeadWeight weight, RecomputeKind recompute);
   void add_groups(PieceSummary& piece,

@@ -107,13 +107,14 @@ class Stage(Mapping[str, Any]):
         return int(self["activation_peak_bytes"])
 
     @property
-    def ranks(self) -> dict[str, int] | None:
+    def ranks(self) -> dict[str, float] | None:
         """How the stage's ranks differ, if routing gives them different numbers of rows; else None.
 
         `distinct` kinds of ranks; `fullest` and `emptiest` by number in the stage; `least_peak_bytes`, what the
-        emptiest holds. Other bytes are of the fullest.
+        emptiest holds; `hottest` and `coldest`, whose experts compute most and fewest rows, and the seconds for which
+        they would be busy without waiting for others. Other bytes are of the fullest.
         """
-        value: dict[str, int] | None = self["ranks"]
+        value: dict[str, float] | None = self["ranks"]
         return value
 
     @property

@@ -250,7 +250,8 @@ TEST_CASE("a token that goes everywhere is sent once to each rank and node", "[c
   System system = invented_system();
   UniqueTokens const everywhere{.experts = 8, .per_token = 8};
   auto const seconds = [&](std::int64_t sent, UniqueTokens const& tokens, int ranks) {
-    return unique_all_to_all_time(Bytes{sent}, tokens, {.ranks = ranks, .per_node = 8}, system)
+    return unique_all_to_all_time(Bytes{sent}, {true, tokens}, {.ranks = ranks, .per_node = 8},
+                                  system)
         .value;
   };
   REQUIRE(seconds(100'000'000, everywhere, 8) == Approx(700e6 / (100e9 * 0.886)));
@@ -316,7 +317,7 @@ TEST_CASE("a token goes once to each node, as measured with HybridEP on H100", "
   system.network.latency.value = {9.6e-6};
   UniqueTokens const tokens{.experts = 256, .per_token = 8, .groups = 8, .groups_per_token = 4};
   auto const seconds = [&](int ranks) {
-    return unique_all_to_all_time(Bytes{std::int64_t{2} * 4096 * 7168}, tokens,
+    return unique_all_to_all_time(Bytes{std::int64_t{2} * 4096 * 7168}, {true, tokens},
                                   {.ranks = ranks, .per_node = 8}, system)
         .value;
   };

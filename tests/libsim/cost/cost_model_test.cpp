@@ -88,7 +88,7 @@ TEST_CASE("a product is costed by its element types, whatever stands beside it i
     ++products;
     GemmAttributes const& gemm = std::get<GemmAttributes>(single.attributes);
     REQUIRE(gemm.output == ElementType::f32);
-    double const slow = gemm_time(gemm.shape, Bytes{0}, Bytes{0}, {peak.value / 2}, system).value;
+    double const slow = gemm_time(gemm, Bytes{0}, Bytes{0}, {peak.value / 2}, system).value;
     REQUIRE(to_seconds(cost.duration(single)) >= slow * (1 - 1e-9));
     REQUIRE(cost.duration(half) < cost.duration(single));
   }
@@ -280,14 +280,14 @@ TEST_CASE("a rank of a prefix sum agrees with its peers and sends on", "[cost]")
 TEST_CASE("a dispatcher that sends a token once to each node is asked for its own time", "[cost]") {
   // Eight ranks of a node with an expert each, which every token chooses: 7/8 of 800 MB leave.
   System const system = invented_system();
-  TrainingPlan plan = make_outline(modest_run(1, 1, 8));
-  plan.config.dispatch = Dispatch::deepep;
-  plan.config.model.experts = ExpertsConfig{.count = 8, .per_token = 8};
-  plan.roles.expert = plan.roles.gradients;
-  SimTime const time =
-      CostModel(system, plan)
-          .duration(collective(OpKind::all_to_all, plan.roles.gradients, 100'000'000));
-  REQUIRE(to_seconds(time) == Approx(700e6 / (100e9 * 0.886)));
+  TrainingPlan const plan = make_outline(modest_run(1, 1, 8));
+  Op op = collective(OpKind::all_to_all, plan.roles.gradients, 100'000'000);
+  op.attributes = ExchangeAttributes{.sends_once = true, .tokens = {.experts = 8, .per_token = 8}};
+  auto const seconds = [&] { return to_seconds(CostModel(system, plan).duration(op)); };
+  REQUIRE(seconds() == Approx(700e6 / (100e9 * 0.886)));
+  // Links wait for the rank that half as many again reach.
+  std::get<ExchangeAttributes>(op.attributes).hottest = 1.5;
+  REQUIRE(seconds() == Approx(1.5 * 700e6 / (100e9 * 0.886)));
 }
 
 TEST_CASE("how many ranks of a group are on a node follows from its stride", "[cost]") {

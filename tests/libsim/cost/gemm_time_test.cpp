@@ -11,7 +11,16 @@ namespace {
 double tile(std::int64_t k) { return 2.0 * 256 * 128 * static_cast<double>(k) / 25e12; }
 
 double seconds(GemmShape const& gemm, System const& system, Bytes traffic = {}, Bytes output = {}) {
-  return gemm_time(gemm, traffic, output, system.accelerator.peak.value.at(Precision::fp16), system)
+  return gemm_time({.shape = gemm}, traffic, output,
+                   system.accelerator.peak.value.at(Precision::fp16), system)
+      .value;
+}
+
+/// Of groups with rows of their own.
+double seconds(GemmShape const& gemm, GroupRows const& rows) {
+  System const system = invented_system();
+  return gemm_time({.shape = gemm, .rows = &rows}, {}, {},
+                   system.accelerator.peak.value.at(Precision::fp16), system)
       .value;
 }
 
@@ -32,6 +41,29 @@ TEST_CASE("one row more than a tile costs a whole wave", "[cost]") {
 TEST_CASE("a single element costs a whole tile, the smallest one", "[cost]") {
   REQUIRE(seconds({.batch = 1, .m = 1, .n = 1, .k = 1000}, invented_system()) ==
           Approx(tile(1000) / 2));
+}
+
+TEST_CASE("groups of a product have tiles for their own rows", "[cost]") {
+  // Five tiles of 128 x 128 on four processors are two waves; one expert with all rows has one.
+  GemmShape const five{.batch = 5, .m = 1, .n = 1, .k = 1000};
+  REQUIRE(seconds(five, {1, 1, 1, 1, 1}) == Approx(2 * tile(1000) / 2));
+  REQUIRE(seconds(five, {0, 0, 5, 0, 0}) == Approx(tile(1000) / 2));
+  // 129 rows are two small tiles, 127 are one: six in two waves, where four groups of 128 take one.
+  GemmShape const four{.batch = 4, .m = 128, .n = 128, .k = 1000};
+  REQUIRE(seconds(four, {129, 129, 127, 127}) == Approx(2 * tile(1000) / 2));
+  REQUIRE(seconds(four, {128, 128, 128, 128}) == Approx(tile(1000) / 2));
+}
+
+TEST_CASE("sums over different numbers of rows take the longest, or their mean by waves",
+          "[cost]") {
+  GemmShape const one{
+      .batch = 2, .m = 128, .n = 128, .k = 2000, .transpose_a = true, .accumulate = true};
+  REQUIRE(seconds(one, {3000, 1000}) == Approx(tile(3000) / 2));
+  // Sixteen tiles of 256 x 128 on four processors: four waves of 2000 steps on average.
+  GemmShape const many{
+      .batch = 2, .m = 512, .n = 512, .k = 2000, .transpose_a = true, .accumulate = true};
+  REQUIRE(seconds(many, {3000, 1000}) == Approx(4 * tile(2000)));
+  REQUIRE(seconds(many, {4000, 0}) == Approx(2 * tile(4000)));
 }
 
 TEST_CASE("small tiles lose the share of their rate that the system says", "[cost]") {

@@ -118,6 +118,8 @@ TEST_CASE("what is not built yet of experts is refused", "[plan]") {
                                "parallel.expert_tensor is above 1"));
   REQUIRE(message("dispatch: deepep") == "no error");
   REQUIRE(message("routing: {capacity: 1}\ndispatch: deepep") == "no error");
+  REQUIRE(message("dispatch: deepep", keys + "biases: false}, pattern: [{}, {kind: {experts: "
+                                             "none}}]") == "no error");
   REQUIRE_THAT(message("parallel: {data: 2, expert_tensor: 2}\nbatch: {global: 2}\ndispatch: "
                        "deepep"),
                Catch::Contains("as parallel.expert_tensor is above 1"));

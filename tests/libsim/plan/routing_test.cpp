@@ -108,12 +108,6 @@ TEST_CASE("a file of counts is named relative to the file that names it", "[plan
   REQUIRE_THROWS_WITH(read("{file: nowhere.csv}"), Catch::Contains("nowhere.csv"));
 }
 
-TEST_CASE("uneven routing wants experts of whole ranks", "[plan]") {
-  REQUIRE_THROWS_WITH(read("natural", "{data: 2, expert: 1, expert_tensor: 2}"),
-                      Catch::Contains("parallel.expert_tensor: found '2'; accepted: 1, as routing "
-                                      "is uneven"));
-}
-
 std::int64_t rows_of(TrainingConfig const& config, int rank, std::int64_t layer, std::int64_t k) {
   TrainingPlan const plan = make_outline(config);
   return ReceivedRows{plan}.of(rank, config.model, layer, MicrobatchId{static_cast<int>(k)});
@@ -128,6 +122,34 @@ TEST_CASE("a rank computes the rows of its experts from all tokens of its group"
   REQUIRE(rows_of(config, 0, 1, 0) == 2 * 8);
   REQUIRE(rows_of(config, 0, 1, 1) == 16 + 8);
   REQUIRE(rows_of(config, 1, 1, 1) == 0 + 8);
+}
+
+TEST_CASE("ranks that share the weights of experts compute what all of them receive", "[plan]") {
+  CountsText const file{header + layer_0 + layer_1 + "1,1,0,8\n1,1,1,8\n1,1,2,0\n1,1,3,0\n"};
+  TrainingConfig const config =
+      read("{file: " + file.path() + "}", "{data: 2, expert: 1, expert_tensor: 2}");
+  TrainingPlan const plan = make_outline(config);
+  ReceivedRows const rows{plan};
+  for (int const rank : {0, 1}) {
+    // Each receives the 16 choices of its own replica. The second microbatches are 1 and 3.
+    ExpertRows const found = rows.most({{rank}}, config.model, 1, MicrobatchId{1});
+    REQUIRE(found.received == 16);
+    REQUIRE(found.computed == 32);
+    REQUIRE(*found.of_experts == GroupRows{8 + 4, 8 + 4, 0 + 4, 0 + 4});
+  }
+}
+
+TEST_CASE("a plan is for the ranks that the others wait for at the end", "[plan]") {
+  // Four replicas of one microbatch each; the first two exchange rows, and so do the last two.
+  auto const last_ranks = [&](std::string const& hot) {
+    CountsText const file{header + layer_0 + "1,,0,4\n1,,1,4\n1,,2,4\n1,,3,4\n1," + hot +
+                          ",0,8\n1," + hot + ",1,8\n1," + hot + ",2,0\n1," + hot + ",3,0\n"};
+    TrainingPlan const plan =
+        make_outline(read("{file: " + file.path() + "}", "{data: 4, expert: 2}"));
+    return ReceivedRows{plan}.last_ranks();
+  };
+  REQUIRE(last_ranks("1") == std::vector{0, 1});
+  REQUIRE(last_ranks("3") == std::vector{2, 3});
 }
 
 TEST_CASE("with a factor the first rank of each expert group is the hottest", "[plan]") {
