@@ -38,6 +38,7 @@ SoloCommunicator::SoloCommunicator(TrainingPlan const& plan,
 Communicator::Ticket SoloCommunicator::start(Collective const& collective) {
   Group& group = groups_.at(collective.group);
   if (moves_tensors_) compute(collective, group);
+  if (moves_tensors_ && collective.most_rows > 0) limit_rows(collective, group);
   if (group.iteration != clock_.iteration()) group.idle = SimTime{0};
   group.iteration = clock_.iteration();
   SimTime const begin = std::max(group.idle, collective.issued);
@@ -62,16 +63,40 @@ TimeSpan SoloCommunicator::wait(Message const& message) {
   return {posted.posted, is_send && buffers_sends_ ? left : left + posted.latency};
 }
 
+void SoloCommunicator::limit_rows(Collective const& collective, Group const& group) {
+  std::vector<std::int32_t> counts(static_cast<std::size_t>(collective.elements));
+  std::size_t const bytes = counts.size() * sizeof counts[0];
+  backend_.read(counts.data(), collective.target, bytes);
+  std::int64_t left = collective.most_rows;
+  std::int64_t const of_member = collective.elements / group.size;
+  // The rank's own rows come first.
+  for (std::int64_t i = 0; i < collective.elements; ++i) {
+    auto const at = (group.member * of_member + i) % collective.elements;
+    std::int32_t& count = counts[static_cast<std::size_t>(at)];
+    count = static_cast<std::int32_t>(std::min<std::int64_t>(count, left));
+    left -= count;
+  }
+  backend_.write(collective.target, counts.data(), bytes);
+}
+
 void SoloCommunicator::compute(Collective const& collective, Group const& group) {
   auto const copy = [&](void* target, void const* source, std::int64_t elements) {
     if (target == source || elements == 0) return;
     backend_.copy(target, source,
                   static_cast<std::size_t>(elements * element_size(collective.type)));
   };
+  // Copies what there is, and makes up the rest.
+  auto const fill = [&](void* target, std::int64_t elements, std::int64_t available) {
+    std::int64_t const copied = std::min(elements, available);
+    copy(target, collective.source, copied);
+    if (copied == elements) return;
+    numbers_.write(backend_, element_at(target, copied, collective.type),
+                   static_cast<std::size_t>((elements - copied) * element_size(collective.type)));
+  };
   switch (collective.kind) {
     case OpKind::all_to_all:  // the others' tensors are taken to be like the own one
-      copy(collective.target, collective.source,
-           std::min(collective.sent_begin(group.size), collective.received_begin(group.size)));
+      fill(collective.target, collective.received_begin(group.size),
+           collective.sent_begin(group.size));
       return;
     case OpKind::reduce_scatter: {
       std::int64_t const begin = collective.piece_begin(group.member);
@@ -85,8 +110,10 @@ void SoloCommunicator::compute(Collective const& collective, Group const& group)
           collective.piece_begin(group.member + 1) - collective.piece_begin(group.member);
       for (std::int64_t i = 0; i < group.size; ++i) {
         std::int64_t const begin = collective.piece_begin(i);
-        copy(element_at(collective.target, begin, collective.type), collective.source,
-             std::min(own, collective.piece_begin(i + 1) - begin));
+        std::int64_t const elements = collective.piece_begin(i + 1) - begin;
+        // Pieces of one size may be cut at the end of the whole, those of their own are not alike.
+        fill(element_at(collective.target, begin, collective.type), elements,
+             collective.pieces == nullptr ? std::min(own, elements) : own);
       }
       return;
     }

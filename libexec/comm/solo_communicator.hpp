@@ -17,7 +17,9 @@ namespace stagecraft {
 /// A collective does to the rank's tensors what it can do alone: all_reduce leaves the rank's own
 /// summand, and so does prefix_reduce; all_gather copies the rank's piece to the place of every
 /// piece (if the source is part of the target, the other pieces stay as they are); reduce_scatter
-/// takes the rank's piece of its own summand. A received message is random numbers. So all values
+/// takes the rank's piece of its own summand. In an all_to_all the others' tensors are taken to be
+/// like the own one; counts of rows that arrive so are cut to what there is room for. What such
+/// pieces do not fill is random numbers. A received message is random numbers. So all values
 /// are finite and shapes are right, but losses and gradients are not those of the model.
 ///
 /// Peers are always ready: a message starts when this rank posts it, a collective when this rank
@@ -46,6 +48,7 @@ class SoloCommunicator final : public Communicator {
     std::int64_t iteration = 0;
   };
   void compute(Collective const& collective, Group const& group);
+  void limit_rows(Collective const& collective, Group const& group);
 
   Backend& backend_;
   JobClock const& clock_;

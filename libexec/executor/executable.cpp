@@ -32,10 +32,12 @@ void require_executable(TrainingConfig const& config) {
 
 void require_executable_alone(TrainingConfig const& config) {
   if (!has_experts(config.model) || !config.routing.is_uneven()) return;
+  if (config.dispatch == Dispatch::alltoall) return;
+  // What it would gather, or get once, from the others decides how many rows its experts compute.
   throw ConfigError{{{.place = {},
-                      .key = "routing",
-                      .found = to_json(config.routing).dump(),
-                      .accepted = "balanced, or a capacity with pad: true",
+                      .key = "dispatch",
+                      .found = "'" + std::string{name_of(config.dispatch)} + "'",
+                      .accepted = "alltoall, as routing is uneven",
                       .condition = "when a rank runs alone"}}};
 }
 

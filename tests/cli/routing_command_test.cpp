@@ -46,9 +46,17 @@ TEST_CASE("simulate says which ranks hold most and least if a file gives them ro
   REQUIRE(ranks.at("fullest") == 0);
   REQUIRE(ranks.at("emptiest") == 1);
   REQUIRE(ranks.at("least_peak_bytes") < result.at("stages")[0].at("peak_bytes"));
+  REQUIRE(ranks.at("hottest") == 0);
+  REQUIRE(ranks.at("coldest") == 1);
+  REQUIRE(ranks.at("coldest_busy_seconds") < ranks.at("hottest_busy_seconds"));
+  REQUIRE(ranks.at("hottest_busy_seconds") <= result.at("stages")[0].at("busy_seconds"));
   REQUIRE_THAT(run_stagecraft("simulate " + run).output,
                Catch::Contains("experts compute different numbers of rows: 2 kinds of ranks") &&
-                   Catch::Contains("rank 0 of it holds most, rank 1 least"));
+                   Catch::Contains("rank 0 of it holds most, rank 1 least") &&
+                   Catch::Contains("that it is busy, rank 1, with fewest rows, waits"));
+  REQUIRE_THAT(run_stagecraft("explain " + run).output,
+               Catch::Contains("Experts compute different numbers of rows") &&
+                   Catch::Contains("balanced routing"));
   json const balanced = json_of("simulate " + run + " --set routing=balanced --json");
   REQUIRE(balanced.at("stages")[0].at("ranks").is_null());
   REQUIRE(balanced.at("iteration_seconds") < result.at("iteration_seconds"));
@@ -128,7 +136,7 @@ TEST_CASE("all commands count the same rank of a stage whose ranks differ from l
   }
 }
 
-TEST_CASE("stagecraft-exec runs forced and natural routing, not on a rank alone") {
+TEST_CASE("stagecraft-exec runs forced and natural routing, also on a rank alone") {
   Mixture const mixture;
   for (std::string const routing : {"{file: counts.csv}", "{factor: 1.5}", "natural"}) {
     ProgramResult const result = run_stagecraft_exec("run " + mixture.run(routing));
@@ -136,11 +144,16 @@ TEST_CASE("stagecraft-exec runs forced and natural routing, not on a rank alone"
     REQUIRE(result.exit_code == 0);
     REQUIRE_THAT(result.errors, Catch::Contains("step 0  loss"));
   }
+  for (std::string const routing : {"{file: counts.csv}", "natural"}) {
+    REQUIRE(
+        run_stagecraft_exec("run " + mixture.run(routing) + " --ranks solo --rank 1").exit_code ==
+        0);
+  }
   ProgramResult const alone =
-      run_stagecraft_exec("run " + mixture.run("natural") + " --ranks solo");
+      run_stagecraft_exec("run " + mixture.run("natural") + " --set dispatch=deepep --ranks solo");
   REQUIRE(alone.exit_code == 2);
-  REQUIRE_THAT(alone.errors, Catch::Contains("routing: found \"natural\"; accepted when a rank "
-                                             "runs alone: balanced, or a capacity"));
+  REQUIRE_THAT(alone.errors, Catch::Contains("dispatch: found 'deepep'; accepted when a rank runs "
+                                             "alone: alltoall, as routing is uneven"));
 }
 
 TEST_CASE("stagecraft-exec sends tokens once to each rank, also on a rank alone") {

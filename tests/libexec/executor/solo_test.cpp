@@ -2,29 +2,16 @@
 #include <cmath>
 #include <set>
 
-#include "libexec/backends/cpu_backend.hpp"
-#include "libexec/executor/solo_job.hpp"
 #include "libsim/engine/simulation.hpp"
 #include "libsim/plan/make_plan.hpp"
 #include "tests/libexec/executor/communication_costs.hpp"
+#include "tests/libexec/executor/lone_rank.hpp"
 #include "tests/libexec/executor/plan_grid.hpp"
 #include "tests/libexec/executor/small_runs.hpp"
 #include "tests/libsim/invented_system.hpp"
 
 namespace stagecraft {
 namespace {
-
-Execution execute_alone(TrainingPlan const& plan,
-                        RankId rank,
-                        CommunicationCosts const& costs,
-                        ExecutionOptions const& options = {}) {
-  auto const tokens = synthetic_tokens(plan.config.model.vocabulary, 7);
-  ExecutionParts const parts{
-      .make_backend = [](KernelNeeds const& needs) { return make_cpu_backend(needs, {}); },
-      .tokens = tokens.get(),
-      .costs = &costs};
-  return execute_solo(plan, rank, parts, options);
-}
 
 TEST_CASE("a rank alone counts what the simulator predicts, to the byte, and stays finite",
           "[solo]") {
