@@ -81,7 +81,13 @@ std::string counts_text(SearchResult const& result, PlanOptions const& options, 
                                  : std::to_string(result.unexamined) +
                                        " combinations of layout and schedule were skipped, and "
                                        "their plans are not counted: " +
-                                       "even their fastest plan is too slow\n");
+                                       "even their fastest plan is too slow\n") +
+         (result.oversized == 0
+              ? ""
+              : std::to_string(result.oversized) +
+                    " combinations of layout and schedule are left out: they have more than " +
+                    std::to_string(max_scheduled_forwards) +
+                    " chunk passes (pipeline x interleave x microbatches), the most of a run\n");
 }
 
 /// Which plans were left out because their allocator would run out.
