@@ -9,6 +9,7 @@
 #include "libsim/import/megatron_flags.hpp"
 #include "libsim/import/megatron_gaps.hpp"
 #include "libsim/interval/measured_range.hpp"
+#include "libsim/plan/schedule_layout.hpp"
 #include "libsim/plan/training_names.hpp"
 #include "libsim/report/interval_report.hpp"
 #include "libsim/report/text_table.hpp"
