@@ -4,8 +4,10 @@
 #include <iostream>
 #include <utility>
 
+#include "apps/program/file_count.hpp"
 #include "libsim/engine/ready_run.hpp"
 #include "libsim/run/config_files.hpp"
+#include "libsim/run/named_file.hpp"
 
 namespace stagecraft {
 namespace {
@@ -44,10 +46,10 @@ Value run_file() { return Value::file("CONFIG.yaml"); }
 RunArguments read_run_arguments(CommandLine const& line) {
   std::vector<std::string> const& files = line.arguments();
   if (files.size() != 1) {
-    throw CommandLineError{"CONFIG", std::to_string(files.size()) + " files", "one run file"};
+    throw CommandLineError{"CONFIG", file_count(files.size()), "one run file"};
   }
   RunArguments result;
-  result.path = files.front();
+  result.path = file_on_command_line(files.front(), run_folders()).string();
   result.overrides = line.values_of("set");
   result.config = load_run_config(result.path, result.overrides);
   result.as_read = result.config.training;

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "apps/program/command_line.hpp"
+#include "apps/program/file_count.hpp"
 #include "apps/stagecraft/commands.hpp"
 #include "libsim/allocator/allocation_replay.hpp"
 #include "libsim/allocator/make_allocator.hpp"
@@ -37,7 +38,7 @@ std::int64_t read_capacity(CommandLine const& line) {
 
 int run_allocator(CommandLine const& line) {
   if (line.arguments().size() != 1) {
-    throw CommandLineError{"FILE", std::to_string(line.arguments().size()) + " files", "one"};
+    throw CommandLineError{"FILE", file_count(line.arguments().size()), "one"};
   }
   AllocatorSettings const settings = read_settings(line);
   std::int64_t const capacity = read_capacity(line);

@@ -2,6 +2,7 @@
 #include <optional>
 
 #include "apps/program/command_line.hpp"
+#include "apps/program/file_count.hpp"
 #include "apps/program/trace_options.hpp"
 #include "apps/stagecraft/commands.hpp"
 #include "apps/stagecraft/terminal.hpp"
@@ -25,8 +26,7 @@ double read_percent(std::string const& option, std::string text) {
 int compare_with_snapshot(CommandLine const& line) {
   std::vector<std::string> const& files = line.arguments();
   if (files.size() != 1) {
-    throw CommandLineError{"", std::to_string(files.size()) + " files",
-                           "one trace with --snapshot"};
+    throw CommandLineError{"", file_count(files.size()), "one trace with --snapshot"};
   }
   if (line.has("force")) throw CommandLineError{"--force", "with --snapshot", "without it"};
   std::optional<double> tolerance;
@@ -68,7 +68,7 @@ int run_compare(CommandLine const& line) {
   }
   std::vector<std::string> const& files = line.arguments();
   if (files.size() != 2) {
-    throw CommandLineError{"", std::to_string(files.size()) + " files", "two traces"};
+    throw CommandLineError{"", file_count(files.size()), "two traces"};
   }
   PlanCheck const check = line.has("force") ? PlanCheck::any_plan : PlanCheck::same_plan;
   std::optional<double> tolerance;

@@ -4,12 +4,13 @@
 #include <utility>
 
 #include "apps/program/command_line.hpp"
+#include "apps/program/file_count.hpp"
 
 namespace stagecraft {
 
 std::vector<DataFile> read_data_files(std::vector<std::string> const& paths) {
   if (paths.empty()) {
-    throw CommandLineError{"DATA.csv", "0 files", "one or more data files"};
+    throw CommandLineError{"DATA.csv", file_count(0), "one or more data files"};
   }
   for (std::string const& path : paths) {
     std::string const ending = std::filesystem::path{path}.extension().string();

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "apps/program/command_line.hpp"
+#include "apps/program/file_count.hpp"
 #include "apps/program/output_paths.hpp"
 #include "apps/program/trace_options.hpp"
 #include "apps/stagecraft/commands.hpp"
@@ -69,7 +70,7 @@ Format const& read_format(CommandLine const& line) {
 int run_export(CommandLine const& line) {
   std::vector<std::string> const& files = line.arguments();
   if (files.size() != 1) {
-    throw CommandLineError{"", std::to_string(files.size()) + " files", "one trace"};
+    throw CommandLineError{"", file_count(files.size()), "one trace"};
   }
   Format const& format = read_format(line);
   Writer const write = line.has("memory") ? format.write_memory : format.write;

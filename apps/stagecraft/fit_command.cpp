@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "apps/program/command_line.hpp"
+#include "apps/program/file_count.hpp"
 #include "apps/program/output_paths.hpp"
 #include "apps/stagecraft/command_results.hpp"
 #include "apps/stagecraft/commands.hpp"
@@ -21,6 +22,7 @@
 #include "libsim/host/file_error.hpp"
 #include "libsim/host/output_file.hpp"
 #include "libsim/run/config_files.hpp"
+#include "libsim/run/named_file.hpp"
 #include "libsim/validation/validation_text.hpp"
 
 namespace stagecraft {
@@ -66,7 +68,7 @@ std::string write_yaml(std::filesystem::path const& path,
 FitOutcome fit_one_measurement(CommandLine const& line) {
   std::vector<std::string> const& runs = line.arguments();
   if (runs.size() != 1) {
-    throw CommandLineError{"--measured", std::to_string(runs.size()) + " files",
+    throw CommandLineError{"--measured", file_count(runs.size()),
                            "one RUN.yaml, whose iteration was measured"};
   }
   for (char const* const option : {"base", "system", "constants"}) {
@@ -81,7 +83,8 @@ FitOutcome fit_one_measurement(CommandLine const& line) {
   std::vector<std::string> overrides = line.values_of("set");
   if (line.has("software")) overrides.push_back("software=" + line.value("software"));
   auto const folder = output_folder(line, {"software.yaml", "run.yaml"});
-  RunConfig const run = load_run_config(runs.front(), overrides);
+  RunConfig const run =
+      load_run_config(file_on_command_line(runs.front(), run_folders()), overrides);
   FitOutcome outcome;
   for (std::string const& warning : run.warnings) outcome.notes += "warning: " + warning + '\n';
   StackFactor const factor = fit_factor(run, *measured, runs.front());
@@ -113,7 +116,7 @@ std::vector<std::string> read_constants(CommandLine const& line) {
 /// The base with the system and the stack that the command line names.
 RunVariants base_of(CommandLine const& line) {
   std::optional<std::filesystem::path> base;
-  if (line.has("base")) base = line.value("base");
+  if (line.has("base")) base = file_on_command_line(line.value("base"), run_folders());
   std::vector<std::string> overrides;
   for (char const* const section : {"system", "software"}) {
     if (line.has(section)) overrides.push_back(section + ("=" + line.value(section)));

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "apps/program/command_line.hpp"
+#include "apps/program/file_count.hpp"
 #include "apps/program/output_paths.hpp"
 #include "apps/stagecraft/command_results.hpp"
 #include "apps/stagecraft/commands.hpp"
@@ -74,7 +75,7 @@ int run_megatron_import(CommandLine const& line) {
 ImportedFile huggingface_model(CommandLine const& line) {
   std::vector<std::string> const& files = line.arguments();
   if (files.size() != 1) {
-    throw CommandLineError{"FILE", std::to_string(files.size()) + " files", "one config.json"};
+    throw CommandLineError{"FILE", file_count(files.size()), "one config.json"};
   }
   if (line.has("output")) {
     check_output("--output (-o)", line.value("output"), OutputKind::model, {files.front()});

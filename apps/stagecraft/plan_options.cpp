@@ -8,6 +8,7 @@
 #include <thread>
 #include <utility>
 
+#include "apps/program/file_count.hpp"
 #include "apps/program/output_paths.hpp"
 #include "apps/stagecraft/fix_names.hpp"
 #include "apps/stagecraft/operating_options.hpp"
@@ -237,7 +238,7 @@ std::optional<std::string> batch_warning(SearchRequest const& request) {
 PlanOptions read_plan_options(CommandLine const& line) {
   std::vector<std::string> const& models = line.arguments();
   if (models.size() != 1) {
-    throw CommandLineError{"MODEL", std::to_string(models.size()) + " files", "one model file"};
+    throw CommandLineError{"MODEL", file_count(models.size()), "one model file"};
   }
   PlanOptions options;
   SearchRequest& request = options.request;

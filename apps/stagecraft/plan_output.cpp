@@ -9,6 +9,7 @@
 #include "libsim/import/megatron_flags.hpp"
 #include "libsim/import/megatron_gaps.hpp"
 #include "libsim/interval/measured_range.hpp"
+#include "libsim/plan/schedule_layout.hpp"
 #include "libsim/plan/training_names.hpp"
 #include "libsim/report/interval_report.hpp"
 #include "libsim/report/text_table.hpp"
@@ -81,7 +82,13 @@ std::string counts_text(SearchResult const& result, PlanOptions const& options, 
                                  : std::to_string(result.unexamined) +
                                        " combinations of layout and schedule were skipped, and "
                                        "their plans are not counted: " +
-                                       "even their fastest plan is too slow\n");
+                                       "even their fastest plan is too slow\n") +
+         (result.oversized == 0
+              ? ""
+              : std::to_string(result.oversized) +
+                    " combinations of layout and schedule are left out: they have more than " +
+                    std::to_string(max_scheduled_forwards) +
+                    " chunk passes (pipeline x interleave x microbatches), the most of a run\n");
 }
 
 /// Which plans were left out because their allocator would run out.

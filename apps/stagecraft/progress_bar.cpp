@@ -24,6 +24,7 @@ void ProgressBar::show(std::string const& part,
   if (is_new) {
     part_ = part;
     begin_ = now;
+    first_done_ = done;
     first_count_ = count;
   }
   std::chrono::milliseconds const pause{is_on_terminal_ ? 100 : 10'000};
@@ -31,9 +32,9 @@ void ProgressBar::show(std::string const& part,
   shown_at_ = now;
   double const seconds = std::chrono::duration<double>(now - begin_).count();
   std::string reached = decimals(100 * done, 0) + " %";
-  if (seconds > 0.2 && done > 0) {
+  if (seconds > 0.2 && done > first_done_) {
     reached += ", " + decimals((count - first_count_) / seconds, 0) + " " + unit + "/s, " +
-               decimals(seconds / done - seconds, 0) + " s left";
+               decimals(seconds * (1 - done) / (done - first_done_), 0) + " s left";
   }
   if (!is_on_terminal_) {
     std::cerr << "note: " << part << " " << reached << '\n' << std::flush;

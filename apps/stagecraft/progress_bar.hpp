@@ -27,6 +27,7 @@ class ProgressBar {
   bool is_on_terminal_;
   bool is_shown_ = false;
   std::string part_;
+  double first_done_ = 0;  ///< what was done before this part was first shown
   double first_count_ = 0;
   Clock::time_point begin_;
   Clock::time_point shown_at_ = Clock::now();

@@ -4,6 +4,7 @@
 #include <list>
 
 #include "apps/program/command_line.hpp"
+#include "apps/program/file_count.hpp"
 #include "apps/program/output_paths.hpp"
 #include "apps/program/trace_options.hpp"
 #include "apps/stagecraft/commands.hpp"
@@ -47,7 +48,7 @@ std::string differences(std::list<TraceReader> const& readers) {
 int run_report(CommandLine const& line) {
   std::vector<std::string> const& files = line.arguments();
   if (files.empty() || files.size() > most_traces) {
-    throw CommandLineError{"", std::to_string(files.size()) + " files",
+    throw CommandLineError{"", file_count(files.size()),
                            "one to " + std::to_string(most_traces) + " traces"};
   }
   std::string const path = line.needed("output", file_to_write);

@@ -19,6 +19,7 @@
 #include "libsim/host/program_version.hpp"
 #include "libsim/host/schemas.hpp"
 #include "libsim/report/text_table.hpp"
+#include "libsim/run/named_file.hpp"
 #include "libsim/sweep/operating_columns.hpp"
 #include "libsim/sweep/point_source.hpp"
 #include "libsim/sweep/sweep_check.hpp"
@@ -259,7 +260,7 @@ int run_sweep_command(CommandLine const& line) {
     print(merge(options), options);
     return 0;
   }
-  Sweep const sweep = load_sweep(options.inputs.front());
+  Sweep const sweep = load_sweep(file_on_command_line(options.inputs.front(), {"sweeps"}));
   require_countable(sweep, options);
   print_warnings(check_sweep(sweep));
   std::optional<ProgressBar> bar{std::in_place};

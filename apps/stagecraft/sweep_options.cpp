@@ -4,6 +4,7 @@
 #include <limits>
 #include <thread>
 
+#include "apps/program/file_count.hpp"
 #include "apps/program/output_paths.hpp"
 #include "apps/stagecraft/operating_options.hpp"
 
@@ -75,7 +76,7 @@ SweepOptions read_sweep_options(CommandLine const& line) {
   if (options.merges) refuse_with_merge(line);
   bool const has_inputs = options.merges ? !files.empty() : files.size() == 1;
   if (!has_inputs) {
-    std::string const found = std::to_string(files.size()) + " files";
+    std::string const found = file_count(files.size());
     if (options.merges) throw CommandLineError{"SHARD.h5", found, "the results of all shards"};
     throw CommandLineError{"SWEEP.yaml", found, "one sweep file"};
   }

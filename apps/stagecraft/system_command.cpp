@@ -4,6 +4,7 @@
 #include <span>
 
 #include "apps/program/command_line.hpp"
+#include "apps/program/file_count.hpp"
 #include "apps/stagecraft/commands.hpp"
 #include "apps/stagecraft/terminal.hpp"
 #include "libsim/hardware/key_texts.hpp"
@@ -106,8 +107,7 @@ std::string to_text(std::string const& title, std::vector<ConstantRow> const& ro
 std::string const& subject(CommandLine const& line, std::string const& what) {
   std::vector<std::string> const& files = line.arguments();
   if (files.size() != 1) {
-    throw CommandLineError{"FILE", std::to_string(files.size()) + " files",
-                           "one " + what + " file, or a name"};
+    throw CommandLineError{"FILE", file_count(files.size()), "one " + what + " file, or a name"};
   }
   return files.front();
 }

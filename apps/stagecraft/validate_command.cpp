@@ -11,6 +11,7 @@
 #include "apps/stagecraft/data_files.hpp"
 #include "apps/stagecraft/progress_bar.hpp"
 #include "libsim/report/text_table.hpp"
+#include "libsim/run/named_file.hpp"
 #include "libsim/run/run_variants.hpp"
 #include "libsim/validation/validation.hpp"
 #include "libsim/validation/validation_json.hpp"
@@ -85,7 +86,7 @@ int run_validate(CommandLine const& line) {
 
 Validation validate_as_asked(CommandLine const& line, CommandProgress const& progress) {
   std::optional<std::filesystem::path> base;
-  if (line.has("base")) base = line.value("base");
+  if (line.has("base")) base = file_on_command_line(line.value("base"), run_folders());
   int const cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   int const jobs = line.has("jobs") ? line.whole_number("jobs", 1, 1024) : cores;
   RunVariants const runs = load_run_variants(base, line.values_of("set"));

@@ -1,3 +1,5 @@
+#include <unistd.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -214,6 +216,24 @@ void print_validation(std::filesystem::path const& folder, std::string const& pr
               rows / samples.median_cpu());
 }
 
+/// A sweep as a process on one thread, its files included: what a row takes of CPU time.
+void print_sweep(std::filesystem::path const& sweep, double rows, std::string const& program) {
+  std::filesystem::path const output =
+      std::filesystem::temp_directory_path() / ("speed-" + std::to_string(getpid()) + ".h5");
+  Samples samples;
+  for (int i = 0; i < 5; ++i) {
+    ProcessSeconds const seconds = measure_process(
+        {program, "sweep", sweep.string(), "-o", output.string(), "--json", "--jobs", "1"});
+    std::filesystem::remove(output);
+    samples.wall.push_back(seconds.wall);
+    samples.cpu.push_back(seconds.cpu);
+  }
+  samples.sort();
+  std::printf("%-14s %8.0f %10d %10.0f %10.0f %10.0f %10.0f\n", "layouts", rows, 2'000,
+              rows / samples.slowest(), rows / samples.median(), rows / samples.fastest(),
+              rows / samples.median_cpu());
+}
+
 void print_load() {
   double load[3] = {};
   if (getloadavg(load, 3) != 3) return;
@@ -257,6 +277,9 @@ void print_all(std::filesystem::path const& repository, std::string const& progr
   std::printf("\nmeasured runs validated per second, one thread, all stages replayed\n");
   std::printf(rates, "", "runs", "goal", "slowest", "median", "fastest", "median cpu");
   print_validation(repository / "experiments/validation", program);
+  std::printf("\nrows of a sweep per second, one thread (175B)\n");
+  std::printf(rates, "", "rows", "goal", "slowest", "median", "fastest", "median cpu");
+  print_sweep(repository / "configs/sweeps/layouts.yaml", 600, program);
   print_load();
 }
 

@@ -179,7 +179,8 @@ std::string changes_section(Explanation const& explanation, ExplanationStyle con
               std::string{run.is_by_allocator
                               ? "what the allocator reserves and what else is on the "
                                 "device."
-                              : "the reserve."},
+                              : "the reserve. 'reserved' is what the allocator's replay of the "
+                                "fullest stage alone reserves; `simulate` replays all stages."},
           style.width) +
       effects_table(run, shown, style);
   bool const has_window = std::any_of(shown.begin(), shown.end(), [](auto const* effect) {

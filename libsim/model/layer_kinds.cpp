@@ -5,6 +5,11 @@
 namespace stagecraft {
 
 LayerKinds::LayerKinds(ModelConfig const& model) {
+  if (model.pattern.empty() && !model.experts && model.layers > 0) {
+    kinds_.push_back(model);
+    numbers_.assign(static_cast<std::size_t>(model.layers), 0);
+    return;
+  }
   numbers_.reserve(static_cast<std::size_t>(model.layers));
   for (std::int64_t layer = 0; layer < model.layers; ++layer) {
     LayerConfig const kind = layer_kind(model, layer);

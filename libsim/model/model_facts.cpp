@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <numeric>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "libsim/model/blocks.hpp"
@@ -83,21 +84,46 @@ std::int64_t count(ModelConfig const& model, std::int64_t (*elements)(ParameterT
   return sum;
 }
 
+/// The value of a model. Each thread remembers those of a few models: neighbours in a sweep or a
+/// search share theirs, and building all blocks of one takes longer than playing a small iteration.
+template <std::int64_t (*compute)(ModelConfig const&)>
+std::int64_t remembered(ModelConfig const& model) {
+  constexpr std::size_t most = 8;
+  thread_local std::vector<std::pair<ModelConfig, std::int64_t>> known;
+  auto const same =
+      std::ranges::find_if(known, [&](auto const& other) { return other.first == model; });
+  if (same != known.end()) return same->second;
+  std::int64_t const value = compute(model);
+  if (known.size() == most) known.erase(known.begin());
+  known.emplace_back(model, value);
+  return value;
+}
+
+std::int64_t published_parameters(ModelConfig const& model) {
+  return count(model, published_elements);
+}
+
+std::int64_t flops_per_sequence(ModelConfig const& model) {
+  BlockShape const shape = unsharded(model);
+  return value_of_head(shape, layer_flops) + sum_over_layers(shape, layer_flops);
+}
+
 bool is_core_attention_only(RecomputePolicy const& policy) {
   return policy.modules == std::vector<std::string>{"core_attention"};
 }
 
 }  // namespace
 
-std::int64_t parameter_count(ModelConfig const& model) { return count(model, published_elements); }
+std::int64_t parameter_count(ModelConfig const& model) {
+  return remembered<published_parameters>(model);
+}
 
 std::int64_t active_parameter_count(ModelConfig const& model) {
   return count(model, active_elements);
 }
 
 std::int64_t model_flops_per_sequence(ModelConfig const& model) {
-  BlockShape const shape = unsharded(model);
-  return value_of_head(shape, layer_flops) + sum_over_layers(shape, layer_flops);
+  return remembered<flops_per_sequence>(model);
 }
 
 std::int64_t attention_flops_per_sequence(ModelConfig const& model) {

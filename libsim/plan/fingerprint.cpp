@@ -1,6 +1,10 @@
 #include "libsim/plan/fingerprint.hpp"
 
+#include <algorithm>
 #include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include "libsim/plan/order_digest.hpp"
 #include "libsim/plan/sha256.hpp"
@@ -163,17 +167,49 @@ void write(TextPieces& out, ChunkProgram const& chunk) {
   out << "\n";
 }
 
-void write(TextPieces& out, StepOp const& op) {
-  write(out, static_cast<Op const&>(op));
-  out << (op.own_shard ? "own" : "whole");
-  for (ParameterRange const& range : op.ranges) {
+void write(TextPieces& out, SharedRanges const& ranges) {
+  for (ParameterRange const& range : ranges) {
     out << " " << range.first << "+" << range.count << (range.decays ? " decays" : "");
     for (AxisShare const& share : range.shares) out << " " << share.axis << "/" << share.replicas;
+  }
+}
+
+/// The texts of long ranges, most of which several stages share.
+class RangeTexts {
+ public:
+  std::string const& of(SharedRanges const& ranges) {
+    auto const known =
+        std::ranges::find_if(known_, [&](Known const& other) { return other.ranges.is(ranges); });
+    if (known != known_.end()) return known->text;
+    write(pieces_, ranges);
+    pieces_.hand_on();
+    known_.push_back({ranges, std::exchange(text_, {})});
+    return known_.back().text;
+  }
+
+ private:
+  struct Known {
+    SharedRanges ranges;
+    std::string text;
+  };
+  std::string text_;
+  TextPieces pieces_{[this](std::string_view piece) { text_.append(piece); }};
+  std::vector<Known> known_;
+};
+
+void write(TextPieces& out, StepOp const& op, RangeTexts& texts) {
+  constexpr std::size_t longest_written = 8;
+  write(out, static_cast<Op const&>(op));
+  out << (op.own_shard ? "own" : "whole");
+  if (op.ranges.size() > longest_written) {
+    out << std::string_view{texts.of(op.ranges)};
+  } else {
+    write(out, op.ranges);
   }
   out << "\n";
 }
 
-void write(TextPieces& out, StagePlan const& rank) {
+void write(TextPieces& out, StagePlan const& rank, RangeTexts& texts) {
   out << "rank " << rank.stage.value() << " parameters " << rank.parameters << " optimizer "
       << rank.optimizer_bytes.count() << " shards " << rank.shards << " of";
   for (ShardedRun const& run : rank.sharded_runs) {
@@ -181,7 +217,7 @@ void write(TextPieces& out, StagePlan const& rank) {
     if (run.shards != rank.shards) out << "/" << run.shards;
   }
   out << "\n";
-  for (StepOp const& op : rank.step_ops) write(out, op);
+  for (StepOp const& op : rank.step_ops) write(out, op, texts);
   for (Task const& task : rank.tasks) {
     out << "work " << static_cast<int>(task.kind) << " " << name_of(task.stream) << " "
         << (task.group ? task.group->value() : -1) << " " << task.program << " " << task.first_block
@@ -236,7 +272,8 @@ void write(TextPieces& out, TrainingPlan const& plan) {
   write(out, plan.groups);
   for (BlockProgram const& block : plan.blocks) write(out, block);
   for (ChunkProgram const& chunk : plan.chunks) write(out, chunk);
-  for (StagePlan const& rank : plan.stages) write(out, rank);
+  RangeTexts texts;
+  for (StagePlan const& rank : plan.stages) write(out, rank, texts);
 }
 
 }  // namespace

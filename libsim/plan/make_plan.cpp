@@ -7,14 +7,9 @@
 #include "libsim/plan/schedule_layout.hpp"
 #include "libsim/plan/stage_tasks.hpp"
 #include "libsim/plan/step_program.hpp"
+#include "libsim/plan/step_ranges.hpp"
 
 namespace stagecraft {
-
-void lay_out_stage(TrainingPlan const& plan, PipelineSchedule const& schedule, StagePlan& stage) {
-  append_begin_of_step(stage, plan);
-  append_microbatches(stage, plan, schedule);
-  append_end_of_step(stage, plan);
-}
 
 TrainingPlan make_plan(SettledConfig const& settled, RankChoice ranks) {
   TrainingConfig const& config = settled.get();
@@ -26,7 +21,17 @@ TrainingPlan make_plan(SettledConfig const& settled, RankChoice ranks) {
   plan.channels = schedule.channels;
   plan.messages = schedule.messages;
   plan.most_queued = schedule.most_queued;
-  for (StagePlan& stage : plan.stages) lay_out_stage(plan, schedule, stage);
+  StageRanges ranges;
+  for (StageId const id : plan.stages.ids()) {
+    StagePlan& stage = plan.stages[id];
+    // Most stages hold what the one before does.
+    bool const is_alike =
+        id != StageId{0} && have_equal_ranges(plan, plan.stages[previous(id)], stage);
+    if (!is_alike) ranges = stage_ranges(plan, stage);
+    append_begin_of_step(stage, plan);
+    append_microbatches(stage, plan, schedule);
+    append_end_of_step(stage, plan, ranges);
+  }
   return plan;
 }
 

@@ -221,16 +221,6 @@ void append_chunks(TrainingPlan& plan, BlockCatalogue& catalogue, Variant varian
   }
 }
 
-bool have_equal_chunks(TrainingPlan const& plan, StagePlan const& a, StagePlan const& b) {
-  auto const program = [&](StageChunk const& chunk) -> ChunkProgram const& {
-    return plan.chunks[static_cast<std::size_t>(chunk.program)];
-  };
-  return std::equal(a.chunks.begin(), a.chunks.end(), b.chunks.begin(), b.chunks.end(),
-                    [&](StageChunk const& x, StageChunk const& y) {
-                      return program(x).blocks == program(y).blocks;
-                    });
-}
-
 void count_parameters(TrainingPlan const& plan, StagePlan& rank) {
   for (StageChunk const& chunk : rank.chunks) {
     ChunkProgram const& program = plan.chunks[static_cast<std::size_t>(chunk.program)];
@@ -258,6 +248,16 @@ ScheduleShape schedule_shape(TrainingConfig const& config) {
           .order = config.schedule.order,
           .variant = config.schedule.variant,
           .fuse_adjacent = config.schedule.fuse_adjacent};
+}
+
+bool have_equal_chunks(TrainingPlan const& plan, StagePlan const& a, StagePlan const& b) {
+  auto const program = [&](StageChunk const& chunk) -> ChunkProgram const& {
+    return plan.chunks[static_cast<std::size_t>(chunk.program)];
+  };
+  return std::equal(a.chunks.begin(), a.chunks.end(), b.chunks.begin(), b.chunks.end(),
+                    [&](StageChunk const& x, StageChunk const& y) {
+                      return program(x).blocks == program(y).blocks;
+                    });
 }
 
 TrainingPlan make_programs(TrainingConfig const& config) {

@@ -18,4 +18,7 @@ TrainingPlan make_programs(TrainingConfig const& config,
                            bool is_split,
                            RankChoice ranks = {});
 
+/// Whether two stages run the same blocks, chunk by chunk.
+bool have_equal_chunks(TrainingPlan const& plan, StagePlan const& a, StagePlan const& b);
+
 }  // namespace stagecraft

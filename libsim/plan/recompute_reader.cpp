@@ -65,7 +65,11 @@ RecomputePolicy read_policy(ConfigNode const& node) {
   RecomputePolicy policy;
   if (!node.exists()) return policy;
   if (node.is_scalar()) {
-    policy.granularity = node.word<Granularity>().value_or(Granularity::none);
+    auto const word =
+        node.name([](std::string_view text) { return value_named<Granularity>(text).has_value(); },
+                  accepted_names<Granularity>() +
+                      ", or a map such as {granularity: selective, modules: [core_attention]}");
+    if (word) policy.granularity = *value_named<Granularity>(*word);
     return policy;
   }
   if (!node.is_map()) {

@@ -3,6 +3,8 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <utility>
 #include <vector>
 
 #include "libsim/model/op.hpp"
@@ -65,11 +67,37 @@ struct ParameterRange {
   std::vector<AxisShare> shares{};
 };
 
+/// The parameters that an op of the step is about, in the flat order of a rank.
+using ParameterRanges = std::vector<ParameterRange>;
+
+/// Ranges that never change, so that ops of stages that hold alike parameters share them.
+class SharedRanges {
+ public:
+  SharedRanges() = default;
+  explicit SharedRanges(ParameterRanges ranges)
+      : ranges_{std::make_shared<ParameterRanges const>(std::move(ranges))} {}
+
+  ParameterRanges const& get() const {
+    static ParameterRanges const none;
+    return ranges_ ? *ranges_ : none;
+  }
+  auto begin() const { return get().begin(); }
+  auto end() const { return get().end(); }
+  std::size_t size() const { return get().size(); }
+  bool empty() const { return get().empty(); }
+  ParameterRange const& front() const { return get().front(); }
+  /// Whether both are the same object, not only equal.
+  bool is(SharedRanges const& other) const { return ranges_ == other.ranges_; }
+
+ private:
+  std::shared_ptr<ParameterRanges const> ranges_;
+};
+
 /// One op of the step: what a rank does once per iteration with flat ranges of its parameters,
 /// gradients and optimizer state.
 struct StepOp : Op {
   /// Where it reads and writes every tensor that has an element per parameter, one range at a time.
-  std::vector<ParameterRange> ranges{};
+  SharedRanges ranges{};
   /// Computations: only the part of the ranges that belongs to the rank's own shard. Collectives
   /// work on whole ranges, of which each member reads (all_gather) or writes (reduce_scatter) its
   /// own part.

@@ -3,10 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "libsim/plan/parameter_layout.hpp"
 #include "libsim/plan/sharded_runs.hpp"
 #include "libsim/plan/state_types.hpp"
-#include "libsim/plan/step_ranges.hpp"
 
 namespace stagecraft {
 namespace {
@@ -21,17 +19,17 @@ class StepWriter {
   StepWriter(StagePlan& stage, TrainingPlan const& plan)
       : stage_{stage}, plan_{plan}, precision_{plan.config.model.precision} {}
 
-  ParameterRanges all() const { return {{.first = 0, .count = stage_.parameters}}; }
+  SharedRanges all() const { return SharedRanges{{{.first = 0, .count = stage_.parameters}}}; }
 
   /// Appends a computation, by default on the rank's own shard of the ranges.
   void compute(OpKind kind,
                Name name,
                TensorList reads,
                TensorList writes,
-               ParameterRanges ranges,
+               SharedRanges ranges,
                OpAttributes const& attributes = {},
                bool own_shard = true) {
-    std::int64_t const elements = own_shard ? optimizer_shard(stage_) : elements_of(ranges);
+    std::int64_t const elements = own_shard ? optimizer_shard(stage_) : elements_of(ranges.get());
     StepOp op = op_of(kind, name, reads, writes, std::move(ranges));
     op.attributes = attributes;
     op.own_shard = own_shard;
@@ -42,8 +40,8 @@ class StepWriter {
   }
 
   /// Appends a collective on whole ranges of a tensor, unless they are empty.
-  void move(OpKind kind, Name name, GroupId group, TensorId tensor, ParameterRanges ranges) {
-    std::int64_t const elements = elements_of(ranges);
+  void move(OpKind kind, Name name, GroupId group, TensorId tensor, SharedRanges ranges) {
+    std::int64_t const elements = elements_of(ranges.get());
     if (elements == 0) return;
     StepOp op = op_of(kind, name, {tensor}, {tensor}, std::move(ranges));
     op.phase = Phase::data_parallel;
@@ -81,7 +79,7 @@ class StepWriter {
 
  private:
   StepOp op_of(
-      OpKind kind, Name name, TensorList reads, TensorList writes, ParameterRanges ranges) const {
+      OpKind kind, Name name, TensorList reads, TensorList writes, SharedRanges ranges) const {
     StepOp op;
     op.kind = kind;
     op.name = name;
@@ -123,25 +121,24 @@ class StepWriter {
 void append_reductions_between_ranks(StepWriter& step,
                                      StagePlan const& stage,
                                      TrainingPlan const& plan,
-                                     std::vector<PlacedParameter> const& layout) {
+                                     StageRanges const& ranges) {
   GroupRoles const& roles = plan.roles;
-  auto const reduce = [&](Name name, GroupId group, ParameterRanges ranges) {
-    step.move(OpKind::all_reduce, name, group, step_tensor::gradients, std::move(ranges));
+  auto const reduce = [&](Name name, GroupId group, SharedRanges const& reduced) {
+    step.move(OpKind::all_reduce, name, group, step_tensor::gradients, reduced);
   };
-  reduce({"step", "all_reduce_norm_gradients"}, roles.tensor, summed_over(layout, roles.tensor));
+  reduce({"step", "all_reduce_norm_gradients"}, roles.tensor, ranges.norm_gradients);
   if (roles.kv_replicas) {
-    reduce({"step", "all_reduce_kv_gradients"}, *roles.kv_replicas,
-           summed_over(layout, *roles.kv_replicas));
+    reduce({"step", "all_reduce_kv_gradients"}, *roles.kv_replicas, ranges.kv_gradients);
   }
   if (roles.embedding && !plan.groups.stages(*roles.embedding, stage.stage).empty()) {
-    reduce({"step", "all_reduce_embedding_gradient"}, *roles.embedding, tied_embedding(layout));
+    reduce({"step", "all_reduce_embedding_gradient"}, *roles.embedding, ranges.embedding);
   }
 }
 
 void append_optimizer(StepWriter& step,
                       StagePlan const& stage,
                       TrainingPlan const& plan,
-                      std::vector<PlacedParameter> const& layout) {
+                      StageRanges const& ranges) {
   using namespace step_tensor;
   Precision const precision = plan.config.model.precision;
   Hyperparameters const& numbers = plan.config.training;
@@ -165,7 +162,7 @@ void append_optimizer(StepWriter& step,
     if (!steps_ahead) agree_on_overflow();
   }
   step.compute(OpKind::gradient_norm, {"step", "gradient_norm"}, {gradients}, {squares},
-               rows_with_holders(plan, layout, stage.stage));
+               ranges.counted);
   if (steps_ahead) {
     TensorId const flag_so_far = flag == no_tensor ? no_tensor : TensorId{overflow_so_far};
     if (flag != no_tensor) {
@@ -177,7 +174,7 @@ void append_optimizer(StepWriter& step,
     step.compute(
         OpKind::adam_ahead, {"step", "adam_ahead"},
         {master, first_moment, second_moment, gradients, updates, squares_so_far, flag_so_far},
-        {parameters}, with_decay(layout),
+        {parameters}, ranges.decayed,
         AdamAheadAttributes{adam_numbers, ClipAttributes{numbers.clip}});
     step.begin_validation();
     agree_on_overflow();
@@ -187,7 +184,7 @@ void append_optimizer(StepWriter& step,
                step.all(), ClipAttributes{numbers.clip});
   step.compute(OpKind::adam, {"step", "adam"},
                {updated, first_moment, second_moment, gradients, updates, flag},
-               {updated, first_moment, second_moment}, with_decay(layout), adam_numbers);
+               {updated, first_moment, second_moment}, ranges.decayed, adam_numbers);
   if (has_master) {
     // A step that is skipped has changed no master, from which parameters go back to what they
     // were.
@@ -201,7 +198,7 @@ void append_optimizer(StepWriter& step,
       if (run.holders == group && run.shards > 1) runs.push_back({run.first, run.count});
     }
     step.move(OpKind::all_gather, {"step", plan.groups[group].holders->all_gather}, group,
-              parameters, std::move(runs));
+              parameters, SharedRanges{std::move(runs)});
   }
   step.drain();
 }
@@ -221,7 +218,7 @@ void append_gradient_reduction(StagePlan& stage,
   TensorId const gradients = step_tensor::gradients;
   // The ranks that split a sequence have parts of a replica's gradient, which are summed unscaled.
   step.compute(OpKind::scale_gradients, {"step", "scale_gradients"}, {gradients}, {gradients},
-               {bucket}, ScaleAttributes{1.0 / plan.config.parallel.data}, false);
+               SharedRanges{{bucket}}, ScaleAttributes{1.0 / plan.config.parallel.data}, false);
   bool const is_sharded = plan.config.memory.distributed_optimizer;
   for (GroupId const group : plan.gradient_groups()) {
     if (plan.groups.members(group) == 1) continue;
@@ -242,11 +239,11 @@ void append_gradient_reduction(StagePlan& stage,
     HolderCollectives const& names = *plan.groups[group].holders;
     step.move(is_sharded ? OpKind::reduce_scatter : OpKind::all_reduce,
               {"step", is_sharded ? names.reduce_scatter : names.all_reduce}, group, gradients,
-              std::move(runs));
+              SharedRanges{std::move(runs)});
   }
 }
 
-void append_end_of_step(StagePlan& stage, TrainingPlan const& plan) {
+void append_end_of_step(StagePlan& stage, TrainingPlan const& plan, StageRanges const& ranges) {
   if (!overlaps_gradients(plan.config)) {
     append_gradient_reduction(stage, plan, {.first = 0, .count = stage.parameters});
   }
@@ -255,9 +252,8 @@ void append_end_of_step(StagePlan& stage, TrainingPlan const& plan) {
   bool const is_reduced = std::any_of(
       groups.begin(), groups.end(), [&](GroupId group) { return plan.groups.members(group) > 1; });
   if (is_reduced) step.drain();
-  std::vector<PlacedParameter> const layout = parameter_layout(plan, stage);
-  append_reductions_between_ranks(step, stage, plan, layout);
-  append_optimizer(step, stage, plan, layout);
+  append_reductions_between_ranks(step, stage, plan, ranges);
+  append_optimizer(step, stage, plan, ranges);
 }
 
 }  // namespace stagecraft

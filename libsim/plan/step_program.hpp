@@ -1,5 +1,6 @@
 #pragma once
 
+#include "libsim/plan/step_ranges.hpp"
 #include "libsim/plan/training_plan.hpp"
 
 namespace stagecraft {
@@ -19,7 +20,8 @@ void append_gradient_reduction(StagePlan& stage,
 /// embedding, and the mixed-precision Adam step.
 ///
 /// Bytes per parameter with fp16: zero 4, scale 8, unscale 8, norm 4, clip 8, Adam 28, narrow 6.
+/// Pre: `ranges` are those of the stage.
 /// Source: Megatron-LM of May 2022, optimizer/optimizer.py and model/distributed.py.
-void append_end_of_step(StagePlan& stage, TrainingPlan const& plan);
+void append_end_of_step(StagePlan& stage, TrainingPlan const& plan, StageRanges const& ranges);
 
 }  // namespace stagecraft

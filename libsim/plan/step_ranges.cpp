@@ -1,6 +1,9 @@
 #include "libsim/plan/step_ranges.hpp"
 
 #include <algorithm>
+#include <vector>
+
+#include "libsim/plan/plan_programs.hpp"
 
 namespace stagecraft {
 namespace {
@@ -105,6 +108,33 @@ ParameterRanges rows_with_holders(TrainingPlan const& plan,
     });
   }
   return ranges;
+}
+
+StageRanges stage_ranges(TrainingPlan const& plan, StagePlan const& stage) {
+  std::vector<PlacedParameter> const layout = parameter_layout(plan, stage);
+  GroupRoles const& roles = plan.roles;
+  StageRanges ranges;
+  ranges.norm_gradients = SharedRanges{summed_over(layout, roles.tensor)};
+  if (roles.kv_replicas) {
+    ranges.kv_gradients = SharedRanges{summed_over(layout, *roles.kv_replicas)};
+  }
+  ranges.embedding = SharedRanges{tied_embedding(layout)};
+  ranges.counted = SharedRanges{rows_with_holders(plan, layout, stage.stage)};
+  ranges.decayed = SharedRanges{with_decay(layout)};
+  return ranges;
+}
+
+bool have_equal_ranges(TrainingPlan const& plan, StagePlan const& a, StagePlan const& b) {
+  // The first stage counts a tied embedding that another one holds too.
+  bool const is_one_first = a.stage == StageId{0} || b.stage == StageId{0};
+  if (is_one_first || !have_equal_chunks(plan, a, b)) return false;
+  std::vector<ChunkId> const chunks = chunks_in_model_order(plan, a);
+  if (chunks != chunks_in_model_order(plan, b)) return false;
+  auto const copy_of = [&](StagePlan const& stage, ChunkId chunk) {
+    return plan.placement.copy_of(plan.placement.virtual_stage({stage.stage, chunk}));
+  };
+  return std::ranges::all_of(chunks,
+                             [&](ChunkId chunk) { return copy_of(a, chunk) == copy_of(b, chunk); });
 }
 
 ParameterRanges with_decay(std::vector<PlacedParameter> const& layout) {

@@ -9,9 +9,6 @@
 
 namespace stagecraft {
 
-/// The parameters that an op of the step is about, in the flat order of a rank.
-using ParameterRanges = std::vector<ParameterRange>;
-
 /// How many elements the ranges have.
 std::int64_t elements_of(ParameterRanges const& ranges);
 
@@ -29,6 +26,20 @@ ParameterRanges rows_with_holders(TrainingPlan const& plan,
 
 /// All parameters, with what Adam decays.
 ParameterRanges with_decay(std::vector<PlacedParameter> const& layout);
+
+/// What the ops at the end of a stage's step are about.
+struct StageRanges {
+  SharedRanges norm_gradients;  ///< summed over the tensor group
+  SharedRanges kv_gradients;    ///< summed over the holders of the same key and value heads
+  SharedRanges embedding;       ///< tied
+  SharedRanges counted;         ///< rows_with_holders()
+  SharedRanges decayed;         ///< with_decay()
+};
+
+StageRanges stage_ranges(TrainingPlan const& plan, StagePlan const& stage);
+
+/// Whether stage_ranges() are the same for both stages.
+bool have_equal_ranges(TrainingPlan const& plan, StagePlan const& a, StagePlan const& b);
 
 /// Whether the norm is summed over all ranks of the job, instead of those of a replica: with
 /// sharded optimizer state every replica has seen only its own part of the gradients, and the

@@ -47,16 +47,7 @@ void visit_parallel(Visitor& visitor, Layout& layout) {
     visitor.put("context_method", context_method_json(layout));
   } else {
     read_context_method(visitor.take("context_method"), layout);
-    for (auto const& [other, key] : {std::pair{"tp", "tensor"},
-                                     {"pp", "pipeline"},
-                                     {"dp", "data"},
-                                     {"cp", "context"},
-                                     {"ep", "expert"},
-                                     {"etp", "expert_tensor"},
-                                     {"vpp", "interleave"},
-                                     {"sp", "sequence"}}) {
-      visitor.synonym(other, key);
-    }
+    for (auto const& [other, key] : short_names_of_parallel) visitor.synonym(other, key);
   }
   visitor.boolean("overlap_gradients", layout.overlap_gradients);
   visitor.integer("gradient_bucket", layout.gradient_bucket, {0, std::int64_t{1} << 40});
@@ -171,7 +162,9 @@ ScheduleConfig read_schedule(ConfigNode const& section) {
   if (!takes_group(schedule.kind)) {
     ConfigNode const group = reader.take("group");
     if (group.exists() && section.child("kind").is_sound()) {
-      group.report_key(group.found(), "this key only with kind interleaved");
+      group.report_key(group.found(), "this key only with kind interleaved (--set schedule=" +
+                                          std::string{name_of(schedule.kind)} +
+                                          " replaces the whole section)");
     }
   }
   reader.finish();

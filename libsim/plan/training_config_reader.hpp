@@ -3,6 +3,7 @@
 #include <array>
 #include <nlohmann/json.hpp>
 #include <string_view>
+#include <utility>
 
 #include "libsim/config/config_node.hpp"
 #include "libsim/plan/training_config.hpp"
@@ -13,6 +14,17 @@ namespace stagecraft {
 inline constexpr std::array<std::string_view, 10> training_sections{
     "model",   "parallel", "batch",  "schedule", "recompute",
     "routing", "dispatch", "memory", "layout",   "training"};
+
+/// What people call keys of the section `parallel`.
+inline constexpr std::array<std::pair<std::string_view, std::string_view>, 8>
+    short_names_of_parallel{{{"tp", "tensor"},
+                             {"pp", "pipeline"},
+                             {"dp", "data"},
+                             {"cp", "context"},
+                             {"ep", "expert"},
+                             {"etp", "expert_tensor"},
+                             {"vpp", "interleave"},
+                             {"sp", "sequence"}}};
 
 /// Reads what is trained and how from the root of a run file (`model` must be in place), and checks
 /// that it can be: divisibility, the schedule's rules, the layout, sizes. Problems and warnings go

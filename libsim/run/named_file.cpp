@@ -4,6 +4,7 @@
 #include <memory>
 #include <stdexcept>
 #include <system_error>
+#include <utility>
 
 #include "libsim/config/did_you_mean.hpp"
 #include "libsim/run/paper_config_folder.hpp"
@@ -27,7 +28,44 @@ std::filesystem::path folder_of(std::string const& folder) {
   }
 }
 
+/// What is wrong with a text that is no file and no name of the folders.
+Problem neither_file_nor_name(std::string const& text,
+                              std::vector<std::string> const& folders,
+                              Place const& referrer,
+                              std::string const& key) {
+  std::vector<std::string> all;
+  std::string accepted = "a YAML file, or a name of ";
+  for (std::string const& folder : folders) {
+    std::vector<std::string> const names = names_of(folder);
+    accepted += (all.empty() ? "configs/" : "; or of configs/") + folder + ": " + joined(names);
+    all.insert(all.end(), names.begin(), names.end());
+  }
+  std::string const meant{nearest_word(text, all)};
+  if (!meant.empty()) accepted += "; did you mean '" + meant + "'?";
+  Place place = referrer;
+  if (!place.origin) place.origin = std::make_shared<std::string const>(text);
+  return {place, key, "'" + printable(text) + "', which is neither a file nor a name",
+          std::move(accepted), true};
+}
+
 }  // namespace
+
+std::vector<std::string> const& run_folders() {
+  static std::vector<std::string> const folders{"paper", "examples"};
+  return folders;
+}
+
+std::filesystem::path file_on_command_line(std::filesystem::path const& given,
+                                           std::vector<std::string> const& folders) {
+  std::string const text = given.string();
+  std::error_code ignored;
+  if (!may_be_name(text) || std::filesystem::exists(given, ignored)) return given;
+  for (std::string const& folder : folders) {
+    std::filesystem::path const file = named_file(text, folder, {});
+    if (std::filesystem::exists(file, ignored)) return file;
+  }
+  throw ConfigError{{neither_file_nor_name(text, folders, {}, "")}};
+}
 
 std::filesystem::path named_file(std::string const& text,
                                  std::string const& folder,
@@ -58,14 +96,7 @@ std::optional<YamlNode> parse_named_file(std::string const& text,
   std::filesystem::path const file = named_file(text, folder, beside);
   std::error_code ignored;
   if (may_be_name(text) && !std::filesystem::exists(file, ignored)) {
-    std::vector<std::string> const names = names_of(folder);
-    std::string const meant{nearest_word(text, names)};
-    Place place = referrer;
-    if (!place.origin) place.origin = std::make_shared<std::string const>(text);
-    diagnostics.add({place, key, "'" + printable(text) + "', which is neither a file nor a name",
-                     "a YAML file, or a name of configs/" + folder + ": " + joined(names) +
-                         (meant.empty() ? "" : "; did you mean '" + meant + "'?"),
-                     true});
+    diagnostics.add(neither_file_nor_name(text, {folder}, referrer, key));
     return std::nullopt;
   }
   return parse_yaml_file(file, referrer, key, diagnostics);

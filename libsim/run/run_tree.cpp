@@ -46,6 +46,23 @@ std::string name_of_changed(YamlNode const& section) {
   return std::filesystem::path{base->text}.stem().string() + ", changed";
 }
 
+/// Keys of sections that are written without them, by short names or Megatron-LM's.
+void add_hints(SectionReader& reader) {
+  for (auto const& [other, key] : short_names_of_parallel) {
+    reader.synonym(other, "parallel." + std::string{key});
+  }
+  for (auto const& [other, key] : {std::pair{"tensor_model_parallel_size", "parallel.tensor"},
+                                   {"pipeline_model_parallel_size", "parallel.pipeline"},
+                                   {"context_parallel_size", "parallel.context"},
+                                   {"expert_model_parallel_size", "parallel.expert"},
+                                   {"micro_batch_size", "batch.micro"},
+                                   {"global_batch_size", "batch.global"},
+                                   {"seq_length", "model.sequence"},
+                                   {"num_layers", "model.layers"}}) {
+    reader.synonym(other, key);
+  }
+}
+
 /// A default of the global batch would give numbers that mean nothing.
 void require_batch(ConfigNode const& run) {
   ConfigNode const batch = run.child("batch");
@@ -150,6 +167,7 @@ RunConfig read_run_tree(YamlNode const& root, Diagnostics diagnostics, System co
       }
     }
   }
+  add_hints(reader);
   reader.finish();
   require_batch(node);
   config.training = read_training_config(node);

@@ -1,6 +1,8 @@
 #include "libsim/run/run_variants.hpp"
 
 #include <algorithm>
+#include <array>
+#include <string_view>
 #include <utility>
 
 #include "libsim/config/override.hpp"
@@ -11,11 +13,13 @@
 namespace stagecraft {
 namespace {
 
-/// Whether a setting changes the sections `system` or `software`.
+constexpr std::array<std::string_view, 2> machine_sections{"system", "software"};
+
+/// Whether a setting changes the machine.
 bool is_of_machine(Setting const& setting) {
   std::string_view const key = setting.key;
   std::string_view const section = key.substr(0, key.find('.'));
-  return section == "system" || section == "software";
+  return std::ranges::count(machine_sections, section) > 0;
 }
 
 }  // namespace
@@ -28,28 +32,49 @@ RunVariants::RunVariants(YamlNode base,
   if (base_.kind != YamlNode::Kind::map || base_.find("system") == nullptr) return;
   Diagnostics own;
   System machine = read_machine(ConfigNode{base_, "", own});
-  if (own.problems().empty() && own.warnings().empty()) machine_ = std::move(machine);
+  if (!own.problems().empty() || !own.warnings().empty()) return;
+  machine_ = std::move(machine);
+  rest_ = base_;
+  for (std::string_view const key : machine_sections) {
+    YamlNode* const section = rest_.find(key);
+    if (section == nullptr) continue;
+    section->keys.clear();
+    section->items.clear();
+  }
 }
 
-YamlNode RunVariants::tree_with(std::span<Setting const* const> settings,
-                                Diagnostics& diagnostics) const {
-  YamlNode root = base_;
+namespace {
+
+void apply(YamlNode& root, std::span<Setting const* const> settings, Diagnostics& diagnostics) {
   OverrideRules const rules{run_word_keys(), {}};
   for (Setting const* const setting : settings) {
     set_key(root, setting->key, setting->place, setting->value, rules, diagnostics,
             setting->origin);
   }
+}
+
+}  // namespace
+
+YamlNode RunVariants::tree_with(std::span<Setting const* const> settings,
+                                Diagnostics& diagnostics) const {
+  YamlNode root = base_;
+  apply(root, settings, diagnostics);
   complete_software(root, diagnostics);
   return root;
 }
 
 RunConfig RunVariants::with(std::span<Setting const* const> settings) const {
   Diagnostics diagnostics;
-  YamlNode const root = tree_with(settings, diagnostics);
-  bool const has_machine_of_base = std::ranges::none_of(
-      settings, [](Setting const* setting) { return is_of_machine(*setting); });
-  return read_run_tree(root, std::move(diagnostics),
-                       machine_ && has_machine_of_base ? &*machine_ : nullptr);
+  bool const has_machine_of_base =
+      machine_ && std::ranges::none_of(
+                      settings, [](Setting const* setting) { return is_of_machine(*setting); });
+  if (!has_machine_of_base) {
+    YamlNode const root = tree_with(settings, diagnostics);
+    return read_run_tree(root, std::move(diagnostics));
+  }
+  YamlNode root = rest_;
+  apply(root, settings, diagnostics);
+  return read_run_tree(root, std::move(diagnostics), &*machine_);
 }
 
 namespace {

@@ -44,6 +44,7 @@ class RunVariants {
   YamlNode base_;
   /// What the base says of the machine, which most variants share; nullopt if it is in doubt.
   std::optional<System> machine_;
+  YamlNode rest_;  ///< the base with nothing in the sections that `machine_` was read from
 };
 
 /// The base that a command line names: a run file, which may lack keys that all variants set, or

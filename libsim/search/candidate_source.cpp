@@ -203,6 +203,7 @@ void Candidates::append(Candidates&& next) {
   considered += next.considered;
   dismissed_by_memory += next.dismissed_by_memory;
   unexamined += next.unexamined;
+  oversized += next.oversized;
   too_long += next.too_long;
   if (next.closest && (!closest || next.closest->excess < closest->excess)) closest = next.closest;
 }
@@ -243,7 +244,9 @@ Candidates CandidateSource::of(ShapeChoice const& shape, Hopeless hopeless, doub
   BlockSummaries blocks{request_, shape};
   bool const is_limited = limit < std::numeric_limits<double>::infinity();
   double const work = is_limited ? static_cast<double>(blocks.work()) : 0;
-  for (ScheduleChoice const& schedule : schedule_choices(request_, shape)) {
+  ScheduleChoices const schedules = schedule_choices(request_, shape);
+  found.oversized = schedules.oversized;
+  for (ScheduleChoice const& schedule : schedules) {
     if (is_limited && least_time_of(request_, shape, schedule, work) > limit) {
       ++found.unexamined;
       continue;

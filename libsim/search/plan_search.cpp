@@ -114,6 +114,7 @@ class Search {
     std::int64_t const searched = result_.simulated;
     try_ordered();
     result_.unexamined = candidates_.unexamined;
+    result_.oversized = candidates_.oversized;
     result_.dismissed_by_memory = candidates_.dismissed_by_memory + empty_windows_;
     result_.dismissed_by_bound = static_cast<std::int64_t>(candidates_.plans.size()) - searched -
                                  empty_windows_ + candidates_.too_long;
@@ -215,8 +216,9 @@ class Search {
       parallel_for(request_.jobs, parts.size(), [&](std::size_t i) {
         std::size_t const shape = order[first + i];
         if (bounds[shape] > limit) {
-          parts[i].unexamined =
-              static_cast<std::int64_t>(schedule_choices(request_, shapes[shape]).size());
+          ScheduleChoices const schedules = schedule_choices(request_, shapes[shape]);
+          parts[i].unexamined = static_cast<std::int64_t>(schedules.size());
+          parts[i].oversized = schedules.oversized;
         } else {
           parts[i] = source_.of(shapes[shape], CandidateSource::Hopeless::counted, limit);
         }

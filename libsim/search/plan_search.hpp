@@ -32,6 +32,8 @@ struct SearchResult {
   /// Only of models with experts, whose space is large: shapes with a schedule of which every plan
   /// takes too long to belong to the answer. Their plans are not among `considered`.
   std::int64_t unexamined = 0;
+  /// Shapes with a schedule that has more chunk passes than a run may have. Not in `considered`.
+  std::int64_t oversized = 0;
   /// Of those simulated: plans that might belong to the answer by their time and counted bytes, but
   /// run out of memory by their allocator's replay (see add_reservations()).
   std::int64_t run_out = 0;

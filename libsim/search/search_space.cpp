@@ -5,6 +5,7 @@
 
 #include "libsim/model/layer_kinds.hpp"
 #include "libsim/plan/routing_check.hpp"
+#include "libsim/plan/size_limits.hpp"
 #include "libsim/plan/training_config_checks.hpp"
 
 namespace stagecraft {
@@ -151,9 +152,8 @@ std::vector<ShapeChoice> shape_choices(SearchRequest const& request) {
   return shapes;
 }
 
-std::vector<ScheduleChoice> schedule_choices(SearchRequest const& request,
-                                             ShapeChoice const& shape) {
-  std::vector<ScheduleChoice> choices;
+ScheduleChoices schedule_choices(SearchRequest const& request, ShapeChoice const& shape) {
+  ScheduleChoices choices;
   SearchFilter const& filter = request.filter;
   std::int64_t const layers = request.base.model.layers;
   std::int64_t const rest = request.gpus / shape.ranks_together();
@@ -165,9 +165,12 @@ std::vector<ScheduleChoice> schedule_choices(SearchRequest const& request,
     if (!is_allowed || (only_ordered && choice.pipeline == 1)) return;
     auto const shares = share_choices(request, choice);
     if (shares.empty()) return;
-    if (is_legal(
-            make_config(request, {shape, choice, shares.front()}, {RecomputePolicy{}}, false))) {
-      choices.push_back(choice);
+    TrainingConfig const config =
+        make_config(request, {shape, choice, shares.front()}, {RecomputePolicy{}}, false);
+    if (is_legal(config)) {
+      choices.legal.push_back(choice);
+    } else if (plan_sizes(config).chunk_passes > plan_limits.chunk_passes) {
+      ++choices.oversized;
     }
   };
   for (std::int64_t const p : divisors(rest)) {

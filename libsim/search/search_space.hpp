@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -73,11 +74,21 @@ std::int64_t largest_chunk(Arrangement const& arrangement);
 /// are folded over tensor and data ranks; expert tensor parallelism divides tensor parallelism.
 std::vector<ShapeChoice> shape_choices(SearchRequest const& request);
 
+/// The schedules that a shape can have.
+struct ScheduleChoices {
+  std::vector<ScheduleChoice> legal;
+  std::int64_t oversized = 0;  ///< left out: they have more chunk passes than a run may have
+
+  auto begin() const { return legal.begin(); }
+  auto end() const { return legal.end(); }
+  std::size_t size() const { return legal.size(); }
+  bool empty() const { return legal.empty(); }
+};
+
 /// The schedules for one shape: pipeline ascending, then 1F1B, GPipe (from two stages on), and
 /// interleaved by ascending chunks per stage, in groups of p microbatches. Sizes that no run may
 /// have are left out.
-std::vector<ScheduleChoice> schedule_choices(SearchRequest const& request,
-                                             ShapeChoice const& shape);
+ScheduleChoices schedule_choices(SearchRequest const& request, ShapeChoice const& shape);
 
 /// The layer shares for one schedule: even if possible, then uneven first and last stages. Those
 /// hold at most as many layers as a middle stage, since they also hold embedding and head. A middle

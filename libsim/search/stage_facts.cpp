@@ -56,7 +56,7 @@ std::vector<StageFacts> make_stage_facts(SearchRequest const& request,
       append_begin_of_step(rank, plan);
       made->begin = duration_of(rank.step_ops, cost);
       rank.step_ops.clear();
-      append_end_of_step(rank, plan);
+      append_end_of_step(rank, plan, stage_ranges(plan, rank));
       made->end = duration_of(rank.step_ops, cost);
     }
     facts.push_back(*made);

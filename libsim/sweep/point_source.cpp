@@ -7,16 +7,29 @@
 
 namespace stagecraft {
 
-std::optional<PointBatch> PointSource::next() {
-  PointBatch batch{batch_, {}};
-  for (; point_ < sweep_.points && batch.points.size() < points_per_batch; ++point_) {
-    choose_entries(sweep_.axes, point_, entries_);
+PointSource::PointSource(Sweep const& sweep, Shard shard)
+    : sweep_{sweep}, shard_{shard}, order_{1} {
+  Start here;
+  for (Start start = here; !points_from(here).empty(); start = here) starts_.push_back(start);
+  if (!starts_.empty()) order_ = SpreadNumbers{static_cast<std::int64_t>(starts_.size())};
+}
+
+std::vector<std::int64_t> PointSource::points_from(Start& start) {
+  std::vector<std::int64_t> points;
+  for (; start.point < sweep_.points && points.size() < points_per_batch; ++start.point) {
+    choose_entries(sweep_.axes, start.point, entries_);
     if (!takes_part(sweep_, entries_)) continue;
-    if (shard_.has(ordinal_++)) batch.points.push_back(point_);
+    if (shard_.has(start.ordinal++)) points.push_back(start.point);
   }
-  if (batch.points.empty()) return std::nullopt;
-  ++batch_;
-  return batch;
+  return points;
+}
+
+std::optional<PointBatch> PointSource::next() {
+  if (given_ == starts_.size()) return std::nullopt;
+  ++given_;
+  std::int64_t const number = order_.next();
+  Start start = starts_[static_cast<std::size_t>(number)];
+  return PointBatch{number, points_from(start)};
 }
 
 std::int64_t count_points(Sweep const& sweep,

@@ -62,7 +62,7 @@ TEST_CASE("allocator refuses wrong sequences, settings and capacities", "[cli]")
   require_refusal("allocator " + recorded + " --settings max_split_size_mb:1",
                   {"--settings: max_split_size_mb: found '1'", "from 20"});
   require_refusal("allocator " + recorded + " --capacity 80", {"--capacity: found '80'", "GiB"});
-  require_refusal("allocator", {"FILE: found 0 files; accepted: one"});
+  require_refusal("allocator", {"FILE: found no file; accepted: one"});
   require_refusal("allocator no-such-file", {"no-such-file: found a file that cannot be opened"});
 }
 

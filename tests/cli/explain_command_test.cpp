@@ -256,7 +256,7 @@ TEST_CASE("explain --all says why a change is left out") {
 }
 
 TEST_CASE("explain refuses what simulate refuses") {
-  require_refusal("explain", {"CONFIG: found 0 files"});
+  require_refusal("explain", {"CONFIG: found no file"});
   require_refusal("explain nowhere.yaml", {"nowhere.yaml"});
   require_refusal("explain " + paper_run("22b-present") + " --set parallel.tensor=5",
                   {"parallel.tensor: found '5'"});

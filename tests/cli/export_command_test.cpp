@@ -91,7 +91,7 @@ TEST_CASE("export says what it does not accept") {
     REQUIRE(result.exit_code == 2);
     return result.errors;
   };
-  REQUIRE_THAT(errors(""), Contains("found 0 files; accepted: one trace"));
+  REQUIRE_THAT(errors(""), Contains("found no file; accepted: one trace"));
   REQUIRE_THAT(errors(trace + " --format svg -o x"),
                Contains("--format: found 'svg'; accepted: chrome, csv, memory-snapshot, chakra"));
   REQUIRE_THAT(errors(trace + " --format csv"), Contains("--output (-o): missing"));

@@ -152,7 +152,7 @@ TEST_CASE("fit refuses what it cannot use, with what is accepted", "[cli]") {
   require_refusal("fit " + file + base + " --constants software.host.kernl",
                   {"--constants: found 'software.host.kernl'", "did you mean"});
   require_refusal("fit " + file, {"system: missing", "--system S.yaml"});
-  require_refusal("fit", {"DATA.csv: found 0 files"});
+  require_refusal("fit", {"DATA.csv: found no file"});
   require_refusal("fit " + paper_run("22b-present"), {"which is no table", "--measured TIME"});
   require_refusal("fit " + data_file(folder, "id\na\n") + base, {"no column with measured values"});
   require_refusal("fit " + paper_run("22b-present") + " --measured 12.9",

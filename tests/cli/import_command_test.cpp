@@ -95,7 +95,7 @@ TEST_CASE("input that cannot be imported is refused", "[cli]") {
 TEST_CASE("a command line that asks for nothing is refused", "[cli]") {
   require_refusal("import", {"source: missing; accepted: huggingface, megatron"});
   require_refusal("import onnx x", {"source: found 'onnx'; accepted: huggingface, megatron"});
-  require_refusal("import huggingface", {"FILE: found 0 files; accepted: one config.json"});
+  require_refusal("import huggingface", {"FILE: found no file; accepted: one config.json"});
   require_refusal("import huggingface " + llama + " -s 0", {"--sequence (-s): found '0'"});
   require_refusal("import huggingface " + llama + " --attention none",
                   {"--attention: found 'none'; accepted: unfused, flash"});

@@ -154,7 +154,7 @@ TEST_CASE("layer's tables fit 100 columns, and their sizes are in MiB") {
 TEST_CASE("layer refuses what simulate refuses, with exit code 2") {
   require_refusal("layer --json " + paper_run("22b-full") + " --set parallel.tensor=5",
                   {"parallel.tensor: found '5'; accepted: a divisor of model.heads (64)"});
-  require_refusal("layer", {"CONFIG: found 0 files; accepted: one run file"});
+  require_refusal("layer", {"CONFIG: found no file; accepted: one run file"});
   require_refusal("layer no/such.yaml", {"no/such.yaml: found ", "accepted: a readable YAML file"});
 }
 

@@ -99,7 +99,7 @@ TEST_CASE("measure refuses what it cannot measure with exit code 2") {
   auto const [arguments, part] = GENERATE(table<std::string, std::string>(
       {{"", "what to measure: missing; accepted: layer"},
        {"network run.yaml", "found 'network'; accepted: layer"},
-       {"layer", "CONFIG: found 0 files"},
+       {"layer", "CONFIG: found no file"},
        {"layer run.yaml --repeats 0", "--repeats: found '0'"},
        {"layer run.yaml --backend tpu", "--backend: found 'tpu'; accepted: auto, cpu, cuda"},
        {"layer run.yaml --set parallel.tensor=3", "parallel.tensor: found '3'"}}));

@@ -277,7 +277,7 @@ TEST_CASE("plan refuses what no run can be with exit code 2") {
                   {"--system: found 'no/file'"});
   require_refusal("plan " + paper_run("22b-full") + " --system x --gpus 8 --global-batch 4",
                   {"22b-full.yaml:", "model: found a run file (", "; accepted: a model file"});
-  require_refusal("plan --system x --gpus 8 --global-batch 4", {"MODEL: found 0 files"});
+  require_refusal("plan --system x --gpus 8 --global-batch 4", {"MODEL: found no file"});
 }
 
 TEST_CASE("plan counts energy and interruptions as simulate does") {

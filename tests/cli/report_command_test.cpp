@@ -62,7 +62,7 @@ TEST_CASE("report says what it does not accept, and what it cannot read or write
   std::string const trace = folder.path("t.h5");
   ProgramResult const none = run_stagecraft("report -o x.html");
   REQUIRE(none.exit_code == 2);
-  REQUIRE_THAT(none.errors, Contains("found 0 files; accepted: one to 8 traces"));
+  REQUIRE_THAT(none.errors, Contains("found no file; accepted: one to 8 traces"));
   REQUIRE(run_stagecraft("report " + trace).exit_code == 2);
   ProgramResult const itself = run_stagecraft("report " + trace + " -o " + trace);
   REQUIRE(itself.exit_code == 2);

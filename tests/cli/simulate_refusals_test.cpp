@@ -30,10 +30,17 @@ TEST_CASE("simulate refuses bad files, keys and options with exit code 2, place,
                   {"--set parallel.tensor=5: parallel.tensor: found '5'; accepted: a divisor of "
                    "model.heads (64)"});
   require_refusal(run + " --set paralel.tensor=4", {"paralel", "did you mean 'parallel'?"});
+  require_refusal(run + " --set pp=4", {"pp: found an unknown key", "'parallel.pipeline'?"});
+  require_refusal(run + " --set micro_batch_size=4", {"did you mean 'batch.micro'?"});
+  require_refusal(run + " --set recompute=partial",
+                  {"found 'partial'; accepted: none, selective, full, or a map such as {gran"});
+  require_refusal("simulate 22b-ful",
+                  {"22b-ful", "neither a file nor a name", "a name of configs/paper: 175b-full,",
+                   "or of configs/examples: eight,", "did you mean '22b-full'?"});
   require_refusal(run + " --detail fine", {"--detail: found 'fine'; accepted: chunk, op"});
   require_refusal(run + " --ranks 1", {"--ranks: found '1'; accepted: a whole number from 0 to 0"});
   require_refusal(run + " extra.yaml", {"CONFIG: found 2 files; accepted: one run file"});
-  require_refusal("simulate", {"CONFIG: found 0 files; accepted: one run file"});
+  require_refusal("simulate", {"CONFIG: found no file; accepted: one run file"});
   require_refusal(run + " --tracee x.h5", {"--tracee"});
 }
 

@@ -189,7 +189,7 @@ TEST_CASE("sweep refuses a sweep file's mistakes with their place, and writes no
          {"leave out all 2 points"});
   refuse("values: {parallel.tensor: [2, 8]}\nwhere: [parallel.tensor >]\n",
          {"sweep.yaml:3:9: where"});
-  require_refusal("sweep -o " + in(folder, "r.h5"), {"SWEEP.yaml: found 0 files"});
+  require_refusal("sweep -o " + in(folder, "r.h5"), {"SWEEP.yaml: found no file"});
   require_refusal("sweep " + sweep_file(folder, tensors), {"--output (-o): missing"});
   require_refusal("sweep " + sweep_file(folder, tensors) + " -o x.h5 --shard 3/2",
                   {"--shard 3/2: found '3'"});

@@ -147,7 +147,7 @@ TEST_CASE("software lists what a stack gives, with what it inherits") {
 }
 
 TEST_CASE("system refuses what is no system file with exit code 2") {
-  require_refusal("system", {"FILE: found 0 files; accepted: one system file, or a name"});
+  require_refusal("system", {"FILE: found no file; accepted: one system file, or a name"});
   require_refusal("system no/such.yaml",
                   {"no/such.yaml: found ", "(No such file or directory; looked for in /",
                    "accepted: a readable YAML file"});

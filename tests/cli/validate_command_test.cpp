@@ -75,7 +75,7 @@ TEST_CASE("validate refuses what is no data file with the line, and prints no ta
   refuse("", {"data.csv:1:1: found an empty file"});
   require_refusal("validate '" + folder.path().string() + "'", {"found a folder"});
   require_refusal("validate no-such.csv", {"no-such.csv: found a file that cannot be opened"});
-  require_refusal("validate", {"DATA.csv: found 0 files"});
+  require_refusal("validate", {"DATA.csv: found no file"});
   std::string const good = "validate " + data_file(folder, "measured.fits\ntrue\n");
   require_refusal(good, {"model: missing", "in a column or in --base RUN.yaml"});
   require_refusal(good + base + " --by parallel.tensr",

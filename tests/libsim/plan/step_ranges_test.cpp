@@ -21,7 +21,7 @@ StepOp const& op_named(StagePlan const& stage, std::string const& name) {
 }
 
 /// First elements and counts.
-std::vector<std::pair<std::int64_t, std::int64_t>> places(std::vector<ParameterRange> const& of) {
+std::vector<std::pair<std::int64_t, std::int64_t>> places(SharedRanges const& of) {
   std::vector<std::pair<std::int64_t, std::int64_t>> found;
   for (ParameterRange const& range : of) found.emplace_back(range.first, range.count);
   return found;

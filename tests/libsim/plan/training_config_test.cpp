@@ -173,7 +173,8 @@ TEST_CASE("an interleaved group holds p to n microbatches and leaves 0 or at lea
   REQUIRE(read("parallel: {pipeline: 2, interleave: 2}\nbatch: {global: 4}\nschedule: interleaved")
               .schedule.group == 2);
   REQUIRE(message("schedule: {kind: 1f1b, group: 4}") ==
-          "x.yaml:2:24: schedule.group: found '4'; accepted: this key only with kind interleaved");
+          "x.yaml:2:24: schedule.group: found '4'; accepted: this key only with kind interleaved "
+          "(--set schedule=1f1b replaces the whole section)");
 }
 
 TEST_CASE("an even layout needs layers divisible by pipeline x interleave", "[plan]") {

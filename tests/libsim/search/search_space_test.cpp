@@ -83,6 +83,15 @@ TEST_CASE("long sequences are split over ranks, shorter ones if it is asked for"
   REQUIRE(found() == std::set<std::pair<int, int>>{{1, 2}, {2, 2}, {4, 2}});
 }
 
+TEST_CASE("schedules with more chunk passes than a run may have are counted", "[search]") {
+  // On one accelerator there is one stage with one microbatch per sequence: 2^24 are too many.
+  SearchRequest request = small_search(6, 1, 1 << 24, 1);
+  REQUIRE(schedule_choices(request, {.micro = 1}).empty());
+  REQUIRE(schedule_choices(request, {.micro = 1}).oversized == 1);
+  REQUIRE(schedule_choices(request, {.micro = 2}).size() == 1);
+  REQUIRE(schedule_choices(request, {.micro = 2}).oversized == 0);
+}
+
 TEST_CASE("uneven ends hold no more layers than a stage between them", "[search]") {
   SearchRequest const request = small_search(10, 4, 4, 1);
   // 4 stages of 10 layers: 3 in the middle leave 4 for the ends, 4 leave 2; 5 are too many.

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/libsim/sweep/sweep_files.hpp"
@@ -18,15 +20,23 @@ Sweep some_sweep(SweepFolder const& folder) {
       "where: [batch.global % batch.micro == 0, batch.micro * parallel.tensor <= 8]\n");
 }
 
-std::vector<std::int64_t> points_of(Sweep const& sweep, Shard shard) {
+std::vector<PointBatch> batches_of(Sweep const& sweep, Shard shard) {
   PointSource source{sweep, shard};
+  std::vector<PointBatch> batches;
+  while (auto batch = source.next()) batches.push_back(std::move(*batch));
+  return batches;
+}
+
+/// Those of all batches, by the numbers of the batches.
+std::vector<std::int64_t> points_of(Sweep const& sweep, Shard shard) {
+  std::vector<PointBatch> batches = batches_of(sweep, shard);
+  std::ranges::sort(batches, {}, &PointBatch::number);
   std::vector<std::int64_t> points;
-  for (std::int64_t number = 0;; ++number) {
-    auto const batch = source.next();
-    if (!batch) return points;
-    REQUIRE(batch->number == number);
-    points.insert(points.end(), batch->points.begin(), batch->points.end());
+  for (std::size_t i = 0; i < batches.size(); ++i) {
+    REQUIRE(batches[i].number == static_cast<std::int64_t>(i));
+    points.insert(points.end(), batches[i].points.begin(), batches[i].points.end());
   }
+  return points;
 }
 
 }  // namespace
@@ -45,6 +55,22 @@ TEST_CASE("the points of a sweep are those that meet the conditions, in order", 
   }
   REQUIRE(points_of(sweep, {}) == expected);
   REQUIRE(count_points(sweep, 2, [](double) {}) == static_cast<std::int64_t>(expected.size()));
+}
+
+TEST_CASE("any part of a sweep's time is spent on points from all over it", "[sweep]") {
+  SweepFolder const folder;
+  std::string values;
+  for (int batch = 8; batch <= 8 * 2048; batch += 8) values += std::to_string(batch) + ", ";
+  Sweep const sweep = folder.sweep("values: {batch.global: [" + values + "16392]}\n");
+  std::vector<PointBatch> const batches = batches_of(sweep, {});
+  REQUIRE(batches.size() == 129);
+  // Of costs that grow in proportion to the point's number, half have been spent by the middle.
+  for (std::size_t const done : {13U, 32U, 65U, 97U}) {
+    double sum = 0;
+    for (std::size_t i = 0; i < done; ++i) sum += static_cast<double>(batches[i].number);
+    double const mean = sum / static_cast<double>(done);
+    REQUIRE(mean == Approx(64).epsilon(0.15));
+  }
 }
 
 TEST_CASE("shards have each point once and differ in size by one at most", "[sweep]") {
