@@ -251,8 +251,12 @@ BufferEvents::BufferEvents(TrainingPlan const& plan, StagePlan const& stage, Eve
 }
 
 std::span<BufferEvent const> BufferEvents::now() {
-  for (TaskEvent const& event : std::exchange(to_number_, {})) {
-    now_.push_back({&event.change, number_of(event.buffer), microbatch()});
+  if (to_number_.empty()) return now_;
+  std::span<TaskEvent const> const events = std::exchange(to_number_, {});
+  MicrobatchId const of = microbatch();
+  now_.resize(events.size());
+  for (std::size_t i = 0; i < now_.size(); ++i) {
+    now_[i] = {&events[i].change, number_of(events[i].buffer), of};
   }
   return now_;
 }

@@ -200,25 +200,36 @@ class StageReplay {
 
   bool take_entry() {
     Task const* const task = events_.task();
-    if (task != nullptr && !requests_.empty()) return take_task(*task);
-    if (has_framework_ && task != nullptr && !buffers_.begin(*task)) return false;
+    if (task != nullptr) {
+      auto const index = static_cast<std::size_t>(task - stage_.tasks.data());
+      return requests_.empty() ? take_changes(*task, index) : take_requests(index);
+    }
     for (BufferEvent const& event : events_.now()) {
       if (!take(event)) return false;
     }
     change_ = nullptr;
-    if (has_framework_ && task != nullptr) buffers_.end(*task, events_.microbatch());
     return true;
   }
 
-  bool take_task(Task const& task) {
+  bool take_requests(std::size_t task) {
     blocks_.resize(static_cast<std::size_t>(events_.buffers()), no_block);
-    auto const index = static_cast<std::size_t>(&task - stage_.tasks.data());
-    return std::ranges::all_of(requests_[index], [this](Request const& request) {
+    return std::ranges::all_of(requests_[task], [this](Request const& request) {
       BlockId& block = blocks_[static_cast<std::size_t>(events_.number_of(request.buffer))];
       if (request.bytes != release) return allocator_.allocate(request.bytes, block);
       allocator_.free(block);
       return true;
     });
+  }
+
+  bool take_changes(Task const& task, std::size_t index) {
+    if (has_framework_ && !buffers_.begin(task)) return false;
+    MicrobatchId const microbatch = events_.microbatch();
+    for (auto const& [change, buffer] : events_.events_of(index)) {
+      if (!take({&change, events_.number_of(buffer), microbatch})) return false;
+    }
+    change_ = nullptr;
+    if (has_framework_) buffers_.end(task, microbatch);
+    return true;
   }
 
   bool take(BufferEvent const& event) {
