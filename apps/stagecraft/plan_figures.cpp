@@ -1,6 +1,7 @@
 #include "apps/stagecraft/plan_figures.hpp"
 
 #include "libsim/engine/memory_room.hpp"
+#include "libsim/engine/settle.hpp"
 #include "libsim/report/interval_report.hpp"
 
 namespace stagecraft {
@@ -48,6 +49,11 @@ bool has_margin(FoundPlan const& plan, PlanOptions const& options) {
 
 TimeInterval interval_of_plan(FoundPlan const& plan, PlanOptions const& options) {
   return interval_of(plan.simulation, plan.config, options.request.system);
+}
+
+ScheduleBound schedule_bound_of(FoundPlan const& plan, PlanOptions const& options) {
+  System const& system = options.request.system;
+  return schedule_bound(make_plan(settled(plan.config, system)), system);
 }
 
 }  // namespace stagecraft

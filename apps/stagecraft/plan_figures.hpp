@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "apps/stagecraft/plan_options.hpp"
+#include "libsim/engine/schedule_bound.hpp"
 #include "libsim/interval/time_interval.hpp"
 #include "libsim/report/operation.hpp"
 #include "libsim/search/plan_search.hpp"
@@ -36,5 +37,8 @@ bool has_margin(FoundPlan const& plan, PlanOptions const& options);
 
 /// In which the measured time lies, by measured runs.
 TimeInterval interval_of_plan(FoundPlan const& plan, PlanOptions const& options);
+
+/// How fast any other order of its passes could be at most.
+ScheduleBound schedule_bound_of(FoundPlan const& plan, PlanOptions const& options);
 
 }  // namespace stagecraft

@@ -51,6 +51,16 @@ nlohmann::ordered_json entry(FoundPlan const& plan,
   return json;
 }
 
+nlohmann::ordered_json to_json(ScheduleBound const& bound) {
+  nlohmann::ordered_json json{{"iteration_seconds", nullptr}, {"reason", nullptr}};
+  if (bound.iteration) {
+    json["iteration_seconds"] = to_seconds(*bound.iteration);
+  } else {
+    json["reason"] = bound.reason;
+  }
+  return json;
+}
+
 nlohmann::ordered_json entries(std::vector<FoundPlan> const& plans,
                                FoundPlan const& best,
                                PlanOptions const& options) {
@@ -81,6 +91,7 @@ nlohmann::ordered_json to_json(SearchResult const& result,
                               {"best", nlohmann::ordered_json::array()},
                               {"near_ties", nlohmann::ordered_json::array()},
                               {"pareto", nlohmann::ordered_json::array()},
+                              {"schedule_bound", nullptr},
                               {"next_measurement", nullptr},
                               {"not_searched", nullptr}};
   if (options.request.safety > 0) json["safety"] = options.request.safety;
@@ -91,6 +102,7 @@ nlohmann::ordered_json to_json(SearchResult const& result,
   json["best"].front()["separable"] = rivals_of(result, options).empty();  // from all others
   json["near_ties"] = near_ties(result, options);
   json["pareto"] = entries(result.front, fastest, options);
+  json["schedule_bound"] = to_json(schedule_bound_of(fastest, options));
   json["next_measurement"] = next_measurement(result, options);
   json["not_searched"] = to_json(unsearched_overlaps(fastest, options));
   return json;

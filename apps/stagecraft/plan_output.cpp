@@ -136,9 +136,21 @@ std::string flags_text(FoundPlan const& plan, PlanOptions const& options) {
   return text + megatron_flags(plan.config, version) + "\n" + environment_text(plan);
 }
 
+/// How far the best is from what any order of its passes takes.
+std::string bound_text(SearchResult const& result, PlanOptions const& options) {
+  FoundPlan const& best = result.best.front();
+  ScheduleBound const bound = schedule_bound_of(best, options);
+  if (!bound.iteration) return "no bound of other orders of its passes: " + bound.reason + "\n";
+  double const least = to_seconds(*bound.iteration);
+  double const more = to_seconds(best.simulation.iteration) / least - 1;
+  return "any order of its passes takes at least " + decimals(least, 3) +
+         " s, in whatever memory: it is at most " + decimals(100 * more, 1) +
+         " % from the best schedule\n";
+}
+
 std::string certainty_text(SearchResult const& result, PlanOptions const& options) {
-  std::string text =
-      "best: " + interval_text(interval_of_plan(result.best.front(), options)) + "\n";
+  std::string text = "best: " + interval_text(interval_of_plan(result.best.front(), options)) +
+                     "\n" + bound_text(result, options);
   std::vector<std::size_t> const rivals = rivals_of(result, options);
   if (rivals.empty()) {
     return text + "each of the other plans is slower with a probability of at least 80 %\n";

@@ -19,19 +19,22 @@ struct alignas(64) Block {  // a cache line, of which the allocator touches few
   std::int32_t uses = -1;    ///< first of its recorded streams
   std::int32_t pending = 0;  ///< events that it waits for
   bool is_allocated = false;
-  bool is_mapped = true;  ///< false: address space of a growing segment without memory
+  bool is_available = true;  ///< it may be given out, or joined with a neighbour
+  bool is_mapped = true;     ///< false: address space of a growing segment without memory
 
   bool is_split() const { return previous != no_block || next != no_block; }
   bool is_large() const { return pool % 2 != 0; }
-  /// Whether it may be given out, or joined with a neighbour.
-  bool is_available() const { return !is_allocated && pending == 0 && uses < 0; }
 };
 
-/// The blocks of an allocator by number. Numbers of removed blocks are used again.
+/// The blocks of an allocator by number. Numbers of removed blocks are used again. In place of a
+/// neighbour that does not exist, no_block, is a block that is never available and whose neighbours
+/// mean nothing.
 class BlockTable {
  public:
-  Block& operator[](BlockId id) { return blocks_[static_cast<std::size_t>(id)]; }
-  Block const& operator[](BlockId id) const { return blocks_[static_cast<std::size_t>(id)]; }
+  BlockTable() : blocks_(1) { (*this)[no_block].is_available = false; }
+
+  Block& operator[](BlockId id) { return blocks_[static_cast<std::size_t>(id + 1)]; }
+  Block const& operator[](BlockId id) const { return blocks_[static_cast<std::size_t>(id + 1)]; }
 
   BlockId add(Block const& block) {
     BlockId const id = take_number();
@@ -54,8 +57,9 @@ class BlockTable {
     rest.uses = block.uses;
     rest.pending = block.pending;
     rest.is_allocated = block.is_allocated;
+    rest.is_available = block.is_available;
     rest.is_mapped = block.is_mapped;
-    if (rest.next != no_block) (*this)[rest.next].previous = rest_id;
+    (*this)[rest.next].previous = rest_id;
     block.size = size;
     block.next = rest_id;
     return rest_id;
@@ -64,7 +68,7 @@ class BlockTable {
 
   /// The numbers of all blocks that have not been removed.
   std::vector<BlockId> ids() const {
-    std::vector<bool> is_used(blocks_.size(), true);
+    std::vector<bool> is_used(blocks_.size() - 1, true);
     for (BlockId const id : unused_) is_used[static_cast<std::size_t>(id)] = false;
     std::vector<BlockId> result;
     for (std::size_t i = 0; i < is_used.size(); ++i) {
@@ -76,15 +80,15 @@ class BlockTable {
   /// Puts `id` between its neighbours, which its own fields name.
   void link(BlockId id) {
     Block const& block = (*this)[id];
-    if (block.previous != no_block) (*this)[block.previous].next = id;
-    if (block.next != no_block) (*this)[block.next].previous = id;
+    (*this)[block.previous].next = id;
+    (*this)[block.next].previous = id;
   }
 
  private:
   BlockId take_number() {
     if (unused_.empty()) {
       blocks_.emplace_back();
-      return static_cast<BlockId>(blocks_.size() - 1);
+      return static_cast<BlockId>(blocks_.size() - 2);
     }
     BlockId const id = unused_.back();
     unused_.pop_back();

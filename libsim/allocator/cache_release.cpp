@@ -48,8 +48,8 @@ bool CachingAllocator::release_oversize(Request const& request) {
   // No block is large enough alone: the largest ones go.
   std::int64_t released = 0;
   for (at = free.last(); released < needed && at != FreeBlocks::none; at = free.last()) {
-    if (free[at].size < settings_.max_split_size) break;
-    released += free[at].size;
+    if (free.size_of(at) < settings_.max_split_size) break;
+    released += free.size_of(at);
     release_segment(at);
   }
   return released >= needed;

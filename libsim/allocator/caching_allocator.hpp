@@ -10,6 +10,7 @@
 #include "libsim/allocator/block_table.hpp"
 #include "libsim/allocator/free_blocks.hpp"
 #include "libsim/allocator/physical_memory.hpp"
+#include "libsim/allocator/request_sizes.hpp"
 #include "libsim/allocator/stream_events.hpp"
 
 namespace stagecraft {
@@ -47,8 +48,7 @@ class CachingAllocator final : public Allocator {
   };
   /// A request on its way.
   struct Request {
-    std::int64_t size = 0;     ///< rounded
-    std::int64_t segment = 0;  ///< to be taken from the device, if it comes to that
+    std::int64_t size = 0;  ///< rounded
     std::int32_t pool = 0;
   };
   /// A stream that uses a block which belongs to another.
@@ -66,6 +66,8 @@ class CachingAllocator final : public Allocator {
   void note_device() { counters_.device_used = device_.used(); }
 
   BlockId take_free(Request const& request);
+  /// Memory for a request that no free block serves; no_block if the device has none left.
+  BlockId find_memory(Request const& request);
   BlockId take_segment(Request const& request);
   BlockId carve(BlockId found, Request const& request, std::int64_t bytes);
   bool should_split(Block const& block, std::int64_t size) const;
@@ -75,6 +77,7 @@ class CachingAllocator final : public Allocator {
   /// Joins `from` to its neighbour `into`, if it may be. \return the bytes that `into` has gained
   std::int64_t merge(BlockId into, BlockId from);
   void free_now(BlockId id);
+  void collect_events();
   void finish_event(BlockId id);
   void record_events(BlockId id);
 
@@ -108,5 +111,116 @@ class CachingAllocator final : public Allocator {
   std::int64_t next_address_ = 0;
   std::vector<FreeBlock> found_;  ///< kept, so that a release allocates nothing
 };
+
+// What every allocation does is in this header, for callers that know the class.
+
+inline BlockId CachingAllocator::allocate(std::int64_t bytes, std::int32_t stream) {
+  if (!events_.is_empty()) collect_events();
+  std::int64_t const size = request_sizes::block_size(bytes, settings_);
+  Request const request{size, 2 * stream + (request_sizes::is_small(size) ? 0 : 1)};
+  auto const pools = 2 * static_cast<std::size_t>(stream) + 2;
+  if (pools_.size() < pools) pools_.resize(pools);
+  BlockId found = take_free(request);
+  if (found == no_block) found = find_memory(request);
+  return found == no_block ? no_block : carve(found, request, bytes);
+}
+
+inline BlockId CachingAllocator::take_free(Request const& request) {
+  if (collects_garbage()) ++searches_[static_cast<std::size_t>(request.pool % 2)];
+  FreeBlocks& free = pool_at(request.pool).free;
+  BlockId const found = settings_.expandable_segments ? least_growing(free, request.size)
+                                                      : free.lower_bound(request.size);
+  if (found == FreeBlocks::none) return no_block;
+  std::int64_t const size = blocks_[found].size;
+  std::int64_t const oversize = settings_.max_split_size;
+  if (request.size < oversize && size >= oversize) return no_block;
+  if (request.size >= oversize && size - request.size >= settings_.max_non_split_rounding) {
+    return no_block;
+  }
+  free.remove(found);
+  return found;
+}
+
+inline bool CachingAllocator::should_split(Block const& block, std::int64_t size) const {
+  std::int64_t const rest = block.size - size;
+  if (!block.is_large() || settings_.expandable_segments) {
+    return rest >= request_sizes::smallest_block;
+  }
+  return size < settings_.max_split_size && rest > request_sizes::largest_small;
+}
+
+inline BlockId CachingAllocator::carve(BlockId found, Request const& request, std::int64_t bytes) {
+  std::int64_t const before = blocks_[found].is_split() ? blocks_[found].size : 0;
+  std::int64_t left = 0;
+  if (should_split(blocks_[found], request.size)) {
+    BlockId const rest = blocks_.split(found, request.size);
+    insert_free(rest);
+    left = blocks_[rest].size;
+  }
+  if (!settings_.expandable_segments) counters_.inactive_split += left - before;
+  Block& block = blocks_[found];
+  block.is_allocated = true;
+  block.is_available = false;
+  block.requested = bytes;
+  counters_.allocate(block.size, bytes);
+  return found;
+}
+
+inline void CachingAllocator::free(BlockId id) {
+  Block& block = blocks_[id];
+  block.is_allocated = false;
+  counters_.allocated -= block.size;
+  if (block.uses >= 0) {
+    record_events(id);
+  } else {
+    free_now(id);
+  }
+}
+
+inline void CachingAllocator::free_now(BlockId id) {
+  Block& block = blocks_[id];
+  counters_.active -= block.size;
+  counters_.requested -= block.requested;
+  block.is_available = true;
+  std::int64_t gained = merge(id, block.previous);
+  gained += merge(id, block.next);
+  insert_free(id);
+  if (settings_.expandable_segments) return;
+  counters_.inactive_split += (block.is_split() ? block.size : 0) - gained;
+}
+
+inline std::int64_t CachingAllocator::merge(BlockId into, BlockId from) {
+  Block& block = blocks_[into];
+  Block const& other = blocks_[from];
+  if (!other.is_available || other.is_mapped != block.is_mapped) return 0;
+  if (other.is_mapped) {
+    remove_free(from);
+  } else {
+    remove_unmapped(from);
+  }
+  if (block.previous == from) {
+    block.address = other.address;
+    block.previous = other.previous;
+    blocks_[block.previous].next = into;
+  } else {
+    block.next = other.next;
+    blocks_[block.next].previous = into;
+  }
+  std::int64_t const gained = other.size;
+  block.size += gained;
+  blocks_.remove(from);
+  return gained;
+}
+
+inline void CachingAllocator::insert_free(BlockId id) {
+  Block& block = blocks_[id];
+  block.search = searches_of(block);
+  pool_at(block.pool).free.insert(id, block.size, block.address);
+}
+
+inline void CachingAllocator::remove_free(BlockId id) {
+  Block const& block = blocks_[id];
+  pool_at(block.pool).free.remove(id);
+}
 
 }  // namespace stagecraft

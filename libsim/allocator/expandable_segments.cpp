@@ -46,7 +46,7 @@ BlockId CachingAllocator::take_expandable(Request const& request) {
 BlockId CachingAllocator::find_expandable(Request const& request) {
   auto const has_room_from = [&](BlockId id) {
     std::int64_t bytes = 0;
-    while (bytes < request.size && id != no_block && blocks_[id].is_available()) {
+    while (bytes < request.size && blocks_[id].is_available) {
       bytes += blocks_[id].size;
       id = blocks_[id].next;
     }
@@ -54,7 +54,7 @@ BlockId CachingAllocator::find_expandable(Request const& request) {
   };
   for (BlockId id : pool_at(request.pool).unmapped) {
     BlockId const before = blocks_[id].previous;
-    if (before != no_block && blocks_[before].is_available()) id = before;
+    if (blocks_[before].is_available) id = before;
     if (has_room_from(id)) return id;
   }
   return reserve_addresses(request);

@@ -4,62 +4,50 @@
 
 namespace stagecraft {
 
-void FreeBlocks::insert_among(std::size_t bin, std::int32_t first, Node& added) {
-  FreeBlock const& block = added.free;
-  // The block after the new one, around the ring: the first one if it is behind all.
-  std::int32_t after = first;
-  if (block.is_before(node(first).free)) {
-    first_[bin] = block.block;
-  } else if (block.is_before(node(node(first).previous).free)) {
-    after = following(bin, first, block);
-  }
-  recent_[bin] = block.block;
-  added.next = after;
-  added.previous = node(after).previous;
-  node(added.previous).next = block.block;
-  node(after).previous = block.block;
-}
-
-std::int32_t FreeBlocks::following(std::size_t bin,
-                                   std::int32_t first,
-                                   FreeBlock const& block) const {
-  auto const is_ahead = [&](std::int32_t at) { return node(at).free.is_before(block); };
-  auto const distance = [&](std::int32_t at) {
-    return std::abs(node(at).free.address - block.address);
+void FreeBlocks::insert_behind_first(Bin& bin, std::int32_t block) {
+  Node& added = node(block);
+  auto const is_before = [&](std::int32_t at) {
+    return node(at).is_before(added.size, added.address);
   };
-  std::int32_t after = recent_[bin];
-  // From an end, if that is closer.
-  std::int32_t const end = is_ahead(after) ? node(first).previous : first;
-  if (distance(end) < distance(after)) after = end;
-  if (is_ahead(after)) {
-    do after = node(after).next;
-    while (is_ahead(after));
+  auto const distance = [&](std::int32_t at) { return std::abs(node(at).address - added.address); };
+  std::int32_t before = bin.recent;
+  if (distance(bin.first) < distance(before)) before = bin.first;
+  if (distance(bin.last) < distance(before)) before = bin.last;
+  if (is_before(before)) {
+    while (is_before(node(before).next)) before = node(before).next;
   } else {
-    while (!is_ahead(node(after).previous)) after = node(after).previous;
+    do before = node(before).previous;
+    while (!is_before(before));
   }
-  return after;
+  added.previous = before;
+  added.next = node(before).next;
+  node(before).next = block;
+  node(added.next).previous = block;
+  bin.recent = block;
+  bin.last = added.next == none ? block : bin.last;
 }
 
 std::int32_t FreeBlocks::next(std::int32_t block) const {
-  std::size_t const bin = bin_of(node(block).free.size);
   std::int32_t const after = node(block).next;
-  return after == first_[bin] ? first_from(bin + 1) : after;
+  return after == none ? first_from(static_cast<std::size_t>(node(block).bin) + 1) : after;
 }
 
 std::int32_t FreeBlocks::before(std::int32_t block) const {
-  std::size_t const bin = bin_of(node(block).free.size);
-  return block == first_[bin] ? last_until(bin) : node(block).previous;
+  std::int32_t const previous = node(block).previous;
+  return previous == none ? last_until(static_cast<std::size_t>(node(block).bin)) : previous;
 }
 
 std::int32_t FreeBlocks::last_until(std::size_t bin) const {
   while (bin-- > 0) {
-    if (first_[bin] != none) return node(first_[bin]).previous;
+    if (bins_[bin].last != none) return bins_[bin].last;
   }
   return none;
 }
 
 void FreeBlocks::append_to(std::vector<FreeBlock>& blocks) const {
-  for (std::int32_t at = first_from(0); at != none; at = next(at)) blocks.push_back((*this)[at]);
+  for (std::int32_t at = first_from(0); at != none; at = next(at)) {
+    blocks.push_back({node(at).size, node(at).address, at});
+  }
 }
 
 }  // namespace stagecraft

@@ -120,7 +120,7 @@ class ChangeList {
     add_chunks(now, more);
   }
 
-  /// Schedules that run weight gradients on their own, and those in a V.
+  /// Schedules that run weight gradients on their own, those in a V, and those of two copies.
   void add_split_backward() {
     if (config_.parallel.pipeline < 2) return;
     ScheduleKind const now = config_.schedule.kind;
@@ -132,15 +132,23 @@ class ChangeList {
       append_plain_schedule(plain);
       changes_.push_back(std::move(plain));
     }
-    for (ScheduleKind const kind : {ScheduleKind::zb_h1, ScheduleKind::zb_h2, ScheduleKind::zbv,
-                                    ScheduleKind::v_half, ScheduleKind::v_min}) {
+    for (ScheduleKind const kind :
+         {ScheduleKind::zb_h1, ScheduleKind::zb_h2, ScheduleKind::zbv, ScheduleKind::v_half,
+          ScheduleKind::v_min, ScheduleKind::dualpipev, ScheduleKind::dualpipe}) {
       if (kind == now) continue;
       int const chunks = std::max(1, chunks_of({.kind = kind}));
+      bool const is_copied = copies_of(kind) > 1;
       Change change{
-          .what = "split backward, " + std::string{name_of(kind)}, .set = {}, .undoes = ""};
-      if (chunks != config_.parallel.interleave) {
-        append_layout(change, config_.parallel.pipeline, chunks);
+          .what = "split backward, " + std::string{name_of(kind)} + (is_copied ? ", 2 copies" : ""),
+          .set = {},
+          .undoes = ""};
+      int const cuts = chunks / copies_of(kind);  // of a stage's layers
+      if (chunks != config_.parallel.interleave || copies_of(now) != copies_of(kind)) {
+        append_layout(change, config_.parallel.pipeline, cuts);
         change.set.push_back(setting("parallel.interleave", chunks));
+      }
+      if (is_copied && overlaps_gradients(config_)) {
+        change.set.emplace_back("parallel.overlap_gradients=false");
       }
       change.set.push_back("schedule=" + std::string{name_of(kind)});
       changes_.push_back(std::move(change));

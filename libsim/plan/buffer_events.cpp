@@ -250,8 +250,20 @@ BufferEvents::BufferEvents(TrainingPlan const& plan, StagePlan const& stage, Eve
   }
 }
 
+std::span<BufferEvent const> BufferEvents::now() {
+  if (to_number_.empty()) return now_;
+  std::span<TaskEvent const> const events = std::exchange(to_number_, {});
+  MicrobatchId const of = microbatch();
+  now_.resize(events.size());
+  for (std::size_t i = 0; i < now_.size(); ++i) {
+    now_[i] = {&events[i].change, number_of(events[i].buffer), of};
+  }
+  return now_;
+}
+
 bool BufferEvents::next() {
   now_.clear();
+  to_number_ = {};
   ++entry_;
   if (entry_ < 0) {
     for (BufferChange const& change : resident_) now_.push_back({&change, buffers_++});
@@ -284,6 +296,7 @@ void BufferEvents::restart() {
   entry_ = -2;
   buffers_ = 0;
   now_.clear();
+  to_number_ = {};
 }
 
 Task const* BufferEvents::task() const {
@@ -303,16 +316,9 @@ void BufferEvents::run(Task const& task, CompiledTask const& compiled, Microbatc
   if (is_forward) pass.forward = buffers_;
   if (task.kind == Task::Kind::recompute) pass.recompute = buffers_;
   if (task.kind == Task::Kind::input_gradient) pass.input_gradient = buffers_;
-  std::array<std::int64_t, 7> const first{
-      buffers_,         pass.forward,     pass.recompute, pass.input_gradient,
-      pass.received[0], pass.received[1], pass.sent[0]};
-  auto const number_of = [&](Reference const& buffer) {
-    return first[static_cast<std::size_t>(buffer.from)] + buffer.offset;
-  };
-  now_.resize(compiled.events.size());
-  for (std::size_t i = 0; i < now_.size(); ++i) {
-    now_[i] = {&compiled.events[i].change, number_of(compiled.events[i].buffer), microbatch};
-  }
+  first_ = {buffers_,         pass.forward,     pass.recompute, pass.input_gradient,
+            pass.received[0], pass.received[1], pass.sent[0]};
+  to_number_ = compiled.events;
   auto const payload = is_forward ? Transfer::Payload::activation : Transfer::Payload::gradient;
   if (compiled.sends_output) {
     pass.sent[index_of(payload)] = number_of(compiled.passed);

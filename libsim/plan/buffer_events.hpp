@@ -71,6 +71,27 @@ enum class EventDetail : std::uint8_t { buffers, ops };
 ///     }
 class BufferEvents {
  public:
+  /// The buffer that an event of a task concerns: a number that another event has recorded, plus an
+  /// offset.
+  struct Reference {
+    enum class From : std::uint8_t {
+      task,            ///< the first buffer that this run of the task allocates
+      forward,         ///< the first that the forward of the same chunk and microbatch allocated
+      recompute,       ///< likewise, their recompute ahead of the backward
+      input_gradient,  ///< likewise, their input gradient
+      activation,      ///< the input of the chunk's forward, received or handed over
+      gradient,        ///< the input of its backward, received or left by the task before
+      output,          ///< the output that its forward has sent
+    };
+    From from = From::task;
+    /// task, forward, recompute, input_gradient: buffers allocated before this one
+    std::int32_t offset = 0;
+  };
+  struct TaskEvent {
+    BufferChange change;
+    Reference buffer;
+  };
+
   /// Both must outlive the object.
   BufferEvents(TrainingPlan const& plan,
                StagePlan const& stage,
@@ -96,29 +117,18 @@ class BufferEvents {
   MicrobatchId microbatch() const;
   /// The events of the current entry. The span is valid until next() is called; what the events
   /// point at lives as long as this object.
-  std::span<BufferEvent const> now() const { return now_; }
+  std::span<BufferEvent const> now();
+  /// What a task of the stage, by its index, does whenever it runs: now() of each such entry, but
+  /// for the numbers of buffers.
+  std::span<TaskEvent const> events_of(std::size_t task) const { return compiled_[task].events; }
+  /// The number of the buffer that an event of the current entry concerns. Pre: it runs a task.
+  std::int64_t number_of(Reference const& buffer) const {
+    return first_[static_cast<std::size_t>(buffer.from)] + buffer.offset;
+  }
+  /// How many buffers have been allocated, those of the current entry included.
+  std::int64_t buffers() const { return buffers_; }
 
  private:
-  /// The buffer that an event of a task concerns: a number that another event has recorded, plus an
-  /// offset.
-  struct Reference {
-    enum class From : std::uint8_t {
-      task,            ///< the first buffer that this run of the task allocates
-      forward,         ///< the first that the forward of the same chunk and microbatch allocated
-      recompute,       ///< likewise, their recompute ahead of the backward
-      input_gradient,  ///< likewise, their input gradient
-      activation,      ///< the input of the chunk's forward, received or handed over
-      gradient,        ///< the input of its backward, received or left by the task before
-      output,          ///< the output that its forward has sent
-    };
-    From from = From::task;
-    /// task, forward, recompute, input_gradient: buffers allocated before this one
-    std::int32_t offset = 0;
-  };
-  struct TaskEvent {
-    BufferChange change;
-    Reference buffer;
-  };
   /// The events of a task in issue order.
   struct CompiledTask {
     std::vector<TaskEvent> events;
@@ -157,6 +167,8 @@ class BufferEvents {
   std::vector<InFlight> in_flight_;        ///< by chunk and microbatch
   std::int64_t buffers_ = 0;               ///< allocated so far
   std::int32_t entry_ = -2;
+  std::array<std::int64_t, 7> first_{};   ///< of the entry, by Reference::From
+  std::span<TaskEvent const> to_number_;  ///< of the entry: not yet in now_
   std::vector<BufferEvent> now_;
 };
 

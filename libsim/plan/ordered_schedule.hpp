@@ -21,6 +21,11 @@ constexpr bool takes_group(ScheduleKind kind) { return traits_of(kind).takes_gro
 /// Whether schedules of the kind are made by a rule or a heuristic that splits backwards.
 constexpr bool may_split_backward(ScheduleKind kind) { return traits_of(kind).splits_backward; }
 
+/// How many copies of the model the kind's schedules hold.
+constexpr int copies_of(ScheduleKind kind) {
+  return traits_of(kind).placement == OrderPlacement::bidirectional ? 2 : 1;
+}
+
 /// Whether the kind's order follows from costs or from memory, so that it has to be settled before
 /// there is a plan (libsim/engine/settle.hpp).
 bool depends_on_costs(ScheduleKind kind, OrderVariant variant);

@@ -83,7 +83,10 @@ class StageReplay {
         // Without a loop nothing says that the rest repeats what has run.
         extent_{stage.program.steady_loop == StageProgram::none ? ReplayExtent::whole : extent},
         steady_{stage} {
-    if (peak == nullptr) return;
+    if (peak == nullptr) {
+      if (!has_framework_) describe_tasks();
+      return;
+    }
     allocator_.observe_growth([this, peak](std::int64_t request) {
       *peak = {.blocks = allocator_.whole().blocks(),
                .request = request,
@@ -183,14 +186,49 @@ class StageReplay {
     return true;
   }
 
+  /// Only what an allocator sees of the tasks, in little memory.
+  void describe_tasks() {
+    requests_.resize(stage_.tasks.size());
+    for (std::size_t task = 0; task < requests_.size(); ++task) {
+      for (auto const& [change, buffer] : events_.events_of(task)) {
+        bool const allocates = change.kind == BufferChange::Kind::allocate;
+        if (!allocates && change.kind != BufferChange::Kind::release) continue;
+        requests_[task].push_back({allocates ? change.bytes : release, buffer});
+      }
+    }
+  }
+
   bool take_entry() {
     Task const* const task = events_.task();
-    if (has_framework_ && task != nullptr && !buffers_.begin(*task)) return false;
+    if (task != nullptr) {
+      auto const index = static_cast<std::size_t>(task - stage_.tasks.data());
+      return requests_.empty() ? take_changes(*task, index) : take_requests(index);
+    }
     for (BufferEvent const& event : events_.now()) {
       if (!take(event)) return false;
     }
     change_ = nullptr;
-    if (has_framework_ && task != nullptr) buffers_.end(*task, events_.microbatch());
+    return true;
+  }
+
+  bool take_requests(std::size_t task) {
+    blocks_.resize(static_cast<std::size_t>(events_.buffers()), no_block);
+    return std::ranges::all_of(requests_[task], [this](Request const& request) {
+      BlockId& block = blocks_[static_cast<std::size_t>(events_.number_of(request.buffer))];
+      if (request.bytes != release) return allocator_.allocate(request.bytes, block);
+      allocator_.free(block);
+      return true;
+    });
+  }
+
+  bool take_changes(Task const& task, std::size_t index) {
+    if (has_framework_ && !buffers_.begin(task)) return false;
+    MicrobatchId const microbatch = events_.microbatch();
+    for (auto const& [change, buffer] : events_.events_of(index)) {
+      if (!take({&change, events_.number_of(buffer), microbatch})) return false;
+    }
+    change_ = nullptr;
+    if (has_framework_) buffers_.end(task, microbatch);
     return true;
   }
 
@@ -216,6 +254,13 @@ class StageReplay {
     return true;
   }
 
+  /// What a task asks of the allocator.
+  struct Request {
+    std::int64_t bytes = 0;  ///< to be allocated; or `release`
+    BufferEvents::Reference buffer;
+  };
+  static constexpr std::int64_t release = -1;
+
   TrainingPlan const& plan_;
   StagePlan const& stage_;
   TrackedAllocator allocator_;
@@ -225,9 +270,10 @@ class StageReplay {
   BufferEvents events_;
   ReplayExtent extent_;
   SteadyState steady_;
-  std::vector<std::int64_t> state_sizes_;  ///< elements of each buffer of optimizer state
-  std::vector<BlockId> blocks_;            ///< of live activations, by buffer
-  BufferChange const* change_ = nullptr;   ///< that is taken
+  std::vector<std::vector<Request>> requests_;  ///< by task; none if each change is looked at
+  std::vector<std::int64_t> state_sizes_;       ///< elements of each buffer of optimizer state
+  std::vector<BlockId> blocks_;                 ///< of live activations, by buffer
+  BufferChange const* change_ = nullptr;        ///< that is taken
   bool is_in_step_ = false;
 };
 

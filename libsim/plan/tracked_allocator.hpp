@@ -5,18 +5,21 @@
 #include <utility>
 
 #include "libsim/allocator/allocator.hpp"
+#include "libsim/allocator/caching_allocator.hpp"
 
 namespace stagecraft {
 
 /// An allocator of one stream whose fragments are noted whenever it has reserved more than before.
 class TrackedAllocator {
  public:
-  explicit TrackedAllocator(Allocator& allocator) : allocator_{allocator} {}
+  explicit TrackedAllocator(Allocator& allocator)
+      : allocator_{allocator}, caching_{dynamic_cast<CachingAllocator*>(&allocator)} {}
 
   /// Allocates a buffer, if it has any bytes; false if the device has no memory left.
   bool allocate(std::int64_t bytes, BlockId& block) {
     if (bytes == 0) return true;
-    block = allocator_.allocate(bytes, compute_stream);
+    block = caching_ != nullptr ? caching_->allocate(bytes, compute_stream)
+                                : allocator_.allocate(bytes, compute_stream);
     if (block == no_block) return false;
     if (counters().peak_reserved > peak_) {
       peak_ = counters().peak_reserved;
@@ -31,7 +34,12 @@ class TrackedAllocator {
     return allocate(bytes, block);
   }
   void free(BlockId& block) {
-    if (block != no_block) allocator_.free(block);
+    if (block == no_block) return;
+    if (caching_ != nullptr) {
+      caching_->free(block);
+    } else {
+      allocator_.free(block);
+    }
     block = no_block;
   }
   /// Notes that a collective uses the block.
@@ -53,6 +61,7 @@ class TrackedAllocator {
   static constexpr std::int32_t communication_stream = 1;
 
   Allocator& allocator_;
+  CachingAllocator* caching_;  ///< the same, if it is one, so that calls are no virtual ones
   std::int64_t peak_ = 0;
   std::int64_t inactive_split_ = 0;
   std::function<void(std::int64_t)> on_growth_;

@@ -76,8 +76,9 @@ SimTime bound_of_halves(Placement const& placement,
     VirtualStageId last = first;
     double held = 0;  // memory times time, of one microbatch
     SimTime longest_forward{0};
-    SimTime weights{0};  // of one microbatch
-    SimTime others{0};   // likewise
+    SimTime weights{0};     // of one microbatch
+    SimTime others{0};      // likewise
+    SimTime recomputes{0};  // likewise
     for (ChunkId const chunk : placement.chunk_ids()) {
       VirtualStageId const v = placement.virtual_stage({stage, chunk});
       first = std::min(first, v);
@@ -86,7 +87,8 @@ SimTime bound_of_halves(Placement const& placement,
       SplitTicks const& ticks = costs.of(v);
       longest_forward = std::max(longest_forward, ticks.forward);
       weights += ticks.weight_gradient;
-      others += ticks.forward + ticks.input_gradient;
+      recomputes += ticks.recompute;
+      others += ticks.forward + ticks.input_gradient + ticks.recompute;
       held += memory.forward *
                   static_cast<double>((alone.gradient_end[at] - alone.forward_start[at]).count()) +
               (memory.forward + memory.input_gradient) *
@@ -94,7 +96,8 @@ SimTime bound_of_halves(Placement const& placement,
     }
     SimTime const start = alone.forward_start[first.index()];
     SimTime const first_gradient = alone.gradient_end[last.index()] - costs.of(last).input_gradient;
-    SimTime const wait = std::max(SimTime{0}, first_gradient - start - fitting * longest_forward);
+    SimTime const wait = std::max(
+        SimTime{0}, first_gradient - start - fitting * longest_forward - microbatches * recomputes);
     SimTime const drain = alone.gradient_end[0] - alone.gradient_end[first.index()] +
                           costs.of(VirtualStageId{0}).weight_gradient;
     SimTime const by_time =

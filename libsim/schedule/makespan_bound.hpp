@@ -19,6 +19,8 @@ struct SplitTicks {
   SimTime transfer{0};
   /// What a whole backward takes less than its two halves one after the other; not negative.
   SimTime joint{0};
+  /// What it does beside these, anywhere between the forward and the end of the backward.
+  SimTime recompute{0};
 };
 
 /// The costs of each virtual stage.
@@ -45,11 +47,11 @@ class StageTicks {
 /// backwards are split or whole.
 ///
 /// The largest over all stages of two bounds. Time: a stage waits for its first input, and for its
-/// first gradient longer than the forwards that fit into its memory last; then it runs all forwards
-/// and gradients; and behind its last gradient all weight gradients, or what the stages before it
-/// still have to do. Memory: each forward holds its memory at least while its microbatch goes to
-/// the end of the model and back. `memory_limit` is in the unit of `memory`. Pre: a forward changes
-/// memory by more than 0.
+/// first gradient longer than the forwards that fit into its memory last; then it runs all
+/// forwards, recomputes and gradients; and behind its last gradient all weight gradients, or what
+/// the stages before it still have to do. Memory: each forward holds its memory at least while its
+/// microbatch goes to the end of the model and back. `memory_limit` is in the unit of `memory`.
+/// Pre: a forward changes memory by more than 0.
 SimTime makespan_bound(Placement const& placement,
                        int microbatches,
                        StageTicks const& costs,

@@ -20,11 +20,6 @@ std::vector<int> chunk_counts(ScheduleKind kind) {
   return fixed > 0 ? std::vector{fixed} : std::vector{2, 3, 4};
 }
 
-/// How many copies of the model the kind's schedules hold.
-int copies_of(ScheduleKind kind) {
-  return traits_of(kind).placement == OrderPlacement::bidirectional ? 2 : 1;
-}
-
 /// Whether every stage of the layout can be cut into chunks of equal size.
 bool divides(LayerShares const& shares, int stages, int chunks) {
   for (StageId const stage : IdRange<StageId>{stages}) {

@@ -195,6 +195,19 @@ TEST_CASE("plan lists by memory what may be as fast as the best") {
   }
 }
 
+TEST_CASE("plan says how far the best may be from the best schedule of its passes") {
+  json const split = json_of(plan("gpt-22b", 8, 8, "--top 1 --json --fix schedule=zb_h1,zb_h2"));
+  json const& bound = split.at("schedule_bound");
+  REQUIRE(bound.at("reason").is_null());
+  double const least = bound.at("iteration_seconds").get<double>();
+  double const best = split.at("best")[0].at("iteration_seconds").get<double>();
+  REQUIRE(least <= best);
+  // No order makes accelerators faster than their peak.
+  REQUIRE(least >= split.at("best")[0].at("mfu").get<double>() * best);
+  REQUIRE_THAT(run_stagecraft(plan("gpt-22b", 8, 8, "--top 1 --fix schedule=zb_h1,zb_h2")).output,
+               Catch::Contains("any order of its passes takes at least"));
+}
+
 TEST_CASE("plan --launchable finds plans that the flags say, and import megatron reads them back") {
   TemporaryFolder const folder;
   for (auto const& [framework, version, vocabulary] :

@@ -19,8 +19,7 @@ TEST_CASE("free blocks are found in the order of an ordered set", "[allocator]")
   std::vector<std::int32_t> unused;
   auto const same = [&](std::int32_t at, auto expected) {
     if (expected == model.end()) return at == FreeBlocks::none;
-    return at == expected->second && blocks[at].size == expected->first.first &&
-           blocks[at].address == expected->first.second;
+    return at == expected->second && blocks.size_of(at) == expected->first.first;
   };
   for (int i = 0; i < 20'000; ++i) {
     // Half of them of one size, hundreds of which are then in one bin.
@@ -30,7 +29,7 @@ TEST_CASE("free blocks are found in the order of an ordered set", "[allocator]")
     if (random() % 2 == 0) {
       if (unused.empty()) unused.push_back(numbers++);
       if (model.try_emplace({size, address}, unused.back()).second) {
-        blocks.insert({size, address, unused.back()});
+        blocks.insert(unused.back(), size, address);
         unused.pop_back();
       }
     } else if (!model.empty()) {
@@ -54,7 +53,7 @@ TEST_CASE("free blocks are found in the order of an ordered set", "[allocator]")
   blocks.append_to(all);
   REQUIRE(all.size() == model.size());
   auto const is_same = [](FreeBlock const& block, auto const& expected) {
-    return block.block == expected.second;
+    return block.block == expected.second && block.address == expected.first.second;
   };
   REQUIRE(std::equal(all.begin(), all.end(), model.begin(), is_same));
 }

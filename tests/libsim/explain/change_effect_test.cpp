@@ -104,6 +104,33 @@ TEST_CASE("changes are single, told apart, and undo only what is not the default
                                              "sequence parallelism"});
 }
 
+TEST_CASE("DualPipe is tried in a V and with two copies, whose gradients are not overlapped") {
+  for (char const* const overlap : {"false", "true"}) {
+    std::vector<std::string> overrides{"batch.global=128", "parallel.data=2",
+                                       std::string{"parallel.overlap_gradients="} + overlap};
+    std::string const file = paper + "175b-present.yaml";
+    RunConfig const run = load_run_config(file, overrides);
+    std::vector<Change> wanted;
+    for (Change const& change : single_changes(run.training)) {
+      if (change.what.find("dualpipe") != std::string::npos) wanted.push_back(change);
+    }
+    REQUIRE(wanted.size() == 2);
+    for (ChangeEffect const& effect : simulate_changes(run, wanted, 1)) {
+      CAPTURE(effect.change.what, effect.refusal);
+      REQUIRE(effect.figures);
+      std::vector<std::string> settings = overrides;
+      settings.insert(settings.end(), effect.change.set.begin(), effect.change.set.end());
+      RunConfig const changed = load_run_config(file, settings);
+      ScheduleKind const kind = changed.training.schedule.kind;
+      bool const is_copied = effect.change.what == "split backward, dualpipe, 2 copies";
+      REQUIRE(kind == (is_copied ? ScheduleKind::dualpipe : ScheduleKind::dualpipev));
+      REQUIRE(
+          effect.figures->iteration ==
+          simulate(make_plan(settled(changed.training, changed.system)), changed.system).iteration);
+    }
+  }
+}
+
 TEST_CASE("two changes together do what simulate says of both their settings") {
   std::string const file = paper + "175b-full.yaml";
   RunConfig const run = load_run_config(file, {});

@@ -285,6 +285,16 @@ TEST_CASE("early recompute needs messages that do not block, known windows and n
               .find("recompute.early: found 'soon'; accepted: no, bubble") != std::string::npos);
 }
 
+TEST_CASE("two copies of the parameters do not overlap their gradients", "[plan]") {
+  std::string const both =
+      "schedule: dualpipe\nbatch: {global: 8}\nparallel: {pipeline: 2, interleave: 2";
+  REQUIRE(message(both + "}") == "no error");
+  REQUIRE(message(both + ", overlap_gradients: true}")
+              .find("parallel.overlap_gradients: found 'true'; accepted: false, as schedule is "
+                    "dualpipe: the two copies of a stage's parameters complete their gradients at "
+                    "different times") != std::string::npos);
+}
+
 TEST_CASE("a recompute key that its granularity does not use is refused", "[plan]") {
   REQUIRE(message("recompute: {granularity: full, modules: [mlp]}") ==
           "x.yaml:2:32: recompute.modules: found a list; accepted: this key only with granularity "

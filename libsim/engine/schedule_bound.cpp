@@ -1,0 +1,129 @@
+#include "libsim/engine/schedule_bound.hpp"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "libsim/engine/costed_plan.hpp"
+#include "libsim/engine/task_profile.hpp"
+#include "libsim/plan/plan_programs.hpp"
+#include "libsim/plan/stage_tasks.hpp"
+#include "libsim/schedule/makespan_bound.hpp"
+
+namespace stagecraft {
+namespace {
+
+/// All recompute of an iteration, by virtual stage.
+std::vector<SimTime> recompute_times(CostedPlan const& costed) {
+  TrainingPlan const& plan = costed.plan();
+  std::vector<SimTime> times(static_cast<std::size_t>(plan.placement.virtual_stages()));
+  for (StagePlan const& stage : plan.stages) {
+    for (IssueEntry const& entry : unroll(stage.program).entries) {
+      if (entry.kind != IssueEntry::Kind::run) continue;
+      auto const index = static_cast<std::size_t>(entry.task);
+      if (stage.tasks[index].kind == Task::Kind::step) continue;
+      VirtualStageId const v =
+          plan.placement.virtual_stage({stage.stage, stage.tasks[index].chunk});
+      times[v.index()] += costed.tasks(stage.stage.index())[index].shares.recompute;
+    }
+  }
+  return times;
+}
+
+/// From the post of a message to its arrival, between whichever neighbours that is shortest.
+SimTime shortest_message(TrainingPlan const& plan, CostModel const& cost) {
+  std::optional<SimTime> shortest;
+  for (VirtualStageId const v : plan.placement.virtual_stage_ids()) {
+    if (plan.placement.is_first(v)) continue;
+    StageId const here = plan.placement.place(v).stage;
+    StageId const before = plan.placement.place(previous(v)).stage;
+    if (here == before) continue;
+    for (auto const& [from, to] : {std::pair{before, here}, {here, before}}) {
+      MessageCost const message = cost.message_cost(from, to);
+      SimTime const time = message.latency + message.occupancy;
+      shortest = shortest ? std::min(*shortest, time) : time;
+    }
+  }
+  return shortest.value_or(SimTime{0});
+}
+
+/// What the passes of each virtual stage take; recompute on the average of all microbatches.
+StageTicks pass_times(CostedPlan const& costed) {
+  TrainingPlan const& plan = costed.plan();
+  TrainingConfig without_windows = plan.config;
+  for (RecomputePolicy& policy : without_windows.recompute) policy.store_microbatches = {};
+  TrainingPlan const split = make_programs(without_windows, plan.placement, true);
+  CostModel const cost{costed.system(), split};
+  std::vector<BlockProfile> const blocks = profile_blocks(split, cost);
+  std::vector<SimTime> const recompute = recompute_times(costed);
+  SimTime const transfer = shortest_message(plan, costed.cost());
+  std::vector<SplitTicks> times;
+  for (VirtualStageId const v : split.placement.virtual_stage_ids()) {
+    ChunkPlace const place = split.placement.place(v);
+    StagePlan const& stage = split.stages[place.stage];
+    auto const time_of = [&](Part part) {
+      Task const task =
+          whole_task(split, stage, {part, MicrobatchId{0}, place.chunk}, TaskVariant::policy);
+      TaskProfile const profile = profile_task(split, stage, task, blocks, cost);
+      return profile.duration - profile.shares.recompute;
+    };
+    SplitTicks& ticks = times.emplace_back();
+    ticks.forward = time_of(Part::forward);
+    ticks.input_gradient = time_of(Part::input_gradient);
+    ticks.weight_gradient = time_of(Part::weight_gradient);
+    ticks.transfer = transfer;
+    ticks.joint = std::max(SimTime{0},
+                           ticks.input_gradient + ticks.weight_gradient - time_of(Part::backward));
+    ticks.recompute = recompute[v.index()] / microbatches(plan.config);
+  }
+  return StageTicks{std::move(times)};
+}
+
+SimTime shortest_step(CostedPlan const& costed) {
+  SimTime shortest = SimTime::max();
+  for (StagePlan const& stage : costed.plan().stages) {
+    SimTime time{0};
+    for (std::size_t i = 0; i < stage.tasks.size(); ++i) {
+      if (stage.tasks[i].kind != Task::Kind::step) continue;
+      time += costed.tasks(stage.stage.index())[i].duration;
+    }
+    shortest = std::min(shortest, time);
+  }
+  return shortest;
+}
+
+/// Why passes of the plan are not what a bound of orders takes them for; empty if they are.
+std::string reason_against(TrainingPlan const& plan) {
+  if (plan.placement.copies() > 1) return "microbatches go through two copies of the model";
+  if (plan.config.parallel.expert_overlap) {
+    return "with parallel.expert_overlap two passes run at once";
+  }
+  if (plan.config.schedule.step == StepSync::post_validated) {
+    return "with schedule.step post_validated an iteration begins before the last one has ended";
+  }
+  return "";
+}
+
+}  // namespace
+
+ScheduleBound schedule_bound(TrainingPlan const& plan, System const& system) {
+  std::string reason = reason_against(plan);
+  if (!reason.empty()) return {std::nullopt, std::move(reason)};
+  CostedPlan const costed{plan, system};
+  StageTicks const times = pass_times(costed);
+  int const count = static_cast<int>(microbatches(plan.config));
+  int const stages = plan.placement.stages();
+  int const chunks = plan.placement.chunks();
+  std::vector<Placement> placements{round_placement(stages, chunks)};
+  if (chunks == 2 && stages > 1) placements.push_back(v_placement(stages));
+  // Room for all microbatches, so that memory bounds nothing.
+  MemoryChanges const memory{.forward = 1, .input_gradient = 0, .weight_gradient = -1};
+  SimTime bound = SimTime::max();
+  for (Placement const& placement : placements) {
+    bound = std::min(bound, makespan_bound(placement, count, times, memory,
+                                           static_cast<double>(count) * chunks));
+  }
+  return {bound + shortest_step(costed) + costed.cost().iteration_overhead(), ""};
+}
+
+}  // namespace stagecraft

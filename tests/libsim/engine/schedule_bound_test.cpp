@@ -1,0 +1,73 @@
+#include "libsim/engine/schedule_bound.hpp"
+
+#include <catch2/catch.hpp>
+
+#include "libsim/engine/settle.hpp"
+#include "libsim/engine/simulation.hpp"
+#include "tests/libsim/engine/random_runs.hpp"
+#include "tests/libsim/invented_system.hpp"
+#include "tests/libsim/odd_runs.hpp"
+#include "tests/libsim/split_runs.hpp"
+
+namespace stagecraft {
+namespace {
+
+/// The iteration of a run over its bound; 0 if it has none.
+double over_bound(TrainingConfig const& config, System const& system) {
+  TrainingPlan const plan = make_plan(settled(config, system));
+  ScheduleBound const bound = schedule_bound(plan, system);
+  CHECK(bound.reason.empty() == bound.iteration.has_value());
+  if (!bound.iteration) return 0;
+  return to_seconds(simulate(plan, system).iteration) / to_seconds(*bound.iteration);
+}
+
+}  // namespace
+
+TEST_CASE("one stage never waits, so no order beats its own", "[engine]") {
+  TrainingConfig config = modest_run(1, 1);
+  for (RecomputeGranularity const granularity :
+       {RecomputeGranularity::none, RecomputeGranularity::full}) {
+    config.recompute.front().granularity = granularity;
+    CHECK(over_bound(config, invented_system()) == Approx(1).epsilon(1e-9));
+  }
+}
+
+TEST_CASE("no schedule is faster than the bound of its passes", "[engine]") {
+  std::vector<OddRun> runs = split_runs();
+  for (OddRun& run : odd_runs()) runs.push_back(std::move(run));
+  for (OddRun const& run : runs) {
+    CAPTURE(run.name);
+    double const ratio = over_bound(run.config, invented_system());
+    CHECK((ratio == 0 || ratio >= 1));
+  }
+}
+
+TEST_CASE("no random run is faster than the bound of its passes", "[engine]") {
+  RandomRuns random{71};
+  for (int i = 0; i < 200; ++i) {
+    TrainingConfig const config = random.config(4);
+    System const system = random.system();
+    CAPTURE(i);
+    CHECK(over_bound(config, system) >= 1);
+  }
+}
+
+TEST_CASE("recompute in bubbles does not undercut the bound", "[engine]") {
+  for (ScheduleKind const kind :
+       {ScheduleKind::one_f_one_b, ScheduleKind::zb_h1, ScheduleKind::zb_h2}) {
+    TrainingConfig config = with_schedule(modest_run(1, 4), kind, 1);
+    config.recompute.front() = {.granularity = RecomputeGranularity::full,
+                                .early = EarlyRecompute::bubble};
+    CHECK(over_bound(config, invented_system()) >= 1);
+  }
+}
+
+TEST_CASE("schedules that other passes have are without a bound, and it is said why", "[engine]") {
+  TrainingConfig config = with_schedule(modest_run(1, 4), ScheduleKind::dualpipe, 2);
+  CHECK(over_bound(config, invented_system()) == 0);
+  config = with_schedule(modest_run(1, 4), ScheduleKind::zb_h2, 1);
+  config.schedule.step = StepSync::post_validated;
+  CHECK(over_bound(config, invented_system()) == 0);
+}
+
+}  // namespace stagecraft
