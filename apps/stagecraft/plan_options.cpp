@@ -13,6 +13,7 @@
 #include "apps/stagecraft/fix_names.hpp"
 #include "apps/stagecraft/operating_options.hpp"
 #include "libsim/config/problem.hpp"
+#include "libsim/hardware/fitted_stack.hpp"
 #include "libsim/hardware/provenance.hpp"
 #include "libsim/import/megatron_gaps.hpp"
 #include "libsim/interval/fit_probability.hpp"
@@ -64,15 +65,18 @@ double read_safety(std::string const& text, SearchRequest const& request) {
   }
   std::string known;
   for (MemoryRegime const& regime : memory_regimes()) {
-    if (regime.software == request.system.software.name) return probability;
+    if (regime.software == described_stack(request.system.software)) return probability;
     if (known.find(regime.software) == std::string::npos) {
       known += (known.empty() ? "" : ", ") + regime.software;
     }
   }
-  throw CommandLineError{
-      "--safety",
-      "software '" + request.system.software.name + "', of which no reserved bytes were measured",
-      known.empty() ? "no software yet" : known};
+  throw CommandLineError{"--safety",
+                         "software '" + request.system.software.name +
+                             "', of which too few runs with reserved bytes were measured for a "
+                             "probability",
+                         (known.empty() ? "no software yet" : known) +
+                             "; with other software --margin keeps a share of the device free, "
+                             "such as --margin 10%"};
 }
 
 /// Reads --margin: a share of the device in percent, a size, or 0.

@@ -195,6 +195,13 @@ constexpr std::array keys_of_software{
             "Whether the weight gradients of a microbatch have buffers of their own, in the type "
             "of the parameters, until they are added to the main gradients at the end of its "
             "backward pass."},
+    KeyText{"memory.passing_gradients", "true or false",
+            "Without separate_gradients: whether weight gradients that no matrix product "
+            "accumulates (all, if main gradients are narrower than fp32) have a tensor in the type "
+            "of the parameters until it has been added to the main gradient."},
+    KeyText{"memory.widened_gradients", "true or false",
+            "Whether the optimizer step works on fp32 copies of narrower main gradients, which "
+            "live until the next iteration begins."},
     KeyText{"memory.replica_gradient_bytes", "0 to 64",
             "Bytes per parameter of the buckets that replicas reduce, where these are no part of "
             "the main gradients; not with the distributed optimizer."},
@@ -204,6 +211,11 @@ constexpr std::array keys_of_software{
     KeyText{"memory.kept_gathers", "true or false",
             "Whether gathered activations, and gathered gradients, go into one buffer each that "
             "is never freed."},
+    KeyText{"memory.global_buffer", "factors by kind of op",
+            "One buffer, never freed, that serves all ops of these kinds; it is as large as its "
+            "largest use, in bytes relative to the largest tensor that the op writes. What is "
+            "gathered is gathered into it, but gradients that enter row-parallel products have "
+            "tensors of their own."},
     KeyText{"memory.joined_master_weights", "true or false",
             "Whether all master weights of a rank are one buffer."},
     KeyText{"memory.gather_copies", "true or false",
@@ -215,6 +227,15 @@ constexpr std::array keys_of_software{
             "How many kernels the host is ahead of the accelerator. What a collective has used "
             "can be allocated again only after so many kernels; 0: at once. A host that receives a "
             "message waits for the accelerator first."},
+    KeyText{"memory.waits_after_sends", "true or false",
+            "With host_lead: whether the host waits for the accelerator after it has sent to "
+            "another stage, too."},
+    KeyText{"memory.waits_after_passes", "true or false", "The same after each pass of a chunk."},
+    KeyText{"memory.late_connections", "true or false",
+            "With host_lead: whether hosts connect two stages when these first exchange a message. "
+            "With three stages or more, the accelerator of the first one then stands still in its "
+            "second message of all, until the next stage has connected to the one behind it, and "
+            "the host goes on until it waits."},
     KeyText{"memory.kernels_per_op", "a number",
             "With host_lead: how many kernels the stack launches for one op of the op program."},
     KeyText{"memory.host_gain", "0 to 1000",

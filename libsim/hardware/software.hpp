@@ -78,14 +78,20 @@ struct MemoryUse {
   Sourced<std::map<OpKind, double>> held;
   Sourced<std::map<OpKind, double>> temporary;
   Sourced<bool> separate_gradients;
+  Sourced<bool> passing_gradients;
+  Sourced<bool> widened_gradients;
   Sourced<int> replica_gradient_bytes;
   Sourced<Bytes> first_replica_bucket;
   Sourced<Bytes> replica_bucket;
   Sourced<bool> kept_gathers;
+  Sourced<std::map<OpKind, double>> global_buffer;
   Sourced<bool> joined_master_weights;
   Sourced<bool> gather_copies;
   Sourced<Bytes> workspace;
   Sourced<int> host_lead;
+  Sourced<bool> waits_after_sends;
+  Sourced<bool> waits_after_passes;
+  Sourced<bool> late_connections;
   Sourced<double> kernels_per_op{1, {}, {}};
   Sourced<double> host_gain;
 

@@ -54,15 +54,21 @@ void visit_software(Visitor& visitor, AnySoftware& software) {
     section.optional_constant("held", memory.held, factor);
     section.optional_constant("temporary", memory.temporary, factor);
     section.optional_constant("separate_gradients", memory.separate_gradients);
+    section.optional_constant("passing_gradients", memory.passing_gradients);
+    section.optional_constant("widened_gradients", memory.widened_gradients);
     section.optional_constant("replica_gradient_bytes", memory.replica_gradient_bytes,
                               zero_or_more);
     section.optional_constant("first_replica_bucket", memory.first_replica_bucket);
     section.optional_constant("replica_bucket", memory.replica_bucket);
     section.optional_constant("kept_gathers", memory.kept_gathers);
+    section.optional_constant("global_buffer", memory.global_buffer, factor);
     section.optional_constant("joined_master_weights", memory.joined_master_weights);
     section.optional_constant("gather_copies", memory.gather_copies);
     section.optional_constant("workspace", memory.workspace);
     section.optional_constant("host_lead", memory.host_lead, IntegerRange{0, 1'000'000});
+    section.optional_constant("waits_after_sends", memory.waits_after_sends);
+    section.optional_constant("waits_after_passes", memory.waits_after_passes);
+    section.optional_constant("late_connections", memory.late_connections);
     section.optional_constant("kernels_per_op", memory.kernels_per_op, factor);
     section.optional_constant("host_gain", memory.host_gain,
                               NumberRange{.lower = 0, .upper = 1000, .includes_upper = true});

@@ -201,9 +201,10 @@ constexpr std::array other_flags{
     other("no-bias-swiglu-fusion", V::none, fused), other("no-bias-dropout-fusion", V::none, fused),
     other("no-gradient-accumulation-fusion", V::none, fused),
     other("cross-entropy-loss-fusion", V::none, "the loss as separate kernels"),
-    other("cuda-graph-impl", V::one, "kernels launched one by one", "none"),
-    other("enable-cuda-graph", V::none, "kernels launched one by one"),
-    other("external-cuda-graph", V::none, "kernels launched one by one"),
+    other(
+        "cuda-graph-impl", V::one, "kernels launched one by one, without pools of graphs", "none"),
+    other("enable-cuda-graph", V::none, "kernels launched one by one, without pools of graphs"),
+    other("external-cuda-graph", V::none, "kernels launched one by one, without pools of graphs"),
     other("deterministic-mode", V::none, "the usual kernels"), other("yaml-cfg", V::one, nothing),
     other("vision-pretraining", V::none, nothing), other("perform-rl-step", V::none, nothing),
     other("curriculum-learning", V::none, nothing)};

@@ -5,6 +5,8 @@
 #include <limits>
 #include <string>
 
+#include "libsim/plan/state_types.hpp"
+
 namespace stagecraft {
 namespace {
 
@@ -79,19 +81,34 @@ bool FrameworkBuffers::receives(Task const& task) const {
   return task.first_block + task.block_count == blocks && !chunk.has_head;
 }
 
+bool FrameworkBuffers::ends_pass(Task const& task) const {
+  ChunkProgram const& chunk = plan_.chunks[static_cast<std::size_t>(task.program)];
+  if (task.kind == Task::Kind::backward) return task.first_block == 0;
+  auto const blocks = static_cast<std::int32_t>(chunk.blocks.size());
+  return task.kind == Task::Kind::forward && task.first_block + task.block_count == blocks;
+}
+
+/// Whether another stage gets what a task ends with.
+bool FrameworkBuffers::sends(Task const& task) const {
+  ChunkProgram const& chunk = plan_.chunks[static_cast<std::size_t>(task.program)];
+  bool const is_at_end = task.kind == Task::Kind::backward ? chunk.has_embedding : chunk.has_head;
+  return ends_pass(task) && !is_at_end;
+}
+
 /// The accelerator has done all that was launched.
 void FrameworkBuffers::wait_on_host() {
   constexpr std::int64_t long_enough = std::int64_t{1} << 40;
   allocator_.whole().advance(long_enough);
   launched_ = 0;
+  stands_still_ = false;
 }
 
 /// What has been used until now is free when the accelerator has got here: the host is then ahead
 /// by what it has gained since it last waited.
 void FrameworkBuffers::launch() {
   launched_ += framework_.kernels_per_op;
-  double const lead =
-      std::min(launched_ * framework_.host_gain, static_cast<double>(framework_.host_lead));
+  auto const most = static_cast<double>(framework_.host_lead);
+  double const lead = stands_still_ ? most : std::min(launched_ * framework_.host_gain, most);
   allocator_.whole().set_event_delay(std::llround(lead * time_per_kernel));
   allocator_.whole().advance(op_time_);
 }
@@ -132,8 +149,9 @@ FrameworkBuffers::OpBuffers const& FrameworkBuffers::buffers_of(BufferChange con
   buffers.temporary = bytes_of(framework_.temporary, op, written.all);
   buffers.held = bytes_of(framework_.held, op, written.largest);
   if (keeps(change)) buffers.kept = bytes_of(framework_.kept, op, written.all);
+  if (uses_global(op)) buffers.global = bytes_of(framework_.global_buffer, op, written.largest);
   buffers.ends_kept = kept_until_.contains(op.kind);
-  if (framework_.separates_gradients) {
+  if (has_gradient_tensor(op)) {
     std::int64_t const size = element_size(activation_type(plan_.config.model.precision));
     for (TensorId const id : op.writes) {
       Tensor const& tensor = block.tensor(id);
@@ -150,6 +168,7 @@ FrameworkBuffers::OpBuffers const& FrameworkBuffers::buffers_of(BufferChange con
 bool FrameworkBuffers::run(BufferEvent const& event) {
   OpBuffers const& buffers = buffers_of(*event.change);
   if (buffers.is_launched) launch();
+  if (!grow(global_, buffers.global)) return false;
   BlockId temporary = no_block;
   if (!allocator_.allocate(buffers.temporary, temporary)) return false;
   allocator_.free(temporary);
@@ -165,8 +184,23 @@ bool FrameworkBuffers::run(BufferEvent const& event) {
       blocks.pop_back();
     }
   }
-  return std::ranges::all_of(
+  bool const fits = std::ranges::all_of(
       buffers.gradients, [this](std::int64_t bytes) { return allocate_into(gradients_, bytes); });
+  if (!framework_.separates_gradients) free_all(gradients_);
+  return fits;
+}
+
+bool FrameworkBuffers::uses_global(Op const& op) const {
+  return framework_.global_buffer.contains(op.kind) &&
+         (op.kind != OpKind::all_gather || op.phase != Phase::input_gradient);
+}
+
+/// Whether the op's gradients do not go into the main gradients at once.
+bool FrameworkBuffers::has_gradient_tensor(Op const& op) const {
+  if (framework_.separates_gradients) return true;
+  bool const accumulates =
+      op.kind == OpKind::gemm && gradient_type(plan_.config) == ElementType::f32;
+  return framework_.passes_gradients && !accumulates;
 }
 
 bool FrameworkBuffers::keeps(BufferChange const& change) const {
@@ -175,32 +209,64 @@ bool FrameworkBuffers::keeps(BufferChange const& change) const {
 }
 
 bool FrameworkBuffers::replaces(BufferChange const& change) const {
-  return framework_.keeps_gathered && change.op != nullptr &&
-         change.op->kind == OpKind::all_gather &&
+  return change.op != nullptr && change.op->kind == OpKind::all_gather &&
+         (framework_.keeps_gathered || uses_global(*change.op)) &&
          change.block->tensor(change.tensor).buffer ==
              change.block->tensor(*change.op->writes.begin()).buffer;
 }
 
 bool FrameworkBuffers::allocate_instead(BufferChange const& change) {
-  Gathered& gathered = gathered_[gathered_index(*change.op)];
-  if (change.bytes <= gathered.bytes) return true;
-  // The larger buffer is allocated before the smaller one is dropped.
+  if (uses_global(*change.op)) {
+    return grow(global_, bytes_of(framework_.global_buffer, *change.op, change.bytes));
+  }
+  return grow(gathered_[gathered_index(*change.op)], change.bytes);
+}
+
+/// Until a buffer that is never freed has so many bytes.
+bool FrameworkBuffers::grow(Growing& buffer, std::int64_t bytes) {
+  if (bytes <= buffer.bytes) return true;
+  // The larger one is allocated before the smaller one is dropped.
   BlockId larger = no_block;
-  if (!allocator_.allocate(change.bytes, larger)) return false;
-  allocator_.free(gathered.block);
-  gathered = {larger, change.bytes};
+  if (!allocator_.allocate(bytes, larger)) return false;
+  allocator_.free(buffer.block);
+  buffer = {larger, bytes};
   return true;
 }
 
 void FrameworkBuffers::end(Task const& task, MicrobatchId microbatch) {
   free_all(held_);
+  if (sends(task)) end_of_sending(task);
+  if (framework_.waits_after_passes && ends_pass(task)) wait_on_host();
   if (!ends_in_flight(task)) return;
   free_all(gradients_);
   free_all(kept(task.chunk, microbatch));
 }
 
-bool FrameworkBuffers::step(std::span<std::int64_t const> shards) {
+void FrameworkBuffers::end_of_sending(Task const& task) {
+  constexpr int fewest_stages = 3;
+  bool const is_first = iterations_ == 1 && task.kind == Task::Kind::forward;
+  if (is_first && ++forwards_sent_ == 2) {
+    stands_still_ = framework_.connects_late && plan_.config.parallel.pipeline >= fewest_stages;
+  }
+  if (framework_.waits_after_sends) wait_on_host();
+}
+
+void FrameworkBuffers::begin_iteration() {
+  ++iterations_;
+  free_all(widened_);
+}
+
+bool FrameworkBuffers::begin_step(std::span<std::int64_t const> shards) {
   if (framework_.host_lead > 0) wait_on_host();
+  std::int64_t const wide = element_size(ElementType::f32);
+  bool const is_narrow = element_size(gradient_type(plan_.config)) < wide;
+  if (!framework_.widens_gradients || !is_narrow) return true;
+  return std::ranges::all_of(shards, [this, wide](std::int64_t elements) {
+    return allocate_into(widened_, elements * wide);
+  });
+}
+
+bool FrameworkBuffers::step(std::span<std::int64_t const> shards) {
   if (!framework_.copies_gathered_parameters || stage_.shards == 1) return true;
   std::int64_t elements = 0;
   for (std::int64_t const shard : shards) elements += shard;

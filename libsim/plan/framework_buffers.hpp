@@ -25,6 +25,8 @@ class FrameworkBuffers {
 
   /// What exists from the start, given the elements of each parameter.
   bool allocate_resident(std::span<std::int64_t const> parameters);
+  /// Before the first task of an iteration.
+  void begin_iteration();
   /// Before a task runs.
   bool begin(Task const& task);
   /// An event of kind `run`.
@@ -34,6 +36,8 @@ class FrameworkBuffers {
   bool allocate_instead(BufferChange const& change);
   /// After a task has run for a microbatch.
   void end(Task const& task, MicrobatchId microbatch);
+  /// Before the optimizer step, given the elements of each of its gradients.
+  bool begin_step(std::span<std::int64_t const> shards);
   /// During the optimizer step.
   bool step(std::span<std::int64_t const> shards);
   /// Frees all that an interrupted iteration still has.
@@ -46,20 +50,32 @@ class FrameworkBuffers {
     std::int64_t temporary = 0;
     std::int64_t held = 0;
     std::int64_t kept = 0;
+    std::int64_t global = 0;              ///< of the global buffer
     std::vector<std::int64_t> gradients;  ///< of the pass
     bool ends_kept = false;               ///< it reads what was kept last
     bool is_launched = false;
     bool is_known = false;
   };
 
+  struct Growing {
+    BlockId block = no_block;
+    std::int64_t bytes = 0;
+  };
+
   bool receives(Task const& task) const;
+  bool ends_pass(Task const& task) const;
+  bool sends(Task const& task) const;
+  void end_of_sending(Task const& task);
   void wait_on_host();
   OpBuffers const& buffers_of(BufferChange const& change);
   void launch();
+  bool grow(Growing& buffer, std::int64_t bytes);
   bool allocate_into(Blocks& blocks, std::int64_t bytes);
   void free_all(Blocks& blocks);
   Blocks& kept(ChunkId chunk, MicrobatchId microbatch);
   bool keeps(BufferChange const& change) const;
+  bool uses_global(Op const& op) const;
+  bool has_gradient_tensor(Op const& op) const;
 
   FrameworkMemory const& framework_;
   TrainingPlan const& plan_;
@@ -70,14 +86,15 @@ class FrameworkBuffers {
   std::vector<Blocks> kept_;             ///< by chunk and microbatch
   Blocks held_;                          ///< until the pass ends
   Blocks gradients_;                     ///< of the pass
-  struct Gathered {
-    BlockId block = no_block;
-    std::int64_t bytes = 0;
-  };
-  std::array<Gathered, 2> gathered_;     ///< activations, and gradients of row-parallel layers
+  Blocks widened_;                       ///< gradients, until the next iteration
+  std::array<Growing, 2> gathered_;      ///< activations, and gradients of row-parallel layers
+  Growing global_;
   std::array<bool, 2> has_workspace_{};  ///< by pass
   std::int64_t op_time_;                 ///< that an op's kernels take
   double launched_ = 0;                  ///< kernels since the host has last waited
+  int iterations_ = 0;                   ///< that have begun
+  int forwards_sent_ = 0;                ///< in the first iteration
+  bool stands_still_ = false;            ///< the accelerator, until the host waits
 };
 
 }  // namespace stagecraft

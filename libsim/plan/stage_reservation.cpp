@@ -104,6 +104,7 @@ class StageReplay {
       is_in_step_ = true;
       EmptyCache const empties = plan_.config.memory.empty_cache;
       if (empties != EmptyCache::never) allocator_.whole().empty_cache();
+      if (!buffers_.begin_step(state_sizes_)) return false;
       if (i == 0 && !allocate_moments()) return false;
       if (!buffers_.step(state_sizes_)) return false;
       if (empties == EmptyCache::around_step) allocator_.whole().empty_cache();
@@ -164,6 +165,7 @@ class StageReplay {
   }
 
   bool iterate() {
+    buffers_.begin_iteration();
     events_.restart();
     events_.next();  // what is resident
     blocks_.clear();

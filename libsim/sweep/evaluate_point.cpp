@@ -3,6 +3,7 @@
 #include <stdexcept>
 
 #include "libsim/engine/settle.hpp"
+#include "libsim/engine/stage_allocators.hpp"
 #include "libsim/hardware/provenance.hpp"
 #include "libsim/plan/fingerprint.hpp"
 #include "libsim/plan/make_plan.hpp"
@@ -31,6 +32,20 @@ std::string reason(ConfigError const& error) {
   return text;
 }
 
+/// Whether the tensors alone leave room in every stage. Stages in which they do not fit are marked:
+/// what a framework allocates is only added to them, so nothing needs to be replayed.
+bool tensors_fit(Simulation& simulation, TrainingPlan const& plan, System const& system) {
+  StageAllocators const allocators{plan, system};
+  bool fit = true;
+  for (std::size_t i = 0; i < simulation.stages.size(); ++i) {
+    StageResult& stage = simulation.stages[i];
+    if (stage.peak() <= allocators.room(StageId::of_index(i))) continue;
+    stage.verdict = Verdict::does_not_fit;
+    stage.fits = fit = false;
+  }
+  return fit;
+}
+
 }  // namespace
 
 SweepRow evaluate_point(Sweep const& sweep, std::int64_t point) {
@@ -40,7 +55,7 @@ SweepRow evaluate_point(Sweep const& sweep, std::int64_t point) {
     RunConfig const run = run_of(sweep, entries);
     TrainingPlan const plan = make_plan(settled(run.training, run.system));
     Simulation simulation = simulate(plan, run.system);
-    if (decides_by_allocator(run.system.software)) {
+    if (decides_by_allocator(run.system.software) && tensors_fit(simulation, plan, run.system)) {
       add_reservations(simulation, plan, run.system, 1);
     }
     SweepRow row{

@@ -4,7 +4,8 @@
 usage: accuracy_test.py PROGRAM [CONFIG_FOLDER]
 
 Table 4 and Table 5 against experiments/README.md, each row of Table 5 against README.md, and runs that others measured
-against the table of experiments/validation/README.md: of nanotron's sweep some regimes, as all of it takes long.
+against the table of experiments/validation/README.md: of nanotron's sweep some regimes, as all of it takes long. That the paper's
+runs fit, as they did.
 """
 import csv
 import json
@@ -143,12 +144,28 @@ def check_runs(program, configs, claims):
             claims.compare(f"{title}, bias", bias, statistics.median(errors))
 
 
+def check_memory(program, configs, claims):
+    """The paper's runs fit into their accelerators with what Megatron-LM of 2022 allocates, and reserve what the page says."""
+    stack = configs / "software" / "megatron-2022-memory.yaml"
+    reserved = []
+    for run in (configs / "paper" / f"{model}-{case}.yaml" for model in ("22b", "175b", "530b", "1t") for case in ("full", "present")):
+        result = document(program, "simulate", run, "--set", f"software={stack}")
+        if result["verdict"] != "fits":
+            claims.problems.append(f"{run.name}: found {result['verdict']} with {stack.stem}; accepted: fits, as it ran")
+        reserved.append(max(stage["reserved_bytes"] for stage in result["stages"]) / 2**30)
+    page = (VALIDATION / "README.md").read_text()
+    least, most = re.search(r"reserve ([\d.]+) to ([\d.]+) GiB on their\s+fullest stage", page).groups()
+    claims.compare("reserved GiB of the paper's runs, least", least, min(reserved))
+    claims.compare("reserved GiB of the paper's runs, most", most, max(reserved))
+
+
 def main():
     program = sys.argv[1]
     configs = (pathlib.Path(sys.argv[2]) if len(sys.argv) > 2 else ROOT / "configs").resolve()
     claims = Claims()
     check_tables(program, configs, claims)
     check_runs(program, configs, claims)
+    check_memory(program, configs, claims)
     for problem in claims.problems:
         print(problem)
     if not claims.problems:

@@ -110,6 +110,12 @@ TEST_CASE("plan's rates are per GPU, counts have suffixes, and little free memor
   REQUIRE(is_said == !has_margin);
 }
 
+TEST_CASE("plan says why no probability is known of a stack, and what to do instead") {
+  require_refusal(plan("gpt-22b", 8, 4, "--safety 0.99"),
+                  {"--safety: found software 'megatron-2022'", "too few runs",
+                   "accepted: nanotron, nanotron-checked; with other software --margin"});
+}
+
 TEST_CASE("plan keeps 5 % of the device free unless --margin says otherwise") {
   std::int64_t const gibibyte = std::int64_t{1} << 30;
   auto const free_bytes = [](std::string const& rest) {

@@ -38,6 +38,13 @@ TEST_CASE("the default stack is the paper's", "[hardware]") {
   REQUIRE(default_software().name == "megatron-2022");
 }
 
+TEST_CASE("stacks whose memory is described are judged by their allocator", "[hardware]") {
+  REQUIRE(decides_by_allocator(read_file(folder / "nanotron.yaml")));
+  REQUIRE(decides_by_allocator(read_file(folder / "megatron-core.yaml")));
+  REQUIRE(!decides_by_allocator(default_software()));
+  REQUIRE(!decides_by_allocator(read_file(folder / "megatron-deepspeed-2022.yaml")));
+}
+
 TEST_CASE("a stack is written as it is read", "[hardware]") {
   Software const software = read_file(folder / "nanotron.yaml");
   REQUIRE(software.kernels.accumulation_bytes.value == 12);

@@ -1,5 +1,6 @@
 #include "libsim/plan/stage_reservation.hpp"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 
 #include "libsim/plan/make_plan.hpp"
@@ -28,7 +29,8 @@ std::vector<StageReservation> reserved_by(TrainingConfig config,
   config.memory.allocator = kind;
   TrainingPlan const plan = make_plan(as_settled(config));
   std::vector<StageReservation> reserved;
-  for (StagePlan const& stage : plan.stages) reserved.push_back(reserve_stage(plan, stage, capacity));
+  for (StagePlan const& stage : plan.stages)
+    reserved.push_back(reserve_stage(plan, stage, capacity));
   return reserved;
 }
 
@@ -209,6 +211,134 @@ TEST_CASE("a host that waits for a message is no longer ahead", "[plan]") {
   };
   REQUIRE(reserved(1, 8) > reserved(1, 2) * 3 / 2);
   REQUIRE(reserved(2, 8) == reserved(2, 2));
+}
+
+TEST_CASE("one buffer that is never freed serves gathers and the scores of attention", "[plan]") {
+  TrainingConfig config = modest_run(2, 1);
+  config.parallel.sequence = true;
+  config.memory.allocator = AllocatorKind::arena;
+  TrainingPlan const plan = make_plan(as_settled(config));
+  auto const reserved = [&](std::map<OpKind, double> const& users) {
+    FrameworkMemory framework;
+    framework.global_buffer = users;
+    return reserve_stage(plan, plan.stages.front(), unlimited_capacity, framework).reserved;
+  };
+  ModelConfig const& model = config.model;
+  std::int64_t const scores =
+      2 * config.batch.micro * (model.heads / 2) * model.sequence * model.sequence;
+  std::int64_t const gathered = 2 * config.batch.micro * model.sequence * model.hidden;
+  REQUIRE(scores != gathered);
+  // Without gathers it is one more buffer. With them it is as large as the larger use, not the sum.
+  REQUIRE(reserved({{OpKind::causal_softmax, 1}}) == reserved({}) + scores);
+  REQUIRE(reserved({{OpKind::causal_softmax, 1}, {OpKind::all_gather, 1}}) -
+              reserved({{OpKind::all_gather, 1}}) ==
+          std::max<std::int64_t>(0, scores - gathered));
+  // Whatever is gathered when memory is fullest is in that buffer already.
+  REQUIRE(reserved({{OpKind::all_gather, 1}}) >= reserved({}));
+  REQUIRE(reserved({{OpKind::all_gather, 1}}) <= reserved({}) + gathered);
+}
+
+TEST_CASE("what no product accumulates has a gradient of its own until it has been added",
+          "[plan]") {
+  TrainingConfig config = modest_run(1, 1);
+  config.model = gpt(1, 64, 8, 8, 20'000);
+  config.batch = {.global = 2, .micro = 1};
+  config.memory.allocator = AllocatorKind::arena;
+  auto const beyond_resident = [&](StateType gradients, bool passes) {
+    config.memory.gradient_dtype = gradients;
+    TrainingPlan const plan = make_plan(as_settled(config));
+    FrameworkMemory framework;
+    framework.passes_gradients = passes;
+    return reserve_stage(plan, plan.stages.front(), unlimited_capacity, framework).reserved -
+           resident_memory(plan.stages.front()).sum();
+  };
+  // The table's gradient, 2 V h, is more than the logits in 16 and 32 bits, 6 s b V. The head's
+  // product, tied to the table, adds to the main gradient itself if that is fp32; else its gradient
+  // exists beside that of the logits.
+  std::int64_t const words = 20'096;  // to a multiple of 128
+  std::int64_t const table = 2 * words * config.model.hidden;
+  std::int64_t const logits = 2 * words * config.model.sequence;
+  REQUIRE(beyond_resident(StateType::fp32, false) < 4 * logits);
+  REQUIRE(beyond_resident(StateType::fp32, true) >= table);
+  REQUIRE(beyond_resident(StateType::fp32, true) < table + logits);
+  REQUIRE(beyond_resident(StateType::bf16, true) >= table + logits);
+}
+
+TEST_CASE("the step may widen narrow gradients until the next iteration", "[plan]") {
+  TrainingConfig config = modest_run(1, 1);
+  config.model.sequence = 8;
+  config.batch.micro = 1;
+  config.memory.allocator = AllocatorKind::arena;
+  FrameworkMemory framework;
+  framework.widens_gradients = true;
+  auto const beyond_resident = [&](StateType gradients) {
+    config.memory.gradient_dtype = gradients;
+    TrainingPlan const plan = make_plan(as_settled(config));
+    StagePlan const& stage = plan.stages.front();
+    REQUIRE(peak_memory(plan, stage).activation_peak < 4 * stage.parameters);
+    return reserve_stage(plan, stage, unlimited_capacity, framework).reserved -
+           resident_memory(stage).sum();
+  };
+  std::int64_t const parameters = make_plan(as_settled(config)).stages.front().parameters;
+  REQUIRE(beyond_resident(StateType::bf16) == 4 * parameters);
+  REQUIRE(beyond_resident(StateType::fp32) < 4 * parameters);
+}
+
+TEST_CASE("a host that waits after sending, or after each pass, frees what was used by then",
+          "[plan]") {
+  auto const saved = [](int pipeline, ScheduleKind kind, bool FrameworkMemory::*waits) {
+    TrainingConfig config = modest_run(2, pipeline);
+    config.model = gpt(8, 1024, 8, 2048, 1000);
+    config.parallel.sequence = true;
+    config.schedule.kind = kind;
+    TrainingPlan const plan = make_plan(as_settled(config));
+    FrameworkMemory framework;
+    framework.host_lead = 1'000'000;
+    framework.host_gain = 1000;
+    auto const reserved = [&] {
+      return reserve_stage(plan, plan.stages.front(), unlimited_capacity, framework).reserved;
+    };
+    std::int64_t const without = reserved();
+    framework.*waits = true;
+    std::int64_t const output =
+        2 * config.batch.micro * config.model.sequence * config.model.hidden;
+    return (without - reserved()) / output;
+  };
+  // With GPipe the first stage sends after every forward and receives nothing until all have run:
+  // two tensors of 2 s b h bytes on each of four layers in every forward, of which the last stay.
+  int const earlier = 7;
+  REQUIRE(saved(2, ScheduleKind::gpipe, &FrameworkMemory::waits_after_sends) > earlier * 4);
+  REQUIRE(saved(2, ScheduleKind::gpipe, &FrameworkMemory::waits_after_passes) > earlier * 4);
+  // A single stage sends nothing.
+  REQUIRE(saved(1, ScheduleKind::one_f_one_b, &FrameworkMemory::waits_after_sends) == 0);
+  REQUIRE(saved(1, ScheduleKind::one_f_one_b, &FrameworkMemory::waits_after_passes) > earlier * 8);
+}
+
+TEST_CASE("while later stages connect, the first one's host goes on", "[plan]") {
+  // The accelerator is as fast as the host, so that nothing but the connections holds it up.
+  auto const added = [](int pipeline, int stage) {
+    TrainingConfig config = modest_run(2, pipeline);
+    config.model = gpt(8, 1024, 8, 2048, 1000);
+    config.parallel.sequence = true;
+    TrainingPlan const plan = make_plan(as_settled(config));
+    auto const reserved = [&](bool connects_late) {
+      FrameworkMemory framework;
+      framework.host_lead = 1'000'000;
+      framework.connects_late = connects_late;
+      return reserve_stage(plan, plan.stages[StageId{stage}], unlimited_capacity, framework)
+          .reserved;
+    };
+    std::int64_t const output =
+        2 * config.batch.micro * config.model.sequence * config.model.hidden;
+    return static_cast<double>(reserved(true) - reserved(false)) / static_cast<double>(output);
+  };
+  // The forwards from the third on wait behind the second message: two on each of two layers, from
+  // tensors of 2 s b h bytes. What the backward pass needs is served by what was free before.
+  REQUIRE(added(4, 0) > 2 * 2);
+  REQUIRE(added(4, 0) <= 2 * 2 * 2);
+  // The others receive, for which the host waits; the last of two stages connects to nobody.
+  REQUIRE(added(4, 1) == 0);
+  REQUIRE(added(2, 0) == 0);
 }
 
 }  // namespace stagecraft

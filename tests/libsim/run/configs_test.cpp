@@ -4,6 +4,7 @@
 #include <tuple>
 #include <vector>
 
+#include "libsim/hardware/software.hpp"
 #include "libsim/run/config_files.hpp"
 
 namespace stagecraft {
@@ -122,6 +123,10 @@ TEST_CASE("a run names its software stack, which settles what the run leaves ope
   };
   REQUIRE(with({}).system.software.name == "megatron-2022");
   REQUIRE_FALSE(overlaps_gradients(with({}).training));
+  // The same times, and what the framework allocates.
+  Software const described = with({"software=megatron-2022-memory"}).system.software;
+  REQUIRE(described.host == with({}).system.software.host);
+  REQUIRE(decides_by_allocator(described));
   // nanotron's DDP reduces buckets of 50 MB in fp32 behind the last backward, but not with ZeRO.
   TrainingConfig overlapped = with({"software=nanotron"}).training;
   REQUIRE(overlaps_gradients(overlapped));
