@@ -230,8 +230,6 @@ CALIBRATION = (
     ("mi300x", "calibration.gemm_efficiency", 668.4 / 1307.4),
     ("dgx-h100", "calibration.gemm_efficiency", 794.5 / 989.5),
     ("b200-hgx", "calibration.gemm_efficiency", 0.547),
-    ("gb200-nvl72", "calibration.gemm_efficiency", 1822 / 2500),
-    ("gb300-nvl72", "calibration.gemm_efficiency", 1769 / 2500),
     # 614 TFLOP/s sustained, fitted by a prototype of others on runs with one tensor rank.
     ("aws-p5", "calibration.gemm_efficiency", 614 / 989.5),
     ("selene-a100", "calibration.gemm_small_tile", 0.93),
