@@ -41,14 +41,21 @@ class StepWriter {
     issue(std::move(op));
   }
 
-  /// Appends a collective on whole ranges of a tensor, unless they are empty.
-  void move(OpKind kind, Name name, GroupId group, TensorId tensor, ParameterRanges ranges) {
+  /// Appends a collective on whole ranges of a tensor, unless they are empty. `tensors`: how many
+  /// parameters they hold, if the cost depends on it.
+  void move(OpKind kind,
+            Name name,
+            GroupId group,
+            TensorId tensor,
+            ParameterRanges ranges,
+            std::int32_t tensors = 0) {
     std::int64_t const elements = elements_of(ranges);
     if (elements == 0) return;
     StepOp op = op_of(kind, name, {tensor}, {tensor}, std::move(ranges));
     op.phase = Phase::data_parallel;
     op.group = group;
     op.payload = Bytes{elements * size_of(tensor)};
+    op.tensors = tensors;
     if (plan_.groups[group].holders) op.stream = Stream::data_parallel;
     issue(std::move(op));
   }
@@ -119,6 +126,16 @@ class StepWriter {
   Precision precision_;
   bool validates_ = false;
 };
+
+/// How many parameters begin in the ranges.
+std::int32_t parameters_in(ParameterRanges const& ranges,
+                           std::vector<PlacedParameter> const& layout) {
+  return static_cast<std::int32_t>(std::ranges::count_if(layout, [&](PlacedParameter const& one) {
+    return std::ranges::any_of(ranges, [&](ParameterRange const& range) {
+      return one.offset >= range.first && one.offset < range.first + range.count;
+    });
+  }));
+}
 
 void append_reductions_between_ranks(StepWriter& step,
                                      StagePlan const& stage,
@@ -200,8 +217,9 @@ void append_optimizer(StepWriter& step,
     for (ShardedRun const& run : stage.sharded_runs) {
       if (run.holders == group && run.shards > 1) runs.push_back({run.first, run.count});
     }
+    std::int32_t const tensors = parameters_in(runs, layout);
     step.move(OpKind::all_gather, {"step", plan.groups[group].holders->all_gather}, group,
-              parameters, std::move(runs));
+              parameters, std::move(runs), tensors);
   }
   step.drain();
 }
