@@ -44,6 +44,17 @@ def runs(results, name):
     return [(row, result["error_percent"]) for row, result in timed if result["error_percent"] is not None], document
 
 
+def regrets(document, key):
+    """Percent that the run predicted fastest takes longer than the best, of each group with eight runs or more."""
+    groups = {}
+    for result in document["rows"]:
+        if result["measured_seconds"] is not None and result["predicted_seconds"] is not None:
+            groups.setdefault(key(result["group"]), []).append(result)
+    chosen = {group: min(rows, key=lambda row: row["predicted_seconds"]) for group, rows in groups.items() if len(rows) >= 8}
+    return {group: 100 * (row["measured_seconds"] / min(other["measured_seconds"] for other in groups[group]) - 1)
+            for group, row in chosen.items()}
+
+
 def line(title, errors):
     if not errors:
         return
@@ -87,6 +98,11 @@ def main():
     print(f"\nChoice of a plan among the sweep's runs of one model on one number of GPUs, one campaign: the plan predicted "
           f"fastest takes {summary['regret_mean_percent']:.1f} % longer than the best in the mean, "
           f"{summary['regret_max_percent']:.1f} % at most; rank correlation {summary['spearman']:.2f}.")
+    document = sets["nanotron"][1]
+    apart = [value for group, value in regrets(document, lambda group: group).items() if group != "1.34G-512-a"]
+    both = list(regrets(document, lambda group: group.rpartition("-")[0]).values())
+    print(f"Without 1.34G on 512 GPUs, campaign A: {statistics.mean(apart):.1f} and {max(apart):.1f} %. "
+          f"Both campaigns together: {statistics.mean(both):.1f} and {max(both):.1f} %.")
 
 
 if __name__ == "__main__":

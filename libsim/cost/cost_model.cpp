@@ -199,8 +199,11 @@ Seconds CostModel::replica_seconds(Op const& op) const {
   ReplicaTraffic const& replicas = system_.software.replicas;
   GroupId const group = op.group.value();
   if (op.kind == OpKind::all_gather) {
-    double const whole = collective_seconds(op.kind, group, op.payload).value;
-    return Seconds{whole / replicas.gather_efficiency.value};
+    double const moved = static_cast<double>(op.payload.count()) * replicas.gather_copies.value;
+    double const pieces = static_cast<double>(op.tensors) * plan_.groups.members(group);
+    return Seconds{collective_seconds(op.kind, group, op.payload).value +
+                   moved / streaming_rate(system_).value +
+                   pieces * replicas.gather_piece.value.value};
   }
   std::int64_t const elements = op.payload.count() / element_size(gradient_type(plan_.config));
   Bytes const payload = replicas.gradient_bytes.value > 0

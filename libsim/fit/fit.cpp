@@ -199,6 +199,16 @@ std::vector<std::size_t> judge(LeastSquaresSolution const& solution,
   return separable;
 }
 
+/// The standard error of an estimate by how much it moves if each part of the data is left out.
+/// Source: Efron and Stein 1981, "The jackknife estimate of variance".
+double jackknife_error(std::vector<double> const& without_each) {
+  auto const count = static_cast<double>(without_each.size());
+  double const mean = std::accumulate(without_each.begin(), without_each.end(), 0.0) / count;
+  double squares = 0;
+  for (double const one : without_each) squares += (one - mean) * (one - mean);
+  return std::sqrt((count - 1) / count * squares);
+}
+
 std::map<int, std::set<std::string>> groups_by_fold(FitData const& data) {
   std::map<int, std::set<std::string>> folds;
   for (MeasuredRun const& run : data.runs) folds[fold_of(run.group)].insert(run.group);
@@ -280,12 +290,16 @@ Fit fit(FitData const& data,
   if (folds.size() < 2) return result;
 
   std::vector<double> all;
+  std::vector<std::vector<double>> without_each(chosen.size());  // by constant, of each fold
   for (auto const& [fold, groups] : folds) {
     LeastSquaresProblem problem = problem_of(data, unknowns, chosen, predictor);
     for (std::size_t i = 0; i < data.runs.size(); ++i) {
       if (groups.contains(data.runs[i].group)) problem.weights[i] = 0;
     }
     LeastSquaresSolution const without = solve(problem, solution.unknowns);
+    for (std::size_t i = 0; i < chosen.size(); ++i) {
+      without_each[i].push_back(without.unknowns[i]);
+    }
     std::vector<double> held_out;
     for (std::size_t i = 0; i < data.runs.size(); ++i) {
       if (groups.contains(data.runs[i].group)) held_out.push_back(without.deviations[i]);
@@ -298,6 +312,11 @@ Fit fit(FitData const& data,
     part += 1;
   }
   result.held_out = errors_of(all);
+  for (std::size_t i = 0; i < chosen.size(); ++i) {
+    FittedConstant& constant = result.constants[chosen[i]];
+    double const by_folds = jackknife_error(without_each[i]) * constant.spread * constant.value;
+    constant.standard_error = std::max(constant.standard_error, by_folds);
+  }
   return result;
 }
 

@@ -41,8 +41,11 @@ struct FittedConstant {
   std::string unit;  ///< empty: a plain number
   double value = 0;  ///< the prior if it is not separable
   double prior = 0;
-  double spread = 0;          ///< standard deviation of the prior's logarithm
-  double standard_error = 0;  ///< of the value if all constants are fitted together
+  double spread = 0;  ///< standard deviation of the prior's logarithm
+  /// Of the value if all constants are fitted together: the largest of what follows if runs err
+  /// independently, if each group errs as a whole (LeastSquaresProblem), and from leaving out each
+  /// fold. With one group only the first is known.
+  double standard_error = 0;
   bool separable = true;
   /// The constant with whose error this one's goes most together, and the correlation of the two.
   std::string nearest;

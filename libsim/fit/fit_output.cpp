@@ -71,6 +71,17 @@ std::string value_text(double value, std::string const& unit) {
   return decimals(shown, std::min(digits, 6)) + (shown_unit.empty() ? "" : " " + shown_unit);
 }
 
+/// What +- of fitted constants means.
+std::string error_note(Fit const& fit) {
+  if (fit.groups == 1) {
+    return "+- of a fitted constant: if runs err independently. All are of one group (column "
+           "`group`): what they\nhave in common, a cluster or a week, may move constants "
+           "further.\n";
+  }
+  return "+- of a fitted constant: the largest of what follows if runs err independently, if each "
+         "group errs as a\nwhole, and from leaving out each fold.\n";
+}
+
 std::string constants_table(Fit const& fit) {
   TextTable table{{{"constant", Align::left},
                    {"prior"},
@@ -148,7 +159,7 @@ std::string fit_text(Fit const& fit, FitData const& data) {
                      std::to_string(data.rows) + " rows (" + std::to_string(data.untimed) +
                      " without a time, " + std::to_string(data.others) +
                      " of another system or stack, " + std::to_string(data.problems.rows.size()) +
-                     " with a problem)\n\n" + constants_table(fit) + "\n";
+                     " with a problem)\n\n" + constants_table(fit) + error_note(fit) + "\n";
   TextTable errors{
       {{"errors, in %", Align::left}, {"runs"}, {"mean"}, {"median"}, {"p90"}, {"bias"}}};
   add_errors("with the priors", fit.runs, fit.before, errors);

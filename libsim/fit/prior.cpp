@@ -8,7 +8,7 @@ namespace stagecraft {
 double default_spread(std::string_view key) {
   constexpr double host = 0.20;
   // The first part of a key's name that is found decides.
-  constexpr std::array<std::pair<std::string_view, double>, 12> spreads{{
+  constexpr std::array<std::pair<std::string_view, double>, 11> spreads{{
       {"software.factor", 0.10},
       {"_slowdown", 0.29},
       {"calibration.gemm_tile_prologue", host},
@@ -20,7 +20,6 @@ double default_spread(std::string_view key) {
       {"software.kernels.", 0.04},
       {"system.node.", 0.05},
       {"system.network.", 0.15},
-      {"replicas.gather_efficiency", 0.15},
   }};
   for (auto const& [part, spread] : spreads) {
     if (key.find(part) != std::string_view::npos) return spread;

@@ -176,8 +176,12 @@ constexpr std::array keys_of_software{
     KeyText{"replicas.call", "a time",
             "What a call of the reduction costs on top of its transfer."},
     KeyText{"replicas.call_per_rank", "a time", "On top, per rank of the group."},
-    KeyText{"replicas.gather_efficiency", "0.001 to 1",
-            "The rate of the all-gather of parameters, relative to one large all-gather."},
+    KeyText{"replicas.gather_copies", "0 to 64",
+            "Bytes that copies before and after the all-gather of parameters move, per byte of the "
+            "parameters; 0: it works in place."},
+    KeyText{"replicas.gather_piece", "a time",
+            "What each parameter tensor costs in the all-gather, per rank of the group: the part "
+            "of each rank is copied by itself."},
     KeyText{"tensor.overlaps_backward", "true or false",
             "Whether collectives of the backward pass run beside the products of the "
             "gradients."},

@@ -54,8 +54,9 @@ struct ReplicaTraffic {
   Sourced<Bytes> bucket;           ///< a reduction is cut into calls of so many bytes; 0: one call
   Sourced<Seconds> call;           ///< per call, on top of its transfer
   Sourced<Seconds> call_per_rank;  ///< likewise, per rank of the group
-  Sourced<double> gather_efficiency{
-      1, {}, {}};  ///< of the all-gather of parameters, relative to a large one
+  /// Bytes that copies before and after the all-gather of parameters move, per byte of them.
+  Sourced<int> gather_copies;
+  Sourced<Seconds> gather_piece;  ///< per parameter tensor and rank of the all-gather: its copy
 
   friend bool operator==(ReplicaTraffic const&, ReplicaTraffic const&) = default;
 };

@@ -10,7 +10,6 @@ namespace stagecraft {
 template <typename Visitor, typename AnySoftware>
 void visit_software(Visitor& visitor, AnySoftware& software) {
   constexpr NumberRange factor{.lower = 0.001, .upper = 1000, .includes_upper = true};
-  constexpr NumberRange share{.lower = 0.001, .upper = 1, .includes_upper = true};
   constexpr IntegerRange zero_or_more{0, 64};
   visitor.text("name", software.name, Need::required);
   visitor.optional_constant("factor", software.factor, factor);
@@ -42,7 +41,8 @@ void visit_software(Visitor& visitor, AnySoftware& software) {
     section.optional_constant("bucket", replicas.bucket);
     section.optional_constant("call", replicas.call);
     section.optional_constant("call_per_rank", replicas.call_per_rank);
-    section.optional_constant("gather_efficiency", replicas.gather_efficiency, share);
+    section.optional_constant("gather_copies", replicas.gather_copies, zero_or_more);
+    section.optional_constant("gather_piece", replicas.gather_piece);
   });
   visitor.section("tensor", Need::optional, [&](auto& section) {
     section.optional_constant("overlaps_backward", software.tensor.overlaps_backward);

@@ -97,6 +97,7 @@ struct Op {
   std::int64_t flops = 0;                ///< of matrix products; element-wise work is not counted
   Bytes traffic;                         ///< bytes that the kernel moves to and from device memory
   Bytes payload;                         ///< collectives only: size of the unsharded tensor
+  std::int32_t tensors = 0;              ///< all-gathers of parameters only: how many they are
   std::optional<GroupId> group;          ///< collectives only: one of the plan's groups
   Reduction reduction = Reduction::sum;  ///< of collectives that reduce
   bool asynchronous = false;  ///< collectives only: the wait precedes the first use of the result

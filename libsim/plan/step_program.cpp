@@ -39,14 +39,21 @@ class StepWriter {
     issue(std::move(op));
   }
 
-  /// Appends a collective on whole ranges of a tensor, unless they are empty.
-  void move(OpKind kind, Name name, GroupId group, TensorId tensor, SharedRanges ranges) {
+  /// Appends a collective on whole ranges of a tensor, unless they are empty. `tensors`: how many
+  /// parameters they hold, if the cost depends on it.
+  void move(OpKind kind,
+            Name name,
+            GroupId group,
+            TensorId tensor,
+            SharedRanges ranges,
+            std::int32_t tensors = 0) {
     std::int64_t const elements = elements_of(ranges.get());
     if (elements == 0) return;
     StepOp op = op_of(kind, name, {tensor}, {tensor}, std::move(ranges));
     op.phase = Phase::data_parallel;
     op.group = group;
     op.payload = Bytes{elements * size_of(tensor)};
+    op.tensors = tensors;
     if (plan_.groups[group].holders) op.stream = Stream::data_parallel;
     issue(std::move(op));
   }
@@ -192,13 +199,9 @@ void append_optimizer(StepWriter& step,
                  {master, steps_ahead ? no_tensor : flag}, {parameters}, step.all());
   }
   if (stage.shards == 1) return;
-  for (GroupId const group : plan.gradient_groups()) {
-    ParameterRanges runs;
-    for (ShardedRun const& run : stage.sharded_runs) {
-      if (run.holders == group && run.shards > 1) runs.push_back({run.first, run.count});
-    }
-    step.move(OpKind::all_gather, {"step", plan.groups[group].holders->all_gather}, group,
-              parameters, SharedRanges{std::move(runs)});
+  for (GatheredRanges const& gathered : ranges.gathered) {
+    step.move(OpKind::all_gather, {"step", plan.groups[gathered.group].holders->all_gather},
+              gathered.group, parameters, gathered.ranges, gathered.parameters);
   }
   step.drain();
 }

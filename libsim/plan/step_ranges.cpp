@@ -1,6 +1,7 @@
 #include "libsim/plan/step_ranges.hpp"
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "libsim/plan/plan_programs.hpp"
@@ -53,6 +54,28 @@ bool is_counted_elsewhere(TrainingPlan const& plan, PlacedParameter const& place
   if (plan.config.memory.distributed_optimizer) return false;
   ChunkProgram const& chunk = plan.chunks[static_cast<std::size_t>(placed.chunk)];
   return plan.placement.copy_of(plan.placement.virtual_stage({stage, chunk.chunk})) > 0;
+}
+
+/// For each group that holds parameters, those of which its ranks keep shards.
+std::vector<GatheredRanges> gathered_ranges(TrainingPlan const& plan,
+                                            StagePlan const& stage,
+                                            std::vector<PlacedParameter> const& layout) {
+  std::vector<GatheredRanges> gathered;
+  for (GroupId const group : plan.gradient_groups()) {
+    ParameterRanges runs;
+    std::int32_t parameters = 0;
+    for (ShardedRun const& run : stage.sharded_runs) {
+      if (run.holders != group || run.shards == 1) continue;
+      runs.push_back({run.first, run.count});
+      parameters +=
+          static_cast<std::int32_t>(std::ranges::count_if(layout, [&](PlacedParameter const& one) {
+            return one.offset >= run.first && one.offset < run.first + run.count;
+          }));
+    }
+    gathered.push_back(
+        {.group = group, .ranges = SharedRanges{std::move(runs)}, .parameters = parameters});
+  }
+  return gathered;
 }
 
 }  // namespace
@@ -121,6 +144,7 @@ StageRanges stage_ranges(TrainingPlan const& plan, StagePlan const& stage) {
   ranges.embedding = SharedRanges{tied_embedding(layout)};
   ranges.counted = SharedRanges{rows_with_holders(plan, layout, stage.stage)};
   ranges.decayed = SharedRanges{with_decay(layout)};
+  ranges.gathered = gathered_ranges(plan, stage, layout);
   return ranges;
 }
 

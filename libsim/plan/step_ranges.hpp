@@ -27,6 +27,13 @@ ParameterRanges rows_with_holders(TrainingPlan const& plan,
 /// All parameters, with what Adam decays.
 ParameterRanges with_decay(std::vector<PlacedParameter> const& layout);
 
+/// Parameters that are gathered after the step, for each rank has updated its shard of them.
+struct GatheredRanges {
+  GroupId group{};
+  SharedRanges ranges;
+  std::int32_t parameters = 0;  ///< how many begin in the ranges
+};
+
 /// What the ops at the end of a stage's step are about.
 struct StageRanges {
   SharedRanges norm_gradients;  ///< summed over the tensor group
@@ -34,6 +41,7 @@ struct StageRanges {
   SharedRanges embedding;       ///< tied
   SharedRanges counted;         ///< rows_with_holders()
   SharedRanges decayed;         ///< with_decay()
+  std::vector<GatheredRanges> gathered;
 };
 
 StageRanges stage_ranges(TrainingPlan const& plan, StagePlan const& stage);

@@ -39,7 +39,7 @@ double slowest_byte(System const& system) {
   if (system.node.bus_bandwidth.value.value > 0) {
     rate = std::min(rate, system.node.bus_bandwidth.value.value);
   }
-  return 1 / (rate * system.software.replicas.gather_efficiency.value);
+  return 1 / rate;
 }
 
 /// An upper bound of what the host spends on one call.
@@ -48,9 +48,9 @@ double host_time(Software const& software, int ranks) {
   double const per_op =
       std::max({host.kernel.value.value, host.gemm.value.value, host.collective.value.value}) *
       std::max(1.0, host.backward.value);
-  double const per_rank = host.collective_per_rank.value.value +
-                          host.collective_per_remote_rank.value.value +
-                          software.replicas.call_per_rank.value.value;
+  double const per_rank =
+      host.collective_per_rank.value.value + host.collective_per_remote_rank.value.value +
+      software.replicas.call_per_rank.value.value + software.replicas.gather_piece.value.value;
   return per_op + per_rank * ranks + host.unfused_softmax.value.value + host.message.value.value +
          host.iteration.value.value + software.replicas.call.value.value;
 }
@@ -64,7 +64,8 @@ double longest_iteration(RunConfig const& config, double peak) {
   double factor = std::max(1.0, kernels.unfused_softmax_traffic.value);
   for (auto const& [kind, of_kind] : kernels.traffic.value) factor = std::max(factor, of_kind);
   double byte_time = std::max(
-      (factor + kernels.accumulation_bytes.value) / system.accelerator.bandwidth.value.value,
+      (factor + kernels.accumulation_bytes.value + system.software.replicas.gather_copies.value) /
+          system.accelerator.bandwidth.value.value,
       slowest_byte(system));
   double call_time = calibration.kernel_launch.value.value +
                      calibration.gemm_tile_prologue.value.value +

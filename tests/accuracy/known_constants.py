@@ -230,8 +230,6 @@ CALIBRATION = (
     ("mi300x", "calibration.gemm_efficiency", 668.4 / 1307.4),
     ("dgx-h100", "calibration.gemm_efficiency", 794.5 / 989.5),
     ("b200-hgx", "calibration.gemm_efficiency", 0.547),
-    ("gb200-nvl72", "calibration.gemm_efficiency", 1822 / 2500),
-    ("gb300-nvl72", "calibration.gemm_efficiency", 1769 / 2500),
     # 614 TFLOP/s sustained, fitted by a prototype of others on runs with one tensor rank.
     ("aws-p5", "calibration.gemm_efficiency", 614 / 989.5),
     ("selene-a100", "calibration.gemm_small_tile", 0.93),
@@ -279,9 +277,14 @@ SOFTWARE = (
     ("nanotron", "host.message", 2 * (40 + 45) * us),
     ("nanotron", "host.iteration", 12 * ms),
     ("nanotron", "kernels.traffic.swiglu", 5 / 3),
-    ("nanotron", "kernels.traffic.swiglu_backward", 8 / 5),
-    ("nanotron", "kernels.traffic.rotary", (2 + 3 + 2 + 3) / 2),
-    ("nanotron", "kernels.traffic.rotary_backward", (2 + 3 + 2 + 3) / 2),
+    # Passes: two products, silu and a concatenation, over those of one kernel (two read, one of 2 f read, one written).
+    ("nanotron", "kernels.traffic.swiglu_backward", (3 + 3 + 3 + 4) / 5),
+    # Copy of q, k and v, concatenation of k and v, another copy, rotation of q and k; over queries and keys read and written.
+    ("nanotron", "kernels.traffic.rotary", (6 + 4 + 4 + 4) / 4),
+    ("nanotron", "kernels.traffic.rotary_backward", (4 + 4 + 6) / 4),
+    ("nanotron", "kernels.traffic.norm_weight_gradient", 0.001),
+    # Into a flat tensor for each rank, out of PyTorch's, and back to the parameters: read and written.
+    ("nanotron", "replicas.gather_copies", 3 * 2),
     ("nanotron", "kernels.accumulation_bytes", 2 + 2 + 4 + 4),
     ("nanotron", "replicas.bucket", 25 * MB / 2 * 4),
     ("nanotron", "memory.kept.swiglu", 1),
@@ -333,7 +336,7 @@ FITTED = {
     ("selene-a100", "calibration.overlap_slowdown"),
     ("aws-p5", "network.latency"),
     ("nanotron", "host.kernel"), ("nanotron", "host.gemm"), ("nanotron", "host.collective"),
-    ("nanotron", "replicas.call"), ("nanotron", "replicas.gather_efficiency"),
+    ("nanotron", "replicas.call"), ("nanotron", "replicas.gather_piece"),
     ("nanotron-checked", "replicas.call_per_rank"),
     ("megatron-deepspeed-2022", "host.kernel"), ("megatron-deepspeed-2022", "host.gemm"),
     ("megatron-deepspeed-2022", "host.collective"), ("megatron-deepspeed-2022", "host.collective_per_rank"),

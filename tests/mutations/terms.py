@@ -7,10 +7,13 @@ A term is a part of an expression, marked «so» in a fragment that stands once 
 copy of the tree (build/mutations, as run.py makes it) every marked part is wrapped in a function that returns it as it is
 unless the environment names it, so that one build serves all terms. Each term is tried with the tests of its folder. Prints
 a line for each, and exits 1 if one survives. Not part of tests/run.sh: a build of two test programs, then a second or two
-for each term. --check, which is: only whether each fragment is where it should be.
+for each term. --check, which is, without a build: only whether each fragment is where it should be, and whether every
+constant with a unit (`.value.value`) that these files calculate with stands in one. That a fragment's term is noticed only
+the whole run shows; that every number of configs/ is what its source says is tests/accuracy/constants_test.py's.
 """
 import os
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -22,6 +25,7 @@ GEMM = "libsim/cost/gemm_time.cpp"
 MEASURED = "libsim/cost/measured_time.cpp"
 BLOCKS = "libsim/engine/block_times.cpp"
 TIMELINE = "libsim/engine/timeline.cpp"
+QUANTITY = re.compile(r"[\w.]+\.value\.value\b(?! > 0)")  # but for questions whether it is given
 TERMS = (  # file, fragment
     (COST, "system.accelerator.bandwidth.value.value * «system.calibration.stream_efficiency.value»"),
     (COST, "to_sim_time(«system_.software.factor.value» * seconds)"),
@@ -53,7 +57,8 @@ TERMS = (  # file, fragment
     (COST, "sum += «collective_seconds(OpKind::all_reduce, plan_.roles.gradients, op.payload).value»;"),
     (COST, "sum + «collective_seconds(OpKind::ring_shift, group, op.payload).value»"),
     (COST, "sum += «unique_all_to_all_time(op.payload, exchange, spread_of(level), system_).value»;"),
-    (COST, "Seconds{whole / «replicas.gather_efficiency.value»}"),
+    (COST, "«static_cast<double>(op.payload.count()) * replicas.gather_copies.value»;"),
+    (COST, "pieces * «replicas.gather_piece.value.value»"),
     (COST, "Bytes{elements * «replicas.gradient_bytes.value»}"),
     (COST, "bucket = «static_cast<double>(replicas.bucket.value.count())»;"),
     (COST, "«replicas.call.value.value» + replicas.call_per_rank"),
@@ -65,7 +70,7 @@ TERMS = (  # file, fragment
     (COST, ": «system_.network.latency.value.value») +"),
     (COST, "«system_.calibration.p2p_synchronisation.value.value» +"),
     (COST, "«system_.software.host.message.value.value»;"),
-    (COST, "latency += «collective_seconds(OpKind::all_gather, plan.roles.tensor, whole).value»;"),
+    (COST, "latency += «collective_seconds(OpKind::all_gather, plan_.roles.tensor, whole).value»;"),
     (COST, "rounded(«(sent / BytesPerSecond{rate}).value»)"),
     (COST, "std::lround(«system_.calibration.overlap_slowdown.value» * 1e6)"),
     (COST, "std::lround(«system_.calibration.network_slowdown.value» * 1e6)"),
@@ -76,7 +81,7 @@ TERMS = (  # file, fragment
     (COLLECTIVES, "gather_bandwidth.value, spread.nodes()) * «part»;"),
     (COLLECTIVES, "part == 1 ? «rate_at(network.bus_bandwidth.value, spread.nodes())»"),
     (COLLECTIVES, "share = «static_cast<double>(ranks - 1)» / static_cast<double>(ranks)"),
-    (COLLECTIVES, "«network.bandwidth.value.value» * network.efficiency.value * adapters / accelerators"),
+    (COLLECTIVES, "«network.bandwidth.value.value» * network.efficiency.value *"),
     (COLLECTIVES, "return «cost.table.front().duration.value»;"),
     (COLLECTIVES, ": «tables->at(*shape).front().duration.value»;"),
     (COLLECTIVES, "cost.bandwidth.value > 0) return «cost.bandwidth.value»;"),
@@ -92,7 +97,7 @@ TERMS = (  # file, fragment
     (COLLECTIVES, "inside = «near / beside»;"),
     (COLLECTIVES, "is_given ? «links.latency.value»"),
     (COLLECTIVES, ": «least_time(OpKind::all_gather, together, links, system.node)»;"),
-    (COLLECTIVES, "rate = «network.bandwidth.value.value * adapters / accelerators»;"),
+    (COLLECTIVES, "«network.bandwidth.value.value * adapters_per_accelerator(system.node, network)»;"),
     (COLLECTIVES, "far / (rate * «all_to_all_on_network»)"),
     (COLLECTIVES, "latency + «network.latency.value.value» + std::max(inside, outside)"),
     (COLLECTIVES, "piece = «static_cast<double>(sent.count())» / spread.ranks"),
@@ -110,16 +115,16 @@ TERMS = (  # file, fragment
     (COLLECTIVES, "per_byte = «ring_bytes(shape->kind, Bytes{1 << 20}, shape->ranks())» / (1 << 20)"),
     (COLLECTIVES, "Seconds{«interpolate(tables.at(*shape), bytes)»}"),
     (COLLECTIVES, "«measured * ours» / modelled_time"),
-    (COLLECTIVES, "return «static_cast<double>(parts)» * chance;"),
-    (COLLECTIVES, "once = «static_cast<double>(sent.count())» / static_cast<double>(tokens.per_token)"),
-    (COLLECTIVES, "near = «distinct_parts(tokens, spread.ranks)» * (per_node"),
-    (COLLECTIVES, "far = «distinct_parts(tokens, spread.nodes())» * (nodes"),
+    (COLLECTIVES, "once = «static_cast<double>(sent.count())»;"),
+    (COLLECTIVES, "of_rank = «distinct_parts(exchange.tokens, spread.ranks)» * exchange.hottest"),
+    (COLLECTIVES, "far = «distinct_parts(exchange.tokens, spread.nodes())» * (nodes"),
     (GEMM, "«constants.gemm_efficiency.value»;"),
+    (GEMM, "stream{«system.accelerator.bandwidth.value.value» *"),
     (GEMM, "«constants.stream_efficiency.value»}"),
     (GEMM, "divide_up(shape.n, «tile.n»);"),
     (GEMM, "waves = «divide_up(made.count, processors)»;"),
     (GEMM, "tile.is_small ? rate * «constants.gemm_small_tile.value» : rate"),
-    (GEMM, "wave = «constants.gemm_tile_prologue.value.value» + flops"),
+    (GEMM, "return «constants.gemm_tile_prologue.value.value» + flops"),
     (GEMM, "prologue.value.value + «flops / tile_rate»;"),
     (GEMM, "best + «(output / stream).value»;"),
     (GEMM, "memory = «(traffic / stream).value»;"),
@@ -171,14 +176,29 @@ def plain(fragment):
     return fragment.replace("«", "").replace("»", "")
 
 
+def unmarked_constants(file, text):
+    """Lines that calculate with a constant that is in none of the file's fragments."""
+    spans = []
+    for of, fragment in TERMS:
+        begin = text.find(plain(fragment)) if of == file else -1
+        if begin >= 0:
+            spans.append((begin, begin + len(plain(fragment))))
+    for use in QUANTITY.finditer(text):
+        if not any(begin <= use.start() and use.end() <= end for begin, end in spans):
+            yield f"{file}:{text.count(chr(10), 0, use.start()) + 1}: {use[0]}"
+
+
 def check():
-    """Exits 1 if a fragment is not once in its file."""
-    wrong = [f"{file}: {fragment}" for file, fragment in TERMS
-             if (run.ROOT / file).read_text().count(plain(fragment)) != 1]
+    """Exits 1 if a fragment is not once in its file, or a constant in no fragment."""
+    texts = {file: (run.ROOT / file).read_text() for file, _ in TERMS}
+    wrong = [f"{file}: {fragment}" for file, fragment in TERMS if texts[file].count(plain(fragment)) != 1]
+    unmarked = [line for file, text in texts.items() for line in unmarked_constants(file, text)]
     for fragment in wrong:
         print(f"not once in its file: {fragment}")
+    for line in unmarked:
+        print(f"in no fragment: {line}")
     print(f"{len(TERMS) - len(wrong)} of {len(TERMS)} terms found")
-    return 1 if wrong else 0
+    return 1 if wrong or unmarked else 0
 
 
 def wrap_terms():

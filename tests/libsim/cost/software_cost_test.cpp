@@ -121,17 +121,25 @@ TEST_CASE("gradients travel as the stack sends them, in as many calls", "[cost]"
   REQUIRE(CostModel{system, overlapped}.duration(reduction) == to_sim_time(2e-3 + 3 * 1.2e-4));
 }
 
-TEST_CASE("a whole reduction and a slow gather of parameters", "[cost]") {
+TEST_CASE("a whole reduction and a gather of parameters in pieces", "[cost]") {
   TrainingPlan const plan = make_outline(two_nodes());
   System system = invented_system();
   Op const scatter = replica_op(plan, OpKind::reduce_scatter, 40'000'000);
-  Op const gather = replica_op(plan, OpKind::all_gather, 40'000'000);
+  Op gather = replica_op(plan, OpKind::all_gather, 40'000'000);
   REQUIRE(CostModel{system, plan}.duration(scatter) == to_sim_time(2e-3));
   REQUIRE(CostModel{system, plan}.duration(gather) == to_sim_time(2e-3));
   system.software.replicas.reduces_whole.value = true;
-  system.software.replicas.gather_efficiency.value = 0.5;
   REQUIRE(CostModel{system, plan}.duration(scatter) == to_sim_time(4e-3));
-  REQUIRE(CostModel{system, plan}.duration(gather) == to_sim_time(4e-3));
+  // Three tensors for two ranks; copies of 240 MB.
+  gather.tensors = 3;
+  ReplicaTraffic& replicas = system.software.replicas;
+  replicas.gather_piece.value = {1e-5};
+  REQUIRE(CostModel{system, plan}.duration(gather) == to_sim_time(2e-3 + 6e-5));
+  replicas.gather_copies.value = 6;
+  double const rate =
+      system.accelerator.bandwidth.value.value * system.calibration.stream_efficiency.value;
+  REQUIRE(to_seconds(CostModel{system, plan}.duration(gather)) ==
+          Approx(2e-3 + 6e-5 + 240e6 / rate));
 }
 
 TEST_CASE("the stack's part of a message and of an iteration comes on top", "[cost]") {

@@ -1,6 +1,7 @@
 #include "libsim/fit/fit.hpp"
 
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <map>
 #include <string>
 #include <vector>
@@ -138,6 +139,33 @@ TEST_CASE("a constant that no run depends on is not separable", "[fit]") {
   REQUIRE_FALSE(result.constants[0].separable);
   REQUIRE(result.constants[0].standard_error ==
           Approx(result.constants[0].spread * result.constants[0].prior));
+}
+
+TEST_CASE("a constant that moves with the fold that is left out is no better known than that",
+          "[fit]") {
+  // The runs of one fold are slower than the constant explains. Each fit leaves another fold out.
+  FitData data = read_data({{"software.host.kernel", "60 us"}});
+  int const slow = fold_of(data.runs.front().group);
+  for (MeasuredRun& run : data.runs) {
+    if (fold_of(run.group) == slow) run.seconds *= 1.2;
+  }
+  Fit const all = fit_keys(data, {"software.host.kernel"});
+  std::vector<double> logarithms;
+  for (FitFold const& fold : all.folds) {
+    FitData rest = data;
+    std::erase_if(rest.runs,
+                  [&](MeasuredRun const& run) { return fold_of(run.group) == fold.fold; });
+    Fit const without = fit_keys(rest, {"software.host.kernel"});
+    logarithms.push_back(std::log(without.constants[0].value));
+  }
+  auto const folds = static_cast<double>(logarithms.size());
+  REQUIRE(folds >= 3);
+  double mean = 0;
+  for (double const one : logarithms) mean += one / folds;
+  double squares = 0;
+  for (double const one : logarithms) squares += (one - mean) * (one - mean);
+  double const jackknife = std::sqrt((folds - 1) / folds * squares);
+  REQUIRE(all.constants[0].standard_error >= 0.95 * jackknife * all.constants[0].value);
 }
 
 TEST_CASE("each group is held out once, whole, in the fold of its name", "[fit]") {
