@@ -2,6 +2,7 @@
 
 #include "libsim/engine/memory_room.hpp"
 #include "libsim/engine/settle.hpp"
+#include "libsim/plan/make_plan.hpp"
 #include "libsim/report/interval_report.hpp"
 
 namespace stagecraft {

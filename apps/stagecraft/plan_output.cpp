@@ -88,7 +88,8 @@ std::string counts_text(SearchResult const& result, PlanOptions const& options, 
               : std::to_string(result.oversized) +
                     " combinations of layout and schedule are left out: they have more than " +
                     std::to_string(max_scheduled_forwards) +
-                    " chunk passes (pipeline x interleave x microbatches), the most of a run\n");
+                    " chunk passes (pipeline x interleave x microbatches), the most that a run may "
+                    "have\n");
 }
 
 /// Which plans were left out because their allocator would run out.
@@ -140,11 +141,12 @@ std::string flags_text(FoundPlan const& plan, PlanOptions const& options) {
 std::string bound_text(SearchResult const& result, PlanOptions const& options) {
   FoundPlan const& best = result.best.front();
   ScheduleBound const bound = schedule_bound_of(best, options);
-  if (!bound.iteration) return "no bound of other orders of its passes: " + bound.reason + "\n";
+  if (!bound.iteration)
+    return "what other orders of its passes take at least is not known: " + bound.reason + "\n";
   double const least = to_seconds(*bound.iteration);
   double const more = to_seconds(best.simulation.iteration) / least - 1;
   return "any order of its passes takes at least " + decimals(least, 3) +
-         " s, in whatever memory: it is at most " + decimals(100 * more, 1) +
+         " s, in whatever memory: this plan is at most " + decimals(100 * more, 1) +
          " % from the best schedule\n";
 }
 

@@ -101,8 +101,9 @@ def main():
     document = sets["nanotron"][1]
     apart = [value for group, value in regrets(document, lambda group: group).items() if group != "1.34G-512-a"]
     both = list(regrets(document, lambda group: group.rpartition("-")[0]).values())
-    print(f"Without 1.34G on 512 GPUs, campaign A: {statistics.mean(apart):.1f} and {max(apart):.1f} %. "
-          f"Both campaigns together: {statistics.mean(both):.1f} and {max(both):.1f} %.")
+    print(f"Without 1.34G on 512 GPUs in campaign A, it takes {statistics.mean(apart):.1f} % longer in the mean and "
+          f"{max(apart):.1f} % at most. With both campaigns together, these are {statistics.mean(both):.1f} and "
+          f"{max(both):.1f} %.")
 
 
 if __name__ == "__main__":

@@ -111,9 +111,8 @@ void SoloCommunicator::compute(Collective const& collective, Group const& group)
       for (std::int64_t i = 0; i < group.size; ++i) {
         std::int64_t const begin = collective.piece_begin(i);
         std::int64_t const elements = collective.piece_begin(i + 1) - begin;
-        // Pieces of one size may be cut at the end of the whole, those of their own are not alike.
-        fill(element_at(collective.target, begin, collective.type), elements,
-             collective.pieces == nullptr ? std::min(own, elements) : own);
+        // The others' pieces are taken to be like the own one, as far as that goes.
+        fill(element_at(collective.target, begin, collective.type), elements, own);
       }
       return;
     }

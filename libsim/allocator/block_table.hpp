@@ -26,15 +26,14 @@ struct alignas(64) Block {  // a cache line, of which the allocator touches few
   bool is_large() const { return pool % 2 != 0; }
 };
 
-/// The blocks of an allocator by number. Numbers of removed blocks are used again. In place of a
-/// neighbour that does not exist, no_block, is a block that is never available and whose neighbours
-/// mean nothing.
+/// The blocks of an allocator by number. Numbers of removed blocks are used again. no_block
+/// names a sentinel for a missing neighbour: it is never available, and its links mean nothing.
 class BlockTable {
  public:
   BlockTable() : blocks_(1) { (*this)[no_block].is_available = false; }
 
-  Block& operator[](BlockId id) { return blocks_[static_cast<std::size_t>(id + 1)]; }
-  Block const& operator[](BlockId id) const { return blocks_[static_cast<std::size_t>(id + 1)]; }
+  Block& operator[](BlockId id) { return blocks_[static_cast<std::size_t>(id) + 1]; }
+  Block const& operator[](BlockId id) const { return blocks_[static_cast<std::size_t>(id) + 1]; }
 
   BlockId add(Block const& block) {
     BlockId const id = take_number();

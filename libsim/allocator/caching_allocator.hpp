@@ -112,7 +112,8 @@ class CachingAllocator final : public Allocator {
   std::vector<FreeBlock> found_;  ///< kept, so that a release allocates nothing
 };
 
-// What every allocation does is in this header, for callers that know the class.
+// Every allocation runs these functions. They are inline so that callers that know the class make
+// no virtual calls.
 
 inline BlockId CachingAllocator::allocate(std::int64_t bytes, std::int32_t stream) {
   if (!events_.is_empty()) collect_events();

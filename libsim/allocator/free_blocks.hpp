@@ -20,12 +20,12 @@ struct FreeBlock {
 ///
 /// Sizes fall into bins, 64 between two powers of two, each a sorted list whose links stand in an
 /// array by block. A block is removed, and the best fit is found, without a search but within a
-/// bin. One is added in front of its bin, as four of five are, or by a search that begins at an end
+/// bin. One is added in front of its bin, as most are, or by a search that begins at an end
 /// or where the bin was last changed, whichever is closer: a bin often holds hundreds of blocks of
 /// one size, and what is freed together lies together.
 ///
-/// Lists end, and empty bins begin, with a block that is larger than any other and stands in for
-/// none. Links to it may be written and never mean anything, so that ends are no case of their own.
+/// Each list ends with a sentinel that is larger than any block; an empty list is the sentinel
+/// alone. Its own links may be written but mean nothing, so that ends are no case of their own.
 class FreeBlocks {
  public:
   /// In place of a block: there is none.
@@ -132,8 +132,8 @@ class FreeBlocks {
     return std::min(bin, most_bins_ - 1);
   }
   /// That of none stands in front.
-  Node& node(std::int32_t block) { return nodes_[static_cast<std::size_t>(block + 1)]; }
-  Node const& node(std::int32_t block) const { return nodes_[static_cast<std::size_t>(block + 1)]; }
+  Node& node(std::int32_t block) { return nodes_[static_cast<std::size_t>(block) + 1]; }
+  Node const& node(std::int32_t block) const { return nodes_[static_cast<std::size_t>(block) + 1]; }
 
   void insert_behind_first(Bin& bin, std::int32_t block);
   /// The first block of the bins from `bin` on, the last of those before.

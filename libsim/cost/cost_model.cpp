@@ -199,7 +199,7 @@ Seconds CostModel::replica_seconds(Op const& op) const {
   ReplicaTraffic const& replicas = system_.software.replicas;
   GroupId const group = op.group.value();
   if (op.kind == OpKind::all_gather) {
-    double const moved = static_cast<double>(op.payload.count()) * replicas.gather_copies.value;
+    double const moved = static_cast<double>(op.payload.count()) * replicas.gather_traffic.value;
     double const pieces = static_cast<double>(op.tensors) * plan_.groups.members(group);
     return Seconds{collective_seconds(op.kind, group, op.payload).value +
                    moved / streaming_rate(system_).value +

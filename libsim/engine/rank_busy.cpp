@@ -27,7 +27,9 @@ std::vector<SimTime> computed(TrainingPlan const& plan, System const& system) {
 
 std::optional<std::vector<RankBusy>> busy_by_rank(TrainingPlan const& plan, System const& system) {
   if (!plan.differs_by_rank()) return std::nullopt;
-  auto const [hottest, coldest] = ReceivedRows{plan}.hottest_and_coldest();
+  auto const ranks = ReceivedRows{plan}.hottest_and_coldest();
+  if (!ranks) return std::nullopt;
+  auto const [hottest, coldest] = *ranks;
   TrainingPlan const hot = plan_of_ranks(plan, {{hottest}});
   TrainingPlan const cold = plan_of_ranks(plan, {{coldest}});
   std::vector<SimTime> const of_hottest = computed(hot, system);

@@ -18,14 +18,14 @@ std::vector<SimTime> recompute_times(CostedPlan const& costed) {
   TrainingPlan const& plan = costed.plan();
   std::vector<SimTime> times(static_cast<std::size_t>(plan.placement.virtual_stages()));
   for (StagePlan const& stage : plan.stages) {
-    for (IssueEntry const& entry : unroll(stage.program).entries) {
-      if (entry.kind != IssueEntry::Kind::run) continue;
+    visit_entries(stage.program, [&](IssueEntry const& entry, std::int32_t /*advance*/) {
+      if (entry.kind != IssueEntry::Kind::run) return;
       auto const index = static_cast<std::size_t>(entry.task);
-      if (stage.tasks[index].kind == Task::Kind::step) continue;
+      if (stage.tasks[index].kind == Task::Kind::step) return;
       VirtualStageId const v =
           plan.placement.virtual_stage({stage.stage, stage.tasks[index].chunk});
       times[v.index()] += costed.tasks(stage.stage.index())[index].shares.recompute;
-    }
+    });
   }
   return times;
 }
@@ -79,15 +79,29 @@ StageTicks pass_times(CostedPlan const& costed) {
   return StageTicks{std::move(times)};
 }
 
+/// What a stage's step takes beside its passes. If gradients are reduced behind backwards, it is
+/// what the compute stream runs after the last one: the rest may hide behind passes.
+SimTime step_time(CostedPlan const& costed, StagePlan const& stage) {
+  bool const overlaps = overlaps_gradients(costed.plan().config);
+  SimTime time{0};
+  visit_entries(stage.program, [&](IssueEntry const& entry, std::int32_t /*advance*/) {
+    if (entry.kind != IssueEntry::Kind::run) return;
+    auto const index = static_cast<std::size_t>(entry.task);
+    Task const& task = stage.tasks[index];
+    if (task.kind == Task::Kind::step) {
+      if (overlaps && task.stream != Stream::compute) return;
+      time += costed.tasks(stage.stage.index())[index].duration;
+    } else if (overlaps) {
+      time = SimTime{0};
+    }
+  });
+  return time;
+}
+
 SimTime shortest_step(CostedPlan const& costed) {
   SimTime shortest = SimTime::max();
   for (StagePlan const& stage : costed.plan().stages) {
-    SimTime time{0};
-    for (std::size_t i = 0; i < stage.tasks.size(); ++i) {
-      if (stage.tasks[i].kind != Task::Kind::step) continue;
-      time += costed.tasks(stage.stage.index())[i].duration;
-    }
-    shortest = std::min(shortest, time);
+    shortest = std::min(shortest, step_time(costed, stage));
   }
   return shortest;
 }
@@ -95,6 +109,7 @@ SimTime shortest_step(CostedPlan const& costed) {
 /// Why passes of the plan are not what a bound of orders takes them for; empty if they are.
 std::string reason_against(TrainingPlan const& plan) {
   if (plan.placement.copies() > 1) return "microbatches go through two copies of the model";
+  if (plan.microbatch_stride > 0) return "microbatches take different times";
   if (plan.config.parallel.expert_overlap) {
     return "with parallel.expert_overlap two passes run at once";
   }

@@ -19,8 +19,8 @@ struct ScheduleBound {
 /// per stage, in a loop or, if they are two, in a V, and with backwards split or whole.
 ///
 /// It is makespan_bound() with what each chunk takes and the shortest message, in which recompute
-/// keeps its stage busy but may run wherever that waits; then the shortest step of a stage, which
-/// follows if there is a barrier, and what the system adds to each iteration.
+/// keeps its stage busy but may run wherever that waits; then the shortest step of a stage, of
+/// which what may run behind passes is left out, and what the system adds to each iteration.
 /// \throws std::invalid_argument  if the system cannot cost the plan.
 ScheduleBound schedule_bound(TrainingPlan const& plan, System const& system);
 

@@ -32,7 +32,7 @@ struct StageResult {
   SimTime peak_at{0};
   std::int64_t activation_peak = 0;
   std::optional<RankSpread> ranks;              ///< if they differ; `least` with workspace
-  std::optional<RankBusy> rank_busy;            ///< with it
+  std::optional<RankBusy> rank_busy;            ///< if they compute different numbers of rows
   std::optional<StageReservation> reservation;  ///< see add_reservations()
   std::int64_t device = 0;  ///< with it: reserved, and what else holds the accelerator's memory
   std::int64_t margin = 0;  ///< with it: what the accelerator has beyond that; may be negative

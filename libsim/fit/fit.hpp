@@ -44,7 +44,7 @@ struct FittedConstant {
   double spread = 0;  ///< standard deviation of the prior's logarithm
   /// Of the value if all constants are fitted together: the largest of what follows if runs err
   /// independently, if each group errs as a whole (LeastSquaresProblem), and from leaving out each
-  /// fold. With one group only the first is known.
+  /// fold. With one group only the first is known, with one fold only the first two.
   double standard_error = 0;
   bool separable = true;
   /// The constant with whose error this one's goes most together, and the correlation of the two.

@@ -78,6 +78,10 @@ std::string error_note(Fit const& fit) {
            "`group`): what they\nhave in common, a cluster or a week, may move constants "
            "further.\n";
   }
+  if (!fit.held_out) {
+    return "+- of a fitted constant: the larger of what follows if runs err independently and if "
+           "each group errs\nas a whole. All groups are in one fold, so none was left out.\n";
+  }
   return "+- of a fitted constant: the largest of what follows if runs err independently, if each "
          "group errs as a\nwhole, and from leaving out each fold.\n";
 }

@@ -176,7 +176,7 @@ constexpr std::array keys_of_software{
     KeyText{"replicas.call", "a time",
             "What a call of the reduction costs on top of its transfer."},
     KeyText{"replicas.call_per_rank", "a time", "On top, per rank of the group."},
-    KeyText{"replicas.gather_copies", "0 to 64",
+    KeyText{"replicas.gather_traffic", "0 to 64",
             "Bytes that copies before and after the all-gather of parameters move, per byte of the "
             "parameters; 0: it works in place."},
     KeyText{"replicas.gather_piece", "a time",
@@ -205,7 +205,7 @@ constexpr std::array keys_of_software{
             "of the parameters until it has been added to the main gradient."},
     KeyText{"memory.widened_gradients", "true or false",
             "Whether the optimizer step works on fp32 copies of narrower main gradients, which "
-            "live until the next iteration begins."},
+            "live until the next iteration begins; not if moments are as narrow."},
     KeyText{"memory.replica_gradient_bytes", "0 to 64",
             "Bytes per parameter of the buckets that replicas reduce, where these are no part of "
             "the main gradients; not with the distributed optimizer."},
@@ -239,7 +239,7 @@ constexpr std::array keys_of_software{
             "With host_lead: whether hosts connect two stages when these first exchange a message. "
             "With three stages or more, the accelerator of the first one then stands still in its "
             "second message of all, until the next stage has connected to the one behind it, and "
-            "the host goes on until it waits."},
+            "the host goes on until it waits. Without effect with waits_after_sends."},
     KeyText{"memory.kernels_per_op", "a number",
             "With host_lead: how many kernels the stack launches for one op of the op program."},
     KeyText{"memory.host_gain", "0 to 1000",

@@ -55,7 +55,7 @@ struct ReplicaTraffic {
   Sourced<Seconds> call;           ///< per call, on top of its transfer
   Sourced<Seconds> call_per_rank;  ///< likewise, per rank of the group
   /// Bytes that copies before and after the all-gather of parameters move, per byte of them.
-  Sourced<int> gather_copies;
+  Sourced<int> gather_traffic;
   Sourced<Seconds> gather_piece;  ///< per parameter tensor and rank of the all-gather: its copy
 
   friend bool operator==(ReplicaTraffic const&, ReplicaTraffic const&) = default;

@@ -41,7 +41,7 @@ void visit_software(Visitor& visitor, AnySoftware& software) {
     section.optional_constant("bucket", replicas.bucket);
     section.optional_constant("call", replicas.call);
     section.optional_constant("call_per_rank", replicas.call_per_rank);
-    section.optional_constant("gather_copies", replicas.gather_copies, zero_or_more);
+    section.optional_constant("gather_traffic", replicas.gather_traffic, zero_or_more);
     section.optional_constant("gather_piece", replicas.gather_piece);
   });
   visitor.section("tensor", Need::optional, [&](auto& section) {

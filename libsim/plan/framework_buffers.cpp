@@ -72,18 +72,32 @@ FrameworkBuffers::FrameworkBuffers(FrameworkMemory const& framework,
   for (auto const& [kind, factor] : framework.kept) kept_until_[backward_of(kind)] = kind;
 }
 
+/// Whether the other end of a message that a task begins or ends with is on another stage.
+bool FrameworkBuffers::is_elsewhere(ChunkProgram const& chunk, Neighbour side) const {
+  bool const is_outermost = side == Neighbour::next ? chunk.has_head : chunk.has_embedding;
+  return !is_outermost && !neighbour_here(plan_.placement, {chunk.stage, chunk.chunk}, side);
+}
+
 /// Whether a task begins with what another stage has sent.
 bool FrameworkBuffers::receives(Task const& task) const {
   ChunkProgram const& chunk = plan_.chunks[static_cast<std::size_t>(task.program)];
-  if (task.kind == Task::Kind::forward) return task.first_block == 0 && !chunk.has_embedding;
-  if (task.kind == Task::Kind::recompute) return false;
   auto const blocks = static_cast<std::int32_t>(chunk.blocks.size());
-  return task.first_block + task.block_count == blocks && !chunk.has_head;
+  switch (task.kind) {
+    case Task::Kind::forward:
+      return task.first_block == 0 && is_elsewhere(chunk, Neighbour::previous);
+    case Task::Kind::backward:
+    case Task::Kind::input_gradient:
+      return task.first_block + task.block_count == blocks && is_elsewhere(chunk, Neighbour::next);
+    case Task::Kind::weight_gradient:
+    case Task::Kind::recompute:
+    case Task::Kind::step:
+      break;
+  }
+  return false;
 }
 
-bool FrameworkBuffers::ends_pass(Task const& task) const {
+bool FrameworkBuffers::ends_forward(Task const& task) const {
   ChunkProgram const& chunk = plan_.chunks[static_cast<std::size_t>(task.program)];
-  if (task.kind == Task::Kind::backward) return task.first_block == 0;
   auto const blocks = static_cast<std::int32_t>(chunk.blocks.size());
   return task.kind == Task::Kind::forward && task.first_block + task.block_count == blocks;
 }
@@ -91,8 +105,8 @@ bool FrameworkBuffers::ends_pass(Task const& task) const {
 /// Whether another stage gets what a task ends with.
 bool FrameworkBuffers::sends(Task const& task) const {
   ChunkProgram const& chunk = plan_.chunks[static_cast<std::size_t>(task.program)];
-  bool const is_at_end = task.kind == Task::Kind::backward ? chunk.has_embedding : chunk.has_head;
-  return ends_pass(task) && !is_at_end;
+  if (ends_forward(task)) return is_elsewhere(chunk, Neighbour::next);
+  return ends_gradient(task) && is_elsewhere(chunk, Neighbour::previous);
 }
 
 /// The accelerator has done all that was launched.
@@ -191,8 +205,9 @@ bool FrameworkBuffers::run(BufferEvent const& event) {
 }
 
 bool FrameworkBuffers::uses_global(Op const& op) const {
-  return framework_.global_buffer.contains(op.kind) &&
-         (op.kind != OpKind::all_gather || op.phase != Phase::input_gradient);
+  if (!framework_.global_buffer.contains(op.kind)) return false;
+  return op.kind != OpKind::all_gather ||
+         (op.group == plan_.roles.tensor && op.phase != Phase::input_gradient);
 }
 
 /// Whether the op's gradients do not go into the main gradients at once.
@@ -210,6 +225,7 @@ bool FrameworkBuffers::keeps(BufferChange const& change) const {
 
 bool FrameworkBuffers::replaces(BufferChange const& change) const {
   return change.op != nullptr && change.op->kind == OpKind::all_gather &&
+         change.op->group == plan_.roles.tensor &&
          (framework_.keeps_gathered || uses_global(*change.op)) &&
          change.block->tensor(change.tensor).buffer ==
              change.block->tensor(*change.op->writes.begin()).buffer;
@@ -236,7 +252,8 @@ bool FrameworkBuffers::grow(Growing& buffer, std::int64_t bytes) {
 void FrameworkBuffers::end(Task const& task, MicrobatchId microbatch) {
   free_all(held_);
   if (sends(task)) end_of_sending(task);
-  if (framework_.waits_after_passes && ends_pass(task)) wait_on_host();
+  bool const ends_pass = ends_forward(task) || ends_gradient(task) || ends_in_flight(task);
+  if (framework_.waits_after_passes && ends_pass) wait_on_host();
   if (!ends_in_flight(task)) return;
   free_all(gradients_);
   free_all(kept(task.chunk, microbatch));
@@ -260,7 +277,8 @@ bool FrameworkBuffers::begin_step(std::span<std::int64_t const> shards) {
   if (framework_.host_lead > 0) wait_on_host();
   std::int64_t const wide = element_size(ElementType::f32);
   bool const is_narrow = element_size(gradient_type(plan_.config)) < wide;
-  if (!framework_.widens_gradients || !is_narrow) return true;
+  bool const needs_wide = moments_type(plan_.config) == ElementType::f32;
+  if (!framework_.widens_gradients || !is_narrow || !needs_wide) return true;
   return std::ranges::all_of(shards, [this, wide](std::int64_t elements) {
     return allocate_into(widened_, elements * wide);
   });

@@ -10,6 +10,7 @@
 #include "libsim/plan/buffer_events.hpp"
 #include "libsim/plan/framework_memory.hpp"
 #include "libsim/plan/tracked_allocator.hpp"
+#include "libsim/schedule/placement.hpp"
 
 namespace stagecraft {
 
@@ -63,7 +64,8 @@ class FrameworkBuffers {
   };
 
   bool receives(Task const& task) const;
-  bool ends_pass(Task const& task) const;
+  bool is_elsewhere(ChunkProgram const& chunk, Neighbour side) const;
+  bool ends_forward(Task const& task) const;
   bool sends(Task const& task) const;
   void end_of_sending(Task const& task);
   void wait_on_host();

@@ -33,7 +33,8 @@ struct FrameworkMemory {
   /// What a tensor group gathers goes into buffers that are never freed.
   bool keeps_gathered = false;
   /// Bytes by kind of op, relative to the largest tensor that the op writes, of one buffer that
-  /// serves all of these ops and is never freed. A gather of what is no gradient is made into it.
+  /// serves all of these ops and is never freed. A gather of the tensor group writes into it,
+  /// unless it is of gradients.
   std::map<OpKind, double> global_buffer;
   /// All master weights are one buffer.
   bool joins_master_weights = false;
@@ -41,7 +42,7 @@ struct FrameworkMemory {
   bool copies_gathered_parameters = false;
   Bytes workspace;  ///< of matrix products, for the thread of each pass; never freed
   /// How many kernels the host is ahead of the accelerator. Until then, what a collective has used
-  /// is not free. It waits for the accelerator before it goes on with what it has received.
+  /// is not free. The host waits for the accelerator before it goes on with what it has received.
   int host_lead = 0;
   bool waits_after_sends = false;   ///< likewise when it has sent something to another stage
   bool waits_after_passes = false;  ///< likewise when a pass of a chunk has ended

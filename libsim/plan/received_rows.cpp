@@ -151,7 +151,9 @@ std::vector<int> ReceivedRows::find_last_ranks(TrainingPlan const& plan) const {
     std::sort(set.begin(), set.end());
     std::int64_t sum = 0;
     visit_layers([&](LayerConfig const& kind, std::int64_t layer, MicrobatchId k) {
-      sum += most({set}, kind, layer, k).computed;
+      std::int64_t rows = 0;
+      for (int const rank : set) rows = std::max(rows, computed(rank, kind, layer, k));
+      sum += rows;
     });
     if (sum > most_rows) last = &set;
     most_rows = std::max(most_rows, sum);
@@ -281,21 +283,23 @@ ExpertRows ReceivedRows::most(RankChoice const& ranks,
   return most;
 }
 
-std::pair<int, int> ReceivedRows::hottest_and_coldest() const {
-  std::pair<int, int> found{0, 0};
-  std::int64_t most_rows = -1;
-  auto fewest = std::numeric_limits<std::int64_t>::max();
-  for (int const rank : last_ranks_) {
-    std::int64_t sum = 0;
-    visit_layers([&](LayerConfig const& kind, std::int64_t layer, MicrobatchId k) {
-      sum += computed(rank, kind, layer, k);
-    });
-    if (sum > most_rows) found.first = rank;
-    if (sum < fewest) found.second = rank;
-    most_rows = std::max(most_rows, sum);
-    fewest = std::min(fewest, sum);
-  }
-  return found;
+std::optional<std::pair<int, int>> ReceivedRows::hottest_and_coldest() const {
+  std::vector<std::int64_t> sums(last_ranks_.size());
+  bool differ = false;
+  visit_layers([&](LayerConfig const& kind, std::int64_t layer, MicrobatchId k) {
+    std::int64_t const of_first = computed(last_ranks_.front(), kind, layer, k);
+    for (std::size_t i = 0; i < sums.size(); ++i) {
+      std::int64_t const rows = computed(last_ranks_[i], kind, layer, k);
+      sums[i] += rows;
+      differ = differ || rows != of_first;
+    }
+  });
+  if (!differ) return std::nullopt;
+  auto const rank_at = [&](auto const& position) {
+    return last_ranks_[static_cast<std::size_t>(position - sums.begin())];
+  };
+  return std::pair{rank_at(std::ranges::max_element(sums)),
+                   rank_at(std::ranges::min_element(sums))};
 }
 
 void ExpertRows::set_room(BlockShape& shape) const {

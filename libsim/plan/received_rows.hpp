@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -62,10 +63,11 @@ class ReceivedRows {
   /// have the largest sum; the first of several.
   std::vector<int> const& last_ranks() const { return last_ranks_; }
   /// Of these, the rank that computes most rows in all layers and microbatches, and the one that
-  /// computes fewest; the first of several.
-  std::pair<int, int> hottest_and_coldest() const;
-  /// The fewest rows of a rank in any layer of a kind and any microbatch, by expert as no cost can
-  /// be less.
+  /// computes fewest; the first of several. nullopt if they
+  /// compute as many in each layer and microbatch.
+  std::optional<std::pair<int, int>> hottest_and_coldest() const;
+  /// The fewest rows of a rank in any layer of a kind and any microbatch, spread over its experts
+  /// so that they cost least.
   ExpertRows least(int rank, LayerConfig const& kind) const;
   /// Of last_ranks(), the rank whose fewest rows, summed over the layers, are most: a plan for it
   /// with room for these rows holds no more than the fullest rank does. The first of several.

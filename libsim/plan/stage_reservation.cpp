@@ -188,7 +188,7 @@ class StageReplay {
     return true;
   }
 
-  /// Only what an allocator sees of the tasks, in little memory.
+  /// Reduces each task to its requests, so that the replay reads less memory.
   void describe_tasks() {
     requests_.resize(stage_.tasks.size());
     for (std::size_t task = 0; task < requests_.size(); ++task) {

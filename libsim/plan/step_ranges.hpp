@@ -27,7 +27,7 @@ ParameterRanges rows_with_holders(TrainingPlan const& plan,
 /// All parameters, with what Adam decays.
 ParameterRanges with_decay(std::vector<PlacedParameter> const& layout);
 
-/// Parameters that are gathered after the step, for each rank has updated its shard of them.
+/// Parameters that are gathered after the step, because each rank has updated its shard of them.
 struct GatheredRanges {
   GroupId group{};
   SharedRanges ranges;

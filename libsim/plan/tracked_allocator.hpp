@@ -61,7 +61,7 @@ class TrackedAllocator {
   static constexpr std::int32_t communication_stream = 1;
 
   Allocator& allocator_;
-  CachingAllocator* caching_;  ///< the same, if it is one, so that calls are no virtual ones
+  CachingAllocator* caching_;  ///< allocator_ if it is one, so that calls are not virtual
   std::int64_t peak_ = 0;
   std::int64_t inactive_split_ = 0;
   std::function<void(std::int64_t)> on_growth_;

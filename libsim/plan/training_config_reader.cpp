@@ -162,9 +162,12 @@ ScheduleConfig read_schedule(ConfigNode const& section) {
   if (!takes_group(schedule.kind)) {
     ConfigNode const group = reader.take("group");
     if (group.exists() && section.child("kind").is_sound()) {
-      group.report_key(group.found(), "this key only with kind interleaved (--set schedule=" +
-                                          std::string{name_of(schedule.kind)} +
-                                          " replaces the whole section)");
+      bool const is_whole = schedule.kind == ScheduleKind::order;  // the section has the order, too
+      group.report_key(group.found(), is_whole
+                                          ? "this key only with kind interleaved"
+                                          : "this key only with kind interleaved (--set schedule=" +
+                                                std::string{name_of(schedule.kind)} +
+                                                " replaces the whole section)");
     }
   }
   reader.finish();

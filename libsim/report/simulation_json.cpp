@@ -37,11 +37,17 @@ Json outside_json(std::optional<OutsideMemory> const& outside) {
 Json spread_json(StageResult const& stage) {
   if (!stage.ranks) return nullptr;
   RankSpread const& spread = *stage.ranks;
-  RankBusy const& busy = stage.rank_busy.value();
-  return {{"distinct", spread.distinct}, {"fullest", spread.fullest},
-          {"emptiest", spread.emptiest}, {"least_peak_bytes", spread.least},
-          {"hottest", busy.hottest},     {"hottest_busy_seconds", seconds(busy.of_hottest)},
-          {"coldest", busy.coldest},     {"coldest_busy_seconds", seconds(busy.of_coldest)}};
+  Json document = {{"distinct", spread.distinct},
+                   {"fullest", spread.fullest},
+                   {"emptiest", spread.emptiest},
+                   {"least_peak_bytes", spread.least}};
+  bool const differ = stage.rank_busy.has_value();
+  RankBusy const busy = stage.rank_busy.value_or(RankBusy{});
+  document["hottest"] = differ ? Json(busy.hottest) : Json();
+  document["hottest_busy_seconds"] = differ ? Json(seconds(busy.of_hottest)) : Json();
+  document["coldest"] = differ ? Json(busy.coldest) : Json();
+  document["coldest_busy_seconds"] = differ ? Json(seconds(busy.of_coldest)) : Json();
+  return document;
 }
 
 /// `retries` is null if the run dies instead; all are null if no allocator was asked.

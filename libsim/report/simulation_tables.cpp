@@ -135,7 +135,7 @@ std::string spread_text(Simulation const& simulation, ByteUnit const& unit) {
          " kinds of ranks, the fullest shown; on stage " + std::to_string(widest->stage) +
          " rank " + std::to_string(spread.fullest) + " of it holds most, rank " +
          std::to_string(spread.emptiest) + " least: " + in_unit(unit, spread.least) + " " +
-         std::string{unit.name} + "\n" + waits_for_rows(*widest) + "\n";
+         std::string{unit.name} + "\n" + (widest->rank_busy ? waits_for_rows(*widest) + "\n" : "");
 }
 
 std::string stage_table(Simulation const& simulation,
@@ -188,7 +188,7 @@ std::string waits_for_rows(StageResult const& stage) {
   RankBusy const& busy = stage.rank_busy.value();
   TimeUnit const unit = unit_for(stage.busy);
   auto const waits = [&](SimTime own) {
-    return in_unit(unit, stage.busy - own) + " " + std::string{unit.name};
+    return in_unit(unit, std::max(SimTime{0}, stage.busy - own)) + " " + std::string{unit.name};
   };
   return "of the " + in_unit(unit, stage.busy) + " " + std::string{unit.name} +
          " that it is busy, rank " + std::to_string(busy.coldest) + ", with fewest rows, waits " +

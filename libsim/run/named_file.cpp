@@ -37,7 +37,8 @@ Problem neither_file_nor_name(std::string const& text,
   std::string accepted = "a YAML file, or a name of ";
   for (std::string const& folder : folders) {
     std::vector<std::string> const names = names_of(folder);
-    accepted += (all.empty() ? "configs/" : "; or of configs/") + folder + ": " + joined(names);
+    accepted += (folder == folders.front() ? "configs/" : "; or of configs/") + folder + ": " +
+                joined(names);
     all.insert(all.end(), names.begin(), names.end());
   }
   std::string const meant{nearest_word(text, all)};
@@ -61,7 +62,7 @@ std::filesystem::path file_on_command_line(std::filesystem::path const& given,
   std::error_code ignored;
   if (!may_be_name(text) || std::filesystem::exists(given, ignored)) return given;
   for (std::string const& folder : folders) {
-    std::filesystem::path const file = named_file(text, folder, {});
+    std::filesystem::path file = named_file(text, folder, {});
     if (std::filesystem::exists(file, ignored)) return file;
   }
   throw ConfigError{{neither_file_nor_name(text, folders, {}, "")}};

@@ -64,7 +64,7 @@ double longest_iteration(RunConfig const& config, double peak) {
   double factor = std::max(1.0, kernels.unfused_softmax_traffic.value);
   for (auto const& [kind, of_kind] : kernels.traffic.value) factor = std::max(factor, of_kind);
   double byte_time = std::max(
-      (factor + kernels.accumulation_bytes.value + system.software.replicas.gather_copies.value) /
+      (factor + kernels.accumulation_bytes.value + system.software.replicas.gather_traffic.value) /
           system.accelerator.bandwidth.value.value,
       slowest_byte(system));
   double call_time = calibration.kernel_launch.value.value +

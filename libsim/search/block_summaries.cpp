@@ -92,7 +92,7 @@ BlockShape BlockSummaries::shape_of(LayerConfig const& kind) {
 }
 
 void BlockSummaries::let_cost_least(BlockProgram& block) {
-  if (!outline_.config.routing.counts) return;
+  if (!outline_.config.routing.is_forced()) return;
   for (Pass const pass : {Pass::forward, Pass::backward}) {
     for (Op& op : block.ops(pass)) {
       auto* const gemm = std::get_if<GemmAttributes>(&op.attributes);

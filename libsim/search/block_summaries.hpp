@@ -43,9 +43,9 @@ struct MessageSizes {
   std::int64_t piece = 0;
 };
 
-/// Builds each block of one shape once, and finds its time and memory. If a file says how many rows
-/// experts compute, layers and microbatches may differ in it: then a layer has the rows that one
-/// rank computes at least, so that times and bytes are lower bounds.
+/// Builds each block of one shape once, and finds its time and memory. If a file or a factor says
+/// how many rows experts compute, ranks, layers and microbatches may differ: then a layer has the
+/// rows that one rank computes at least, so that times and bytes are lower bounds.
 class BlockSummaries {
  public:
   /// `request` must outlive this object.
@@ -58,7 +58,7 @@ class BlockSummaries {
 
   LayerKinds const& kinds() const { return kinds_; }
   /// Whether times and bytes are those of a plan, not lower bounds.
-  bool are_exact() const { return !outline_.config.routing.counts; }
+  bool are_exact() const { return !outline_.config.routing.is_forced(); }
   MessageSizes message_sizes() const;
 
   /// Time and memory of a chunk under a policy. Pre: the policy is none, selective, uniform or

@@ -32,9 +32,12 @@ std::string reason(ConfigError const& error) {
   return text;
 }
 
-/// Whether the tensors alone leave room in every stage. Stages in which they do not fit are marked:
-/// what a framework allocates is only added to them, so nothing needs to be replayed.
-bool tensors_fit(Simulation& simulation, TrainingPlan const& plan, System const& system) {
+/// Whether an allocator may give every stage what it asks for. Stages whose tensors alone do not
+/// fit are marked: what a framework allocates is only added to them, so nothing needs to be
+/// replayed, unless it has one buffer for what are several tensors here.
+bool may_fit(Simulation& simulation, TrainingPlan const& plan, System const& system) {
+  MemoryUse const& memory = system.software.memory;
+  if (!memory.global_buffer.value.empty() || memory.kept_gathers.value) return true;
   StageAllocators const allocators{plan, system};
   bool fit = true;
   for (std::size_t i = 0; i < simulation.stages.size(); ++i) {
@@ -55,7 +58,7 @@ SweepRow evaluate_point(Sweep const& sweep, std::int64_t point) {
     RunConfig const run = run_of(sweep, entries);
     TrainingPlan const plan = make_plan(settled(run.training, run.system));
     Simulation simulation = simulate(plan, run.system);
-    if (decides_by_allocator(run.system.software) && tensors_fit(simulation, plan, run.system)) {
+    if (decides_by_allocator(run.system.software) && may_fit(simulation, plan, run.system)) {
       add_reservations(simulation, plan, run.system, 1);
     }
     SweepRow row{

@@ -4,8 +4,8 @@
 usage: accuracy_test.py PROGRAM [CONFIG_FOLDER]
 
 Table 4 and Table 5 against experiments/README.md, each row of Table 5 against README.md, and runs that others measured
-against the table of experiments/validation/README.md: of nanotron's sweep some regimes, as all of it takes long. That the paper's
-runs fit, as they did.
+against the table of experiments/validation/README.md: of nanotron's sweep some regimes, as all of it takes long. It also checks
+that the paper's runs fit.
 """
 import csv
 import json

@@ -284,7 +284,7 @@ SOFTWARE = (
     ("nanotron", "kernels.traffic.rotary_backward", (4 + 4 + 6) / 4),
     ("nanotron", "kernels.traffic.norm_weight_gradient", 0.001),
     # Into a flat tensor for each rank, out of PyTorch's, and back to the parameters: read and written.
-    ("nanotron", "replicas.gather_copies", 3 * 2),
+    ("nanotron", "replicas.gather_traffic", 3 * 2),
     ("nanotron", "kernels.accumulation_bytes", 2 + 2 + 4 + 4),
     ("nanotron", "replicas.bucket", 25 * MB / 2 * 4),
     ("nanotron", "memory.kept.swiglu", 1),

@@ -48,7 +48,7 @@ TEST_CASE("simulate says which ranks hold most and least if a file gives them ro
   REQUIRE(ranks.at("least_peak_bytes") < result.at("stages")[0].at("peak_bytes"));
   REQUIRE(ranks.at("hottest") == 0);
   REQUIRE(ranks.at("coldest") == 1);
-  REQUIRE(ranks.at("coldest_busy_seconds") < ranks.at("hottest_busy_seconds"));
+  REQUIRE(ranks.at("coldest_busy_seconds") <= ranks.at("hottest_busy_seconds"));
   REQUIRE(ranks.at("hottest_busy_seconds") <= result.at("stages")[0].at("busy_seconds"));
   REQUIRE_THAT(run_stagecraft("simulate " + run).output,
                Catch::Contains("experts compute different numbers of rows: 2 kinds of ranks") &&

@@ -57,7 +57,7 @@ TERMS = (  # file, fragment
     (COST, "sum += «collective_seconds(OpKind::all_reduce, plan_.roles.gradients, op.payload).value»;"),
     (COST, "sum + «collective_seconds(OpKind::ring_shift, group, op.payload).value»"),
     (COST, "sum += «unique_all_to_all_time(op.payload, exchange, spread_of(level), system_).value»;"),
-    (COST, "«static_cast<double>(op.payload.count()) * replicas.gather_copies.value»;"),
+    (COST, "«static_cast<double>(op.payload.count()) * replicas.gather_traffic.value»;"),
     (COST, "pieces * «replicas.gather_piece.value.value»"),
     (COST, "Bytes{elements * «replicas.gradient_bytes.value»}"),
     (COST, "bucket = «static_cast<double>(replicas.bucket.value.count())»;"),

@@ -135,7 +135,7 @@ TEST_CASE("a whole reduction and a gather of parameters in pieces", "[cost]") {
   ReplicaTraffic& replicas = system.software.replicas;
   replicas.gather_piece.value = {1e-5};
   REQUIRE(CostModel{system, plan}.duration(gather) == to_sim_time(2e-3 + 6e-5));
-  replicas.gather_copies.value = 6;
+  replicas.gather_traffic.value = 6;
   double const rate =
       system.accelerator.bandwidth.value.value * system.calibration.stream_efficiency.value;
   REQUIRE(to_seconds(CostModel{system, plan}.duration(gather)) ==

@@ -196,7 +196,7 @@ TEST_CASE("the hottest rank computes more rows than it sends", "[model]") {
   std::int64_t const balanced = kept_beside_attention(build_layers(shape, 1, {}));
   ForcedRouting const forced;
   shape.forced = &forced;
-  shape.room = 384;
+  shape.room = shape.computed_room = 384;
   BlockProgram const layer = build_layers(shape, 1, {});
   // An exchange ends when the hottest rank has all of its rows, or has sent them.
   REQUIRE(rows_sent(layer, Pass::forward) == std::vector<std::int64_t>{384, 384});
