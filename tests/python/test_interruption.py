@@ -28,7 +28,8 @@ class Interruptions(unittest.TestCase):
 
     def test_ctrl_c_ends_long_calls(self):
         run = stagecraft.load(command.paper / "175b-present.yaml")
-        sweep = {"base": str(command.paper / "175b-present.yaml"), "values": {"batch.global": list(range(64, 64_000, 8))}}
+        values = {"batch.global": list(range(64, 40_000, 8)), "recompute": ["none", "selective", "full"]}
+        sweep = {"base": str(command.paper / "175b-present.yaml"), "values": values}
         plan = dict(model=command.configs / "models/gpt3-175b.yaml", system="selene-a100", gpus=4096, global_batch=4096)
         calls = {
             "sweep": lambda: stagecraft.sweep(sweep),
