@@ -56,8 +56,8 @@ struct Collective {
   std::int64_t const* received = nullptr;
   /// all_gather, reduce_scatter: the elements of each member's piece if they differ; likewise.
   std::int64_t const* pieces = nullptr;
-  /// Of counts of rows: the most that those which arrive may sum to; 0: other numbers arrive. Only
-  /// a rank alone, which makes them up, needs it.
+  /// If the tensor has counts of rows: the most that the arriving ones may add up to; else 0. Only
+  /// a rank that runs alone needs it, because it makes them up.
   std::int64_t most_rows = 0;
   int shift = 1;        ///< ring_shift: member i gets the source of member i - shift, around
   SimTime issued{0};    ///< when this member is ready for it

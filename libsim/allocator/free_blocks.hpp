@@ -20,9 +20,9 @@ struct FreeBlock {
 ///
 /// Sizes fall into bins, 64 between two powers of two, each a sorted list whose links stand in an
 /// array by block. A block is removed, and the best fit is found, without a search but within a
-/// bin. One is added in front of its bin, as most are, or by a search that begins at an end
-/// or where the bin was last changed, whichever is closer: a bin often holds hundreds of blocks of
-/// one size, and what is freed together lies together.
+/// bin. Most are added in front of their bin; the others by a search from the closest of its
+/// two ends and the place of its last change, because a bin often holds hundreds of blocks of one
+/// size, and blocks that are freed together lie together.
 ///
 /// Each list ends with a sentinel that is larger than any block; an empty list is the sentinel
 /// alone. Its own links may be written but mean nothing, so that ends are no case of their own.

@@ -9,11 +9,11 @@
 
 namespace stagecraft {
 
-/// Where a stage stands that cannot go on.
+/// The point at which a stage is blocked.
 struct BlockedStage {
   std::int32_t entry = 0;   ///< of its issue order; its size if the stage is done
   bool has_joined = false;  ///< it waits in a group
-  /// By channel: whether messages that the stage has posted, or is to receive, are still to come.
+  /// By channel: whether one end of a message has been posted and the other one has not.
   std::vector<bool> const* is_missing = nullptr;
 };
 

@@ -12,9 +12,9 @@
 namespace stagecraft {
 
 /// The times at which an iteration is at the borders of its steady-state loop, in search of a
-/// steady state. Border j is where the loop has run j times.
+/// steady state. Border j is the point at which the loop has run j times.
 ///
-/// Let X(j) be the state of the iteration at border j: every stage's clock where it passes its j-th
+/// Let X(j) be the state of the iteration at border j: every stage's clock when it passes its j-th
 /// border, and the times of what crosses the border (messages sent and not yet waited for, and
 /// until when the send streams are taken). If every component of X(j) is that of X(i), i < j, plus
 /// one constant c, then all that follows border j is what follows border i, c later. For each event
@@ -34,7 +34,7 @@ class LoopHistory {
   /// `widths`: components of each stage. Borders are 0 to `loops`.
   LoopHistory(std::vector<std::int32_t> const& widths, int loops);
 
-  /// Where a stage's components at a border belong.
+  /// The components of a stage's state at a border.
   std::span<SimTime> state(std::size_t stage, int border) {
     return {values_.get() + static_cast<std::size_t>(border) * begin_.back() + begin_[stage],
             begin_[stage + 1] - begin_[stage]};
@@ -54,7 +54,7 @@ class LoopHistory {
 
  private:
   std::vector<std::size_t> begin_;     ///< by stage: of its components in a border's
-  std::unique_ptr<SimTime[]> values_;  ///< by border; set up to where the iteration has come
+  std::unique_ptr<SimTime[]> values_;  ///< by border; set as far as the iteration has got
   std::vector<std::size_t> set_;       ///< by border: how many stages' components
 };
 

@@ -21,7 +21,7 @@ struct RankBusy {
   SimTime of_coldest{0};
 };
 
-/// By stage; nullopt if the ranks of stages compute as many rows in each layer and microbatch.
+/// One per stage; nullopt if all ranks compute equally many rows in every layer and microbatch.
 /// \throws std::invalid_argument  if the system cannot cost the plan.
 std::optional<std::vector<RankBusy>> busy_by_rank(TrainingPlan const& plan, System const& system);
 

@@ -63,8 +63,8 @@ class ReceivedRows {
   /// have the largest sum; the first of several.
   std::vector<int> const& last_ranks() const { return last_ranks_; }
   /// Of these, the rank that computes most rows in all layers and microbatches, and the one that
-  /// computes fewest; the first of several. nullopt if they
-  /// compute as many in each layer and microbatch.
+  /// computes fewest; the first of several. nullopt if all
+  /// compute equally many in every layer and microbatch.
   std::optional<std::pair<int, int>> hottest_and_coldest() const;
   /// The fewest rows of a rank in any layer of a kind and any microbatch, spread over its experts
   /// so that they cost least.
