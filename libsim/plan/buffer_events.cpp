@@ -106,14 +106,12 @@ class BufferEvents::TaskCompiler {
     BufferChange change{.category = MessageMove{}.category(),
                         .chunk = chunk.chunk.value(),
                         .bytes = plan_.message_bytes().count()};
-    bool const has_output = is_forward            ? !chunk.has_head
-                            : ends_gradient(task) ? !chunk.has_embedding
-                                                  : false;
-    if (has_output) {
-      compiled.next_chunk = neighbour_here(plan_.placement, {chunk.stage, chunk.chunk},
-                                           is_forward ? Neighbour::next : Neighbour::previous);
+    if (is_forward || ends_gradient(task)) {
+      ChunkPlace const place{chunk.stage, chunk.chunk};
+      Neighbour const side = is_forward ? Neighbour::next : Neighbour::previous;
+      compiled.next_chunk = neighbour_here(plan_.placement, place, side);
+      compiled.sends_output = is_neighbour_elsewhere(plan_.placement, place, side);
     }
-    compiled.sends_output = has_output && !compiled.next_chunk;
     if (compiled.sends_output) {
       change.kind = BufferChange::Kind::hand_over;
       change.payload = payload;

@@ -74,8 +74,7 @@ FrameworkBuffers::FrameworkBuffers(FrameworkMemory const& framework,
 
 /// Whether the other end of a message that a task begins or ends with is on another stage.
 bool FrameworkBuffers::is_elsewhere(ChunkProgram const& chunk, Neighbour side) const {
-  bool const is_outermost = side == Neighbour::next ? chunk.has_head : chunk.has_embedding;
-  return !is_outermost && !neighbour_here(plan_.placement, {chunk.stage, chunk.chunk}, side);
+  return is_neighbour_elsewhere(plan_.placement, {chunk.stage, chunk.chunk}, side);
 }
 
 /// Whether a task begins with what another stage has sent.

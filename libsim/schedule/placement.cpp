@@ -13,15 +13,33 @@ Placement::Placement(int stages, std::vector<ChunkPlace> places, int copies)
   for (VirtualStageId const v : virtual_stage_ids()) virtual_stages_[index_of(place(v))] = v;
 }
 
-std::optional<ChunkId> neighbour_here(Placement const& placement,
-                                      ChunkPlace const& place,
-                                      Neighbour neighbour) {
+namespace {
+
+/// nullopt at the end of the model.
+std::optional<ChunkPlace> place_of_neighbour(Placement const& placement,
+                                             ChunkPlace const& place,
+                                             Neighbour neighbour) {
   VirtualStageId const here = placement.virtual_stage(place);
   bool const is_next = neighbour == Neighbour::next;
   if (is_next ? placement.is_last(here) : placement.is_first(here)) return std::nullopt;
-  ChunkPlace const other = placement.place(is_next ? next(here) : previous(here));
-  if (other.stage != place.stage) return std::nullopt;
-  return other.chunk;
+  return placement.place(is_next ? next(here) : previous(here));
+}
+
+}  // namespace
+
+std::optional<ChunkId> neighbour_here(Placement const& placement,
+                                      ChunkPlace const& place,
+                                      Neighbour neighbour) {
+  auto const other = place_of_neighbour(placement, place, neighbour);
+  if (!other || other->stage != place.stage) return std::nullopt;
+  return other->chunk;
+}
+
+bool is_neighbour_elsewhere(Placement const& placement,
+                            ChunkPlace const& place,
+                            Neighbour neighbour) {
+  auto const other = place_of_neighbour(placement, place, neighbour);
+  return other && other->stage != place.stage;
 }
 
 bool begins_model(Placement const& placement, StageId stage) {

@@ -74,6 +74,11 @@ std::optional<ChunkId> neighbour_here(Placement const& placement,
                                       ChunkPlace const& place,
                                       Neighbour neighbour);
 
+/// Whether another stage has that neighbour, so that the two exchange messages.
+bool is_neighbour_elsewhere(Placement const& placement,
+                            ChunkPlace const& place,
+                            Neighbour neighbour);
+
 /// Whether a stage has the first chunk of some copy of the model.
 bool begins_model(Placement const& placement, StageId stage);
 
