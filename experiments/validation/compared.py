@@ -12,13 +12,13 @@ import sys
 
 import intervals
 
-SETS = {**intervals.SETS, "published-context": (None, None, False), "published-moe": (None, None, False)}
+SETS = {**intervals.SETS, "published-context": (None, None), "published-moe": (None, None)}
 
 
 def errors(results):
     """The errors in percent of all timed runs that have a prediction, by system."""
     found = collections.defaultdict(list)
-    for name, (of_set, _, _) in SETS.items():
+    for name, (of_set, _) in SETS.items():
         folder = intervals.fit.HERE if name == "table5" else intervals.fit.HERE / "data"
         document = results / f"{name}.json"
         if not document.exists():

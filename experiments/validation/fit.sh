@@ -9,3 +9,5 @@ cd "$(dirname "$0")/../.."
   cmake --build build/plain --target stagecraft
 } >&2
 /usr/bin/python3 experiments/validation/fit.py build/plain/apps/stagecraft/stagecraft
+# Writes cross_fits.csv: the same constants, fitted without each of the folds that were fitted.
+/usr/bin/python3 experiments/validation/cross.py fit build/plain/apps/stagecraft/stagecraft

@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
 """Writes configs/residuals.yaml: how far off predictions of measured runs were, by regime.
 
-usage: intervals.py RESULTS   a folder with the documents of `stagecraft validate --json` (see run.sh)
+usage: intervals.py RESULTS   a folder with the documents of `stagecraft validate --json` and cross.json (see run.sh)
 
-A unit is what errs together. Within one system and stack it is a group of runs that the fit held out (fit.py; of data that
-nothing was fitted on, any group): how a new group of the same machine and software is predicted. Beyond, it is a source
+A unit is what errs together. Within one system and stack it is a group of runs, predicted with constants that were fitted
+without it (cross.py): how a new group of the same machine and software is predicted. Beyond, it is a source
 (data set, cluster, software). The score of a run is |ln(measured / predicted) - bias| over its relative error. The
-interval's scale is the 80 % quantile of the scores, in which every unit has the same weight (Dunn, Wasserman and Ramdas
-2022, arXiv:1809.07441). A regime needs four units and 20 runs. Coverage: each unit is left out, and its runs compared with
-the interval of the others.
+interval's scale is a quantile of the scores, in which every unit has the same weight and one more unit counts as far
+off without limit, which makes it valid for a small number of units (Dunn, Wasserman and Ramdas 2022, arXiv:1809.07441,
+section 4; residuals of cross-fits, Barber et al. 2021, arXiv:1905.02928). A regime needs four units and 20 runs. Coverage:
+each unit is left out, and its runs compared with the interval of the others.
 """
 import csv
 import json
@@ -23,28 +24,28 @@ LEVEL = 0.8
 FEWEST = 4
 ROOT = fit.ROOT
 ACCELERATORS = {"aws-p5": "H100", "dgx-h100": "H100", "a100-4hdr": "A100", "selene-a100": "A100", "jean-zay-a100": "A100"}
-# Data set: system and stack (None: a column says it), whether constants were fitted on some of its groups.
+# Data set: system and stack (None: a column says it).
 SETS = {
-    "nanotron": ("aws-p5", None, True),
-    "vtrain-single-node": ("a100-4hdr", "megatron-deepspeed-2022", True),
-    "vtrain-multi-node": ("a100-4hdr", "megatron-deepspeed-2022", False),
-    "narayanan-2021": ("selene-a100", "megatron-2021", False),
-    "table5": ("selene-a100", "megatron-2022", False),
-    "published": (None, None, False),
+    "nanotron": ("aws-p5", None),
+    "vtrain-single-node": ("a100-4hdr", "megatron-deepspeed-2022"),
+    "vtrain-multi-node": ("a100-4hdr", "megatron-deepspeed-2022"),
+    "narayanan-2021": ("selene-a100", "megatron-2021"),
+    "table5": ("selene-a100", "megatron-2022"),
+    "published": (None, None),
 }
 
 
 def runs(results):
-    """(system, stack, accelerator, source, group, residual, relative error) of each timed run that was not fitted."""
-    for name, (of_set, stack, is_fitted) in SETS.items():
+    """(system, stack, accelerator, source, group, residual, relative error) of each timed run."""
+    cross = json.loads((results / "cross.json").read_text())
+    for name, (of_set, stack) in SETS.items():
         folder = fit.HERE if name == "table5" else fit.HERE / "data"
         with open(folder / f"{name}.csv", newline="") as file:
             rows = list(csv.DictReader(file))
         for row, result in zip(rows, json.loads((results / f"{name}.json").read_text())["rows"]):
             if not row["measured.iteration_seconds"] or result["error_percent"] is None:
                 continue
-            if is_fitted and fit.is_fitted(row["group"]):
-                continue
+            result = cross.get(name, {}).get(row.get("id"), result)
             system, software = of_set or row["system"], stack or row["software"]
             if system not in ACCELERATORS:
                 continue
@@ -71,7 +72,7 @@ def weighted(units):
 def limits(units):
     bias = quantile(weighted(units), 0.5)
     scores = [(abs(residual - bias) / error, 1 / len(unit)) for unit in units for residual, error in unit]
-    return bias, quantile(scores, LEVEL)
+    return bias, quantile(scores, LEVEL * (len(units) + 1) / len(units))
 
 
 def coverage(units):
@@ -131,13 +132,13 @@ def main():
         regimes.append({**names, "units": len(units), "bias": bias, "scale": scale, "difference": difference(groups),
                         "coverage": by_unit})
         where = ", ".join(names.values()) or "anywhere else in 16 bits on A100 and H100"
-        half = statistics.median(scale * error for unit in units for _, error in unit)
+        halves = [100 * scale * error for unit in units for _, error in unit]
         runs_ = sum(map(len, units))
-        print(f"| {where} | {len(units)} | {runs_} | {100 * math.expm1(bias):+.1f} | {100 * half:.1f} "
+        print(f"| {where} | {len(units)} | {runs_} | {100 * math.expm1(bias):+.1f} | {statistics.median(halves):.1f} | {statistics.mean(halves):.1f} "
               f"| {100 * by_unit:.0f} | {100 * by_run:.0f} | {100 * difference(groups):.1f} |")
 
-    print("| regime | units | runs | bias % | half width % (median) | units covered % | runs covered % | two plans differ by % |"
-          "\n|---|---|---|---|---|---|---|---|")
+    print("| regime | units | runs | bias % | half width %, median | mean | units covered % | runs covered % | two plans differ by % |"
+          "\n|---|---|---|---|---|---|---|---|---|")
     for system, software in dict.fromkeys(run[:2] for run in found):
         groups = parts(lambda run: run[3:5], lambda run: run[:2] == (system, software))
         add({"system": system, "software": software}, groups, groups)

@@ -18,6 +18,8 @@ for data in nanotron vtrain-single-node vtrain-multi-node narayanan-2021 publish
 done
 $program validate experiments/validation/table5.csv --json >"$results/table5.json"
 /usr/bin/python3 experiments/validation/table.py "$results"
+# Groups that were fitted, predicted with constants that were fitted without them.
+/usr/bin/python3 experiments/validation/cross.py predict "$program" "$results"
 # Writes configs/residuals.yaml, which the next build has in it.
 /usr/bin/python3 experiments/validation/intervals.py "$results"
 # Writes configs/compared.yaml, which warnings about systems quote.

@@ -129,6 +129,7 @@ ErrorTerms error_terms(CostedPlan const& costed, SimTime iteration) {
   terms.hidden =
       (std::max(0.0, parts.collectives - parts.exposed) * scale) + (replicas - reduced) / whole;
   terms.is_network_measured = !system.network.bus_bandwidth.value.empty();
+  terms.is_host_fitted = !system.software.host.kernel.fitted.empty();
   return terms;
 }
 
@@ -136,12 +137,13 @@ double relative_error(ErrorTerms const& terms) {
   constexpr double shapes = 6;
   double const product = std::hypot(0.02, 0.025 / std::sqrt(shapes));
   double const network = terms.is_network_measured ? 0.05 : 0.15;
+  double const host = terms.is_host_fitted ? 0.05 : 0.20;
   double square = 0;
   for (auto const& [fraction, deviation] : {std::pair{terms.products, product},
                                             {terms.kernels, 0.04},
                                             {terms.node, 0.05},
                                             {terms.network, network},
-                                            {terms.host, 0.20},
+                                            {terms.host, host},
                                             {terms.hidden, 0.29}}) {
     square += fraction * fraction * deviation * deviation;
   }

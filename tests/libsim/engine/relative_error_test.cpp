@@ -20,6 +20,7 @@ TEST_CASE("each part of an iteration errs by what it is known to") {
   CHECK(error(&ErrorTerms::network) == Approx(0.15));
   CHECK(error(&ErrorTerms::network, true) == Approx(0.05));
   CHECK(error(&ErrorTerms::host) == Approx(0.20));
+  CHECK(relative_error({.host = 1, .is_host_fitted = true}) == Approx(0.05));
   // The standard deviation of what is uniform between 0 and 1: 1 / sqrt(12).
   CHECK(error(&ErrorTerms::hidden) == Approx(1 / std::sqrt(12)).epsilon(0.01));
 }
