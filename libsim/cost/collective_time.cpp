@@ -178,11 +178,12 @@ Seconds network_time(OpKind kind, Bytes whole, NodeSpread spread, System const& 
   double const rate = measured > 0 ? measured : spread.fewest() * network_share(system).value;
   double const transfer = ring_bytes(kind, whole, spread.ranks) / rate;
   double const step = network.latency.value.value;
-  Seconds const ring{rounds_of(kind) * (spread.ranks - 1) * step + transfer};
+  double const start = cost_of(kind, system.node).latency.value;
+  Seconds const ring{start + rounds_of(kind) * (spread.ranks - 1) * step + transfer};
   if (kind != OpKind::all_reduce) return ring;
   double const tree_bandwidth = measured > 0 ? 1 : 0.92;  // what was measured may be a tree's
   double const depth = std::ceil(std::log2(spread.nodes()));
-  return Seconds{std::min(ring.value, 2 * depth * step + transfer / tree_bandwidth)};
+  return Seconds{std::min(ring.value, start + 2 * depth * step + transfer / tree_bandwidth)};
 }
 
 Seconds modelled_time(OpKind kind, Bytes whole, NodeSpread spread, System const& system) {
