@@ -31,7 +31,8 @@ constexpr std::array keys_of_system{
             "moves 2 (n-1)/n of the tensor, so that the bandwidth is the bus bandwidth of "
             "nccl-tests; or a measured {table: [[size, time], ...], ranks: n} over the size "
             "of the whole tensor, interpolated linearly and rescaled to other numbers of "
-            "ranks. The latency is that of the whole call among all ranks."},
+            "ranks. The latency is that of the whole call among all ranks; one over several "
+            "nodes costs it too, on top of the steps between them."},
     KeyText{"node.all_gather", "a collective",
             "The same of an all-gather, which moves (n-1)/n of the gathered tensor."},
     KeyText{"node.reduce_scatter", "a collective",

@@ -109,6 +109,7 @@ TERMS = (  # file, fragment
     (COLLECTIVES, "measured : spread.fewest() * «network_share(system).value»;"),
     (COLLECTIVES, "transfer = «ring_bytes(kind, whole, spread.ranks) / rate»;"),
     (COLLECTIVES, "step = «network.latency.value.value»;"),
+    (COLLECTIVES, "start = «cost_of(kind, system.node).latency.value»;"),
     (COLLECTIVES, "rounds_of(kind) * «(spread.ranks - 1)» * step + transfer"),
     (COLLECTIVES, "measured > 0 ? 1 : «0.92»;"),
     (COLLECTIVES, "«2 * depth» * step + transfer / tree_bandwidth"),
