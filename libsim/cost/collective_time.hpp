@@ -36,13 +36,15 @@ struct NodeSpread {
 /// node has k of as many parts of them as the node has accelerators. If the system gives measured
 /// rates, an all-reduce of whole nodes runs at theirs, and gathers and scatters at k parts of
 /// theirs. A ring pays the network's latency for each step; an all-reduce is a tree, whose depth is
-/// the logarithm of the number of nodes, where that is faster.
+/// the logarithm of the number of nodes, where that is faster. Both also cost the latency of one in
+/// a node, which is what starts it and its steps there.
 ///
 /// An all-to-all, of which `whole` is what each member sends: the longer of what leaves a node over
 /// the adapters and of what stays on its links.
 /// A ring shift, of which `whole` is what each member sends: latency and bandwidth of the slowest
 /// hop, which is one between nodes if there are several.
-/// Source: NVIDIA/nccl, src/graph/tuning.cc: a tree has 0.92 of a ring's bandwidth.
+/// Source: NVIDIA/nccl, src/graph/tuning.cc: a tree has 0.92 of a ring's bandwidth; latency over
+/// nodes is a base, the steps within nodes and the steps between them.
 Seconds collective_time(OpKind kind, Bytes whole, NodeSpread spread, System const& system);
 
 /// Time of an all-to-all of tokens, of which each rank has `sent`, when a token is sent once to
