@@ -120,7 +120,8 @@ void write_experts(FlagLine& line, TrainingConfig const& config) {
       .value("moe-ffn-hidden-size", experts.ffn_hidden);
   if (experts.shared_ffn_hidden > 0) {
     line.value("moe-shared-expert-intermediate-size", experts.shared_ffn_hidden)
-        .flag("moe-shared-expert-gate", experts.shared_gate);
+        .flag("moe-shared-expert-gate", experts.shared_gate)
+        .flag("moe-shared-expert-overlap", config.parallel.shared_expert_overlap);
   }
   line.flag("moe-apply-probs-on-input", experts.probabilities_on == ProbabilitiesOn::input);
   if (experts.first_dense > 0 || experts.every > 1) {
@@ -232,9 +233,10 @@ void write_context(FlagLine& line, ParallelLayout const& parallel) {
         .value("hierarchical-context-parallel-sizes",
                std::to_string(parallel.context_inner) + " " +
                    std::to_string(parallel.context / parallel.context_inner));
-  } else if (parallel.context_method != ContextMethod::ring) {
-    bool const exchanges = parallel.context_method == ContextMethod::ulysses;
-    line.value("cp-comm-type", exchanges ? "a2a" : "all_gather");
+  } else if (parallel.context_method == ContextMethod::ulysses) {
+    line.value("cp-comm-type", "a2a");
+  } else if (parallel.context_method == ContextMethod::all_gather) {
+    line.value("cp-comm-type", "all_gather");
   }
 }
 
