@@ -35,14 +35,17 @@ Extent extent_of(PipelineSchedule const& schedule,
 
 }  // namespace
 
-LappedOrder order_in_laps(PipelineSchedule const& schedule, StageId stage) {
+LappedOrder order_in_laps(PipelineSchedule const& schedule, StageId stage, int stored) {
   StageProgram const& whole = schedule.stages[stage];
   if (whole.steady_loop == StageProgram::none) return {.order = unroll(whole)};
   IssueEntry const loop = whole.entries[at(whole.steady_loop)];
   Extent const before = extent_of(schedule, whole, 0, whole.loop_begin());
   Extent const body = extent_of(schedule, whole, whole.loop_begin(), whole.steady_loop);
   int const window = store_window(schedule.shape, stage);
-  int const loops = window / std::gcd(window, body.forwards);  // of a lap
+  bool const are_alike = stored == 0 || stored >= window;
+  int const period = are_alike ? 1 : window / std::gcd(window, body.forwards);  // in loops
+  int const in_period = period * body.forwards;
+  int const loops = (window + in_period - 1) / in_period * period;  // of a lap
   int const laps = loop.times / loops;
   if (laps < 2) return {.order = unroll(whole)};
 
@@ -84,7 +87,8 @@ void insert_repeat(StageProgram& program, LappedOrder const& lapped, std::int32_
     transfer.microbatch = transfer.microbatch + skipped;
     transfer.message += skipped;
   }
-  program.entries.insert(program.entries.begin() + first + lapped.lap_end,
+  program.lap = first + lapped.lap_end;
+  program.entries.insert(program.entries.begin() + program.lap,
                          {.kind = IssueEntry::Kind::repeat,
                           .microbatch = no_microbatch,
                           .count = lapped.lap_end - lapped.lap_begin,

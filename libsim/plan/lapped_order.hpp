@@ -20,11 +20,12 @@ struct LappedOrder {
   std::int32_t advance = 0;            ///< of the microbatches, each time
 };
 
-/// The order in which a stage issues the schedule's entries, with laps that are whole windows
-/// (store_window()) and whole steady-state loops: the shortest stretch after which both the order
-/// and the microbatches that are stored repeat. Windows have another length on every stage, and so
-/// have laps.
-LappedOrder order_in_laps(PipelineSchedule const& schedule, StageId stage);
+/// The order in which a stage issues the schedule's entries if it stores the first `stored` passes
+/// of each window (store_window()). A lap is the shortest stretch of whole steady-state loops after
+/// which both the order and the passes that are stored repeat, and which is no shorter than a
+/// window, so that all that is in flight behind a lap has begun in it. Windows have another length
+/// on every stage, and so have laps.
+LappedOrder order_in_laps(PipelineSchedule const& schedule, StageId stage, int stored);
 
 /// Writes the repeat of a lap behind it, and numbers what follows. `first`: the entry of the
 /// program that is the order's first.

@@ -235,7 +235,8 @@ void append_microbatches(StagePlan& stage,
   if (plan.microbatch_stride != 0) {
     tasks.append(LappedOrder{.order = unroll(program)});
   } else if (has_window(plan.config)) {
-    tasks.append(order_in_laps(schedule, stage.stage));
+    tasks.append(order_in_laps(schedule, stage.stage,
+                               policy_of(plan.config, stage.stage).store_microbatches.count));
   } else {
     tasks.append(program);
   }

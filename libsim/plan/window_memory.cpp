@@ -18,8 +18,9 @@ WindowMemory::WindowMemory(TrainingPlan const& plan,
                            TaskMemories& tasks,
                            MessageMoves& messages)
     : resident_{resident_memory(stage).sum()}, window_{store_window(schedule.shape, stage.stage)} {
+  int const some = 1;  // of a window: such laps serve every number
   LappedOrder const lapped = plan.microbatch_stride == 0
-                                 ? order_in_laps(schedule, stage.stage)
+                                 ? order_in_laps(schedule, stage.stage, some)
                                  : LappedOrder{.order = unroll(schedule.stages[stage.stage])};
   IssueOrder const& order = lapped.order;
   std::span<Transfer const> const transfers{order.transfers};
