@@ -97,6 +97,21 @@ std::vector<MemoryBlock> CachingAllocator::blocks() const {
   return result;
 }
 
+bool CachingAllocator::append_state(std::vector<std::int64_t>& state) const {
+  if (collects_garbage() || !events_.is_empty()) return false;
+  std::vector<BlockId> ids = blocks_.ids();
+  std::ranges::sort(ids, {}, [this](BlockId id) { return blocks_[id].address; });
+  state.insert(state.end(), {device_.used(), next_address_});
+  for (BlockId const id : ids) {
+    Block const& block = blocks_[id];
+    int const use = (block.is_allocated ? 1 : 0) + (block.is_mapped ? 2 : 0) +
+                    (block.previous == no_block ? 4 : 0) + (block.uses >= 0 ? 8 : 0);
+    state.insert(state.end(), {block.address, block.size,
+                               block.is_allocated ? block.requested : 0, 16 * block.pool + use});
+  }
+  return true;
+}
+
 void CachingAllocator::take_foreign(std::int64_t bytes) {
   device_.take_foreign(bytes);
   note_device();

@@ -39,6 +39,8 @@ class CachingAllocator final : public Allocator {
   void advance(std::int64_t time) override { events_.advance(time); }
   void set_event_delay(std::int64_t time) override { events_.set_delay(time); }
   std::vector<MemoryBlock> blocks() const override;
+  bool append_state(std::vector<std::int64_t>& state) const override;
+  std::int64_t address_of(BlockId block) const override { return blocks_[block].address; }
 
  private:
   /// The free memory of one stream, for small or for large blocks.

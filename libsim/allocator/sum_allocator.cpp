@@ -58,4 +58,9 @@ void SumAllocator::set_memory_fraction(double fraction) {
                           : capacity_;
 }
 
+bool SumAllocator::append_state(std::vector<std::int64_t>& state) const {
+  state.insert(state.end(), {counters_.allocated, counters_.reserved, foreign_, allowed_});
+  return true;
+}
+
 }  // namespace stagecraft

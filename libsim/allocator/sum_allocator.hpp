@@ -26,6 +26,7 @@ class SumAllocator final : public Allocator {
   void set_memory_fraction(double fraction) override;
   void advance(std::int64_t) override {}
   void set_event_delay(std::int64_t) override {}
+  bool append_state(std::vector<std::int64_t>& state) const override;
 
  private:
   std::int64_t in_granules(std::int64_t bytes) const {

@@ -18,8 +18,13 @@ Explanation explain(RunConfig const& run, ExplainOptions const& options) {
   int const jobs = options.jobs;
   Explanation result;
   result.plan = make_plan(settled(run.training, run.system));
-  PlayedIteration const played{result.plan, run.system};
-  result.simulation = played.simulation;
+  {
+    // All times of a long iteration take much memory: they are gone before changes are simulated.
+    PlayedIteration const played{result.plan, run.system};
+    result.simulation = played.simulation;
+    result.path = find_critical_path(played.costed, played.times);
+    result.busiest = kinds_of_busiest_stage(played.costed, played.times, result.simulation);
+  }
   throw_if_interrupted();
   result.peak =
       explain_peak(result.plan, result.simulation, fullest_stage(result.simulation.stages));
@@ -28,8 +33,6 @@ Explanation explain(RunConfig const& run, ExplainOptions const& options) {
       std::ranges::min_element(result.simulation.stages, {}, &StageResult::margin);
   result.reserved = explain_reserved(result.plan, run.system, *tightest);
   throw_if_interrupted();
-  result.path = find_critical_path(played.costed, played.times);
-  result.busiest = kinds_of_busiest_stage(played.costed, played.times, result.simulation);
   result.figures = figures_of(run);
   if (verdict_of(result.simulation) == Verdict::does_not_fit && result.figures.fits()) {
     // Another stage than the fullest is the one whose replay runs out.

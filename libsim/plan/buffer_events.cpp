@@ -219,9 +219,8 @@ class BufferEvents::TaskCompiler {
 BufferEvents::BufferEvents(TrainingPlan const& plan, StagePlan const& stage, EventDetail detail)
     : plan_{plan},
       stage_{stage},
-      order_{unroll(stage.program)},
-      microbatches_{static_cast<std::size_t>(microbatches(plan.config))},
-      in_flight_(static_cast<std::size_t>(plan.config.parallel.interleave) * microbatches_) {
+      reader_{stage.program},
+      chunks_{static_cast<std::size_t>(plan.config.parallel.interleave)} {
   TaskCompiler compiler{plan, stage.tasks, detail};
   compiled_.reserve(stage.tasks.size());
   for (Task const& task : stage.tasks) compiled_.push_back(compiler.compile(task));
@@ -262,26 +261,25 @@ std::span<BufferEvent const> BufferEvents::now() {
 bool BufferEvents::next() {
   now_.clear();
   to_number_ = {};
-  ++entry_;
-  if (entry_ < 0) {
+  is_resident_ = !has_begun_;
+  has_begun_ = true;
+  if (is_resident_) {
     for (BufferChange const& change : resident_) now_.push_back({&change, buffers_++});
     return true;
   }
-  if (static_cast<std::size_t>(entry_) >= order_.entries.size()) return false;
-  IssueEntry const& step = order_.entries[static_cast<std::size_t>(entry_)];
+  if (!reader_.next()) return false;
+  IssueEntry const& step = reader_.entry();
   switch (step.kind) {
     case IssueEntry::Kind::run: {
       auto const task = static_cast<std::size_t>(step.task);
       if (stage_.tasks[task].kind != Task::Kind::step) {
-        run(stage_.tasks[task], compiled_[task], step.microbatch);
+        run(stage_.tasks[task], compiled_[task], reader_.microbatch());
       }
       break;
     }
     case IssueEntry::Kind::post:
     case IssueEntry::Kind::wait:
-      for (std::int32_t i = step.first; i < step.first + step.count; ++i) {
-        exchange(step.kind, order_.transfers[static_cast<std::size_t>(i)]);
-      }
+      for (Transfer const& transfer : reader_.transfers()) exchange(step.kind, transfer);
       break;
     case IssueEntry::Kind::drain:
     case IssueEntry::Kind::repeat:
@@ -291,21 +289,28 @@ bool BufferEvents::next() {
 }
 
 void BufferEvents::restart() {
-  entry_ = -2;
+  reader_.restart();
+  has_begun_ = is_resident_ = false;
   buffers_ = 0;
+  skipped_ = 0;
   now_.clear();
   to_number_ = {};
 }
 
+void BufferEvents::skip_laps(std::int32_t laps) {
+  reader_.skip_laps(laps);
+  skipped_ += laps * stage_.program.entries[static_cast<std::size_t>(stage_.program.lap)].advance;
+}
+
 Task const* BufferEvents::task() const {
-  if (entry_ < 0) return nullptr;
-  IssueEntry const& entry = order_.entries[static_cast<std::size_t>(entry_)];
-  if (entry.kind != IssueEntry::Kind::run) return nullptr;
-  return &stage_.tasks[static_cast<std::size_t>(entry.task)];
+  if (entry() < 0) return nullptr;
+  IssueEntry const& current = reader_.entry();
+  if (current.kind != IssueEntry::Kind::run) return nullptr;
+  return &stage_.tasks[static_cast<std::size_t>(current.task)];
 }
 
 MicrobatchId BufferEvents::microbatch() const {
-  return entry_ < 0 ? no_microbatch : order_.entries[static_cast<std::size_t>(entry_)].microbatch;
+  return entry() < 0 ? no_microbatch : reader_.microbatch();
 }
 
 void BufferEvents::run(Task const& task, CompiledTask const& compiled, MicrobatchId microbatch) {

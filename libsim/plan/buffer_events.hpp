@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "libsim/plan/message_buffers.hpp"
+#include "libsim/plan/program_reader.hpp"
 #include "libsim/plan/training_plan.hpp"
 
 namespace stagecraft {
@@ -111,7 +112,7 @@ class BufferEvents {
   /// description.
   void restart();
   /// The current entry of the issue order; -1 for the resident buffers.
-  std::int32_t entry() const { return entry_; }
+  std::int32_t entry() const { return is_resident_ ? -1 : reader_.number(); }
   /// The task that it runs; null if it does not run any.
   Task const* task() const;
   MicrobatchId microbatch() const;
@@ -127,6 +128,10 @@ class BufferEvents {
   }
   /// How many buffers have been allocated, those of the current entry included.
   std::int64_t buffers() const { return buffers_; }
+
+  /// As of a ProgramReader. Buffers are then numbered as if what is skipped did not exist.
+  std::int32_t laps_left() const { return reader_.laps_left(); }
+  void skip_laps(std::int32_t laps);
 
  private:
   /// The events of a task in issue order.
@@ -151,7 +156,9 @@ class BufferEvents {
   class TaskCompiler;
 
   InFlight& in_flight(ChunkId chunk, MicrobatchId microbatch) {
-    return in_flight_[chunk.index() * microbatches_ + microbatch.index()];
+    std::size_t const place = (microbatch + -skipped_).index() * chunks_ + chunk.index();
+    if (place >= in_flight_.size()) in_flight_.resize(2 * place + chunks_);
+    return in_flight_[place];
   }
   void run(Task const& task, CompiledTask const& compiled, MicrobatchId microbatch);
   void exchange(IssueEntry::Kind kind, Transfer const& transfer);
@@ -159,14 +166,16 @@ class BufferEvents {
 
   TrainingPlan const& plan_;
   StagePlan const& stage_;
-  IssueOrder order_;
-  std::size_t microbatches_;
+  ProgramReader reader_;
+  std::size_t chunks_;
   std::vector<CompiledTask> compiled_;     ///< by index into StagePlan::tasks
   std::vector<BufferChange> resident_;     ///< at most one per category
   std::vector<BufferChange> of_messages_;  ///< by chunk, payload, buffer, and whether it allocates
-  std::vector<InFlight> in_flight_;        ///< by chunk and microbatch
+  std::vector<InFlight> in_flight_;        ///< by microbatch and chunk, as far as they have come
   std::int64_t buffers_ = 0;               ///< allocated so far
-  std::int32_t entry_ = -2;
+  std::int32_t skipped_ = 0;               ///< microbatches
+  bool is_resident_ = false;               ///< at the resident buffers
+  bool has_begun_ = false;
   std::array<std::int64_t, 7> first_{};   ///< of the entry, by Reference::From
   std::span<TaskEvent const> to_number_;  ///< of the entry: not yet in now_
   std::vector<BufferEvent> now_;

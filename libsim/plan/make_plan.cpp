@@ -17,7 +17,7 @@ TrainingPlan make_plan(SettledConfig const& settled, RankChoice ranks) {
   if (shape.order) check_recompute_tasks(config, *shape.order);
   TrainingPlan plan =
       make_programs(config, placement_of(shape), splits_backward(shape), std::move(ranks));
-  PipelineSchedule const schedule = lay_out_checked(shape);
+  PipelineSchedule schedule = lay_out_checked(shape);
   plan.channels = schedule.channels;
   plan.messages = schedule.messages;
   plan.most_queued = schedule.most_queued;
@@ -30,6 +30,7 @@ TrainingPlan make_plan(SettledConfig const& settled, RankChoice ranks) {
     if (!is_alike) ranges = stage_ranges(plan, stage);
     append_begin_of_step(stage, plan);
     append_microbatches(stage, plan, schedule);
+    schedule.stages[id] = {};  // a long order takes as much memory as the plan
     append_end_of_step(stage, plan, ranges);
   }
   return plan;

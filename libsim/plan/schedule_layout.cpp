@@ -115,12 +115,6 @@ PipelineSchedule lay_out(ScheduleShape const& shape, SteadyLoop const& loop) {
   VirtualOrder const order{loop.shape};
   schedule.stages.resize(static_cast<std::size_t>(shape.stages));
   for (StageId const stage : schedule.stages.ids()) {
-    StageProgram& program = schedule.stages[stage];
-    if (stage > StageId{0}) {  // about as long as the program of the stage before
-      StageProgram const& before = schedule.stages[previous(stage)];
-      program.entries.reserve(before.entries.size() + 16);
-      program.transfers.reserve(before.transfers.size() + 16);
-    }
     StageWriter writer{schedule, loop, stage};
     write_stage(writer, order, loop.shape, stage);
   }

@@ -23,6 +23,7 @@ struct StageProgram {
   std::vector<IssueEntry> entries;
   std::vector<Transfer> transfers;
   std::int32_t steady_loop = none;  ///< the entry that repeats it
+  std::int32_t lap = none;          ///< the entry that repeats a lap (LappedOrder), if it has laps
 
   /// First entry of the steady-state loop. Pre: there is one.
   std::int32_t loop_begin() const {

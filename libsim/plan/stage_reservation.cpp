@@ -3,66 +3,27 @@
 #include <algorithm>
 #include <memory>
 #include <numeric>
+#include <optional>
 
 #include "libsim/plan/buffer_events.hpp"
 #include "libsim/plan/configured_allocator.hpp"
 #include "libsim/plan/framework_buffers.hpp"
 #include "libsim/plan/parameter_layout.hpp"
+#include "libsim/plan/repeated_state.hpp"
 #include "libsim/plan/state_types.hpp"
+#include "libsim/plan/steady_tasks.hpp"
 
 namespace stagecraft {
 namespace {
 
 constexpr int most_iterations = 3;  // the second has moments, the third what they displaced
 
-/// Says when an iteration holds no more news for an allocator.
-class SteadyState {
- public:
-  explicit SteadyState(StagePlan const& stage)
-      : stage_{stage},
-        order_{unroll(stage.program)},
-        last_run_(stage.tasks.size(), -1),
-        has_run_(stage.tasks.size(), false) {
-    int in_flight = 0;
-    int most = -1;
-    for (std::size_t i = 0; i < order_.entries.size(); ++i) {
-      IssueEntry const& entry = order_.entries[i];
-      if (entry.kind != IssueEntry::Kind::run) continue;
-      last_run_[static_cast<std::size_t>(entry.task)] = static_cast<std::int32_t>(i);
-      Task const& task = task_of(entry);
-      if (task.kind == Task::Kind::forward && ++in_flight > most) {
-        most = in_flight;
-        fullest_ = static_cast<std::int32_t>(i);
-      }
-      if (ends_in_flight(task)) --in_flight;
-    }
-  }
-
-  void restart() { std::fill(has_run_.begin(), has_run_.end(), false); }
-
-  /// Whether all that comes after `index` repeats what has run since the last restart.
-  bool is_reached_by(std::int32_t index) {
-    IssueEntry const& entry = order_.entries[static_cast<std::size_t>(index)];
-    if (index < fullest_ || entry.kind != IssueEntry::Kind::run) return false;
-    has_run_[static_cast<std::size_t>(entry.task)] = true;
-    if (!ends_in_flight(task_of(entry))) return false;
-    for (std::size_t task = 0; task < last_run_.size(); ++task) {
-      bool const computes = stage_.tasks[task].kind != Task::Kind::step;
-      if (computes && last_run_[task] > index && !has_run_[task]) return false;
-    }
-    return true;
-  }
-
- private:
-  Task const& task_of(IssueEntry const& entry) const {
-    return stage_.tasks[static_cast<std::size_t>(entry.task)];
-  }
-
-  StagePlan const& stage_;
-  IssueOrder order_;
-  std::vector<std::int32_t> last_run_;  ///< by task: its last entry of the issue order
-  std::vector<bool> has_run_;           ///< by task
-  std::int32_t fullest_ = 0;            ///< the entry with which most passes are in flight
+/// The laps of an iteration, in search of one behind which all repeats.
+struct LapSearch {
+  RepeatedState states;
+  int run = 0;  ///< laps
+  bool is_over = false;
+  std::size_t first_live = 0;  ///< buffers before this one are not live
 };
 
 class StageReplay {
@@ -81,8 +42,8 @@ class StageReplay {
         buffers_{framework, plan, stage, allocator_},
         events_{plan, stage, has_framework_ ? EventDetail::ops : EventDetail::buffers},
         // Without a loop nothing says that the rest repeats what has run.
-        extent_{stage.program.steady_loop == StageProgram::none ? ReplayExtent::whole : extent},
-        steady_{stage} {
+        extent_{stage.program.steady_loop == StageProgram::none ? ReplayExtent::whole : extent} {
+    if (extent_ == ReplayExtent::until_steady) steady_.emplace(stage);
     if (peak == nullptr) {
       if (!has_framework_) describe_tasks();
       return;
@@ -169,15 +130,17 @@ class StageReplay {
     events_.restart();
     events_.next();  // what is resident
     blocks_.clear();
-    steady_.restart();
+    if (steady_) steady_->restart();
+    laps_ = {};
     std::int64_t taken = counters().device_alloc;
     while (events_.next()) {
       if (!take_entry()) return false;
-      if (extent_ == ReplayExtent::whole) continue;
-      if (counters().device_alloc != taken) {
+      if (!steady_) {
+        if (events_.laps_left() > 0) skip_laps();
+      } else if (counters().device_alloc != taken) {
         taken = counters().device_alloc;
-        steady_.restart();
-      } else if (steady_.is_reached_by(events_.entry())) {
+        steady_->restart();
+      } else if (steady_->is_reached_by(events_.entry(), events_.task())) {
         break;
       }
     }
@@ -186,6 +149,29 @@ class StageReplay {
     for (BlockId& block : blocks_) allocator_.free(block);
     buffers_.end_iteration();
     return true;
+  }
+
+  /// Leaves out laps that repeat what earlier ones did to the allocator.
+  ///
+  /// A lap holds at least all passes in flight, so that what is live behind the second lap was
+  /// allocated in laps. If the allocator's blocks are then those that it had some laps before, and
+  /// buffers of the same age have the same ones, then all that follows repeats what followed then.
+  void skip_laps() {
+    if (++laps_.run < 2 || laps_.is_over || has_framework_) return;
+    RepeatedState::State state{counters().device_alloc, counters().device_free, counters().retries};
+    if (!allocator_.whole().append_state(state)) return;
+    for (auto i = laps_.first_live; i < blocks_.size(); ++i) {
+      if (blocks_[i] == no_block) {
+        if (i == laps_.first_live) ++laps_.first_live;
+        continue;
+      }
+      state.push_back(events_.buffers() - static_cast<std::int64_t>(i));
+      state.push_back(allocator_.whole().address_of(blocks_[i]));
+    }
+    auto const period = laps_.states.looks_since(std::move(state));
+    if (!period) return;
+    events_.skip_laps(events_.laps_left() / *period * *period);
+    laps_.is_over = true;
   }
 
   /// Reduces each task to its requests, so that the replay reads less memory.
@@ -271,7 +257,8 @@ class StageReplay {
   FrameworkBuffers buffers_;
   BufferEvents events_;
   ReplayExtent extent_;
-  SteadyState steady_;
+  std::optional<SteadyTasks> steady_;  ///< until_steady
+  LapSearch laps_;
   std::vector<std::vector<Request>> requests_;  ///< by task; none if each change is looked at
   std::vector<std::int64_t> state_sizes_;       ///< elements of each buffer of optimizer state
   std::vector<BlockId> blocks_;                 ///< of live activations, by buffer

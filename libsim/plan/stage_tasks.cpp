@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "libsim/plan/gradient_buckets.hpp"
+#include "libsim/plan/lapped_order.hpp"
 #include "libsim/plan/step_program.hpp"
 
 namespace stagecraft {
@@ -35,9 +36,10 @@ class StageTasks {
       stage_.program.steady_loop = first_entry_ + program.steady_loop;
     }
   }
-  void append(IssueOrder order) {
-    append_entries(order.entries);
-    stage_.program.transfers = std::move(order.transfers);
+  void append(LappedOrder lapped) {
+    append_entries(lapped.order.entries);
+    stage_.program.transfers = std::move(lapped.order.transfers);
+    insert_repeat(stage_.program, lapped, first_entry_);
   }
 
  private:
@@ -230,11 +232,14 @@ void append_microbatches(StagePlan& stage,
                          PipelineSchedule const& schedule) {
   StageTasks tasks{stage, plan, schedule};
   StageProgram const& program = schedule.stages[stage.stage];
-  if (!has_window(plan.config) && plan.microbatch_stride == 0) {
+  if (plan.microbatch_stride != 0) {
+    tasks.append(LappedOrder{.order = unroll(program)});
+  } else if (has_window(plan.config)) {
+    tasks.append(order_in_laps(schedule, stage.stage,
+                               policy_of(plan.config, stage.stage).store_microbatches.count));
+  } else {
     tasks.append(program);
-    return;
   }
-  tasks.append(unroll(program));
 }
 
 }  // namespace stagecraft

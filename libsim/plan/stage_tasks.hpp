@@ -56,8 +56,8 @@ Task whole_task(TrainingPlan const& plan,
 /// program; the last backward of a chunk is cut into pieces if gradients are reduced between them.
 /// A task is appended to StagePlan::tasks when it is first used.
 ///
-/// A window of stored microbatches has a different period on every stage, so a plan with one is
-/// laid out without repeats.
+/// A window of stored microbatches has a different period on every stage, so a plan with one has no
+/// steady-state loop; each stage repeats its own laps (order_in_laps()).
 /// Pre: the plan's chunks and blocks, and the stage's chunks, are set.
 void append_microbatches(StagePlan& stage,
                          TrainingPlan const& plan,

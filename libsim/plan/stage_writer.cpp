@@ -12,7 +12,13 @@ StageWriter::StageWriter(PipelineSchedule& schedule, SteadyLoop const& loop, Sta
       program_{schedule.stages[stage]},
       stage_{stage},
       loop_begins_after_{loop.has_loop() ? loop.backwards_before(stage) : 0},
-      backwards_left_(static_cast<std::size_t>(loop.shape.chunks), loop.shape.microbatches) {}
+      backwards_left_(static_cast<std::size_t>(loop.shape.chunks), loop.shape.microbatches) {
+  if (stage == StageId{0}) return;
+  // It will be about as long as the program of the stage before.
+  StageProgram const& before = schedule.stages[previous(stage)];
+  program_.entries.reserve(before.entries.size() + 16);
+  program_.transfers.reserve(before.transfers.size() + 16);
+}
 
 void StageWriter::run(ChunkRun const& run) {
   if (run.part == Part::forward && loop_.has_loop()) mark_border();

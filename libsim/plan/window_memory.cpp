@@ -1,8 +1,10 @@
 #include "libsim/plan/window_memory.hpp"
 
+#include <algorithm>
 #include <cstddef>
 #include <span>
 
+#include "libsim/plan/lapped_order.hpp"
 #include "libsim/plan/stage_memory.hpp"
 #include "libsim/plan/stage_tasks.hpp"
 
@@ -16,14 +18,22 @@ WindowMemory::WindowMemory(TrainingPlan const& plan,
                            TaskMemories& tasks,
                            MessageMoves& messages)
     : resident_{resident_memory(stage).sum()}, window_{store_window(schedule.shape, stage.stage)} {
-  StageProgram const& program = schedule.stages[stage.stage];
-  std::span<Transfer const> const transfers{program.transfers};
+  int const some = 1;  // of a window: such laps serve every number
+  LappedOrder const lapped = plan.microbatch_stride == 0
+                                 ? order_in_laps(schedule, stage.stage, some)
+                                 : LappedOrder{.order = unroll(schedule.stages[stage.stage])};
+  IssueOrder const& order = lapped.order;
+  std::span<Transfer const> const transfers{order.transfers};
   WindowPlaces places{schedule.shape, stage.stage};
-  visit_entries(program, [&](IssueEntry const& entry, std::int32_t advance) {
+  changes_.reserve(order.entries.size());
+  times_ = lapped.times;
+  for (std::size_t i = 0; i < order.entries.size(); ++i) {
+    if (static_cast<std::int32_t>(i) == lapped.lap_begin) lap_begin_ = changes_.size();
+    if (static_cast<std::int32_t>(i) == lapped.lap_end) lap_end_ = changes_.size();
+    IssueEntry const& entry = order.entries[i];
     switch (entry.kind) {
       case IssueEntry::Kind::run: {
-        ChunkRun run = schedule.run_of(entry);
-        run.microbatch = run.microbatch + advance;
+        ChunkRun const run = schedule.run_of(entry);
         changes_.push_back({places.of(run),
                             &tasks.of(whole_task(plan, stage, run, TaskVariant::stored)),
                             &tasks.of(whole_task(plan, stage, run, TaskVariant::policy))});
@@ -41,18 +51,33 @@ WindowMemory::WindowMemory(TrainingPlan const& plan,
       case IssueEntry::Kind::repeat:
         break;
     }
-  });
+  }
 }
 
 bool WindowMemory::fits(int count, std::int64_t limit) const {
   std::int64_t now = resident_;
   if (now > limit) return false;
-  for (Change const& change : changes_) {
-    MemoryMove const& move = change.place < count ? *change.stored : *change.recomputed;
-    if (now + move.profile.peak > limit) return false;
-    now += move.net_sum;
+  auto const holds = [&](std::size_t begin, std::size_t end) {
+    return std::all_of(
+        changes_.begin() + static_cast<std::ptrdiff_t>(begin),
+        changes_.begin() + static_cast<std::ptrdiff_t>(end), [&](Change const& change) {
+          MemoryMove const& move = change.place < count ? *change.stored : *change.recomputed;
+          bool const is_within = now + move.profile.peak <= limit;
+          now += move.net_sum;
+          return is_within;
+        });
+  };
+  if (times_ == 1) return holds(0, changes_.size());
+  if (!holds(0, lap_begin_)) return false;
+  std::int64_t const before = now;
+  if (!holds(lap_begin_, lap_end_)) return false;
+  // Each lap changes memory by the same amounts, so the peak is in the first or in the last.
+  std::int64_t const gained = now - before;
+  if (gained != 0) {
+    now += (times_ - 2) * gained;
+    if (!holds(lap_begin_, lap_end_)) return false;
   }
-  return true;
+  return holds(lap_end_, changes_.size());
 }
 
 }  // namespace stagecraft

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <limits>
+#include <map>
 #include <numeric>
 #include <set>
 #include <stdexcept>
@@ -18,18 +19,10 @@
 #include "libsim/report/fit_verdict.hpp"
 #include "libsim/search/candidate_source.hpp"
 #include "libsim/search/ordered_plans.hpp"
+#include "libsim/search/standings.hpp"
 
 namespace stagecraft {
 namespace {
-
-/// A simulated plan that fits.
-struct Outcome {
-  SimTime iteration{0};
-  std::int64_t peak = 0;
-  std::size_t plan = 0;  ///< index into Candidates::plans, or behind them of one that was tried
-
-  friend auto operator<=>(Outcome const&, Outcome const&) = default;
-};
 
 /// The result of simulating a candidate.
 struct Trial {
@@ -37,63 +30,8 @@ struct Trial {
   bool fits = false;
   bool runs_out = false;         ///< it fits by counted bytes, and not by its allocator's replay
   bool is_empty_window = false;  ///< it stores nothing: the same plan as one without a window
-};
-
-/// The outcomes so far that may belong to the answer.
-class Standings {
- public:
-  explicit Standings(int top) : top_{static_cast<std::size_t>(top)} {}
-
-  void add(Outcome const& outcome) {
-    best_.insert(std::upper_bound(best_.begin(), best_.end(), outcome), outcome);
-    if (best_.size() > top_) best_.pop_back();
-    auto const after = std::upper_bound(front_.begin(), front_.end(), outcome);
-    if (after != front_.begin() && std::prev(after)->peak <= outcome.peak) return;
-    auto const end = std::find_if(after, front_.end(),
-                                  [&](Outcome const& other) { return other.peak < outcome.peak; });
-    front_.insert(front_.erase(after, end), outcome);
-  }
-
-  /// Whether a plan that has not been simulated may belong to the answer.
-  bool may_belong(Candidate const& plan) const { return may_belong(plan.bound, plan.peak); }
-  /// Whether one that has been simulated may. Equally fast ones are told apart by add().
-  bool may_belong(Outcome const& outcome) const {
-    return may_belong(picoseconds(outcome) - 0.5, outcome.peak);
-  }
-  /// A plan with a larger bound cannot belong to the answer.
-  double last_bound() const {
-    if (best_.size() < top_) return std::numeric_limits<double>::infinity();
-    return std::max(picoseconds(best_.back()), front_reach * picoseconds(best_.front()));
-  }
-
-  std::vector<Outcome> const& best() const { return best_; }
-  std::vector<Outcome> front() const {
-    std::vector<Outcome> near = front_;
-    if (!best_.empty()) {
-      std::erase_if(near, [&](Outcome const& outcome) {
-        return picoseconds(outcome) > front_reach * picoseconds(best_.front());
-      });
-    }
-    return near;
-  }
-
- private:
-  static double picoseconds(Outcome const& outcome) {
-    return static_cast<double>(outcome.iteration.count());
-  }
-
-  bool may_belong(double bound, std::int64_t peak) const {
-    if (best_.size() < top_ || bound <= picoseconds(best_.back())) return true;
-    if (bound > front_reach * picoseconds(best_.front())) return false;
-    auto const slower =
-        std::partition_point(front_.begin(), front_.end(),
-                             [&](Outcome const& outcome) { return picoseconds(outcome) <= bound; });
-    return slower == front_.begin() || std::prev(slower)->peak > peak;
-  }
-
-  std::size_t top_;
-  std::vector<Outcome> best_;
-  std::vector<Outcome> front_;  ///< by ascending time, hence by descending peak
+  /// With what its allocators reserve, if they were replayed.
+  std::optional<Simulation> simulation{};
 };
 
 class Search {
@@ -293,19 +231,31 @@ class Search {
       trials[i] = attempt(batch[i]);
       report_within(++simulated);
     });
-    for (Trial const& trial : trials) {
+    for (Trial& trial : trials) {
       if (trial.is_empty_window) {
         ++empty_windows_;
         continue;
       }
       ++result_.simulated;
-      if (trial.fits) standings_.add(trial.outcome);
+      if (trial.fits) {
+        standings_.add(trial.outcome);
+        simulations_.insert_or_assign(trial.outcome.plan, *std::move(trial.simulation));
+      }
       if (!trial.runs_out) continue;
       ++result_.run_out;
       if (!fastest_to_run_out_ || trial.outcome < *fastest_to_run_out_) {
         fastest_to_run_out_ = trial.outcome;
       }
     }
+    forget_left_behind();
+  }
+
+  /// Keeps the simulations of those plans alone that may still belong to the answer.
+  void forget_left_behind() {
+    std::set<std::size_t> kept;
+    for (Outcome const& outcome : standings_.best()) kept.insert(outcome.plan);
+    for (Outcome const& outcome : standings_.front()) kept.insert(outcome.plan);
+    std::erase_if(simulations_, [&](auto const& known) { return !kept.contains(known.first); });
   }
 
   Trial attempt(std::size_t plan) const {
@@ -323,18 +273,18 @@ class Search {
         Bytes{trial.outcome.peak} <= room_for(config.memory, request_.system.accelerator);
     // Its allocator is replayed only if the answer depends on it.
     if (!is_counted || !standings_.may_belong(trial.outcome)) return trial;
-    Simulation const simulation = with_reservations(config);
-    trial.runs_out = verdict_of(simulation) == Verdict::does_not_fit;
-    trial.fits = !trial.runs_out && is_safe(simulation, config);
+    trial.simulation = with_reservations(config);
+    trial.runs_out = verdict_of(*trial.simulation) == Verdict::does_not_fit;
+    trial.fits = !trial.runs_out && is_safe(*trial.simulation, config);
     return trial;
   }
 
   /// A plan on the device itself, beside which the margin is not kept.
-  Simulation with_reservations(TrainingConfig config) const {
+  Simulation with_reservations(TrainingConfig config, int jobs = 1) const {
     config.memory.reserve = reserve_;
     TrainingPlan const plan = make_plan(as_settled(config));
     Simulation simulation = stagecraft::simulate(plan, request_.system);
-    add_reservations(simulation, plan, request_.system, 1);
+    add_reservations(simulation, plan, request_.system, jobs);
     return simulation;
   }
 
@@ -360,13 +310,13 @@ class Search {
 
   FoundPlan found(Outcome const& outcome) const {
     FoundPlan plan{.config = config_of(outcome.plan), .simulation = {}};
+    auto const known = simulations_.find(outcome.plan);
+    plan.simulation =
+        known == simulations_.end() ? with_reservations(plan.config, request_.jobs) : known->second;
     plan.config.memory.reserve = reserve_;
-    TrainingPlan const training = make_plan(as_settled(plan.config));
-    plan.simulation = stagecraft::simulate(training, request_.system);
     if (plan.simulation.iteration != outcome.iteration || plan.peak() != outcome.peak) {
       throw std::logic_error{"a prediction differs from the simulation of its plan"};
     }
-    add_reservations(plan.simulation, training, request_.system, request_.jobs);
     return plan;
   }
 
@@ -384,6 +334,7 @@ class Search {
   Standings standings_;
   SearchResult result_;
   std::optional<Outcome> fastest_to_run_out_;
+  std::map<std::size_t, Simulation> simulations_;        ///< by plan, of outcomes in standings_
   std::int64_t empty_windows_ = 0;                       ///< no microbatch of theirs can be stored
   double share_simulated_ = 0;                           ///< that was reported last
   std::thread::id caller_ = std::this_thread::get_id();  ///< whom alone progress is told to

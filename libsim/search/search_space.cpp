@@ -22,10 +22,20 @@ std::vector<std::int64_t> divisors(std::int64_t number) {
   return found;
 }
 
-/// A run of the shape on one stage with one microbatch for each of the fewest replicas, which shows
-/// whether the shape is legal.
+/// Whether a file says how many rows experts compute in single microbatches of the global batch.
+bool names_microbatches(Routing const& routing) {
+  return routing.counts &&
+         std::ranges::any_of(routing.counts->layers, [](CountsOfLayer const& counts) {
+           return counts.microbatch != every_microbatch;
+         });
+}
+
+/// A run of the shape on one stage with one microbatch per replica, which shows whether the shape
+/// is legal. It has the fewest replicas, or if a file names microbatches, all of the global batch.
 TrainingConfig shape_probe(SearchRequest const& request, ShapeChoice const& shape) {
-  std::int64_t const replicas = fewest_replicas(shape);
+  bool const has_whole_batch = names_microbatches(request.base.routing);
+  std::int64_t const replicas =
+      has_whole_batch ? request.global_batch / shape.micro : fewest_replicas(shape);
   Arrangement const alone{
       shape, {.data = static_cast<int>(replicas)}, {request.base.model.layers, 0, 0}};
   TrainingConfig config = make_config(request, alone, {RecomputePolicy{}}, false);
@@ -65,6 +75,14 @@ std::vector<ShapeChoice> with_experts(SearchRequest const& request, ShapeChoice 
 }
 
 bool is_legal(TrainingConfig const& config) { return problems_of(config).empty(); }
+
+/// Whether a run is illegal only because it has more chunk passes than a run may have.
+bool is_oversized(TrainingConfig config) {
+  if (plan_sizes(config).chunk_passes <= plan_limits.chunk_passes) return false;
+  // As few microbatches as every schedule has.
+  config.batch.global = config.parallel.data * config.batch.micro * config.parallel.pipeline;
+  return is_legal(config);
+}
 
 /// Appends the shapes that a dense one becomes, as far as they are legal.
 void append_legal(SearchRequest const& request,
@@ -169,7 +187,7 @@ ScheduleChoices schedule_choices(SearchRequest const& request, ShapeChoice const
         make_config(request, {shape, choice, shares.front()}, {RecomputePolicy{}}, false);
     if (is_legal(config)) {
       choices.legal.push_back(choice);
-    } else if (plan_sizes(config).chunk_passes > plan_limits.chunk_passes) {
+    } else if (is_oversized(config)) {
       ++choices.oversized;
     }
   };

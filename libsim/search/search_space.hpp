@@ -77,7 +77,8 @@ std::vector<ShapeChoice> shape_choices(SearchRequest const& request);
 /// The schedules that a shape can have.
 struct ScheduleChoices {
   std::vector<ScheduleChoice> legal;
-  std::int64_t oversized = 0;  ///< left out: they have more chunk passes than a run may have
+  /// Left out for one reason alone: they have more chunk passes than a run may have.
+  std::int64_t oversized = 0;
 
   auto begin() const { return legal.begin(); }
   auto end() const { return legal.end(); }

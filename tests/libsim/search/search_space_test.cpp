@@ -90,6 +90,33 @@ TEST_CASE("schedules with more chunk passes than a run may have are counted", "[
   REQUIRE(schedule_choices(request, {.micro = 1}).oversized == 1);
   REQUIRE(schedule_choices(request, {.micro = 2}).size() == 1);
   REQUIRE(schedule_choices(request, {.micro = 2}).oversized == 0);
+  // One that is illegal for another reason, too, is none of them: 3 ranks cannot share 4 heads.
+  REQUIRE(schedule_choices(small_search(6, 3, 1 << 24, 1), {.tensor = 3, .micro = 1}).oversized ==
+          0);
+}
+
+TEST_CASE("shapes are found for a file that names more microbatches than replicas", "[search]") {
+  // Tokens of a microbatch are 128; each of them chooses 2 of 4 experts: a sum of 256 rows.
+  SearchRequest request = small_expert_search(2, 1, 0);
+  request.filter.micro = {1};
+  CountsFile file{.path = "rows.csv", .layers = {}};
+  for (int layer = 0; layer < request.base.model.layers; ++layer) {
+    for (int microbatch = 0; microbatch < 8; ++microbatch) {
+      file.layers.push_back({.layer = layer,
+                             .microbatch = BatchMicrobatchId{microbatch},
+                             .rows = {100, 76, 50, 30},
+                             .line = 2});
+    }
+  }
+  request.base.routing.counts = SharedCounts{file};
+  std::vector<ShapeChoice> const shapes = shape_choices(request);
+  REQUIRE_FALSE(shapes.empty());
+  for (ShapeChoice const& shape : shapes) {
+    REQUIRE_FALSE(schedule_choices(request, shape).empty());
+  }
+  // Of a batch that it does not know, it allows none.
+  request.global_batch = 4;
+  REQUIRE(shape_choices(request).empty());
 }
 
 TEST_CASE("uneven ends hold no more layers than a stage between them", "[search]") {

@@ -1,0 +1,99 @@
+#include "libsim/plan/lapped_order.hpp"
+
+#include <cstddef>
+#include <numeric>
+#include <utility>
+
+#include "libsim/plan/stage_tasks.hpp"
+
+namespace stagecraft {
+namespace {
+
+std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
+
+/// Entries, and transfers among them, that a part of a program stands for.
+struct Extent {
+  std::int32_t entries = 0;
+  std::int32_t transfers = 0;
+  std::int32_t forwards = 0;
+};
+
+Extent extent_of(PipelineSchedule const& schedule,
+                 StageProgram const& program,
+                 std::int32_t begin,
+                 std::int32_t end) {
+  Extent extent;
+  auto const add = [&](IssueEntry const& entry, std::int32_t /*advance*/) {
+    ++extent.entries;
+    if (entry.kind == IssueEntry::Kind::post) extent.transfers += entry.count;
+    bool const runs = entry.kind == IssueEntry::Kind::run;
+    if (runs && schedule.run_of(entry).part == Part::forward) ++extent.forwards;
+  };
+  visit_entries(program, begin, end, 0, add);
+  return extent;
+}
+
+}  // namespace
+
+LappedOrder order_in_laps(PipelineSchedule const& schedule, StageId stage, int stored) {
+  StageProgram const& whole = schedule.stages[stage];
+  if (whole.steady_loop == StageProgram::none) return {.order = unroll(whole)};
+  IssueEntry const loop = whole.entries[at(whole.steady_loop)];
+  Extent const before = extent_of(schedule, whole, 0, whole.loop_begin());
+  Extent const body = extent_of(schedule, whole, whole.loop_begin(), whole.steady_loop);
+  int const window = store_window(schedule.shape, stage);
+  bool const are_alike = stored == 0 || stored >= window;
+  int const period = are_alike ? 1 : window / std::gcd(window, body.forwards);  // in loops
+  int const in_period = period * body.forwards;
+  int const loops = (window + in_period - 1) / in_period * period;  // of a lap
+  int const laps = loop.times / loops;
+  if (laps < 2) return {.order = unroll(whole)};
+
+  LappedOrder lapped;
+  lapped.lap_begin = before.entries;
+  lapped.lap_end = before.entries + loops * body.entries;
+  lapped.lap_transfers_end = before.transfers + loops * body.transfers;
+  lapped.times = laps;
+  lapped.advance = loops * loop.advance;
+  StageProgram shorter = whole;
+  shorter.entries[at(shorter.steady_loop)].times -= (laps - 1) * loops;
+  // Behind the loop, numbers are those of the whole iteration.
+  std::int32_t const skipped = (laps - 1) * lapped.advance;
+  lapped.order = unroll(shorter);
+  std::int32_t const written = loop.times - (laps - 1) * loops;
+  std::int32_t const behind = before.entries + written * body.entries;
+  for (std::size_t i = at(behind); i < lapped.order.entries.size(); ++i) {
+    IssueEntry& entry = lapped.order.entries[i];
+    if (entry.microbatch != no_microbatch) entry.microbatch = entry.microbatch + -skipped;
+  }
+  std::int32_t const posted = before.transfers + written * body.transfers;
+  for (std::size_t i = at(posted); i < lapped.order.transfers.size(); ++i) {
+    Transfer& transfer = lapped.order.transfers[i];
+    transfer.microbatch = transfer.microbatch + -skipped;
+    transfer.message -= skipped;
+  }
+  return lapped;
+}
+
+void insert_repeat(StageProgram& program, LappedOrder const& lapped, std::int32_t first) {
+  if (lapped.times == 1) return;
+  std::int32_t const skipped = (lapped.times - 1) * lapped.advance;
+  for (std::size_t i = at(first + lapped.lap_end); i < program.entries.size(); ++i) {
+    IssueEntry& entry = program.entries[i];
+    if (entry.microbatch != no_microbatch) entry.microbatch = entry.microbatch + skipped;
+  }
+  for (std::size_t i = at(lapped.lap_transfers_end); i < program.transfers.size(); ++i) {
+    Transfer& transfer = program.transfers[i];
+    transfer.microbatch = transfer.microbatch + skipped;
+    transfer.message += skipped;
+  }
+  program.lap = first + lapped.lap_end;
+  program.entries.insert(program.entries.begin() + program.lap,
+                         {.kind = IssueEntry::Kind::repeat,
+                          .microbatch = no_microbatch,
+                          .count = lapped.lap_end - lapped.lap_begin,
+                          .times = lapped.times,
+                          .advance = lapped.advance});
+}
+
+}  // namespace stagecraft

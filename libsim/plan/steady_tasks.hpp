@@ -1,0 +1,31 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "libsim/plan/training_plan.hpp"
+
+namespace stagecraft {
+
+/// Says when an iteration holds no more news for an allocator.
+class SteadyTasks {
+ public:
+  /// `stage` must outlive the object.
+  explicit SteadyTasks(StagePlan const& stage);
+
+  void restart() { std::fill(has_run_.begin(), has_run_.end(), false); }
+
+  /// Whether all that comes after entry `index`, which runs that task if it runs any, repeats what
+  /// has run since the last restart.
+  bool is_reached_by(std::int32_t index, Task const* run);
+
+ private:
+  StagePlan const& stage_;
+  std::vector<std::int32_t> last_run_;  ///< by task: its last entry of the issue order
+  std::vector<bool> has_run_;           ///< by task
+  std::int32_t fullest_ = 0;            ///< the entry with which most passes are in flight
+};
+
+}  // namespace stagecraft

@@ -1,0 +1,83 @@
+#pragma once
+
+#include <algorithm>
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <limits>
+#include <vector>
+
+#include "libsim/search/candidate.hpp"
+#include "libsim/search/plan_search.hpp"
+#include "libsim/units/units.hpp"
+
+namespace stagecraft {
+
+/// A simulated plan that fits.
+struct Outcome {
+  SimTime iteration{0};
+  std::int64_t peak = 0;
+  std::size_t plan = 0;  ///< index into Candidates::plans, or behind them of one that was tried
+
+  friend auto operator<=>(Outcome const&, Outcome const&) = default;
+};
+
+/// The outcomes so far that may belong to the answer.
+class Standings {
+ public:
+  explicit Standings(int top) : top_{static_cast<std::size_t>(top)} {}
+
+  void add(Outcome const& outcome) {
+    best_.insert(std::upper_bound(best_.begin(), best_.end(), outcome), outcome);
+    if (best_.size() > top_) best_.pop_back();
+    auto const after = std::upper_bound(front_.begin(), front_.end(), outcome);
+    if (after != front_.begin() && std::prev(after)->peak <= outcome.peak) return;
+    auto const end = std::find_if(after, front_.end(),
+                                  [&](Outcome const& other) { return other.peak < outcome.peak; });
+    front_.insert(front_.erase(after, end), outcome);
+  }
+
+  /// Whether a plan that has not been simulated may belong to the answer.
+  bool may_belong(Candidate const& plan) const { return may_belong(plan.bound, plan.peak); }
+  /// Whether one that has been simulated may. Equally fast ones are told apart by add().
+  bool may_belong(Outcome const& outcome) const {
+    return may_belong(picoseconds(outcome) - 0.5, outcome.peak);
+  }
+  /// A plan with a larger bound cannot belong to the answer.
+  double last_bound() const {
+    if (best_.size() < top_) return std::numeric_limits<double>::infinity();
+    return std::max(picoseconds(best_.back()), front_reach * picoseconds(best_.front()));
+  }
+
+  std::vector<Outcome> const& best() const { return best_; }
+  std::vector<Outcome> front() const {
+    std::vector<Outcome> near = front_;
+    if (!best_.empty()) {
+      std::erase_if(near, [&](Outcome const& outcome) {
+        return picoseconds(outcome) > front_reach * picoseconds(best_.front());
+      });
+    }
+    return near;
+  }
+
+ private:
+  static double picoseconds(Outcome const& outcome) {
+    return static_cast<double>(outcome.iteration.count());
+  }
+
+  bool may_belong(double bound, std::int64_t peak) const {
+    if (best_.size() < top_ || bound <= picoseconds(best_.back())) return true;
+    if (bound > front_reach * picoseconds(best_.front())) return false;
+    auto const slower =
+        std::partition_point(front_.begin(), front_.end(),
+                             [&](Outcome const& outcome) { return picoseconds(outcome) <= bound; });
+    return slower == front_.begin() || std::prev(slower)->peak > peak;
+  }
+
+  std::size_t top_;
+  std::vector<Outcome> best_;
+  std::vector<Outcome> front_;  ///< by ascending time, hence by descending peak
+};
+
+}  // namespace stagecraft
