@@ -41,9 +41,11 @@ class StageReplay {
         has_framework_{framework != FrameworkMemory{}},
         buffers_{framework, plan, stage, allocator_},
         events_{plan, stage, has_framework_ ? EventDetail::ops : EventDetail::buffers},
-        // Without a loop nothing says that the rest repeats what has run.
-        extent_{stage.program.steady_loop == StageProgram::none ? ReplayExtent::whole : extent} {
-    if (extent_ == ReplayExtent::until_steady) steady_.emplace(stage);
+        // A round ends with the blocks that it began with, if nothing keeps or takes any.
+        has_rounds_{extent == ReplayExtent::until_steady && !has_framework_ &&
+                    plan.config.memory.empty_cache == EmptyCache::never} {
+    bool const has_loop = stage.program.steady_loop != StageProgram::none;
+    if (extent == ReplayExtent::until_steady && has_loop) steady_.emplace(stage);
     if (peak == nullptr) {
       if (!has_framework_) describe_tasks();
       return;
@@ -61,6 +63,7 @@ class StageReplay {
     if (!allocate_resident()) return false;
     for (int i = 0; i < most_iterations; ++i) {
       std::int64_t const before = counters().device_alloc;
+      if (i > 0 && has_rounds_) allocator_.watch_round();
       if (!iterate()) return false;
       is_in_step_ = true;
       EmptyCache const empties = plan_.config.memory.empty_cache;
@@ -70,7 +73,9 @@ class StageReplay {
       if (!buffers_.step(state_sizes_)) return false;
       if (empties == EmptyCache::around_step) allocator_.whole().empty_cache();
       is_in_step_ = false;
-      if (i > 0 && counters().device_alloc == before) break;
+      if (i == 0) continue;
+      if (counters().device_alloc == before) break;
+      if (has_rounds_ && allocator_.would_repeat_round()) break;
     }
     return true;
   }
@@ -256,8 +261,9 @@ class StageReplay {
   bool has_framework_;
   FrameworkBuffers buffers_;
   BufferEvents events_;
-  ReplayExtent extent_;
-  std::optional<SteadyTasks> steady_;  ///< until_steady
+  bool has_rounds_;  ///< iterations with moments are the same to the allocator
+  /// If an iteration is replayed only until the rest of it repeats what has run.
+  std::optional<SteadyTasks> steady_;
   LapSearch laps_;
   std::vector<std::vector<Request>> requests_;  ///< by task; none if each change is looked at
   std::vector<std::int64_t> state_sizes_;       ///< elements of each buffer of optimizer state
