@@ -1,6 +1,7 @@
 #include "libsim/engine/outside_memory.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <set>
 #include <utility>
 
@@ -29,7 +30,7 @@ class CommunicatorBuffers {
     std::int64_t const network = use_.network_buffers.value.count();
     std::int64_t bytes = 0;
     if (local > 1) {
-      int const neighbours = local > 2 && nccl_.trees.value ? 2 : 1;
+      std::int64_t const neighbours = local > 2 && nccl_.trees.value ? 2 : 1;
       bytes += neighbours * use_.node_channels.value * use_.node_buffers.value.count();
     }
     if (local > 2) {
@@ -51,10 +52,10 @@ class CommunicatorBuffers {
 
   /// Of a node in a double binary tree of all nodes: inner in one tree, a leaf of the other, so two
   /// on average.
-  int neighbours_in_tree(std::vector<RankId> const& members) const {
+  std::int64_t neighbours_in_tree(std::vector<RankId> const& members) const {
     std::set<int> nodes;
     for (RankId const member : members) nodes.insert(member.value() / per_node_);
-    return std::min(static_cast<int>(nodes.size()) - 1, 2);
+    return std::min<std::int64_t>(std::ssize(nodes) - 1, 2);
   }
 
   DeviceUse const& use_;

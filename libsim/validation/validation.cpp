@@ -46,9 +46,9 @@ class Reservations {
   bool all_fit() {
     std::vector<std::size_t> order(known_.size());
     std::iota(order.begin(), order.end(), std::size_t{0});
-    std::vector<std::int64_t> excess;
+    std::vector<std::int64_t> excess(known_.size());
     for (std::size_t const i : order) {
-      excess.push_back(stages_[i].peak() - allocators_.room(StageId::of_index(i)));
+      excess[i] = stages_[i].peak() - allocators_.room(StageId::of_index(i));
     }
     std::ranges::sort(order, std::ranges::greater{}, [&](std::size_t i) { return excess[i]; });
     return excess[order.front()] <= 0 &&
