@@ -1,26 +1,43 @@
 #include "libsim/engine/outside_memory.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <set>
+#include <utility>
 
 namespace stagecraft {
 namespace {
+
+Bytes multicast_of(DeviceUse const& use, Software const& software) {
+  Bytes const own = software.communicators.multicast.value;
+  return own > Bytes{0} ? own : use.multicast.value;
+}
 
 /// The buffers of one rank's communicators.
 class CommunicatorBuffers {
  public:
   CommunicatorBuffers(DeviceUse const& use, System const& system, RankId rank)
-      : use_{use}, per_node_{system.node.accelerators.value}, rank_{rank} {}
+      : use_{use},
+        nccl_{system.software.communicators},
+        multicast_{multicast_of(use, system.software)},
+        per_node_{system.node.accelerators.value},
+        rank_{rank} {}
 
   std::int64_t of_collectives(std::vector<RankId> const& members) const {
     auto const local = std::count_if(members.begin(), members.end(),
                                      [this](RankId member) { return is_on_node(member); });
+    bool const crosses_nodes = local < static_cast<std::ptrdiff_t>(members.size());
+    std::int64_t const network = use_.network_buffers.value.count();
     std::int64_t bytes = 0;
-    if (local > 1) bytes += use_.node_channels.value * use_.node_buffers.value.count();
-    if (local > 2) bytes += local * use_.multicast.value.count();
-    if (local < static_cast<std::ptrdiff_t>(members.size())) {
-      bytes += use_.network_channels.value * use_.network_buffers.value.count();
+    if (local > 1) {
+      std::int64_t const neighbours = local > 2 && nccl_.trees.value ? 2 : 1;
+      bytes += neighbours * use_.node_channels.value * use_.node_buffers.value.count();
     }
+    if (local > 2) {
+      bytes += local * multicast_.count();
+      bytes += neighbours_in_tree(members) * nccl_.multicast_channels.value * network;
+    }
+    if (crosses_nodes) bytes += use_.network_channels.value * network;
     return bytes;
   }
   std::int64_t of_messages(RankId neighbour) const {
@@ -33,10 +50,59 @@ class CommunicatorBuffers {
     return other.value() / per_node_ == rank_.value() / per_node_;
   }
 
+  /// Of a node in a double binary tree of all nodes: inner in one tree, a leaf of the other, so two
+  /// on average.
+  std::int64_t neighbours_in_tree(std::vector<RankId> const& members) const {
+    std::set<int> nodes;
+    for (RankId const member : members) nodes.insert(member.value() / per_node_);
+    return std::min<std::int64_t>(std::ssize(nodes) - 1, 2);
+  }
+
   DeviceUse const& use_;
+  CommunicatorUse const& nccl_;
+  Bytes multicast_;
   int per_node_;
   RankId rank_;
 };
+
+using Members = std::vector<RankId>;
+
+/// The ranks of a rank's node, of a job of `ranks`.
+Members node_members(System const& system, int ranks, RankId rank) {
+  int const per_node = system.node.accelerators.value;
+  int const first = rank.value() / per_node * per_node;
+  Members members;
+  for (int r = first; r < std::min(first + per_node, ranks); ++r) members.emplace_back(r);
+  return members;
+}
+
+/// The ranks of all stages with which a rank shares its place on all other axes.
+Members stage_members(TrainingPlan const& plan, RankId rank) {
+  Members members;
+  for (StagePlan const& stage : plan.stages) {
+    members.push_back(plan.groups.at_stage(rank, stage.stage));
+  }
+  return members;
+}
+
+/// The members of a rank's communicators that groups of the same ranks share.
+std::set<Members> shared_communicators(TrainingPlan const& plan,
+                                       System const& system,
+                                       RankId rank) {
+  CommunicatorUse const& use = system.software.communicators;
+  std::set<Members> shared;
+  for (GroupId const id : plan.groups.ids()) {
+    if (use.of_all.value > 0 && id == plan.roles.job) continue;
+    if (plan.groups.members(id) < 2) continue;
+    if (auto membership = plan.groups.membership(id, rank)) {
+      shared.insert(std::move(membership->members));
+    }
+  }
+  if (use.of_node.value) shared.insert(node_members(system, plan.groups.ranks(), rank));
+  if (use.of_stages.value) shared.insert(stage_members(plan, rank));
+  std::erase_if(shared, [](Members const& members) { return members.size() < 2; });
+  return shared;
+}
 
 /// The stages with which one exchanges activations.
 std::set<StageId> neighbours_of(TrainingPlan const& plan, StageId stage) {
@@ -61,15 +127,15 @@ std::optional<OutsideMemory> outside_memory(TrainingPlan const& plan,
   OutsideMemory result{.driver = use.driver.value.count(), .context = use.context.value.count()};
   RankId const rank = plan.groups.at_stage(RankId{0}, stage.stage);
   CommunicatorBuffers const buffers{use, system, rank};
-  std::set<std::vector<RankId>> communicators;
-  for (GroupId const id : plan.groups.ids()) {
-    auto const membership = plan.groups.membership(id, rank);
-    if (membership && membership->size() > 1) communicators.insert(membership->members);
+  std::set<Members> const shared = shared_communicators(plan, system, rank);
+  result.communicator_count = static_cast<int>(shared.size());
+  for (Members const& members : shared) result.communicators += buffers.of_collectives(members);
+  int const of_all = system.software.communicators.of_all.value;
+  if (of_all > 0 && plan.groups.ranks() > 1) {
+    auto const everyone = plan.groups.membership(plan.roles.job, rank);
+    result.communicator_count += of_all;
+    result.communicators += of_all * buffers.of_collectives(everyone->members);
   }
-  for (std::vector<RankId> const& members : communicators) {
-    result.communicators += buffers.of_collectives(members);
-  }
-  result.communicator_count = static_cast<int>(communicators.size());
   for (StageId const neighbour : neighbours_of(plan, stage.stage)) {
     result.communicators += buffers.of_messages(plan.groups.at_stage(rank, neighbour));
   }

@@ -223,6 +223,10 @@ constexpr std::array keys_of_software{
             "tensors of their own."},
     KeyText{"memory.joined_master_weights", "true or false",
             "Whether all master weights of a rank are one buffer."},
+    KeyText{"memory.sharded_parameters", "true or false",
+            "Whether the distributed optimizer cuts each parameter into shards, so that moments "
+            "are tensors of one parameter each; else it cuts the buckets of gradients, and each "
+            "moment has a tensor per bucket."},
     KeyText{"memory.gather_copies", "true or false",
             "Whether the distributed optimizer gathers the parameters through copies: of the own "
             "shard, of every replica's, and of all together."},
@@ -245,7 +249,25 @@ constexpr std::array keys_of_software{
             "With host_lead: how many kernels the stack launches for one op of the op program."},
     KeyText{"memory.host_gain", "0 to 1000",
             "With host_lead: by how many kernels the host gets ahead, at least, with each that it "
-            "launches. Where the accelerator is slower, its time over the host's less one."}};
+            "launches. Where the accelerator is slower, its time over the host's less one."},
+    KeyText{"communicators.of_all", "0 to 64",
+            "How many communicators of NCCL join all ranks, none of which is shared with a group "
+            "of the plan; 0: one, which groups of the same ranks share. What a communicator holds "
+            "says section device of the system."},
+    KeyText{"communicators.of_node", "true or false", "Whether one joins the ranks of each node."},
+    KeyText{"communicators.of_stages", "true or false",
+            "Whether one joins all stages, beside those that pairs of stages have for messages."},
+    KeyText{"communicators.trees", "true or false",
+            "Whether NCCL connects trees with the rings, as before 2.22, not when they are first "
+            "used: three or more ranks of a node then have device.node_buffers for two neighbours "
+            "each."},
+    KeyText{"communicators.multicast", "a size",
+            "Buffers of reductions in the switch in the stack's version of NCCL, in place of the "
+            "system's device.multicast; 0 B: that one."},
+    KeyText{"communicators.multicast_channels", "0 to 1024",
+            "Channels of the tree between nodes into which these reductions lead, if it is "
+            "connected at once: device.network_buffers for each of two neighbours (one, if there "
+            "are two nodes); 0: it is not."}};
 
 }  // namespace
 

@@ -16,6 +16,7 @@ FrameworkMemory framework_memory(Software const& software) {
           .keeps_gathered = memory.kept_gathers.value,
           .global_buffer = memory.global_buffer.value,
           .joins_master_weights = memory.joined_master_weights.value,
+          .shards_parameters = memory.sharded_parameters.value,
           .copies_gathered_parameters = memory.gather_copies.value,
           .workspace = memory.workspace.value,
           .host_lead = memory.host_lead.value,

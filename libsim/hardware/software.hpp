@@ -87,6 +87,7 @@ struct MemoryUse {
   Sourced<bool> kept_gathers;
   Sourced<std::map<OpKind, double>> global_buffer;
   Sourced<bool> joined_master_weights;
+  Sourced<bool> sharded_parameters;
   Sourced<bool> gather_copies;
   Sourced<Bytes> workspace;
   Sourced<int> host_lead;
@@ -97,6 +98,26 @@ struct MemoryUse {
   Sourced<double> host_gain;
 
   friend bool operator==(MemoryUse const&, MemoryUse const&) = default;
+};
+
+/// The communicators that the framework makes beside those in which the plan's collectives run, and
+/// what its version of NCCL holds for each. Section `communicators`.
+struct CommunicatorUse {
+  /// How many join all ranks and are shared with no group; 0: one, which groups of the same ranks
+  /// share.
+  Sourced<int> of_all;
+  Sourced<bool> of_node;    ///< one joins the ranks of each node
+  Sourced<bool> of_stages;  ///< one joins the stages with the same part of layers and data
+  /// Trees are connected with the rings, not when they are first used: three or more ranks of a
+  /// node have buffers for two neighbours each.
+  Sourced<bool> trees;
+  /// In place of the system's DeviceUse::multicast; 0: that one.
+  Sourced<Bytes> multicast;
+  /// Likewise, channels of the tree between nodes into which reductions in the switch lead; 0: it
+  /// is not connected before it is used.
+  Sourced<int> multicast_channels;
+
+  friend bool operator==(CommunicatorUse const&, CommunicatorUse const&) = default;
 };
 
 /// The training framework of a run, as far as times and memory depend on it. Only the defaults that
@@ -111,6 +132,7 @@ struct Software {
   ReplicaTraffic replicas;
   TensorTraffic tensor;
   MemoryUse memory;
+  CommunicatorUse communicators;
 
   friend bool operator==(Software const&, Software const&) = default;
 };

@@ -63,6 +63,7 @@ void visit_software(Visitor& visitor, AnySoftware& software) {
     section.optional_constant("kept_gathers", memory.kept_gathers);
     section.optional_constant("global_buffer", memory.global_buffer, factor);
     section.optional_constant("joined_master_weights", memory.joined_master_weights);
+    section.optional_constant("sharded_parameters", memory.sharded_parameters);
     section.optional_constant("gather_copies", memory.gather_copies);
     section.optional_constant("workspace", memory.workspace);
     section.optional_constant("host_lead", memory.host_lead, IntegerRange{0, 1'000'000});
@@ -72,6 +73,16 @@ void visit_software(Visitor& visitor, AnySoftware& software) {
     section.optional_constant("kernels_per_op", memory.kernels_per_op, factor);
     section.optional_constant("host_gain", memory.host_gain,
                               NumberRange{.lower = 0, .upper = 1000, .includes_upper = true});
+  });
+  visitor.section("communicators", Need::optional, [&](auto& section) {
+    auto& communicators = software.communicators;
+    section.optional_constant("of_all", communicators.of_all, zero_or_more);
+    section.optional_constant("of_node", communicators.of_node);
+    section.optional_constant("of_stages", communicators.of_stages);
+    section.optional_constant("trees", communicators.trees);
+    section.optional_constant("multicast", communicators.multicast);
+    section.optional_constant("multicast_channels", communicators.multicast_channels,
+                              IntegerRange{0, 1024});
   });
 }
 

@@ -38,6 +38,8 @@ struct FrameworkMemory {
   std::map<OpKind, double> global_buffer;
   /// All master weights are one buffer.
   bool joins_master_weights = false;
+  /// With a sharded optimizer, each parameter is cut into shards; else each sharded run.
+  bool shards_parameters = false;
   /// With a sharded optimizer, the step gathers the updated parameters into temporary copies.
   bool copies_gathered_parameters = false;
   Bytes workspace;  ///< of matrix products, for the thread of each pass; never freed

@@ -104,15 +104,22 @@ class StageReplay {
       parameters.push_back(parameter.elements());
       if (!allocator_.keep(parameter.weight->bytes().count())) return false;
     }
-    state_sizes_ = parameters;
-    if (stage_.shards > 1) {
-      state_sizes_.clear();
-      for (ShardedRun const& run : stage_.sharded_runs) {
-        state_sizes_.push_back(run.shard());
-      }
-    }
+    state_sizes_ = state_sizes(parameters);
     return allocator_.keep(stage_.gradient_bytes.count()) && allocate_master() &&
            buffers_.allocate_resident(parameters);
+  }
+  /// The elements of each tensor of optimizer state, given those of the rank's parameters.
+  std::vector<std::int64_t> state_sizes(std::vector<std::int64_t> sizes) const {
+    if (stage_.shards == 1) return sizes;
+    if (framework_.shards_parameters) {
+      for (std::int64_t& elements : sizes) {
+        elements = (elements + stage_.shards - 1) / stage_.shards;
+      }
+      return sizes;
+    }
+    sizes.clear();
+    for (ShardedRun const& run : stage_.sharded_runs) sizes.push_back(run.shard());
+    return sizes;
   }
   bool allocate_master() {
     if (!framework_.joins_master_weights) return keep_state(master_bytes());

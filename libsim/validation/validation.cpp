@@ -46,11 +46,12 @@ class Reservations {
   bool all_fit() {
     std::vector<std::size_t> order(known_.size());
     std::iota(order.begin(), order.end(), std::size_t{0});
-    auto const excess = [&](std::size_t i) {
-      return stages_[i].peak() - allocators_.room(StageId::of_index(i));
-    };
-    std::ranges::sort(order, std::ranges::greater{}, excess);
-    return excess(order.front()) <= 0 &&
+    std::vector<std::int64_t> excess(known_.size());
+    for (std::size_t const i : order) {
+      excess[i] = stages_[i].peak() - allocators_.room(StageId::of_index(i));
+    }
+    std::ranges::sort(order, std::ranges::greater{}, [&](std::size_t i) { return excess[i]; });
+    return excess[order.front()] <= 0 &&
            std::ranges::all_of(order, [this](std::size_t i) { return fits(i); });
   }
 

@@ -51,6 +51,35 @@ TEST_CASE("a rank has the buffers of its groups' rings and of its neighbours", "
   REQUIRE(communicators(config, apart, 0) == 200 + 200 + 500);
 }
 
+TEST_CASE("a software stack makes communicators of its own and has its version of NCCL",
+          "[engine]") {
+  System system = system_of_eight();
+  CommunicatorUse& use = system.software.communicators;
+  use.of_all.value = 2;
+  use.of_node.value = true;
+  use.of_stages.value = true;
+  TrainingConfig config = modest_run(2, 2);
+  config.model.tied_embeddings = false;
+  // Rings of the tensor group, of the stages and to the neighbour (3 each), and of four ranks: one
+  // that the node's shares with the model's, two of all ranks (3, and 4 x 10,000 in the switch).
+  REQUIRE(communicators(config, system, 0) == 3 * 3 + 3 * 40'003);
+  TrainingPlan const plan = make_plan(as_settled(config));
+  REQUIRE(outside_memory(plan, system, plan.stages.front())->communicator_count == 5);
+  // The stack's version has other buffers in the switch, and connects trees as well as rings.
+  use.multicast.value = Bytes{7 * mib};
+  use.trees.value = true;
+  REQUIRE(communicators(config, system, 0) == 3 * 3 + 3 * (2 * 3 + 4 * 7));
+  // On two nodes of four: the node's, which the tensor group shares; the model's and the two of all
+  // ranks, which lead over the network (200) and whose switches have one neighbour in their tree
+  // (4 channels of 100); the stages' (200), and the message's (500).
+  use.multicast_channels.value = 4;
+  system.node.accelerators.value = 4;
+  config.parallel.tensor = 4;
+  std::int64_t const node = 2 * 3 + 4 * 7;
+  REQUIRE(communicators(config, system, 0) == node + 3 * (node + 200 + 400) + 200 + 500);
+  REQUIRE(communicators(modest_run(1, 1), system, 0) == 0);
+}
+
 TEST_CASE("what is outside the allocator is a set reserve, a sum, or the usual reserve",
           "[engine]") {
   System system = system_of_eight();

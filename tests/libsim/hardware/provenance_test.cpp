@@ -138,7 +138,7 @@ TEST_CASE("every key that a system or software file can have is explained, in it
   Diagnostics diagnostics;
   auto const root = parse_yaml(
       "{name: x, host: {z: 1}, kernels: {z: 1}, replicas: {z: 1}, tensor: {z: 1}, "
-      "memory: {z: 1}}",
+      "memory: {z: 1}, communicators: {z: 1}}",
       "s.yaml", diagnostics);
   read_software(ConfigNode{*root, "", diagnostics});
   std::set<std::string> accepted{"base", "name", "factor"};

@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "libsim/plan/make_plan.hpp"
+#include "libsim/plan/parameter_layout.hpp"
 #include "libsim/plan/stage_memory.hpp"
 #include "tests/libsim/odd_runs.hpp"
 #include "tests/libsim/paper_models.hpp"
@@ -312,6 +313,30 @@ TEST_CASE("the step may widen narrow gradients until the next iteration", "[plan
   std::int64_t const parameters = make_plan(as_settled(config)).stages.front().parameters;
   REQUIRE(beyond_resident(StateType::bf16) == 4 * parameters);
   REQUIRE(beyond_resident(StateType::fp32) < 4 * parameters);
+}
+
+TEST_CASE("optimizer state is cut per parameter or per bucket", "[plan]") {
+  TrainingConfig config = modest_run(1, 1, 3);
+  config.parallel.sequence = false;
+  config.memory.distributed_optimizer = true;
+  config.memory.allocator = AllocatorKind::arena;
+  TrainingPlan const plan = make_plan(as_settled(config));
+  StagePlan const& stage = plan.stages.front();
+  auto const reserved = [&](bool per_parameter) {
+    FrameworkMemory framework;
+    framework.shards_parameters = per_parameter;
+    return reserve_stage(plan, stage, unlimited_capacity, framework).reserved;
+  };
+  // A third of each matrix and vector, rounded up. Each number has 12 bytes: master weight and two
+  // moments.
+  std::int64_t elements = 0;
+  for (PlacedParameter const& parameter : parameter_layout(plan, stage)) {
+    elements += (parameter.elements() + 2) / 3;
+  }
+  std::int64_t whole = 0;
+  for (ShardedRun const& run : stage.sharded_runs) whole += (run.count + 2) / 3;
+  REQUIRE(elements > whole);
+  REQUIRE(reserved(true) - reserved(false) == 12 * (elements - whole));
 }
 
 TEST_CASE("a host that waits after sending, or after each pass, frees what was used by then",
