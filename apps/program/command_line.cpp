@@ -1,11 +1,13 @@
 #include "apps/program/command_line.hpp"
 
 #include <algorithm>
+#include <array>
 #include <boost/program_options.hpp>
 #include <charconv>
 #include <cmath>
 #include <set>
 #include <sstream>
+#include <string_view>
 #include <utility>
 
 #include "libsim/config/did_you_mean.hpp"
@@ -31,8 +33,7 @@ bool read_number(std::string const& text, Number& number) {
 
 /// The accepted words, and the one that was probably meant.
 std::string accepted_of(std::string const& word, std::vector<std::string> const& accepted) {
-  std::string const meant{nearest_word(word, accepted)};
-  return joined(accepted) + (meant.empty() ? "" : "; did you mean '" + meant + "'?");
+  return joined(accepted) + did_you_mean(word, accepted);
 }
 
 /// All values are read as text, so that this program words the messages about them.
@@ -56,6 +57,26 @@ po::options_description description_of(Command const& command) {
   return description;
 }
 
+/// Options that users look for under another name.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 7> other_names{
+    {{"--energy", "--power"},
+     {"--watts", "--power"},
+     {"--cost", "--price"},
+     {"--batch", "--global-batch"},
+     {"--accelerators", "--gpus"},
+     {"--compare", "--against"},
+     {"--baseline", "--against"}}};
+
+/// The options that there are instead of an unknown one, and the one that was probably meant.
+std::string accepted_options(std::string const& name, std::vector<std::string> const& spellings) {
+  auto const* const other =
+      std::ranges::find(other_names, name, [](auto const& pair) { return pair.first; });
+  bool const is_known =
+      other != other_names.end() && std::ranges::find(spellings, other->second) != spellings.end();
+  return is_known ? joined(spellings) + "; did you mean '" + std::string{other->second} + "'?"
+                  : accepted_of(name, spellings);
+}
+
 /// The error in a command line, worded as all messages: found and accepted.
 CommandLineError complaint_of(po::error const& error, po::options_description const& options) {
   auto const* const at_option = dynamic_cast<po::error_with_option_name const*>(&error);
@@ -64,7 +85,7 @@ CommandLineError complaint_of(po::error const& error, po::options_description co
   if (dynamic_cast<po::unknown_option const*>(&error) != nullptr) {
     std::vector<std::string> spellings;
     for (auto const& option : options.options()) spellings.push_back("--" + option->long_name());
-    return {name, "an unknown option", accepted_of(name, spellings)};
+    return {name, "an unknown option", accepted_options(name, spellings)};
   }
   if (dynamic_cast<po::multiple_occurrences const*>(&error) != nullptr) {
     return {name, "more than once", "once"};

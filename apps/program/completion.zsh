@@ -1,27 +1,38 @@
 #compdef @program@
 # Completion of @program@ in zsh; made by `@program@ completion zsh`.
 
-local curcontext=$curcontext command=$words[2]
-local -a words_of_program specs
-if (( CURRENT == 2 )); then
-  words_of_program=(
+_@program@() {
+  local curcontext=$curcontext command=$words[2]
+  local -a words_of_program specs
+  if (( CURRENT == 2 )); then
+    words_of_program=(
 @commands@    '--help:print the commands'
-    '--version:print the version'
-  )
-  _describe command words_of_program
-  return
-fi
-shift words
-(( CURRENT-- ))
-case $command in
-  @with_subcommands@)
-    if (( CURRENT > 2 )); then
-      command+=" $words[2]"
-      shift words
-      (( CURRENT-- ))
-    fi
-    ;;
-esac
-case $command in
+      '--version:print the version'
+    )
+    _describe command words_of_program
+    return
+  fi
+  shift words
+  (( CURRENT-- ))
+  case $command in
+    @with_subcommands@)
+      if (( CURRENT > 2 )); then
+        command+=" $words[2]"
+        shift words
+        (( CURRENT-- ))
+      fi
+      ;;
+  esac
+  case $command in
 @cases@esac
-_arguments -s $specs
+  _arguments -s $specs
+}
+
+# As a file of fpath this is the body of the first call; sourced, it registers the function.
+if [[ $funcstack[1] == _@program@ ]]; then
+  _@program@ "$@"
+elif (( $+functions[compdef] )); then
+  compdef _@program@ @program@
+else
+  print -u2 "@program@: call compinit before this, which completions need"
+fi

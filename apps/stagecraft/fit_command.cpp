@@ -78,7 +78,7 @@ FitOutcome fit_one_measurement(CommandLine const& line) {
   auto const measured = parse_quantity<Seconds>(line.value("measured"));
   if (!measured || measured->value <= 0) {
     throw CommandLineError{"--measured", "'" + line.value("measured") + "'",
-                           std::string{accepted_quantity<Seconds>()} + ", above 0"};
+                           "the time of an iteration with its unit, such as 12.9s, above 0"};
   }
   std::vector<std::string> overrides = line.values_of("set");
   if (line.has("software")) overrides.push_back("software=" + line.value("software"));

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "apps/program/command_line.hpp"
+#include "libsim/config/did_you_mean.hpp"
 #include "libsim/plan/ordered_schedule.hpp"
 #include "libsim/plan/training_names.hpp"
 #include "libsim/search/ordered_plans.hpp"
@@ -47,7 +48,10 @@ template <typename Enum>
 void read_words(FixText const& fix, std::vector<Enum>& to) {
   for (std::string const& word : list_items(fix.list)) {
     auto const value = value_named<Enum>(word);
-    if (!value) refuse_fix(fix.text, accepted_names<Enum>());
+    if (!value) {
+      std::string const names = accepted_names<Enum>();
+      refuse_fix(fix.text, names + did_you_mean_of_list(word, names));
+    }
     to.push_back(*value);
   }
 }

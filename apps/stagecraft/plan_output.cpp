@@ -9,6 +9,7 @@
 #include "libsim/import/megatron_flags.hpp"
 #include "libsim/import/megatron_gaps.hpp"
 #include "libsim/interval/measured_range.hpp"
+#include "libsim/plan/repeated_heads.hpp"
 #include "libsim/plan/schedule_layout.hpp"
 #include "libsim/plan/training_names.hpp"
 #include "libsim/report/interval_report.hpp"
@@ -38,13 +39,6 @@ std::string margin_text(SearchResult const& result, PlanOptions const& options) 
     }
   }
   return text + "no plan shown leaves more\n";
-}
-
-/// How the experts are split, for a list of what a plan has.
-std::string experts_text(TrainingConfig const& config) {
-  if (!has_experts(config.model)) return {};
-  return ", expert " + std::to_string(config.parallel.expert) + ", expert tensor " +
-         std::to_string(config.parallel.expert_tensor);
 }
 
 /// What the plans leave free, for the heading of the table.
@@ -92,19 +86,6 @@ std::string counts_text(SearchResult const& result, PlanOptions const& options, 
                     "have\n");
 }
 
-/// Which plans were left out because their allocator would run out.
-std::string run_out_text(SearchResult const& result) {
-  FoundPlan const& fastest = *result.fastest_to_run_out;
-  StageResult const& stage =
-      *std::ranges::min_element(fastest.simulation.stages, {}, &StageResult::margin);
-  return std::to_string(result.run_out) +
-         (result.run_out == 1 ? " plan that fits by counted bytes is"
-                              : " plans that fit by counted bytes are") +
-         " left out: by their allocator's replay they run out of memory. The fastest takes " +
-         decimals(to_seconds(fastest.simulation.iteration), 3) + " s and lacks " +
-         gibibytes(-stage.margin) + " GiB on stage " + std::to_string(stage.stage);
-}
-
 std::string run_out_line(SearchResult const& result) {
   return result.run_out == 0 ? "" : run_out_text(result) + "\n";
 }
@@ -137,30 +118,45 @@ std::string flags_text(FoundPlan const& plan, PlanOptions const& options) {
   return text + megatron_flags(plan.config, version) + "\n" + environment_text(plan);
 }
 
+/// What the flags lack and what in them is no advice.
+constexpr char const* flags_remark =
+    "data, steps and checkpoints are to be added; --lr, --seed and the like are `training` of the "
+    "run\n";
+
 /// How far the best is from what any order of its passes takes.
 std::string bound_text(SearchResult const& result, PlanOptions const& options) {
   FoundPlan const& best = result.best.front();
   ScheduleBound const bound = schedule_bound_of(best, options);
   if (!bound.iteration)
     return "what other orders of its passes take at least is not known: " + bound.reason + "\n";
-  auto const percent_above = [&](SimTime least) {
-    double const more = to_seconds(best.simulation.iteration) / to_seconds(least) - 1;
-    return decimals(100 * more, 1) + " %";
+  auto const more_than = [&](SimTime least) {
+    return to_seconds(best.simulation.iteration) / to_seconds(least) - 1;
   };
-  std::string text = "any order of its passes takes at least " +
-                     decimals(to_seconds(*bound.iteration), 3) +
-                     " s, in whatever memory: this plan is at most " +
-                     percent_above(*bound.iteration) + " from the best schedule\n";
+  constexpr double least_shown = 0.0005;  // 0.1 %
+  if (more_than(*bound.iteration) < least_shown)
+    return "no other order of its passes is faster, in whatever memory\n";
+  auto const line = [&](std::string const& beginning, SimTime least, std::string const& place) {
+    return beginning + " takes at least " + decimals(to_seconds(least), 3) + " s" + place +
+           ": this plan is at most " + decimals(100 * more_than(least), 1) +
+           " % from the best schedule\n";
+  };
+  std::string const text =
+      line("any order of its passes", *bound.iteration, ", in whatever memory");
   if (!bound.in_memory)
     return text + "a larger bound within its memory: none found, " + bound.reason_in_memory + "\n";
-  return text + "within its memory it takes at least " + decimals(to_seconds(*bound.in_memory), 3) +
-         " s: this plan is at most " + percent_above(*bound.in_memory) +
-         " from the best schedule\n";
+  return text + line("within its memory it", *bound.in_memory, "");
+}
+
+/// Something to know before the best is started.
+std::string remark_text(FoundPlan const& best) {
+  std::optional<std::string> const heads = repeated_heads_text(best.config);
+  return heads ? "#1: " + *heads + "\n" : "";
 }
 
 std::string certainty_text(SearchResult const& result, PlanOptions const& options) {
   std::string text = "best: " + interval_text(interval_of_plan(result.best.front(), options)) +
                      "\n" + bound_text(result, options);
+  if (result.best.size() == 1) return text;  // nothing was compared
   std::vector<std::size_t> const rivals = rivals_of(result, options);
   if (rivals.empty()) {
     return text + "each of the other plans is slower with a probability of at least 80 %\n";
@@ -180,26 +176,33 @@ std::string certainty_text(SearchResult const& result, PlanOptions const& option
 
 }  // namespace
 
+std::string run_out_text(SearchResult const& result) {
+  FoundPlan const& fastest = *result.fastest_to_run_out;
+  StageResult const& stage =
+      *std::ranges::min_element(fastest.simulation.stages, {}, &StageResult::margin);
+  return (result.run_out == 1 ? "1 plan that fits by counted bytes is left out, as it runs"
+                              : std::to_string(result.run_out) +
+                                    " plans that fit by counted bytes are left out, as they run") +
+         " out of memory by the allocator's replay. " +
+         (result.run_out == 1 ? "It takes " : "The fastest takes ") +
+         decimals(to_seconds(fastest.simulation.iteration), 3) + " s and lacks " +
+         gibibytes(-stage.margin) + " GiB on stage " + std::to_string(stage.stage);
+}
+
 std::string plan_tables(SearchResult const& result, PlanOptions const& options, double seconds) {
   FoundPlan const& best = result.best.front();
   std::string text = counts_text(result, options, seconds);
   System const& system = options.request.system;
   text += "on " + std::to_string(options.request.gpus) + " x " + system.accelerator.name + " of " +
           printable(system.name) + " with software " + printable(system.software.name) + "\n";
-  text += "\nfastest plans that fit" + room_text(options) +
-          "\n(TFLOP/s and tokens/s per GPU; MFU counts attention over the full square; free: GiB "
-          "beside the reserve; t tensor, SP sequence parallelism, p pipeline, m chunks per stage, "
-          "d data, b microbatch, " +
-          (splits_sequences(options.request) ? "c context, " : "") +
-          (has_experts(options.request.base.model) ? "EP expert, ETP expert tensor, " : "") +
-          "optim optimizer state)\n";
+  text += "\nfastest plans that fit" + room_text(options) + "\n" + plan_legend(result, options);
   text += plan_table(result.best, numbers_of(result.best), options);
   if (auto const goodput = figures_of(best, options).goodput) {
     text += goodput_text(*goodput) +
             (options.rates.tokens ? "; days, cost and energy count it" : "") + "\n";
   }
-  text += margin_text(result, options) + run_out_line(result) + certainty_text(result, options) +
-          to_text(unsearched_overlaps(best, options)) +
+  text += margin_text(result, options) + remark_text(best) + run_out_line(result) +
+          certainty_text(result, options) + to_text(unsearched_overlaps(best, options)) +
           unmeasured_text(unmeasured_settings(best.config, options.request.system));
   text += "\ntime against memory: no other plan is both faster and smaller (up to " +
           decimals(front_reach, 1) + " times the best's time)\n";
@@ -211,39 +214,7 @@ std::string plan_tables(SearchResult const& result, PlanOptions const& options, 
             " more lie between two of these and differ from them only in how much is recomputed "
             "(--json has them)\n";
   }
-  return text + flags_text(best, options);
-}
-
-std::string near_miss_text(SearchResult const& result, PlanOptions const& options) {
-  std::string text = "nothing fits: of " + std::to_string(result.considered) + " plans for " +
-                     std::to_string(options.request.gpus) + " x " +
-                     options.request.system.accelerator.name;
-  if (result.run_out > 0) return text + ", some fit by counted bytes: " + run_out_text(result);
-  if (!result.closest) return text + ", none was found to come close";
-  NearMiss const& miss = *result.closest;
-  std::vector<RecomputePolicy> const policies{policy_of(miss.policy)};
-  TrainingConfig const config =
-      make_config(options.request, miss.arrangement, policies, miss.distributed_optimizer);
-  std::int64_t const margin = options.request.margin;
-  std::string const kept =
-      margin > 0 ? " of reserve and " + gibibytes(margin) + " of margin" : " of reserve";
-  std::string const without =
-      margin > 0 && miss.excess <= margin ? "; without the margin it fits (--margin 0)" : "";
-  return text + " the closest holds " + gibibytes(miss.excess) + " GiB too much on stage " +
-         std::to_string(miss.stage.value()) + " (" +
-         gibibytes(options.request.system.accelerator.memory.value.count()) + " GiB less " +
-         gibibytes(config.memory.kept_in_reserve().count()) + kept + "): tensor " +
-         std::to_string(config.parallel.tensor) +
-         (config.parallel.sequence ? " with sequence parallelism" : "") + ", pipeline " +
-         std::to_string(config.parallel.pipeline) + " x " +
-         std::to_string(config.parallel.interleave) + ", data " +
-         std::to_string(config.parallel.data) + ", microbatch " +
-         std::to_string(config.batch.micro) +
-         (config.parallel.context > 1 ? ", context " + std::to_string(config.parallel.context)
-                                      : "") +
-         experts_text(config) + ", " + std::string{name_of(config.schedule.kind)} + ", recompute " +
-         recompute_text(config) + ", optimizer state " +
-         (miss.distributed_optimizer ? "sharded" : "not sharded") + without;
+  return text + flags_text(best, options) + flags_remark;
 }
 
 }  // namespace stagecraft

@@ -46,7 +46,48 @@ bool are_one_family(TrainingConfig a, TrainingConfig b) {
   return a == b;
 }
 
+/// What the words of the last columns mean, as far as plans of the result have them.
+std::string legend_of_words(SearchResult const& result) {
+  bool has_layout = false;
+  bool has_block = false;
+  bool has_uniform = false;
+  bool has_window = false;
+  for (std::vector<FoundPlan> const* const plans : {&result.best, &result.front}) {
+    for (FoundPlan const& plan : *plans) {
+      has_layout = has_layout || plan.config.layout.kind != LayerSplit::Kind::even;
+      for (RecomputePolicy const& policy : plan.config.recompute) {
+        bool const is_full = policy.granularity == RecomputeGranularity::full;
+        bool const is_block = policy.method == RecomputeMethod::block;
+        has_block = has_block || (is_full && is_block);
+        has_uniform = has_uniform || (is_full && !is_block && policy.layers > 1);
+        has_window = has_window || policy.store_microbatches.count > 0;
+      }
+    }
+  }
+  std::string text;
+  auto const add = [&text](bool is_used, char const* words) {
+    if (is_used) text += (text.empty() ? "" : "; ") + std::string{words};
+  };
+  add(has_layout, "layout: layers of the first..last stage");
+  add(has_block, "full first N: the first N layers of a chunk are recomputed");
+  add(has_uniform, "full by N: one checkpoint per N layers");
+  add(has_window, "+N: N microbatches of each window keep everything");
+  return text;
+}
+
 }  // namespace
+
+std::string plan_legend(SearchResult const& result, PlanOptions const& options) {
+  std::string text =
+      "(TFLOP/s and tokens/s per GPU; MFU counts attention over the full square; free: GiB beside "
+      "the reserve; t tensor, SP sequence parallelism, p pipeline, m chunks per stage, d data, b "
+      "microbatch, ";
+  if (splits_sequences(options.request)) text += "c context, ";
+  if (has_experts(options.request.base.model)) text += "EP expert, ETP expert tensor, ";
+  text += "optim optimizer state)\n";
+  std::string const words = legend_of_words(result);
+  return words.empty() ? text : text + "(" + words + ")\n";
+}
 
 std::string recompute_text(TrainingConfig const& config) {
   std::vector<RecomputePolicy> const& policies = config.recompute;

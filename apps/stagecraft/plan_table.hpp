@@ -9,6 +9,9 @@
 
 namespace stagecraft {
 
+/// What the columns of plan_table() mean, and the words in them that the plans have.
+std::string plan_legend(SearchResult const& result, PlanOptions const& options);
+
 /// The policies of all stages; equal neighbours are written once.
 std::string recompute_text(TrainingConfig const& config);
 

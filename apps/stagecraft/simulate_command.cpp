@@ -16,6 +16,7 @@
 #include "libsim/engine/simulation.hpp"
 #include "libsim/host/output_file.hpp"
 #include "libsim/plan/make_plan.hpp"
+#include "libsim/report/fit_verdict.hpp"
 #include "libsim/report/memory_excess.hpp"
 #include "libsim/report/simulation_document.hpp"
 #include "libsim/report/simulation_tables.hpp"
@@ -100,6 +101,10 @@ int run_simulate(CommandLine const& line) {
   } else {
     std::cout << simulation_tables(simulation, plan, run.config.system) << operation;
     if (base) std::cout << '\n' << what_if_table(base->run(), this_run);
+    if (verdict_of(simulation) == Verdict::does_not_fit) {
+      std::cerr << "note: `stagecraft explain` with the same file and --set says what fills the "
+                   "memory and which changes make the run fit\n";
+    }
   }
   if (trace) record_to_file(trace->path, *played, trace->options);
   if (!line.has("require-fit")) return 0;

@@ -8,6 +8,8 @@
 #include <system_error>
 #include <utility>
 
+#include "libsim/config/did_you_mean.hpp"
+
 namespace stagecraft {
 namespace {
 
@@ -163,6 +165,7 @@ void ConfigNode::report_unknown(std::string accepted) const {
 }
 
 void ConfigNode::report_once(std::string accepted) const {
+  if (is_scalar()) accepted += did_you_mean_of_list(scalar(), accepted);
   if (is_sound()) diagnostics_->add({place_, key_, found(), std::move(accepted), true});
 }
 

@@ -1,6 +1,7 @@
 #include "libsim/config/did_you_mean.hpp"
 
 #include <algorithm>
+#include <cctype>
 #include <cstddef>
 
 namespace stagecraft {
@@ -29,16 +30,37 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
   return at(a.size(), b.size());
 }
 
+std::string lower(std::string_view text) {
+  std::string result{text};
+  std::ranges::transform(result, result.begin(),
+                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return result;
+}
+
+bool is_letter_or_digit(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0; }
+
+/// Whether `part` is in `whole` as a part between dashes, dots and the like.
+bool is_part(std::string_view part, std::string_view whole) {
+  for (std::size_t at = whole.find(part); at != std::string_view::npos;
+       at = whole.find(part, at + 1)) {
+    std::size_t const end = at + part.size();
+    bool const begins = at == 0 || !is_letter_or_digit(whole[at - 1]);
+    if (begins && (end == whole.size() || !is_letter_or_digit(whole[end]))) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 std::string_view nearest_word(std::string_view word, std::vector<std::string> const& candidates) {
   constexpr std::size_t longest = 64;
   constexpr std::size_t shortest_beginning = 3;
   if (word.size() > longest) return {};
+  std::string const in_small_letters = lower(word);
   std::string_view best;
   std::size_t best_distance = 0;
   for (std::string const& candidate : candidates) {
-    std::size_t const distance = edit_distance(word, candidate);
+    std::size_t const distance = edit_distance(in_small_letters, lower(candidate));
     // The dashes of an option are no letters that could be mistaken.
     std::size_t const dashes = std::min(candidate.find_first_not_of('-'), candidate.size());
     if (distance <= std::max<std::size_t>(1, (candidate.size() - dashes) / 3) &&
@@ -52,6 +74,47 @@ std::string_view nearest_word(std::string_view word, std::vector<std::string> co
   auto const only = std::find_if(candidates.begin(), candidates.end(), begins);
   bool const is_only = only != candidates.end() && std::none_of(only + 1, candidates.end(), begins);
   return is_only ? std::string_view{*only} : std::string_view{};
+}
+
+std::string did_you_mean(std::string_view word, std::vector<std::string> const& candidates) {
+  constexpr std::size_t shortest_part = 2;
+  constexpr std::size_t most = 5;
+  std::string const in_small_letters = lower(word);
+  std::vector<std::string> meant;
+  if (word.size() >= shortest_part) {
+    for (std::string const& candidate : candidates) {
+      std::string const other = lower(candidate);
+      if (other == in_small_letters) {
+        meant = {candidate};
+        break;
+      }
+      if (is_part(in_small_letters, other)) meant.push_back(candidate);
+    }
+  }
+  if (meant.empty() || meant.size() > most) {
+    std::string_view const nearest = nearest_word(word, candidates);
+    return nearest.empty() ? "" : "; did you mean '" + std::string{nearest} + "'?";
+  }
+  std::string text = "; did you mean ";
+  for (std::size_t i = 0; i < meant.size(); ++i) {
+    if (i > 0) text += i + 1 == meant.size() ? " or " : ", ";
+    text += "'" + meant[i] + "'";
+  }
+  return text + "?";
+}
+
+std::string did_you_mean_of_list(std::string_view word, std::string_view list) {
+  constexpr std::string_view comma = ", ";
+  std::vector<std::string> words;
+  for (std::size_t from = 0; from <= list.size();) {
+    std::size_t const to = std::min(list.find(comma, from), list.size());
+    std::string_view const item = list.substr(from, to - from);
+    bool const is_word = item.find_first_of(" ()[]{}'") == std::string_view::npos;
+    if (is_word) words.emplace_back(item);
+    if (words.empty()) return "";
+    from = to + comma.size();
+  }
+  return did_you_mean(word, words);
 }
 
 std::string joined(std::vector<std::string> const& words) {

@@ -62,6 +62,19 @@ bool make_map(YamlNode& section,
   return false;
 }
 
+/// Whether a map is a value with its provenance, as constants of a system are.
+bool is_sourced(YamlNode const& node) {
+  return node.kind == YamlNode::Kind::map && node.find("value") != nullptr &&
+         node.find("source") != nullptr;
+}
+
+/// Whether `key` is a part of the value of a constant, not of what is said of it.
+bool is_part_of_value(YamlNode const& constant, std::string_view key) {
+  YamlNode const* const value = constant.find("value");
+  return value->kind == YamlNode::Kind::map && constant.find(key) == nullptr &&
+         value->find(key) != nullptr;
+}
+
 }  // namespace
 
 bool is_dotted_key(std::string_view key) {
@@ -82,7 +95,10 @@ void set_key(YamlNode& root,
   YamlNode* node = &root;
   for (std::size_t from = 0;;) {
     std::size_t const dot = key.find('.', from);
-    node = &entry(*node, key.substr(from, dot - from), key_place, place);
+    std::string_view const part = key.substr(from, dot - from);
+    // node.all_reduce.bandwidth is that of node.all_reduce.value.
+    if (is_sourced(*node) && is_part_of_value(*node, part)) node = node->find("value");
+    node = &entry(*node, part, key_place, place);
     if (dot == std::string_view::npos) break;
     std::string const path = printable(key.substr(0, dot));
     if (!make_map(*node, path, place, rules, diagnostics)) return;

@@ -60,6 +60,12 @@ void SectionReader::finish() const {
   for (ConfigNode const& entry : section_.entries()) {
     if (std::find(known_.begin(), known_.end(), entry.name()) != known_.end()) continue;
     std::string accepted = joined(known_);
+    auto const reason = std::ranges::find_if(
+        reasons_, [&](auto const& pair) { return pair.first == entry.name(); });
+    if (reason != reasons_.end()) {
+      entry.report_unknown(accepted + "; " + reason->second);
+      continue;
+    }
     auto const synonym = std::ranges::find_if(
         synonyms_, [&](auto const& pair) { return pair.first == entry.name(); });
     std::string_view const meant =

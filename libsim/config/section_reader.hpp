@@ -70,6 +70,11 @@ class SectionReader {
   /// What another program calls a key: the hint for it, if the map has it instead.
   void synonym(std::string_view other, std::string_view key) { synonyms_.emplace_back(other, key); }
 
+  /// A key that users look for and that does not exist: what is said of it beside the known ones.
+  void not_modelled(std::string_view other, std::string_view why) {
+    reasons_.emplace_back(other, why);
+  }
+
   /// Reports every unknown key of the map, with the nearest known one.
   void finish() const;
 
@@ -80,6 +85,7 @@ class SectionReader {
   ConfigNode section_;
   std::vector<std::string> known_;
   std::vector<std::pair<std::string, std::string>> synonyms_;
+  std::vector<std::pair<std::string, std::string>> reasons_;
 };
 
 }  // namespace stagecraft

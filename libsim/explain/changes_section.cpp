@@ -56,10 +56,11 @@ std::string best_text(RunFigures const& run,
     return wrapped(title + (index ? effect_text(run, effects[*index]) : otherwise) + ".",
                    style.width, 2);
   };
+  std::string const hint = what == "pair" ? "" : " (--pairs tries every two of them)";
   return line(run.fits() ? "Helps time most: " : "Makes it fit and is fastest then: ", best.fastest,
-              "no " + what + (run.fits() ? " is faster and fits" : " makes it fit")) +
+              "no " + what + (run.fits() ? " is faster and fits" : " makes it fit" + hint)) +
          line("Helps memory most: ", best.smallest, "no " + what + " saves any") +
-         line("Helps memory most at no more than 1 % of the time: ", best.cheapest,
+         line("Saves most memory for at most 1 % more time: ", best.cheapest,
               "no " + what + " saves 1 %");
 }
 

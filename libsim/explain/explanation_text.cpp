@@ -20,18 +20,19 @@ std::string wrapped_lines(std::string const& text, int width) {
 
 std::string room_text(Explanation const& explanation, RunConfig const& run) {
   RunFigures const& figures = explanation.figures;
-  std::string const left = figures.fits()
-                               ? size_text(figures.room) + " are free."
-                               : size_text(-figures.room) + " are missing; it does not fit.";
+  std::string const kept =
+      figures.is_by_allocator || figures.runs_out
+          ? "its allocator's free blocks and what else is on the device"
+          : "a reserve of " + size_text(run.training.memory.kept_in_reserve().count());
+  std::string const left =
+      figures.fits()
+          ? size_text(figures.room) + " are free after " + kept + "."
+          : "with " + kept + ", " + size_text(-figures.room) + " are missing: it does not fit.";
   return "An iteration takes " + time_text(figures.iteration) + ". The fullest stage, " +
          std::to_string(figures.fullest_stage) + " of " +
          std::to_string(explanation.simulation.stages.size()) + ", holds " +
          size_text(figures.peak) + " of " + size_text(run.system.accelerator.memory.value.count()) +
-         ": beside " +
-         (figures.is_by_allocator || figures.runs_out
-              ? "its allocator's free blocks and what else is on the device "
-              : size_text(run.training.memory.kept_in_reserve().count()) + " of reserve ") +
-         left;
+         "; " + left;
 }
 
 }  // namespace

@@ -25,7 +25,7 @@ std::string_view description_of(TimeKind kind) {
 }
 
 /// The row of the system's overhead per iteration, which counts as TimeKind::optimizer.
-constexpr char const* overhead_row = "what each iteration costs besides";
+constexpr char const* overhead_row = "fixed cost of an iteration";
 
 /// The row of what is not part of the iteration, of a path that goes on beside the next one.
 constexpr char const* next_row = "validated while the next iteration warms up";
@@ -45,7 +45,7 @@ std::string course_text(CriticalPath const& path, TimeUnit const& unit) {
     text +=
         ", in " + counted(path.messages, "message", "messages") + " between stages for " + texts[2];
   }
-  if (parts[3] > SimTime{0}) text += ", and " + texts[3] + " is what each iteration costs besides";
+  if (parts[3] > SimTime{0}) text += ", and " + texts[3] + " is the fixed cost of an iteration";
   text += ".";
   if (path.in_next > SimTime{0}) {
     text += " Its last " + in_unit(unit, path.in_next) + " " + std::string{unit.name} +

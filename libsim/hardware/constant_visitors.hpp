@@ -1,14 +1,17 @@
 #pragma once
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "libsim/config/section_reader.hpp"
 #include "libsim/config/section_writer.hpp"
 #include "libsim/hardware/constant_values.hpp"
 #include "libsim/hardware/measured_device_reader.hpp"
+#include "libsim/hardware/misplaced_keys.hpp"
 #include "libsim/hardware/sourced.hpp"
 
 namespace stagecraft {
@@ -32,6 +35,9 @@ class ConstantReader {
     if (!node.exists() && need == Need::required && node.is_sound()) node.report("a map");
     ConstantReader below{node};
     visit(below);
+    for (MisplacedKey const& misplaced : misplaced_keys) {
+      if (misplaced.section == key) below.reader_.synonym(misplaced.key, misplaced.meant);
+    }
     below.finish();
   }
 
@@ -59,7 +65,15 @@ class ConstantReader {
   void finish() const { reader_.finish(); }
 
  private:
-  static std::string given_in(ConfigNode const& node) {
+  /// Where a value comes from: of one that an override changes in part, from the override.
+  static std::string given_in(ConfigNode node) {
+    while (node.is_map() && node.is_overridden()) {
+      std::vector<ConfigNode> const entries = node.entries();
+      auto const changed = std::ranges::find_if(
+          entries, [](ConfigNode const& entry) { return entry.is_overridden(); });
+      if (changed == entries.end()) break;
+      node = *changed;
+    }
     return std::string{given_source} + (node.place().origin ? *node.place().origin : "a text");
   }
 

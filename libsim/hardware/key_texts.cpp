@@ -43,7 +43,8 @@ constexpr std::array keys_of_system{
     KeyText{"node.bus_bandwidth", "a rate, optional",
             "The bus bandwidth that all_reduce_perf of nccl-tests reports for large "
             "messages among all accelerators of a node; it takes precedence over the "
-            "bandwidth of node.all_reduce and over node.collectives."},
+            "bandwidth of node.all_reduce and over node.collectives. All-gathers and "
+            "reduce-scatters, which sequence parallelism has instead, keep theirs."},
     KeyText{"node.collectives", "the name of a CSV file, optional",
             "Measured times, as `stagecraft import nccl-tests` writes them: a column `bytes` of "
             "whole tensors and one for each shape, such as `all_reduce 1x8` for 8 ranks of one "

@@ -17,6 +17,10 @@ System read_system(ConfigNode const& section) {
     section.child("node").child("p2p").child("value").report(
         "a latency and a bandwidth, not a table");
   }
+  ConfigNode const memory = section.child("accelerator").child("memory");
+  if (memory.exists() && memory.is_sound() && system.accelerator.memory.value.count() == 0) {
+    (memory.is_map() ? memory.child("value") : memory).report("a size above 0 B");
+  }
   bool const is_changed = std::ranges::any_of(section.entries(), [](ConfigNode const& entry) {
     return entry.is_map() && entry.is_overridden();
   });

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "libsim/import/shell_expansion.hpp"
@@ -144,9 +145,13 @@ LaunchCommand read_launch_script(std::string_view text,
   ShellWords const& words = outcome.command.empty() ? outcome.flags_of_variable : outcome.command;
   if (words.empty()) {
     std::string found = "no command with --num-layers";
+    bool const is_json = nlohmann::json::accept(text);
+    if (is_json) found = "a JSON document";
     for (std::string const& note : outcome.notes) found += "; " + note;
     diagnostics.add({Place{std::make_shared<std::string const>(origin)}, "", std::move(found),
-                     "a script that starts Megatron-LM with its flags"});
+                     is_json ? "a script; stagecraft import huggingface makes a model file of a "
+                               "config.json"
+                             : "a script that starts Megatron-LM with its flags"});
     return {};
   }
   LaunchCommand launch = split_launch(words);

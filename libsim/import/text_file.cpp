@@ -46,7 +46,12 @@ void require_json(std::string_view text, std::string const& origin, Diagnostics&
     std::size_t const line_start = before.rfind('\n') + 1;  // 0 if there is none
     auto const line = static_cast<int>(std::count(before.begin(), before.end(), '\n')) + 1;
     auto const column = static_cast<int>(byte - line_start) + 1;
-    diagnostics.add({Place{name, line, column}, "", "a JSON syntax error", "a JSON object"});
+    bool const is_script = text.starts_with("#!");
+    diagnostics.add({Place{name, line, column}, "",
+                     is_script ? "a script ('#!')" : "a JSON syntax error",
+                     is_script ? "a JSON object; stagecraft import megatron --script makes a run "
+                                 "file of a launch script"
+                               : "a JSON object"});
   }
 }
 

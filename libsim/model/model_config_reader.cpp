@@ -243,10 +243,21 @@ nlohmann::ordered_json pattern_json(ModelConfig const& model) {
   return list;
 }
 
+/// Precisions of matrix products that users look for and that are not modelled.
+void refuse_narrow_precision(ConfigNode const& precision) {
+  for (std::string_view const word : {"fp8", "fp8_hybrid", "fp8-hybrid", "mxfp8", "nvfp4", "fp4"}) {
+    if (!precision.reads(word)) continue;
+    precision.report(accepted_names<Precision>() +
+                     "; products in 8 or 4 bits are not modelled: bf16 is what such a run has "
+                     "without them");
+  }
+}
+
 }  // namespace
 
 ModelConfig read_model_config(ConfigNode const& section) {
   ModelConfig model;
+  refuse_narrow_precision(section.child("precision"));
   SectionReader reader{section};
   visit_fields(reader, model, section.child("pattern").exists() ? Need::optional : Need::required);
   ConfigNode const experts = reader.take("experts");

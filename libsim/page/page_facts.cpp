@@ -5,9 +5,12 @@
 
 #include "libsim/engine/flops.hpp"
 #include "libsim/engine/memory_room.hpp"
+#include "libsim/engine/simulation.hpp"
 #include "libsim/page/page_numbers.hpp"
 #include "libsim/page/trace_origin.hpp"
+#include "libsim/plan/make_plan.hpp"
 #include "libsim/report/fit_verdict.hpp"
+#include "libsim/report/interval_report.hpp"
 #include "libsim/report/text_table.hpp"
 
 namespace stagecraft {
@@ -34,6 +37,17 @@ std::string what_is_timed(TraceMeta const& meta) {
   }
 }
 
+/// The 80 % interval of a simulated iteration, in which measured runs would lie. How sure a
+/// prediction is follows from the simulation, which a trace does not hold; nothing is said of a
+/// trace of another version, whose iteration differs.
+std::string interval_sentence(PageTrace const& trace) {
+  if (!trace.config || trace.meta.clock != TraceClock::simulated) return {};
+  TrainingConfig const& training = trace.config->training;
+  Simulation const simulation = simulate(make_plan(as_settled(training)), trace.config->system);
+  if (simulation.iteration.count() != trace.iteration) return {};
+  return " " + interval_text(interval_of(simulation, training, trace.config->system)) + ".";
+}
+
 PageFact iteration_fact(PageTrace const& trace) {
   PageFact fact{
       .heading = "One iteration", .value = time_text(seconds(trace.iteration)), .sentence = {}};
@@ -55,7 +69,7 @@ PageFact iteration_fact(PageTrace const& trace) {
                        " of the peak of its GPUs (MFU)";
     }
   }
-  fact.sentence += ".";
+  fact.sentence += "." + interval_sentence(trace);
   return fact;
 }
 
@@ -144,7 +158,7 @@ std::string reason_to_wait(PageTrace const& trace) {
 PageFact waiting_fact(PageTrace const& trace) {
   Waiting const sum = waiting_of(trace);
   PageFact fact{
-      .heading = "Waiting", .value = percent_text(sum.all(), sum.iteration), .sentence = {}};
+      .heading = "Waiting, mean", .value = percent_text(sum.all(), sum.iteration), .sentence = {}};
   if (sum.all() < 0.0005 * sum.iteration) {
     fact.sentence = "No " + member_of(trace) + " waits for another stage";
     fact.sentence += has_one_stage(trace) ? ": there is only one." : ".";

@@ -18,6 +18,7 @@
 #include "libsim/plan/named_file.hpp"
 #include "libsim/plan/ordered_schedule.hpp"
 #include "libsim/plan/recompute_reader.hpp"
+#include "libsim/plan/repeated_heads.hpp"
 #include "libsim/plan/routing_reader.hpp"
 #include "libsim/plan/training_config_checks.hpp"
 #include "libsim/plan/training_names.hpp"
@@ -26,6 +27,22 @@
 
 namespace stagecraft {
 namespace {
+
+/// Keys with which other programs shard parameters, gradients and optimizer state.
+constexpr std::array<std::string_view, 8> sharding_keys{"zero", "zero_stage", "zero2", "zero3",
+                                                        "fsdp", "fsdp2",      "hsdp",  "sharding"};
+
+/// Says of keys for sharding what of it is modelled.
+void add_reasons(SectionReader& reader) {
+  for (std::string_view const key : sharding_keys) {
+    reader.not_modelled(key,
+                        "ZeRO-2, ZeRO-3 and FSDP are not modelled; memory.distributed_optimizer: "
+                        "true shards optimizer state over the replicas, as ZeRO-1 does");
+  }
+  for (std::string_view const key : {"offload", "cpu_offload", "offload_optimizer"}) {
+    reader.not_modelled(key, "offloading to the host's memory is not modelled");
+  }
+}
 
 constexpr std::int64_t most_ranks = 1'000'000;  ///< of one kind of parallelism
 constexpr std::int64_t most_layers = 100'000;
@@ -216,10 +233,14 @@ TrainingConfig read_training_config(ConfigNode const& root) {
   auto const read = [&](std::string_view key, auto& fields, auto visit) {
     SectionReader reader{root.child(key)};
     visit(reader, fields);
+    add_reasons(reader);
     reader.finish();
   };
   read("parallel", config.parallel, [](auto& v, auto& fields) { visit_parallel(v, fields); });
-  read("batch", config.batch, [](auto& v, auto& fields) { visit_batch(v, fields); });
+  read("batch", config.batch, [](auto& v, auto& fields) {
+    visit_batch(v, fields);
+    v.not_modelled("tokens", "global counts sequences: tokens / model.sequence");
+  });
   config.schedule = read_schedule(root.child("schedule"));
   config.recompute = read_recompute(root.child("recompute"));
   config.routing = read_routing(root.child("routing"));
@@ -238,7 +259,10 @@ TrainingConfig read_training_config(ConfigNode const& root) {
                             settings.diagnostics());
   }
   config.layout = read_layout(root.child("layout"));
-  read("training", config.training, [](auto& v, auto& fields) { visit_training(v, fields); });
+  read("training", config.training, [](auto& v, auto& fields) {
+    visit_training(v, fields);
+    v.not_modelled("optimizer", "the optimizer is Adam: two moments and a master copy");
+  });
   bool const has_group = config.schedule.group != 0;
   if (config.schedule.kind == ScheduleKind::interleaved && !has_group) {
     config.schedule.group = config.parallel.pipeline;
@@ -254,6 +278,8 @@ TrainingConfig read_training_config(ConfigNode const& root) {
     root.child("parallel").child("sequence").warn("has no effect with parallel.tensor 1");
     config.parallel.sequence = false;
   }
+  ConfigNode const tensor = root.child("parallel").child("tensor");
+  if (auto const text = repeated_heads_text(config); text && tensor.is_sound()) tensor.warn(*text);
   return config;
 }
 

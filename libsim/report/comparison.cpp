@@ -37,14 +37,17 @@ std::string differing_keys(TraceReader const& a, TraceReader const& b) {
     text += (i > 0 ? ", " : "") + printable((*changes)[i].key);
   }
   std::size_t const more = changes->size() - std::min(most, changes->size());
-  return text + (more > 0 ? " and " + std::to_string(more) + " more keys)" : ")");
+  return text + (more > 0
+                     ? " and " + std::to_string(more) + (more == 1 ? " more key)" : " more keys)")
+                     : ")");
 }
 
 void require_same_plan(TraceReader const& a, TraceReader const& b) {
   if (a.meta().plan == b.meta().plan) return;
-  throw TraceFileError{b.name(), "is of plan " + b.meta().plan + ", but " + a.name() +
-                                     " is of plan " + a.meta().plan + differing_keys(a, b) +
-                                     "; --force compares them anyway"};
+  constexpr std::size_t shown = 12;  // digits that tell two plans apart
+  throw TraceFileError{b.name(), "is of plan " + b.meta().plan.substr(0, shown) + ", but " +
+                                     a.name() + " is of plan " + a.meta().plan.substr(0, shown) +
+                                     differing_keys(a, b) + "; --force compares them anyway"};
 }
 
 std::set<std::int32_t> stages_of(Ranks const& ranks) {

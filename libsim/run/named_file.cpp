@@ -1,6 +1,7 @@
 #include "libsim/run/named_file.hpp"
 
 #include <algorithm>
+#include <array>
 #include <memory>
 #include <stdexcept>
 #include <system_error>
@@ -28,6 +29,23 @@ std::filesystem::path folder_of(std::string const& folder) {
   }
 }
 
+/// What a text is that is the name of no file of the wanted folders.
+std::string kind_of_name(std::string const& text) {
+  constexpr std::array<std::pair<char const*, char const*>, 5> uses{
+      {{"models", "stagecraft plan takes it, or `model` of a run file names it"},
+       {"systems", "stagecraft system takes it, or `system` of a run file names it"},
+       {"software", "stagecraft software takes it, or `software` of a run file names it"},
+       {"sweeps", "stagecraft sweep takes it"},
+       {"paper", "a run: stagecraft simulate takes it"}}};
+  for (auto const& [folder, use] : uses) {
+    std::error_code ignored;
+    if (std::filesystem::exists(folder_of(folder) / (text + std::string{ending}), ignored)) {
+      return std::string{"a name of configs/"} + folder + " (" + use + ")";
+    }
+  }
+  return "neither a file nor a name";
+}
+
 /// What is wrong with a text that is no file and no name of the folders.
 Problem neither_file_nor_name(std::string const& text,
                               std::vector<std::string> const& folders,
@@ -41,11 +59,10 @@ Problem neither_file_nor_name(std::string const& text,
                 joined(names);
     all.insert(all.end(), names.begin(), names.end());
   }
-  std::string const meant{nearest_word(text, all)};
-  if (!meant.empty()) accepted += "; did you mean '" + meant + "'?";
+  accepted += did_you_mean(text, all);
   Place place = referrer;
   if (!place.origin) place.origin = std::make_shared<std::string const>(text);
-  return {place, key, "'" + printable(text) + "', which is neither a file nor a name",
+  return {place, key, "'" + printable(text) + "', which is " + kind_of_name(text),
           std::move(accepted), true};
 }
 

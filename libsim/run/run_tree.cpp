@@ -58,6 +58,12 @@ void add_hints(SectionReader& reader) {
                                    {"micro_batch_size", "batch.micro"},
                                    {"global_batch_size", "batch.global"},
                                    {"seq_length", "model.sequence"},
+                                   {"sequence", "model.sequence"},
+                                   {"precision", "model.precision"},
+                                   {"micro_batch", "batch.micro"},
+                                   {"global_batch", "batch.global"},
+                                   {"interleave", "parallel.interleave"},
+                                   {"distributed_optimizer", "memory.distributed_optimizer"},
                                    {"num_layers", "model.layers"}}) {
     reader.synonym(other, key);
   }

@@ -106,7 +106,11 @@ TraceReader::TraceReader(std::filesystem::path const& path) : name_{path.string(
     file_ = std::make_unique<Hdf5File>(Hdf5File::open(path));
     read_all_but_ranks();
   } catch (Hdf5Error const& problem) {
-    throw TraceFileError{name_, problem.what()};
+    bool const is_yaml = path.extension() == ".yaml" || path.extension() == ".yml";
+    throw TraceFileError{name_, std::string{problem.what()} +
+                                    (is_yaml ? " (stagecraft simulate RUN.yaml --trace F.h5 "
+                                               "writes the trace of a run)"
+                                             : "")};
   }
 }
 

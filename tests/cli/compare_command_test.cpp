@@ -94,7 +94,7 @@ TEST_CASE(
   REQUIRE(refused.output.empty());
   REQUIRE_THAT(refused.errors,
                Contains("full.h5: is of plan ") && Contains("selene.h5 is of plan "));
-  REQUIRE_THAT(refused.errors, Contains(json.at("plans").at(0).get<std::string>()));
+  REQUIRE_THAT(refused.errors, Contains(json.at("plans").at(0).get<std::string>().substr(0, 12)));
   REQUIRE(traces.compare("selene", "full", "--force").exit_code == 0);
 }
 

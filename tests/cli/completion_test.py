@@ -8,6 +8,7 @@ values and files by it; zsh, where it is installed, completes options and files 
 
 import pathlib
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -73,6 +74,14 @@ def check_zsh(name, zsh):
         assert zsh.completed("stagecraft-exec run run.yaml --data no") == "stagecraft-exec run run.yaml --data notes.txt"
 
 
+def check_sourced_zsh(program, name):
+    """`source <(... completion zsh)` after compinit registers the completion, and says so if compinit is missing."""
+    source = f"source <({shlex.quote(program)} completion zsh)"
+    assert run("zsh", "-f", "-c", f"autoload -Uz compinit; compinit -D -u; {source}; print ${{_comps[{name}]}}").strip() == f"_{name}"
+    without = subprocess.run(["zsh", "-f", "-c", source], capture_output=True, text=True)
+    assert "call compinit before" in without.stderr, without
+
+
 def check(program):
     name = pathlib.Path(program).name
     with tempfile.TemporaryDirectory(prefix="stagecraft-completion-") as folder:
@@ -129,6 +138,7 @@ def check(program):
         if shutil.which("zsh"):
             (folder / f"_{name}").write_text(zsh_text)
             run("zsh", "-n", folder / f"_{name}")
+            check_sourced_zsh(program, name)
             with ZshSession(folder) as zsh:
                 check_zsh(name, zsh)
         print(f"{name}: {total} options{'' if shutil.which('zsh') else ', without zsh'}")

@@ -157,7 +157,7 @@ TEST_CASE("fit refuses what it cannot use, with what is accepted", "[cli]") {
   require_refusal("fit " + paper_run("22b-present"), {"which is no table", "--measured TIME"});
   require_refusal("fit " + data_file(folder, "id\na\n") + base, {"no column with measured values"});
   require_refusal("fit " + paper_run("22b-present") + " --measured 12.9",
-                  {"--measured: found '12.9'", "a time with its unit"});
+                  {"--measured: found '12.9'", "the time of an iteration with its unit"});
   require_refusal("fit " + paper_run("22b-present") + " --measured 0s", {"above 0"});
   require_refusal("fit " + paper_run("22b-present") + " --measured 1s --constants software.factor",
                   {"--constants: found with --measured"});

@@ -34,6 +34,11 @@ TEST_CASE("report writes one page with the summary in words, also of several tra
   REQUIRE_THAT(page,
                Contains("On the device</dt><dd class=\"value\">" + device.str() + "\u00a0GiB") &&
                    Contains(margin.str() + "\u00a0GiB are left"));
+  // The line of `simulate` that begins with the interval.
+  std::string const printed = run_stagecraft("simulate " + paper_run("175b-present")).output;
+  std::size_t const begin = printed.find("80 % interval ");
+  REQUIRE(begin != std::string::npos);
+  REQUIRE_THAT(page, Contains(printed.substr(begin, printed.find('\n', begin) - begin) + "."));
   REQUIRE(run_stagecraft("report " + folder.path("present.h5") + " " + folder.path("full.h5") +
                          " -o " + folder.path("two.html"))
               .exit_code == 0);

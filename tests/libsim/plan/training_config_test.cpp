@@ -53,7 +53,8 @@ TEST_CASE("settings of the allocator are checked where they are written", "[plan
           "x.yaml:2:30: memory.allocator_settings.max_split_size_mb: found '1'; accepted: a whole "
           "number of MiB from 20");
   REQUIRE(message("memory: {allocator: torch}") ==
-          "x.yaml:2:21: memory.allocator: found 'torch'; accepted: pytorch, cuda_async, arena");
+          "x.yaml:2:21: memory.allocator: found 'torch'; accepted: pytorch, cuda_async, arena; "
+          "did you mean 'pytorch'?");
 }
 
 TEST_CASE("tensor parallelism divides heads, kv heads, the MLP and, with it, the sequence",

@@ -53,7 +53,7 @@ TEST_CASE("all problems of a run come at once, each at its own place", "[run]") 
       "x.yaml:5:11: batch.global: found '6.5'; accepted: a whole number from 1 to 1099511627776\n"
       "x.yaml:6:11: schedule: found '1f2b'; accepted: gpipe, 1f1b, interleaved, zb_h1, zb_h2, "
       "zb_auto, interleaved_zb, zbv, v_half, v_min, v_auto, 1f1b_v, dualpipev, dualpipe, "
-      "group_interleaved, order, searched\n"
+      "group_interleaved, order, searched; did you mean '1f1b'?\n"
       "x.yaml:7:19: memory.reserve: found '2'; accepted: a size with its unit, such as '80 GiB' "
       "(B, "
       "KB, MB, GB, TB, KiB, MiB, GiB, TiB)\n"

@@ -1,0 +1,103 @@
+#include <algorithm>
+#include <set>
+#include <string>
+#include <tuple>
+
+#include "apps/stagecraft/plan_figures.hpp"
+#include "apps/stagecraft/plan_output.hpp"
+#include "apps/stagecraft/plan_table.hpp"
+#include "libsim/engine/simulation.hpp"
+#include "libsim/plan/make_plan.hpp"
+#include "libsim/plan/schedule_layout.hpp"
+#include "libsim/plan/training_names.hpp"
+#include "libsim/report/text_table.hpp"
+#include "libsim/search/search_space.hpp"
+
+namespace stagecraft {
+namespace {
+
+/// How the experts are split, for a list of what a plan has.
+std::string experts_text(TrainingConfig const& config) {
+  if (!has_experts(config.model)) return {};
+  return ", expert " + std::to_string(config.parallel.expert) + ", expert tensor " +
+         std::to_string(config.parallel.expert_tensor);
+}
+
+/// How the GPUs can be split if there are few ways: users do not expect that 13 have any.
+std::string shapes_text(SearchRequest const& request) {
+  constexpr std::size_t most_shown = 3;
+  std::set<std::tuple<int, int, int, int>> shapes;
+  for (ShapeChoice const& shape : shape_choices(request)) {
+    for (ScheduleChoice const& schedule : schedule_choices(request, shape)) {
+      shapes.emplace(shape.tensor, schedule.pipeline, schedule.data, shape.context);
+    }
+  }
+  if (shapes.empty() || shapes.size() > most_shown) return {};
+  std::string text;
+  for (auto const& [tensor, pipeline, data, context] : shapes) {
+    text += (text.empty() ? "" : " or ") + std::string{"tensor "} + std::to_string(tensor) +
+            " x pipeline " + std::to_string(pipeline) + " x data " + std::to_string(data) +
+            (context > 1 ? " x context " + std::to_string(context) : "");
+  }
+  return ". This model splits over " + std::to_string(request.gpus) + " GPUs only as " + text;
+}
+
+/// If parameters, gradients and optimizer state of one replica alone are too much: for how many
+/// accelerators they are enough. A lower bound: activations come on top.
+std::string fewest_text(TrainingConfig const& config, PlanOptions const& options) {
+  if (has_experts(config.model)) return {};  // their split over replicas is another count
+  std::int64_t const room = options.request.system.accelerator.memory.value.count() -
+                            config.memory.kept_in_reserve().count() - options.request.margin;
+  if (room <= 0) return {};
+  std::int64_t const shards = config.memory.distributed_optimizer ? config.parallel.data : 1;
+  std::int64_t state = 0;
+  Simulation const simulation = simulate(make_plan(as_settled(config)), options.request.system);
+  for (StageResult const& stage : simulation.stages) {
+    CategoryBytes const& held = stage.at_peak;
+    state +=
+        held[Category::parameters] + held[Category::gradients] + shards * held[Category::optimizer];
+  }
+  state *= config.parallel.tensor;
+  std::int64_t const fewest = (state + room - 1) / room;
+  if (fewest <= options.request.gpus) return {};
+  return ". Parameters, gradients and optimizer state alone are " + gibibytes(state) +
+         " GiB, which need at least " + std::to_string(fewest) +
+         " of these GPUs (ZeRO-3 and offloading are not modelled)";
+}
+
+}  // namespace
+
+std::string near_miss_text(SearchResult const& result, PlanOptions const& options) {
+  std::string text = "nothing fits: of " + std::to_string(result.considered) + " plans for " +
+                     std::to_string(options.request.gpus) + " x " +
+                     options.request.system.accelerator.name;
+  if (result.run_out > 0) return text + ", some fit by counted bytes: " + run_out_text(result);
+  if (!result.closest) return text + ", none was found to come close";
+  NearMiss const& miss = *result.closest;
+  std::vector<RecomputePolicy> const policies{policy_of(miss.policy)};
+  TrainingConfig const config =
+      make_config(options.request, miss.arrangement, policies, miss.distributed_optimizer);
+  std::int64_t const margin = options.request.margin;
+  std::string const kept =
+      margin > 0 ? " of reserve and " + gibibytes(margin) + " of margin" : " of reserve";
+  std::string const without =
+      margin > 0 && miss.excess <= margin ? "; without the margin it fits (--margin 0)" : "";
+  return text + " the closest holds " + gibibytes(miss.excess) + " GiB too much on stage " +
+         std::to_string(miss.stage.value()) + " (" +
+         gibibytes(options.request.system.accelerator.memory.value.count()) + " GiB less " +
+         gibibytes(config.memory.kept_in_reserve().count()) + kept + "): tensor " +
+         std::to_string(config.parallel.tensor) +
+         (config.parallel.sequence ? " with sequence parallelism" : "") + ", pipeline " +
+         std::to_string(config.parallel.pipeline) + " x " +
+         std::to_string(config.parallel.interleave) + ", data " +
+         std::to_string(config.parallel.data) + ", microbatch " +
+         std::to_string(config.batch.micro) +
+         (config.parallel.context > 1 ? ", context " + std::to_string(config.parallel.context)
+                                      : "") +
+         experts_text(config) + ", " + std::string{name_of(config.schedule.kind)} + ", recompute " +
+         recompute_text(config) + ", optimizer state " +
+         (miss.distributed_optimizer ? "sharded" : "not sharded") + without +
+         shapes_text(options.request) + fewest_text(config, options);
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <array>
+#include <string_view>
+
+namespace stagecraft {
+
+/// A key that is looked for in the wrong section of a system file, or under another name.
+struct MisplacedKey {
+  std::string_view section;
+  std::string_view key;
+  std::string_view meant;
+};
+
+inline constexpr std::array<MisplacedKey, 14> misplaced_keys{
+    {{"node", "adapters", "network.adapters"},
+     {"node", "nics", "network.adapters"},
+     {"node", "network", "network.bandwidth"},
+     {"node", "efficiency", "network.efficiency"},
+     {"node", "gather_bandwidth", "network.gather_bandwidth"},
+     {"node", "memory", "accelerator.memory"},
+     {"node", "gpus", "accelerators"},
+     {"network", "nics", "network.adapters"},
+     {"network", "accelerators", "node.accelerators"},
+     {"network", "all_reduce", "network.collectives"},
+     {"accelerator", "accelerators", "node.accelerators"},
+     {"accelerator", "bus_bandwidth", "node.bus_bandwidth"},
+     {"accelerator", "gemm_efficiency", "calibration.gemm_efficiency"},
+     {"accelerator", "sms", "multiprocessors"}}};
+
+}  // namespace stagecraft
