@@ -269,21 +269,21 @@ TEST_CASE("both details of a trace tell of the same matrix products") {
   }
 }
 
-TEST_CASE("chosen ranks are those of the whole recording, and others are refused") {
+TEST_CASE("chosen stages are those of the whole recording, and others are refused") {
   SmallPlan const small = make_small_plan(small_runs()[100]);
   REQUIRE(small.plan.stages.size() == 4);
   Trace const whole = record_all(small, TraceDetail::op);
   RecordOptions options;
   options.detail = TraceDetail::op;
-  options.ranks = {3, 0, 3};
+  options.stages = {StageId{3}, StageId{0}, StageId{3}};
   Trace const some = record(small.plan, small.system, options);
   REQUIRE(some.ranks.size() == 2);
   REQUIRE(some.ranks[0] == whole.ranks[0]);
   REQUIRE(some.ranks[1] == whole.ranks[3]);
-  for (std::int32_t const rank : {-1, 4}) {
-    options.ranks = {0, rank};
+  for (int const stage : {-1, 4}) {
+    options.stages = {StageId{0}, StageId{stage}};
     REQUIRE_THROWS_WITH(record(small.plan, small.system, options),
-                        Catch::Contains("found '" + std::to_string(rank) + "'; accepted: 0 to 3"));
+                        Catch::Contains("found '" + std::to_string(stage) + "'; accepted: 0 to 3"));
   }
 }
 
