@@ -204,7 +204,7 @@ class StageRecorder {
   RecordedStage const& times_;
   TraceVocabulary const& vocabulary_;
   TaskMemories memories_;
-  MessageMoves messages_;
+  MessageMemories messages_;
   EntryMemories entries_;
   std::vector<RecordedTask> tasks_;
   TraceDetail detail_;

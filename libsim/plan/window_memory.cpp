@@ -14,7 +14,7 @@ WindowMemory::WindowMemory(TrainingPlan const& plan,
                            PipelineSchedule const& schedule,
                            StagePlan const& stage,
                            TaskMemories& tasks,
-                           MessageMoves& messages)
+                           MessageMemories& messages)
     : resident_{resident_memory(stage).sum()}, window_{store_window(schedule.shape, stage.stage)} {
   StageProgram const& program = schedule.stages[stage.stage];
   std::span<Transfer const> const transfers{program.transfers};
