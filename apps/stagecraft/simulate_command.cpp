@@ -27,13 +27,14 @@ namespace stagecraft {
 
 namespace {
 
-std::vector<std::int32_t> read_ranks(std::string const& list, int stages) {
-  std::vector<std::int32_t> ranks;
+/// One rank of a stage stands for all of them in a simulated trace.
+std::vector<StageId> stages_of_ranks(std::string const& list, int stages) {
+  std::vector<StageId> result;
   for (std::string const& word : list_items(list)) {
-    ranks.push_back(whole_number("--ranks", word, 0, stages - 1));
+    result.emplace_back(whole_number("--ranks", word, 0, stages - 1));
   }
-  if (ranks.empty()) throw CommandLineError{"--ranks", "''", "numbers and commas"};
-  return ranks;
+  if (result.empty()) throw CommandLineError{"--ranks", "''", "numbers and commas"};
+  return result;
 }
 
 /// What --trace, --detail and --ranks ask for; checked before anything is simulated.
@@ -46,7 +47,8 @@ std::optional<TraceRequest> read_trace_request(CommandLine const& line, RunArgum
   TraceRequest request;
   request.options.detail = read_detail(line);
   if (line.has("ranks")) {
-    request.options.ranks = read_ranks(line.value("ranks"), run.config.training.parallel.pipeline);
+    request.options.stages =
+        stages_of_ranks(line.value("ranks"), run.config.training.parallel.pipeline);
   }
   for (char const* const option : {"detail", "ranks"}) {
     if (line.is_given(option) && !line.has("trace")) {

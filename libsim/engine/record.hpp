@@ -16,7 +16,7 @@ namespace stagecraft {
 /// What to record of an iteration, and what only the caller knows about its origin.
 struct RecordOptions {
   TraceDetail detail = TraceDetail::chunk;
-  std::vector<std::int32_t> ranks;  ///< pipeline ranks; empty: all
+  std::vector<StageId> stages;  ///< empty: all
   std::string command_line;
   std::string config;  ///< effective configuration, YAML
 };

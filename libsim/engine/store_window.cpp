@@ -22,7 +22,7 @@ struct RankPrograms {
 
   TrainingPlan plan;
   TaskMemories tasks{plan};
-  MessageMoves messages{plan};
+  MessageMemories messages{plan};
 };
 
 /// The choices of a rank of which no two allocate alike.

@@ -7,6 +7,7 @@
 
 #include "libsim/config/yaml_text.hpp"
 #include "libsim/config/yaml_tree.hpp"
+#include "libsim/import/megatron_attention.hpp"
 #include "libsim/import/megatron_experts.hpp"
 #include "libsim/import/megatron_layout.hpp"
 #include "libsim/import/megatron_model.hpp"

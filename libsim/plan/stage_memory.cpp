@@ -16,7 +16,7 @@ CategoryBytes resident_memory(StagePlan const& stage) {
 EntryMemories::EntryMemories(StagePlan const& stage,
                              std::span<Transfer const> transfers,
                              TaskMemories& tasks,
-                             MessageMoves& messages)
+                             MessageMemories& messages)
     : transfers_{transfers}, messages_{messages} {
   of_tasks_.reserve(stage.tasks.size());
   for (Task const& task : stage.tasks) of_tasks_.push_back(&tasks.of(task));
@@ -54,7 +54,7 @@ namespace {
 /// changes by the same amounts each time, so the peak is in one of these.
 class ProgramMemory {
  public:
-  ProgramMemory(StagePlan const& stage, TaskMemories& tasks, MessageMoves& messages)
+  ProgramMemory(StagePlan const& stage, TaskMemories& tasks, MessageMemories& messages)
       : stage_{stage},
         entries_{stage, stage.program.transfers, tasks, messages},
         replay_{resident_memory(stage)} {}
@@ -132,21 +132,21 @@ void require_alike_ranks(TrainingPlan const& plan) {
 
 }  // namespace
 
-StageMemory peak_memory(StagePlan const& stage, TaskMemories& tasks, MessageMoves& messages) {
+StageMemory peak_memory(StagePlan const& stage, TaskMemories& tasks, MessageMemories& messages) {
   return ProgramMemory{stage, tasks, messages}.replay();
 }
 
 StageMemory peak_memory(TrainingPlan const& plan, StagePlan const& stage) {
   require_alike_ranks(plan);
   TaskMemories tasks{plan};
-  MessageMoves messages{plan};
+  MessageMemories messages{plan};
   return peak_memory(stage, tasks, messages);
 }
 
 std::vector<StageMemory> peak_memory(TrainingPlan const& plan) {
   require_alike_ranks(plan);
   TaskMemories tasks{plan};
-  MessageMoves messages{plan};
+  MessageMemories messages{plan};
   std::vector<StageMemory> memory;
   memory.reserve(plan.stages.size());
   for (StagePlan const& stage : plan.stages) {

@@ -35,15 +35,15 @@ class EntryMemories {
   EntryMemories(StagePlan const& stage,
                 std::span<Transfer const> transfers,
                 TaskMemories& tasks,
-                MessageMoves& messages);
+                MessageMemories& messages);
 
   /// The reference is valid as long as `tasks` and `messages` are. Pre: a post or wait has at most
-  /// MessageMoves::most transfers.
+  /// MessageMemories::most transfers.
   MemoryMove const& of(IssueEntry const& entry);
 
  private:
   std::span<Transfer const> transfers_;
-  MessageMoves& messages_;
+  MessageMemories& messages_;
   std::vector<MemoryMove const*> of_tasks_;
   MemoryMove none_{MemoryProfile{}};
 };
@@ -100,7 +100,7 @@ class MemoryReplay {
 /// stages of any plan hold is fullest_memory().
 /// \throws std::logic_error  if the ranks of the plan may differ (TrainingPlan::differs_by_rank).
 StageMemory peak_memory(TrainingPlan const& plan, StagePlan const& stage);
-StageMemory peak_memory(StagePlan const& stage, TaskMemories& tasks, MessageMoves& messages);
+StageMemory peak_memory(StagePlan const& stage, TaskMemories& tasks, MessageMemories& messages);
 std::vector<StageMemory> peak_memory(TrainingPlan const& plan);
 
 }  // namespace stagecraft

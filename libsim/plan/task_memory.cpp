@@ -40,7 +40,7 @@ MemoryProfile TaskMemories::profile(Task const& task) const {
   return sum;
 }
 
-std::int16_t MessageMoves::make(IssueEntry::Kind kind, std::span<Transfer const> transfers) {
+std::int16_t MessageMemories::make(IssueEntry::Kind kind, std::span<Transfer const> transfers) {
   MemoryProfile memory;
   for (Transfer const& transfer : transfers) {
     for (MessageMove const& move : message_moves(plan_, kind, transfer)) {

@@ -50,12 +50,12 @@ class TaskMemories {
 
 /// What posts of messages, and waits for them, do to memory: the sums of their buffer events.
 /// Messages differ only in payload and end, so a few sums serve thousands of exchanges.
-class MessageMoves {
+class MessageMemories {
  public:
   /// The largest number of transfers in one entry of a schedule.
   static constexpr std::size_t most = 4;
 
-  explicit MessageMoves(TrainingPlan const& plan) : plan_{plan} { places_.fill(none); }
+  explicit MessageMemories(TrainingPlan const& plan) : plan_{plan} { places_.fill(none); }
 
   /// What a post of these transfers does, or a wait for them. The reference is valid as long as
   /// this object. Pre: `kind` is post or wait.

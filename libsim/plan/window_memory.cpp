@@ -16,7 +16,7 @@ WindowMemory::WindowMemory(TrainingPlan const& plan,
                            PipelineSchedule const& schedule,
                            StagePlan const& stage,
                            TaskMemories& tasks,
-                           MessageMoves& messages)
+                           MessageMemories& messages)
     : resident_{resident_memory(stage).sum()}, window_{store_window(schedule.shape, stage.stage)} {
   int const some = 1;  // of a window: such laps serve every number
   LappedOrder const lapped = plan.microbatch_stride == 0

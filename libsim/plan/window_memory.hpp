@@ -20,7 +20,7 @@ class WindowMemory {
                PipelineSchedule const& schedule,
                StagePlan const& stage,
                TaskMemories& tasks,
-               MessageMoves& messages);
+               MessageMemories& messages);
 
   /// Most forwards that the stage has outstanding: store_window().
   int window() const { return window_; }

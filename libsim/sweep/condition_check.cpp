@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "libsim/config/did_you_mean.hpp"
+#include "libsim/sweep/same_place.hpp"
 
 namespace stagecraft {
 namespace {
@@ -45,10 +46,6 @@ std::vector<std::string> words_of(std::string_view list) {
     from = comma + 2;
   }
   return words;
-}
-
-bool is_same(Place const& a, Place const& b) {
-  return a.line == b.line && a.column == b.column && a.origin && b.origin && *a.origin == *b.origin;
 }
 
 class ConditionCheck {

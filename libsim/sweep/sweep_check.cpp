@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "libsim/host/interruption.hpp"
+#include "libsim/sweep/same_place.hpp"
 #include "libsim/sweep/spread_numbers.hpp"
 
 namespace stagecraft {
@@ -10,10 +11,6 @@ namespace {
 
 constexpr std::int64_t most_tried = 256;       ///< points per value whose runs are read
 constexpr std::int64_t most_looked_at = 4096;  ///< points per value whose conditions are evaluated
-
-bool is_same(Place const& a, Place const& b) {
-  return a.line == b.line && a.column == b.column && a.origin && b.origin && *a.origin == *b.origin;
-}
 
 bool is_within(YamlNode const& node, Place const& place) {
   return is_same(node.place, place) ||

@@ -18,14 +18,12 @@ std::string run_of(int microbatches, std::string const& rest) {
 }
 
 /// The iteration composed from stages of a shorter run, recorded by the simulator.
-SimTime composed(std::string const& rest,
-                 int few,
-                 int many,
-                 std::vector<std::int32_t> const& stages) {
+SimTime composed(std::string const& rest, int few, int many, std::vector<int> const& stages) {
+  RecordOptions options;
+  for (int const stage : stages) options.stages.emplace_back(stage);
   SmallPlan const shorter = make_small_plan(run_of(few, rest));
   SmallPlan const whole = make_small_plan(run_of(many, rest));
-  Trace const trace =
-      record(shorter.plan, shorter.system, {.ranks = stages, .command_line = {}, .config = {}});
+  Trace const trace = record(shorter.plan, shorter.system, options);
   std::map<StageId, std::vector<MeasuredTask>> measured;
   for (RankTrace const& rank : trace.ranks) {
     StagePlan const& plan = shorter.plan.stages[StageId{rank.stage}];
@@ -84,7 +82,7 @@ TEST_CASE("a trace op by op is no measurement of tasks", "[engine]") {
       make_small_plan(run_of(8, "parallel: {tensor: 2, pipeline: 4}\nschedule: {kind: 1f1b}\n"));
   Trace const trace =
       record(small.plan, small.system,
-             {.detail = TraceDetail::op, .ranks = {1}, .command_line = {}, .config = {}});
+             {.detail = TraceDetail::op, .stages = {StageId{1}}, .command_line = {}, .config = {}});
   REQUIRE_THROWS_WITH(measured_tasks(small.plan.stages[StageId{1}], trace.ranks.front()),
                       Catch::Contains("the trace has not one row for each of the "));
 }

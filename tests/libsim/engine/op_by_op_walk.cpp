@@ -1,5 +1,7 @@
 #include "tests/libsim/engine/op_by_op_walk.hpp"
 
+#include <algorithm>
+#include <deque>
 #include <map>
 #include <optional>
 #include <tuple>
@@ -7,40 +9,15 @@
 
 #include "libsim/cost/cost_model.hpp"
 #include "tests/libsim/engine/buffer_heap.hpp"
+#include "tests/libsim/engine/walked_messages.hpp"
+#include "tests/libsim/engine/walked_times.hpp"
 
 namespace stagecraft {
 
 namespace {
 
-__extension__ using Wide = __int128;
-constexpr std::int64_t million = 1'000'000;
-
-/// When `duration` of computation that starts at `start` ends, if until `busy_until` it runs at
-/// (1 - slowdown) of its speed. Rounded to the nearest picosecond.
-SimTime slowed(SimTime start, SimTime duration, SimTime busy_until, int slowdown) {
-  std::int64_t const speed = million - slowdown;  // millionths
-  Wide const task = static_cast<Wide>(duration.count()) * million;
-  Wide const busy = static_cast<Wide>(std::max(busy_until - start, SimTime{0}).count());
-  if (busy * speed >= task) {
-    return start + SimTime{static_cast<std::int64_t>((task + speed / 2) / speed)};
-  }
-  Wide const rest = task - busy * speed + million / 2;
-  return start + SimTime{static_cast<std::int64_t>(busy + rest / million)};
-}
-
-/// `amount` times `part / whole`, rounded to the nearest picosecond.
-SimTime portion(SimTime amount, SimTime part, SimTime whole) {
-  Wide const product = static_cast<Wide>(amount.count()) * part.count();
-  return SimTime{static_cast<std::int64_t>((2 * product + whole.count()) / (2 * whole.count()))};
-}
-
 /// What makes a buffer of a microbatch's pass through a block findable again.
 using Owner = std::tuple<ChunkId, MicrobatchId, std::size_t /*block*/>;
-
-struct Message {
-  std::optional<SimTime> sent, received;  ///< posts
-  std::optional<SimTime> start, end;
-};
 
 struct Meeting {
   int joined = 0;
@@ -52,14 +29,18 @@ struct Meeting {
 struct World {
   TrainingPlan const& plan;
   CostModel const& cost;
-  std::vector<Message> messages;
+  std::vector<WalkedMessage> messages;
   std::map<std::pair<GroupId, int>, Meeting> meetings;
 };
 
 class RankWalk {
  public:
   RankWalk(World& world, StagePlan const& rank)
-      : world_{world}, rank_{rank}, order_{unroll(rank.program)}, heap_{resident(rank)} {}
+      : world_{world},
+        rank_{rank},
+        order_{unroll(rank.program)},
+        heap_{resident(rank)},
+        messages_{world.plan, world.cost, world.messages, rank.stage, order_.transfers, heap_} {}
 
   bool is_done() const { return step_ == order_.entries.size(); }
 
@@ -94,10 +75,13 @@ class RankWalk {
   bool take(IssueEntry const& step) {
     switch (step.kind) {
       case IssueEntry::Kind::post:
-        for (std::int32_t i = 0; i < step.count; ++i) post(transfer(step.first + i));
+        messages_.post(step, clock_);
         return true;
-      case IssueEntry::Kind::wait:
-        return wait(step);
+      case IssueEntry::Kind::wait: {
+        std::optional<SimTime> const over = messages_.wait(step, clock_);
+        clock_ = over.value_or(clock_);
+        return over.has_value();
+      }
       case IssueEntry::Kind::drain:
         clock_ = std::max(clock_, data_parallel_idle_);
         return true;
@@ -113,76 +97,6 @@ class RankWalk {
     return run_step(task);
   }
 
-  // ---- messages
-
-  Transfer const& transfer(std::int32_t index) const {
-    return order_.transfers[static_cast<std::size_t>(index)];
-  }
-  Message& message(Transfer const& transfer) const {
-    return world_.messages[static_cast<std::size_t>(transfer.message)];
-  }
-  MessageCost cost_of(Transfer const& transfer) const {
-    bool const sends = transfer.end == Transfer::End::send;
-    return world_.cost.message_cost(sends ? rank_.stage : transfer.peer,
-                                    sends ? transfer.peer : rank_.stage);
-  }
-  bool is_blocking() const { return world_.plan.config.schedule.p2p == P2p::blocking; }
-
-  void post(Transfer const& transfer) {
-    Message& shared = message(transfer);
-    MessageCost const cost = cost_of(transfer);
-    bool const sends = transfer.end == Transfer::End::send;
-    (sends ? shared.sent : shared.received) = clock_;
-    if (is_blocking()) {
-      if (shared.sent && shared.received) {
-        shared.start = std::max(*shared.sent, *shared.received);
-        shared.end = *shared.start + cost.latency + cost.occupancy;
-      }
-    } else if (sends) {
-      SimTime& idle = send_idle_[transfer.payload];
-      shared.start = std::max(clock_, idle);
-      idle = *shared.start + cost.occupancy;
-      shared.end = idle + cost.latency;
-    }
-    if (sends) return;
-    bool const scatters = world_.plan.scatters_messages();
-    std::int64_t const whole = world_.plan.message_bytes().count();
-    receiving_[transfer.message] =
-        heap_.allocate(scatters ? Category::communication : Category::activations,
-                       scatters ? whole / world_.plan.shape.tensor : whole, clock_);
-  }
-
-  bool wait(IssueEntry const& step) {
-    SimTime over = clock_;
-    for (std::int32_t i = 0; i < step.count; ++i) {
-      Transfer const& one = transfer(step.first + i);
-      Message const& shared = message(one);
-      if (!shared.end) return false;
-      bool const has_left = !is_blocking() && one.end == Transfer::End::send;
-      over = std::max(over, has_left ? *shared.end - cost_of(one).latency : *shared.end);
-    }
-    clock_ = over;
-    for (std::int32_t i = 0; i < step.count; ++i) end(transfer(step.first + i));
-    return true;
-  }
-
-  void end(Transfer const& transfer) {
-    auto const key = std::tuple{transfer.payload, transfer.chunk, transfer.microbatch};
-    if (transfer.end == Transfer::End::send) {
-      bool const is_kept = transfer.payload == Transfer::Payload::activation &&
-                           !world_.plan.config.memory.output_deallocation;
-      if (!is_kept) heap_.release(outgoing_.at(key), "the end of a send");
-      return;
-    }
-    BufferHeap::Id buffer = receiving_.at(transfer.message);
-    if (world_.plan.scatters_messages()) {
-      BufferHeap::Id const shard = buffer;
-      buffer = heap_.allocate(Category::activations, world_.plan.message_bytes().count(), clock_);
-      heap_.release(shard, "the gather of a message");
-    }
-    incoming_[key] = buffer;
-  }
-
   // ---- computation
 
   void run_chunk(Task const& task, MicrobatchId microbatch) {
@@ -190,7 +104,7 @@ class RankWalk {
     ChunkProgram const& chunk = plan.chunks[static_cast<std::size_t>(task.program)];
     bool const is_forward = task.kind == Task::Kind::forward;
     auto const payload = is_forward ? Transfer::Payload::activation : Transfer::Payload::gradient;
-    auto const key = std::tuple{payload, chunk.chunk, microbatch};
+    WalkedMessages::Key const key{payload, chunk.chunk, microbatch};
     auto const first = static_cast<std::size_t>(task.first_block);
     auto const count = static_cast<std::size_t>(task.block_count);
     work_start_ = clock_;
@@ -198,15 +112,13 @@ class RankWalk {
     work_ = on_links_ = SimTime{0};
     for (std::size_t i = first; i < first + count; ++i) {
       BlockProgram const& block = plan.blocks[static_cast<std::size_t>(chunk.blocks[i])];
-      OpTimes const times = times_of(block.ops(is_forward ? Pass::forward : Pass::backward),
-                                     block.kind != BlockProgram::Kind::inputs);
+      WalkedTimes const times =
+          times_of(block, block.ops(is_forward ? Pass::forward : Pass::backward));
       work_ += times.duration;
       on_links_ += times.on_links;
     }
     std::optional<BufferHeap::Id> passed = std::exchange(between_buckets_, std::nullopt);
-    if (auto const arrived = incoming_.find(key); !passed && arrived != incoming_.end()) {
-      passed = arrived->second;
-    }
+    if (!passed) passed = messages_.arrived(key);
     for (std::size_t i = 0; i < count; ++i) {
       std::size_t const position = is_forward ? first + i : first + count - 1 - i;
       run_block(chunk, position, microbatch, is_forward ? Pass::forward : Pass::backward, passed);
@@ -223,10 +135,10 @@ class RankWalk {
       if (!passed || heap_.bytes(*passed) != plan.message_bytes().count()) {
         throw std::logic_error{"a chunk hands over something other than a message"};
       }
-      outgoing_[key] = *passed;
+      messages_.hand_over(key, *passed);
     }
     if (!is_forward && !chunk.has_head && !plan.config.memory.output_deallocation) {
-      heap_.release(outgoing_.at({Transfer::Payload::activation, chunk.chunk, microbatch}),
+      heap_.release(messages_.handed_over({Transfer::Payload::activation, chunk.chunk, microbatch}),
                     "the end of a backward");
     }
   }
@@ -266,50 +178,8 @@ class RankWalk {
     data_parallel_idle_ += delay;
   }
 
-  struct OpTimes {
-    std::vector<SimTime> start, end;
-    SimTime duration{0};
-    SimTime on_links{0};
-  };
-
-  /// When the ops of a block run, from its begin: as if the host were always ahead, and then, if it
-  /// takes longer than that, with what it is behind spread over the ops by what each costs it.
-  OpTimes times_of(std::vector<Op> const& ops, bool waits_for_host) const {
-    OpTimes times;
-    SimTime tensor_parallel_idle{0};
-    SimTime host{0};
-    for (Op const& op : ops) {
-      SimTime start = times.duration;
-      SimTime end = start;
-      if (op.stream == Stream::tensor_parallel) {
-        start = std::max(start, tensor_parallel_idle);
-        end = tensor_parallel_idle = start + world_.cost.duration(op);
-      } else if (op.kind == OpKind::wait) {
-        end = times.duration = std::max(start, times.end[static_cast<std::size_t>(op.waits_for)]);
-      } else {
-        end = times.duration = slowed(start, world_.cost.duration(op), tensor_parallel_idle,
-                                      world_.cost.slowdown_millionths());
-      }
-      times.start.push_back(start);
-      times.end.push_back(end);
-      host += world_.cost.host_time(op);
-      if (world_.cost.shares_links_with_reductions(op)) times.on_links += end - start;
-    }
-    times.on_links = std::min(times.on_links, times.duration);
-    if (tensor_parallel_idle > times.duration) {
-      throw std::logic_error{"a block leaves a collective behind"};
-    }
-    if (!waits_for_host || host <= times.duration) return times;
-    Wide const behind = (host - times.duration).count();
-    Wide issued = 0;
-    for (std::size_t i = 0; i < ops.size(); ++i) {
-      issued += world_.cost.host_time(ops[i]).count();
-      Wide const share = (2 * behind * issued + host.count()) / (2 * host.count());
-      times.start[i] += SimTime{static_cast<std::int64_t>(share)};
-      times.end[i] += SimTime{static_cast<std::int64_t>(share)};
-    }
-    times.duration = host;
-    return times;
+  WalkedTimes times_of(BlockProgram const& block, std::vector<Op> const& ops) const {
+    return walked_times(ops, world_.cost, block.kind != BlockProgram::Kind::inputs);
   }
 
   void run_block(ChunkProgram const& chunk,
@@ -337,7 +207,7 @@ class RankWalk {
       first_layer += world_.plan.blocks[static_cast<std::size_t>(chunk.blocks[i])].layers;
     }
     std::vector<Op> const& ops = block.ops(pass);
-    OpTimes const times = times_of(ops, block.kind != BlockProgram::Kind::inputs);
+    WalkedTimes const times = times_of(block, ops);
     SimTime const begin = local_;
     for (std::size_t i = 0; i < ops.size(); ++i) {
       Op const& op = ops[i];
@@ -410,6 +280,7 @@ class RankWalk {
   StagePlan const& rank_;
   IssueOrder order_;
   BufferHeap heap_;
+  WalkedMessages messages_;
   WalkedRank walked_;
   std::size_t step_ = 0;
   SimTime clock_{0};
@@ -419,10 +290,6 @@ class RankWalk {
   SimTime work_{0};                      ///< of the whole task
   SimTime on_links_{0};                  ///< of that, with collectives on the links of reductions
   std::vector<std::size_t> reductions_;  ///< rows of the data-parallel stream
-  std::map<Transfer::Payload, SimTime> send_idle_;
-  std::map<std::int32_t, BufferHeap::Id> receiving_;  ///< by message
-  std::map<std::tuple<Transfer::Payload, ChunkId, MicrobatchId>, BufferHeap::Id> incoming_;
-  std::map<std::tuple<Transfer::Payload, ChunkId, MicrobatchId>, BufferHeap::Id> outgoing_;
   std::map<Owner, std::vector<BufferHeap::Id>> buffers_;  ///< by tensor of the block
   /// Gradient between two pieces of one backward.
   std::optional<BufferHeap::Id> between_buckets_;
@@ -434,8 +301,8 @@ class RankWalk {
 
 WalkedIteration walk_op_by_op(TrainingPlan const& plan, System const& system) {
   CostModel const cost{system, plan};
-  World world{plan, cost, std::vector<Message>(static_cast<std::size_t>(plan.messages)), {}};
-  std::vector<RankWalk> ranks;
+  World world{plan, cost, std::vector<WalkedMessage>(static_cast<std::size_t>(plan.messages)), {}};
+  std::deque<RankWalk> ranks;  // which do not move: messages know their order and their heap
   for (StagePlan const& rank : plan.stages) ranks.emplace_back(world, rank);
   for (bool has_moved = true; has_moved;) {
     has_moved = false;

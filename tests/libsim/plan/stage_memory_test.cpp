@@ -129,7 +129,7 @@ TEST_CASE("a limit fits a window memory exactly if it is no less than the peak o
     TrainingPlan const plan = make_programs(config);
     PipelineSchedule const schedule = make_pipeline_schedule(schedule_shape(config));
     TaskMemories tasks{plan};
-    MessageMoves messages{plan};
+    MessageMemories messages{plan};
     for (std::size_t stage = 0; stage < plan.stages.size(); ++stage) {
       WindowMemory const memory{plan, schedule, plan.stages[StageId::of_index(stage)], tasks,
                                 messages};
@@ -152,7 +152,7 @@ TEST_CASE("an iteration releases everything it allocates, in every category", "[
     for (std::size_t stage = 0; stage < plan.stages.size(); ++stage) {
       StagePlan const& rank = plan.stages[StageId::of_index(stage)];
       TaskMemories tasks{plan};
-      MessageMoves messages{plan};
+      MessageMemories messages{plan};
       IssueOrder const order = unroll(rank.program);
       EntryMemories entries{rank, order.transfers, tasks, messages};
       CategoryBytes now = resident_memory(rank);
@@ -246,7 +246,7 @@ TEST_CASE("a scattered message arrives as 1/t and takes its whole size once gath
       std::find_if(order.entries.begin(), order.entries.end(),
                    [](IssueEntry const& entry) { return entry.kind == IssueEntry::Kind::post; });
   TaskMemories tasks{plan};
-  MessageMoves messages{plan};
+  MessageMemories messages{plan};
   EntryMemories entries{rank, order.transfers, tasks, messages};
   auto const bytes = [&](IssueEntry const& step) { return entries.of(step).profile.net; };
   CategoryBytes after = bytes(*post);

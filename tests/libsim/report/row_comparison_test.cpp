@@ -17,7 +17,7 @@ class Traces {
   Traces()
       : trace_{record(make_plan(as_settled(modest_run(2, 2))),
                       lossy_system(),
-                      {.detail = TraceDetail::op, .ranks = {}, .command_line = {}, .config = {}})},
+                      {.detail = TraceDetail::op, .stages = {}, .command_line = {}, .config = {}})},
         changed_{trace_} {}
 
   RankTrace& rank() { return changed_.ranks.back(); }

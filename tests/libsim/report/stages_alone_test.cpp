@@ -27,9 +27,11 @@ void write_stages_alone(TemporaryFolder const& folder,
                                         {"batch.global=" + std::to_string(sequences)});
   TrainingPlan const plan = make_plan(as_settled(run.training));
   for (std::int32_t const stage : stages) {
-    Trace trace = record(
-        plan, run.system,
-        {.detail = detail, .ranks = {stage}, .command_line = "a test", .config = to_yaml(run)});
+    Trace trace = record(plan, run.system,
+                         {.detail = detail,
+                          .stages = {StageId{stage}},
+                          .command_line = "a test",
+                          .config = to_yaml(run)});
     trace.meta.clock = TraceClock::solo;
     trace.meta.device = "a device";
     write_trace(folder.path() / (file + "-" + std::to_string(stage) + ".h5"), trace);

@@ -1,4 +1,4 @@
-#include "libsim/engine/rank_recorder.hpp"
+#include "libsim/engine/stage_recorder.hpp"
 
 #include <algorithm>
 #include <stdexcept>
@@ -11,29 +11,28 @@ namespace stagecraft {
 
 namespace {
 
-/// Takes one rank's entries in issue order and appends their rows.
-class RankRecorder {
+/// Takes one stage's entries in issue order and appends their rows.
+class StageRecorder {
  public:
-  RankRecorder(CostedPlan const& costed,
-               TrainingPlan const& held,
-               RecordedTimes const& times,
-               TraceVocabulary const& vocabulary,
-               std::int32_t rank,
-               TraceDetail detail)
+  StageRecorder(CostedPlan const& costed,
+                TrainingPlan const& held,
+                RecordedTimes const& times,
+                TraceVocabulary const& vocabulary,
+                StageId stage,
+                TraceDetail detail)
       : costed_{costed},
         held_{held},
-        plan_{costed.plan().stages[StageId{rank}]},
-        profiles_{costed.tasks(static_cast<std::size_t>(rank))},
-        times_{times.stages[static_cast<std::size_t>(rank)]},
+        plan_{costed.plan().stages[stage]},
+        profiles_{costed.tasks(stage.index())},
+        times_{times.stages[stage.index()]},
         vocabulary_{vocabulary},
         memories_{held},
         messages_{held},
-        entries_{held.stages[StageId{rank}], times_.order.transfers, memories_, messages_},
-        tasks_{record_tasks(
-            costed, held, memories_, static_cast<std::size_t>(rank), vocabulary, detail)},
+        entries_{held.stages[stage], times_.order.transfers, memories_, messages_},
+        tasks_{record_tasks(costed, held, memories_, stage.index(), vocabulary, detail)},
         detail_{detail},
-        now_{resident_memory(held.stages[StageId{rank}])} {
-    trace_.rank = rank;
+        now_{resident_memory(held.stages[stage])} {
+    trace_.rank = stage.value();
     trace_.stage = plan_.stage.value();
     now_[Category::workspace] = costed.cost().workspace().count();
     make_room();
@@ -205,7 +204,7 @@ class RankRecorder {
   RecordedStage const& times_;
   TraceVocabulary const& vocabulary_;
   TaskMemories memories_;
-  MessageMoves messages_;
+  MessageMemories messages_;
   EntryMemories entries_;
   std::vector<RecordedTask> tasks_;
   TraceDetail detail_;
@@ -219,13 +218,13 @@ class RankRecorder {
 
 }  // namespace
 
-RankTrace record_rank(CostedPlan const& costed,
-                      TrainingPlan const& held,
-                      RecordedTimes const& times,
-                      TraceVocabulary const& vocabulary,
-                      std::int32_t rank,
-                      TraceDetail detail) {
-  return RankRecorder{costed, held, times, vocabulary, rank, detail}.record(times.makespan);
+RankTrace record_stage(CostedPlan const& costed,
+                       TrainingPlan const& held,
+                       RecordedTimes const& times,
+                       TraceVocabulary const& vocabulary,
+                       StageId stage,
+                       TraceDetail detail) {
+  return StageRecorder{costed, held, times, vocabulary, stage, detail}.record(times.makespan);
 }
 
 }  // namespace stagecraft
