@@ -5,8 +5,7 @@
 namespace stagecraft {
 
 SequencePart sequence_part(TrainingPlan const& plan, RankPlace const& place) {
-  return {
-      .rank = place.context, .ranks = plan.shape.context(), .zigzag = plan.shape.keys.ranks > 1};
+  return {.rank = place.context, .ranks = plan.shape.context(), .zigzag = plan.shape.is_zigzag()};
 }
 
 KernelNeeds kernel_needs(TrainingPlan const& plan, RankId rank) {

@@ -27,6 +27,12 @@ double hardware_flops(TrainingPlan const& plan) {
     balanced.routing = {};
     return hardware_flops(make_plan(as_settled(balanced)));
   }
+  if (plan.shape.contiguous_keys) {
+    // The plan is of the last rank. All together attend to as many keys as if all had equally many.
+    TrainingConfig even = plan.config;
+    even.parallel.context_method = ContextMethod::ring;
+    return hardware_flops(make_plan(as_settled(even)));
+  }
   std::vector<std::array<double, pass_count>> of_blocks;  // most stages have the same few
   of_blocks.reserve(plan.blocks.size());
   for (BlockProgram const& block : plan.blocks) {

@@ -232,9 +232,10 @@ void write_context(FlagLine& line, ParallelLayout const& parallel) {
         .value("hierarchical-context-parallel-sizes",
                std::to_string(parallel.context_inner) + " " +
                    std::to_string(parallel.context / parallel.context_inner));
-  } else if (parallel.context_method != ContextMethod::ring) {
-    bool const exchanges = parallel.context_method == ContextMethod::ulysses;
-    line.value("cp-comm-type", exchanges ? "a2a" : "all_gather");
+  } else if (parallel.context_method == ContextMethod::ulysses) {
+    line.value("cp-comm-type", "a2a");
+  } else if (parallel.context_method == ContextMethod::all_gather) {
+    line.value("cp-comm-type", "all_gather");
   }
 }
 

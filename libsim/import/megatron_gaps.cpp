@@ -35,6 +35,10 @@ class Gaps {
         "parallel.context_method ulysses: Megatron-LM's ranks have two chunks of rows, which takes "
         "a "
         "copy more per exchange");
+    gap(config_.parallel.context > 1 && !is_of_2022_ &&
+            config_.parallel.context_method == ContextMethod::contiguous_ring,
+        "parallel.context_method contiguous_ring: Megatron-LM's ranks have two chunks of rows, so "
+        "that they attend to as many keys");
     gap(!config_.memory.output_deallocation,
         "memory.output_deallocation false: Megatron-LM always deallocates");
     return std::move(gaps_);

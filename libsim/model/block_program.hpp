@@ -53,9 +53,12 @@ struct BlockShape {
   ContextLevel keys{};            ///< ranks that attend to each other's keys and values
   bool gathers_keys = false;      ///< they gather them; else these go round
 
+  bool contiguous_keys = false;   ///< those of each rank are of consecutive rows
   /// c: ranks that split each sequence.
   int context() const { return exchange.ranks * keys.ranks; }
   /// Rows of the sequence that this rank works on, but for core attention: s/c.
+  /// Whether each rank has two chunks of rows; see SequencePart.
+  bool is_zigzag() const { return keys.ranks > 1 && !contiguous_keys; }
   std::int64_t sequence() const { return model.sequence / context(); }
   std::int64_t heads() const { return model.heads / tensor; }
   /// Key and value heads per rank; they are replicated if t exceeds their number.

@@ -10,11 +10,14 @@ namespace stagecraft {
 
 /// How the ranks that split a sequence attend to all of it.
 /// Source: Megatron-LM's --cp-comm-type p2p, all_gather and a2a; TransformerEngine,
-/// attention/dot_product_attention/context_parallel.py; Jacobs et al. 2023 (DeepSpeed Ulysses).
+/// attention/dot_product_attention/context_parallel.py; Jacobs et al. 2023 (DeepSpeed Ulysses);
+/// of the last, Liu et al. 2023 (Ring Attention) and zhuzilin/ring-flash-attention,
+/// ring_flash_attn.py.
 enum class ContextMethod : std::uint8_t {
-  ring,        ///< keys and values go round among the ranks; each attends to what it has
-  all_gather,  ///< every rank gathers the keys and values of all
-  ulysses,     ///< ranks exchange rows for heads before attention, and back after it
+  ring,             ///< keys and values go round among the ranks; each attends to what it has
+  all_gather,       ///< every rank gathers the keys and values of all
+  ulysses,          ///< ranks exchange rows for heads before attention, and back after it
+  contiguous_ring,  ///< a ring whose ranks have consecutive rows: the last ones attend to most keys
 };
 
 /// The ranks that split a sequence in one of the ways.
@@ -82,6 +85,14 @@ constexpr AttendedRows attended_rows(AttentionPart const& part,
   }
   if (part.kind == AttentionPart::Kind::whole || part.index == 0) {
     return {.queries = queries, .keys = keys};
+  }
+  if (part.kind == AttentionPart::Kind::contiguous_step) {
+    // The keys of a rank before this one, or of one behind it, which none of our queries sees.
+    bool const is_before = part.index <= sequence.rank / part.stride;
+    return {.first_query = is_before ? 0 : queries,
+            .queries = is_before ? queries : 0,
+            .keys = keys,
+            .is_causal = false};
   }
   // The keys of a rank before this one, of which its first chunk comes before both of ours, or of
   // one behind it, of whose two chunks both come before our second.

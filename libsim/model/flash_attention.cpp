@@ -23,6 +23,8 @@ std::int64_t twice_the_pairs(AttentionPart const& part,
       return attended_square(queries, window);
     case AttentionPart::Kind::ring_step:
       return queries * keys;
+    case AttentionPart::Kind::contiguous_step:
+      return (part.index == 0 ? 1 : 2) * queries * keys;
     case AttentionPart::Kind::gathered_chunk:
       break;
   }

@@ -25,7 +25,8 @@ QkvGradients make_gradients(ProgramBuilder& builder, FlashOperands const& operan
 /// the other rows become 0 and the logarithm of 0.
 ///
 /// Work: 4 b h/t FLOPs for each pair of a query and a key that it sees, which are the same number
-/// in all steps of a ring, and on average over the ranks for the chunks of gathered keys.
+/// in all steps of a ring of ranks with two chunks each, those of the last rank in a ring of
+/// consecutive rows, and the mean over the ranks for the chunks of gathered keys.
 /// Source: Dao 2023, section 3.
 void flash_forward(ProgramBuilder& builder,
                    FlashOperands const& operands,

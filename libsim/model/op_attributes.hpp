@@ -81,13 +81,14 @@ struct SoftmaxAttributes {
 /// attended_rows().
 struct AttentionPart {
   enum class Kind : std::uint8_t {
-    whole,           ///< all queries against the keys before them
-    ring_step,       ///< all queries against the keys that the rank has in step `index`
-    gathered_chunk,  ///< the rank's first or second chunk of queries against the keys of all
+    whole,            ///< all queries against the keys before them
+    ring_step,        ///< all queries against the keys that the rank has in step `index`
+    gathered_chunk,   ///< the rank's first or second chunk of queries against the keys of all
+    contiguous_step,  ///< as ring_step, on ranks with consecutive rows
   };
   Kind kind = Kind::whole;
   int index = 0;
-  int stride = 1;  ///< ring_step: consecutive ranks that take part in other rings
+  int stride = 1;  ///< steps of a ring: consecutive ranks that take part in other rings
 };
 
 struct FlashAttributes {

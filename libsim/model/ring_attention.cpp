@@ -11,7 +11,8 @@ namespace stagecraft {
 namespace {
 
 AttentionPart ring_step(ProgramBuilder const& builder, int step) {
-  return {.kind = AttentionPart::Kind::ring_step,
+  return {.kind = builder.shape().contiguous_keys ? AttentionPart::Kind::contiguous_step
+                                                  : AttentionPart::Kind::ring_step,
           .index = step,
           .stride = builder.shape().exchange.ranks};
 }

@@ -16,8 +16,14 @@
 ///             buffers of 8.
 /// A step's causal half, or its half of rows or keys, has half of the pairs on every rank. The
 /// buffers are those of the last rank, which has all queries in each step: the others need less.
+///
+/// If ranks have consecutive rows (BlockShape::contiguous_keys), rank r has nothing to do in the
+/// steps behind step r, in which it has the keys of ranks behind it. The last rank, which the
+/// others wait for, has the causal half in its first step and all pairs in the c - 1 others: (2 c -
+/// 1) / c times as many as each of the ranks with two chunks. Messages and buffers are the same.
 /// Source: TransformerEngine d0067d0, attention/dot_product_attention/context_parallel.py,
-/// AttnFuncWithCPAndKVP2P; Liu et al. 2023 (Ring Attention), arXiv:2310.01889.
+/// AttnFuncWithCPAndKVP2P; Liu et al. 2023 (Ring Attention), arXiv:2310.01889; of consecutive rows,
+/// zhuzilin/ring-flash-attention 8996282, ring_flash_attn/ring_flash_attn.py, whose buffers differ.
 namespace stagecraft {
 
 /// Writes attention.attended, and sets the tensors that backward reads.

@@ -15,9 +15,6 @@ Shape with_rows_and_heads(Shape const& shape, std::int64_t rows, std::int64_t he
   return shape.rank() == 4 ? Shape{rows, shape[1], heads, shape[3]} : Shape{rows, shape[1], heads};
 }
 
-/// Whether the rows that arrive from several ranks are in zigzag order.
-bool is_zigzag(BlockShape const& shape) { return shape.keys.ranks > 1; }
-
 /// A copy of rows of `ranks` ranks in the order of the sequence, or back in zigzag order.
 TensorId reorder(
     ProgramBuilder& builder, Phase phase, TensorId rows, bool to_sequence, Category category) {
@@ -43,10 +40,10 @@ TensorId rows_for_heads(ProgramBuilder& builder,
       builder.make({core_attention, names.packed}, parts, builder.type(), Category::communication);
   builder.add(OpKind::scatter_heads, {core_attention, names.scatter}, phase, {tokens}, {packed});
   TensorId const arrived = builder.make({core_attention, names.arrived}, parts, builder.type(),
-                                        is_zigzag(shape) ? Category::communication : category);
+                                        shape.is_zigzag() ? Category::communication : category);
   builder.collective(OpKind::all_to_all, {core_attention, names.exchange}, phase, packed, arrived,
                      packed, shape.exchange.group);
-  return is_zigzag(shape) ? reorder(builder, phase, arrived, true, category) : arrived;
+  return shape.is_zigzag() ? reorder(builder, phase, arrived, true, category) : arrived;
 }
 
 /// The inverse, into `tokens`.
@@ -56,7 +53,7 @@ void heads_for_rows(ProgramBuilder& builder,
                     TensorId heads,
                     TensorId tokens) {
   BlockShape const& shape = builder.shape();
-  if (is_zigzag(shape)) heads = reorder(builder, phase, heads, false, Category::communication);
+  if (shape.is_zigzag()) heads = reorder(builder, phase, heads, false, Category::communication);
   Shape const parts = builder.tensor(heads).shape;  // a copy: make() moves the tensors
   TensorId const arrived =
       builder.make({core_attention, names.arrived}, parts, builder.type(), Category::communication);

@@ -24,16 +24,25 @@ class ContextCheck : CombinationCheck {
     if (!sound({"model", "parallel"}) || config_.parallel.context == 1) return;
     check_rows();
     if (exchanges() > 1) check_heads();
-    if (is_zigzag()) check_windows();
+    if (is_ring()) check_windows();
     check_built();
   }
 
  private:
   /// Whether ranks have two chunks of each sequence.
-  bool is_zigzag() const { return config_.parallel.context_method != ContextMethod::ulysses; }
+  bool is_zigzag() const {
+    ContextMethod const method = config_.parallel.context_method;
+    return method == ContextMethod::ring || method == ContextMethod::all_gather;
+  }
+  /// Whether keys and values go round.
+  bool is_ring() const {
+    ContextMethod const method = config_.parallel.context_method;
+    return method == ContextMethod::ring || method == ContextMethod::contiguous_ring;
+  }
   /// Ranks that exchange rows for heads.
   int exchanges() const {
-    return is_zigzag() ? config_.parallel.context_inner : config_.parallel.context;
+    bool const is_all = config_.parallel.context_method == ContextMethod::ulysses;
+    return is_all ? config_.parallel.context : config_.parallel.context_inner;
   }
 
   void check_rows() const {
@@ -55,10 +64,9 @@ class ContextCheck : CombinationCheck {
 
   /// A ring has no window: most of its steps would be for nothing.
   void check_windows() const {
-    if (config_.parallel.context_method != ContextMethod::ring) return;
     for (LayerRun const& run : layer_runs(config_.model)) {
       if (run.kind.window == 0) continue;
-      refuse("parallel.context_method", "ring",
+      refuse("parallel.context_method", name_of(config_.parallel.context_method),
              "all_gather or ulysses, as layers have a model.window");
       return;
     }

@@ -19,6 +19,7 @@ void split_sequences(TrainingPlan& plan) {
   plan.shape.exchange = {layout.context_inner, plan.roles.context_inner.value_or(GroupId{})};
   plan.shape.keys = outer;
   plan.shape.gathers_keys = layout.context_method == ContextMethod::all_gather;
+  plan.shape.contiguous_keys = layout.context_method == ContextMethod::contiguous_ring;
 }
 
 }  // namespace

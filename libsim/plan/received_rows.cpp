@@ -170,7 +170,7 @@ std::vector<std::int64_t> const& ReceivedRows::rows_of_part(std::int32_t counts,
   std::int64_t const rows = shape_.local_sequence();
   std::int64_t const first = shape_.sequence_parallel ? place.tensor * rows : 0;
   SequencePart const part{
-      .rank = place.context, .ranks = shape_.context(), .zigzag = shape_.keys.ranks > 1};
+      .rank = place.context, .ranks = shape_.context(), .zigzag = shape_.is_zigzag()};
   for (std::int64_t row = 0; row < rows; ++row) {
     std::int64_t const of_sequence = part.row_of(first + row, shape_.sequence());
     all.add_rows(of_sequence * shape_.micro, shape_.micro, at->second);

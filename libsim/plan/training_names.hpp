@@ -31,10 +31,11 @@ struct EnumNames<StateType> {
 
 template <>
 struct EnumNames<ContextMethod> {
-  static constexpr std::array<std::pair<ContextMethod, std::string_view>, 3> all{
+  static constexpr std::array<std::pair<ContextMethod, std::string_view>, 4> all{
       {{ContextMethod::ring, "ring"},
        {ContextMethod::all_gather, "all_gather"},
-       {ContextMethod::ulysses, "ulysses"}}};
+       {ContextMethod::ulysses, "ulysses"},
+       {ContextMethod::contiguous_ring, "contiguous_ring"}}};
 };
 
 template <>

@@ -116,6 +116,7 @@ void require_attention(Call const& call, Sees sees) {
 }
 
 AttentionPart step(int index) { return {AttentionPart::Kind::ring_step, index}; }
+AttentionPart contiguous_step(int index) { return {AttentionPart::Kind::contiguous_step, index}; }
 AttentionPart chunk(int index) { return {AttentionPart::Kind::gathered_chunk, index}; }
 
 TEST_CASE("a step of a ring attends to the keys before its queries in the sequence", "[kernels]") {
@@ -124,6 +125,7 @@ TEST_CASE("a step of a ring attends to the keys before its queries in the sequen
     for (int rank = 0; rank < 3; ++rank) {
       for (int index = 0; index < 3; ++index) {
         require_attention({step(index), {rank, 3, true}, rows, rows}, sees_in_ring);
+        require_attention({contiguous_step(index), {rank, 3, false}, rows, rows}, sees_in_ring);
       }
     }
   }
@@ -180,6 +182,7 @@ void require_gradients(Call const& call) {
 TEST_CASE("gradients of parts of attention are those of differences", "[kernels]") {
   for (int index = 0; index < 3; ++index) {
     require_gradients({step(index), {1, 3, true}, 6, 6});
+    require_gradients({contiguous_step(index), {1, 3, false}, 6, 6});
   }
   for (int index = 0; index < 2; ++index) {
     require_gradients({chunk(index), {1, 2, true}, 3, 12, 5});

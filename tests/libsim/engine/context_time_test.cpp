@@ -66,5 +66,39 @@ TEST_CASE("a step's attention hides the message of the next one, and no more", "
   REQUIRE(ring_seconds(1e15) < ring_seconds(1e10));
 }
 
+/// Seconds of an iteration of a ring of four with these fractions of the peak for attention, whose
+/// messages take no time.
+double attention_seconds(ContextMethod method, double efficiency) {
+  TrainingConfig config = split_run();
+  config.model.sequence = 8192;
+  config.batch = {.global = 1, .micro = 1};
+  config.parallel.context = 4;
+  config.parallel.context_method = method;
+  System system = invented_system();
+  system.node.p2p.value = {.latency = {0}, .bandwidth = {1e15}, .table = {}};
+  system.accelerator.bandwidth.value = {1e18};
+  system.calibration.flash_forward_efficiency.value = efficiency;
+  system.calibration.flash_backward_efficiency.value = efficiency;
+  return to_seconds(simulate(make_plan(as_settled(config)), system).iteration);
+}
+
+TEST_CASE("with consecutive rows the others wait for the last rank", "[engine]") {
+  auto const attention = [](ContextMethod method) {
+    return attention_seconds(method, 0.01) - attention_seconds(method, 0.02);
+  };
+  // 7 halves of s/4 x s/4 in place of 4.
+  REQUIRE(attention(ContextMethod::contiguous_ring) / attention(ContextMethod::ring) ==
+          Approx(7.0 / 4).epsilon(1e-6));
+}
+
+TEST_CASE("the work of all ranks together does not depend on which rows they have", "[engine]") {
+  auto const flops = [](ContextMethod method) {
+    TrainingConfig config = split_run();
+    config.parallel.context_method = method;
+    return simulate(make_plan(as_settled(config)), invented_system()).hardware_flops;
+  };
+  REQUIRE(flops(ContextMethod::contiguous_ring) == flops(ContextMethod::ring));
+}
+
 }  // namespace
 }  // namespace stagecraft

@@ -56,6 +56,9 @@ TEST_CASE("the flags of split sequences read back", "[import]") {
   config.parallel.context_method = ContextMethod::ulysses;
   require_round_trip(config);
   REQUIRE(megatron_gaps(config).size() == without + 1);
+  config.parallel.context_method = ContextMethod::contiguous_ring;
+  REQUIRE_THAT(flags(), !Catch::Contains("--cp-comm-type"));
+  REQUIRE(megatron_gaps(config).size() == without + 1);
   REQUIRE_FALSE(is_launchable(config, MegatronVersion::of_2022));
 }
 

@@ -3,8 +3,10 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "libsim/model/blocks.hpp"
+#include "libsim/model/context_parallel.hpp"
 #include "tests/libsim/paper_models.hpp"
 
 namespace stagecraft {
@@ -166,6 +168,51 @@ TEST_CASE("a ring keeps what arrived last, and works on the whole sequence's key
   BlockProgram const alone = build_layers(llama3_8b(s, {}), 1, {});
   REQUIRE((saved_bytes(block) - saved_bytes(alone)).count() ==
           2 * s * 2 * k - 2 * s * k - 2 * s * (h + 2 * k));
+}
+
+TEST_CASE("the last rank of consecutive rows has 2 c - 1 half steps, and the same messages",
+          "[model]") {
+  BlockShape shape = with_keys(S, C, false);
+  BlockProgram const even = build_layers(shape, 1, {});
+  shape.contiguous_keys = true;
+  BlockProgram const block = build_layers(shape, 1, {});
+  // Its first step is the causal half of s x s, and each of the 7 others all of it: 15 halves, of
+  // 2 b h s^2 = 2.2e12 FLOPs forward and 2.5 times as many backward.
+  REQUIRE(flash_flops(block.forward) == 15 * 2'199'023'255'552);
+  REQUIRE(flash_flops(block.backward) == 15 * 5'497'558'138'880);
+  for (Pass const pass : {Pass::forward, Pass::backward}) {
+    REQUIRE(block.ops(pass).size() == even.ops(pass).size());
+    REQUIRE(shifts_of(block.ops(pass)).sum == shifts_of(even.ops(pass)).sum);
+  }
+  REQUIRE(saved_bytes(block) == saved_bytes(even));
+}
+
+/// Pairs of a query and a key that it sees, in each step of a ring of 4 ranks with 6 rows each.
+std::vector<std::int64_t> pairs_of_steps(AttentionPart::Kind kind, int rank) {
+  bool const is_zigzag = kind == AttentionPart::Kind::ring_step;
+  std::vector<std::int64_t> pairs;
+  for (int step = 0; step < 4; ++step) {
+    AttendedRows const rows = attended_rows({.kind = kind, .index = step},
+                                            {.rank = rank, .ranks = 4, .zigzag = is_zigzag}, 6, 6);
+    std::int64_t& sum = pairs.emplace_back();
+    for (std::int64_t query = 0; query < 6; ++query) sum += rows.seen_by(query);
+  }
+  return pairs;
+}
+
+TEST_CASE("a rank of consecutive rows has as many steps as there are ranks up to it", "[model]") {
+  // 6 x 6 pairs, 6 x 7 / 2 of them on and below the diagonal.
+  using Pairs = std::vector<std::int64_t>;
+  AttentionPart::Kind const contiguous = AttentionPart::Kind::contiguous_step;
+  REQUIRE(pairs_of_steps(contiguous, 0) == Pairs{21, 0, 0, 0});
+  REQUIRE(pairs_of_steps(contiguous, 1) == Pairs{21, 36, 0, 0});
+  REQUIRE(pairs_of_steps(contiguous, 2) == Pairs{21, 36, 36, 0});
+  REQUIRE(pairs_of_steps(contiguous, 3) == Pairs{21, 36, 36, 36});
+  // With two chunks each, 3 x 6 or 6 x 3 of them in every other step, on every rank. Both ways are
+  // 24 x 25 / 2 pairs in all.
+  for (int rank = 0; rank < 4; ++rank) {
+    REQUIRE(pairs_of_steps(AttentionPart::Kind::ring_step, rank) == Pairs{21, 18, 18, 18});
+  }
 }
 
 TEST_CASE("gathered keys and values are copied in order, and scattered again", "[model]") {

@@ -47,9 +47,10 @@ TEST_CASE("sequences are split by a ring unless another method is named", "[plan
   REQUIRE(message("context: 2, context_method: all_gather") == "no error");
   REQUIRE(message("context: 2, context_method: ulysses") == "no error");
   REQUIRE(message("context_method: ring") == "no error");
+  REQUIRE(message("context: 2, context_method: contiguous_ring") == "no error");
   REQUIRE(message("context: 2, context_method: usp") ==
           "x.yaml:2:40: parallel.context_method: found 'usp'; accepted: ring, all_gather, ulysses, "
-          "or a map such as {levels: [8, 4], methods: [ulysses, ring]}");
+          "contiguous_ring, or a map such as {levels: [8, 4], methods: [ulysses, ring]}");
   REQUIRE_THAT(message("context: 0"), Catch::Contains("parallel.context: found '0'"));
 }
 
@@ -93,6 +94,21 @@ TEST_CASE("rings and gathers give each rank two chunks of the rows, and rings ha
                                "all_gather or ulysses, as layers have a model.window"));
   REQUIRE(message("context: 2, context_method: all_gather",
                   std::string{splittable} + ", window: {size: 16}") == "no error");
+}
+
+TEST_CASE("a ring of consecutive rows needs no two chunks, and has no window", "[plan]") {
+  REQUIRE(message("context: 16, context_method: contiguous_ring") == "no error");
+  REQUIRE(message("context: 5, context_method: contiguous_ring") ==
+          "x.yaml:2:21: parallel.context: found '5'; accepted: a divisor of model.sequence (48)");
+  REQUIRE_THAT(message("context: 2, context_method: contiguous_ring",
+                       std::string{splittable} + ", window: {size: 16}"),
+               Catch::Contains("parallel.context_method: found 'contiguous_ring'; accepted: "
+                               "all_gather or ulysses, as layers have a model.window"));
+  REQUIRE_THAT(message("context: 4, context_method: {levels: [2, 2], methods: [ulysses, "
+                       "contiguous_ring]}"),
+               Catch::Contains("accepted: [ulysses, ring]"));
+  TrainingConfig const config = read("context: 2, context_method: contiguous_ring", splittable);
+  REQUIRE(to_json(config)["parallel"]["context_method"] == "contiguous_ring");
 }
 
 TEST_CASE("sequences and heads are divided over the ranks that split them", "[plan]") {
