@@ -5,7 +5,7 @@ usage: accuracy_test.py PROGRAM [CONFIG_FOLDER]
 
 Table 4 and Table 5 against experiments/README.md, each row of Table 5 against README.md, and runs that others measured
 against the table of experiments/validation/README.md: of nanotron's sweep some regimes, as all of it takes long. It also checks
-that the paper's runs fit.
+that the paper's runs fit, and the ratios of experiments/rings.
 """
 import csv
 import json
@@ -159,6 +159,20 @@ def check_memory(program, configs, claims):
     claims.compare("reserved GiB of the paper's runs, most", most, max(reserved))
 
 
+def check_rings(program, claims):
+    """The ratio of the two kinds of rings, and within what the page says it is."""
+    folder = ROOT / "experiments" / "rings"
+    page = (folder / "README.md").read_text()
+    result = subprocess.run([sys.executable, folder / "run.py", program], capture_output=True, text=True)
+    if result.returncode != 0:
+        sys.exit(result.stderr)
+    for line in result.stdout.splitlines()[2:]:
+        title = " | ".join(cell.strip() for cell in line.split("|")[1:4])
+        found = re.search(r"([+-][\d.]+) % \|$", line)[1]
+        claimed = re.search(rf"^\| {re.escape(title)} \|.* ([+-][\d.]+) % \|$", page, re.MULTILINE)[1]
+        claims.compare(f"rings, {title}", claimed, float(found))
+
+
 def main():
     program = sys.argv[1]
     configs = (pathlib.Path(sys.argv[2]) if len(sys.argv) > 2 else ROOT / "configs").resolve()
@@ -166,6 +180,7 @@ def main():
     check_tables(program, configs, claims)
     check_runs(program, configs, claims)
     check_memory(program, configs, claims)
+    check_rings(program, claims)
     for problem in claims.problems:
         print(problem)
     if not claims.problems:
