@@ -12,6 +12,18 @@
 namespace stagecraft {
 namespace {
 
+/// An expert that is used at all has its weights read, and their gradients added to: as long as
+/// about so many rows of it take. A product of so many rows does as many FLOPs per byte of 16-bit
+/// weights: between the 156 of an A100's peak per byte of its memory and the 295 of an H100's.
+constexpr std::int64_t rows_of_weights = 256;
+
+/// How long products of these rows by expert take, as far as a plan can know it: in rows.
+std::int64_t load_of(std::vector<std::int64_t> const& by_expert) {
+  std::int64_t load = 0;
+  for (std::int64_t const rows : by_expert) load += rows > 0 ? rows + rows_of_weights : 0;
+  return load;
+}
+
 /// The rows of each expert if those of the first rank of a group are `factor` times as many as
 /// balanced.
 std::vector<std::int64_t> hot_rows(ExpertsConfig const& experts,
@@ -71,7 +83,7 @@ std::shared_ptr<ForcedRouting const> forced_routing(TrainingConfig const& config
 }
 
 ReceivedRows::ReceivedRows(TrainingPlan const& plan)
-    : config_{plan.config}, shape_{plan.shape}, forced_{plan.forced.get()} {
+    : plan_{plan}, config_{plan.config}, shape_{plan.shape}, forced_{plan.forced.get()} {
   RankGroups const& groups = plan.groups;
   GroupRoles const& roles = plan.roles;
   TrainingConfig const& config = plan.config;
@@ -102,7 +114,11 @@ ReceivedRows::ReceivedRows(TrainingPlan const& plan)
         std::all_of(of_replica.begin(), of_replica.end(),
                     [&](auto const& count) { return count.second == replica; });
   }
-  last_ranks_ = find_last_ranks(plan);
+}
+
+std::vector<int> const& ReceivedRows::last_ranks() const {
+  if (last_ranks_.empty()) last_ranks_ = find_last_ranks();
+  return last_ranks_;
 }
 
 template <class Visit>
@@ -116,9 +132,9 @@ void ReceivedRows::visit_layers(Visit visit) const {
   }
 }
 
-std::vector<int> ReceivedRows::find_last_ranks(TrainingPlan const& plan) const {
+std::vector<int> ReceivedRows::find_last_ranks() const {
   if (forced_ == nullptr) return {0};  // all ranks are alike
-  GroupRoles const& roles = plan.roles;
+  GroupRoles const& roles = plan_.roles;
   std::vector<std::vector<int>> sets;
   std::vector<std::size_t> set_of(position_.size());
   for (int rank = 0; rank < std::ssize(position_); ++rank) {
@@ -127,7 +143,7 @@ std::vector<int> ReceivedRows::find_last_ranks(TrainingPlan const& plan) const {
   }
   auto const join = [&](std::optional<GroupId> id, int rank) {
     if (!id) return;
-    auto const group = plan.groups.membership(*id, RankId{rank});
+    auto const group = plan_.groups.membership(*id, RankId{rank});
     if (!group) return;
     std::size_t const to = set_of[group->members.front().index()];
     std::size_t const from = set_of[static_cast<std::size_t>(rank)];
@@ -145,18 +161,19 @@ std::vector<int> ReceivedRows::find_last_ranks(TrainingPlan const& plan) const {
       join(group, rank);
   }
   std::erase_if(sets, [](std::vector<int> const& set) { return set.empty(); });
+  for (std::vector<int>& set : sets) std::sort(set.begin(), set.end());
+  if (sets.size() == 1) return sets.front();
   std::vector<int> const* last = nullptr;
-  std::int64_t most_rows = -1;
-  for (std::vector<int>& set : sets) {
-    std::sort(set.begin(), set.end());
+  std::int64_t most = -1;
+  for (std::vector<int> const& set : sets) {
     std::int64_t sum = 0;
     visit_layers([&](LayerConfig const& kind, std::int64_t layer, MicrobatchId k) {
-      std::int64_t rows = 0;
-      for (int const rank : set) rows = std::max(rows, computed(rank, kind, layer, k));
-      sum += rows;
+      std::int64_t largest = 0;
+      for (int const rank : set) largest = std::max(largest, load(rank, kind, layer, k));
+      sum += largest;
     });
-    if (sum > most_rows) last = &set;
-    most_rows = std::max(most_rows, sum);
+    if (sum > most) last = &set;
+    most = std::max(most, sum);
   }
   return *last;
 }
@@ -260,21 +277,30 @@ std::vector<std::int64_t> ReceivedRows::rows_of_experts(int rank,
   return sums;
 }
 
+std::int64_t ReceivedRows::load(int rank,
+                                LayerConfig const& kind,
+                                std::int64_t layer,
+                                MicrobatchId k) const {
+  return load_of(rows_of_experts(rank, kind, layer, k));
+}
+
 ExpertRows ReceivedRows::most(RankChoice const& ranks,
                               LayerConfig const& kind,
                               std::int64_t layer,
                               MicrobatchId k) const {
-  std::vector<int> const& chosen = ranks.ranks.empty() ? last_ranks_ : ranks.ranks;
+  std::vector<int> const& chosen = ranks.ranks.empty() ? last_ranks() : ranks.ranks;
   ExpertRows most{.received = 0, .computed = 0, .of_experts = nullptr};
-  int hottest = chosen.front();
+  std::vector<std::int64_t> by_expert;
+  std::int64_t largest = -1;
   for (int const rank : chosen) {
     most.received = std::max(most.received, of(rank, kind, layer, k));
-    std::int64_t const rows = computed(rank, kind, layer, k);
-    if (rows > most.computed) hottest = rank;
-    most.computed = std::max(most.computed, rows);
+    most.computed = std::max(most.computed, computed(rank, kind, layer, k));
+    if (forced_ == nullptr) continue;
+    std::vector<std::int64_t> rows = rows_of_experts(rank, kind, layer, k);
+    std::int64_t const its = load_of(rows);
+    if (its > largest) by_expert = std::move(rows);
+    largest = std::max(largest, its);
   }
-  if (forced_ == nullptr) return most;
-  std::vector<std::int64_t> by_expert = rows_of_experts(hottest, kind, layer, k);
   bool const differ = std::adjacent_find(by_expert.begin(), by_expert.end(),
                                          std::not_equal_to<>{}) != by_expert.end();
   if (differ) {
@@ -284,19 +310,21 @@ ExpertRows ReceivedRows::most(RankChoice const& ranks,
 }
 
 std::optional<std::pair<int, int>> ReceivedRows::hottest_and_coldest() const {
-  std::vector<std::int64_t> sums(last_ranks_.size());
+  if (forced_ == nullptr) return std::nullopt;
+  std::vector<int> const& last = last_ranks();
+  std::vector<std::int64_t> sums(last.size());
   bool differ = false;
   visit_layers([&](LayerConfig const& kind, std::int64_t layer, MicrobatchId k) {
-    std::int64_t const of_first = computed(last_ranks_.front(), kind, layer, k);
+    std::int64_t const of_first = load(last.front(), kind, layer, k);
     for (std::size_t i = 0; i < sums.size(); ++i) {
-      std::int64_t const rows = computed(last_ranks_[i], kind, layer, k);
-      sums[i] += rows;
-      differ = differ || rows != of_first;
+      std::int64_t const its = load(last[i], kind, layer, k);
+      sums[i] += its;
+      differ = differ || its != of_first;
     }
   });
   if (!differ) return std::nullopt;
   auto const rank_at = [&](auto const& position) {
-    return last_ranks_[static_cast<std::size_t>(position - sums.begin())];
+    return last[static_cast<std::size_t>(position - sums.begin())];
   };
   return std::pair{rank_at(std::ranges::max_element(sums)),
                    rank_at(std::ranges::min_element(sums))};
@@ -334,9 +362,9 @@ ExpertRows ReceivedRows::least(int rank, LayerConfig const& kind) const {
 
 int ReceivedRows::fullest_at_least() const {
   if (forced_ == nullptr) return 0;
-  int fullest = last_ranks_.front();
+  int fullest = last_ranks().front();
   std::int64_t most = 0;
-  for (int const rank : last_ranks_) {
+  for (int const rank : last_ranks()) {
     std::int64_t sum = 0;
     for (LayerRun const& run : layer_runs(config_.model)) {
       if (run.kind.experts) sum += run.count * least(rank, run.kind).computed;

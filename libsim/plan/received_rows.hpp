@@ -51,20 +51,20 @@ class ReceivedRows {
                         LayerConfig const& kind,
                         std::int64_t layer,
                         MicrobatchId k) const;
-  /// What the rank computes that computes most, of some ranks or of last_ranks(), with room for the
-  /// most that one of them receives.
+  /// What the rank computes that has the largest load, of some ranks or of last_ranks(), with room
+  /// for the most that one of them receives and computes.
   ExpertRows most(RankChoice const& ranks,
                   LayerConfig const& kind,
                   std::int64_t layer,
                   MicrobatchId k) const;
   /// The ranks that the others wait for at the end of an iteration. Within its passes a rank waits
   /// for those with which it communicates there: each of these sets takes as long as its rank with
-  /// most rows, layer by layer and microbatch by microbatch. Of the sets, the one whose most rows
-  /// have the largest sum; the first of several.
-  std::vector<int> const& last_ranks() const { return last_ranks_; }
-  /// Of these, the rank that computes most rows in all layers and microbatches, and the one that
-  /// computes fewest; the first of several. nullopt if all
-  /// compute equally many in every layer and microbatch.
+  /// the largest load, layer by layer and microbatch by microbatch. Of the sets, the one whose
+  /// largest loads have the largest sum; the first of several. Found when first asked for.
+  std::vector<int> const& last_ranks() const;
+  /// Of these, the rank with the largest load in all layers and microbatches together, and the one
+  /// with the smallest; the first of several. nullopt if all have the same in every layer and
+  /// microbatch.
   std::optional<std::pair<int, int>> hottest_and_coldest() const;
   /// The fewest rows of a rank in any layer of a kind and any microbatch, spread over its experts
   /// so that they cost least.
@@ -97,18 +97,21 @@ class ReceivedRows {
                                             LayerConfig const& kind,
                                             std::int64_t layer,
                                             MicrobatchId k) const;
+  /// How long the experts of a rank take, in rows.
+  std::int64_t load(int rank, LayerConfig const& kind, std::int64_t layer, MicrobatchId k) const;
   /// Calls visit(kind, layer, k) for all sparse layers and microbatches that may differ.
   template <class Visit>
   void visit_layers(Visit visit) const;
-  std::vector<int> find_last_ranks(TrainingPlan const& plan) const;
+  std::vector<int> find_last_ranks() const;
 
+  TrainingPlan const& plan_;
   TrainingConfig const& config_;
   BlockShape const& shape_;
   ForcedRouting const* forced_;
   std::vector<ExpertGroup> expert_groups_;
   std::vector<std::pair<std::size_t, int>> position_;  ///< by rank: its group, and member
   std::vector<std::vector<int>> sharers_;  ///< by rank: those that share its experts' weights
-  std::vector<int> last_ranks_;
+  mutable std::vector<int> last_ranks_;    ///< empty: not found yet
   /// By group and the counts of its members' microbatches: rows of each expert.
   mutable std::map<std::pair<std::size_t, std::vector<std::int32_t>>, std::vector<std::int64_t>>
       of_groups_;

@@ -33,7 +33,8 @@ Json outside_json(std::optional<OutsideMemory> const& outside) {
           {"communicator_count", outside->communicator_count}};
 }
 
-/// The ranks that hold most and least, and those that compute most and fewest rows, if they differ.
+/// The ranks that hold most and least, and those whose experts have most and least to do, if they
+/// differ.
 Json spread_json(StageResult const& stage) {
   if (!stage.ranks) return nullptr;
   RankSpread const& spread = *stage.ranks;

@@ -191,9 +191,10 @@ std::string waits_for_rows(StageResult const& stage) {
     return in_unit(unit, std::max(SimTime{0}, stage.busy - own)) + " " + std::string{unit.name};
   };
   return "of the " + in_unit(unit, stage.busy) + " " + std::string{unit.name} +
-         " that it is busy, rank " + std::to_string(busy.coldest) + ", with fewest rows, waits " +
-         waits(busy.of_coldest) + " for ranks with more, and rank " + std::to_string(busy.hottest) +
-         ", with most, " + waits(busy.of_hottest);
+         " that it is busy, rank " + std::to_string(busy.coldest) +
+         ", with least to compute, waits " + waits(busy.of_coldest) +
+         " for ranks with more, and rank " + std::to_string(busy.hottest) + ", with most, " +
+         waits(busy.of_hottest);
 }
 
 std::string parameters_text(ModelConfig const& model) {

@@ -53,7 +53,7 @@ TEST_CASE("simulate says which ranks hold most and least if a file gives them ro
   REQUIRE_THAT(run_stagecraft("simulate " + run).output,
                Catch::Contains("experts compute different numbers of rows: 2 kinds of ranks") &&
                    Catch::Contains("rank 0 of it holds most, rank 1 least") &&
-                   Catch::Contains("that it is busy, rank 1, with fewest rows, waits"));
+                   Catch::Contains("that it is busy, rank 1, with least to compute, waits"));
   REQUIRE_THAT(run_stagecraft("explain " + run).output,
                Catch::Contains("Experts compute different numbers of rows") &&
                    Catch::Contains("balanced routing"));

@@ -111,7 +111,7 @@ class Stage(Mapping[str, Any]):
         """How the stage's ranks differ, if routing gives them different numbers of rows; else None.
 
         `distinct` kinds of ranks; `fullest` and `emptiest` by number in the stage; `least_peak_bytes`, what the
-        emptiest holds; `hottest` and `coldest`, whose experts compute most and fewest rows, and the seconds for which
+        emptiest holds; `hottest` and `coldest`, whose experts have most and least to do, and the seconds for which
         they would be busy without waiting for others. Other bytes are of the fullest.
         """
         value: dict[str, float] | None = self["ranks"]

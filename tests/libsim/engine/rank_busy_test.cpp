@@ -94,6 +94,26 @@ TEST_CASE("experts of a rank with all or no rows have the tiles of their own", "
           stage_of(mixture(2, counted(std::vector(4, even)))).busy);
 }
 
+TEST_CASE("a stage is busy for as long as each of its ranks, whether rows or weights take longest",
+          "[engine]") {
+  // Of 128 rows, 80 of one expert for the first rank, and 12 of each of four for the second, which
+  // reads four times as many weights; and the other way round.
+  for (Rows const& rows : {Rows{40, 0, 0, 0, 6, 6, 6, 6}, Rows{6, 6, 6, 6, 0, 40, 0, 0}}) {
+    TrainingConfig config = mixture(2, counted(std::vector(4, rows)));
+    config.model.experts->count = 8;
+    config.model.experts->ffn_hidden = 4096;
+    TrainingPlan const plan = make_plan(as_settled(config));
+    auto const busy = [](TrainingPlan const& of) {
+      return simulate(of, invented_system()).stages.front().busy;
+    };
+    SimTime const all = busy(plan);
+    int const wide = rows[0] == 40 ? 1 : 0;
+    REQUIRE(busy(plan_of_ranks(plan, {{wide}})) > busy(plan_of_ranks(plan, {{1 - wide}})));
+    REQUIRE(all >= busy(plan_of_ranks(plan, {{wide}})));
+    REQUIRE(stage_of(config).rank_busy->hottest == wide);
+  }
+}
+
 TEST_CASE("tokens that are sent once wait for the rank that most of them reach", "[engine]") {
   auto const busy = [](Routing routing) {
     TrainingConfig config = mixture(2, std::move(routing));

@@ -152,6 +152,18 @@ TEST_CASE("a plan is for the ranks that the others wait for at the end", "[plan]
   REQUIRE(last_ranks("3") == std::vector{2, 3});
 }
 
+TEST_CASE("of sets with as many rows, the others wait for the one that uses more experts",
+          "[plan]") {
+  // Each rank of replicas 0 and 1 has 16 rows of one expert, each of 2 and 3 has 8 of both.
+  CountsText const file{header + layer_0 +
+                        "1,0,0,8\n1,0,1,0\n1,0,2,8\n1,0,3,0\n"
+                        "1,1,0,8\n1,1,1,0\n1,1,2,8\n1,1,3,0\n"
+                        "1,,0,4\n1,,1,4\n1,,2,4\n1,,3,4\n"};
+  TrainingPlan const plan =
+      make_outline(read("{file: " + file.path() + "}", "{data: 4, expert: 2}"));
+  REQUIRE(ReceivedRows{plan}.last_ranks() == std::vector{2, 3});
+}
+
 TEST_CASE("with a factor the first rank of each expert group is the hottest", "[plan]") {
   // 8 tokens x 2 choices x 4 replicas / 2 ranks of a group of 2 replicas.
   TrainingConfig const config = read("{factor: 1.5}", "{data: 4, expert: 2}");
