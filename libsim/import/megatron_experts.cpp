@@ -183,6 +183,14 @@ void read_megatron_experts(MegatronArguments& arguments, TrainingConfig& config)
                    std::to_string(config.parallel.tensor));
   }
   read_dispatch(arguments, config);
+  if (arguments.has("moe-shared-expert-overlap") && experts.shared_ffn_hidden > 0) {
+    config.parallel.shared_expert_overlap = config.dispatch == Dispatch::alltoall;
+    if (!config.parallel.shared_expert_overlap) {
+      arguments.refuse("moe-shared-expert-overlap",
+                       "--moe-token-dispatcher-type alltoall beside it, as Megatron-LM wants it",
+                       "shared experts before the router");
+    }
+  }
   if (!arguments.has("moe-grouped-gemm")) {
     arguments.note("no --moe-grouped-gemm: grouped products are modelled nevertheless");
   }

@@ -120,7 +120,8 @@ void write_experts(FlagLine& line, TrainingConfig const& config) {
       .value("moe-ffn-hidden-size", experts.ffn_hidden);
   if (experts.shared_ffn_hidden > 0) {
     line.value("moe-shared-expert-intermediate-size", experts.shared_ffn_hidden)
-        .flag("moe-shared-expert-gate", experts.shared_gate);
+        .flag("moe-shared-expert-gate", experts.shared_gate)
+        .flag("moe-shared-expert-overlap", config.parallel.shared_expert_overlap);
   }
   line.flag("moe-apply-probs-on-input", experts.probabilities_on == ProbabilitiesOn::input);
   if (experts.first_dense > 0 || experts.every > 1) {

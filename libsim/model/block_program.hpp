@@ -35,6 +35,7 @@ struct BlockShape {
   bool is_of_microbatch = false;   ///< the capacity counts the tokens of all ranks that share them
   bool gathers = false;            ///< tokens reach their experts by gathers, not by exchanges
   bool sends_once = false;         ///< a token goes once to each rank that has its experts
+  bool overlaps_shared = false;    ///< shared experts compute while tokens travel
   bool pads_experts = true;        ///< to their capacity
   DropBy drop = DropBy::probabilities;    ///< what experts drop with a capacity
   bool is_natural = false;                ///< the router chooses without a limit
@@ -52,13 +53,13 @@ struct BlockShape {
   ContextLevel exchange{};        ///< ranks that exchange rows of a sequence for heads
   ContextLevel keys{};            ///< ranks that attend to each other's keys and values
   bool gathers_keys = false;      ///< they gather them; else these go round
-
   bool contiguous_keys = false;   ///< those of each rank are of consecutive rows
+
   /// c: ranks that split each sequence.
   int context() const { return exchange.ranks * keys.ranks; }
-  /// Rows of the sequence that this rank works on, but for core attention: s/c.
   /// Whether each rank has two chunks of rows; see SequencePart.
   bool is_zigzag() const { return keys.ranks > 1 && !contiguous_keys; }
+  /// Rows of the sequence that this rank works on, but for core attention: s/c.
   std::int64_t sequence() const { return model.sequence / context(); }
   std::int64_t heads() const { return model.heads / tensor; }
   /// Key and value heads per rank; they are replicated if t exceeds their number.

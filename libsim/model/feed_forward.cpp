@@ -47,16 +47,37 @@ void activation_backward(ProgramBuilder& builder,
   builder.add(ops_of(activation).backward, {owner, "backward"}, Phase::input_gradient, reads, {dx});
 }
 
-TensorId feed_forward(ProgramBuilder& builder, FeedForward& layer, TensorId x) {
+namespace {
+
+void activate(ProgramBuilder& builder, FeedForward& layer) {
   BlockShape const& shape = builder.shape();
-  layer.input = x;
-  layer.activation_input =
-      column_parallel_forward(builder, layer.up, x, {layer.activation, "input"});
   std::int64_t const width = builder.tensor(layer.down.weight).shape[1];
   layer.activation_output =
       builder.make({layer.down.owner, "input"}, {shape.sequence(), shape.micro, width});
   activation_forward(builder, layer.activation, layer.activation_input, layer.up_bias,
                      layer.activation_output);
+}
+
+/// Returns the gradient of what the activation reads.
+TensorId activate_backward(ProgramBuilder& builder,
+                           FeedForward const& layer,
+                           TensorId d_activation) {
+  Shape const wide = builder.tensor(layer.activation_input).shape;
+  TensorId const d_up = builder.make({layer.activation, "input_gradient"}, wide);
+  activation_backward(builder, layer.activation,
+                      {layer.activation_input, layer.up_bias, layer.activation_output},
+                      d_activation, d_up);
+  bias_gradient(builder, layer.up.owner, d_up, layer.up_bias);
+  return d_up;
+}
+
+}  // namespace
+
+TensorId feed_forward(ProgramBuilder& builder, FeedForward& layer, TensorId x) {
+  layer.input = x;
+  layer.activation_input =
+      column_parallel_forward(builder, layer.up, x, {layer.activation, "input"});
+  activate(builder, layer);
   return row_parallel_forward(builder, layer.down, layer.activation_output,
                               {layer.down.owner, "output"});
 }
@@ -64,13 +85,22 @@ TensorId feed_forward(ProgramBuilder& builder, FeedForward& layer, TensorId x) {
 TensorId feed_backward(ProgramBuilder& builder, FeedForward const& layer, TensorId dy) {
   TensorId const d_activation = row_parallel_backward(builder, layer.down, layer.activation_output,
                                                       dy, {layer.activation, "output_gradient"});
-  Shape const wide = builder.tensor(layer.activation_input).shape;
-  TensorId const d_up = builder.make({layer.activation, "input_gradient"}, wide);
-  activation_backward(builder, layer.activation,
-                      {layer.activation_input, layer.up_bias, layer.activation_output},
-                      d_activation, d_up);
-  bias_gradient(builder, layer.up.owner, d_up, layer.up_bias);
-  return column_parallel_backward(builder, layer.up, layer.input, d_up);
+  return column_parallel_backward(builder, layer.up, layer.input,
+                                  activate_backward(builder, layer, d_activation));
+}
+
+void first_half_forward(ProgramBuilder& builder, FeedForward& layer, TensorId gathered) {
+  layer.input = gathered;
+  layer.activation_input =
+      column_product_forward(builder, layer.up, gathered, {layer.activation, "input"});
+  activate(builder, layer);
+}
+
+TensorId first_half_backward(ProgramBuilder& builder,
+                             FeedForward const& layer,
+                             TensorId d_activation) {
+  return column_product_backward(builder, layer.up, layer.input,
+                                 activate_backward(builder, layer, d_activation));
 }
 
 }  // namespace stagecraft

@@ -40,4 +40,12 @@ TensorId feed_forward(ProgramBuilder& builder, FeedForward& layer, TensorId x);
 /// Appends the backward. Returns the gradient of x.
 TensorId feed_backward(ProgramBuilder& builder, FeedForward const& layer, TensorId dy);
 
+/// The halves of the same with communication apart (see gather_input()): the first product of
+/// gathered rows with the activation, and its backward, which returns the part of x's gradient that
+/// is left to be summed.
+void first_half_forward(ProgramBuilder& builder, FeedForward& layer, TensorId gathered);
+TensorId first_half_backward(ProgramBuilder& builder,
+                             FeedForward const& layer,
+                             TensorId d_activation);
+
 }  // namespace stagecraft

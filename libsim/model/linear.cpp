@@ -20,17 +20,18 @@ Shape local(ProgramBuilder const& builder, std::int64_t features) {
   return {builder.shape().local_sequence(), builder.shape().micro, features};
 }
 
-/// Gathers the whole tensor of which `shard` is this rank's part into a communication buffer.
+/// Gathers the whole tensor of which `shard` is this rank's part, into a communication buffer
+/// unless it is kept.
 TensorId gather(ProgramBuilder& builder,
                 Name name,
                 Name op,
                 Phase phase,
                 TensorId shard,
                 std::int64_t features,
-                Overlap overlap) {
+                Overlap overlap,
+                Category category = Category::communication) {
   if (!builder.shape().sequence_parallel) return shard;
-  TensorId const gathered =
-      builder.make(name, whole(builder, features), builder.type(), Category::communication);
+  TensorId const gathered = builder.make(name, whole(builder, features), builder.type(), category);
   builder.collective(OpKind::all_gather, op, phase, shard, gathered, gathered, overlap);
   return gathered;
 }
@@ -97,9 +98,34 @@ TensorId column_parallel_forward(ProgramBuilder& builder,
   TensorId const gathered =
       gather(builder, {linear.owner, "gathered_input"}, {linear.owner, "all_gather"},
              Phase::forward, x, depth(builder, linear), Overlap::none);
+  return column_product_forward(builder, linear, gathered, y);
+}
+
+TensorId gather_input(ProgramBuilder& builder, Linear const& linear, TensorId x) {
+  return gather(builder, {linear.owner, "gathered_input"}, {linear.owner, "all_gather"},
+                Phase::forward, x, depth(builder, linear), Overlap::none, Category::activations);
+}
+
+TensorId column_product_forward(ProgramBuilder& builder, Linear const& linear, TensorId x, Name y) {
   TensorId const result = builder.make(y, whole(builder, width(builder, linear)));
-  product(builder, linear, gathered, result);
+  product(builder, linear, x, result);
   return result;
+}
+
+TensorId column_product_backward(ProgramBuilder& builder,
+                                 Linear const& linear,
+                                 TensorId x,
+                                 TensorId dy) {
+  TensorId const partial =
+      builder.make({linear.owner, "input_gradient"}, whole(builder, depth(builder, linear)));
+  input_gradient(builder, linear, dy, partial);
+  weight_gradient(builder, linear, dy, x);
+  return partial;
+}
+
+TensorId sum_input_gradient(ProgramBuilder& builder, Linear const& linear, TensorId partial) {
+  return reduce(builder, {linear.owner, "input_gradient_shard"}, linear.owner,
+                Phase::input_gradient, partial, depth(builder, linear), Overlap::none);
 }
 
 TensorId column_parallel_backward(ProgramBuilder& builder,
@@ -127,12 +153,19 @@ TensorId row_parallel_forward(ProgramBuilder& builder, Linear const& linear, Ten
 
 TensorId row_parallel_backward(
     ProgramBuilder& builder, Linear const& linear, TensorId x, TensorId dy, Name dx) {
-  TensorId const gathered =
-      gather(builder, {linear.owner, "gathered_gradient"}, {linear.owner, "all_gather_gradient"},
-             Phase::input_gradient, dy, width(builder, linear), Overlap::none);
+  return row_product_backward(builder, linear, x, gather_output_gradient(builder, linear, dy), dx);
+}
+
+TensorId gather_output_gradient(ProgramBuilder& builder, Linear const& linear, TensorId dy) {
+  return gather(builder, {linear.owner, "gathered_gradient"}, {linear.owner, "all_gather_gradient"},
+                Phase::input_gradient, dy, width(builder, linear), Overlap::none);
+}
+
+TensorId row_product_backward(
+    ProgramBuilder& builder, Linear const& linear, TensorId x, TensorId dy, Name dx) {
   TensorId const result = builder.make(dx, whole(builder, depth(builder, linear)));
-  input_gradient(builder, linear, gathered, result);
-  weight_gradient(builder, linear, gathered, x);
+  input_gradient(builder, linear, dy, result);
+  weight_gradient(builder, linear, dy, x);
   return result;
 }
 

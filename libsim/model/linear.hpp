@@ -36,6 +36,18 @@ TensorId column_parallel_backward(ProgramBuilder& builder,
                                   TensorId x,
                                   TensorId dy);
 
+/// The parts of a column-parallel layer whose communication runs apart from its products: what
+/// gathers x [s/t, b, depth] and keeps it, the product with the gathered x, the products of its
+/// backward, which return the part of dx that is left to be summed, and this sum. Without sequence
+/// parallelism x is already gathered.
+TensorId gather_input(ProgramBuilder& builder, Linear const& linear, TensorId x);
+TensorId column_product_forward(ProgramBuilder& builder, Linear const& linear, TensorId x, Name y);
+TensorId column_product_backward(ProgramBuilder& builder,
+                                 Linear const& linear,
+                                 TensorId x,
+                                 TensorId dy);
+TensorId sum_input_gradient(ProgramBuilder& builder, Linear const& linear, TensorId partial);
+
 /// Appends y = x W^T with W split by columns, summed over the group: all-reduced, or
 /// reduce-scattered to [s/t, b, width] with sequence parallelism. Communication is not overlapped.
 TensorId row_parallel_forward(ProgramBuilder& builder, Linear const& linear, TensorId x, Name y);
@@ -43,6 +55,10 @@ TensorId row_parallel_forward(ProgramBuilder& builder, Linear const& linear, Ten
 /// Appends dx = dy W and dW += dy^T x; with sequence parallelism dy is gathered first, without
 /// overlap. Returns dx.
 TensorId row_parallel_backward(
+    ProgramBuilder& builder, Linear const& linear, TensorId x, TensorId dy, Name dx);
+/// Its parts: what gathers dy, and the products with the gathered dy.
+TensorId gather_output_gradient(ProgramBuilder& builder, Linear const& linear, TensorId dy);
+TensorId row_product_backward(
     ProgramBuilder& builder, Linear const& linear, TensorId x, TensorId dy, Name dx);
 
 }  // namespace stagecraft

@@ -25,9 +25,10 @@ bool touches(BlockProgram const& block, TensorList const& ids, TensorList const&
   });
 }
 
-/// Whether a compute op must come after the collective: it uses the result, or overwrites an
-/// operand.
+/// Whether an op must wait for the collective: it uses the result, or overwrites an operand.
+/// Collectives of one group keep their order without it.
 bool conflicts(BlockProgram const& block, Op const& op, Op const& collective) {
+  if (op.stream != Stream::compute && op.group == collective.group) return false;
   return touches(block, op.reads, collective.writes) ||
          touches(block, op.writes, collective.writes) ||
          touches(block, op.writes, collective.reads);
@@ -50,13 +51,13 @@ std::vector<Op> with_waits(BlockProgram const& block, std::vector<Op> const& ops
     pending.erase(pending.begin(), pending.begin() + static_cast<std::ptrdiff_t>(last) + 1);
   };
   for (Op const& op : ops) {
-    if (op.stream == Stream::compute) {
-      for (std::size_t i = pending.size(); i-- > 0;) {
-        if (conflicts(block, op, *pending[i].op)) {
-          wait_for(i);
-          break;
-        }
+    for (std::size_t i = pending.size(); i-- > 0;) {
+      if (conflicts(block, op, *pending[i].op)) {
+        wait_for(i);
+        break;
       }
+    }
+    if (op.stream == Stream::compute) {
       result.push_back(op);
       continue;
     }

@@ -4,13 +4,13 @@ namespace stagecraft {
 namespace {
 
 /// Appends y = sigmoid(gate . x) times the experts' output. Returns y.
-TensorId gate_forward(ProgramBuilder& builder, SharedExperts& shared, TensorId x) {
+TensorId gate_forward(ProgramBuilder& builder, SharedExperts& shared) {
   BlockShape const& shape = builder.shape();
   std::int64_t const tokens = shape.tokens();
   shared.logits = builder.make({"shared_experts.gate", "logits"}, {tokens, 1});
   builder.gemm({"shared_experts.gate", "forward"}, Phase::forward,
-               {.batch = 1, .m = tokens, .n = 1, .k = shape.model.hidden, .transpose_b = true}, x,
-               shared.gate, shared.logits);
+               {.batch = 1, .m = tokens, .n = 1, .k = shape.model.hidden, .transpose_b = true},
+               shared.input, shared.gate, shared.logits);
   Shape const hidden = builder.tensor(shared.output).shape;  // a copy: make() moves the tensors
   TensorId const y = builder.make({"shared_experts.gate", "output"}, hidden);
   builder.add(OpKind::scale_rows, {"shared_experts.gate", "scale"}, Phase::forward,
@@ -40,8 +40,16 @@ GateGradients gate_backward(ProgramBuilder& builder, SharedExperts const& shared
   builder.gemm(
       {"shared_experts.gate", "weight_gradient"}, Phase::weight_gradient,
       {.batch = 1, .m = 1, .n = width, .k = tokens, .transpose_a = true, .accumulate = true},
-      d_logits, shared.products.input, builder.gradient_of(shared.gate));
+      d_logits, shared.input, builder.gradient_of(shared.gate));
   return {d_output, dx};
+}
+
+/// The gradient of x through the products, and through the gate if there is one.
+TensorId add_gate_gradient(ProgramBuilder& builder, TensorId dx, TensorId through_gate) {
+  if (through_gate == no_tensor) return dx;
+  builder.add(OpKind::add, {"shared_experts.gate", "add_input_gradient"}, Phase::input_gradient,
+              {dx, through_gate}, {dx});
+  return dx;
 }
 
 }  // namespace
@@ -69,8 +77,9 @@ SharedExperts make_shared_experts(ProgramBuilder& builder) {
 }
 
 TensorId shared_experts_forward(ProgramBuilder& builder, SharedExperts& shared, TensorId x) {
+  shared.input = x;
   shared.output = feed_forward(builder, shared.products, x);
-  return shared.gate == no_tensor ? shared.output : gate_forward(builder, shared, x);
+  return shared.gate == no_tensor ? shared.output : gate_forward(builder, shared);
 }
 
 TensorId shared_experts_backward(ProgramBuilder& builder,
@@ -79,9 +88,58 @@ TensorId shared_experts_backward(ProgramBuilder& builder,
   if (shared.gate == no_tensor) return feed_backward(builder, shared.products, dy);
   GateGradients const gradients = gate_backward(builder, shared, dy);
   TensorId const dx = feed_backward(builder, shared.products, gradients.output);
-  builder.add(OpKind::add, {"shared_experts.gate", "add_input_gradient"}, Phase::input_gradient,
-              {dx, gradients.x}, {dx});
-  return dx;
+  return add_gate_gradient(builder, dx, gradients.x);
+}
+
+void shared_begin_forward(ProgramBuilder& builder, SharedExperts& shared, TensorId x) {
+  shared.input = x;
+  shared.products.input = gather_input(builder, shared.products.up, x);
+}
+
+void shared_first_half_forward(ProgramBuilder& builder, SharedExperts& shared) {
+  first_half_forward(builder, shared.products, shared.products.input);
+}
+
+TensorId shared_second_half_forward(ProgramBuilder& builder, SharedExperts& shared) {
+  FeedForward const& products = shared.products;
+  shared.output = row_parallel_forward(builder, products.down, products.activation_output,
+                                       {products.down.owner, "output"});
+  return shared.gate == no_tensor ? shared.output : gate_forward(builder, shared);
+}
+
+SharedGradients shared_begin_backward(ProgramBuilder& builder,
+                                      SharedExperts const& shared,
+                                      TensorId dy) {
+  SharedGradients gradients;
+  if (shared.gate != no_tensor) {
+    GateGradients const through_gate = gate_backward(builder, shared, dy);
+    dy = through_gate.output;
+    gradients.gate_input = through_gate.x;
+  }
+  gradients.output = gather_output_gradient(builder, shared.products.down, dy);
+  return gradients;
+}
+
+void shared_second_half_backward(ProgramBuilder& builder,
+                                 SharedExperts const& shared,
+                                 SharedGradients& gradients) {
+  FeedForward const& products = shared.products;
+  gradients.activation =
+      row_product_backward(builder, products.down, products.activation_output, gradients.output,
+                           {products.activation, "output_gradient"});
+}
+
+void shared_first_half_backward(ProgramBuilder& builder,
+                                SharedExperts const& shared,
+                                SharedGradients& gradients) {
+  gradients.partial = first_half_backward(builder, shared.products, gradients.activation);
+}
+
+TensorId shared_end_backward(ProgramBuilder& builder,
+                             SharedExperts const& shared,
+                             SharedGradients const& gradients) {
+  TensorId const dx = sum_input_gradient(builder, shared.products.up, gradients.partial);
+  return add_gate_gradient(builder, dx, gradients.gate_input);
 }
 
 }  // namespace stagecraft

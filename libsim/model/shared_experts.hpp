@@ -12,6 +12,7 @@ struct SharedExperts {
                        .activation = "shared_experts.activation",
                        .down = {.owner = "shared_experts.down"}};
   TensorId gate = no_tensor;    ///< [1, h]; every rank has all of it
+  TensorId input = no_tensor;   ///< x [s or s/t, b, h]: the normed hidden state
   TensorId logits = no_tensor;  ///< [T, 1]: gate . x
   TensorId output = no_tensor;  ///< [s or s/t, b, h], before the gate
 };
@@ -23,5 +24,37 @@ SharedExperts make_shared_experts(ProgramBuilder& builder);
 TensorId shared_experts_forward(ProgramBuilder& builder, SharedExperts& shared, TensorId x);
 /// Appends the backward. Returns the gradient of x.
 TensorId shared_experts_backward(ProgramBuilder& builder, SharedExperts const& shared, TensorId dy);
+
+/// The same in parts, of which the first and the second half compute while tokens travel to the
+/// routed experts and back (BlockShape::overlaps_shared). Under sequence parallelism x is gathered
+/// before they leave, and kept, so that backward does not gather it again.
+/// Source: Megatron-LM, shared_experts.py: pre_forward_comm, linear_fc1_forward_and_act,
+/// linear_fc2_forward, post_forward_comm.
+void shared_begin_forward(ProgramBuilder& builder, SharedExperts& shared, TensorId x);
+void shared_first_half_forward(ProgramBuilder& builder, SharedExperts& shared);
+/// Returns the output of the shape of x.
+TensorId shared_second_half_forward(ProgramBuilder& builder, SharedExperts& shared);
+
+/// What the parts of the backward hand on.
+struct SharedGradients {
+  TensorId output = no_tensor;      ///< of the second product's output, gathered
+  TensorId gate_input = no_tensor;  ///< of x, through the gate
+  TensorId activation = no_tensor;  ///< of what the second product reads
+  TensorId partial = no_tensor;     ///< the rank's part of that of x, through the products
+};
+
+SharedGradients shared_begin_backward(ProgramBuilder& builder,
+                                      SharedExperts const& shared,
+                                      TensorId dy);
+void shared_second_half_backward(ProgramBuilder& builder,
+                                 SharedExperts const& shared,
+                                 SharedGradients& gradients);
+void shared_first_half_backward(ProgramBuilder& builder,
+                                SharedExperts const& shared,
+                                SharedGradients& gradients);
+/// Returns the gradient of x.
+TensorId shared_end_backward(ProgramBuilder& builder,
+                             SharedExperts const& shared,
+                             SharedGradients const& gradients);
 
 }  // namespace stagecraft

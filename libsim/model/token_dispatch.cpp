@@ -36,15 +36,19 @@ Category category_of(bool is_passed_on) {
 /// To the ranks of the experts, or back to those of the tokens.
 enum class Direction : std::uint8_t { to_experts, to_tokens };
 
-/// Sends every rank of the expert group its part of the rows.
+/// Sends every rank of the expert group its part of the rows, beside what `beside` appends.
 TensorId exchange(ProgramBuilder& builder,
                   Move const& move,
                   std::string_view op,
                   TensorId rows,
                   Category category,
-                  Direction direction) {
+                  Direction direction,
+                  Beside const& beside = {}) {
   BlockShape const& shape = builder.shape();
-  if (shape.expert == 1) return rows;
+  if (shape.expert == 1) {
+    if (beside) beside();
+    return rows;
+  }
   Tensor const from = builder.tensor(rows);
   bool const leaves = direction == Direction::to_experts;
   std::int64_t const arriving = leaves ? shape.received_rows() : shape.sent_rows();
@@ -57,6 +61,10 @@ TensorId exchange(ProgramBuilder& builder,
   // Their numbers of rows: first of what the rank sends, then of what it receives.
   made.reads.push_back(leaves ? move.places.sent : move.places.received);
   made.reads.push_back(leaves ? move.places.received : move.places.sent);
+  if (beside) {
+    made.asynchronous = true;
+    beside();
+  }
   return received;
 }
 
@@ -153,7 +161,8 @@ void count(ProgramBuilder& builder, TensorId map, RowPlaces& places) {
 Dispatched dispatch_forward(ProgramBuilder& builder,
                             TensorId x,
                             TensorId probabilities,
-                            TensorId map) {
+                            TensorId map,
+                            Beside const& beside) {
   BlockShape const& shape = builder.shape();
   if (shape.gathers_tokens()) return gathering_dispatch_forward(builder, x, probabilities, map);
   if (shape.sends_tokens_once()) return sending_dispatch_forward(builder, x, probabilities, map);
@@ -177,8 +186,8 @@ Dispatched dispatch_forward(ProgramBuilder& builder,
   Move const of_probabilities{"dispatch", "received_probabilities", "gathered_probabilities",
                               Phase::forward, places};
   Category const received = category_of(is_spread(shape) || sorts);
-  moved.rows =
-      exchange(builder, of_rows, "all_to_all_rows", moved.rows, received, Direction::to_experts);
+  moved.rows = exchange(builder, of_rows, "all_to_all_rows", moved.rows, received,
+                        Direction::to_experts, beside);
   moved.probabilities = exchange(builder, of_probabilities, "all_to_all_probabilities",
                                  moved.probabilities, received, Direction::to_experts);
   moved.rows = gather(builder, of_rows, "all_gather_rows", moved.rows, category_of(sorts));
@@ -192,7 +201,8 @@ Dispatched dispatch_forward(ProgramBuilder& builder,
 TokenGradients dispatch_backward(ProgramBuilder& builder,
                                  RowTensors const& gradients,
                                  RowPlaces const& places,
-                                 TensorId x) {
+                                 TensorId x,
+                                 Beside const& beside) {
   BlockShape const& shape = builder.shape();
   if (shape.gathers_tokens()) return gathering_dispatch_backward(builder, gradients, places, x);
   if (shape.sends_tokens_once()) return sending_dispatch_backward(builder, gradients, places, x);
@@ -206,8 +216,8 @@ TokenGradients dispatch_backward(ProgramBuilder& builder,
   moved.probabilities =
       scatter(builder, of_probabilities, "reduce_scatter_probabilities", moved.probabilities);
   Category const received = Category::communication;
-  moved.rows =
-      exchange(builder, of_rows, "all_to_all_rows", moved.rows, received, Direction::to_tokens);
+  moved.rows = exchange(builder, of_rows, "all_to_all_rows", moved.rows, received,
+                        Direction::to_tokens, beside);
   moved.probabilities = exchange(builder, of_probabilities, "all_to_all_probabilities",
                                  moved.probabilities, received, Direction::to_tokens);
   Shape const hidden = builder.tensor(x).shape;  // a copy: make() moves the tensors
@@ -220,7 +230,10 @@ TokenGradients dispatch_backward(ProgramBuilder& builder,
   return made;
 }
 
-TensorId combine_forward(ProgramBuilder& builder, TensorId rows, RowPlaces const& places) {
+TensorId combine_forward(ProgramBuilder& builder,
+                         TensorId rows,
+                         RowPlaces const& places,
+                         Beside const& beside) {
   BlockShape const& shape = builder.shape();
   if (shape.gathers_tokens()) return gathering_combine_forward(builder, rows, places);
   if (shape.sends_tokens_once()) return sending_combine_forward(builder, rows, places);
@@ -230,14 +243,17 @@ TensorId combine_forward(ProgramBuilder& builder, TensorId rows, RowPlaces const
                        .rows;
   moved = scatter(builder, move, "reduce_scatter_rows", moved);
   moved = exchange(builder, move, "all_to_all_rows", moved, Category::communication,
-                   Direction::to_tokens);
+                   Direction::to_tokens, beside);
   TensorId const y = builder.make({"combine", "output"}, local_hidden(shape));
   builder.add(OpKind::unpermute, {"combine", "unpermute"}, Phase::forward, {moved, places.row_map},
               {y});
   return y;
 }
 
-TensorId combine_backward(ProgramBuilder& builder, TensorId dy, RowPlaces const& places) {
+TensorId combine_backward(ProgramBuilder& builder,
+                          TensorId dy,
+                          RowPlaces const& places,
+                          Beside const& beside) {
   BlockShape const& shape = builder.shape();
   if (shape.gathers_tokens()) return gathering_combine_backward(builder, dy, places);
   if (shape.sends_tokens_once()) return sending_combine_backward(builder, dy, places);
@@ -251,7 +267,7 @@ TensorId combine_backward(ProgramBuilder& builder, TensorId dy, RowPlaces const&
   builder.add(OpKind::unpermute_backward, {"combine", "unpermute_backward"}, phase,
               {dy, places.row_map}, {moved});
   moved = exchange(builder, move, "all_to_all_rows", moved, category_of(is_spread(shape) || sorts),
-                   Direction::to_experts);
+                   Direction::to_experts, beside);
   moved = gather(builder, move, "all_gather_rows", moved, category_of(sorts));
   return sort(builder, Sort::by_expert, "combine_gradient", "sort", phase, {moved, no_tensor},
               places.computed)

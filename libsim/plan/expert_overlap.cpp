@@ -3,8 +3,11 @@
 #include <algorithm>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
+#include "libsim/model/layer_kinds.hpp"
 #include "libsim/plan/combination_check.hpp"
 #include "libsim/plan/ordered_schedule.hpp"
 #include "libsim/plan/training_names.hpp"
@@ -51,6 +54,44 @@ class OverlapCheck : CombinationCheck {
   }
 };
 
+/// Source: Megatron-LM, transformer_config.py, moe_shared_expert_overlap.
+class SharedOverlapCheck : CombinationCheck {
+ public:
+  using CombinationCheck::CombinationCheck;
+
+  void check() const {
+    if (!config_.parallel.shared_expert_overlap) return;
+    if (!sound({"model", "parallel", "dispatch", "recompute"})) return;
+    std::vector<LayerRun> const runs = layer_runs(config_.model);
+    bool const has_shared = std::ranges::any_of(runs, [](LayerRun const& run) {
+      return run.kind.experts && run.kind.experts->shared_ffn_hidden > 0;
+    });
+    if (!has_shared) {
+      refuse(key, "true",
+             "false, as no layer has shared experts (model.experts.shared_ffn_hidden)");
+    }
+    if (config_.parallel.expert_overlap) {
+      refuse(key, "true", "false, as parallel.expert_overlap is true");
+    }
+    std::string const why = ", as " + std::string{key} + " is true";
+    if (config_.dispatch != Dispatch::alltoall) {
+      refuse("dispatch", name_of(config_.dispatch), "alltoall" + why);
+    }
+    bool const is_recomputed =
+        std::ranges::any_of(config_.recompute, [](RecomputePolicy const& policy) {
+          return std::ranges::find(policy.modules, "shared_experts") != policy.modules.end();
+        });
+    if (!is_recomputed) return;
+    bool const has_key = root_.child("recompute").child("modules").exists();
+    refuse(has_key ? "recompute.modules" : "recompute", "modules with shared_experts",
+           "modules without shared_experts" + why +
+               ": Megatron-LM cannot recompute what it computes beside exchanges");
+  }
+
+ private:
+  static constexpr std::string_view key = "parallel.shared_expert_overlap";
+};
+
 }  // namespace
 
 void settle_expert_overlap(TrainingConfig& config) {
@@ -82,6 +123,7 @@ void settle_expert_overlap(TrainingConfig& config) {
 
 void check_expert_overlap(TrainingConfig const& config, ConfigNode const& root) {
   OverlapCheck{config, root}.check();
+  SharedOverlapCheck{config, root}.check();
 }
 
 }  // namespace stagecraft

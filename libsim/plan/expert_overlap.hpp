@@ -12,7 +12,7 @@ namespace stagecraft {
 void settle_expert_overlap(TrainingConfig& config);
 
 /// Reports what cannot be combined with `parallel.expert_overlap`, and a schedule that has no
-/// pairs.
+/// pairs; and what cannot with `parallel.shared_expert_overlap`.
 /// Source: Megatron-LM training/arguments.py, overlap_moe_expert_parallel_comm.
 void check_expert_overlap(TrainingConfig const& config, ConfigNode const& root);
 

@@ -44,6 +44,7 @@ TrainingPlan make_outline(TrainingConfig const& config, RankChoice ranks) {
                 .is_of_microbatch = config.routing.is_of_microbatch,
                 .gathers = config.dispatch == Dispatch::allgather,
                 .sends_once = config.dispatch == Dispatch::deepep,
+                .overlaps_shared = config.parallel.shared_expert_overlap,
                 .pads_experts = config.routing.pads,
                 .drop = config.routing.drop,
                 .is_natural = config.routing.is_natural,

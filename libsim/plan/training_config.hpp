@@ -36,6 +36,8 @@ struct ParallelLayout {
   /// Runs each forward beside a backward of another microbatch, behind which experts communicate.
   /// The schedule is then the order of these pairs.
   bool expert_overlap = false;
+  /// Computes shared experts while tokens travel to the routed ones and back.
+  bool shared_expert_overlap = false;
   int context = 1;  ///< c: ranks of a replica that split each sequence
   ContextMethod context_method = ContextMethod::ring;  ///< no effect with context 1
   /// Of two levels: neighbouring ranks that exchange rows for heads (ulysses), of which every

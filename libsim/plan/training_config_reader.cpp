@@ -42,6 +42,7 @@ void visit_parallel(Visitor& visitor, Layout& layout) {
   visitor.integer("expert", layout.expert, {1, most_ranks});
   visitor.integer("expert_tensor", layout.expert_tensor, {1, most_ranks});
   visitor.boolean("expert_overlap", layout.expert_overlap);
+  visitor.boolean("shared_expert_overlap", layout.shared_expert_overlap);
   visitor.integer("context", layout.context, {1, most_ranks});
   if constexpr (std::is_const_v<Layout>) {
     visitor.put("context_method", context_method_json(layout));

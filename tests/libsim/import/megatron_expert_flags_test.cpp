@@ -55,6 +55,8 @@ TrainingConfig expert_run(std::uint32_t seed) {
     config.parallel.expert_tensor = 1;
   }
   if (seed % 6 == 2 && config.parallel.expert_tensor == 1) config.dispatch = Dispatch::allgather;
+  config.parallel.shared_expert_overlap =
+      experts.shared_ffn_hidden > 0 && config.dispatch == Dispatch::alltoall && seed % 2 == 0;
   if (seed % 12 == 6) config.routing.drop = DropBy::position;
   if (seed % 24 == 6 && config.parallel.expert_tensor == 1 && !experts.biases) {
     config.routing.pads = false;
@@ -73,6 +75,14 @@ TEST_CASE("a capacity of a microbatch has no flag", "[import]") {
   REQUIRE(megatron_gaps(config) ==
           std::vector<std::string>{
               "routing.scope microbatch: the flags say capacities of each rank's tokens"});
+}
+
+TEST_CASE("shared experts beside exchanges have a flag", "[import]") {
+  TrainingConfig config = expert_run(0);  // which has shared experts
+  REQUIRE(config.parallel.shared_expert_overlap);
+  REQUIRE_THAT(megatron_flags(config), Catch::Contains("--moe-shared-expert-overlap"));
+  config.parallel.shared_expert_overlap = false;
+  REQUIRE_THAT(megatron_flags(config), !Catch::Contains("--moe-shared-expert-overlap"));
 }
 
 TEST_CASE("the flags of runs with experts read back to the same runs", "[import]") {

@@ -229,6 +229,59 @@ TEST_CASE("recompute of experts drops what Megatron-Core drops", "[model]") {
   REQUIRE(runs(OpKind::grouped_gemm, Phase::recompute) == 2);
 }
 
+/// The names of the ops of shared experts between an exchange of rows and the wait for it, for each
+/// of these exchanges.
+std::vector<std::string> beside_exchanges(std::vector<Op> const& ops) {
+  std::vector<std::string> found;
+  for (std::size_t i = 0; i < ops.size(); ++i) {
+    if (ops[i].kind != OpKind::all_to_all || !ops[i].asynchronous) continue;
+    std::string& names = found.emplace_back();
+    for (std::size_t j = i + 1; ops[j].kind != OpKind::wait; ++j) {
+      if (ops[j].module == "shared_experts") names += to_string(ops[j].name) + " ";
+    }
+  }
+  return found;
+}
+
+TEST_CASE("shared experts compute between an exchange of rows and the wait for it", "[model]") {
+  BlockShape shape = sparse_shape(64);
+  shape.expert = 4;
+  BlockProgram const before = build_layers(shape, 1, {});
+  REQUIRE(beside_exchanges(before.forward).empty());
+  shape.overlaps_shared = true;
+  BlockProgram const beside = build_layers(shape, 1, {});
+  using Names = std::vector<std::string>;
+  REQUIRE(beside_exchanges(beside.forward) ==
+          Names{"shared_experts.up.forward shared_experts.activation.forward ",
+                "shared_experts.down.forward "});
+  REQUIRE(beside_exchanges(beside.backward) ==
+          Names{"shared_experts.down.input_gradient shared_experts.down.weight_gradient ",
+                "shared_experts.activation.backward shared_experts.up.input_gradient "
+                "shared_experts.up.weight_gradient "});
+  REQUIRE(kept_beside_attention(beside) == kept_beside_attention(before));
+}
+
+TEST_CASE("shared experts beside exchanges keep their gathered input", "[model]") {
+  // Megatron-Core, shared_experts.py: all of the 64 x 2 tokens of 256 elements in 16 bits, which
+  // the usual backward gathers once more.
+  BlockShape shape = sparse_shape(64);
+  shape.tensor = 2;
+  shape.tensor_group = GroupId{1};
+  shape.sequence_parallel = true;
+  shape.expert = 4;
+  BlockProgram const before = build_layers(shape, 1, {});
+  shape.overlaps_shared = true;
+  BlockProgram const beside = build_layers(shape, 1, {});
+  REQUIRE((saved_bytes(beside) - saved_bytes(before)).count() == 2 * 64 * 2 * 256);
+  auto const gathers = [](BlockProgram const& block) {
+    return std::count_if(block.backward.begin(), block.backward.end(), [](Op const& op) {
+      return op.kind == OpKind::all_gather && op.module == "shared_experts";
+    });
+  };
+  REQUIRE(gathers(before) == 2);  // the input, and the output's gradient
+  REQUIRE(gathers(beside) == 1);
+}
+
 TEST_CASE("products of experts wait for the weight gradient's own pass", "[model]") {
   BlockProgram layer = build_layers(sparse_shape(64), 1, {});
   split_backward(layer);

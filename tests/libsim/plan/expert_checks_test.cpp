@@ -65,6 +65,31 @@ TEST_CASE(
           "recompute: found 'full'; accepted: none, or selective without moe");
 }
 
+TEST_CASE("shared experts compute beside exchanges of rows only", "[plan]") {
+  std::string const shared = "{count: 8, per_token: 2, ffn_hidden: 96, shared_ffn_hidden: 32}";
+  std::string const parallel =
+      "parallel: {data: 2, expert: 2, shared_expert_overlap: true}\nbatch: {global: 2}\n";
+  REQUIRE(read(parallel, shared).parallel.shared_expert_overlap);
+  REQUIRE(message(parallel) ==
+          "x.yaml:2:55: parallel.shared_expert_overlap: found 'true'; accepted: false, as no layer "
+          "has shared experts (model.experts.shared_ffn_hidden)");
+  for (std::string const dispatch : {"allgather", "deepep"}) {
+    REQUIRE_THAT(message(parallel + "dispatch: " + dispatch, shared),
+                 Catch::Contains("dispatch: found '" + dispatch +
+                                 "'; accepted: alltoall, as "
+                                 "parallel.shared_expert_overlap is true"));
+  }
+  REQUIRE_THAT(
+      message(parallel + "recompute: {granularity: selective, modules: [shared_experts]}", shared),
+      Catch::Contains("recompute.modules: found a list; accepted: modules without shared_experts, "
+                      "as parallel.shared_expert_overlap is true"));
+  REQUIRE_THAT(message("parallel: {data: 2, expert: 2, shared_expert_overlap: true, "
+                       "expert_overlap: true}\nbatch: {global: 6}\nschedule: 1f1b\n",
+                       shared),
+               Catch::Contains("parallel.shared_expert_overlap: found 'true'; accepted: false, as "
+                               "parallel.expert_overlap is true"));
+}
+
 TEST_CASE("experts are cut by divisors, over tensor and data ranks, with sequence parallelism",
           "[plan]") {
   auto const refused = [](std::string const& sections, std::string const& text) {

@@ -98,7 +98,8 @@ TEST_CASE("a problem of an override names the override as its place", "[run]") {
           "(96)");
   REQUIRE(message({"parallel.interleaf=1"}) ==
           "--set parallel.interleaf=1: parallel.interleaf: found an unknown key; accepted: tensor, "
-          "pipeline, interleave, data, sequence, expert, expert_tensor, expert_overlap, context, "
+          "pipeline, interleave, data, sequence, expert, expert_tensor, expert_overlap, "
+          "shared_expert_overlap, context, "
           "context_method, "
           "overlap_gradients, "
           "gradient_bucket; did you mean "

@@ -45,7 +45,8 @@ TEST_CASE("all problems of a run come at once, each at its own place", "[run]") 
                      "memory: {reserve: 2}\n") ==
       "x.yaml:3:36: parallel.interleaf: found an unknown key; accepted: tensor, pipeline, "
       "interleave, "
-      "data, sequence, expert, expert_tensor, expert_overlap, context, context_method, "
+      "data, sequence, expert, expert_tensor, expert_overlap, shared_expert_overlap, context, "
+      "context_method, "
       "overlap_gradients, "
       "gradient_bucket; did you mean "
       "'interleave'?\n"
