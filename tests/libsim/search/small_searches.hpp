@@ -69,8 +69,8 @@ inline std::vector<SearchRequest> small_searches() {
   searches.push_back(small_expert_search(8, 0.06, 0));
   searches.push_back(small_expert_search(4, 0.1, 2));
   searches.back().base.parallel.overlap_gradients = true;
-  for (auto const method : {ContextMethod::ring, ContextMethod::all_gather, ContextMethod::ulysses,
-                            ContextMethod::contiguous_ring}) {
+  for (auto const method :
+       {ContextMethod::ring, ContextMethod::all_gather, ContextMethod::ulysses}) {
     searches.push_back(small_search(4, 8, 8, 0.05));
     ModelConfig& model = searches.back().base.model;
     model.attention = Attention::flash;
