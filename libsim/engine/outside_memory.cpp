@@ -8,9 +8,11 @@
 namespace stagecraft {
 namespace {
 
+/// Of reductions in the switch; nothing where the system has none.
 Bytes multicast_of(DeviceUse const& use, Software const& software) {
   Bytes const own = software.communicators.multicast.value;
-  return own > Bytes{0} ? own : use.multicast.value;
+  bool const is_used = use.multicast.value > Bytes{0};
+  return is_used && own > Bytes{0} ? own : use.multicast.value;
 }
 
 /// The buffers of one rank's communicators.
@@ -33,7 +35,7 @@ class CommunicatorBuffers {
       std::int64_t const neighbours = local > 2 && nccl_.trees.value ? 2 : 1;
       bytes += neighbours * use_.node_channels.value * use_.node_buffers.value.count();
     }
-    if (local > 2) {
+    if (local > 2 && multicast_ > Bytes{0}) {
       bytes += local * multicast_.count();
       bytes += neighbours_in_tree(members) * nccl_.multicast_channels.value * network;
     }

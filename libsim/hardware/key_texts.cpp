@@ -264,7 +264,7 @@ constexpr std::array keys_of_software{
             "each."},
     KeyText{"communicators.multicast", "a size",
             "Buffers of reductions in the switch in the stack's version of NCCL, in place of the "
-            "system's device.multicast; 0 B: that one."},
+            "system's device.multicast, unless that is 0 B; 0 B: that one."},
     KeyText{"communicators.multicast_channels", "0 to 1024",
             "Channels of the tree between nodes into which these reductions lead, if it is "
             "connected at once: device.network_buffers for each of two neighbours (one, if there "

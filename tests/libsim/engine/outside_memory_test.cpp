@@ -78,6 +78,9 @@ TEST_CASE("a software stack makes communicators of its own and has its version o
   std::int64_t const node = 2 * 3 + 4 * 7;
   REQUIRE(communicators(config, system, 0) == node + 3 * (node + 200 + 400) + 200 + 500);
   REQUIRE(communicators(modest_run(1, 1), system, 0) == 0);
+  // A system whose switches do not reduce has no such buffers under any stack, nor such trees.
+  system.device->multicast.value = Bytes{0};
+  REQUIRE(communicators(config, system, 0) == 2 * 3 + 3 * (2 * 3 + 200) + 200 + 500);
 }
 
 TEST_CASE("what is outside the allocator is a set reserve, a sum, or the usual reserve",
