@@ -10,8 +10,8 @@ namespace stagecraft {
 /// A piece of a segment. The pieces of a segment follow each other without gaps.
 struct alignas(64) Block {  // a cache line, of which the allocator touches few
   std::int64_t address = 0;
+  std::int64_t requested = 0;  ///< between address and size, so that these are not copied at once
   std::int64_t size = 0;
-  std::int64_t requested = 0;
   std::int64_t search = 0;  ///< searches of its pool before it became free; its age starts here
   BlockId previous = no_block;
   BlockId next = no_block;

@@ -34,6 +34,8 @@ BlockId CachingAllocator::take_segment(Request const& request) {
   if (settings_.expandable_segments) return take_expandable(request);
   if (!device_.take(segment)) return no_block;
   note_device();
+  GrowthWatch const& watch = pool_at(request.pool).watch;
+  if (watch.is_watching() && !watch.take(segment)) repeats_round_ = false;
   counters_.reserve(segment);
   ++counters_.segments;
   Block block;
@@ -100,6 +102,20 @@ std::vector<MemoryBlock> CachingAllocator::blocks() const {
 void CachingAllocator::take_foreign(std::int64_t bytes) {
   device_.take_foreign(bytes);
   note_device();
+}
+
+void CachingAllocator::watch_round() {
+  for (StreamPool& pool : pools_) pool.watch.begin();
+  given_back_ = counters_.device_free;
+  bool const sizes_decide =
+      !settings_.expandable_segments && settings_.max_split_size == AllocatorSettings::unlimited;
+  // A second stream, or a pool that does not exist yet, is not watched.
+  repeats_round_ = sizes_decide && pools_.size() == 2 && events_.is_empty();
+}
+
+bool CachingAllocator::would_repeat_round() const {
+  return repeats_round_ && pools_.size() == 2 && counters_.device_free == given_back_ &&
+         events_.is_empty();
 }
 
 void CachingAllocator::set_memory_fraction(double fraction) {

@@ -9,6 +9,7 @@
 #include "libsim/allocator/allocator_settings.hpp"
 #include "libsim/allocator/block_table.hpp"
 #include "libsim/allocator/free_blocks.hpp"
+#include "libsim/allocator/growth_watch.hpp"
 #include "libsim/allocator/physical_memory.hpp"
 #include "libsim/allocator/request_sizes.hpp"
 #include "libsim/allocator/stream_events.hpp"
@@ -40,11 +41,18 @@ class CachingAllocator final : public Allocator {
   void set_event_delay(std::int64_t time) override { events_.set_delay(time); }
   std::vector<MemoryBlock> blocks() const override;
 
+  /// Watches a round of requests of the first stream from here on (growth_watch.hpp).
+  void watch_round();
+  /// Whether it is known that what has been asked since then would take no memory if it were asked
+  /// once more. Pre: the blocks that are live are those that were live then.
+  bool would_repeat_round() const;
+
  private:
   /// The free memory of one stream, for small or for large blocks.
   struct StreamPool {
     FreeBlocks free;
     std::vector<BlockId> unmapped;  ///< by address; growing segments only
+    GrowthWatch watch;
   };
   /// A request on its way.
   struct Request {
@@ -110,6 +118,8 @@ class CachingAllocator final : public Allocator {
   std::int32_t unused_use_ = -1;  ///< first of the entries of uses_ that are free
   std::int64_t next_address_ = 0;
   std::vector<FreeBlock> found_;  ///< kept, so that a release allocates nothing
+  std::int64_t given_back_ = 0;   ///< segments, when a round began to be watched
+  bool repeats_round_ = false;    ///< nothing that was watched says otherwise
 };
 
 // Every allocation runs these functions. They are inline so that callers that know the class make
@@ -151,6 +161,8 @@ inline bool CachingAllocator::should_split(Block const& block, std::int64_t size
 }
 
 inline BlockId CachingAllocator::carve(BlockId found, Request const& request, std::int64_t bytes) {
+  GrowthWatch& watch = pool_at(request.pool).watch;
+  if (watch.is_watching()) watch.serve(request.size, blocks_[found].size);
   std::int64_t const before = blocks_[found].is_split() ? blocks_[found].size : 0;
   std::int64_t left = 0;
   if (should_split(blocks_[found], request.size)) {

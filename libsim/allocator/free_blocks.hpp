@@ -31,7 +31,22 @@ class FreeBlocks {
   /// In place of a block: there is none.
   static constexpr std::int32_t none = -1;
 
-  FreeBlocks() : nodes_(1), bins_(most_bins_) {
+  static constexpr std::size_t bin_words = 32;
+  static constexpr std::size_t most_bins = 64 * bin_words;
+
+  /// Rises with the size. Up to 64 KiB, sizes have bins of their own; from 64 TiB on, all share
+  /// one.
+  static std::size_t bin_of(std::int64_t size) {
+    constexpr int divisions = 6;  // 2^6 bins between two powers of two
+    auto const units = static_cast<std::uint64_t>(size) >> 9;
+    int const power = static_cast<int>(std::bit_width(units)) - 1;
+    if (power < divisions) return units;
+    int const dropped = power - divisions;
+    std::size_t const bin = (static_cast<std::size_t>(dropped) << divisions) + (units >> dropped);
+    return std::min(bin, most_bins - 1);
+  }
+
+  FreeBlocks() : nodes_(1), bins_(most_bins) {
     node(none).size = std::numeric_limits<std::int64_t>::max();
   }
 
@@ -88,7 +103,7 @@ class FreeBlocks {
   std::int32_t next(std::int32_t block) const;
   std::int32_t before(std::int32_t block) const;
   /// The largest block of all, at the highest address; none if there are none.
-  std::int32_t last() const { return last_until(most_bins_); }
+  std::int32_t last() const { return last_until(most_bins); }
   /// Pre: the block is there.
   std::int64_t size_of(std::int32_t block) const { return node(block).size; }
 
@@ -96,12 +111,13 @@ class FreeBlocks {
   void append_to(std::vector<FreeBlock>& blocks) const;
 
  private:
-  /// A block in the list of its bin.
+  /// A block in the list of its bin. Size and address are not neighbours, so that no compiler
+  /// copies both at once, which would wait for the one that has just been written.
   struct Node {
     std::int64_t size = 0;
-    std::int64_t address = 0;
     std::int32_t previous = none;
     std::int32_t next = none;
+    std::int64_t address = 0;
     std::int32_t bin = 0;
 
     bool is_before(std::int64_t other_size, std::int64_t other_address) const {
@@ -117,20 +133,6 @@ class FreeBlocks {
     std::int32_t recent = none;  ///< the block at which it last changed
   };
 
-  static constexpr int divisions_ = 6;  // 2^6 bins between two powers of two
-  static constexpr std::size_t words_ = 32;
-  static constexpr std::size_t most_bins_ = 64 * words_;
-
-  /// Rises with the size. Up to 64 KiB, sizes have bins of their own; from 64 TiB on, all share
-  /// one.
-  static std::size_t bin_of(std::int64_t size) {
-    auto const units = static_cast<std::uint64_t>(size) >> 9;
-    int const power = static_cast<int>(std::bit_width(units)) - 1;
-    if (power < divisions_) return units;
-    int const dropped = power - divisions_;
-    std::size_t const bin = (static_cast<std::size_t>(dropped) << divisions_) + (units >> dropped);
-    return std::min(bin, most_bins_ - 1);
-  }
   /// That of none stands in front.
   Node& node(std::int32_t block) { return nodes_[static_cast<std::size_t>(block) + 1]; }
   Node const& node(std::int32_t block) const { return nodes_[static_cast<std::size_t>(block) + 1]; }
@@ -139,10 +141,10 @@ class FreeBlocks {
   /// The first block of the bins from `bin` on, the last of those before.
   std::int32_t first_from(std::size_t bin) const {
     std::size_t word = bin / 64;
-    if (word == words_) return none;
+    if (word == bin_words) return none;
     std::uint64_t bits = filled_[word] & (~std::uint64_t{0} << (bin % 64));
     if (bits == 0) {
-      if (word + 1 == words_) return none;
+      if (word + 1 == bin_words) return none;
       std::uint64_t const words = filled_words_ & (~std::uint64_t{0} << (word + 1));
       if (words == 0) return none;
       word = static_cast<std::size_t>(std::countr_zero(words));
@@ -154,8 +156,8 @@ class FreeBlocks {
 
   std::vector<Node> nodes_;  ///< by block
   std::vector<Bin> bins_;
-  std::array<std::uint64_t, words_> filled_{};  ///< a bit per bin
-  std::uint64_t filled_words_ = 0;              ///< a bit per word of filled_
+  std::array<std::uint64_t, bin_words> filled_{};  ///< a bit per bin
+  std::uint64_t filled_words_ = 0;                 ///< a bit per word of filled_
 };
 
 }  // namespace stagecraft

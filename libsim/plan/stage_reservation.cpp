@@ -81,7 +81,11 @@ class StageReplay {
         buffers_{framework, plan, stage, allocator_},
         events_{plan, stage, has_framework_ ? EventDetail::ops : EventDetail::buffers},
         // Without a loop nothing says that the rest repeats what has run.
-        extent_{stage.program.steady_loop == StageProgram::none ? ReplayExtent::whole : extent},
+        stops_early_{extent == ReplayExtent::until_steady &&
+                     stage.program.steady_loop != StageProgram::none},
+        // A round ends with the blocks that it began with, if nothing keeps or takes any.
+        has_rounds_{extent == ReplayExtent::until_steady && !has_framework_ &&
+                    plan.config.memory.empty_cache == EmptyCache::never},
         steady_{stage} {
     if (peak == nullptr) {
       if (!has_framework_) describe_tasks();
@@ -100,6 +104,7 @@ class StageReplay {
     if (!allocate_resident()) return false;
     for (int i = 0; i < most_iterations; ++i) {
       std::int64_t const before = counters().device_alloc;
+      if (i > 0 && has_rounds_) allocator_.watch_round();
       if (!iterate()) return false;
       is_in_step_ = true;
       EmptyCache const empties = plan_.config.memory.empty_cache;
@@ -109,7 +114,9 @@ class StageReplay {
       if (!buffers_.step(state_sizes_)) return false;
       if (empties == EmptyCache::around_step) allocator_.whole().empty_cache();
       is_in_step_ = false;
-      if (i > 0 && counters().device_alloc == before) break;
+      if (i == 0) continue;
+      if (counters().device_alloc == before) break;
+      if (has_rounds_ && allocator_.would_repeat_round()) break;
     }
     return true;
   }
@@ -173,7 +180,7 @@ class StageReplay {
     std::int64_t taken = counters().device_alloc;
     while (events_.next()) {
       if (!take_entry()) return false;
-      if (extent_ == ReplayExtent::whole) continue;
+      if (!stops_early_) continue;
       if (counters().device_alloc != taken) {
         taken = counters().device_alloc;
         steady_.restart();
@@ -270,7 +277,8 @@ class StageReplay {
   bool has_framework_;
   FrameworkBuffers buffers_;
   BufferEvents events_;
-  ReplayExtent extent_;
+  bool stops_early_;  ///< once the rest of an iteration repeats what has run
+  bool has_rounds_;   ///< iterations with moments are the same to the allocator
   SteadyState steady_;
   std::vector<std::vector<Request>> requests_;  ///< by task; none if each change is looked at
   std::vector<std::int64_t> state_sizes_;       ///< elements of each buffer of optimizer state

@@ -29,12 +29,14 @@ struct ReservedPeak {
   bool is_in_step = false;          ///< whether it was of the optimizer step
 };
 
-/// How much of an iteration is replayed.
+/// How much is replayed.
 enum class ReplayExtent : std::uint8_t {
-  /// Until the stage has held the activations of all passes in flight, and each of its tasks has
-  /// run since the allocator last took memory. What follows repeats that.
+  /// Of a schedule with a loop, until the stage has held the activations of all passes in flight,
+  /// and each of its tasks has run since the allocator last took memory: what follows repeats that,
+  /// if maybe at other addresses. Of any schedule no further iteration once it is certain that it
+  /// would take no memory (libsim/allocator/growth_watch.hpp).
   until_steady,
-  whole,
+  whole,  ///< all of each iteration, and a last one that takes no memory
 };
 
 /// Replays a stage's buffers, in issue order, through the allocator that the configuration names,

@@ -52,6 +52,12 @@ class TrackedAllocator {
     on_growth_ = std::move(on_growth);
   }
 
+  /// Watches a round of requests, as CachingAllocator does; others cannot tell anything.
+  void watch_round() {
+    if (caching_ != nullptr) caching_->watch_round();
+  }
+  bool would_repeat_round() const { return caching_ != nullptr && caching_->would_repeat_round(); }
+
   Allocator& whole() { return allocator_; }
   AllocatorCounters const& counters() const { return allocator_.counters(); }
   std::int64_t inactive_split_at_peak() const { return inactive_split_; }

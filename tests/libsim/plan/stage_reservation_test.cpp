@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <tuple>
 
 #include "libsim/plan/make_plan.hpp"
 #include "libsim/plan/stage_memory.hpp"
@@ -88,6 +89,35 @@ TEST_CASE("what is left out of a replay changes little", "[plan]") {
     // (SimuMax, 55 groups of ranks).
     REQUIRE(reserved(ReplayExtent::until_steady) ==
             Approx(reserved(ReplayExtent::whole)).epsilon(0.01));
+  }
+}
+
+TEST_CASE("an iteration that is certain to take no memory changes nothing", "[plan]") {
+  // Orders have no loop: all that is left out of them is such an iteration.
+  std::vector<OddRun> runs = split_runs();
+  for (auto const& [name, kind, chunks] : {std::tuple{"175B, zb_h1", ScheduleKind::zb_h1, 1},
+                                           std::tuple{"175B, zbv", ScheduleKind::zbv, 2},
+                                           std::tuple{"175B, v_min", ScheduleKind::v_min, 2}}) {
+    for (auto const granularity : {RecomputeGranularity::none, RecomputeGranularity::full}) {
+      runs.push_back(
+          {name, with_schedule(quarter(ScheduleKind::one_f_one_b, granularity), kind, chunks)});
+    }
+  }
+  for (OddRun const& run : runs) {
+    TrainingConfig config = run.config;
+    config.memory.allocator = AllocatorKind::pytorch;
+    TrainingPlan const plan = make_plan(as_settled(config));
+    for (StagePlan const& stage : plan.stages) {
+      CAPTURE(run.name);
+      StageReservation const all =
+          reserve_stage(plan, stage, unlimited_capacity, {}, ReplayExtent::whole);
+      // Nothing left; retries; runs out.
+      for (std::int64_t const capacity :
+           {unlimited_capacity, all.reserved, all.reserved - (2 << 20), all.allocated}) {
+        CHECK(reserve_stage(plan, stage, capacity) ==
+              reserve_stage(plan, stage, capacity, {}, ReplayExtent::whole));
+      }
+    }
   }
 }
 
