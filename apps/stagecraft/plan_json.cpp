@@ -51,13 +51,19 @@ nlohmann::ordered_json entry(FoundPlan const& plan,
   return json;
 }
 
-nlohmann::ordered_json to_json(ScheduleBound const& bound) {
+nlohmann::ordered_json to_json(std::optional<SimTime> const& bound, std::string const& reason) {
   nlohmann::ordered_json json{{"iteration_seconds", nullptr}, {"reason", nullptr}};
-  if (bound.iteration) {
-    json["iteration_seconds"] = to_seconds(*bound.iteration);
+  if (bound) {
+    json["iteration_seconds"] = to_seconds(*bound);
   } else {
-    json["reason"] = bound.reason;
+    json["reason"] = reason;
   }
+  return json;
+}
+
+nlohmann::ordered_json to_json(ScheduleBound const& bound) {
+  nlohmann::ordered_json json = to_json(bound.iteration, bound.reason);
+  json["in_memory"] = to_json(bound.in_memory, bound.reason_in_memory);
   return json;
 }
 

@@ -143,11 +143,19 @@ std::string bound_text(SearchResult const& result, PlanOptions const& options) {
   ScheduleBound const bound = schedule_bound_of(best, options);
   if (!bound.iteration)
     return "what other orders of its passes take at least is not known: " + bound.reason + "\n";
-  double const least = to_seconds(*bound.iteration);
-  double const more = to_seconds(best.simulation.iteration) / least - 1;
-  return "any order of its passes takes at least " + decimals(least, 3) +
-         " s, in whatever memory: this plan is at most " + decimals(100 * more, 1) +
-         " % from the best schedule\n";
+  auto const percent_above = [&](SimTime least) {
+    double const more = to_seconds(best.simulation.iteration) / to_seconds(least) - 1;
+    return decimals(100 * more, 1) + " %";
+  };
+  std::string text = "any order of its passes takes at least " +
+                     decimals(to_seconds(*bound.iteration), 3) +
+                     " s, in whatever memory: this plan is at most " +
+                     percent_above(*bound.iteration) + " from the best schedule\n";
+  if (!bound.in_memory)
+    return text + "a larger bound within its memory: none found, " + bound.reason_in_memory + "\n";
+  return text + "within its memory it takes at least " + decimals(to_seconds(*bound.in_memory), 3) +
+         " s: this plan is at most " + percent_above(*bound.in_memory) +
+         " from the best schedule\n";
 }
 
 std::string certainty_text(SearchResult const& result, PlanOptions const& options) {

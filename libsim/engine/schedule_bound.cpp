@@ -1,13 +1,19 @@
 #include "libsim/engine/schedule_bound.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 #include <vector>
 
 #include "libsim/engine/costed_plan.hpp"
+#include "libsim/engine/memory_room.hpp"
+#include "libsim/engine/outside_memory.hpp"
 #include "libsim/engine/task_profile.hpp"
+#include "libsim/plan/message_buffers.hpp"
 #include "libsim/plan/plan_programs.hpp"
+#include "libsim/plan/stage_memory.hpp"
 #include "libsim/plan/stage_tasks.hpp"
+#include "libsim/plan/task_memory.hpp"
 #include "libsim/schedule/makespan_bound.hpp"
 
 namespace stagecraft {
@@ -106,6 +112,58 @@ SimTime shortest_step(CostedPlan const& costed) {
   return shortest;
 }
 
+/// What a microbatch holds on a virtual stage, in bytes. From its forward on: what that allocates
+/// and does not release, with the message that it has received and without the one that it sends.
+/// From its input gradient on: likewise what that leaves of it, never more. Of the programs that a
+/// chunk may run, the one that holds least.
+HeldMemory held_memory(TrainingPlan const& plan, TaskMemories& memories, VirtualStageId v) {
+  ChunkPlace const place = plan.placement.place(v);
+  StagePlan const& stage = plan.stages[place.stage];
+  StageChunk const& chunk = stage.chunks[place.chunk];
+  std::int64_t const message = message_buffer_bytes(plan, MessageBuffer::whole).count();
+  std::int64_t const received = plan.placement.is_first(v) ? 0 : message;  // by the forward
+  std::int64_t const sent = v == plan.placement.last() ? 0 : message;
+  std::int64_t in_flight = std::numeric_limits<std::int64_t>::max();
+  std::int64_t for_weights = in_flight;
+  for (TaskVariant const variant : {TaskVariant::policy, TaskVariant::stored, TaskVariant::early}) {
+    bool const is_there =
+        variant == TaskVariant::policy ||
+        (variant == TaskVariant::stored ? chunk.stored_program : chunk.early_program) !=
+            StageChunk::none;
+    if (!is_there) continue;
+    auto const net = [&](Part part) {
+      return memories.of(whole_task(plan, stage, {part, MicrobatchId{0}, place.chunk}, variant))
+          .net_sum;
+    };
+    std::int64_t const held = net(Part::forward) + received - sent;
+    in_flight = std::min(in_flight, held);
+    // The gradients go the other way. An early recompute adds what its input gradient takes.
+    std::int64_t const left = held + net(Part::input_gradient) + sent - received;
+    for_weights = std::min(for_weights, variant == TaskVariant::early ? std::int64_t{0} : left);
+  }
+  in_flight = std::max<std::int64_t>(in_flight, 0);
+  for_weights = std::clamp<std::int64_t>(for_weights, 0, in_flight);
+  return {static_cast<double>(in_flight), static_cast<double>(for_weights)};
+}
+
+/// What orders on that placement hold, and have room for.
+StageRooms rooms_on(Placement const& placement, TrainingPlan const& of, System const& system) {
+  TrainingPlan const plan = make_programs(of.config, placement, true);
+  TaskMemories memories{plan};
+  StageRooms rooms;
+  for (VirtualStageId const v : placement.virtual_stage_ids()) {
+    rooms.held.push_back(held_memory(plan, memories, v));
+  }
+  std::int64_t const device = system.accelerator.memory.value.count();
+  std::int64_t const counted = room_for(plan.config.memory, system.accelerator).count();
+  for (StagePlan const& stage : plan.stages) {
+    // Whichever decides whether the stage fits, its tensors or its allocator.
+    std::int64_t const room = std::max(counted, device - bytes_outside(plan, system, stage));
+    rooms.room.push_back(static_cast<double>(room - resident_memory(stage).sum()));
+  }
+  return rooms;
+}
+
 /// Why passes of the plan are not what a bound of orders takes them for; empty if they are.
 std::string reason_against(TrainingPlan const& plan) {
   if (plan.placement.copies() > 1) return "microbatches go through two copies of the model";
@@ -123,7 +181,7 @@ std::string reason_against(TrainingPlan const& plan) {
 
 ScheduleBound schedule_bound(TrainingPlan const& plan, System const& system) {
   std::string reason = reason_against(plan);
-  if (!reason.empty()) return {std::nullopt, std::move(reason)};
+  if (!reason.empty()) return {std::nullopt, reason, std::nullopt, reason};
   CostedPlan const costed{plan, system};
   StageTicks const times = pass_times(costed);
   int const count = static_cast<int>(microbatches(plan.config));
@@ -134,11 +192,26 @@ ScheduleBound schedule_bound(TrainingPlan const& plan, System const& system) {
   // Room for all microbatches, so that memory bounds nothing.
   MemoryChanges const memory{.forward = 1, .input_gradient = 0, .weight_gradient = -1};
   SimTime bound = SimTime::max();
+  std::optional<SimTime> in_memory;
   for (Placement const& placement : placements) {
     bound = std::min(bound, makespan_bound(placement, count, times, memory,
                                            static_cast<double>(count) * chunks));
+    if (plan.differs_by_rank()) continue;
+    auto const within = makespan_bound(placement, count, times, rooms_on(placement, plan, system));
+    if (within) in_memory = in_memory ? std::min(*in_memory, *within) : *within;
   }
-  return {bound + shortest_step(costed) + costed.cost().iteration_overhead(), ""};
+  SimTime const rest = shortest_step(costed) + costed.cost().iteration_overhead();
+  ScheduleBound result{bound + rest, "", std::nullopt, ""};
+  if (plan.differs_by_rank()) {
+    result.reason_in_memory = "as the ranks of a stage hold different bytes";
+  } else if (!in_memory) {
+    result.reason_in_memory = "as not one microbatch fits beside what a stage always holds";
+  } else if (*in_memory <= bound) {
+    result.reason_in_memory = "as what it can hold bounds no more";
+  } else {
+    result.in_memory = *in_memory + rest;
+  }
+  return result;
 }
 
 }  // namespace stagecraft

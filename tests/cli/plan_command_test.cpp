@@ -208,6 +208,8 @@ TEST_CASE("plan says how far the best may be from the best schedule of its passe
   double const least = bound.at("iteration_seconds").get<double>();
   double const best = split.at("best")[0].at("iteration_seconds").get<double>();
   REQUIRE(least <= best);
+  json const& in_memory = bound.at("in_memory");
+  REQUIRE(in_memory.at("reason").is_null() == in_memory.at("iteration_seconds").is_number());
   // No order makes accelerators faster than their peak.
   REQUIRE(least >= split.at("best")[0].at("mfu").get<double>() * best);
   REQUIRE_THAT(run_stagecraft(plan("gpt-22b", 8, 8, "--top 1 --fix schedule=zb_h1,zb_h2")).output,

@@ -1,7 +1,9 @@
 #include "libsim/engine/schedule_bound.hpp"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 
+#include "libsim/engine/memory_room.hpp"
 #include "libsim/engine/settle.hpp"
 #include "libsim/engine/simulation.hpp"
 #include "libsim/plan/make_plan.hpp"
@@ -22,7 +24,49 @@ double over_bound(TrainingConfig const& config, System const& system) {
   return to_seconds(simulate(plan, system).iteration) / to_seconds(*bound.iteration);
 }
 
+/// The system with just the memory that the run needs.
+System with_little_memory(System system, TrainingConfig const& config) {
+  TrainingPlan const plan = make_plan(settled(config, system));
+  std::int64_t peak = 0;
+  for (StageResult const& stage : simulate(plan, system).stages) {
+    peak = std::max(peak, stage.peak());
+  }
+  std::int64_t const kept = system.accelerator.memory.value.count() -
+                            room_for(plan.config.memory, system.accelerator).count();
+  system.accelerator.memory.value = Bytes{peak + kept};
+  return system;
+}
+
+/// Whether memory raises the bound of a run that has no more than it needs.
+bool memory_raises_bound(TrainingConfig const& config, System const& roomy) {
+  System const system = with_little_memory(roomy, config);
+  TrainingPlan const plan = make_plan(settled(config, system));
+  ScheduleBound const bound = schedule_bound(plan, system);
+  CHECK(bound.reason_in_memory.empty() == bound.in_memory.has_value());
+  if (!bound.in_memory) return false;
+  CHECK(*bound.in_memory > *bound.iteration);
+  CHECK(simulate(plan, system).iteration >= *bound.in_memory);
+  return true;
+}
+
 }  // namespace
+
+TEST_CASE("no run is faster than the bound in the memory that it needs", "[engine]") {
+  std::vector<OddRun> runs = split_runs();
+  for (OddRun& run : odd_runs()) runs.push_back(std::move(run));
+  int raised = 0;
+  for (OddRun const& run : runs) {
+    CAPTURE(run.name);
+    raised += memory_raises_bound(run.config, invented_system()) ? 1 : 0;
+  }
+  RandomRuns random{72};
+  for (int i = 0; i < 100; ++i) {
+    CAPTURE(i);
+    TrainingConfig const config = random.config(4);
+    raised += memory_raises_bound(config, random.system()) ? 1 : 0;
+  }
+  REQUIRE(raised >= 3);  // else nothing was tested
+}
 
 TEST_CASE("one stage never waits, so no order beats its own", "[engine]") {
   TrainingConfig config = modest_run(1, 1);

@@ -31,33 +31,49 @@ int most_held(PipelineOrder const& order) {
 }
 
 /// Every legal order of a stage with one chunk that holds at most `limit` microbatches.
-std::vector<std::vector<std::uint16_t>> all_stage_orders(int microbatches, double limit) {
+std::vector<std::vector<std::uint16_t>> all_stage_orders(int microbatches,
+                                                         double limit,
+                                                         MemoryChanges const& memory = {}) {
   std::vector<std::uint16_t> letters;
   for (std::uint16_t each = 0; each < 3; ++each) {
     letters.insert(letters.end(), static_cast<std::size_t>(microbatches), each);
   }
   std::vector<std::vector<std::uint16_t>> orders;
   do {
-    if (is_stage_legal(letters, 1, {}, limit)) orders.push_back(letters);
+    if (is_stage_legal(letters, 1, memory, limit)) orders.push_back(letters);
   } while (std::next_permutation(letters.begin(), letters.end()));
   return orders;
 }
 
-/// The least makespan of all orders of one chunk per stage.
-SimTime least_of_all(int stages, int microbatches, StageTicks const& costs, double limit) {
-  auto const stage_orders = all_stage_orders(microbatches, limit);
+using StageOrders = std::vector<std::vector<std::uint16_t>>;
+
+/// The least makespan of orders of one chunk per stage, each of those of its stage.
+SimTime least_of(std::vector<StageOrders> const& stage_orders,
+                 int microbatches,
+                 StageTicks const& costs) {
+  auto const stages = static_cast<int>(stage_orders.size());
   LetterOrder order{round_placement(stages, 1), microbatches, {}};
   LetterPlayer player{order.placement, microbatches, costs};
-  std::vector<std::size_t> chosen(static_cast<std::size_t>(stages));
+  std::vector<std::size_t> chosen(stage_orders.size());
   SimTime least = SimTime::max();
   while (true) {
     order.stages.clear();
-    for (std::size_t const each : chosen) order.stages.push_back(stage_orders[each]);
+    for (std::size_t i = 0; i < chosen.size(); ++i) {
+      order.stages.push_back(stage_orders[i][chosen[i]]);
+    }
     if (auto const times = player.play(order)) least = std::min(least, times->makespan);
     std::size_t stage = 0;
-    while (stage < chosen.size() && ++chosen[stage] == stage_orders.size()) chosen[stage++] = 0;
+    while (stage < chosen.size() && ++chosen[stage] == stage_orders[stage].size()) {
+      chosen[stage++] = 0;
+    }
     if (stage == chosen.size()) return least;
   }
+}
+
+/// The least makespan of all orders of one chunk per stage.
+SimTime least_of_all(int stages, int microbatches, StageTicks const& costs, double limit) {
+  return least_of({static_cast<std::size_t>(stages), all_stage_orders(microbatches, limit)},
+                  microbatches, costs);
 }
 
 }  // namespace
@@ -107,6 +123,43 @@ TEST_CASE("the bound of a full pipeline is 3n + p - 1 for F = I = W and memory f
       REQUIRE(makespan_bound(round_placement(p, 1), n, unit, {}, p) == SimTime{3 * n + p - 1});
     }
   }
+}
+
+TEST_CASE("no order within its stages' rooms is faster than their bound") {
+  // By hand: with room for one microbatch on the first stage, each makes its round trip of 12 alone
+  // (forwards of 1 and 2, input gradients of 2 and 1, messages of 3 there and back). A weight
+  // gradient of 1 follows the last, or, if the microbatch is held for it, each.
+  StageTicks const costs{std::vector{SplitTicks{SimTime{1}, SimTime{1}, SimTime{1}, SimTime{3}},
+                                     SplitTicks{SimTime{2}, SimTime{2}, SimTime{1}, SimTime{3}}}};
+  int reached = 0;
+  int raised = 0;
+  for (double const for_weights : {0.0, 0.5, 1.0}) {
+    MemoryChanges const memory{
+        .forward = 1, .input_gradient = for_weights - 1, .weight_gradient = -for_weights};
+    for (int const n : {1, 2, 3}) {
+      auto const bound_of = [&](double first, double last) {
+        HeldMemory const held{.in_flight = 1, .for_weights = for_weights};
+        return makespan_bound(round_placement(2, 1), n, costs,
+                              {.held = {held, held}, .room = {first, last}});
+      };
+      for (double const first : {1.0, 1.4, 1.9, 2.0, 3.0}) {
+        for (double const last : {1.0, 2.0, 3.0}) {
+          CAPTURE(for_weights, n, first, last);
+          SimTime const least = least_of(
+              {all_stage_orders(n, first, memory), all_stage_orders(n, last, memory)}, n, costs);
+          SimTime const bound = bound_of(first, last).value();
+          REQUIRE(bound <= least);
+          reached += bound == least ? 1 : 0;
+          raised += bound > bound_of(n, n).value() ? 1 : 0;
+          if (first < 1.5) REQUIRE(bound >= SimTime{12 * n + 1});
+          if (first < 1.5 && for_weights == 1) REQUIRE(bound == SimTime{13 * n});
+        }
+      }
+      REQUIRE_FALSE(bound_of(0.9, 3).has_value());
+    }
+  }
+  REQUIRE(reached > 30);
+  REQUIRE(raised > 15);
 }
 
 TEST_CASE("a search finds the best of all orders of small pipelines, and no bound exceeds it") {
