@@ -1,4 +1,7 @@
+#include <algorithm>
 #include <catch2/catch.hpp>
+#include <cstdint>
+#include <vector>
 
 #include "libsim/model/blocks.hpp"
 #include "libsim/model/liveness.hpp"
@@ -148,6 +151,28 @@ TEST_CASE("the passes of a split backward run each op of the whole one once", "[
   CategoryBytes sum = profile_memory(block, Pass::input_gradient).net;
   sum += profile_memory(block, Pass::weight_gradient).net;
   REQUIRE(sum == profile_memory(block, Pass::backward).net);
+}
+
+TEST_CASE("an input gradient waits at once for the all-reduce that a whole backward hides",
+          "[model][split]") {
+  // Megatron-LM, sail-sg/zero-bubble and Megatron-DeepSpeed start the all-reduce, compute the
+  // weight gradient or put it off, and wait.
+  BlockProgram const block = split_layer(gpt_layer(2, false));
+  auto const products_beside = [&](Pass pass) {
+    std::vector<Op> const& ops = block.ops(pass);
+    std::vector<std::int64_t> products;  // by all-reduce
+    for (auto wait = ops.begin(); wait != ops.end(); ++wait) {
+      if (wait->kind != OpKind::wait) continue;
+      auto const collective = ops.begin() + wait->waits_for;
+      if (collective->kind != OpKind::all_reduce) continue;
+      products.push_back(
+          std::count_if(collective, wait, [](Op const& op) { return op.kind == OpKind::gemm; }));
+    }
+    return products;
+  };
+  REQUIRE(products_beside(Pass::backward) == std::vector<std::int64_t>{1, 1});
+  REQUIRE(products_beside(Pass::input_gradient) == std::vector<std::int64_t>{0, 0});
+  REQUIRE(products_beside(Pass::weight_gradient).empty());
 }
 
 }  // namespace stagecraft
