@@ -141,20 +141,30 @@ void print_plans(std::filesystem::path const& folder, std::string const& name) {
               samples.slowest() * 1e3, samples.median_cpu() * 1e3);
 }
 
+/// `schedule`: another one than the run's, and its chunks per stage; empty: its own.
 void print_processes(std::filesystem::path const& folder,
                      std::string const& program,
-                     std::string const& name) {
+                     std::string const& name,
+                     std::string const& schedule = "",
+                     int chunks = 1,
+                     int goal = 60) {
+  std::vector<std::string> words{program, "simulate", (folder / (name + ".yaml")).string(),
+                                 "--json"};
+  if (!schedule.empty()) {
+    words.insert(words.end(), {"--set", "schedule=" + schedule, "--set",
+                               "parallel.interleave=" + std::to_string(chunks)});
+  }
   Samples samples;
   for (int i = 0; i < 21; ++i) {
-    ProcessSeconds const seconds =
-        measure_process({program, "simulate", (folder / (name + ".yaml")).string(), "--json"});
+    ProcessSeconds const seconds = measure_process(words);
     samples.wall.push_back(seconds.wall);
     samples.cpu.push_back(seconds.cpu);
   }
   samples.sort();
-  std::printf("%-14s %8s %10d %10.1f %10.1f %10.1f %10.1f\n", name.c_str(), "", 60,
-              samples.fastest() * 1e3, samples.median() * 1e3, samples.slowest() * 1e3,
-              samples.median_cpu() * 1e3);
+  std::string const run = name.substr(0, name.find('-')) + " " + schedule;
+  std::printf("%-14s %8s %10d %10.1f %10.1f %10.1f %10.1f\n",
+              schedule.empty() ? name.c_str() : run.c_str(), "", goal, samples.fastest() * 1e3,
+              samples.median() * 1e3, samples.slowest() * 1e3, samples.median_cpu() * 1e3);
 }
 
 /// A whole plan search on one thread: thread's own time, as other work on the machine stretches the
@@ -265,6 +275,11 @@ void print_all(std::filesystem::path const& repository, std::string const& progr
   std::printf("\nms of a whole process, stagecraft simulate --json\n");
   std::printf(columns, "", "", "goal", "fastest", "median", "slowest", "median cpu");
   for (std::string const& name : rows) print_processes(folder, program, name);
+  std::printf("the same with schedules that split the backward, and with 1F1B\n");
+  print_processes(folder, program, "175b-present", "zb_h1", 1, 25);
+  print_processes(folder, program, "175b-present", "zbv", 2, 25);
+  print_processes(folder, program, "530b-present", "zb_h1", 1, 60);
+  print_processes(folder, program, "175b-present", "1f1b", 1, 60);
   std::printf(
       "\nplans considered per second by a search on one thread\n%-18s %10s %10s %10s %10s %10s "
       "%10s\n",
