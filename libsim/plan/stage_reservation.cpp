@@ -104,7 +104,8 @@ class StageReplay {
     if (!allocate_resident()) return false;
     for (int i = 0; i < most_iterations; ++i) {
       std::int64_t const before = counters().device_alloc;
-      if (i > 0 && has_rounds_) allocator_.watch_round();
+      bool const is_last = i + 1 == most_iterations;
+      if (i > 0 && !is_last && has_rounds_) allocator_.watch_round();
       if (!iterate()) return false;
       is_in_step_ = true;
       EmptyCache const empties = plan_.config.memory.empty_cache;
@@ -114,7 +115,7 @@ class StageReplay {
       if (!buffers_.step(state_sizes_)) return false;
       if (empties == EmptyCache::around_step) allocator_.whole().empty_cache();
       is_in_step_ = false;
-      if (i == 0) continue;
+      if (i == 0 || is_last) continue;
       if (counters().device_alloc == before) break;
       if (has_rounds_ && allocator_.would_repeat_round()) break;
     }
