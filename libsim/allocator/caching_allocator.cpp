@@ -35,7 +35,10 @@ BlockId CachingAllocator::take_segment(Request const& request) {
   if (!device_.take(segment)) return no_block;
   note_device();
   GrowthWatch const& watch = pool_at(request.pool).watch;
-  if (watch.is_watching() && !watch.take(segment)) repeats_round_ = false;
+  if (watch.is_watching() && !watch.take(segment)) {
+    repeats_round_ = false;
+    for (StreamPool& pool : pools_) pool.watch.end();
+  }
   counters_.reserve(segment);
   ++counters_.segments;
   Block block;

@@ -28,6 +28,8 @@ class GrowthWatch {
  public:
   /// From here on a round is watched.
   void begin() { reach_.assign(FreeBlocks::most_bins, 0); }
+  /// Nothing is watched any more.
+  void end() { reach_.clear(); }
   bool is_watching() const { return !reach_.empty(); }
 
   /// A request is served by a block of that size, a free one or a new segment. Pre: is_watching().

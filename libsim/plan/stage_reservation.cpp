@@ -63,7 +63,8 @@ class StageReplay {
     if (!allocate_resident()) return false;
     for (int i = 0; i < most_iterations; ++i) {
       std::int64_t const before = counters().device_alloc;
-      if (i > 0 && has_rounds_) allocator_.watch_round();
+      bool const is_last = i + 1 == most_iterations;
+      if (i > 0 && !is_last && has_rounds_) allocator_.watch_round();
       if (!iterate()) return false;
       is_in_step_ = true;
       EmptyCache const empties = plan_.config.memory.empty_cache;

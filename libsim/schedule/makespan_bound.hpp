@@ -66,16 +66,16 @@ struct StageRooms {
 /// that fit into its memory last; then it runs all forwards, recomputes and gradients; and behind
 /// its last gradient all weight gradients, or what the stages before it still have to do.
 ///
-/// Memory: what is open on a stage at one time fits into its room U. A pass of the stage runs alone,
-/// so what is open while it runs is held at once: at the end of a forward, which the stage holds
-/// as well, or at the start of any other pass. A microbatch is open at least for R, the time from
-/// there to the end of the model and back, alone in the pipeline. It holds h all that time; n of
-/// them hold n R h, summed over the stage's chunks, in a time T in which never more than U is held:
-/// T >= n R h / U. Before T the first of them comes to the stage, behind it the last gradient goes
-/// back to the first one. What is held for a weight gradient counts likewise, at least while that
-/// runs (in a whole backward, too, at whose start all of it is held): then T ends with the last
-/// weight gradient of the stage. If not more than two sizes are held, U is rounded down to what
-/// they can fill of it: with k microbatches in flight, T >= n R / k.
+/// Memory: what is open on a stage at one time fits into its room U. A pass of the stage runs
+/// alone, so what is open while it runs is held at once: at the end of a forward, which the stage
+/// holds as well, or at the start of any other pass. A microbatch is open at least for R, the time
+/// from there to the end of the model and back, alone in the pipeline. It holds h all that time; n
+/// of them hold n R h, summed over the stage's chunks, in a time T in which never more than U is
+/// held: T >= n R h / U. Before T the first of them comes to the stage, behind it the last gradient
+/// goes back to the first one. What is held for a weight gradient counts likewise, at least while
+/// that runs (in a whole backward, too, at whose start all of it is held): then T ends with the
+/// last weight gradient of the stage. If not more than two sizes are held, U is rounded down to
+/// what they can fill of it: with k microbatches in flight, T >= n R / k.
 std::optional<SimTime> makespan_bound(Placement const& placement,
                                       int microbatches,
                                       StageTicks const& costs,
