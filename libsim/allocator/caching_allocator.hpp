@@ -49,12 +49,6 @@ class CachingAllocator final : public Allocator {
   /// once more. Pre: the blocks that are live are those that were live then.
   bool would_repeat_round() const;
 
-  /// Watches a round of requests of the first stream from here on (growth_watch.hpp).
-  void watch_round();
-  /// Whether it is known that what has been asked since then would take no memory if it were asked
-  /// once more. Pre: the blocks that are live are those that were live then.
-  bool would_repeat_round() const;
-
  private:
   /// The free memory of one stream, for small or for large blocks.
   struct StreamPool {
