@@ -22,6 +22,7 @@
 #include "libsim/report/simulation_tables.hpp"
 #include "libsim/report/what_if.hpp"
 #include "libsim/run/config_files.hpp"
+#include "libsim/run/named_file.hpp"
 
 namespace stagecraft {
 
@@ -66,7 +67,7 @@ std::optional<TraceRequest> read_trace_request(CommandLine const& line, RunArgum
 /// The base line of a what-if.
 struct BaseLine {
   explicit BaseLine(std::string const& file)
-      : config{ready_run(load_run_config(file, {}))},
+      : config{ready_run(load_run_config(file_on_command_line(file, run_folders()), {}))},
         name{file},
         simulation{simulate(make_plan(as_settled(config.training)), config.system)} {}
 

@@ -45,6 +45,8 @@ TEST_CASE("simulate --against shows a base line, what differs and by how much") 
   REQUIRE_THAT(run_stagecraft("simulate " + base + " --against " + base).output,
                Contains("no key differs"));
   require_refusal("simulate " + base + " --against none.yaml", {"none.yaml"});
+  // A bundled run has a name, here too.
+  REQUIRE(run_stagecraft("simulate 22b-full --against 22b-present").exit_code == 0);
 }
 
 TEST_CASE("simulate says money, energy and goodput of a run when asked") {
