@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <functional>
 #include <limits>
+#include <numeric>
 #include <optional>
 
 #include "libsim/model/layer_kinds.hpp"
@@ -22,6 +23,10 @@ std::int64_t load_of(std::vector<std::int64_t> const& by_expert) {
   std::int64_t load = 0;
   for (std::int64_t const rows : by_expert) load += rows > 0 ? rows + rows_of_weights : 0;
   return load;
+}
+
+std::int64_t sum_of(std::vector<std::int64_t> const& by_expert) {
+  return std::accumulate(by_expert.begin(), by_expert.end(), std::int64_t{0});
 }
 
 /// The rows of each expert if those of the first rank of a group are `factor` times as many as
@@ -303,7 +308,8 @@ ExpertRows ReceivedRows::most(RankChoice const& ranks,
   }
   bool const differ = std::adjacent_find(by_expert.begin(), by_expert.end(),
                                          std::not_equal_to<>{}) != by_expert.end();
-  if (differ) {
+  std::int64_t const sum = sum_of(by_expert);
+  if (differ || (sum > 0 && sum != most.computed)) {
     most.of_experts = std::make_shared<GroupRows const>(std::move(by_expert));
   }
   return most;
@@ -340,22 +346,33 @@ int ReceivedRows::microbatch_classes() const {
   return depends_on_microbatch() ? static_cast<int>(microbatches(config_)) : 1;
 }
 
-ExpertRows ReceivedRows::least(int rank, LayerConfig const& kind) const {
-  ExpertRows least{.received = std::numeric_limits<std::int64_t>::max(),
-                   .computed = std::numeric_limits<std::int64_t>::max(),
-                   .of_experts = nullptr};
-  bool differ = false;
+ExpertRows ReceivedRows::fewest(int rank, LayerConfig const& kind) const {
+  ExpertRows fewest{.received = std::numeric_limits<std::int64_t>::max(),
+                    .computed = std::numeric_limits<std::int64_t>::max(),
+                    .of_experts = nullptr};
   visit_layers([&](LayerConfig const& of_layer, std::int64_t layer, MicrobatchId k) {
     if (!(of_layer == kind)) return;
-    ExpertRows const rows = most({{rank}}, kind, layer, k);
-    least.received = std::min(least.received, rows.received);
-    least.computed = std::min(least.computed, rows.computed);
+    fewest.received = std::min(fewest.received, of(rank, kind, layer, k));
+    fewest.computed = std::min(fewest.computed, computed(rank, kind, layer, k));
+  });
+  return fewest;
+}
+
+ExpertRows ReceivedRows::least(int rank, LayerConfig const& kind) const {
+  ExpertRows least = fewest(rank, kind);
+  if (forced_ == nullptr) return least;
+  bool differ = false;
+  std::int64_t products = least.computed;
+  visit_layers([&](LayerConfig const& of_layer, std::int64_t layer, MicrobatchId k) {
+    if (!(of_layer == kind)) return;
+    ExpertRows const rows = most({}, kind, layer, k);
+    if (rows.of_experts) products = std::min(products, sum_of(*rows.of_experts));
     differ = differ || rows.of_experts;
   });
   if (!differ) return least;
   // Products are of the fewest tiles, and read the fewest weights, if one expert has all rows.
   std::vector<std::int64_t> of_one(static_cast<std::size_t>(kind.experts->count / shape_.expert));
-  of_one.front() = least.computed;
+  of_one.front() = products;
   least.of_experts = std::make_shared<GroupRows const>(std::move(of_one));
   return least;
 }
@@ -367,7 +384,7 @@ int ReceivedRows::fullest_at_least() const {
   for (int const rank : last_ranks()) {
     std::int64_t sum = 0;
     for (LayerRun const& run : layer_runs(config_.model)) {
-      if (run.kind.experts) sum += run.count * least(rank, run.kind).computed;
+      if (run.kind.experts) sum += run.count * fewest(rank, run.kind).computed;
     }
     if (sum > most) fullest = rank;
     most = std::max(most, sum);

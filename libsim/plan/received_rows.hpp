@@ -24,7 +24,9 @@ std::shared_ptr<ForcedRouting const> forced_routing(TrainingConfig const& config
 struct ExpertRows {
   std::int64_t received = 1;  ///< from the rank's expert group
   std::int64_t computed = 1;  ///< with what the ranks receive that share the experts' weights
-  std::shared_ptr<GroupRows const> of_experts;  ///< of these, by expert, if forced and different
+  /// If counts are forced: the rows of each expert of the rank with the largest load, which may
+  /// compute fewer than `computed`. Null if they are as even as products of `computed` rows.
+  std::shared_ptr<GroupRows const> of_experts;
 
   friend bool operator==(ExpertRows const& a, ExpertRows const& b) {
     bool const is_same = a.of_experts == b.of_experts ||
@@ -66,8 +68,9 @@ class ReceivedRows {
   /// with the smallest; the first of several. nullopt if all have the same in every layer and
   /// microbatch.
   std::optional<std::pair<int, int>> hottest_and_coldest() const;
-  /// The fewest rows of a rank in any layer of a kind and any microbatch, spread over its experts
-  /// so that they cost least.
+  /// The fewest rows of a rank in any layer of a kind and any microbatch. `of_experts` are spread
+  /// so that they cost least, and are no more than what most() gives for last_ranks() in any of
+  /// these layers: products are of the rank with the largest load, which may have fewer rows.
   ExpertRows least(int rank, LayerConfig const& kind) const;
   /// Of last_ranks(), the rank whose fewest rows, summed over the layers, are most: a plan for it
   /// with room for these rows holds no more than the fullest rank does. The first of several.
@@ -81,6 +84,8 @@ class ReceivedRows {
   }
 
  private:
+  /// The fewest rows of a rank in any layer of a kind and any microbatch.
+  ExpertRows fewest(int rank, LayerConfig const& kind) const;
   /// Of how many microbatches of a replica the rows may differ.
   int microbatch_classes() const;
   struct ExpertGroup {
