@@ -39,7 +39,8 @@ struct ExpertRows {
 
 /// How many rows the experts of the ranks of a stage compute, if routing is uneven.
 ///
-/// Ranks that have the same position in a stage compute as many rows on every stage.
+/// Ranks that have the same position in a stage compute as many rows on every stage. Not safe to
+/// share between threads, not even through const functions: what they find is kept.
 class ReceivedRows {
  public:
   /// `plan`, of which the outline is enough, must outlive the object and stay where it is.
