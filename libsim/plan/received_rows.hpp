@@ -9,6 +9,7 @@
 
 #include "libsim/model/block_program.hpp"
 #include "libsim/model/forced_routing.hpp"
+#include "libsim/model/layer_kinds.hpp"
 #include "libsim/plan/plan_groups.hpp"
 #include "libsim/plan/training_plan.hpp"
 
@@ -54,21 +55,19 @@ class ReceivedRows {
                         LayerConfig const& kind,
                         std::int64_t layer,
                         MicrobatchId k) const;
-  /// What the rank computes that has the largest load, of some ranks or of last_ranks(), with room
-  /// for the most that one of them receives and computes.
+  /// Those of each of its experts. Pre: is_forced().
+  std::vector<std::int64_t> rows_of_experts(int rank,
+                                            LayerConfig const& kind,
+                                            std::int64_t layer,
+                                            MicrobatchId k) const;
+  /// What the rank computes that has the largest load (load_of()), of some ranks or of
+  /// last_ranks(), with room for the most that one of them receives and computes.
   ExpertRows most(RankChoice const& ranks,
                   LayerConfig const& kind,
                   std::int64_t layer,
                   MicrobatchId k) const;
-  /// The ranks that the others wait for at the end of an iteration. Within its passes a rank waits
-  /// for those with which it communicates there: each of these sets takes as long as its rank with
-  /// the largest load, layer by layer and microbatch by microbatch. Of the sets, the one whose
-  /// largest loads have the largest sum; the first of several. Found when first asked for.
+  /// What find_last_ranks() gives; found when first asked for.
   std::vector<int> const& last_ranks() const;
-  /// Of these, the rank with the largest load in all layers and microbatches together, and the one
-  /// with the smallest; the first of several. nullopt if all have the same in every layer and
-  /// microbatch.
-  std::optional<std::pair<int, int>> hottest_and_coldest() const;
   /// The fewest rows of a rank in any layer of a kind and any microbatch. `of_experts` are spread
   /// so that they cost least, and are no more than what most() gives for last_ranks() in any of
   /// these layers: products are of the rank with the largest load, which may have fewer rows.
@@ -79,6 +78,11 @@ class ReceivedRows {
   /// Ranks of a stage that compute as many rows as each other in all layers and microbatches: the
   /// first of each such set, and how many there are.
   std::vector<std::pair<int, int>> distinct_ranks() const;
+  /// Calls visit(kind, layer, k) for all sparse layers and microbatches that may differ.
+  template <class Visit>
+  void visit_layers(Visit visit) const;
+  /// Whether the configuration gives the rows of experts, by counts or a factor.
+  bool is_forced() const { return forced_ != nullptr; }
   /// Whether the k-th microbatches of replicas may differ from each other in rows.
   bool depends_on_microbatch() const {
     return forced_ != nullptr && forced_->depends_on_microbatch();
@@ -99,16 +103,6 @@ class ReceivedRows {
                                                  std::int64_t layer,
                                                  MicrobatchId k) const;
   std::vector<std::int64_t> const& rows_of_part(std::int32_t counts, RankPlace const& place) const;
-  std::vector<std::int64_t> rows_of_experts(int rank,
-                                            LayerConfig const& kind,
-                                            std::int64_t layer,
-                                            MicrobatchId k) const;
-  /// How long the experts of a rank take, in rows.
-  std::int64_t load(int rank, LayerConfig const& kind, std::int64_t layer, MicrobatchId k) const;
-  /// Calls visit(kind, layer, k) for all sparse layers and microbatches that may differ.
-  template <class Visit>
-  void visit_layers(Visit visit) const;
-  std::vector<int> find_last_ranks() const;
 
   TrainingPlan const& plan_;
   TrainingConfig const& config_;
@@ -124,5 +118,16 @@ class ReceivedRows {
   mutable std::map<std::pair<std::int32_t, std::pair<int, int>>, std::vector<std::int64_t>>
       of_parts_;
 };
+
+template <class Visit>
+void ReceivedRows::visit_layers(Visit visit) const {
+  LayerKinds const kinds{config_.model};
+  IdRange<MicrobatchId> const classes{microbatch_classes()};
+  for (int layer = 0; layer < kinds.layers(); ++layer) {
+    LayerConfig const& kind = kinds.of_layer(layer);
+    if (!kind.experts) continue;
+    for (MicrobatchId const k : classes) visit(kind, layer, k);
+  }
+}
 
 }  // namespace stagecraft
