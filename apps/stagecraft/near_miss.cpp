@@ -1,4 +1,5 @@
-#include <algorithm>
+#include "apps/stagecraft/near_miss.hpp"
+
 #include <set>
 #include <string>
 #include <tuple>
@@ -6,9 +7,8 @@
 #include "apps/stagecraft/plan_figures.hpp"
 #include "apps/stagecraft/plan_output.hpp"
 #include "apps/stagecraft/plan_table.hpp"
-#include "libsim/engine/simulation.hpp"
 #include "libsim/plan/make_plan.hpp"
-#include "libsim/plan/schedule_layout.hpp"
+#include "libsim/plan/training_config_checks.hpp"
 #include "libsim/plan/training_names.hpp"
 #include "libsim/report/text_table.hpp"
 #include "libsim/search/search_space.hpp"
@@ -30,9 +30,10 @@ std::string shapes_text(SearchRequest const& request) {
   for (ShapeChoice const& shape : shape_choices(request)) {
     for (ScheduleChoice const& schedule : schedule_choices(request, shape)) {
       shapes.emplace(shape.tensor, schedule.pipeline, schedule.data, shape.context);
+      if (shapes.size() > most_shown) return {};
     }
   }
-  if (shapes.empty() || shapes.size() > most_shown) return {};
+  if (shapes.empty()) return {};
   std::string text;
   for (auto const& [tensor, pipeline, data, context] : shapes) {
     text += (text.empty() ? "" : " or ") + std::string{"tensor "} + std::to_string(tensor) +
@@ -42,26 +43,51 @@ std::string shapes_text(SearchRequest const& request) {
   return ". This model splits over " + std::to_string(request.gpus) + " GPUs only as " + text;
 }
 
-/// If parameters, gradients and optimizer state of one replica alone are too much: for how many
-/// accelerators they are enough. A lower bound: activations come on top.
+/// Bytes of parameters, gradients and optimizer state of a model that is held once.
+struct ModelState {
+  std::int64_t bytes = 0;
+  bool is_least = false;  ///< no plan holds fewer on all its GPUs together
+};
+
+std::int64_t resident_bytes(StagePlan const& stage) {
+  return stage.parameter_bytes.count() + stage.gradient_bytes.count() +
+         stage.optimizer_bytes.count();
+}
+
+/// The state of a plan for one GPU, in which nothing is held twice or padded. If the model has no
+/// such plan, an estimate: that of one replica of `config`, which counts what its tensor ranks or
+/// stages replicate as often as they hold it.
+ModelState state_of_model(SearchRequest const& request, TrainingConfig const& config) {
+  Arrangement const one{.shape = {.micro = config.batch.micro},
+                        .shares = {.first = request.base.model.layers}};
+  TrainingConfig alone = make_config(request, one, {RecomputePolicy{}}, false);
+  alone.batch.global = alone.batch.micro;
+  if (problems_of(alone).empty()) {
+    TrainingPlan const plan = make_plan(as_settled(alone));
+    return {.bytes = resident_bytes(plan.stages.front()), .is_least = true};
+  }
+  ModelState state;
+  TrainingPlan const plan = make_plan(as_settled(config));
+  for (StagePlan const& stage : plan.stages) {
+    state.bytes += resident_bytes(stage) + (stage.shards - 1) * stage.optimizer_bytes.count();
+  }
+  state.bytes *= config.parallel.tensor;
+  return state;
+}
+
+/// If parameters, gradients and optimizer state alone are too much: for how many accelerators they
+/// are enough. Activations come on top.
 std::string fewest_text(TrainingConfig const& config, PlanOptions const& options) {
-  if (has_experts(config.model)) return {};  // their split over replicas is another count
+  if (has_experts(config.model)) return {};  // an estimate would need how replicas split them
   std::int64_t const room = options.request.system.accelerator.memory.value.count() -
                             config.memory.kept_in_reserve().count() - options.request.margin;
   if (room <= 0) return {};
-  std::int64_t const shards = config.memory.distributed_optimizer ? config.parallel.data : 1;
-  std::int64_t state = 0;
-  Simulation const simulation = simulate(make_plan(as_settled(config)), options.request.system);
-  for (StageResult const& stage : simulation.stages) {
-    CategoryBytes const& held = stage.at_peak;
-    state +=
-        held[Category::parameters] + held[Category::gradients] + shards * held[Category::optimizer];
-  }
-  state *= config.parallel.tensor;
-  std::int64_t const fewest = (state + room - 1) / room;
+  ModelState const state = state_of_model(options.request, config);
+  std::int64_t const fewest = (state.bytes + room - 1) / room;
   if (fewest <= options.request.gpus) return {};
-  return ". Parameters, gradients and optimizer state alone are " + gibibytes(state) +
-         " GiB, which need at least " + std::to_string(fewest) +
+  return ". Parameters, gradients and optimizer state alone are " +
+         std::string{state.is_least ? "" : "about "} + gibibytes(state.bytes) +
+         " GiB, which need " + (state.is_least ? "at least " : "about ") + std::to_string(fewest) +
          " of these GPUs (ZeRO-3 and offloading are not modelled)";
 }
 

@@ -7,6 +7,7 @@
 #include "apps/stagecraft/command_results.hpp"
 #include "apps/stagecraft/commands.hpp"
 #include "apps/stagecraft/fix_names.hpp"
+#include "apps/stagecraft/near_miss.hpp"
 #include "apps/stagecraft/operating_options.hpp"
 #include "apps/stagecraft/plan_json.hpp"
 #include "apps/stagecraft/plan_options.hpp"

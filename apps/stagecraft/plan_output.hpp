@@ -14,7 +14,4 @@ std::string plan_tables(SearchResult const& result, PlanOptions const& options, 
 /// Which plans were left out because their allocator would run out. Pre: some were.
 std::string run_out_text(SearchResult const& result);
 
-/// The plan that comes closest to fitting, and how much memory it lacks. Pre: no plan fits.
-std::string near_miss_text(SearchResult const& result, PlanOptions const& options);
-
 }  // namespace stagecraft

@@ -1,6 +1,7 @@
 #include "libsim/engine/rank_busy.hpp"
 
 #include "libsim/engine/costed_plan.hpp"
+#include "libsim/plan/last_ranks.hpp"
 #include "libsim/plan/make_plan.hpp"
 #include "libsim/plan/received_rows.hpp"
 
@@ -27,7 +28,7 @@ std::vector<SimTime> computed(TrainingPlan const& plan, System const& system) {
 
 std::optional<std::vector<RankBusy>> busy_by_rank(TrainingPlan const& plan, System const& system) {
   if (!plan.differs_by_rank()) return std::nullopt;
-  auto const ranks = ReceivedRows{plan}.hottest_and_coldest();
+  auto const ranks = hottest_and_coldest(ReceivedRows{plan});
   if (!ranks) return std::nullopt;
   auto const [hottest, coldest] = *ranks;
   TrainingPlan const hot = plan_of_ranks(plan, {{hottest}});

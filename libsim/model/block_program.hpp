@@ -43,7 +43,8 @@ struct BlockShape {
   /// With uneven rows: room for those that the expert group sends to the rank in this layer.
   std::int64_t room = 0;
   std::int64_t computed_room = 0;  ///< likewise, for those that the rank's experts compute
-  /// Of these, by expert, if counts are forced that differ; the plan's.
+  /// What products of experts are of, if counts are forced: the rows by expert of one rank, which
+  /// may compute fewer than `computed_room`. Null if they are even; the plan's.
   GroupRows const* rows_of_experts = nullptr;
   GroupId kv_group{};  ///< of the ranks with the same key and value heads, if there are several
 

@@ -1,14 +1,20 @@
 #include "libsim/model/expert_products.hpp"
 
 #include <algorithm>
+#include <numeric>
 
 #include "libsim/model/expert_router.hpp"
 
 namespace stagecraft {
 namespace {
 
-/// Of the rows that the rank's experts compute, those that products are expected to be of.
+/// Of the rows that the rank's experts compute, those that products are expected to be of. Buffers
+/// may have room for more: they are for the most that any of the plan's ranks computes.
 std::int64_t expected_rows(BlockShape const& shape) {
+  if (shape.rows_of_experts != nullptr) {
+    GroupRows const& rows = *shape.rows_of_experts;
+    return std::accumulate(rows.begin(), rows.end(), std::int64_t{0});
+  }
   return shape.forced != nullptr ? shape.computed_rows()
                                  : shape.expected_rows() * shape.expert_tensor;
 }

@@ -3,14 +3,20 @@
 namespace stagecraft {
 namespace {
 
-/// Appends y = sigmoid(gate . x) times the experts' output. Returns y.
-TensorId gate_forward(ProgramBuilder& builder, SharedExperts& shared) {
+/// Appends logits = gate . x, if there is a gate.
+void gate_logits_forward(ProgramBuilder& builder, SharedExperts& shared) {
+  if (shared.gate == no_tensor) return;
   BlockShape const& shape = builder.shape();
   std::int64_t const tokens = shape.tokens();
   shared.logits = builder.make({"shared_experts.gate", "logits"}, {tokens, 1});
   builder.gemm({"shared_experts.gate", "forward"}, Phase::forward,
                {.batch = 1, .m = tokens, .n = 1, .k = shape.model.hidden, .transpose_b = true},
                shared.input, shared.gate, shared.logits);
+}
+
+/// Appends y = sigmoid(logits) times the experts' output. Returns y, or the output without a gate.
+TensorId gate_forward(ProgramBuilder& builder, SharedExperts const& shared) {
+  if (shared.gate == no_tensor) return shared.output;
   Shape const hidden = builder.tensor(shared.output).shape;  // a copy: make() moves the tensors
   TensorId const y = builder.make({"shared_experts.gate", "output"}, hidden);
   builder.add(OpKind::scale_rows, {"shared_experts.gate", "scale"}, Phase::forward,
@@ -79,7 +85,8 @@ SharedExperts make_shared_experts(ProgramBuilder& builder) {
 TensorId shared_experts_forward(ProgramBuilder& builder, SharedExperts& shared, TensorId x) {
   shared.input = x;
   shared.output = feed_forward(builder, shared.products, x);
-  return shared.gate == no_tensor ? shared.output : gate_forward(builder, shared);
+  gate_logits_forward(builder, shared);
+  return gate_forward(builder, shared);
 }
 
 TensorId shared_experts_backward(ProgramBuilder& builder,
@@ -93,6 +100,7 @@ TensorId shared_experts_backward(ProgramBuilder& builder,
 
 void shared_begin_forward(ProgramBuilder& builder, SharedExperts& shared, TensorId x) {
   shared.input = x;
+  gate_logits_forward(builder, shared);
   shared.products.input = gather_input(builder, shared.products.up, x);
 }
 
@@ -104,7 +112,7 @@ TensorId shared_second_half_forward(ProgramBuilder& builder, SharedExperts& shar
   FeedForward const& products = shared.products;
   shared.output = row_parallel_forward(builder, products.down, products.activation_output,
                                        {products.down.owner, "output"});
-  return shared.gate == no_tensor ? shared.output : gate_forward(builder, shared);
+  return gate_forward(builder, shared);
 }
 
 SharedGradients shared_begin_backward(ProgramBuilder& builder,

@@ -26,8 +26,15 @@ TensorId shared_experts_forward(ProgramBuilder& builder, SharedExperts& shared, 
 TensorId shared_experts_backward(ProgramBuilder& builder, SharedExperts const& shared, TensorId dy);
 
 /// The same in parts, of which the first and the second half compute while tokens travel to the
-/// routed experts and back (BlockShape::overlaps_shared). Under sequence parallelism x is gathered
-/// before they leave, and kept, so that backward does not gather it again.
+/// routed experts and back (BlockShape::overlaps_shared). The gate's logits are computed before the
+/// tokens leave. Under sequence parallelism x is gathered then too, and kept, so that backward does
+/// not gather it again.
+///
+/// Assumes that a rank has one stream for all collectives within a layer. With tensor parallelism
+/// the sum of the second product's output therefore queues behind the exchange that brings the
+/// tokens back, and as the sum is synchronous, nothing after the product overlaps that exchange.
+/// Megatron-LM runs shared experts with their collectives on a stream of their own, so it may
+/// overlap more.
 /// Source: Megatron-LM, shared_experts.py: pre_forward_comm, linear_fc1_forward_and_act,
 /// linear_fc2_forward, post_forward_comm.
 void shared_begin_forward(ProgramBuilder& builder, SharedExperts& shared, TensorId x);

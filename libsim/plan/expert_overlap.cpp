@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <iterator>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -82,13 +84,28 @@ class SharedOverlapCheck : CombinationCheck {
           return std::ranges::find(policy.modules, "shared_experts") != policy.modules.end();
         });
     if (!is_recomputed) return;
-    bool const has_key = root_.child("recompute").child("modules").exists();
-    refuse(has_key ? "recompute.modules" : "recompute", "modules with shared_experts",
-           "modules without shared_experts" + why +
-               ": Megatron-LM cannot recompute what it computes beside exchanges");
+    std::string const accepted = "modules without shared_experts" + why +
+                                 ": Megatron-LM cannot recompute what it computes beside exchanges";
+    std::optional<ConfigNode> const module = find_module(root_.child("recompute"));
+    if (module) {
+      module->report(accepted);
+    } else {
+      refuse("recompute", "modules with shared_experts", accepted);
+    }
   }
 
  private:
+  /// Where a file first asks to recompute shared experts: policies may be of one stage each.
+  static std::optional<ConfigNode> find_module(ConfigNode const& node) {
+    if (node.reads("shared_experts")) return node;
+    std::vector<ConfigNode> below = node.items();
+    std::ranges::copy(node.entries(), std::back_inserter(below));
+    for (ConfigNode const& next : below) {
+      if (std::optional<ConfigNode> found = find_module(next)) return found;
+    }
+    return std::nullopt;
+  }
+
   static constexpr std::string_view key = "parallel.shared_expert_overlap";
 };
 

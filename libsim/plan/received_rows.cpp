@@ -5,23 +5,17 @@
 #include <cstddef>
 #include <functional>
 #include <limits>
+#include <numeric>
 #include <optional>
 
 #include "libsim/model/layer_kinds.hpp"
+#include "libsim/plan/last_ranks.hpp"
 
 namespace stagecraft {
 namespace {
 
-/// An expert that is used at all has its weights read, and their gradients added to: as long as
-/// about so many rows of it take. A product of so many rows does as many FLOPs per byte of 16-bit
-/// weights: between the 156 of an A100's peak per byte of its memory and the 295 of an H100's.
-constexpr std::int64_t rows_of_weights = 256;
-
-/// How long products of these rows by expert take, as far as a plan can know it: in rows.
-std::int64_t load_of(std::vector<std::int64_t> const& by_expert) {
-  std::int64_t load = 0;
-  for (std::int64_t const rows : by_expert) load += rows > 0 ? rows + rows_of_weights : 0;
-  return load;
+std::int64_t sum_of(std::vector<std::int64_t> const& by_expert) {
+  return std::accumulate(by_expert.begin(), by_expert.end(), std::int64_t{0});
 }
 
 /// The rows of each expert if those of the first rank of a group are `factor` times as many as
@@ -117,65 +111,8 @@ ReceivedRows::ReceivedRows(TrainingPlan const& plan)
 }
 
 std::vector<int> const& ReceivedRows::last_ranks() const {
-  if (last_ranks_.empty()) last_ranks_ = find_last_ranks();
+  if (last_ranks_.empty()) last_ranks_ = find_last_ranks(plan_, *this);
   return last_ranks_;
-}
-
-template <class Visit>
-void ReceivedRows::visit_layers(Visit visit) const {
-  LayerKinds const kinds{config_.model};
-  IdRange<MicrobatchId> const classes{microbatch_classes()};
-  for (int layer = 0; layer < kinds.layers(); ++layer) {
-    LayerConfig const& kind = kinds.of_layer(layer);
-    if (!kind.experts) continue;
-    for (MicrobatchId const k : classes) visit(kind, layer, k);
-  }
-}
-
-std::vector<int> ReceivedRows::find_last_ranks() const {
-  if (forced_ == nullptr) return {0};  // all ranks are alike
-  GroupRoles const& roles = plan_.roles;
-  std::vector<std::vector<int>> sets;
-  std::vector<std::size_t> set_of(position_.size());
-  for (int rank = 0; rank < std::ssize(position_); ++rank) {
-    set_of[static_cast<std::size_t>(rank)] = sets.size();
-    sets.push_back({rank});
-  }
-  auto const join = [&](std::optional<GroupId> id, int rank) {
-    if (!id) return;
-    auto const group = plan_.groups.membership(*id, RankId{rank});
-    if (!group) return;
-    std::size_t const to = set_of[group->members.front().index()];
-    std::size_t const from = set_of[static_cast<std::size_t>(rank)];
-    if (to == from) return;
-    for (int const other : sets[from]) {
-      set_of[static_cast<std::size_t>(other)] = to;
-      sets[to].push_back(other);
-    }
-    sets[from].clear();
-  };
-  for (int rank = 0; rank < std::ssize(position_); ++rank) {
-    join(roles.tensor, rank);
-    for (auto const& group :
-         {roles.context, roles.context_inner, roles.expert, roles.expert_tensor})
-      join(group, rank);
-  }
-  std::erase_if(sets, [](std::vector<int> const& set) { return set.empty(); });
-  for (std::vector<int>& set : sets) std::sort(set.begin(), set.end());
-  if (sets.size() == 1) return sets.front();
-  std::vector<int> const* last = nullptr;
-  std::int64_t most = -1;
-  for (std::vector<int> const& set : sets) {
-    std::int64_t sum = 0;
-    visit_layers([&](LayerConfig const& kind, std::int64_t layer, MicrobatchId k) {
-      std::int64_t largest = 0;
-      for (int const rank : set) largest = std::max(largest, load(rank, kind, layer, k));
-      sum += largest;
-    });
-    if (sum > most) last = &set;
-    most = std::max(most, sum);
-  }
-  return *last;
 }
 
 std::vector<std::int64_t> const& ReceivedRows::rows_of_part(std::int32_t counts,
@@ -277,13 +214,6 @@ std::vector<std::int64_t> ReceivedRows::rows_of_experts(int rank,
   return sums;
 }
 
-std::int64_t ReceivedRows::load(int rank,
-                                LayerConfig const& kind,
-                                std::int64_t layer,
-                                MicrobatchId k) const {
-  return load_of(rows_of_experts(rank, kind, layer, k));
-}
-
 ExpertRows ReceivedRows::most(RankChoice const& ranks,
                               LayerConfig const& kind,
                               std::int64_t layer,
@@ -303,31 +233,11 @@ ExpertRows ReceivedRows::most(RankChoice const& ranks,
   }
   bool const differ = std::adjacent_find(by_expert.begin(), by_expert.end(),
                                          std::not_equal_to<>{}) != by_expert.end();
-  if (differ) {
+  std::int64_t const sum = sum_of(by_expert);
+  if (differ || (sum > 0 && sum != most.computed)) {
     most.of_experts = std::make_shared<GroupRows const>(std::move(by_expert));
   }
   return most;
-}
-
-std::optional<std::pair<int, int>> ReceivedRows::hottest_and_coldest() const {
-  if (forced_ == nullptr) return std::nullopt;
-  std::vector<int> const& last = last_ranks();
-  std::vector<std::int64_t> sums(last.size());
-  bool differ = false;
-  visit_layers([&](LayerConfig const& kind, std::int64_t layer, MicrobatchId k) {
-    std::int64_t const of_first = load(last.front(), kind, layer, k);
-    for (std::size_t i = 0; i < sums.size(); ++i) {
-      std::int64_t const its = load(last[i], kind, layer, k);
-      sums[i] += its;
-      differ = differ || its != of_first;
-    }
-  });
-  if (!differ) return std::nullopt;
-  auto const rank_at = [&](auto const& position) {
-    return last[static_cast<std::size_t>(position - sums.begin())];
-  };
-  return std::pair{rank_at(std::ranges::max_element(sums)),
-                   rank_at(std::ranges::min_element(sums))};
 }
 
 void ExpertRows::set_room(BlockShape& shape) const {
@@ -340,22 +250,33 @@ int ReceivedRows::microbatch_classes() const {
   return depends_on_microbatch() ? static_cast<int>(microbatches(config_)) : 1;
 }
 
-ExpertRows ReceivedRows::least(int rank, LayerConfig const& kind) const {
-  ExpertRows least{.received = std::numeric_limits<std::int64_t>::max(),
-                   .computed = std::numeric_limits<std::int64_t>::max(),
-                   .of_experts = nullptr};
-  bool differ = false;
+ExpertRows ReceivedRows::fewest(int rank, LayerConfig const& kind) const {
+  ExpertRows fewest{.received = std::numeric_limits<std::int64_t>::max(),
+                    .computed = std::numeric_limits<std::int64_t>::max(),
+                    .of_experts = nullptr};
   visit_layers([&](LayerConfig const& of_layer, std::int64_t layer, MicrobatchId k) {
     if (!(of_layer == kind)) return;
-    ExpertRows const rows = most({{rank}}, kind, layer, k);
-    least.received = std::min(least.received, rows.received);
-    least.computed = std::min(least.computed, rows.computed);
+    fewest.received = std::min(fewest.received, of(rank, kind, layer, k));
+    fewest.computed = std::min(fewest.computed, computed(rank, kind, layer, k));
+  });
+  return fewest;
+}
+
+ExpertRows ReceivedRows::least(int rank, LayerConfig const& kind) const {
+  ExpertRows least = fewest(rank, kind);
+  if (forced_ == nullptr) return least;
+  bool differ = false;
+  std::int64_t products = least.computed;
+  visit_layers([&](LayerConfig const& of_layer, std::int64_t layer, MicrobatchId k) {
+    if (!(of_layer == kind)) return;
+    ExpertRows const rows = most({}, kind, layer, k);
+    if (rows.of_experts) products = std::min(products, sum_of(*rows.of_experts));
     differ = differ || rows.of_experts;
   });
   if (!differ) return least;
   // Products are of the fewest tiles, and read the fewest weights, if one expert has all rows.
   std::vector<std::int64_t> of_one(static_cast<std::size_t>(kind.experts->count / shape_.expert));
-  of_one.front() = least.computed;
+  of_one.front() = products;
   least.of_experts = std::make_shared<GroupRows const>(std::move(of_one));
   return least;
 }
@@ -367,7 +288,7 @@ int ReceivedRows::fullest_at_least() const {
   for (int const rank : last_ranks()) {
     std::int64_t sum = 0;
     for (LayerRun const& run : layer_runs(config_.model)) {
-      if (run.kind.experts) sum += run.count * least(rank, run.kind).computed;
+      if (run.kind.experts) sum += run.count * fewest(rank, run.kind).computed;
     }
     if (sum > most) fullest = rank;
     most = std::max(most, sum);

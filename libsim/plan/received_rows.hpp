@@ -9,6 +9,7 @@
 
 #include "libsim/model/block_program.hpp"
 #include "libsim/model/forced_routing.hpp"
+#include "libsim/model/layer_kinds.hpp"
 #include "libsim/plan/plan_groups.hpp"
 #include "libsim/plan/training_plan.hpp"
 
@@ -24,7 +25,9 @@ std::shared_ptr<ForcedRouting const> forced_routing(TrainingConfig const& config
 struct ExpertRows {
   std::int64_t received = 1;  ///< from the rank's expert group
   std::int64_t computed = 1;  ///< with what the ranks receive that share the experts' weights
-  std::shared_ptr<GroupRows const> of_experts;  ///< of these, by expert, if forced and different
+  /// If counts are forced: the rows of each expert of the rank with the largest load, which may
+  /// compute fewer than `computed`. Null if they are as even as products of `computed` rows.
+  std::shared_ptr<GroupRows const> of_experts;
 
   friend bool operator==(ExpertRows const& a, ExpertRows const& b) {
     bool const is_same = a.of_experts == b.of_experts ||
@@ -37,7 +40,8 @@ struct ExpertRows {
 
 /// How many rows the experts of the ranks of a stage compute, if routing is uneven.
 ///
-/// Ranks that have the same position in a stage compute as many rows on every stage.
+/// Ranks that have the same position in a stage compute as many rows on every stage. Not safe to
+/// share between threads, not even through const functions: what they find is kept.
 class ReceivedRows {
  public:
   /// `plan`, of which the outline is enough, must outlive the object and stay where it is.
@@ -51,23 +55,22 @@ class ReceivedRows {
                         LayerConfig const& kind,
                         std::int64_t layer,
                         MicrobatchId k) const;
-  /// What the rank computes that has the largest load, of some ranks or of last_ranks(), with room
-  /// for the most that one of them receives and computes.
+  /// Those of each of its experts. Pre: is_forced().
+  std::vector<std::int64_t> rows_of_experts(int rank,
+                                            LayerConfig const& kind,
+                                            std::int64_t layer,
+                                            MicrobatchId k) const;
+  /// What the rank computes that has the largest load (load_of()), of some ranks or of
+  /// last_ranks(), with room for the most that one of them receives and computes.
   ExpertRows most(RankChoice const& ranks,
                   LayerConfig const& kind,
                   std::int64_t layer,
                   MicrobatchId k) const;
-  /// The ranks that the others wait for at the end of an iteration. Within its passes a rank waits
-  /// for those with which it communicates there: each of these sets takes as long as its rank with
-  /// the largest load, layer by layer and microbatch by microbatch. Of the sets, the one whose
-  /// largest loads have the largest sum; the first of several. Found when first asked for.
+  /// What find_last_ranks() gives; found when first asked for.
   std::vector<int> const& last_ranks() const;
-  /// Of these, the rank with the largest load in all layers and microbatches together, and the one
-  /// with the smallest; the first of several. nullopt if all have the same in every layer and
-  /// microbatch.
-  std::optional<std::pair<int, int>> hottest_and_coldest() const;
-  /// The fewest rows of a rank in any layer of a kind and any microbatch, spread over its experts
-  /// so that they cost least.
+  /// The fewest rows of a rank in any layer of a kind and any microbatch. `of_experts` are spread
+  /// so that they cost least, and are no more than what most() gives for last_ranks() in any of
+  /// these layers: products are of the rank with the largest load, which may have fewer rows.
   ExpertRows least(int rank, LayerConfig const& kind) const;
   /// Of last_ranks(), the rank whose fewest rows, summed over the layers, are most: a plan for it
   /// with room for these rows holds no more than the fullest rank does. The first of several.
@@ -75,12 +78,19 @@ class ReceivedRows {
   /// Ranks of a stage that compute as many rows as each other in all layers and microbatches: the
   /// first of each such set, and how many there are.
   std::vector<std::pair<int, int>> distinct_ranks() const;
+  /// Calls visit(kind, layer, k) for all sparse layers and microbatches that may differ.
+  template <class Visit>
+  void visit_layers(Visit visit) const;
+  /// Whether the configuration gives the rows of experts, by counts or a factor.
+  bool is_forced() const { return forced_ != nullptr; }
   /// Whether the k-th microbatches of replicas may differ from each other in rows.
   bool depends_on_microbatch() const {
     return forced_ != nullptr && forced_->depends_on_microbatch();
   }
 
  private:
+  /// The fewest rows of a rank in any layer of a kind and any microbatch.
+  ExpertRows fewest(int rank, LayerConfig const& kind) const;
   /// Of how many microbatches of a replica the rows may differ.
   int microbatch_classes() const;
   struct ExpertGroup {
@@ -93,16 +103,6 @@ class ReceivedRows {
                                                  std::int64_t layer,
                                                  MicrobatchId k) const;
   std::vector<std::int64_t> const& rows_of_part(std::int32_t counts, RankPlace const& place) const;
-  std::vector<std::int64_t> rows_of_experts(int rank,
-                                            LayerConfig const& kind,
-                                            std::int64_t layer,
-                                            MicrobatchId k) const;
-  /// How long the experts of a rank take, in rows.
-  std::int64_t load(int rank, LayerConfig const& kind, std::int64_t layer, MicrobatchId k) const;
-  /// Calls visit(kind, layer, k) for all sparse layers and microbatches that may differ.
-  template <class Visit>
-  void visit_layers(Visit visit) const;
-  std::vector<int> find_last_ranks() const;
 
   TrainingPlan const& plan_;
   TrainingConfig const& config_;
@@ -118,5 +118,16 @@ class ReceivedRows {
   mutable std::map<std::pair<std::int32_t, std::pair<int, int>>, std::vector<std::int64_t>>
       of_parts_;
 };
+
+template <class Visit>
+void ReceivedRows::visit_layers(Visit visit) const {
+  LayerKinds const kinds{config_.model};
+  IdRange<MicrobatchId> const classes{microbatch_classes()};
+  for (int layer = 0; layer < kinds.layers(); ++layer) {
+    LayerConfig const& kind = kinds.of_layer(layer);
+    if (!kind.experts) continue;
+    for (MicrobatchId const k : classes) visit(kind, layer, k);
+  }
+}
 
 }  // namespace stagecraft

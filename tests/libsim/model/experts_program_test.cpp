@@ -261,6 +261,46 @@ TEST_CASE("shared experts compute between an exchange of rows and the wait for i
   REQUIRE(kept_beside_attention(beside) == kept_beside_attention(before));
 }
 
+TEST_CASE("with tensor ranks shared experts overlap an exchange until they sum their output",
+          "[model]") {
+  BlockShape shape = sparse_shape(64);
+  shape.model.experts->shared_gate = true;
+  shape.tensor = 2;
+  shape.tensor_group = GroupId{1};
+  shape.sequence_parallel = true;
+  shape.expert = 4;
+  shape.expert_group = GroupId{2};
+  shape.overlaps_shared = true;
+  BlockProgram const layer = build_layers(shape, 1, {});
+  using Names = std::vector<std::string>;
+  // The sum and the exchange are on one stream: to wait for the sum is to wait for both.
+  REQUIRE(beside_exchanges(layer.forward) ==
+          Names{"shared_experts.up.forward shared_experts.activation.forward ",
+                "shared_experts.down.forward shared_experts.down.reduce_scatter "});
+  REQUIRE(beside_exchanges(layer.backward) ==
+          Names{"shared_experts.down.input_gradient shared_experts.down.weight_gradient ",
+                "shared_experts.activation.backward shared_experts.up.input_gradient "
+                "shared_experts.up.weight_gradient "});
+  auto const position = [&](std::string_view name) {
+    auto const at =
+        std::ranges::find(layer.forward, name, [](Op const& op) { return to_string(op.name); });
+    REQUIRE(at != layer.forward.end());
+    return at - layer.forward.begin();
+  };
+  auto const sum = position("shared_experts.down.reduce_scatter");
+  Op const& wait = layer.forward[static_cast<std::size_t>(sum) + 1];
+  REQUIRE(wait.kind == OpKind::wait);
+  REQUIRE(wait.waits_for == sum);
+  // No other wait is for the exchange that came before.
+  REQUIRE(std::none_of(layer.forward.begin() + sum + 2, layer.forward.end(), [&](Op const& op) {
+    return op.kind == OpKind::wait && op.waits_for < sum;
+  }));
+  // Megatron-LM, shared_experts.py: pre_forward_comm has the gate's logits, get_output its scale.
+  REQUIRE(position("shared_experts.gate.forward") < position("shared_experts.up.all_gather"));
+  REQUIRE(position("shared_experts.up.all_gather") < position("shared_experts.up.forward"));
+  REQUIRE(position("shared_experts.gate.scale") > sum + 1);
+}
+
 TEST_CASE("shared experts beside exchanges keep their gathered input", "[model]") {
   // Megatron-Core, shared_experts.py: all of the 64 x 2 tokens of 256 elements in 16 bits, which
   // the usual backward gathers once more.

@@ -81,8 +81,9 @@ TEST_CASE("shared experts compute beside exchanges of rows only", "[plan]") {
   }
   REQUIRE_THAT(
       message(parallel + "recompute: {granularity: selective, modules: [shared_experts]}", shared),
-      Catch::Contains("recompute.modules: found a list; accepted: modules without shared_experts, "
-                      "as parallel.shared_expert_overlap is true"));
+      Catch::Contains(
+          "recompute.modules[0]: found 'shared_experts'; accepted: modules without shared_experts, "
+          "as parallel.shared_expert_overlap is true"));
   REQUIRE_THAT(message("parallel: {data: 2, expert: 2, shared_expert_overlap: true, "
                        "expert_overlap: true}\nbatch: {global: 6}\nschedule: 1f1b\n",
                        shared),

@@ -139,6 +139,37 @@ TEST_CASE("ranks that share the weights of experts compute what all of them rece
   }
 }
 
+TEST_CASE("products are of the rows of the rank with the largest load, buffers of the most rows",
+          "[plan]") {
+  // Of two replicas, rank 0 has 4 rows of each of its experts: a load of 2 x (4 + 256). Of the
+  // other two, rank 2 has 16 of one, and a smaller load: 16 + 256.
+  CountsText const file{header + layer_0 +
+                        "1,0,0,2\n1,0,1,2\n1,0,2,8\n1,0,3,4\n"
+                        "1,1,0,2\n1,1,1,2\n1,1,2,8\n1,1,3,4\n"
+                        "1,,0,8\n1,,1,0\n1,,2,4\n1,,3,4\n"};
+  TrainingConfig const config = read("{file: " + file.path() + "}", "{data: 4, expert: 2}");
+  TrainingPlan const plan = make_plan(as_settled(config), {{0, 2}});
+  ExpertRows const found = ReceivedRows{plan}.most(plan.ranks, config.model, 1, MicrobatchId{0});
+  REQUIRE(found.received == 16);
+  REQUIRE(found.computed == 16);
+  REQUIRE(found.of_experts);
+  REQUIRE(*found.of_experts == GroupRows{4, 4});
+  // Products of the second layer: 8 rows of 96 by 64 elements, in tensors of 16 rows.
+  int products = 0;
+  for (BlockProgram const& block : plan.blocks) {
+    for (Op const& op : block.forward) {
+      if (op.kind != OpKind::grouped_gemm) continue;
+      auto const& gemm = std::get<GemmAttributes>(op.attributes);
+      if (gemm.rows == nullptr || *gemm.rows != GroupRows{4, 4}) continue;
+      ++products;
+      REQUIRE(gemm.shape.m == 4);
+      REQUIRE(op.flops == 2 * 8 * 96 * 64);
+      REQUIRE(block.tensor(op.writes[0]).shape[0] == 16);
+    }
+  }
+  REQUIRE(products == 2);
+}
+
 TEST_CASE("a plan is for the ranks that the others wait for at the end", "[plan]") {
   // Four replicas of one microbatch each; the first two exchange rows, and so do the last two.
   auto const last_ranks = [&](std::string const& hot) {

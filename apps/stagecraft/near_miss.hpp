@@ -1,0 +1,13 @@
+#pragma once
+
+#include <string>
+
+#include "apps/stagecraft/plan_options.hpp"
+#include "libsim/search/plan_search.hpp"
+
+namespace stagecraft {
+
+/// The plan that comes closest to fitting, and how much memory it lacks. Pre: no plan fits.
+std::string near_miss_text(SearchResult const& result, PlanOptions const& options);
+
+}  // namespace stagecraft
