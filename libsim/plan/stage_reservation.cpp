@@ -18,10 +18,10 @@ namespace {
 
 constexpr int most_iterations = 3;  // the second has moments, the third what they displaced
 
-/// The laps of an iteration, in search of one behind which all repeats.
-struct LapSearch {
+/// The repeats of windows in an iteration, in search of one behind which all repeats.
+struct RepeatSearch {
   RepeatedState states;
-  int run = 0;  ///< laps
+  int run = 0;  ///< repeats
   bool is_over = false;
   std::size_t first_live = 0;  ///< buffers before this one are not live
 };
@@ -144,12 +144,12 @@ class StageReplay {
     events_.next();  // what is resident
     blocks_.clear();
     if (steady_) steady_->restart();
-    laps_ = {};
+    search_ = {};
     std::int64_t taken = counters().device_alloc;
     while (events_.next()) {
       if (!take_entry()) return false;
       if (!steady_) {
-        if (events_.laps_left() > 0) skip_laps();
+        if (events_.repeats_left() > 0) skip_repeats();
       } else if (counters().device_alloc != taken) {
         taken = counters().device_alloc;
         steady_->restart();
@@ -164,27 +164,28 @@ class StageReplay {
     return true;
   }
 
-  /// Leaves out laps that repeat what earlier ones did to the allocator.
+  /// Leaves out repeats of windows that repeat what earlier ones did to the allocator.
   ///
-  /// A lap holds at least all passes in flight, so that what is live behind the second lap was
-  /// allocated in laps. If the allocator's blocks are then those that it had some laps before, and
-  /// buffers of the same age have the same ones, then all that follows repeats what followed then.
-  void skip_laps() {
-    if (++laps_.run < 2 || laps_.is_over || has_framework_) return;
+  /// A repeat holds at least all passes in flight, so that what is live behind the second one was
+  /// allocated in repeats. If the allocator's blocks are then those that it had some repeats
+  /// before, and buffers of the same age have the same ones, then all that follows repeats what
+  /// followed then.
+  void skip_repeats() {
+    if (++search_.run < 2 || search_.is_over || has_framework_) return;
     RepeatedState::State state{counters().device_alloc, counters().device_free, counters().retries};
     if (!allocator_.whole().append_state(state)) return;
-    for (auto i = laps_.first_live; i < blocks_.size(); ++i) {
+    for (auto i = search_.first_live; i < blocks_.size(); ++i) {
       if (blocks_[i] == no_block) {
-        if (i == laps_.first_live) ++laps_.first_live;
+        if (i == search_.first_live) ++search_.first_live;
         continue;
       }
       state.push_back(events_.buffers() - static_cast<std::int64_t>(i));
       state.push_back(allocator_.whole().address_of(blocks_[i]));
     }
-    auto const period = laps_.states.looks_since(std::move(state));
+    auto const period = search_.states.looks_since(std::move(state));
     if (!period) return;
-    events_.skip_laps(events_.laps_left() / *period * *period);
-    laps_.is_over = true;
+    events_.skip_repeats(events_.repeats_left() / *period * *period);
+    search_.is_over = true;
   }
 
   /// Reduces each task to its requests, so that the replay reads less memory.
@@ -272,7 +273,7 @@ class StageReplay {
   bool has_rounds_;  ///< iterations with moments are the same to the allocator
   /// If an iteration is replayed only until the rest of it repeats what has run.
   std::optional<SteadyTasks> steady_;
-  LapSearch laps_;
+  RepeatSearch search_;
   std::vector<std::vector<Request>> requests_;  ///< by task; none if each change is looked at
   std::vector<std::int64_t> state_sizes_;       ///< elements of each buffer of optimizer state
   std::vector<BlockId> blocks_;                 ///< of live activations, by buffer
