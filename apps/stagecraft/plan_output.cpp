@@ -118,7 +118,7 @@ std::string flags_text(FoundPlan const& plan, PlanOptions const& options) {
   return text + megatron_flags(plan.config, version) + "\n" + environment_text(plan);
 }
 
-/// What the flags lack and what in them is no advice.
+/// What the flags lack, and which of the flags are not recommendations.
 constexpr char const* flags_remark =
     "data, steps and checkpoints are to be added; --lr, --seed and the like are `training` of the "
     "run\n";
@@ -132,7 +132,7 @@ std::string bound_text(SearchResult const& result, PlanOptions const& options) {
   auto const more_than = [&](SimTime least) {
     return to_seconds(best.simulation.iteration) / to_seconds(least) - 1;
   };
-  constexpr double least_shown = 0.0005;  // 0.1 %
+  constexpr double least_shown = 0.0005;  // rounds to 0.1 %
   if (more_than(*bound.iteration) < least_shown)
     return "no other order of its passes is faster, in whatever memory\n";
   auto const line = [&](std::string const& beginning, SimTime least, std::string const& place) {

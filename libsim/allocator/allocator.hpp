@@ -58,11 +58,11 @@ class Allocator {
   AllocatorCounters const& counters() const { return counters_; }
   /// All that is reserved, by address; nothing if the allocator does not place blocks.
   virtual std::vector<MemoryBlock> blocks() const { return {}; }
-  /// Appends to `state` all that decides what later calls do, but for the numbers of blocks; live
-  /// ones are told apart by their addresses. False if it keeps more than that: the age of blocks,
-  /// or events of other streams.
+  /// Appends to `state` the state that later calls depend on, except block ids; live blocks are
+  /// told apart by their addresses. False if later calls depend on more than that: the age of
+  /// blocks, or events of other streams.
   virtual bool append_state(std::vector<std::int64_t>& state) const = 0;
-  /// Of a live block; 0 if the allocator does not place blocks.
+  /// The address of a live block; 0 if the allocator does not place blocks.
   virtual std::int64_t address_of(BlockId /*block*/) const { return 0; }
 
  protected:

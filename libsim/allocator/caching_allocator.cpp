@@ -35,7 +35,7 @@ BlockId CachingAllocator::take_segment(Request const& request) {
   if (!device_.take(segment)) return no_block;
   note_device();
   GrowthWatch const& watch = pool_at(request.pool).watch;
-  if (watch.is_watching() && !watch.take(segment)) {
+  if (watch.is_watching() && !watch.repeats_with(segment)) {
     repeats_round_ = false;
     for (StreamPool& pool : pools_) pool.watch.end();
   }
@@ -111,8 +111,8 @@ bool CachingAllocator::append_state(std::vector<std::int64_t>& state) const {
     Block const& block = blocks_[id];
     int const use = (block.is_allocated ? 1 : 0) + (block.is_mapped ? 2 : 0) +
                     (block.previous == no_block ? 4 : 0) + (block.uses >= 0 ? 8 : 0);
-    state.insert(state.end(), {block.address, block.size,
-                               block.is_allocated ? block.requested : 0, 16 * block.pool + use});
+    state.insert(state.end(), {block.address, block.size, block.is_allocated ? block.requested : 0,
+                               16 * block.pool + use});
   }
   return true;
 }

@@ -164,7 +164,7 @@ inline bool CachingAllocator::should_split(Block const& block, std::int64_t size
 
 inline BlockId CachingAllocator::carve(BlockId found, Request const& request, std::int64_t bytes) {
   GrowthWatch& watch = pool_at(request.pool).watch;
-  if (watch.is_watching()) watch.serve(request.size, blocks_[found].size);
+  if (watch.is_watching()) watch.note_served(request.size, blocks_[found].size);
   std::int64_t const before = blocks_[found].is_split() ? blocks_[found].size : 0;
   std::int64_t left = 0;
   if (should_split(blocks_[found], request.size)) {

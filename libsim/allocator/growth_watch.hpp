@@ -27,26 +27,28 @@ namespace stagecraft {
 class GrowthWatch {
  public:
   /// From here on a round is watched.
-  void begin() { reach_.assign(FreeBlocks::most_bins, 0); }
+  void begin() { largest_block_.assign(FreeBlocks::most_bins, 0); }
   /// Nothing is watched any more.
-  void end() { reach_.clear(); }
-  bool is_watching() const { return !reach_.empty(); }
+  void end() { largest_block_.clear(); }
+  bool is_watching() const { return !largest_block_.empty(); }
 
   /// A request is served by a block of that size, a free one or a new segment. Pre: is_watching().
-  void serve(std::int64_t request, std::int64_t block) {
-    std::int64_t& reach = reach_[FreeBlocks::bin_of(request)];
-    reach = std::max(reach, block);
+  void note_served(std::int64_t request, std::int64_t block) {
+    std::int64_t& largest = largest_block_[FreeBlocks::bin_of(request)];
+    largest = std::max(largest, block);
   }
   /// A segment of that size is taken, and its request not yet served. Pre: is_watching().
   /// \return whether the second round would, up to here, place its buffers alike. False may be
   ///     said in error, of a request that falls into the bin of the segment and is larger.
-  bool take(std::int64_t segment) const {
-    auto const end = reach_.begin() + static_cast<std::ptrdiff_t>(FreeBlocks::bin_of(segment)) + 1;
-    return std::all_of(reach_.begin(), end, [&](std::int64_t reach) { return reach <= segment; });
+  bool repeats_with(std::int64_t segment) const {
+    auto const end =
+        largest_block_.begin() + static_cast<std::ptrdiff_t>(FreeBlocks::bin_of(segment)) + 1;
+    return std::all_of(largest_block_.begin(), end,
+                       [&](std::int64_t block) { return block <= segment; });
   }
 
  private:
-  std::vector<std::int64_t> reach_;  ///< the largest block that served a request, by its bin
+  std::vector<std::int64_t> largest_block_;  ///< that served a request, by the request's bin
 };
 
 }  // namespace stagecraft

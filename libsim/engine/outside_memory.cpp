@@ -8,7 +8,7 @@
 namespace stagecraft {
 namespace {
 
-/// Of reductions in the switch; nothing where the system has none.
+/// The buffers of reductions in the switch; 0 B if the system has none.
 Bytes multicast_of(DeviceUse const& use, Software const& software) {
   Bytes const own = software.communicators.multicast.value;
   bool const is_used = use.multicast.value > Bytes{0};

@@ -157,7 +157,7 @@ StageRooms rooms_on(Placement const& placement, TrainingPlan const& of, System c
   std::int64_t const device = system.accelerator.memory.value.count();
   std::int64_t const counted = room_for(plan.config.memory, system.accelerator).count();
   for (StagePlan const& stage : plan.stages) {
-    // Whichever decides whether the stage fits, its tensors or its allocator.
+    // Either the counted bytes or the allocator decides whether the stage fits.
     std::int64_t const room = std::max(counted, device - bytes_outside(plan, system, stage));
     rooms.room.push_back(static_cast<double>(room - resident_memory(stage).sum()));
   }
@@ -203,11 +203,12 @@ ScheduleBound schedule_bound(TrainingPlan const& plan, System const& system) {
   SimTime const rest = shortest_step(costed) + costed.cost().iteration_overhead();
   ScheduleBound result{bound + rest, "", std::nullopt, ""};
   if (plan.differs_by_rank()) {
-    result.reason_in_memory = "as the ranks of a stage hold different bytes";
+    result.reason_in_memory = "because the ranks of a stage hold different bytes";
   } else if (!in_memory) {
-    result.reason_in_memory = "as not one microbatch fits beside what a stage always holds";
+    result.reason_in_memory =
+        "because not even one microbatch fits beside what a stage always holds";
   } else if (*in_memory <= bound) {
-    result.reason_in_memory = "as what it can hold bounds no more";
+    result.reason_in_memory = "memory does not raise it";
   } else {
     result.in_memory = *in_memory + rest;
   }

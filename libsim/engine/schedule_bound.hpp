@@ -27,7 +27,9 @@ struct ScheduleBound {
 ///
 /// In memory, a microbatch holds on a stage what its forward, later its input gradient, leaves
 /// there; the stage has room for what is beside parameters, gradients and optimizer state. What
-/// messages and temporaries hold is left out.
+/// messages and temporaries hold is left out. The room is the larger of what the counted bytes may
+/// be and what the allocator may reserve. Which of the two decides whether a plan fits depends on
+/// the run; one that fits by either holds no more than the larger, so this stays a bound.
 /// \throws std::invalid_argument  if the system cannot cost the plan.
 ScheduleBound schedule_bound(TrainingPlan const& plan, System const& system);
 

@@ -297,9 +297,11 @@ void BufferEvents::restart() {
   to_number_ = {};
 }
 
-void BufferEvents::skip_laps(std::int32_t laps) {
-  reader_.skip_laps(laps);
-  skipped_ += laps * stage_.program.entries[static_cast<std::size_t>(stage_.program.lap)].advance;
+void BufferEvents::skip_repeats(std::int32_t times) {
+  reader_.skip_repeats(times);
+  skipped_ +=
+      times *
+      stage_.program.entries[static_cast<std::size_t>(stage_.program.window_repeat)].advance;
 }
 
 Task const* BufferEvents::task() const {

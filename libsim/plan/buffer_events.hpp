@@ -129,9 +129,9 @@ class BufferEvents {
   /// How many buffers have been allocated, those of the current entry included.
   std::int64_t buffers() const { return buffers_; }
 
-  /// As of a ProgramReader. Buffers are then numbered as if what is skipped did not exist.
-  std::int32_t laps_left() const { return reader_.laps_left(); }
-  void skip_laps(std::int32_t laps);
+  /// See ProgramReader. Buffers are then numbered as if what is skipped did not exist.
+  std::int32_t repeats_left() const { return reader_.repeats_left(); }
+  void skip_repeats(std::int32_t times);
 
  private:
   /// The events of a task in issue order.

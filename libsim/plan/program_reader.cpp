@@ -63,26 +63,25 @@ void ProgramReader::read_transfers() {
   }
 }
 
-std::int32_t ProgramReader::laps_left() const {
-  if (program_.lap == StageProgram::none || number_ < 0) return 0;
-  auto const lap = static_cast<std::size_t>(program_.lap);
-  if (position_ + 1 != lap) return 0;
-  return (repeats_.empty() ? program_.entries[lap].times : repeats_.back().left) - 1;
+std::int32_t ProgramReader::repeats_left() const {
+  if (program_.window_repeat == StageProgram::none || number_ < 0) return 0;
+  auto const repeat = static_cast<std::size_t>(program_.window_repeat);
+  if (position_ + 1 != repeat) return 0;
+  return (repeats_.empty() ? program_.entries[repeat].times : repeats_.back().left) - 1;
 }
 
-void ProgramReader::skip_laps(std::int32_t laps) {
-  IssueEntry const& lap = program_.entries[static_cast<std::size_t>(program_.lap)];
+void ProgramReader::skip_repeats(std::int32_t times) {
+  IssueEntry const& repeat = program_.entries[static_cast<std::size_t>(program_.window_repeat)];
   if (repeats_.empty()) {
-    repeats_.push_back({static_cast<std::size_t>(program_.lap), lap.times});
+    repeats_.push_back({static_cast<std::size_t>(program_.window_repeat), repeat.times});
   }
-  repeats_.back().left -= laps;
-  advance_ += laps * lap.advance;
+  repeats_.back().left -= times;
+  advance_ += times * repeat.advance;
   for (std::size_t i = waited_; i < posted_.size(); ++i) {
-    posted_[i].microbatch = posted_[i].microbatch + laps * lap.advance;
-    posted_[i].message += laps * lap.advance;
+    posted_[i].microbatch = posted_[i].microbatch + times * repeat.advance;
+    posted_[i].message += times * repeat.advance;
   }
-  std::int32_t const entries = lap.count;
-  number_ += laps * entries;
+  number_ += times * repeat.count;
 }
 
 }  // namespace stagecraft

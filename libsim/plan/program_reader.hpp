@@ -37,10 +37,11 @@ class ProgramReader {
     return std::span{posted_}.subspan(first_transfer_, static_cast<std::size_t>(transfers_));
   }
 
-  /// If the current entry ends a lap (StageProgram::lap): how often the lap will run after this.
-  std::int32_t laps_left() const;
-  /// Goes on as if the lap had run so many times more. Pre: it is at most laps_left().
-  void skip_laps(std::int32_t laps);
+  /// If the current entry is the last of what StageProgram::window_repeat repeats: how often that
+  /// will run again. Otherwise 0.
+  std::int32_t repeats_left() const;
+  /// Goes on as if it had run so many times more. Pre: `times` is at most repeats_left().
+  void skip_repeats(std::int32_t times);
 
  private:
   /// A repeat that it is in.

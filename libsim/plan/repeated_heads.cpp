@@ -10,7 +10,7 @@ std::optional<std::string> repeated_heads_text(TrainingConfig const& config) {
          (heads == 1 ? " key and value head" : " key and value heads") + ": " +
          std::to_string(ranks / heads) +
          " ranks hold the same head. Megatron-Core before 0.16 refuses such a run; later versions "
-         "gather queries, keys and values of all ranks, which is not in the time";
+         "gather queries, keys and values of all ranks; the predicted time leaves this out";
 }
 
 }  // namespace stagecraft

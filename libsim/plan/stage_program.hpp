@@ -22,8 +22,8 @@ struct StageProgram {
   static constexpr std::int32_t none = -1;
   std::vector<IssueEntry> entries;
   std::vector<Transfer> transfers;
-  std::int32_t steady_loop = none;  ///< the entry that repeats it
-  std::int32_t lap = none;          ///< the entry that repeats a lap (LappedOrder), if it has laps
+  std::int32_t steady_loop = none;    ///< the entry that repeats it
+  std::int32_t window_repeat = none;  ///< the entry that repeats windows (RepeatedWindows)
 
   /// First entry of the steady-state loop. Pre: there is one.
   std::int32_t loop_begin() const {

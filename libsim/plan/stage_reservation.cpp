@@ -9,7 +9,7 @@
 #include "libsim/plan/configured_allocator.hpp"
 #include "libsim/plan/framework_buffers.hpp"
 #include "libsim/plan/parameter_layout.hpp"
-#include "libsim/plan/repeated_state.hpp"
+#include "libsim/plan/repeat_search.hpp"
 #include "libsim/plan/state_types.hpp"
 #include "libsim/plan/steady_tasks.hpp"
 
@@ -17,14 +17,6 @@ namespace stagecraft {
 namespace {
 
 constexpr int most_iterations = 3;  // the second has moments, the third what they displaced
-
-/// The laps of an iteration, in search of one behind which all repeats.
-struct LapSearch {
-  RepeatedState states;
-  int run = 0;  ///< laps
-  bool is_over = false;
-  std::size_t first_live = 0;  ///< buffers before this one are not live
-};
 
 class StageReplay {
  public:
@@ -41,9 +33,9 @@ class StageReplay {
         has_framework_{framework != FrameworkMemory{}},
         buffers_{framework, plan, stage, allocator_},
         events_{plan, stage, has_framework_ ? EventDetail::ops : EventDetail::buffers},
+        skips_repeats_{extent == ReplayExtent::until_steady && !has_framework_},
         // A round ends with the blocks that it began with, if nothing keeps or takes any.
-        has_rounds_{extent == ReplayExtent::until_steady && !has_framework_ &&
-                    plan.config.memory.empty_cache == EmptyCache::never} {
+        has_rounds_{skips_repeats_ && plan.config.memory.empty_cache == EmptyCache::never} {
     bool const has_loop = stage.program.steady_loop != StageProgram::none;
     if (extent == ReplayExtent::until_steady && has_loop) steady_.emplace(stage);
     if (peak == nullptr) {
@@ -144,12 +136,14 @@ class StageReplay {
     events_.next();  // what is resident
     blocks_.clear();
     if (steady_) steady_->restart();
-    laps_ = {};
+    search_ = {};
     std::int64_t taken = counters().device_alloc;
     while (events_.next()) {
       if (!take_entry()) return false;
       if (!steady_) {
-        if (events_.laps_left() > 0) skip_laps();
+        if (skips_repeats_ && events_.repeats_left() > 0) {
+          events_.skip_repeats(search_.skippable(allocator_.whole(), events_, blocks_));
+        }
       } else if (counters().device_alloc != taken) {
         taken = counters().device_alloc;
         steady_->restart();
@@ -162,29 +156,6 @@ class StageReplay {
     for (BlockId& block : blocks_) allocator_.free(block);
     buffers_.end_iteration();
     return true;
-  }
-
-  /// Leaves out laps that repeat what earlier ones did to the allocator.
-  ///
-  /// A lap holds at least all passes in flight, so that what is live behind the second lap was
-  /// allocated in laps. If the allocator's blocks are then those that it had some laps before, and
-  /// buffers of the same age have the same ones, then all that follows repeats what followed then.
-  void skip_laps() {
-    if (++laps_.run < 2 || laps_.is_over || has_framework_) return;
-    RepeatedState::State state{counters().device_alloc, counters().device_free, counters().retries};
-    if (!allocator_.whole().append_state(state)) return;
-    for (auto i = laps_.first_live; i < blocks_.size(); ++i) {
-      if (blocks_[i] == no_block) {
-        if (i == laps_.first_live) ++laps_.first_live;
-        continue;
-      }
-      state.push_back(events_.buffers() - static_cast<std::int64_t>(i));
-      state.push_back(allocator_.whole().address_of(blocks_[i]));
-    }
-    auto const period = laps_.states.looks_since(std::move(state));
-    if (!period) return;
-    events_.skip_laps(events_.laps_left() / *period * *period);
-    laps_.is_over = true;
   }
 
   /// Reduces each task to its requests, so that the replay reads less memory.
@@ -269,10 +240,11 @@ class StageReplay {
   bool has_framework_;
   FrameworkBuffers buffers_;
   BufferEvents events_;
-  bool has_rounds_;  ///< iterations with moments are the same to the allocator
+  bool skips_repeats_;  ///< that do to the allocator what earlier ones did
+  bool has_rounds_;     ///< iterations with moments are the same to the allocator
   /// If an iteration is replayed only until the rest of it repeats what has run.
   std::optional<SteadyTasks> steady_;
-  LapSearch laps_;
+  RepeatSearch search_;
   std::vector<std::vector<Request>> requests_;  ///< by task; none if each change is looked at
   std::vector<std::int64_t> state_sizes_;       ///< elements of each buffer of optimizer state
   std::vector<BlockId> blocks_;                 ///< of live activations, by buffer

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "libsim/plan/gradient_buckets.hpp"
-#include "libsim/plan/lapped_order.hpp"
+#include "libsim/plan/repeated_windows.hpp"
 #include "libsim/plan/step_program.hpp"
 
 namespace stagecraft {
@@ -36,10 +36,10 @@ class StageTasks {
       stage_.program.steady_loop = first_entry_ + program.steady_loop;
     }
   }
-  void append(LappedOrder lapped) {
-    append_entries(lapped.order.entries);
-    stage_.program.transfers = std::move(lapped.order.transfers);
-    insert_repeat(stage_.program, lapped, first_entry_);
+  void append(RepeatedWindows windows) {
+    append_entries(windows.order.entries);
+    stage_.program.transfers = std::move(windows.order.transfers);
+    insert_repeat(stage_.program, windows, first_entry_);
   }
 
  private:
@@ -233,10 +233,10 @@ void append_microbatches(StagePlan& stage,
   StageTasks tasks{stage, plan, schedule};
   StageProgram const& program = schedule.stages[stage.stage];
   if (plan.microbatch_stride != 0) {
-    tasks.append(LappedOrder{.order = unroll(program)});
+    tasks.append(RepeatedWindows{.order = unroll(program)});
   } else if (has_window(plan.config)) {
-    tasks.append(order_in_laps(schedule, stage.stage,
-                               policy_of(plan.config, stage.stage).store_microbatches.count));
+    tasks.append(repeat_windows(schedule, stage.stage,
+                                policy_of(plan.config, stage.stage).store_microbatches.count));
   } else {
     tasks.append(program);
   }

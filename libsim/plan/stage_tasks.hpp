@@ -57,7 +57,7 @@ Task whole_task(TrainingPlan const& plan,
 /// A task is appended to StagePlan::tasks when it is first used.
 ///
 /// A window of stored microbatches has a different period on every stage, so a plan with one has no
-/// steady-state loop; each stage repeats its own laps (order_in_laps()).
+/// steady-state loop; each stage repeats its own windows (repeat_windows()).
 /// Pre: the plan's chunks and blocks, and the stage's chunks, are set.
 void append_microbatches(StagePlan& stage,
                          TrainingPlan const& plan,

@@ -9,7 +9,7 @@
 
 namespace stagecraft {
 
-/// Says when an iteration holds no more news for an allocator.
+/// Says when the rest of an iteration only repeats what the allocator has already seen.
 class SteadyTasks {
  public:
   /// `stage` must outlive the object.

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <span>
 
-#include "libsim/plan/lapped_order.hpp"
+#include "libsim/plan/repeated_windows.hpp"
 #include "libsim/plan/stage_memory.hpp"
 #include "libsim/plan/stage_tasks.hpp"
 
@@ -18,18 +18,18 @@ WindowMemory::WindowMemory(TrainingPlan const& plan,
                            TaskMemories& tasks,
                            MessageMemories& messages)
     : resident_{resident_memory(stage).sum()}, window_{store_window(schedule.shape, stage.stage)} {
-  int const some = 1;  // of a window: such laps serve every number
-  LappedOrder const lapped = plan.microbatch_stride == 0
-                                 ? order_in_laps(schedule, stage.stage, some)
-                                 : LappedOrder{.order = unroll(schedule.stages[stage.stage])};
-  IssueOrder const& order = lapped.order;
+  int const some = 1;  // of a window: what repeats with one repeats with every number
+  RepeatedWindows const windows =
+      plan.microbatch_stride == 0 ? repeat_windows(schedule, stage.stage, some)
+                                  : RepeatedWindows{.order = unroll(schedule.stages[stage.stage])};
+  IssueOrder const& order = windows.order;
   std::span<Transfer const> const transfers{order.transfers};
   WindowPlaces places{schedule.shape, stage.stage};
   changes_.reserve(order.entries.size());
-  times_ = lapped.times;
+  times_ = windows.times;
   for (std::size_t i = 0; i < order.entries.size(); ++i) {
-    if (static_cast<std::int32_t>(i) == lapped.lap_begin) lap_begin_ = changes_.size();
-    if (static_cast<std::int32_t>(i) == lapped.lap_end) lap_end_ = changes_.size();
+    if (static_cast<std::int32_t>(i) == windows.body_begin) body_begin_ = changes_.size();
+    if (static_cast<std::int32_t>(i) == windows.body_end) body_end_ = changes_.size();
     IssueEntry const& entry = order.entries[i];
     switch (entry.kind) {
       case IssueEntry::Kind::run: {
@@ -68,16 +68,16 @@ bool WindowMemory::fits(int count, std::int64_t limit) const {
         });
   };
   if (times_ == 1) return holds(0, changes_.size());
-  if (!holds(0, lap_begin_)) return false;
+  if (!holds(0, body_begin_)) return false;
   std::int64_t const before = now;
-  if (!holds(lap_begin_, lap_end_)) return false;
-  // Each lap changes memory by the same amounts, so the peak is in the first or in the last.
+  if (!holds(body_begin_, body_end_)) return false;
+  // Each repeat changes memory by the same amounts, so the peak is in the first or in the last.
   std::int64_t const gained = now - before;
   if (gained != 0) {
     now += (times_ - 2) * gained;
-    if (!holds(lap_begin_, lap_end_)) return false;
+    if (!holds(body_begin_, body_end_)) return false;
   }
-  return holds(lap_end_, changes_.size());
+  return holds(body_end_, changes_.size());
 }
 
 }  // namespace stagecraft

@@ -38,10 +38,10 @@ class WindowMemory {
 
   std::int64_t resident_;
   int window_;
-  std::vector<Change> changes_;  ///< a lap of the order (LappedOrder) once
-  std::size_t lap_begin_ = 0;
-  std::size_t lap_end_ = 0;
-  int times_ = 1;  ///< that the lap runs
+  std::vector<Change> changes_;  ///< repeated windows (RepeatedWindows) once
+  std::size_t body_begin_ = 0;
+  std::size_t body_end_ = 0;
+  int times_ = 1;  ///< that they run
 };
 
 }  // namespace stagecraft

@@ -6,7 +6,7 @@
 #include "libsim/engine/simulation.hpp"
 #include "libsim/plan/make_plan.hpp"
 #include "libsim/trace/trace_names.hpp"
-#include "tests/libsim/engine/op_by_op_walk.hpp"
+#include "tests/libsim/engine/op_by_op_replay.hpp"
 #include "tests/libsim/engine/small_plans.hpp"
 #include "tests/libsim/invented_system.hpp"
 #include "tests/libsim/uneven_runs.hpp"
@@ -75,13 +75,15 @@ bool is_transfer(RankTrace const& rank, std::size_t row) {
   return rank.ops.phase[row] == static_cast<std::int64_t>(TracePhase::transfer);
 }
 
-/// Rows of the trace that are ops of the plan are those of the walk, in its order.
-void require_same_ops(WalkedRank const& walked, RankTrace const& rank, TraceNames const& names) {
+/// Rows of the trace that are ops of the plan are those of the replay, in its order.
+void require_same_ops(ReplayedRank const& replayed,
+                      RankTrace const& rank,
+                      TraceNames const& names) {
   std::size_t next = 0;
   for (std::size_t i = 0; i < rank.ops.rows(); ++i) {
     if (is_transfer(rank, i) || rank.ops.op[i] == TraceVocabulary::iteration_overhead) continue;
-    if (next == walked.ops.size()) FAIL("more ops than in the plan");
-    WalkedOp const& op = walked.ops[next++];
+    if (next == replayed.ops.size()) FAIL("more ops than in the plan");
+    ReplayedOp const& op = replayed.ops[next++];
     bool const is_same =
         names.op[static_cast<std::size_t>(rank.ops.op[i])] == to_string(op.op->name) &&
         rank.ops.phase[i] == static_cast<std::int64_t>(phase_of(*op.op)) &&
@@ -92,7 +94,7 @@ void require_same_ops(WalkedRank const& walked, RankTrace const& rank, TraceName
         rank.ops.chunk[i] == op.chunk && rank.ops.flops[i] == op.op->flops;
     if (!is_same) FAIL("row " << i << ": not " << to_string(op.op->name) << ", or another time");
   }
-  REQUIRE(next == walked.ops.size());
+  REQUIRE(next == replayed.ops.size());
 }
 
 /// No stream does two things at once.
@@ -184,40 +186,40 @@ TEST_CASE("the plans below have backwards in pieces, slowed chunks and stored mi
 }
 
 TEST_CASE(
-    "walking every op and every buffer gives what chunk summaries give, to the byte and the "
+    "replaying every op and every buffer gives what chunk summaries give, to the byte and the "
     "picosecond") {
   for (std::string const& run : tested_runs()) {
     INFO(run);
     SmallPlan const small = make_small_plan(run);
     Simulation const simulation = simulate(small.plan, small.system);
-    WalkedIteration const walked = walk_op_by_op(small.plan, small.system);
+    ReplayedIteration const replayed = replay_op_by_op(small.plan, small.system);
     Calibration const& constants = small.system.calibration;
-    REQUIRE(walked.makespan + to_sim_time(constants.iteration_overhead.value.value) ==
+    REQUIRE(replayed.makespan + to_sim_time(constants.iteration_overhead.value.value) ==
             simulation.iteration);
-    for (std::size_t r = 0; r < walked.ranks.size(); ++r) {
+    for (std::size_t r = 0; r < replayed.ranks.size(); ++r) {
       CAPTURE(r);
       StageResult const& stage = simulation.stages[r];
-      CategoryBytes at_peak = walked.ranks[r].at_peak;
+      CategoryBytes at_peak = replayed.ranks[r].at_peak;
       at_peak[Category::workspace] += constants.workspace.value.count();
       REQUIRE(at_peak == stage.at_peak);
-      REQUIRE(walked.ranks[r].peak_at == stage.peak_at);
-      REQUIRE(walked.ranks[r].activation_peak == stage.activation_peak);
+      REQUIRE(replayed.ranks[r].peak_at == stage.peak_at);
+      REQUIRE(replayed.ranks[r].activation_peak == stage.activation_peak);
     }
   }
 }
 
 TEST_CASE(
-    "recorded op by op, an iteration has the ops and times of the walk and the peaks of the "
+    "recorded op by op, an iteration has the ops and times of the replay and the peaks of the "
     "simulation") {
   for (std::string const& run : tested_runs()) {
     INFO(run);
     SmallPlan const small = make_small_plan(run);
-    WalkedIteration const walked = walk_op_by_op(small.plan, small.system);
+    ReplayedIteration const replayed = replay_op_by_op(small.plan, small.system);
     Trace const trace = record_all(small, TraceDetail::op);
     require_same_as(simulate(small.plan, small.system), trace);
     for (std::size_t r = 0; r < trace.ranks.size(); ++r) {
       CAPTURE(r);
-      require_same_ops(walked.ranks[r], trace.ranks[r], trace.names);
+      require_same_ops(replayed.ranks[r], trace.ranks[r], trace.names);
     }
   }
 }
@@ -234,14 +236,14 @@ TEST_CASE("an iteration releases everything that it allocates") {
   for (std::string const& run : tested_runs()) {
     INFO(run);
     SmallPlan const small = make_small_plan(run);
-    WalkedIteration const walked = walk_op_by_op(small.plan, small.system);
+    ReplayedIteration const replayed = replay_op_by_op(small.plan, small.system);
     for (TraceDetail const detail : {TraceDetail::chunk, TraceDetail::op}) {
       Trace const trace = record_all(small, detail);
       for (std::size_t r = 0; r < trace.ranks.size(); ++r) {
         CAPTURE(r);
         MemoryColumns const& memory = trace.ranks[r].memory;
         REQUIRE(memory_at(memory, memory.rows() - 1) == memory_at(memory, 0));
-        CategoryBytes left = walked.ranks[r].left;
+        CategoryBytes left = replayed.ranks[r].left;
         left[Category::workspace] = memory.of(Category::workspace).front();
         REQUIRE(left == memory_at(memory, 0));
       }

@@ -8,7 +8,7 @@
 
 namespace stagecraft {
 
-/// A plan small enough to be walked op by op, with the system that gives its costs.
+/// A plan small enough to be replayed op by op, with the system that gives its costs.
 struct SmallPlan {
   std::string text;  ///< the run file, for messages
   TrainingPlan plan;

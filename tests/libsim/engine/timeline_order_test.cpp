@@ -39,7 +39,7 @@ HandMadeStage make_stage(PipelineSchedule const& schedule, int stage) {
 
 /// Advances stages in a random order, blocked ones included, until all are done.
 template <class Channels>
-std::vector<SimTime> ends_of_random_walk(TimelineInput const& input, std::mt19937& random) {
+std::vector<SimTime> ends_of_random_order(TimelineInput const& input, std::mt19937& random) {
   SilentObserver observer;
   Player<Channels, SilentObserver> player{input, observer};
   std::vector<int> left(input.stages.size());
@@ -77,8 +77,8 @@ TEST_CASE("stages end at the same times in whichever order they are taken up") {
     }
     for (int round = 0; round < 20; ++round) {
       REQUIRE((p2p == P2p::blocking
-                   ? ends_of_random_walk<BlockingChannels>(input, random)
-                   : ends_of_random_walk<OverlappedChannels>(input, random)) == expected);
+                   ? ends_of_random_order<BlockingChannels>(input, random)
+                   : ends_of_random_order<OverlappedChannels>(input, random)) == expected);
     }
   }
 }

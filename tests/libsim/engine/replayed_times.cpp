@@ -1,4 +1,4 @@
-#include "tests/libsim/engine/walked_times.hpp"
+#include "tests/libsim/engine/replayed_times.hpp"
 
 #include <algorithm>
 #include <cstdint>
@@ -15,7 +15,7 @@ constexpr std::int64_t million = 1'000'000;
 void wait_for_host(std::vector<Op> const& ops,
                    CostModel const& cost,
                    SimTime host,
-                   WalkedTimes& times) {
+                   ReplayedTimes& times) {
   Wide const behind = (host - times.duration).count();
   Wide issued = 0;
   for (std::size_t i = 0; i < ops.size(); ++i) {
@@ -45,8 +45,10 @@ SimTime portion(SimTime amount, SimTime part, SimTime whole) {
   return SimTime{static_cast<std::int64_t>((2 * product + whole.count()) / (2 * whole.count()))};
 }
 
-WalkedTimes walked_times(std::vector<Op> const& ops, CostModel const& cost, bool waits_for_host) {
-  WalkedTimes times;
+ReplayedTimes replayed_times(std::vector<Op> const& ops,
+                             CostModel const& cost,
+                             bool waits_for_host) {
+  ReplayedTimes times;
   SimTime tensor_parallel_idle{0};
   SimTime host{0};
   for (Op const& op : ops) {

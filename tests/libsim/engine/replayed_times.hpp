@@ -16,7 +16,7 @@ SimTime slowed(SimTime start, SimTime duration, SimTime busy_until, int slowdown
 SimTime portion(SimTime amount, SimTime part, SimTime whole);
 
 /// When the ops of a block run, from its begin.
-struct WalkedTimes {
+struct ReplayedTimes {
   std::vector<SimTime> start, end;  ///< by op
   SimTime duration{0};
   SimTime on_links{0};  ///< of the duration, with collectives on the links of reductions
@@ -25,6 +25,8 @@ struct WalkedTimes {
 /// The times of ops as if the host were always ahead, and then, if it takes longer than that, with
 /// what it is behind spread over the ops by what each costs it. \throws std::logic_error  if a
 /// collective outlasts the block.
-WalkedTimes walked_times(std::vector<Op> const& ops, CostModel const& cost, bool waits_for_host);
+ReplayedTimes replayed_times(std::vector<Op> const& ops,
+                             CostModel const& cost,
+                             bool waits_for_host);
 
 }  // namespace stagecraft

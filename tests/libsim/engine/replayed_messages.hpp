@@ -13,24 +13,24 @@
 namespace stagecraft {
 
 /// A message between two stages, which both of them see.
-struct WalkedMessage {
+struct ReplayedMessage {
   std::optional<SimTime> sent, received;  ///< posts
   std::optional<SimTime> start, end;
 };
 
 /// The sends and receives of one stage, and the buffers that wait for them or came with them.
-class WalkedMessages {
+class ReplayedMessages {
  public:
   /// What a stage hands over or is handed: of which chunk and microbatch.
   using Key = std::tuple<Transfer::Payload, ChunkId, MicrobatchId>;
 
   /// `shared`: by message of the plan. All references must outlive this.
-  WalkedMessages(TrainingPlan const& plan,
-                 CostModel const& cost,
-                 std::vector<WalkedMessage>& shared,
-                 StageId stage,
-                 std::vector<Transfer> const& transfers,
-                 BufferHeap& heap)
+  ReplayedMessages(TrainingPlan const& plan,
+                   CostModel const& cost,
+                   std::vector<ReplayedMessage>& shared,
+                   StageId stage,
+                   std::vector<Transfer> const& transfers,
+                   BufferHeap& heap)
       : plan_{plan},
         cost_{cost},
         shared_{shared},
@@ -52,7 +52,7 @@ class WalkedMessages {
   Transfer const& transfer(std::int32_t index) const {
     return transfers_[static_cast<std::size_t>(index)];
   }
-  WalkedMessage& message(Transfer const& transfer) const {
+  ReplayedMessage& message(Transfer const& transfer) const {
     return shared_[static_cast<std::size_t>(transfer.message)];
   }
   bool is_blocking() const { return plan_.config.schedule.p2p == P2p::blocking; }
@@ -62,7 +62,7 @@ class WalkedMessages {
 
   TrainingPlan const& plan_;
   CostModel const& cost_;
-  std::vector<WalkedMessage>& shared_;
+  std::vector<ReplayedMessage>& shared_;
   StageId stage_;
   std::vector<Transfer> const& transfers_;
   BufferHeap& heap_;

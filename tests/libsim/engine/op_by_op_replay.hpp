@@ -11,7 +11,7 @@
 namespace stagecraft {
 
 /// An op that a rank ran.
-struct WalkedOp {
+struct ReplayedOp {
   Op const* op = nullptr;
   SimTime start{0};
   SimTime end{0};
@@ -20,17 +20,17 @@ struct WalkedOp {
   std::int32_t chunk = -1;
 };
 
-struct WalkedRank {
+struct ReplayedRank {
   CategoryBytes at_peak;  ///< at the first instant where the sum is largest; without workspace
   SimTime peak_at{0};
   std::int64_t activation_peak = 0;
-  std::vector<WalkedOp> ops;  ///< in issue order
+  std::vector<ReplayedOp> ops;  ///< in issue order
   SimTime end{0};
   CategoryBytes left;  ///< what is held at the end
 };
 
-struct WalkedIteration {
-  std::vector<WalkedRank> ranks;
+struct ReplayedIteration {
+  std::vector<ReplayedRank> ranks;
   SimTime makespan{0};
 };
 
@@ -41,6 +41,6 @@ struct WalkedIteration {
 /// block to block and from stage to stage. An op that touches a buffer that does not exist (any
 /// more), a buffer released twice, and a buffer left over at the end are failures. \throws
 /// std::logic_error  for each of those, naming the op.
-WalkedIteration walk_op_by_op(TrainingPlan const& plan, System const& system);
+ReplayedIteration replay_op_by_op(TrainingPlan const& plan, System const& system);
 
 }  // namespace stagecraft

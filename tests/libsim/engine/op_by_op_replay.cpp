@@ -1,4 +1,4 @@
-#include "tests/libsim/engine/op_by_op_walk.hpp"
+#include "tests/libsim/engine/op_by_op_replay.hpp"
 
 #include <algorithm>
 #include <deque>
@@ -9,8 +9,8 @@
 
 #include "libsim/cost/cost_model.hpp"
 #include "tests/libsim/engine/buffer_heap.hpp"
-#include "tests/libsim/engine/walked_messages.hpp"
-#include "tests/libsim/engine/walked_times.hpp"
+#include "tests/libsim/engine/replayed_messages.hpp"
+#include "tests/libsim/engine/replayed_times.hpp"
 
 namespace stagecraft {
 
@@ -29,13 +29,13 @@ struct Meeting {
 struct World {
   TrainingPlan const& plan;
   CostModel const& cost;
-  std::vector<WalkedMessage> messages;
+  std::vector<ReplayedMessage> messages;
   std::map<std::pair<GroupId, int>, Meeting> meetings;
 };
 
-class RankWalk {
+class RankReplay {
  public:
-  RankWalk(World& world, StagePlan const& rank)
+  RankReplay(World& world, StagePlan const& rank)
       : world_{world},
         rank_{rank},
         order_{unroll(rank.program)},
@@ -54,13 +54,13 @@ class RankWalk {
     return has_moved;
   }
 
-  WalkedRank finish() && {
-    walked_.at_peak = heap_.at_peak();
-    walked_.peak_at = heap_.peak_at();
-    walked_.activation_peak = heap_.activation_peak();
-    walked_.left = heap_.now();
-    walked_.end = std::max(clock_, data_parallel_idle_);
-    return std::move(walked_);
+  ReplayedRank finish() && {
+    replayed_.at_peak = heap_.at_peak();
+    replayed_.peak_at = heap_.peak_at();
+    replayed_.activation_peak = heap_.activation_peak();
+    replayed_.left = heap_.now();
+    replayed_.end = std::max(clock_, data_parallel_idle_);
+    return std::move(replayed_);
   }
 
  private:
@@ -104,7 +104,7 @@ class RankWalk {
     ChunkProgram const& chunk = plan.chunks[static_cast<std::size_t>(task.program)];
     bool const is_forward = task.kind == Task::Kind::forward;
     auto const payload = is_forward ? Transfer::Payload::activation : Transfer::Payload::gradient;
-    WalkedMessages::Key const key{payload, chunk.chunk, microbatch};
+    ReplayedMessages::Key const key{payload, chunk.chunk, microbatch};
     auto const first = static_cast<std::size_t>(task.first_block);
     auto const count = static_cast<std::size_t>(task.block_count);
     work_start_ = clock_;
@@ -112,7 +112,7 @@ class RankWalk {
     work_ = on_links_ = SimTime{0};
     for (std::size_t i = first; i < first + count; ++i) {
       BlockProgram const& block = plan.blocks[static_cast<std::size_t>(chunk.blocks[i])];
-      WalkedTimes const times =
+      ReplayedTimes const times =
           times_of(block, block.ops(is_forward ? Pass::forward : Pass::backward));
       work_ += times.duration;
       on_links_ += times.on_links;
@@ -172,14 +172,14 @@ class RankWalk {
       return time + portion(into, delay, both);
     };
     for (std::size_t const row : reductions_) {
-      walked_.ops[row].start = later(walked_.ops[row].start);
-      walked_.ops[row].end = later(walked_.ops[row].end);
+      replayed_.ops[row].start = later(replayed_.ops[row].start);
+      replayed_.ops[row].end = later(replayed_.ops[row].end);
     }
     data_parallel_idle_ += delay;
   }
 
-  WalkedTimes times_of(BlockProgram const& block, std::vector<Op> const& ops) const {
-    return walked_times(ops, world_.cost, block.kind != BlockProgram::Kind::inputs);
+  ReplayedTimes times_of(BlockProgram const& block, std::vector<Op> const& ops) const {
+    return replayed_times(ops, world_.cost, block.kind != BlockProgram::Kind::inputs);
   }
 
   void run_block(ChunkProgram const& chunk,
@@ -207,7 +207,7 @@ class RankWalk {
       first_layer += world_.plan.blocks[static_cast<std::size_t>(chunk.blocks[i])].layers;
     }
     std::vector<Op> const& ops = block.ops(pass);
-    WalkedTimes const times = times_of(block, ops);
+    ReplayedTimes const times = times_of(block, ops);
     SimTime const begin = local_;
     for (std::size_t i = 0; i < ops.size(); ++i) {
       Op const& op = ops[i];
@@ -225,12 +225,12 @@ class RankWalk {
         }
       }
       if (op.stream == Stream::compute) local_ = begin + times.end[i];
-      walked_.ops.push_back({.op = &op,
-                             .start = at(begin + times.start[i]),
-                             .end = at(begin + times.end[i]),
-                             .layer = layer_of(block.kind, first_layer, op.layer),
-                             .microbatch = microbatch.value(),
-                             .chunk = chunk.chunk.value()});
+      replayed_.ops.push_back({.op = &op,
+                               .start = at(begin + times.start[i]),
+                               .end = at(begin + times.end[i]),
+                               .layer = layer_of(block.kind, first_layer, op.layer),
+                               .microbatch = microbatch.value(),
+                               .chunk = chunk.chunk.value()});
       for (BufferLife const& life : block.lives) {
         if (life.release_pass != pass || life.release != static_cast<std::int32_t>(i)) continue;
         heap_.release(buffer_of(life.buffer), to_string(op.name));
@@ -267,12 +267,12 @@ class RankWalk {
     } else if (task.stream == Stream::data_parallel) {
       start = std::max(clock_, data_parallel_idle_);
       end = data_parallel_idle_ = start + duration;
-      reductions_.push_back(walked_.ops.size());
+      reductions_.push_back(replayed_.ops.size());
     } else {
       end = clock_ = slowed(clock_, duration, data_parallel_idle_,
                             world_.cost.data_parallel_slowdown_millionths());
     }
-    walked_.ops.push_back({.op = &op, .start = start, .end = end});
+    replayed_.ops.push_back({.op = &op, .start = start, .end = end});
     return true;
   }
 
@@ -280,8 +280,8 @@ class RankWalk {
   StagePlan const& rank_;
   IssueOrder order_;
   BufferHeap heap_;
-  WalkedMessages messages_;
-  WalkedRank walked_;
+  ReplayedMessages messages_;
+  ReplayedRank replayed_;
   std::size_t step_ = 0;
   SimTime clock_{0};
   SimTime data_parallel_idle_{0};
@@ -299,20 +299,21 @@ class RankWalk {
 
 }  // namespace
 
-WalkedIteration walk_op_by_op(TrainingPlan const& plan, System const& system) {
+ReplayedIteration replay_op_by_op(TrainingPlan const& plan, System const& system) {
   CostModel const cost{system, plan};
-  World world{plan, cost, std::vector<WalkedMessage>(static_cast<std::size_t>(plan.messages)), {}};
-  std::deque<RankWalk> ranks;  // which do not move: messages know their order and their heap
+  World world{
+      plan, cost, std::vector<ReplayedMessage>(static_cast<std::size_t>(plan.messages)), {}};
+  std::deque<RankReplay> ranks;  // which do not move: messages know their order and their heap
   for (StagePlan const& rank : plan.stages) ranks.emplace_back(world, rank);
   for (bool has_moved = true; has_moved;) {
     has_moved = false;
-    for (RankWalk& rank : ranks) has_moved = rank.advance() || has_moved;
+    for (RankReplay& rank : ranks) has_moved = rank.advance() || has_moved;
   }
-  WalkedIteration iteration;
-  for (RankWalk& rank : ranks) {
-    if (!rank.is_done()) throw std::logic_error{"the walk is stuck"};
-    WalkedRank& walked = iteration.ranks.emplace_back(std::move(rank).finish());
-    iteration.makespan = std::max(iteration.makespan, walked.end);
+  ReplayedIteration iteration;
+  for (RankReplay& rank : ranks) {
+    if (!rank.is_done()) throw std::logic_error{"the replay is stuck"};
+    ReplayedRank& replayed = iteration.ranks.emplace_back(std::move(rank).finish());
+    iteration.makespan = std::max(iteration.makespan, replayed.end);
   }
   return iteration;
 }

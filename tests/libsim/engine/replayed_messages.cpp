@@ -1,20 +1,20 @@
-#include "tests/libsim/engine/walked_messages.hpp"
+#include "tests/libsim/engine/replayed_messages.hpp"
 
 #include <algorithm>
 
 namespace stagecraft {
 
-MessageCost WalkedMessages::cost_of(Transfer const& transfer) const {
+MessageCost ReplayedMessages::cost_of(Transfer const& transfer) const {
   bool const sends = transfer.end == Transfer::End::send;
   return cost_.message_cost(sends ? stage_ : transfer.peer, sends ? transfer.peer : stage_);
 }
 
-void WalkedMessages::post(IssueEntry const& entry, SimTime now) {
+void ReplayedMessages::post(IssueEntry const& entry, SimTime now) {
   for (std::int32_t i = 0; i < entry.count; ++i) post(transfer(entry.first + i), now);
 }
 
-void WalkedMessages::post(Transfer const& transfer, SimTime now) {
-  WalkedMessage& shared = message(transfer);
+void ReplayedMessages::post(Transfer const& transfer, SimTime now) {
+  ReplayedMessage& shared = message(transfer);
   MessageCost const cost = cost_of(transfer);
   bool const sends = transfer.end == Transfer::End::send;
   (sends ? shared.sent : shared.received) = now;
@@ -37,11 +37,11 @@ void WalkedMessages::post(Transfer const& transfer, SimTime now) {
                      scatters ? whole / plan_.shape.tensor : whole, now);
 }
 
-std::optional<SimTime> WalkedMessages::wait(IssueEntry const& entry, SimTime now) {
+std::optional<SimTime> ReplayedMessages::wait(IssueEntry const& entry, SimTime now) {
   SimTime over = now;
   for (std::int32_t i = 0; i < entry.count; ++i) {
     Transfer const& one = transfer(entry.first + i);
-    WalkedMessage const& shared = message(one);
+    ReplayedMessage const& shared = message(one);
     if (!shared.end) return std::nullopt;
     bool const has_left = !is_blocking() && one.end == Transfer::End::send;
     over = std::max(over, has_left ? *shared.end - cost_of(one).latency : *shared.end);
@@ -50,7 +50,7 @@ std::optional<SimTime> WalkedMessages::wait(IssueEntry const& entry, SimTime now
   return over;
 }
 
-void WalkedMessages::end(Transfer const& transfer, SimTime now) {
+void ReplayedMessages::end(Transfer const& transfer, SimTime now) {
   Key const key{transfer.payload, transfer.chunk, transfer.microbatch};
   if (transfer.end == Transfer::End::send) {
     bool const is_kept = transfer.payload == Transfer::Payload::activation &&
@@ -67,7 +67,7 @@ void WalkedMessages::end(Transfer const& transfer, SimTime now) {
   incoming_[key] = buffer;
 }
 
-std::optional<BufferHeap::Id> WalkedMessages::arrived(Key const& key) const {
+std::optional<BufferHeap::Id> ReplayedMessages::arrived(Key const& key) const {
   auto const found = incoming_.find(key);
   if (found == incoming_.end()) return std::nullopt;
   return found->second;

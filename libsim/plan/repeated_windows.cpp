@@ -1,4 +1,4 @@
-#include "libsim/plan/lapped_order.hpp"
+#include "libsim/plan/repeated_windows.hpp"
 
 #include <cstddef>
 #include <numeric>
@@ -35,7 +35,7 @@ Extent extent_of(PipelineSchedule const& schedule,
 
 }  // namespace
 
-LappedOrder order_in_laps(PipelineSchedule const& schedule, StageId stage, int stored) {
+RepeatedWindows repeat_windows(PipelineSchedule const& schedule, StageId stage, int stored) {
   StageProgram const& whole = schedule.stages[stage];
   if (whole.steady_loop == StageProgram::none) return {.order = unroll(whole)};
   IssueEntry const loop = whole.entries[at(whole.steady_loop)];
@@ -45,55 +45,55 @@ LappedOrder order_in_laps(PipelineSchedule const& schedule, StageId stage, int s
   bool const are_alike = stored == 0 || stored >= window;
   int const period = are_alike ? 1 : window / std::gcd(window, body.forwards);  // in loops
   int const in_period = period * body.forwards;
-  int const loops = (window + in_period - 1) / in_period * period;  // of a lap
-  int const laps = loop.times / loops;
-  if (laps < 2) return {.order = unroll(whole)};
+  int const loops = (window + in_period - 1) / in_period * period;  // of the body
+  int const times = loop.times / loops;
+  if (times < 2) return {.order = unroll(whole)};
 
-  LappedOrder lapped;
-  lapped.lap_begin = before.entries;
-  lapped.lap_end = before.entries + loops * body.entries;
-  lapped.lap_transfers_end = before.transfers + loops * body.transfers;
-  lapped.times = laps;
-  lapped.advance = loops * loop.advance;
+  RepeatedWindows windows;
+  windows.body_begin = before.entries;
+  windows.body_end = before.entries + loops * body.entries;
+  windows.body_transfers_end = before.transfers + loops * body.transfers;
+  windows.times = times;
+  windows.advance = loops * loop.advance;
   StageProgram shorter = whole;
-  shorter.entries[at(shorter.steady_loop)].times -= (laps - 1) * loops;
+  shorter.entries[at(shorter.steady_loop)].times -= (times - 1) * loops;
   // Behind the loop, numbers are those of the whole iteration.
-  std::int32_t const skipped = (laps - 1) * lapped.advance;
-  lapped.order = unroll(shorter);
-  std::int32_t const written = loop.times - (laps - 1) * loops;
+  std::int32_t const skipped = (times - 1) * windows.advance;
+  windows.order = unroll(shorter);
+  std::int32_t const written = loop.times - (times - 1) * loops;
   std::int32_t const behind = before.entries + written * body.entries;
-  for (std::size_t i = at(behind); i < lapped.order.entries.size(); ++i) {
-    IssueEntry& entry = lapped.order.entries[i];
+  for (std::size_t i = at(behind); i < windows.order.entries.size(); ++i) {
+    IssueEntry& entry = windows.order.entries[i];
     if (entry.microbatch != no_microbatch) entry.microbatch = entry.microbatch + -skipped;
   }
   std::int32_t const posted = before.transfers + written * body.transfers;
-  for (std::size_t i = at(posted); i < lapped.order.transfers.size(); ++i) {
-    Transfer& transfer = lapped.order.transfers[i];
+  for (std::size_t i = at(posted); i < windows.order.transfers.size(); ++i) {
+    Transfer& transfer = windows.order.transfers[i];
     transfer.microbatch = transfer.microbatch + -skipped;
     transfer.message -= skipped;
   }
-  return lapped;
+  return windows;
 }
 
-void insert_repeat(StageProgram& program, LappedOrder const& lapped, std::int32_t first) {
-  if (lapped.times == 1) return;
-  std::int32_t const skipped = (lapped.times - 1) * lapped.advance;
-  for (std::size_t i = at(first + lapped.lap_end); i < program.entries.size(); ++i) {
+void insert_repeat(StageProgram& program, RepeatedWindows const& windows, std::int32_t first) {
+  if (windows.times == 1) return;
+  std::int32_t const skipped = (windows.times - 1) * windows.advance;
+  for (std::size_t i = at(first + windows.body_end); i < program.entries.size(); ++i) {
     IssueEntry& entry = program.entries[i];
     if (entry.microbatch != no_microbatch) entry.microbatch = entry.microbatch + skipped;
   }
-  for (std::size_t i = at(lapped.lap_transfers_end); i < program.transfers.size(); ++i) {
+  for (std::size_t i = at(windows.body_transfers_end); i < program.transfers.size(); ++i) {
     Transfer& transfer = program.transfers[i];
     transfer.microbatch = transfer.microbatch + skipped;
     transfer.message += skipped;
   }
-  program.lap = first + lapped.lap_end;
-  program.entries.insert(program.entries.begin() + program.lap,
+  program.window_repeat = first + windows.body_end;
+  program.entries.insert(program.entries.begin() + program.window_repeat,
                          {.kind = IssueEntry::Kind::repeat,
                           .microbatch = no_microbatch,
-                          .count = lapped.lap_end - lapped.lap_begin,
-                          .times = lapped.times,
-                          .advance = lapped.advance});
+                          .count = windows.body_end - windows.body_begin,
+                          .times = windows.times,
+                          .advance = windows.advance});
 }
 
 }  // namespace stagecraft
