@@ -58,8 +58,11 @@ std::int64_t resident_bytes(StagePlan const& stage) {
 /// such plan, an estimate: that of one replica of `config`, which counts what its tensor ranks or
 /// stages replicate as often as they hold it.
 ModelState state_of_model(SearchRequest const& request, TrainingConfig const& config) {
-  Arrangement const one{.shape = {.micro = config.batch.micro},
-                        .shares = {.first = request.base.model.layers}};
+  ShapeChoice shape;
+  shape.micro = config.batch.micro;
+  LayerShares shares;
+  shares.first = request.base.model.layers;
+  Arrangement const one{shape, ScheduleChoice{}, shares};
   TrainingConfig alone = make_config(request, one, {RecomputePolicy{}}, false);
   alone.batch.global = alone.batch.micro;
   if (problems_of(alone).empty()) {
