@@ -278,9 +278,8 @@ bool FrameworkBuffers::begin_step(std::span<std::int64_t const> shards) {
   bool const is_narrow = element_size(gradient_type(plan_.config)) < wide;
   bool const needs_wide = moments_type(plan_.config) == ElementType::f32;
   if (!framework_.widens_gradients || !is_narrow || !needs_wide) return true;
-  return std::ranges::all_of(shards, [this](std::int64_t elements) {
-    return allocate_into(widened_, elements * wide);
-  });
+  return std::ranges::all_of(
+      shards, [this](std::int64_t elements) { return allocate_into(widened_, elements * wide); });
 }
 
 bool FrameworkBuffers::step(std::span<std::int64_t const> shards) {
