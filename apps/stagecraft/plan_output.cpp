@@ -15,6 +15,7 @@
 #include "libsim/report/interval_report.hpp"
 #include "libsim/report/text_table.hpp"
 #include "libsim/search/search_space.hpp"
+#include "libsim/search/standings.hpp"
 
 namespace stagecraft {
 namespace {

@@ -18,6 +18,7 @@
 #include "libsim/plan/plan_programs.hpp"
 #include "libsim/plan/schedule_layout.hpp"
 #include "libsim/plan/stage_tasks.hpp"
+#include "libsim/plan/store_window.hpp"
 #include "libsim/schedule/early_recompute.hpp"
 
 namespace stagecraft {

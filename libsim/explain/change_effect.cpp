@@ -14,7 +14,7 @@
 #include "libsim/plan/make_plan.hpp"
 #include "libsim/plan/plan_programs.hpp"
 #include "libsim/plan/schedule_layout.hpp"
-#include "libsim/plan/stage_tasks.hpp"
+#include "libsim/plan/store_window.hpp"
 #include "libsim/run/config_files.hpp"
 
 namespace stagecraft {

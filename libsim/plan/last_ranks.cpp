@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cstddef>
 
-#include "libsim/plan/received_rows.hpp"
-
 namespace stagecraft {
 namespace {
 
@@ -12,14 +10,6 @@ namespace {
 /// about so many rows of it take. A product of so many rows does as many FLOPs per byte of 16-bit
 /// weights: between the 156 of an A100's peak per byte of its memory and the 295 of an H100's.
 constexpr std::int64_t rows_of_weights = 256;
-
-std::int64_t load(ReceivedRows const& rows,
-                  int rank,
-                  LayerConfig const& kind,
-                  std::int64_t layer,
-                  MicrobatchId k) {
-  return load_of(rows.rows_of_experts(rank, kind, layer, k));
-}
 
 }  // namespace
 
@@ -29,8 +19,9 @@ std::int64_t load_of(std::vector<std::int64_t> const& by_expert) {
   return sum;
 }
 
-std::vector<int> find_last_ranks(TrainingPlan const& plan, ReceivedRows const& rows) {
-  if (!rows.is_forced()) return {0};  // all ranks are alike
+std::vector<int> find_last_ranks(
+    TrainingPlan const& plan,
+    std::function<std::int64_t(std::vector<int> const&)> const& load_of_set) {
   GroupRoles const& roles = plan.roles;
   int const ranks = plan.groups.ranks_per_stage();
   std::vector<std::vector<int>> sets;
@@ -64,37 +55,11 @@ std::vector<int> find_last_ranks(TrainingPlan const& plan, ReceivedRows const& r
   std::vector<int> const* last = nullptr;
   std::int64_t most = -1;
   for (std::vector<int> const& set : sets) {
-    std::int64_t sum = 0;
-    rows.visit_layers([&](LayerConfig const& kind, std::int64_t layer, MicrobatchId k) {
-      std::int64_t largest = 0;
-      for (int const rank : set) largest = std::max(largest, load(rows, rank, kind, layer, k));
-      sum += largest;
-    });
+    std::int64_t const sum = load_of_set(set);
     if (sum > most) last = &set;
     most = std::max(most, sum);
   }
   return *last;
-}
-
-std::optional<std::pair<int, int>> hottest_and_coldest(ReceivedRows const& rows) {
-  if (!rows.is_forced()) return std::nullopt;
-  std::vector<int> const& last = rows.last_ranks();
-  std::vector<std::int64_t> sums(last.size());
-  bool differ = false;
-  rows.visit_layers([&](LayerConfig const& kind, std::int64_t layer, MicrobatchId k) {
-    std::int64_t const of_first = load(rows, last.front(), kind, layer, k);
-    for (std::size_t i = 0; i < sums.size(); ++i) {
-      std::int64_t const its = load(rows, last[i], kind, layer, k);
-      sums[i] += its;
-      differ = differ || its != of_first;
-    }
-  });
-  if (!differ) return std::nullopt;
-  auto const rank_at = [&](auto const& position) {
-    return last[static_cast<std::size_t>(position - sums.begin())];
-  };
-  return std::pair{rank_at(std::ranges::max_element(sums)),
-                   rank_at(std::ranges::min_element(sums))};
 }
 
 }  // namespace stagecraft

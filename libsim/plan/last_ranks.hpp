@@ -1,15 +1,12 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
-#include <utility>
+#include <functional>
 #include <vector>
 
 #include "libsim/plan/training_plan.hpp"
 
 namespace stagecraft {
-
-class ReceivedRows;
 
 /// The load of experts with so many rows each: how long their products take, as far as a plan can
 /// know it, in rows.
@@ -18,12 +15,9 @@ std::int64_t load_of(std::vector<std::int64_t> const& by_expert);
 /// The ranks that the others wait for at the end of an iteration. Within its passes a rank waits
 /// for those with which it communicates there: each of these sets takes as long as its rank with
 /// the largest load, layer by layer and microbatch by microbatch. Of the sets, the one whose
-/// largest loads have the largest sum; the first of several.
-std::vector<int> find_last_ranks(TrainingPlan const& plan, ReceivedRows const& rows);
-
-/// Of rows.last_ranks(), the rank with the largest load in all layers and microbatches together,
-/// and the one with the smallest; the first of several. nullopt if all have the same in every layer
-/// and microbatch.
-std::optional<std::pair<int, int>> hottest_and_coldest(ReceivedRows const& rows);
+/// largest loads have the largest sum; the first of several. `load_of_set` gives that sum of a set.
+std::vector<int> find_last_ranks(
+    TrainingPlan const& plan,
+    std::function<std::int64_t(std::vector<int> const&)> const& load_of_set);
 
 }  // namespace stagecraft

@@ -111,8 +111,22 @@ ReceivedRows::ReceivedRows(TrainingPlan const& plan)
 }
 
 std::vector<int> const& ReceivedRows::last_ranks() const {
-  if (last_ranks_.empty()) last_ranks_ = find_last_ranks(plan_, *this);
+  if (!last_ranks_.empty()) return last_ranks_;
+  if (!is_forced()) return last_ranks_ = {0};  // all ranks are alike
+  last_ranks_ =
+      find_last_ranks(plan_, [this](std::vector<int> const& set) { return load_of_set(set); });
   return last_ranks_;
+}
+
+std::int64_t ReceivedRows::load_of_set(std::vector<int> const& ranks) const {
+  std::int64_t sum = 0;
+  visit_layers([&](LayerConfig const& kind, std::int64_t layer, MicrobatchId k) {
+    std::int64_t largest = 0;
+    for (int const rank : ranks)
+      largest = std::max(largest, load_of(rows_of_experts(rank, kind, layer, k)));
+    sum += largest;
+  });
+  return sum;
 }
 
 std::vector<std::int64_t> const& ReceivedRows::rows_of_part(std::int32_t counts,
@@ -314,6 +328,27 @@ std::vector<std::pair<int, int>> ReceivedRows::distinct_ranks() const {
     }
   }
   return distinct;
+}
+
+std::optional<std::pair<int, int>> hottest_and_coldest(ReceivedRows const& rows) {
+  if (!rows.is_forced()) return std::nullopt;
+  std::vector<int> const& last = rows.last_ranks();
+  std::vector<std::int64_t> sums(last.size());
+  bool differ = false;
+  rows.visit_layers([&](LayerConfig const& kind, std::int64_t layer, MicrobatchId k) {
+    std::int64_t const of_first = load_of(rows.rows_of_experts(last.front(), kind, layer, k));
+    for (std::size_t i = 0; i < sums.size(); ++i) {
+      std::int64_t const its = load_of(rows.rows_of_experts(last[i], kind, layer, k));
+      sums[i] += its;
+      differ = differ || its != of_first;
+    }
+  });
+  if (!differ) return std::nullopt;
+  auto const rank_at = [&](auto const& position) {
+    return last[static_cast<std::size_t>(position - sums.begin())];
+  };
+  return std::pair{rank_at(std::ranges::max_element(sums)),
+                   rank_at(std::ranges::min_element(sums))};
 }
 
 }  // namespace stagecraft

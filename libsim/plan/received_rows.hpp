@@ -89,6 +89,8 @@ class ReceivedRows {
   }
 
  private:
+  /// The sum over layers and microbatches of the largest load of one of these ranks.
+  std::int64_t load_of_set(std::vector<int> const& ranks) const;
   /// The fewest rows of a rank in any layer of a kind and any microbatch.
   ExpertRows fewest(int rank, LayerConfig const& kind) const;
   /// Of how many microbatches of a replica the rows may differ.
@@ -129,5 +131,10 @@ void ReceivedRows::visit_layers(Visit visit) const {
     for (MicrobatchId const k : classes) visit(kind, layer, k);
   }
 }
+
+/// Of rows.last_ranks(), the rank with the largest load in all layers and microbatches together,
+/// and the one with the smallest; the first of several. nullopt if all have the same in every layer
+/// and microbatch.
+std::optional<std::pair<int, int>> hottest_and_coldest(ReceivedRows const& rows);
 
 }  // namespace stagecraft

@@ -4,7 +4,7 @@
 #include <numeric>
 #include <utility>
 
-#include "libsim/plan/stage_tasks.hpp"
+#include "libsim/plan/store_window.hpp"
 
 namespace stagecraft {
 namespace {

@@ -9,6 +9,7 @@
 #include "libsim/plan/gradient_buckets.hpp"
 #include "libsim/plan/repeated_windows.hpp"
 #include "libsim/plan/step_program.hpp"
+#include "libsim/plan/store_window.hpp"
 
 namespace stagecraft {
 namespace {
@@ -202,11 +203,6 @@ bool has_window(TrainingConfig const& config) {
 }
 
 }  // namespace
-
-WindowPlaces::WindowPlaces(ScheduleShape const& shape, StageId stage)
-    : window_{store_window(shape, stage)},
-      microbatches_{static_cast<std::size_t>(shape.microbatches)},
-      places_(static_cast<std::size_t>(shape.chunks) * microbatches_) {}
 
 Task whole_task(TrainingPlan const& plan,
                 StagePlan const& stage,

@@ -7,6 +7,7 @@
 #include "libsim/plan/repeated_windows.hpp"
 #include "libsim/plan/stage_memory.hpp"
 #include "libsim/plan/stage_tasks.hpp"
+#include "libsim/plan/store_window.hpp"
 
 namespace stagecraft {
 

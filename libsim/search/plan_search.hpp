@@ -47,9 +47,6 @@ struct SearchResult {
   std::optional<NearMiss> closest;  ///< if nothing fits
 };
 
-/// The largest iteration time of a plan of the front, relative to the best plan's.
-inline constexpr double front_reach = 1.5;
-
 /// Searches for the plans with the shortest iteration among those that fit in memory, by counted
 /// bytes with the margin, and by their allocator's replay without it.
 ///

@@ -7,7 +7,7 @@
 #include "libsim/plan/plan_outline.hpp"
 #include "libsim/plan/plan_programs.hpp"
 #include "libsim/plan/schedule_layout.hpp"
-#include "libsim/plan/stage_tasks.hpp"
+#include "libsim/plan/store_window.hpp"
 
 namespace stagecraft {
 namespace {

@@ -9,10 +9,12 @@
 #include <vector>
 
 #include "libsim/search/candidate.hpp"
-#include "libsim/search/plan_search.hpp"
 #include "libsim/units/units.hpp"
 
 namespace stagecraft {
+
+/// The largest iteration time of a plan of the front, relative to the best plan's.
+inline constexpr double front_reach = 1.5;
 
 /// A simulated plan that fits.
 struct Outcome {

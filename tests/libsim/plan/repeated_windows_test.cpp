@@ -17,7 +17,7 @@
 #include "libsim/plan/schedule_layout.hpp"
 #include "libsim/plan/stage_memory.hpp"
 #include "libsim/plan/stage_reservation.hpp"
-#include "libsim/plan/stage_tasks.hpp"
+#include "libsim/plan/store_window.hpp"
 #include "tests/libsim/paper_models.hpp"
 
 namespace stagecraft {
