@@ -89,6 +89,10 @@ SOFTWARE = (
     ("nanotron", "memory.workspace", 32 * MiB),
     ("nanotron", "memory.host_lead", 1024),
     ("nanotron", "memory.kernels_per_op", 31 / 14),
+    # PyTorch's default group, and one of its own; NVLS of NCCL 2.18.1: 16 channels, each two buffers of 4 MiB and two of 2 MiB.
+    ("nanotron", "communicators.of_all", 2),
+    ("nanotron", "communicators.multicast", 16 * (2 * 4 + 2 * 2) * MiB),
+    ("nanotron", "communicators.multicast_channels", 16),
     # A prototype of others fitted 0.214 ms per rank within a node, 1.26 times as much beyond.
     ("nanotron-checked", "host.collective_per_rank", 214 * us),
     ("nanotron-checked", "host.collective_per_remote_rank", 1.26 * 214 * us),
