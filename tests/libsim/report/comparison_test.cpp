@@ -224,8 +224,8 @@ TEST_CASE(
   other.meta.plan = std::string(64, '2');
   REQUIRE_THROWS_AS(compare_traces(one_stage(2), other), TraceFileError);
   REQUIRE_THROWS_WITH(compare_traces(one_stage(2), other),
-                      Contains("of plan " + std::string(12, '1') + ",") &&
-                          Contains("of plan " + std::string(12, '2') + ";") && Contains("--force"));
+                      Contains("of plan " + std::string(12, '1') + ";") &&
+                          Contains("of plan " + std::string(12, '2') + ",") && Contains("--force"));
   Comparison const comparison = compare_traces(one_stage(2), other, PlanCheck::any_plan);
   REQUIRE_FALSE(comparison.same_plan());
   REQUIRE(to_json(comparison)["same_plan"] == false);
