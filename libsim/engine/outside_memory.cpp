@@ -52,8 +52,8 @@ class CommunicatorBuffers {
     return other.value() / per_node_ == rank_.value() / per_node_;
   }
 
-  /// Of a node in a double binary tree of all nodes: inner in one tree, a leaf of the other, so two
-  /// on average.
+  /// How many neighbours a node has in NCCL's double binary tree over all nodes: two on average,
+  /// because a node is an inner node of one tree and a leaf of the other.
   std::int64_t neighbours_in_tree(std::vector<RankId> const& members) const {
     std::set<int> nodes;
     for (RankId const member : members) nodes.insert(member.value() / per_node_);

@@ -65,7 +65,7 @@ class ConstantReader {
   void finish() const { reader_.finish(); }
 
  private:
-  /// Where a value comes from: of one that an override changes in part, from the override.
+  /// Says where a value was given. If an override changes a part of it, that is the override.
   static std::string given_in(ConfigNode node) {
     while (node.is_map() && node.is_overridden()) {
       std::vector<ConfigNode> const entries = node.entries();

@@ -5,7 +5,8 @@
 
 namespace stagecraft {
 
-/// A key that is looked for in the wrong section of a system file, or under another name.
+/// A key that users look for in the wrong section of a system file, or under another name (from
+/// the trials of new users): the hint "did you mean" names the one that is meant.
 struct MisplacedKey {
   std::string_view section;
   std::string_view key;

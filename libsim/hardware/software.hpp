@@ -113,8 +113,8 @@ struct CommunicatorUse {
   Sourced<bool> trees;
   /// In place of the system's DeviceUse::multicast; 0: that one.
   Sourced<Bytes> multicast;
-  /// Likewise, channels of the tree between nodes into which reductions in the switch lead; 0: it
-  /// is not connected before it is used.
+  /// The number of channels of the tree between nodes that carries on reductions in the switch. It
+  /// is connected when the communicator is made; 0 if it is connected only when it is first used.
   Sourced<int> multicast_channels;
 
   friend bool operator==(CommunicatorUse const&, CommunicatorUse const&) = default;

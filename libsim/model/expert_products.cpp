@@ -8,8 +8,8 @@
 namespace stagecraft {
 namespace {
 
-/// Of the rows that the rank's experts compute, those that products are expected to be of. Buffers
-/// may have room for more: they are for the most that any of the plan's ranks computes.
+/// The number of rows that the products of the rank's experts are expected to have. Buffers may
+/// have room for more, because they hold the most rows that any of the plan's ranks computes.
 std::int64_t expected_rows(BlockShape const& shape) {
   if (shape.rows_of_experts != nullptr) {
     GroupRows const& rows = *shape.rows_of_experts;

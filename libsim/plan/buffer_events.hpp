@@ -108,8 +108,8 @@ class BufferEvents {
   /// Advances: first to the resident buffers, then from entry to entry of the issue order. Returns
   /// false at the end.
   bool next();
-  /// Back to where it was when it was made, so that a further iteration costs no second
-  /// description.
+  /// Returns to the state after construction, so that another iteration can be replayed without
+  /// describing the tasks again.
   void restart();
   /// The current entry of the issue order; -1 for the resident buffers.
   std::int32_t entry() const { return is_resident_ ? -1 : reader_.number(); }

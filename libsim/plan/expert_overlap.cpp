@@ -95,7 +95,8 @@ class SharedOverlapCheck : CombinationCheck {
   }
 
  private:
-  /// Where a file first asks to recompute shared experts: policies may be of one stage each.
+  /// Finds the first place at which a file asks to recompute shared experts. Each stage may have a
+  /// policy of its own, so places are searched at any depth.
   static std::optional<ConfigNode> find_module(ConfigNode const& node) {
     if (node.reads("shared_experts")) return node;
     std::vector<ConfigNode> below = node.items();

@@ -38,7 +38,8 @@ struct FrameworkMemory {
   std::map<OpKind, double> global_buffer;
   /// All master weights are one buffer.
   bool joins_master_weights = false;
-  /// With a sharded optimizer, each parameter is cut into shards; else each sharded run.
+  /// If the optimizer is sharded: whether each parameter is cut into shards, or else each
+  /// sharded run of parameters (sharded_runs.hpp).
   bool shards_parameters = false;
   /// With a sharded optimizer, the step gathers the updated parameters into temporary copies.
   bool copies_gathered_parameters = false;

@@ -21,7 +21,7 @@ class ProgramReader {
 
   /// Advances to the first entry, then to the next. Returns false at the end.
   bool next();
-  /// Back to where it was when it was made.
+  /// Returns to the state after construction, before the first entry.
   void restart();
 
   /// The place of the current entry in the issue order, from 0; -1 before the first.

@@ -132,9 +132,9 @@ void ReceivedRows::visit_layers(Visit visit) const {
   }
 }
 
-/// Of rows.last_ranks(), the rank with the largest load in all layers and microbatches together,
-/// and the one with the smallest; the first of several. nullopt if all have the same in every layer
-/// and microbatch.
+/// Returns the ranks of rows.last_ranks() whose loads, summed over layers and microbatches, are the
+/// largest and the smallest; the first one if several are equal. Returns nullopt if all ranks have
+/// the same load in every layer and microbatch.
 std::optional<std::pair<int, int>> hottest_and_coldest(ReceivedRows const& rows);
 
 }  // namespace stagecraft

@@ -8,9 +8,9 @@
 
 namespace stagecraft {
 
-/// Finds out that something which is looked at again and again has come back to a state that it was
-/// in. Of all states it keeps a digest. If one is that of an earlier look, it keeps the whole
-/// state, and says that it has come back once the same state is seen again as many looks later.
+/// Detects that something that is observed again and again is periodic. It keeps a digest of each
+/// state. If the digest of an earlier look returns, it keeps that whole state, and reports the
+/// period once the same state is seen again as many looks later.
 class RepeatedState {
  public:
   using State = std::vector<std::int64_t>;

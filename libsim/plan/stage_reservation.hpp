@@ -31,11 +31,13 @@ struct ReservedPeak {
 
 /// How much is replayed.
 enum class ReplayExtent : std::uint8_t {
-  /// Of a schedule with a loop, until the stage has held the activations of all passes in flight,
-  /// and each of its tasks has run since the allocator last took memory: what follows repeats that,
-  /// if maybe at other addresses. Of a stage with repeated windows, no repeats that do to the
-  /// allocator what earlier ones did (libsim/plan/repeat_search.hpp). Of any schedule no further
-  /// iteration once it is certain that it would take no memory (libsim/allocator/growth_watch.hpp).
+  /// If the schedule has a steady-state loop, an iteration is replayed until the stage has held the
+  /// activations of all passes in flight and each of its tasks has run since the allocator last
+  /// took
+  /// memory: what follows repeats that, perhaps at other addresses. If the stage has repeated
+  /// windows, repeats that do to the allocator what earlier ones did are skipped
+  /// (libsim/plan/repeat_search.hpp). No further iteration is replayed once it is certain that it
+  /// would take no memory (libsim/allocator/growth_watch.hpp).
   until_steady,
   whole,  ///< all of each iteration, and a last one that takes no memory
 };

@@ -20,8 +20,8 @@ inline int store_window(ScheduleShape const& shape, StageId stage) {
   return std::min(warmup_forwards(shape, stage) + 1, shape.microbatches * shape.chunks);
 }
 
-/// Where the microbatches that a stage runs lie in its windows: forwards are counted in issue
-/// order, and the first `store_microbatches` of each window are stored.
+/// Gives the position of each microbatch that a stage runs in its window. Forwards are counted in
+/// issue order, and the first `store_microbatches` of each window keep all their activations.
 class WindowPlaces {
  public:
   /// Pre: `shape` is legal, its group filled in.
