@@ -108,10 +108,6 @@ TrainingConfig with(TrainingConfig config, Layout const& layout) {
 /// Whether the model has heads enough.
 bool fits(TrainingConfig const& config) { return problems_of(completed(config)).empty(); }
 
-RecomputePolicy selective(std::vector<std::string> modules) {
-  return {.granularity = RecomputeGranularity::selective, .modules = std::move(modules)};
-}
-
 std::vector<RecomputePolicy> policies() {
   return {{},
           selective({"core_attention"}),

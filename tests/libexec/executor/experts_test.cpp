@@ -66,33 +66,24 @@ struct Layout {
   bool is_sharded = false;
 };
 
-ParallelLayout of(int t, int p, int d, int expert, int expert_tensor) {
-  return {.tensor = t,
-          .pipeline = p,
-          .data = d,
-          .sequence = t > 1,
-          .expert = expert,
-          .expert_tensor = expert_tensor};
-}
-
 std::vector<Layout> layouts() {
-  return {{"d2", of(1, 1, 2, 1, 1)},
-          {"d2 ep2", of(1, 1, 2, 2, 1)},
-          {"d2 etp2", of(1, 1, 2, 1, 2)},
-          {"d4 ep4", of(1, 1, 4, 4, 1)},
-          {"d4 ep2", of(1, 1, 4, 2, 1)},
-          {"d4 ep2 etp2", of(1, 1, 4, 2, 2)},
-          {"t2", of(2, 1, 1, 1, 1)},
-          {"t2 ep2", of(2, 1, 1, 2, 1)},
-          {"t2 etp2", of(2, 1, 1, 1, 2)},
-          {"t2 d2 ep4", of(2, 1, 2, 4, 1)},
-          {"t2 d2 ep2 etp2", of(2, 1, 2, 2, 2)},
-          {"t4 ep2", of(4, 1, 1, 2, 1)},
-          {"p2 d2 ep2", of(1, 2, 2, 2, 1)},
-          {"t2 d2 ep2 sharded", of(2, 1, 2, 2, 1), true},
-          {"d4 ep2 sharded", of(1, 1, 4, 2, 1), true},
-          {"t2 p2 d2 ep2 sharded", of(2, 2, 2, 2, 1), true},
-          {"t2 ep1 sharded", of(2, 1, 1, 1, 1), true}};
+  return {{"d2", expert_layout(1, 1, 2, 1, 1)},
+          {"d2 ep2", expert_layout(1, 1, 2, 2, 1)},
+          {"d2 etp2", expert_layout(1, 1, 2, 1, 2)},
+          {"d4 ep4", expert_layout(1, 1, 4, 4, 1)},
+          {"d4 ep2", expert_layout(1, 1, 4, 2, 1)},
+          {"d4 ep2 etp2", expert_layout(1, 1, 4, 2, 2)},
+          {"t2", expert_layout(2, 1, 1, 1, 1)},
+          {"t2 ep2", expert_layout(2, 1, 1, 2, 1)},
+          {"t2 etp2", expert_layout(2, 1, 1, 1, 2)},
+          {"t2 d2 ep4", expert_layout(2, 1, 2, 4, 1)},
+          {"t2 d2 ep2 etp2", expert_layout(2, 1, 2, 2, 2)},
+          {"t4 ep2", expert_layout(4, 1, 1, 2, 1)},
+          {"p2 d2 ep2", expert_layout(1, 2, 2, 2, 1)},
+          {"t2 d2 ep2 sharded", expert_layout(2, 1, 2, 2, 1), true},
+          {"d4 ep2 sharded", expert_layout(1, 1, 4, 2, 1), true},
+          {"t2 p2 d2 ep2 sharded", expert_layout(2, 2, 2, 2, 1), true},
+          {"t2 ep1 sharded", expert_layout(2, 1, 1, 1, 1), true}};
 }
 
 /// Biases of experts that several ranks share are not built.
@@ -104,10 +95,6 @@ TrainingConfig with(TrainingConfig config, Layout const& layout) {
   config.parallel = layout.parallel;
   config.memory.distributed_optimizer = layout.is_sharded;
   return config;
-}
-
-RecomputePolicy selective(std::vector<std::string> modules) {
-  return {.granularity = RecomputeGranularity::selective, .modules = std::move(modules)};
 }
 
 /// The router decides. With a capacity of `count / per_token` no choice is dropped, with 1 some
@@ -176,7 +163,7 @@ TEST_CASE("steps on any number of ranks have loss and gradient norm of one rank"
 TEST_CASE("recomputed experts have the gradients of stored ones", "[experts]") {
   TrainingConfig base =
       with(GENERATE(small_mixture(Precision::fp64), small_gpt_oss_mixture(Precision::fp64)),
-           {"", of(2, 1, 2, 2, 1)});
+           {"", expert_layout(2, 1, 2, 2, 1)});
   if (GENERATE(false, true)) base = routed(base, 1.25);
   for (RecomputePolicy const& policy : policies()) {
     CAPTURE(name_of(policy.granularity), policy.modules);
@@ -187,7 +174,7 @@ TEST_CASE("recomputed experts have the gradients of stored ones", "[experts]") {
 }
 
 TEST_CASE("pairs of a forward and a backward have the bits of interleaved 1F1B", "[experts]") {
-  TrainingConfig plain = with(small_mixture(Precision::fp64), {"", of(1, 2, 2, 2, 1)});
+  TrainingConfig plain = with(small_mixture(Precision::fp64), {"", expert_layout(1, 2, 2, 2, 1)});
   plain.parallel.interleave = 2;
   plain.schedule = {.kind = ScheduleKind::interleaved, .p2p = P2p::overlapped};
   TrainingConfig paired = plain;
@@ -248,7 +235,8 @@ TEST_CASE("training a mixture on a text lowers the loss, on several ranks alike"
   SmallRun const run{.options = {.steps = 50}, .gemm = GemmKind::openblas, .tokens = text.get()};
   std::vector<StepReport> const one = execute(config, run).steps;
   REQUIRE(one.back().loss < one.front().loss - 1);
-  std::vector<StepReport> const four = execute(with(config, {"", of(2, 1, 2, 2, 2)}), run).steps;
+  std::vector<StepReport> const four =
+      execute(with(config, {"", expert_layout(2, 1, 2, 2, 2)}), run).steps;
   for (std::size_t i = 0; i < one.size(); ++i) {
     REQUIRE(four[i].loss == Approx(one[i].loss).epsilon(1e-3));
   }

@@ -117,10 +117,6 @@ TrainingConfig with(TrainingConfig config, Layout const& layout) {
   return config;
 }
 
-RecomputePolicy selective(std::vector<std::string> modules) {
-  return {.granularity = RecomputeGranularity::selective, .modules = std::move(modules)};
-}
-
 std::vector<RecomputePolicy> policies() {
   return {{},
           selective({"moe"}),

@@ -28,21 +28,16 @@ struct Layout {
   ParallelLayout parallel;
 };
 
-ParallelLayout of(int t, int p, int d, int expert, int expert_tensor) {
-  return {.tensor = t,
-          .pipeline = p,
-          .data = d,
-          .sequence = t > 1,
-          .expert = expert,
-          .expert_tensor = expert_tensor};
-}
-
 std::vector<Layout> layouts() {
-  return {{"d2, no exchange", of(1, 1, 2, 1, 1)}, {"d2 ep2", of(1, 1, 2, 2, 1)},
-          {"d4 ep4", of(1, 1, 4, 4, 1)},          {"d4 ep2 etp2", of(1, 1, 4, 2, 2)},
-          {"t2 ep2", of(2, 1, 1, 2, 1)},          {"t2 etp2, no exchange", of(2, 1, 1, 1, 2)},
-          {"t2 d2 ep4", of(2, 1, 2, 4, 1)},       {"t2 d2 ep2 etp2", of(2, 1, 2, 2, 2)},
-          {"t2 p2 d2 ep2", of(2, 2, 2, 2, 1)}};
+  return {{"d2, no exchange", expert_layout(1, 1, 2, 1, 1)},
+          {"d2 ep2", expert_layout(1, 1, 2, 2, 1)},
+          {"d4 ep4", expert_layout(1, 1, 4, 4, 1)},
+          {"d4 ep2 etp2", expert_layout(1, 1, 4, 2, 2)},
+          {"t2 ep2", expert_layout(2, 1, 1, 2, 1)},
+          {"t2 etp2, no exchange", expert_layout(2, 1, 1, 1, 2)},
+          {"t2 d2 ep4", expert_layout(2, 1, 2, 4, 1)},
+          {"t2 d2 ep2 etp2", expert_layout(2, 1, 2, 2, 2)},
+          {"t2 p2 d2 ep2", expert_layout(2, 2, 2, 2, 1)}};
 }
 
 /// Balanced, as many as a router chooses up to a limit, and counts that differ from rank to rank.
@@ -53,10 +48,6 @@ std::vector<Routing> routings() {
                    {2, every_microbatch, {8, 8, 8, 8}},
                    {3, every_microbatch, {1, 2, 15, 14}}}};
   return {{}, {.capacity = 1.25}, {.counts = SharedCounts{std::move(file)}}};
-}
-
-RecomputePolicy selective(std::vector<std::string> modules) {
-  return {.granularity = RecomputeGranularity::selective, .modules = std::move(modules)};
 }
 
 std::vector<RecomputePolicy> policies() {
@@ -90,7 +81,7 @@ TEST_CASE("shared experts beside exchanges have the bits of those before them", 
 TEST_CASE("recomputed layers with shared experts beside exchanges have the same bits",
           "[experts]") {
   TrainingConfig const base =
-      with(small_mixture(Precision::fp64, true), {"", of(2, 1, 2, 2, 1)}, true);
+      with(small_mixture(Precision::fp64, true), {"", expert_layout(2, 1, 2, 2, 1)}, true);
   for (RecomputePolicy const& policy : policies()) {
     CAPTURE(name_of(policy.granularity), policy.modules);
     TrainingConfig again = base;
@@ -102,7 +93,7 @@ TEST_CASE("recomputed layers with shared experts beside exchanges have the same 
 TEST_CASE("a split backward with shared experts beside exchanges has the same gradients",
           "[experts]") {
   TrainingConfig const base =
-      with(small_mixture(Precision::fp64, false), {"", of(1, 2, 2, 2, 1)}, true);
+      with(small_mixture(Precision::fp64, false), {"", expert_layout(1, 2, 2, 2, 1)}, true);
   TrainingConfig split = base;
   split.schedule = {.kind = ScheduleKind::zb_h1, .p2p = P2p::overlapped};
   require_close(base, split, 1e-12);

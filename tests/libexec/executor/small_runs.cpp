@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <utility>
 
 #include "libexec/backends/cpu_backend.hpp"
 #include "libexec/backends/cuda_backend.hpp"
@@ -146,6 +147,19 @@ TrainingConfig small_gpt_oss(Precision precision) {
   TrainingConfig config = small_gpt(precision);
   config.model.activation = Activation::swiglu_clamped;
   return config;
+}
+
+ParallelLayout expert_layout(int t, int p, int d, int expert, int expert_tensor) {
+  return {.tensor = t,
+          .pipeline = p,
+          .data = d,
+          .sequence = t > 1,
+          .expert = expert,
+          .expert_tensor = expert_tensor};
+}
+
+RecomputePolicy selective(std::vector<std::string> modules) {
+  return {.granularity = RecomputeGranularity::selective, .modules = std::move(modules)};
 }
 
 TrainingConfig completed(TrainingConfig config) {

@@ -26,6 +26,11 @@ TrainingConfig small_gemma2(Precision precision);
 /// The clamped gate of GPT-OSS.
 TrainingConfig small_gpt_oss(Precision precision);
 
+/// Tensor, pipeline, data, expert and expert tensor ranks; sequence parallelism if t > 1.
+ParallelLayout expert_layout(int t, int p, int d, int expert, int expert_tensor);
+/// Selective recompute of these modules.
+RecomputePolicy selective(std::vector<std::string> modules);
+
 /// Sets what follows from other settings, as the reader of a configuration does.
 TrainingConfig completed(TrainingConfig config);
 

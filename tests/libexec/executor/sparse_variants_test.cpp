@@ -73,19 +73,11 @@ std::vector<TrainingConfig> variants(Precision precision) {
           even(precision, RouterLoss::sequence_auxiliary, RouterScore::sigmoid)};
 }
 
-ParallelLayout of(int t, int p, int d, int expert, int expert_tensor) {
-  return {.tensor = t,
-          .pipeline = p,
-          .data = d,
-          .sequence = t > 1,
-          .expert = expert,
-          .expert_tensor = expert_tensor};
-}
-
 std::vector<TrainingConfig> layouts_of_experts(TrainingConfig const& base) {
   std::vector<TrainingConfig> configs;
-  for (ParallelLayout const& layout : {of(1, 1, 2, 2, 1), of(2, 1, 1, 2, 1), of(2, 1, 2, 2, 2),
-                                       of(4, 1, 1, 4, 1), of(2, 2, 2, 4, 1)}) {
+  for (ParallelLayout const& layout :
+       {expert_layout(1, 1, 2, 2, 1), expert_layout(2, 1, 1, 2, 1), expert_layout(2, 1, 2, 2, 2),
+        expert_layout(4, 1, 1, 4, 1), expert_layout(2, 2, 2, 4, 1)}) {
     if (base.model.experts->biases && layout.expert_tensor > 1) continue;  // refused
     configs.push_back(base);
     configs.back().parallel = layout;
@@ -141,7 +133,7 @@ TEST_CASE("variants of experts have the gradients and the loss of one rank on se
 
 TEST_CASE("recomputed variants of experts have the gradients of stored ones", "[experts]") {
   for (TrainingConfig base : variants(Precision::fp64)) {
-    base.parallel = of(2, 1, 1, 2, 1);
+    base.parallel = expert_layout(2, 1, 1, 2, 1);
     double const loss = execute(base).steps.front().loss;
     for (RecomputePolicy const& policy : policies_of_experts()) {
       CAPTURE(policy.modules);
