@@ -75,6 +75,7 @@ struct Rank {
   int number;
   int ranks;
   ncclComm_t comm;
+  ncclComm_t child = nullptr;  ///< A split under way writes here until `comm` is aborted.
 };
 
 /// Threads with a device each, and a communicator that does not block. Results by rank.
@@ -90,7 +91,7 @@ std::vector<Outcome> on_ranks(int ranks, std::function<ncclResult_t(Rank&)> cons
         Outcome& own = outcomes[static_cast<std::size_t>(number)];
         ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
         config.blocking = 0;
-        Rank rank{number, ranks, nullptr};
+        Rank rank{.number = number, .ranks = ranks, .comm = nullptr};
         cudaSetDevice(number);
         own.result = ncclCommInitRankConfig(&rank.comm, ranks, id, number, &config);
         if (own.result == ncclInProgress) own.result = settled(rank.comm);
@@ -198,10 +199,9 @@ TEST_CASE("ranks that call different collectives are told of each other", "[nccl
 TEST_CASE("a split that not all call is told from what they call instead", "[nccl]") {
   auto const outcomes = on_ranks(3, [](Rank& rank) {
     if (rank.number == 2) return finished(rank.comm, ncclCommFinalize(rank.comm), Stream{});
-    ncclComm_t made = nullptr;
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.blocking = 0;
-    return finished(rank.comm, ncclCommSplit(rank.comm, 0, 0, &made, &config), Stream{});
+    return finished(rank.comm, ncclCommSplit(rank.comm, 0, 0, &rank.child, &config), Stream{});
   });
   for (Outcome const& outcome : outcomes) {
     REQUIRE(outcome.result == ncclInvalidUsage);
