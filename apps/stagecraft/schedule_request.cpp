@@ -18,6 +18,9 @@ namespace {
 /// More forwards than this are refused: their picture and order say nothing to a reader any more.
 constexpr std::int64_t most_forwards = 1'000'000;
 
+/// As in run files.
+constexpr double most_memory_limit = 1e9;
+
 constexpr char const* stages_option = "--pipeline (-p)";
 constexpr char const* microbatches_option = "--microbatches (-n)";
 constexpr int any_count = std::numeric_limits<int>::max();
@@ -90,6 +93,9 @@ void read_memory_options(CommandLine const& line, OrderRequest& request) {
     check("memory-limit", kind.takes_limit,
           kinds_that([](OrderKindTraits const& row) { return row.takes_limit; }));
     request.memory_limit = line.number_from_zero("memory-limit");
+    if (*request.memory_limit > most_memory_limit) {
+      refuse("--memory-limit", line.value("memory-limit"), "a number from 0 to 1e9");
+    }
   }
   if (line.is_given("memory")) {
     check("memory", kind.takes_memory,

@@ -20,6 +20,7 @@
 #include "libsim/plan/stage_tasks.hpp"
 #include "libsim/plan/store_window.hpp"
 #include "libsim/schedule/early_recompute.hpp"
+#include "libsim/schedule/schedule_error.hpp"
 
 namespace stagecraft {
 namespace {
@@ -140,6 +141,9 @@ TrainingConfig with_searched_order(TrainingConfig const& config, System const& s
       continue;
     }
   }
+  if (!best)
+    throw ScheduleError{"schedule", "'searched', none of whose orders a plan can hold",
+                        "another schedule"};
   return best->second;
 }
 

@@ -16,6 +16,7 @@
 #include "libsim/plan/schedule_layout.hpp"
 #include "libsim/plan/store_window.hpp"
 #include "libsim/run/config_files.hpp"
+#include "libsim/schedule/schedule_error.hpp"
 
 namespace stagecraft {
 namespace {
@@ -62,6 +63,8 @@ Trial simulate_change(std::string const& yaml, Change const& change) {
     trial.training = settled_by_stage(changed);
   } catch (ConfigError const& error) {
     trial.effect.refusal = text_of(error);
+  } catch (ScheduleError const& error) {  // an order that depends on costs is made late
+    trial.effect.refusal = error.what();
   }
   return trial;
 }

@@ -42,6 +42,13 @@ std::string chakra_header() {
   return delimited(metadata);
 }
 
+std::int64_t message_tag(std::int64_t upper_stage,
+                         bool is_gradient,
+                         std::int64_t microbatch,
+                         std::int64_t virtual_stages) {
+  return 2 * (microbatch * virtual_stages + upper_stage) + (is_gradient ? 1 : 0);
+}
+
 ChakraNodes::ChakraNodes(RankTrace const& rank,
                          TraceNames const& names,
                          KnownNames const& known,
@@ -210,7 +217,7 @@ void ChakraNodes::add_shift(ProtobufMessage& message,
                 shifts + static_cast<std::int64_t>(row) % shifts);
 }
 
-/// Peer and tag of a message. The tag tells payload, boundary and microbatch.
+/// Peer and tag of a message.
 void ChakraNodes::add_message(ProtobufMessage& message,
                               std::size_t row,
                               std::int32_t number,
@@ -225,7 +232,8 @@ void ChakraNodes::add_message(ProtobufMessage& message,
   std::int64_t const upper = goes_up ? here + 1 : here;
   std::int32_t const other = shape.stage_of(goes_up ? here + 1 : here - 1);
   std::int32_t const peer = number + (other - rank_.stage) * shape.ranks_per_stage;
-  std::int64_t const tag = ((2 * upper + (is_gradient ? 1 : 0)) << 16) + ops.microbatch[row];
+  std::int64_t const tag = message_tag(upper, is_gradient, ops.microbatch[row],
+                                       shape.placement.value().virtual_stages());
   add_attribute(message, "comm_size", ValueType::int64, ops.bytes[row]);
   add_attribute(message, "comm_src", ValueType::int32, std::int64_t{is_send ? number : peer});
   add_attribute(message, "comm_dst", ValueType::int32, std::int64_t{is_send ? peer : number});

@@ -23,6 +23,12 @@ inline constexpr std::int32_t first_chakra_group = 1;
 /// What a Chakra file begins with.
 std::string chakra_header();
 
+/// A number of its own for each payload, microbatch, and boundary below virtual stage `upper_stage`.
+std::int64_t message_tag(std::int64_t upper_stage,
+                         bool is_gradient,
+                         std::int64_t microbatch,
+                         std::int64_t virtual_stages);
+
 /// Nodes of one rank of the trace, as write_chakra() describes them. What differs between the ranks
 /// that it stands for is asked for when a node is written.
 class ChakraNodes {

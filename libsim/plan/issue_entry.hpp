@@ -34,6 +34,8 @@ struct Task {
   std::int32_t first_block = 0;  ///< with program: blocks [first_block, first_block + block_count)
   std::int32_t block_count = 0;
   std::int32_t op = 0;  ///< step: index into the stage's step program
+
+  friend bool operator==(Task const&, Task const&) = default;
 };
 
 /// The pass through blocks that a task is, or is a part of. Pre: it is not of the step.

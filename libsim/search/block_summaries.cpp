@@ -111,7 +111,7 @@ PieceSummary const& BlockSummaries::group(std::span<int const> kinds, RecomputeK
   if (is_new) {
     std::vector<BlockShape> layers;
     for (int const kind : kinds) layers.push_back(shape_of(kinds_[kind]));
-    PolicyCode const policy{recompute, static_cast<std::int16_t>(kinds.size())};
+    PolicyCode const policy{recompute, static_cast<std::int32_t>(kinds.size())};
     BlockProgram block = build_layers(std::move(layers), policy_of(policy));
     let_cost_least(block);
     place->second = summarize(block);

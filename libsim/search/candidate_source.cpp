@@ -153,9 +153,9 @@ class PolicyRound {
     add(made, most);
   }
 
-  void add_window(std::int16_t code, RecomputeKind beside) {
+  void add_window(std::int32_t code, RecomputeKind beside) {
     auto const& policies = choices_.policies();
-    PolicyCode const wanted{beside, static_cast<std::int16_t>(beside == RecomputeKind::uniform)};
+    PolicyCode const wanted{beside, static_cast<std::int32_t>(beside == RecomputeKind::uniform)};
     auto const policy = static_cast<std::size_t>(
         std::find(policies.begin(), policies.end(), wanted) - policies.begin());
     Bytes most = least_bytes;

@@ -34,7 +34,7 @@ std::vector<PolicyCode> policies_of(SearchRequest const& request, std::int64_t c
   std::int64_t const sizes = std::min(most_block_sizes, chunk_layers - 1);
   for (std::int64_t i = 1; i <= sizes; ++i) {
     codes.push_back(
-        {RecomputeKind::block, static_cast<std::int16_t>(i * chunk_layers / (sizes + 1))});
+        {RecomputeKind::block, static_cast<std::int32_t>(i * chunk_layers / (sizes + 1))});
   }
   std::erase_if(
       codes, [&](PolicyCode const& code) { return !allows(request.filter.recompute, code.kind); });

@@ -24,7 +24,7 @@ enum class RecomputeKind : std::uint8_t {
 struct PolicyCode {
   RecomputeKind kind = RecomputeKind::none;
   /// uniform: N; block: K; window: 0 with selective, 1 with full recompute.
-  std::int16_t layers = 0;
+  std::int32_t layers = 0;
 
   friend bool operator==(PolicyCode, PolicyCode) = default;
 };

@@ -237,10 +237,10 @@ bool has_plans(SearchRequest const& request) {
 std::vector<PolicyCode> uniform_policies(std::int64_t chunk_layers) {
   std::vector<PolicyCode> codes{{RecomputeKind::none, 0}, {RecomputeKind::selective, 0}};
   for (std::int64_t const n : divisors(std::max<std::int64_t>(1, chunk_layers))) {
-    codes.push_back({RecomputeKind::uniform, static_cast<std::int16_t>(n)});
+    codes.push_back({RecomputeKind::uniform, static_cast<std::int32_t>(n)});
   }
   for (std::int64_t k = 1; k < chunk_layers; ++k) {
-    codes.push_back({RecomputeKind::block, static_cast<std::int16_t>(k)});
+    codes.push_back({RecomputeKind::block, static_cast<std::int32_t>(k)});
   }
   return codes;
 }

@@ -219,6 +219,8 @@ TEST_CASE("schedule refuses options that a schedule with split backwards does no
             "--backward: found '2'; accepted: --input-gradient and --weight-gradient"},
            {"1f1b -p 4 -n 8 --backward 2 --weight-gradient 1",
             "--backward: found '2'; accepted: only without --input-gradient"},
+           {"zb_auto -p 4 -n 8 --memory-limit 1e10",
+            "--memory-limit: found '1e10'; accepted: a number from 0 to 1e9"},
            {"zbv -p 4 -n 8 --p2p blocking",
             "--p2p: found 'blocking'; accepted with --schedule zbv: overlapped"},
            {"zbv -p 4 -n 8 -m 3", "--chunks (-m): found '3'; accepted: 2, or --schedule"},

@@ -57,8 +57,8 @@ struct ActivateGated {
     Pack<S, width> out;
 #pragma unroll
     for (int i = 0; i < width; ++i) {
-      out[i] = narrow<S>(Function::value(widen(in.gate[i]) + widen(in.gate_bias[i])) *
-                         (widen(in.up[i]) + widen(in.up_bias[i])));
+      out[i] = narrow<S>(Function::value(widen(in.gate[i]) + widen(in.gate_bias[i]),
+                                         widen(in.up[i]) + widen(in.up_bias[i])));
     }
     store_pack(y + at.element, out);
   }
@@ -96,10 +96,10 @@ void activate_gated(CudaContext const& context, KernelCall const& call) {
 void gelu(CudaContext const& context, KernelCall const& call) { activate<Gelu>(context, call); }
 void relu(CudaContext const& context, KernelCall const& call) { activate<Relu>(context, call); }
 void geglu(CudaContext const& context, KernelCall const& call) {
-  activate_gated<Gelu>(context, call);
+  activate_gated<Gated<Gelu>>(context, call);
 }
 void swiglu(CudaContext const& context, KernelCall const& call) {
-  activate_gated<Silu>(context, call);
+  activate_gated<Gated<Silu>>(context, call);
 }
 
 }  // namespace stagecraft::cuda_ops

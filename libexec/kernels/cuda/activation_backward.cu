@@ -92,8 +92,8 @@ struct GatedBackward {
       C const gate = widen(in.gate[i]) + widen(in.gate_bias[i]);
       C const up = widen(in.up[i]) + widen(in.up_bias[i]);
       C const gradient = widen(in.dy[i]);
-      d_gate[i] = narrow<S>(gradient * up * Function::slope(gate));
-      d_up[i] = narrow<S>(gradient * Function::value(gate));
+      d_gate[i] = narrow<S>(Function::gate_gradient(gradient, gate, up));
+      d_up[i] = narrow<S>(Function::up_gradient(gradient, gate, up));
     }
     S* const to = dx + at.element + at.row * columns;
     store_pack(to, d_gate);
@@ -148,10 +148,10 @@ void relu_backward(CudaContext const& context, KernelCall const& call) {
 }
 
 void geglu_backward(CudaContext const& context, KernelCall const& call) {
-  gated_backward<Gelu>(context, call);
+  gated_backward<Gated<Gelu>>(context, call);
 }
 void swiglu_backward(CudaContext const& context, KernelCall const& call) {
-  gated_backward<Silu>(context, call);
+  gated_backward<Gated<Silu>>(context, call);
 }
 
 }  // namespace stagecraft::cuda_ops

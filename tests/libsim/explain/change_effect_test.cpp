@@ -218,6 +218,16 @@ TEST_CASE("a change that is not legal is refused with its key and what is accept
   REQUIRE(effect_of(effects, "full recompute, layer by layer").is_same_run);
 }
 
+TEST_CASE("a number of stages for which the schedule has no order is a change that is not legal") {
+  // The order is made of costs, so that nobody knows before that it cannot be.
+  RunConfig const run = load_run_config(STAGECRAFT_SOURCE_DIR "/configs/examples/eight.yaml",
+                                        {"schedule={kind: v_auto}"});
+  std::vector<ChangeEffect> const effects = simulate_changes(run, single_changes(run.training), 1);
+  ChangeEffect const& lone = effect_of(effects, "pipeline 2 -> 1, data 2 -> 4");
+  REQUIRE_FALSE(lone.figures);
+  REQUIRE(lone.refusal == "pipeline stages of v_auto: found '1'; accepted: at least 2");
+}
+
 TEST_CASE(
     "changes that make the same run are one: a window of all microbatches recomputes nothing") {
   auto const distinct = [](std::vector<std::string> const& overrides) {

@@ -1,5 +1,7 @@
 #include <catch2/catch.hpp>
+#include <set>
 
+#include "libsim/export/chakra_nodes.hpp"
 #include "libsim/export/json_text.hpp"
 #include "libsim/export/pickle_writer.hpp"
 #include "libsim/export/protobuf_writer.hpp"
@@ -19,6 +21,22 @@ TEST_CASE("protobuf fields are the bytes of the encoding guide's examples") {
   outer.add(7, std::vector<std::int64_t>{});
   REQUIRE(outer.bytes().size() == 8);
   REQUIRE(delimited(outer) == "\x08" + outer.bytes());
+}
+
+TEST_CASE(
+    "messages of Chakra have tags of their own, however many microbatches and stages there are") {
+  constexpr std::int64_t stages = 3;
+  constexpr std::int64_t microbatches = 70'000;
+  std::set<std::int64_t> tags;
+  for (std::int64_t microbatch = 0; microbatch < microbatches; ++microbatch) {
+    for (std::int64_t upper = 1; upper < stages; ++upper) {
+      for (bool const is_gradient : {false, true}) {
+        tags.insert(message_tag(upper, is_gradient, microbatch, stages));
+      }
+    }
+  }
+  REQUIRE(tags.size() == 2 * (stages - 1) * microbatches);
+  REQUIRE(*tags.rbegin() < std::int64_t{1} << 30);  // those of shifts follow
 }
 
 TEST_CASE("a negative number takes ten bytes, as int64 does") {

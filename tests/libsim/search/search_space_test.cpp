@@ -119,6 +119,11 @@ TEST_CASE("shapes are found for a file that names more microbatches than replica
   REQUIRE(shape_choices(request).empty());
 }
 
+TEST_CASE("policies count the layers of chunks as long as a model may be", "[search]") {
+  std::vector<PolicyCode> const policies = uniform_policies(100'000);
+  REQUIRE(policies.back() == PolicyCode{RecomputeKind::block, 99'999});
+}
+
 TEST_CASE("uneven ends hold no more layers than a stage between them", "[search]") {
   SearchRequest const request = small_search(10, 4, 4, 1);
   // 4 stages of 10 layers: 3 in the middle leave 4 for the ends, 4 leave 2; 5 are too many.
