@@ -21,6 +21,7 @@
 #include "libsim/model/model_names.hpp"
 #include "libsim/run/config_files.hpp"
 #include "libsim/run/named_file.hpp"
+#include "libsim/units/split_text.hpp"
 
 namespace stagecraft {
 
@@ -40,7 +41,9 @@ std::vector<Option> output_options() {
 std::vector<std::string> ignored_names(CommandLine const& line) {
   std::vector<std::string> names;
   for (std::string const& list : line.values_of("ignore")) {
-    for (std::string& name : split_list(list)) names.push_back(std::move(name));
+    for (std::string_view const name : split_text(list, ",")) {
+      if (!name.empty()) names.emplace_back(name);
+    }
   }
   return names;
 }

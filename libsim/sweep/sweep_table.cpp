@@ -14,6 +14,8 @@
 #include "libsim/host/schemas.hpp"
 #include "libsim/sweep/key_columns.hpp"
 #include "libsim/sweep/node_text.hpp"
+#include "libsim/units/parse_number.hpp"
+#include "libsim/units/split_text.hpp"
 
 namespace stagecraft {
 namespace {
@@ -52,20 +54,16 @@ std::vector<std::size_t> order_of(std::vector<std::int64_t> const& points) {
 
 Shard shard_of(ColumnFile const& table, std::string const& file) {
   std::string const text = table.attribute("shard");
-  Shard shard;
-  char const* const end = text.data() + text.size();
-  auto const number = std::from_chars(text.data(), end, shard.number);
-  bool is_sound = number.ec == std::errc{} && number.ptr != end && *number.ptr == '/';
-  if (is_sound) {
-    auto const count = std::from_chars(number.ptr + 1, end, shard.count);
-    is_sound = count.ec == std::errc{} && count.ptr == end && shard.number >= 1 &&
-               shard.number <= shard.count && shard.count <= 1'000'000;
-  }
+  std::vector<std::string_view> const parts = split_text(text, "/");
+  auto const number = parse_number<int>(parts.front());
+  auto const count = parse_number<int>(parts.back());
+  bool const is_sound = parts.size() == 2 && number && count && *number >= 1 && *number <= *count &&
+                        *count <= 1'000'000;
   if (!is_sound) {
     throw InputError{file + ": attribute shard: found '" + printable(text) +
                      "'; accepted: such as 2/8"};
   }
-  return shard;
+  return {*number, *count};
 }
 
 /// The shards to be merged, by number.
