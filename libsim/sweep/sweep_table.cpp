@@ -7,6 +7,7 @@
 #include <numeric>
 #include <optional>
 
+#include "libsim/config/csv_field.hpp"
 #include "libsim/config/problem.hpp"
 #include "libsim/host/file_error.hpp"
 #include "libsim/host/output_file.hpp"
@@ -99,13 +100,6 @@ void append(NamedColumn& column, NamedColumn& next) {
       column.values);
 }
 
-std::string in_csv_quotes(std::string const& text) {
-  if (text.find_first_of(",\"\n\r") == std::string::npos) return text;
-  std::string quoted = "\"";
-  for (char const c : text) quoted += c == '"' ? std::string{"\"\""} : std::string{c};
-  return quoted + '"';
-}
-
 std::string csv_cell(NamedColumn const& column, std::size_t row) {
   char digits[32];
   auto const in_digits = [&](auto number) {
@@ -120,7 +114,7 @@ std::string csv_cell(NamedColumn const& column, std::size_t row) {
     return is_integer_column(column.name) ? in_digits(static_cast<std::int64_t>(number))
                                           : in_digits(number);
   }
-  return in_csv_quotes(std::get<std::vector<std::string>>(column.values)[row]);
+  return csv_field(std::get<std::vector<std::string>>(column.values)[row]);
 }
 
 /// Whole numbers as real ones, so that those that do not apply are not numbers to any reader.
@@ -238,7 +232,7 @@ void write_csv(ColumnFile const& table, std::filesystem::path const& path) {
   OutputFile file{path};
   std::string line;
   for (NamedColumn const& column : table.columns) {
-    line += (line.empty() ? "" : ",") + in_csv_quotes(column.name);
+    line += (line.empty() ? "" : ",") + csv_field(column.name);
   }
   file.write(line + '\n');
   for (std::size_t row = 0; row < table.columns.front().rows(); ++row) {
