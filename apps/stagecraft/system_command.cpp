@@ -5,6 +5,7 @@
 
 #include "apps/program/command_line.hpp"
 #include "apps/program/file_count.hpp"
+#include "apps/program/shared_options.hpp"
 #include "apps/stagecraft/commands.hpp"
 #include "apps/stagecraft/terminal.hpp"
 #include "libsim/config/optional_json.hpp"
@@ -152,7 +153,7 @@ int run_software(CommandLine const& line) {
 
 std::vector<Option> listing_options() {
   return {{.name = "keys", .description = "explain every key of such a file, without a file"},
-          {.name = "json", .description = "print one JSON document"}};
+          json_option()};
 }
 
 }  // namespace
