@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <boost/program_options.hpp>
-#include <charconv>
 #include <cmath>
 #include <set>
 #include <sstream>
@@ -11,6 +10,8 @@
 #include <utility>
 
 #include "libsim/config/did_you_mean.hpp"
+#include "libsim/units/parse_number.hpp"
+#include "libsim/units/split_text.hpp"
 
 namespace stagecraft {
 
@@ -22,13 +23,6 @@ namespace {
                          std::string const& found,
                          std::string const& accepted) {
   throw CommandLineError{shown, "'" + found + "'", accepted};
-}
-
-/// Parses all of `text` as a number. Returns whether it is one.
-template <class Number>
-bool read_number(std::string const& text, Number& number) {
-  auto const [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  return error == std::errc{} && end == text.data() + text.size();
 }
 
 /// The accepted words, and the one that was probably meant.
@@ -73,8 +67,7 @@ std::string accepted_options(std::string const& name, std::vector<std::string> c
       std::ranges::find(other_names, name, [](auto const& pair) { return pair.first; });
   bool const is_known =
       other != other_names.end() && std::ranges::find(spellings, other->second) != spellings.end();
-  return is_known ? joined(spellings) + "; did you mean '" + std::string{other->second} + "'?"
-                  : accepted_of(name, spellings);
+  return is_known ? joined(spellings) + hint_of(other->second) : accepted_of(name, spellings);
 }
 
 /// The error in a command line, worded as all messages: found and accepted.
@@ -231,27 +224,24 @@ CommandLineError unknown_word(std::string shown,
 }
 
 std::vector<std::string> list_items(std::string const& list) {
-  std::vector<std::string> items;
-  std::istringstream stream{list};
-  for (std::string item; std::getline(stream, item, ',');) items.push_back(item);
-  return items;
+  std::vector<std::string_view> items = split_text(list, ",");
+  if (items.back().empty()) items.pop_back();
+  return {items.begin(), items.end()};
 }
 
 int whole_number(std::string const& shown, std::string const& text, int least, int most) {
-  int number = 0;
-  if (!read_number(text, number) || number < least || number > most) {
+  auto const number = parse_number<int>(text);
+  if (!number || *number < least || *number > most) {
     refuse(shown, text,
            "a whole number from " + std::to_string(least) + " to " + std::to_string(most));
   }
-  return number;
+  return *number;
 }
 
 double number_from_zero(std::string const& shown, std::string const& text) {
-  double number = 0;
-  if (!read_number(text, number) || !std::isfinite(number) || number < 0) {
-    refuse(shown, text, "a number from 0");
-  }
-  return number;
+  auto const number = parse_number<double>(text);
+  if (!number || *number < 0) refuse(shown, text, "a number from 0");
+  return *number;
 }
 
 }  // namespace stagecraft

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "apps/program/file_count.hpp"
+#include "apps/program/shared_options.hpp"
 #include "libsim/engine/ready_run.hpp"
 #include "libsim/run/config_files.hpp"
 #include "libsim/run/named_file.hpp"
@@ -38,7 +39,7 @@ std::vector<Option> run_options() {
                "override a key of the run file, e.g. --set parallel.tensor=4; may be repeated"},
           {.name = "print-config",
            .description = "print the effective configuration, which loads again, and stop"},
-          {.name = "json", .description = "print one JSON document"}};
+          json_option()};
 }
 
 Value run_file() { return Value::file("CONFIG.yaml"); }

@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/program/command_line.hpp"
+#include "apps/program/shared_options.hpp"
 #include "apps/stagecraft-exec/commands.hpp"
 #include "libexec/backends/cpu_backend.hpp"
 #include "libexec/backends/cuda_backend.hpp"
@@ -71,7 +72,7 @@ Command devices_command() {
 Lists what `stagecraft-exec run --backend` can run on here, and why not.
 )",
           .examples = "  stagecraft-exec devices\n",
-          .options = {{.name = "json", .description = "print one JSON document"}},
+          .options = {json_option()},
           .run = run_devices};
 }
 

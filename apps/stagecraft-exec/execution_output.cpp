@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "libsim/config/optional_json.hpp"
 #include "libsim/host/schemas.hpp"
 #include "libsim/plan/fingerprint.hpp"
 #include "libsim/report/simulation_json.hpp"
@@ -84,7 +85,7 @@ nlohmann::ordered_json to_json(Execution const& execution,
                              {"peak_bytes", rank.at_peak.sum()},
                              {"at_peak", to_json(rank.at_peak)},
                              {"activation_peak_bytes", rank.activation_peak},
-                             {"reserved_bytes", rank.reserved ? Json(*rank.reserved) : Json()},
+                             {"reserved_bytes", rank.reserved},
                              {"late_releases", late_json(rank.late)},
                              {"device_memory", to_json(rank.device)}});
   }

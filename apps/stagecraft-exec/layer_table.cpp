@@ -1,6 +1,7 @@
 #include "apps/stagecraft-exec/layer_table.hpp"
 
 #include "libexec/calibration/sample_statistics.hpp"
+#include "libsim/config/optional_json.hpp"
 #include "libsim/host/schemas.hpp"
 #include "libsim/report/text_table.hpp"
 
@@ -35,11 +36,13 @@ Json to_json(LayerRow const& row, LayerRow const& baseline) {
   LayerSeconds const executed = measured(row);
   LayerSeconds const predicted = seconds_of(row.predicted);
   auto const published = [&](auto number) {
-    return row.published ? Json(number(*row.published, *baseline.published)) : Json(nullptr);
+    return part_or_null(row.published, [&](LayerSeconds const& layer) {
+      return number(layer, *baseline.published);
+    });
   };
   return {{"case", row.case_name},
           {"plan", row.plan},
-          {"same_as", row.same_as.empty() ? Json(nullptr) : Json(row.same_as)},
+          {"same_as", text_or_null(row.same_as)},
           {"forward_seconds", executed.forward},
           {"backward_seconds", executed.backward},
           {"forward_communication_seconds",

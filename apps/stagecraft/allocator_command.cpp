@@ -5,6 +5,7 @@
 
 #include "apps/program/command_line.hpp"
 #include "apps/program/file_count.hpp"
+#include "apps/program/shared_options.hpp"
 #include "apps/stagecraft/commands.hpp"
 #include "libsim/allocator/allocation_replay.hpp"
 #include "libsim/allocator/make_allocator.hpp"
@@ -93,7 +94,7 @@ executed, or text, gzipped or not, an event per line (numbers are whole and not 
                       {.name = "device",
                        .value = Value::text("N"),
                        .description = "of a snapshot (default: the first with events)"},
-                      {.name = "json", .description = "print one JSON document"}},
+                      json_option()},
           .argument = Value::file("FILE"),
           .run = run_allocator};
 }

@@ -3,6 +3,7 @@
 
 #include "apps/program/command_line.hpp"
 #include "apps/program/file_count.hpp"
+#include "apps/program/shared_options.hpp"
 #include "apps/program/trace_options.hpp"
 #include "apps/stagecraft/commands.hpp"
 #include "apps/stagecraft/terminal.hpp"
@@ -135,7 +136,7 @@ sequences of allocations differ first.
                   {.name = "rank",
                    .value = Value::text("R"),
                    .description = "of the trace, with --snapshot (default: its first)"},
-                  {.name = "json", .description = "print one JSON document"}},
+                  json_option()},
       .argument = Value::file("TRACE.h5"),
       .run = run_compare};
 }

@@ -1,10 +1,9 @@
-#include <algorithm>
 #include <iostream>
 #include <optional>
-#include <thread>
 #include <utility>
 
 #include "apps/program/run_options.hpp"
+#include "apps/program/shared_options.hpp"
 #include "apps/stagecraft/commands.hpp"
 #include "apps/stagecraft/progress_bar.hpp"
 #include "apps/stagecraft/terminal.hpp"
@@ -22,7 +21,7 @@ int run_explain(CommandLine const& line) {
 
   RunConfig as_read = run.config;
   as_read.training = run.as_read;
-  int const jobs = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  int const jobs = core_count();
   std::optional<ProgressBar> bar{std::in_place};
   Explanation const explanation =
       explain(as_read, {.jobs = jobs,

@@ -1,13 +1,12 @@
-#include <algorithm>
 #include <filesystem>
 #include <iostream>
 #include <optional>
 #include <system_error>
-#include <thread>
 
 #include "apps/program/command_line.hpp"
 #include "apps/program/file_count.hpp"
 #include "apps/program/output_paths.hpp"
+#include "apps/program/shared_options.hpp"
 #include "apps/stagecraft/command_results.hpp"
 #include "apps/stagecraft/commands.hpp"
 #include "apps/stagecraft/data_files.hpp"
@@ -134,8 +133,7 @@ std::string file_names(std::vector<std::string> const& paths) {
 }
 
 FitOutcome fit_data_files(CommandLine const& line, CommandProgress const& progress) {
-  int const cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-  int const jobs = line.has("jobs") ? line.whole_number("jobs", 1, 1024) : cores;
+  int const jobs = jobs_of(line);
   RunVariants const base = base_of(line);
   std::vector<DataFile> const files = read_data_files(line.arguments());
   std::vector<std::string> left_out;
@@ -266,10 +264,8 @@ has other columns, ends with 2.
                    .letter = 'o',
                    .value = Value::folder(),
                    .description = "write the fitted files there"},
-                  {.name = "jobs",
-                   .value = Value::text("J"),
-                   .description = "threads (default: all cores)"},
-                  {.name = "json", .description = "print one JSON document"}},
+                  jobs_option(),
+                  json_option()},
       .argument = Value::file("FILE"),
       .run = run_fit};
 }

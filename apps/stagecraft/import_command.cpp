@@ -21,6 +21,7 @@
 #include "libsim/model/model_names.hpp"
 #include "libsim/run/config_files.hpp"
 #include "libsim/run/named_file.hpp"
+#include "libsim/units/split_text.hpp"
 
 namespace stagecraft {
 
@@ -40,7 +41,9 @@ std::vector<Option> output_options() {
 std::vector<std::string> ignored_names(CommandLine const& line) {
   std::vector<std::string> names;
   for (std::string const& list : line.values_of("ignore")) {
-    for (std::string& name : split_list(list)) names.push_back(std::move(name));
+    for (std::string_view const name : split_text(list, ",")) {
+      if (!name.empty()) names.emplace_back(name);
+    }
   }
   return names;
 }
@@ -69,30 +72,6 @@ int run_megatron_import(CommandLine const& line) {
   print_notes(imported.notes);
   write_result(line, OutputKind::run, imported.text);
   return 0;
-}
-
-/// The model file of a config.json.
-ImportedFile huggingface_model(CommandLine const& line) {
-  std::vector<std::string> const& files = line.arguments();
-  if (files.size() != 1) {
-    throw CommandLineError{"FILE", file_count(files.size()), "one config.json"};
-  }
-  if (line.has("output")) {
-    check_output("--output (-o)", line.value("output"), OutputKind::model, {files.front()});
-  }
-  HuggingfaceOptions wanted{.ignore = ignored_names(line)};
-  if (line.has("sequence")) {
-    wanted.sequence = line.whole_number("sequence", 1, 1 << 24);
-  }
-  if (line.has("attention")) {
-    wanted.attention = line.word<Attention>("attention");
-  }
-  if (line.has("precision")) {
-    wanted.precision = line.word<Precision>("precision");
-  }
-  wanted.predicted_tokens = line.has("predicted-tokens");
-  HuggingfaceImport const import = import_huggingface(files.front(), wanted);
-  return {to_model_file(import, files.front()), import.notes, to_json(import.model)};
 }
 
 /// NAME=VALUE pairs.
@@ -148,38 +127,6 @@ LaunchCommand launch_of(CommandLine const& line, std::vector<ShellWord> const& f
   script.arguments.insert(script.arguments.end(), launch.arguments.begin(), launch.arguments.end());
   if (launch.world_size) script.world_size = launch.world_size;
   return script;
-}
-
-/// The run file of Megatron-LM's flags.
-ImportedFile megatron_run(CommandLine const& line) {
-  std::vector<ShellWord> flags;
-  for (std::string const& word : line.rest()) flags.push_back({word, 0, 0});
-  if (!line.arguments().empty() && !line.has("script")) {
-    throw CommandLineError{"", "'" + line.arguments().front() + "'",
-                           "--script before a script's arguments, or flags after --"};
-  }
-  if (flags.empty() && !line.has("script")) {
-    throw CommandLineError{"", "neither --script nor flags", "flags after --, or a script"};
-  }
-  std::string const origin = line.has("script") ? line.value("script") : "command line";
-  if (line.has("output")) {
-    check_output("--output (-o)", line.value("output"), OutputKind::run,
-                 {line.find("script").value_or(""), line.find("system").value_or("")});
-  }
-  LaunchCommand const launch = launch_of(line, flags);
-  MegatronOptions wanted = megatron_options(line);
-  if (!wanted.world_size) wanted.world_size = launch.world_size;
-  MegatronImport import = import_megatron(launch.arguments, origin, wanted);
-  import.notes.insert(import.notes.begin(), launch.notes.begin(), launch.notes.end());
-
-  std::string remark;
-  std::string const system = system_path(line, remark);
-  if (!remark.empty()) import.notes.push_back(remark);
-  std::string const text = to_run_file(import.config, system, origin, remark);
-  // Checks the run against the system, for example whether it has a peak in the run's precision.
-  RunConfig const run = parse_run_config(text, "the imported run", {});
-  for (std::string const& warning : run.warnings) import.notes.push_back(warning);
-  return {text, std::move(import.notes), {}};
 }
 
 /// The tables' file beside a system file: mine.yaml has mine-collectives.csv.
@@ -341,10 +288,58 @@ launcher, which says how many ranks there are. ARGUMENTs are those of the script
 }  // namespace
 
 ImportedFile import_huggingface_as_asked(CommandLine const& line) {
-  return huggingface_model(line);
+  std::vector<std::string> const& files = line.arguments();
+  if (files.size() != 1) {
+    throw CommandLineError{"FILE", file_count(files.size()), "one config.json"};
+  }
+  if (line.has("output")) {
+    check_output("--output (-o)", line.value("output"), OutputKind::model, {files.front()});
+  }
+  HuggingfaceOptions wanted{.ignore = ignored_names(line)};
+  if (line.has("sequence")) {
+    wanted.sequence = line.whole_number("sequence", 1, 1 << 24);
+  }
+  if (line.has("attention")) {
+    wanted.attention = line.word<Attention>("attention");
+  }
+  if (line.has("precision")) {
+    wanted.precision = line.word<Precision>("precision");
+  }
+  wanted.predicted_tokens = line.has("predicted-tokens");
+  HuggingfaceImport const import = import_huggingface(files.front(), wanted);
+  return {to_model_file(import, files.front()), import.notes, to_json(import.model)};
 }
 
-ImportedFile import_megatron_as_asked(CommandLine const& line) { return megatron_run(line); }
+ImportedFile import_megatron_as_asked(CommandLine const& line) {
+  std::vector<ShellWord> flags;
+  for (std::string const& word : line.rest()) flags.push_back({word, 0, 0});
+  if (!line.arguments().empty() && !line.has("script")) {
+    throw CommandLineError{"", "'" + line.arguments().front() + "'",
+                           "--script before a script's arguments, or flags after --"};
+  }
+  if (flags.empty() && !line.has("script")) {
+    throw CommandLineError{"", "neither --script nor flags", "flags after --, or a script"};
+  }
+  std::string const origin = line.has("script") ? line.value("script") : "command line";
+  if (line.has("output")) {
+    check_output("--output (-o)", line.value("output"), OutputKind::run,
+                 {line.find("script").value_or(""), line.find("system").value_or("")});
+  }
+  LaunchCommand const launch = launch_of(line, flags);
+  MegatronOptions wanted = megatron_options(line);
+  if (!wanted.world_size) wanted.world_size = launch.world_size;
+  MegatronImport import = import_megatron(launch.arguments, origin, wanted);
+  import.notes.insert(import.notes.begin(), launch.notes.begin(), launch.notes.end());
+
+  std::string remark;
+  std::string const system = system_path(line, remark);
+  if (!remark.empty()) import.notes.push_back(remark);
+  std::string const text = to_run_file(import.config, system, origin, remark);
+  // Checks the run against the system, for example whether it has a peak in the run's precision.
+  RunConfig const run = parse_run_config(text, "the imported run", {});
+  for (std::string const& warning : run.warnings) import.notes.push_back(warning);
+  return {text, std::move(import.notes), {}};
+}
 
 Command import_command() {
   return {.name = "import",

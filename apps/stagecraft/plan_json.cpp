@@ -3,6 +3,7 @@
 #include "apps/stagecraft/plan_figures.hpp"
 #include "apps/stagecraft/plan_overlaps.hpp"
 #include "apps/stagecraft/plan_rivals.hpp"
+#include "libsim/config/optional_json.hpp"
 #include "libsim/host/schemas.hpp"
 #include "libsim/import/megatron_flags.hpp"
 #include "libsim/import/megatron_gaps.hpp"
@@ -37,13 +38,10 @@ nlohmann::ordered_json entry(FoundPlan const& plan,
   FitProbability const fit =
       fit_probability_of(plan.simulation, plan.config, options.request.system);
   json["verdict"] = name_of(verdict_of(plan.simulation));
-  auto const optional = [](std::optional<double> const& value) {
-    return value ? nlohmann::ordered_json(*value) : nlohmann::ordered_json(nullptr);
-  };
-  json["fits_probability"] = optional(fit.run);
+  json["fits_probability"] = fit.run;
   json["fits_probability_reason"] = fit.reason;
-  json["days"] = optional(days_of(plan, options));
-  json["cost"] = optional(cost_of(plan, options));
+  json["days"] = days_of(plan, options);
+  json["cost"] = cost_of(plan, options);
   json["operation"] = to_json(figures_of(plan, options), options.rates);
   json["megatron_flags"] = megatron_flags(plan.config, version_of_flags(options));
   json["allocator_settings"] = plan.config.memory.allocator_settings;

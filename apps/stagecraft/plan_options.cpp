@@ -5,11 +5,11 @@
 #include <iterator>
 #include <limits>
 #include <nlohmann/json.hpp>
-#include <thread>
 #include <utility>
 
 #include "apps/program/file_count.hpp"
 #include "apps/program/output_paths.hpp"
+#include "apps/program/shared_options.hpp"
 #include "apps/stagecraft/fix_names.hpp"
 #include "apps/stagecraft/operating_options.hpp"
 #include "libsim/config/problem.hpp"
@@ -212,7 +212,7 @@ std::vector<Option> plan_options() {
        .description = "only plans that this framework's flags can say and run: megatron-2022 or "
                       "megatron-core"},
       {.name = "exhaustive", .description = "simulate every plan, dismiss none by bounds"},
-      {.name = "jobs", .value = Value::text("J"), .description = "threads (default: all cores)"},
+      jobs_option(),
       {.name = "output",
        .letter = 'o',
        .value = Value::file("BEST.yaml"),
@@ -253,8 +253,7 @@ PlanOptions read_plan_options(CommandLine const& line) {
   request.global_batch = count_of(line, "global-batch", std::numeric_limits<int>::max());
   request.top = line.whole_number("top", 1, 1000);
   request.exhaustive = line.has("exhaustive");
-  int const cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-  request.jobs = line.has("jobs") ? line.whole_number("jobs", 1, 1024) : cores;
+  request.jobs = jobs_of(line);
   read_filters(line, options);
   options.rates = read_operating_rates(line);
   options.json = line.has("json");

@@ -6,6 +6,7 @@
 
 #include "apps/program/command_line.hpp"
 #include "apps/program/output_paths.hpp"
+#include "apps/program/shared_options.hpp"
 #include "apps/stagecraft/commands.hpp"
 #include "libsim/config/did_you_mean.hpp"
 #include "libsim/host/output_file.hpp"
@@ -112,7 +113,7 @@ values. Without a name: tables 2, 4 and 5.
                        "add executed runs to tables 4 and 5: the traces (*.h5) and results of "
                        "`stagecraft-exec measure layer --json` (*.json) in this folder, assigned "
                        "to rows by their plan; notes list files without a row"},
-                  {.name = "json", .description = "print one JSON document"}},
+                  json_option()},
       .argument = Value::word(all_names()),
       .run = run_reproduce};
 }

@@ -1,6 +1,7 @@
 #include <iostream>
 
 #include "apps/program/command_line.hpp"
+#include "apps/program/shared_options.hpp"
 #include "apps/stagecraft/asked_schedule.hpp"
 #include "apps/stagecraft/commands.hpp"
 #include "apps/stagecraft/schedule_options.hpp"
@@ -41,8 +42,7 @@ plain numbers in any unit, per chunk.
   stagecraft schedule --schedule interleaved -p 4 -n 8 -m 2 --transfer 0.25
   stagecraft schedule --schedule zbv -p 4 -n 8 --weight-gradient 0.5 --json
 )",
-          .options = joined_options(
-              {schedule_options(), {{.name = "json", .description = "print one JSON document"}}}),
+          .options = joined_options({schedule_options(), {json_option()}}),
           .run = run_schedule};
 }
 

@@ -1,8 +1,6 @@
 #include "apps/stagecraft/schedule_request.hpp"
 
 #include <algorithm>
-#include <charconv>
-#include <cmath>
 #include <limits>
 
 #include "libsim/plan/ordered_schedule.hpp"
@@ -10,6 +8,7 @@
 #include "libsim/plan/schedule_rules.hpp"
 #include "libsim/plan/training_names.hpp"
 #include "libsim/schedule/order_file.hpp"
+#include "libsim/units/parse_number.hpp"
 
 namespace stagecraft {
 
@@ -64,11 +63,9 @@ int read_chunks(CommandLine const& line, OrderKind kind) {
 MemoryChanges read_memory(std::string const& text) {
   std::vector<double> numbers;
   for (std::string const& part : list_items(text)) {
-    double number = 0;
-    auto const end = part.data() + part.size();
-    auto const read = std::from_chars(part.data(), end, number);
-    if (read.ec != std::errc{} || read.ptr != end || !std::isfinite(number)) break;
-    numbers.push_back(number);
+    auto const number = parse_number<double>(part);
+    if (!number) break;
+    numbers.push_back(*number);
   }
   if (numbers.size() != 3 || std::count(text.begin(), text.end(), ',') != 2) {
     refuse("--memory", text, "three numbers f,i,w, like 1,0,-1");

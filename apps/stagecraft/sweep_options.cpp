@@ -1,11 +1,10 @@
 #include "apps/stagecraft/sweep_options.hpp"
 
-#include <algorithm>
 #include <limits>
-#include <thread>
 
 #include "apps/program/file_count.hpp"
 #include "apps/program/output_paths.hpp"
+#include "apps/program/shared_options.hpp"
 #include "apps/stagecraft/operating_options.hpp"
 
 namespace stagecraft {
@@ -44,7 +43,7 @@ std::vector<Option> sweep_options() {
       {.name = "csv",
        .value = Value::file("F.csv"),
        .description = "also write the results as CSV"},
-      {.name = "jobs", .value = Value::text("J"), .description = "threads (default: all cores)"},
+      jobs_option(),
       {.name = "shard",
        .value = Value::text("I/N"),
        .description = "compute only the I-th of N parts of equal work, counted from 1"},
@@ -93,8 +92,7 @@ SweepOptions read_sweep_options(CommandLine const& line) {
   }
   options.rates = read_operating_rates(line);
   if (line.has("shard")) options.shard = read_shard(line.value("shard"));
-  int const cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-  options.jobs = line.has("jobs") ? line.whole_number("jobs", 1, 1024) : cores;
+  options.jobs = jobs_of(line);
   options.limit = line.whole_number("limit", 1, std::numeric_limits<int>::max());
   return options;
 }

@@ -5,8 +5,10 @@
 
 #include "apps/program/command_line.hpp"
 #include "apps/program/file_count.hpp"
+#include "apps/program/shared_options.hpp"
 #include "apps/stagecraft/commands.hpp"
 #include "apps/stagecraft/terminal.hpp"
+#include "libsim/config/optional_json.hpp"
 #include "libsim/hardware/key_texts.hpp"
 #include "libsim/hardware/provenance.hpp"
 #include "libsim/host/schemas.hpp"
@@ -23,12 +25,11 @@ using Json = nlohmann::ordered_json;
 Json to_json(std::vector<ConstantRow> const& rows) {
   Json constants = Json::array();
   for (ConstantRow const& row : rows) {
-    constants.push_back(
-        {{"key", row.key},
-         {"value", row.value},
-         {"unit", row.unit},
-         {"source", row.source},
-         {"fitted", row.fitted.empty() ? nlohmann::json(nullptr) : nlohmann::json(row.fitted)}});
+    constants.push_back({{"key", row.key},
+                         {"value", row.value},
+                         {"unit", row.unit},
+                         {"source", row.source},
+                         {"fitted", text_or_null(row.fitted)}});
   }
   return constants;
 }
@@ -152,7 +153,7 @@ int run_software(CommandLine const& line) {
 
 std::vector<Option> listing_options() {
   return {{.name = "keys", .description = "explain every key of such a file, without a file"},
-          {.name = "json", .description = "print one JSON document"}};
+          json_option()};
 }
 
 }  // namespace

@@ -3,9 +3,9 @@
 #include <filesystem>
 #include <iostream>
 #include <optional>
-#include <thread>
 
 #include "apps/program/command_line.hpp"
+#include "apps/program/shared_options.hpp"
 #include "apps/stagecraft/command_results.hpp"
 #include "apps/stagecraft/commands.hpp"
 #include "apps/stagecraft/data_files.hpp"
@@ -87,8 +87,7 @@ int run_validate(CommandLine const& line) {
 Validation validate_as_asked(CommandLine const& line, CommandProgress const& progress) {
   std::optional<std::filesystem::path> base;
   if (line.has("base")) base = file_on_command_line(line.value("base"), run_folders());
-  int const cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-  int const jobs = line.has("jobs") ? line.whole_number("jobs", 1, 1024) : cores;
+  int const jobs = jobs_of(line);
   RunVariants const runs = load_run_variants(base, line.values_of("set"));
   std::vector<DataFile> const files = read_data_files(line.arguments());
   std::size_t total = 0;
@@ -140,9 +139,7 @@ is 1; a data file that is not CSV, or has other columns, ends with 2.
                        .value = Value::text("KEY,..."),
                        .may_repeat = true,
                        .description = "one line per value of each of these keys, or of group"},
-                      {.name = "jobs",
-                       .value = Value::text("J"),
-                       .description = "threads (default: all cores)"},
+                      jobs_option(),
                       {.name = "json", .description = "print one JSON document, with every row"}},
           .argument = Value::file("DATA.csv"),
           .run = run_validate};

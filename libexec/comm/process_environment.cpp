@@ -2,9 +2,10 @@
 
 #include <array>
 #include <cctype>
-#include <charconv>
 #include <cstdint>
 #include <cstdlib>
+
+#include "libsim/units/parse_number.hpp"
 
 namespace stagecraft {
 namespace {
@@ -42,10 +43,8 @@ constexpr char const* accepted_rendezvous =
 
 /// Parses a whole number from `least` to `most`.
 int number(std::string const& name, std::string const& text, int least, int most) {
-  int value = 0;
-  auto const [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  bool const is_whole = error == std::errc{} && end == text.data() + text.size();
-  if (is_whole && value >= least && value <= most) return value;
+  auto const value = parse_number<int>(text);
+  if (value && *value >= least && *value <= most) return *value;
   throw ProcessEnvironmentError{name + ": found '" + text + "'; accepted: a whole number from " +
                                 std::to_string(least) + " to " + std::to_string(most)};
 }

@@ -127,56 +127,46 @@ void gated_backward_of(KernelContext const& context, KernelCall const& call) {
 }  // namespace
 
 void gelu(KernelContext const& context, KernelCall const& call) {
-  with_storage_type(call.kind, call.reads[0].type,
-                    [&](auto tag) { activate<Gelu, decltype(tag)>(context, call); });
+  with_storage_type(call, [&](auto tag) { activate<Gelu, decltype(tag)>(context, call); });
 }
 
 void gelu_backward(KernelContext const& context, KernelCall const& call) {
-  with_storage_type(call.kind, call.reads[0].type,
-                    [&](auto tag) { gelu_backward_of<decltype(tag)>(context, call); });
+  with_storage_type(call, [&](auto tag) { gelu_backward_of<decltype(tag)>(context, call); });
 }
 
 void relu(KernelContext const& context, KernelCall const& call) {
-  with_storage_type(call.kind, call.reads[0].type,
-                    [&](auto tag) { activate<Relu, decltype(tag)>(context, call); });
+  with_storage_type(call, [&](auto tag) { activate<Relu, decltype(tag)>(context, call); });
 }
 
 void relu_backward(KernelContext const& context, KernelCall const& call) {
-  with_storage_type(call.kind, call.reads[0].type,
-                    [&](auto tag) { relu_backward_of<decltype(tag)>(context, call); });
+  with_storage_type(call, [&](auto tag) { relu_backward_of<decltype(tag)>(context, call); });
 }
 
 void swiglu(KernelContext const& context, KernelCall const& call) {
-  with_storage_type(call.kind, call.reads[0].type,
-                    [&](auto tag) { gated_of<Gated<Silu>, decltype(tag)>(context, call); });
+  with_storage_type(call, [&](auto tag) { gated_of<Gated<Silu>, decltype(tag)>(context, call); });
 }
 
 void swiglu_backward(KernelContext const& context, KernelCall const& call) {
-  with_storage_type(call.kind, call.reads[0].type, [&](auto tag) {
-    gated_backward_of<Gated<Silu>, decltype(tag)>(context, call);
-  });
+  with_storage_type(
+      call, [&](auto tag) { gated_backward_of<Gated<Silu>, decltype(tag)>(context, call); });
 }
 
 void geglu(KernelContext const& context, KernelCall const& call) {
-  with_storage_type(call.kind, call.reads[0].type,
-                    [&](auto tag) { gated_of<Gated<Gelu>, decltype(tag)>(context, call); });
+  with_storage_type(call, [&](auto tag) { gated_of<Gated<Gelu>, decltype(tag)>(context, call); });
 }
 
 void geglu_backward(KernelContext const& context, KernelCall const& call) {
-  with_storage_type(call.kind, call.reads[0].type, [&](auto tag) {
-    gated_backward_of<Gated<Gelu>, decltype(tag)>(context, call);
-  });
+  with_storage_type(
+      call, [&](auto tag) { gated_backward_of<Gated<Gelu>, decltype(tag)>(context, call); });
 }
 
 void swiglu_clamped(KernelContext const& context, KernelCall const& call) {
-  with_storage_type(call.kind, call.reads[0].type,
-                    [&](auto tag) { gated_of<ClampedSwiglu, decltype(tag)>(context, call); });
+  with_storage_type(call, [&](auto tag) { gated_of<ClampedSwiglu, decltype(tag)>(context, call); });
 }
 
 void swiglu_clamped_backward(KernelContext const& context, KernelCall const& call) {
-  with_storage_type(call.kind, call.reads[0].type, [&](auto tag) {
-    gated_backward_of<ClampedSwiglu, decltype(tag)>(context, call);
-  });
+  with_storage_type(
+      call, [&](auto tag) { gated_backward_of<ClampedSwiglu, decltype(tag)>(context, call); });
 }
 
 }  // namespace stagecraft::STAGECRAFT_ISA

@@ -82,20 +82,17 @@ void add_dropped(KernelContext const& context, KernelCall const& call) {
 
 void dropout(KernelContext const& context, KernelCall const& call) {
   std::uint8_t* const stored = dropout_mask(call, call.writes, 1, call.reads[0].shape);
-  with_storage_type(call.kind, call.reads[0].type,
-                    [&](auto tag) { drop<decltype(tag)>(context, call, nullptr, stored); });
+  with_storage_type(call, [&](auto tag) { drop<decltype(tag)>(context, call, nullptr, stored); });
 }
 
 void dropout_backward(KernelContext const& context, KernelCall const& call) {
   std::uint8_t const* const given = dropout_mask(call, call.reads, 1, call.reads[0].shape);
-  with_storage_type(call.kind, call.reads[0].type,
-                    [&](auto tag) { drop<decltype(tag)>(context, call, given, nullptr); });
+  with_storage_type(call, [&](auto tag) { drop<decltype(tag)>(context, call, given, nullptr); });
 }
 
 void bias_dropout_add(KernelContext const& context, KernelCall const& call) {
   expect(call, call.reads[0].shape.rank() == 3, "x is not [s, b, h]");
-  with_storage_type(call.kind, call.reads[0].type,
-                    [&](auto tag) { add_dropped<decltype(tag)>(context, call); });
+  with_storage_type(call, [&](auto tag) { add_dropped<decltype(tag)>(context, call); });
 }
 
 }  // namespace stagecraft::STAGECRAFT_ISA

@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "libexec/kernels/host_device.hpp"
+#include "libexec/kernels/kernel_call.hpp"
 #include "libexec/kernels/operand_checks.hpp"
 #include "libsim/model/tensor.hpp"
 
@@ -135,6 +136,13 @@ void with_storage_type(OpKind kind, ElementType type, Body const& body) {
       break;
   }
   refuse(kind, "its first operand is not of a floating-point type");
+}
+
+/// Calls `body(S{})` for the storage type S of the first operand that a call reads.
+/// \throws std::logic_error  likewise.
+template <typename Body>
+void with_storage_type(KernelCall const& call, Body const& body) {
+  with_storage_type(call.kind, call.reads[0].type, body);
 }
 
 }  // namespace stagecraft

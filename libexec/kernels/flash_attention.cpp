@@ -107,7 +107,7 @@ void attend(KernelContext const& context,
 }  // namespace
 
 void flash_attention(KernelContext const& context, KernelCall const& call) {
-  with_storage_type(call.kind, call.reads[0].type, [&](auto tag) {
+  with_storage_type(call, [&](auto tag) {
     using S = decltype(tag);
     FlashForwardOperands const all = flash_forward_operands<S>(call, context.sequence);
     FlashShape const flash = flash_shape<S>(call, all.sizes);

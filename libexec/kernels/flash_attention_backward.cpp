@@ -231,8 +231,7 @@ void flash_backward_of(KernelContext const& context, KernelCall const& call) {
 }  // namespace
 
 void flash_attention_backward(KernelContext const& context, KernelCall const& call) {
-  with_storage_type(call.kind, call.reads[0].type,
-                    [&](auto tag) { flash_backward_of<decltype(tag)>(context, call); });
+  with_storage_type(call, [&](auto tag) { flash_backward_of<decltype(tag)>(context, call); });
 }
 
 }  // namespace stagecraft::STAGECRAFT_ISA

@@ -129,18 +129,15 @@ void multiply_biases(KernelContext const& context, KernelCall const& call) {
 }  // namespace
 
 void grouped_bias_add(KernelContext const& context, KernelCall const& call) {
-  with_storage_type(call.kind, call.reads[0].type,
-                    [&](auto tag) { add_biases<decltype(tag)>(context, call); });
+  with_storage_type(call, [&](auto tag) { add_biases<decltype(tag)>(context, call); });
 }
 
 void grouped_bias_gradient(KernelContext const& context, KernelCall const& call) {
-  with_storage_type(call.kind, call.reads[0].type,
-                    [&](auto tag) { add_gradients<decltype(tag)>(context, call); });
+  with_storage_type(call, [&](auto tag) { add_gradients<decltype(tag)>(context, call); });
 }
 
 void bias_probability_gradient(KernelContext const& context, KernelCall const& call) {
-  with_storage_type(call.kind, call.reads[0].type,
-                    [&](auto tag) { multiply_biases<decltype(tag)>(context, call); });
+  with_storage_type(call, [&](auto tag) { multiply_biases<decltype(tag)>(context, call); });
 }
 
 }  // namespace stagecraft::STAGECRAFT_ISA

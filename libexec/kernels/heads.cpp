@@ -80,7 +80,7 @@ void gather_heads(KernelContext const& context, KernelCall const& call) {
 void repeat_heads(KernelContext const& context, KernelCall const& call) {
   std::int64_t const repeats = expect_groups(call, call.reads, call.writes);
   Shape const full = call.writes[0].shape;
-  with_storage_type(call.kind, call.reads[0].type, [&](auto tag) {
+  with_storage_type(call, [&](auto tag) {
     using S = decltype(tag);
     std::int64_t const width = full[2] * full[3];
     for_row_ranges(*context.pool, full[0] * full[1], width,
@@ -102,7 +102,7 @@ void repeat_heads(KernelContext const& context, KernelCall const& call) {
 void repeat_heads_backward(KernelContext const& context, KernelCall const& call) {
   std::int64_t const repeats = expect_groups(call, call.writes, call.reads);
   Shape const full = call.reads[0].shape;
-  with_storage_type(call.kind, call.reads[0].type, [&](auto tag) {
+  with_storage_type(call, [&](auto tag) {
     using S = decltype(tag);
     std::int64_t const width = full[2] * full[3];
     for_row_ranges(
@@ -130,18 +130,15 @@ void repeat_heads_backward(KernelContext const& context, KernelCall const& call)
 }
 
 void merge_heads(KernelContext const& context, KernelCall const& call) {
-  with_storage_type(call.kind, call.reads[0].type,
-                    [&](auto tag) { join_views<decltype(tag)>(context, call); });
+  with_storage_type(call, [&](auto tag) { join_views<decltype(tag)>(context, call); });
 }
 
 void join_heads(KernelContext const& context, KernelCall const& call) {
-  with_storage_type(call.kind, call.reads[0].type,
-                    [&](auto tag) { join_views<decltype(tag)>(context, call); });
+  with_storage_type(call, [&](auto tag) { join_views<decltype(tag)>(context, call); });
 }
 
 void concatenate(KernelContext const& context, KernelCall const& call) {
-  with_storage_type(call.kind, call.reads[0].type,
-                    [&](auto tag) { join_views<decltype(tag)>(context, call); });
+  with_storage_type(call, [&](auto tag) { join_views<decltype(tag)>(context, call); });
 }
 
 }  // namespace stagecraft::STAGECRAFT_ISA

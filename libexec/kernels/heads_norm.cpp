@@ -148,17 +148,15 @@ void heads_norm_weight_gradient_of(KernelContext const& context, KernelCall cons
 }  // namespace
 
 void heads_norm(KernelContext const& context, KernelCall const& call) {
-  with_storage_type(call.kind, call.reads[0].type,
-                    [&](auto tag) { heads_norm_of<decltype(tag)>(context, call); });
+  with_storage_type(call, [&](auto tag) { heads_norm_of<decltype(tag)>(context, call); });
 }
 
 void heads_norm_backward(KernelContext const& context, KernelCall const& call) {
-  with_storage_type(call.kind, call.reads[0].type,
-                    [&](auto tag) { heads_norm_backward_of<decltype(tag)>(context, call); });
+  with_storage_type(call, [&](auto tag) { heads_norm_backward_of<decltype(tag)>(context, call); });
 }
 
 void heads_norm_weight_gradient(KernelContext const& context, KernelCall const& call) {
-  with_storage_type(call.kind, call.reads[0].type,
+  with_storage_type(call,
                     [&](auto tag) { heads_norm_weight_gradient_of<decltype(tag)>(context, call); });
 }
 

@@ -178,23 +178,22 @@ void move_columns(KernelContext const& context,
 }  // namespace
 
 void latent_rotary(KernelContext const& context, KernelCall const& call) {
-  with_storage_type(call.kind, call.reads[0].type,
-                    [&](auto tag) { latent_rotary_of<decltype(tag)>(context, call); });
+  with_storage_type(call, [&](auto tag) { latent_rotary_of<decltype(tag)>(context, call); });
 }
 
 void latent_rotary_backward(KernelContext const& context, KernelCall const& call) {
-  with_storage_type(call.kind, call.reads[0].type,
+  with_storage_type(call,
                     [&](auto tag) { latent_rotary_backward_of<decltype(tag)>(context, call); });
 }
 
 void join_columns(KernelContext const& context, KernelCall const& call) {
-  with_storage_type(call.kind, call.reads[0].type, [&](auto tag) {
+  with_storage_type(call, [&](auto tag) {
     move_columns<decltype(tag)>(context, call, call.reads[0], call.reads[1], call.writes[0]);
   });
 }
 
 void split_columns(KernelContext const& context, KernelCall const& call) {
-  with_storage_type(call.kind, call.reads[0].type, [&](auto tag) {
+  with_storage_type(call, [&](auto tag) {
     move_columns<decltype(tag)>(context, call, call.writes[0], call.writes[1], call.reads[0]);
   });
 }

@@ -48,7 +48,7 @@ void limit_choices_of(KernelContext const& context, KernelCall const& call) {
 }  // namespace
 
 void limit_choices(KernelContext const& context, KernelCall const& call) {
-  with_storage_type(call.kind, call.reads[0].type,
+  with_storage_type(call,
                     [&](auto tag) { limit_choices_of<Compute<decltype(tag)>>(context, call); });
 }
 

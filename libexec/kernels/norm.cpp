@@ -149,20 +149,17 @@ void norm_weight_gradient_of(KernelContext const& context, KernelCall const& cal
 void norm(KernelContext const& context, KernelCall const& call) {
   std::size_t const weights = attributes_of<NormAttributes>(call).subtracts_mean() ? 2 : 1;
   expect(call, call.reads.size() == 1 + weights, "a weight or a bias is missing or superfluous");
-  with_storage_type(call.kind, call.reads[0].type,
-                    [&](auto tag) { norm_of<decltype(tag)>(context, call); });
+  with_storage_type(call, [&](auto tag) { norm_of<decltype(tag)>(context, call); });
 }
 
 void norm_backward(KernelContext const& context, KernelCall const& call) {
-  with_storage_type(call.kind, call.reads[0].type,
-                    [&](auto tag) { norm_backward_of<decltype(tag)>(context, call); });
+  with_storage_type(call, [&](auto tag) { norm_backward_of<decltype(tag)>(context, call); });
 }
 
 void norm_weight_gradient(KernelContext const& context, KernelCall const& call) {
   std::size_t const weights = attributes_of<NormAttributes>(call).subtracts_mean() ? 2 : 1;
   expect(call, call.writes.size() == weights, "a gradient is missing or superfluous");
-  with_storage_type(call.kind, call.reads[0].type,
-                    [&](auto tag) { norm_weight_gradient_of<decltype(tag)>(context, call); });
+  with_storage_type(call, [&](auto tag) { norm_weight_gradient_of<decltype(tag)>(context, call); });
 }
 
 }  // namespace stagecraft::STAGECRAFT_ISA

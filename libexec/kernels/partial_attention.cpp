@@ -51,13 +51,11 @@ void rescale(KernelContext const& context, KernelCall const& call, bool adds) {
 }  // namespace
 
 void rescale_context(KernelContext const& context, KernelCall const& call) {
-  with_storage_type(call.kind, call.reads[0].type,
-                    [&](auto tag) { rescale<decltype(tag)>(context, call, false); });
+  with_storage_type(call, [&](auto tag) { rescale<decltype(tag)>(context, call, false); });
 }
 
 void add_rescaled_context(KernelContext const& context, KernelCall const& call) {
-  with_storage_type(call.kind, call.reads[0].type,
-                    [&](auto tag) { rescale<decltype(tag)>(context, call, true); });
+  with_storage_type(call, [&](auto tag) { rescale<decltype(tag)>(context, call, true); });
 }
 
 void add_log_sums(KernelContext const& context, KernelCall const& call) {

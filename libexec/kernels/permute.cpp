@@ -97,25 +97,23 @@ void permute_backward_of(KernelContext const& context, KernelCall const& call) {
 }  // namespace
 
 void permute(KernelContext const& context, KernelCall const& call) {
-  with_storage_type(call.kind, call.reads[0].type,
-                    [&](auto tag) { permute_of<decltype(tag)>(context, call); });
+  with_storage_type(call, [&](auto tag) { permute_of<decltype(tag)>(context, call); });
 }
 
 void permute_backward(KernelContext const& context, KernelCall const& call) {
-  with_storage_type(call.kind, call.reads[0].type,
-                    [&](auto tag) { permute_backward_of<decltype(tag)>(context, call); });
+  with_storage_type(call, [&](auto tag) { permute_backward_of<decltype(tag)>(context, call); });
 }
 
 void unpermute(KernelContext const& context, KernelCall const& call) {
   RowMap const rows = row_map_of(call, call.reads[1]);
-  with_storage_type(call.kind, call.reads[0].type, [&](auto tag) {
+  with_storage_type(call, [&](auto tag) {
     sum_rows<decltype(tag)>(context, call, rows, call.reads[0], call.writes[0]);
   });
 }
 
 void unpermute_backward(KernelContext const& context, KernelCall const& call) {
   RowMap const rows = row_map_of(call, call.reads[1]);
-  with_storage_type(call.kind, call.reads[0].type, [&](auto tag) {
+  with_storage_type(call, [&](auto tag) {
     spread_rows<decltype(tag)>(context, call, rows, call.reads[0], call.writes[0]);
   });
 }

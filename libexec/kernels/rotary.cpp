@@ -58,7 +58,7 @@ void rotate_all(KernelContext const& context, KernelCall const& call, double dir
   double const base = attributes_of<RotaryAttributes>(call).base;
   std::int64_t const half = q[3] / 2;
   std::int64_t const row_cost = q.elements() / std::max<std::int64_t>(q[0], 1);
-  with_storage_type(call.kind, call.reads[0].type, [&](auto tag) {
+  with_storage_type(call, [&](auto tag) {
     for_row_ranges(*context.pool, q[0], row_cost, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t first = 0; first < half; first += chunk) {
         std::int64_t const count = std::min(chunk, half - first);

@@ -234,8 +234,7 @@ void route_backward_of(KernelContext const& context, KernelCall const& call) {
 }  // namespace
 
 void route(KernelContext const& context, KernelCall const& call) {
-  with_storage_type(call.kind, call.reads[0].type,
-                    [&](auto tag) { route_of<decltype(tag)>(context, call); });
+  with_storage_type(call, [&](auto tag) { route_of<decltype(tag)>(context, call); });
 }
 
 void route_backward(KernelContext const& context, KernelCall const& call) {

@@ -48,7 +48,7 @@ void copy_rows(KernelContext const& context, KernelCall const& call, Place const
 }  // namespace
 
 void copy_tensor(KernelContext const& context, KernelCall const& call) {
-  with_storage_type(call.kind, call.reads[0].type, [&](auto tag) {
+  with_storage_type(call, [&](auto tag) {
     copy_rows<decltype(tag)>(context, call, [](std::int64_t row) { return row; });
   });
 }
@@ -72,7 +72,7 @@ void reorder_rows(KernelContext const& context, KernelCall const& call) {
         .rank = static_cast<int>(row / rows), .ranks = order.ranks, .zigzag = true};
     return part.row_of(row % rows, rows);
   };
-  with_storage_type(call.kind, call.reads[0].type, [&](auto tag) {
+  with_storage_type(call, [&](auto tag) {
     using S = decltype(tag);
     order.to_sequence ? copy_rows<S>(context, call, in_zigzag)
                       : copy_rows<S>(context, call, in_sequence);

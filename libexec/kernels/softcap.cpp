@@ -52,13 +52,11 @@ void softcap_backward_of(KernelContext const& context, KernelCall const& call) {
 }  // namespace
 
 void softcap(KernelContext const& context, KernelCall const& call) {
-  with_storage_type(call.kind, call.reads[0].type,
-                    [&](auto tag) { softcap_of<decltype(tag)>(context, call); });
+  with_storage_type(call, [&](auto tag) { softcap_of<decltype(tag)>(context, call); });
 }
 
 void softcap_backward(KernelContext const& context, KernelCall const& call) {
-  with_storage_type(call.kind, call.reads[0].type,
-                    [&](auto tag) { softcap_backward_of<decltype(tag)>(context, call); });
+  with_storage_type(call, [&](auto tag) { softcap_backward_of<decltype(tag)>(context, call); });
 }
 
 }  // namespace stagecraft::STAGECRAFT_ISA

@@ -150,24 +150,22 @@ void causal_softmax_dropout_backward_of(KernelContext const& context, KernelCall
 }  // namespace
 
 void causal_softmax(KernelContext const& context, KernelCall const& call) {
-  with_storage_type(call.kind, call.reads[0].type,
-                    [&](auto tag) { causal_softmax_of<decltype(tag)>(context, call); });
+  with_storage_type(call, [&](auto tag) { causal_softmax_of<decltype(tag)>(context, call); });
 }
 
 void causal_softmax_backward(KernelContext const& context, KernelCall const& call) {
-  with_storage_type(call.kind, call.reads[0].type,
+  with_storage_type(call,
                     [&](auto tag) { causal_softmax_backward_of<decltype(tag)>(context, call); });
 }
 
 void causal_softmax_dropout(KernelContext const& context, KernelCall const& call) {
-  with_storage_type(call.kind, call.reads[0].type,
+  with_storage_type(call,
                     [&](auto tag) { causal_softmax_dropout_of<decltype(tag)>(context, call); });
 }
 
 void causal_softmax_dropout_backward(KernelContext const& context, KernelCall const& call) {
-  with_storage_type(call.kind, call.reads[0].type, [&](auto tag) {
-    causal_softmax_dropout_backward_of<decltype(tag)>(context, call);
-  });
+  with_storage_type(
+      call, [&](auto tag) { causal_softmax_dropout_backward_of<decltype(tag)>(context, call); });
 }
 
 }  // namespace stagecraft::STAGECRAFT_ISA

@@ -121,7 +121,7 @@ void weigh_backward(KernelContext const& context, KernelCall const& call) {
 
 void weighted_activation(KernelContext const& context, KernelCall const& call) {
   auto const activation = attributes_of<ActivationAttributes>(call).activation;
-  with_storage_type(call.kind, call.reads[0].type, [&](auto tag) {
+  with_storage_type(call, [&](auto tag) {
     with_function(activation, [&](auto function, auto gated) {
       weigh<decltype(function), decltype(gated)::value, decltype(tag)>(context, call);
     });
@@ -130,7 +130,7 @@ void weighted_activation(KernelContext const& context, KernelCall const& call) {
 
 void weighted_activation_backward(KernelContext const& context, KernelCall const& call) {
   auto const activation = attributes_of<ActivationAttributes>(call).activation;
-  with_storage_type(call.kind, call.reads[0].type, [&](auto tag) {
+  with_storage_type(call, [&](auto tag) {
     with_function(activation, [&](auto function, auto gated) {
       weigh_backward<decltype(function), decltype(gated)::value, decltype(tag)>(context, call);
     });

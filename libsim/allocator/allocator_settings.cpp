@@ -2,13 +2,12 @@
 
 #include <algorithm>
 #include <bit>
-#include <charconv>
-#include <cmath>
 #include <map>
 #include <string>
 #include <vector>
 
 #include "libsim/config/did_you_mean.hpp"
+#include "libsim/units/parse_number.hpp"
 
 namespace stagecraft {
 namespace {
@@ -38,14 +37,6 @@ std::vector<std::string> tokens_of(std::string_view text) {
     }
   }
   return tokens;
-}
-
-template <typename Number>
-std::optional<Number> number_of(std::string const& text) {
-  Number number{};
-  auto const [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
-  return number;
 }
 
 bool is_power_of_two(std::int64_t n) {
@@ -156,8 +147,7 @@ class SettingsReader {
       std::vector<std::string> names;
       for (auto const& [name, reader] : readers()) names.push_back(name);
       std::string accepted = joined(names);
-      std::string_view const near = nearest_word(setting.key, names);
-      if (!near.empty()) accepted += "; did you mean '" + std::string{near} + "'?";
+      accepted += did_you_mean(setting.key, names);
       return refuse("", setting.key, accepted);
     }
     if (found->second == nullptr) return;
@@ -169,7 +159,7 @@ class SettingsReader {
   /// A size in MiB of at least `least`, in bytes.
   std::optional<std::int64_t> size(Setting const& setting, std::int64_t least) {
     auto const number =
-        setting.is_list ? std::nullopt : number_of<std::int64_t>(setting.value.front());
+        setting.is_list ? std::nullopt : parse_number<std::int64_t>(setting.value.front());
     if (number && *number >= least) return std::min(*number, most_mebibytes) * mebibyte;
     refuse(setting.key, setting.is_list ? "[" : setting.value.front(),
            "a whole number of MiB from " + std::to_string(least));
@@ -213,8 +203,8 @@ class SettingsReader {
     std::string text = setting.value.front();
     bool const is_size = text.back() == 'G' || text.back() == 'g';
     if (is_size) text.pop_back();
-    auto const number = number_of<double>(text);
-    if (!number || !std::isfinite(*number) || *number <= 0) {
+    auto const number = parse_number<double>(text);
+    if (!number || *number <= 0) {
       return refuse(setting.key, setting.value.front(),
                     "a fraction of the device's memory such as 0.5, or a size such as 40G");
     }
@@ -222,7 +212,7 @@ class SettingsReader {
   }
 
   void read_threshold(Setting const& setting) {
-    auto const number = number_of<double>(setting.value.front());
+    auto const number = parse_number<double>(setting.value.front());
     if (!number || !(*number > 0 && *number < 1)) {
       return refuse(setting.key, setting.value.front(), "a number above 0 and below 1");
     }
@@ -230,7 +220,7 @@ class SettingsReader {
   }
 
   void read_fraction(Setting const& setting) {
-    auto const number = number_of<double>(setting.value.front());
+    auto const number = parse_number<double>(setting.value.front());
     if (!number || !(*number >= 0 && *number <= 1)) {
       return refuse(setting.key, setting.value.front(), "a number from 0 to 1");
     }
@@ -239,7 +229,7 @@ class SettingsReader {
 
   void read_divisions(Setting const& setting) {
     if (setting.is_list) return read_division_list(setting);
-    auto const number = number_of<std::int64_t>(setting.value.front());
+    auto const number = parse_number<std::int64_t>(setting.value.front());
     if (!number || !is_power_of_two(*number)) {
       return refuse(setting.key, setting.value.front(), "a power of two, or a list [256:1,>:8]");
     }
@@ -258,7 +248,7 @@ class SettingsReader {
     for (std::size_t i = 0; i < list.size(); i += 4) {
       if (i + 2 >= list.size()) return refuse_list("]");
       if (list[i + 1] != ":") return refuse_list(list[i + 1]);
-      auto const count = number_of<std::int64_t>(list[i + 2]);
+      auto const count = parse_number<std::int64_t>(list[i + 2]);
       if (!count || (*count != 0 && !is_power_of_two(*count))) {
         return refuse(setting.key, list[i + 2], "0, or a power of two, as divisions");
       }
@@ -266,7 +256,7 @@ class SettingsReader {
         std::fill(divisions.begin() + static_cast<std::ptrdiff_t>(last) + 1, divisions.end(),
                   *count);
       } else {
-        auto const begin = number_of<std::int64_t>(list[i]);
+        auto const begin = parse_number<std::int64_t>(list[i]);
         if (!begin || !is_power_of_two(*begin)) {
           return refuse(setting.key, list[i], "an interval: a power of two in MiB, or >");
         }

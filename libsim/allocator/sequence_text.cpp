@@ -1,13 +1,13 @@
 #include "libsim/allocator/sequence_text.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <limits>
 
 #include "libsim/allocator/allocator.hpp"
 #include "libsim/allocator/sequence_builder.hpp"
 #include "libsim/config/problem.hpp"
 #include "libsim/host/file_error.hpp"
+#include "libsim/units/parse_number.hpp"
 
 namespace stagecraft {
 namespace {
@@ -58,13 +58,12 @@ class SequenceReader {
 
   std::int64_t number(char const* name, std::int64_t most) {
     std::string_view const field = next_field();
-    std::int64_t value = -1;
-    auto const [end, error] = std::from_chars(field.data(), field.data() + field.size(), value);
-    if (error != std::errc{} || end != field.data() + field.size() || value < 0 || value > most) {
+    auto const value = parse_number<std::int64_t>(field);
+    if (!value || *value < 0 || *value > most) {
       refuse(field, std::string{name} + ", a whole number from 0" +
                         (most == any ? "" : " to " + std::to_string(most)));
     }
-    return value;
+    return *value;
   }
 
   std::int32_t stream() {
@@ -146,12 +145,11 @@ class SequenceReader {
     std::string_view const field = next_field();
     AllocationEvent event;
     event.kind = Kind::fraction;
-    auto const [end, error] =
-        std::from_chars(field.data(), field.data() + field.size(), event.fraction);
-    bool const is_number = error == std::errc{} && end == field.data() + field.size();
-    if (!is_number || !(event.fraction >= 0 && event.fraction <= 1)) {
+    auto const fraction = parse_number<double>(field);
+    if (!fraction || *fraction < 0 || *fraction > 1) {
       refuse(field, "FRACTION, a number from 0 to 1");
     }
+    event.fraction = *fraction;
     builder_.add(event);
   }
 

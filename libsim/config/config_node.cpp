@@ -3,12 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
-#include <cmath>
-#include <system_error>
 #include <utility>
 
 #include "libsim/config/did_you_mean.hpp"
+#include "libsim/units/parse_number.hpp"
 
 namespace stagecraft {
 namespace {
@@ -20,19 +18,7 @@ std::string to_text(double value) { return fmt::format("{:g}", value); }
 std::optional<std::int64_t> parse_integer(std::string_view text) {
   std::string_view const digits = text.substr(text.substr(0, 1) == "-" ? 1 : 0);
   if (digits.size() > 1 && digits.front() == '0') return std::nullopt;
-  std::int64_t value = 0;
-  auto const [stop, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || stop != text.data() + text.size()) return std::nullopt;
-  return value;
-}
-
-/// Parses real numbers written in digits: from_chars alone would accept "inf" and "nan".
-std::optional<double> parse_number(std::string_view text) {
-  if (text.find_first_not_of("+-.0123456789eE") != std::string_view::npos) return std::nullopt;
-  double value = 0;
-  auto const [stop, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || stop != text.data() + text.size()) return std::nullopt;
-  return value;
+  return parse_number<std::int64_t>(text);
 }
 
 }  // namespace
@@ -112,7 +98,7 @@ std::optional<std::int64_t> ConfigNode::integer(IntegerRange range,
 }
 
 std::optional<double> ConfigNode::number(NumberRange range) const {
-  auto const value = is_scalar() && !node_->quoted ? parse_number(scalar()) : std::nullopt;
+  auto const value = is_scalar() && !node_->quoted ? parse_number<double>(scalar()) : std::nullopt;
   if (value && *value >= range.lower &&
       (*value < range.upper || (range.includes_upper && *value == range.upper))) {
     // Minus zero means the same as zero but would print differently.

@@ -4,6 +4,8 @@
 #include <cctype>
 #include <cstddef>
 
+#include "libsim/units/split_text.hpp"
+
 namespace stagecraft {
 namespace {
 
@@ -76,6 +78,10 @@ std::string_view nearest_word(std::string_view word, std::vector<std::string> co
   return is_only ? std::string_view{*only} : std::string_view{};
 }
 
+std::string hint_of(std::string_view meant) {
+  return meant.empty() ? "" : "; did you mean '" + std::string{meant} + "'?";
+}
+
 std::string did_you_mean(std::string_view word, std::vector<std::string> const& candidates) {
   constexpr std::size_t shortest_part = 2;
   constexpr std::size_t most = 5;
@@ -92,8 +98,7 @@ std::string did_you_mean(std::string_view word, std::vector<std::string> const& 
     }
   }
   if (meant.empty() || meant.size() > most) {
-    std::string_view const nearest = nearest_word(word, candidates);
-    return nearest.empty() ? "" : "; did you mean '" + std::string{nearest} + "'?";
+    return hint_of(nearest_word(word, candidates));
   }
   std::string text = "; did you mean ";
   for (std::size_t i = 0; i < meant.size(); ++i) {
@@ -104,15 +109,11 @@ std::string did_you_mean(std::string_view word, std::vector<std::string> const& 
 }
 
 std::string did_you_mean_of_list(std::string_view word, std::string_view list) {
-  constexpr std::string_view comma = ", ";
   std::vector<std::string> words;
-  for (std::size_t from = 0; from <= list.size();) {
-    std::size_t const to = std::min(list.find(comma, from), list.size());
-    std::string_view const item = list.substr(from, to - from);
+  for (std::string_view const item : split_text(list, ", ")) {
     bool const is_word = item.find_first_of(" ()[]{}'") == std::string_view::npos;
     if (is_word) words.emplace_back(item);
     if (words.empty()) return "";
-    from = to + comma.size();
   }
   return did_you_mean(word, words);
 }

@@ -12,6 +12,9 @@ namespace stagecraft {
 /// Large and small letters count as equal.
 std::string_view nearest_word(std::string_view word, std::vector<std::string> const& candidates);
 
+/// `; did you mean 'meant'?`; empty if no word is meant.
+std::string hint_of(std::string_view meant);
+
 /// `; did you mean 'a' or 'b'?` with the candidates that have the word as a part between dashes or
 /// dots (`h100` in `dgx-h100`), or else with the nearest word; empty if there are none.
 std::string did_you_mean(std::string_view word, std::vector<std::string> const& candidates);

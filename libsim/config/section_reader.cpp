@@ -71,7 +71,7 @@ void SectionReader::finish() const {
     std::string_view const meant =
         synonym != synonyms_.end() ? synonym->second : nearest_word(entry.name(), known_);
     if (!meant.empty()) {
-      accepted += "; did you mean '" + std::string{meant} + "'?";
+      accepted += hint_of(meant);
       // The default of the misspelt key must not cause further, confusing problems.
       section_.diagnostics().mark_unsound(section_.key_of(meant));
     }

@@ -44,20 +44,6 @@ std::vector<StageId> chosen_stages(TrainingPlan const& plan, std::vector<StageId
 
 }  // namespace
 
-Trace record(TrainingPlan const& plan, System const& system, RecordOptions const& options) {
-  std::vector<StageId> const stages = chosen_stages(plan, options.stages);
-  CostedPlan const costed{plan, system};
-  TraceVocabulary const vocabulary{plan};
-  RecordedTimes const times = record_times(costed);
-  std::vector<FullestMemory> const memory = fullest_memory(plan, 1);
-  Trace trace{.meta = meta_of(plan, system, options), .names = vocabulary.names(), .ranks = {}};
-  for (StageId const stage : stages) {
-    PlanOfRank const held{plan, memory[stage.index()].rank()};
-    trace.ranks.push_back(record_stage(costed, *held, times, vocabulary, stage, options.detail));
-  }
-  return trace;
-}
-
 void record_to_file(std::filesystem::path const& path,
                     PlayedIteration const& played,
                     RecordOptions const& options) {

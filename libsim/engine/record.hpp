@@ -5,11 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "libsim/engine/recorded_task.hpp"
 #include "libsim/engine/simulation.hpp"
-#include "libsim/hardware/system.hpp"
-#include "libsim/plan/training_plan.hpp"
-#include "libsim/trace/trace.hpp"
+#include "libsim/trace/trace_names.hpp"
+#include "libsim/units/ids.hpp"
 
 namespace stagecraft {
 
@@ -21,19 +19,17 @@ struct RecordOptions {
   std::string config;  ///< effective configuration, YAML
 };
 
-/// The iteration that simulate() plays, recorded: its memory peaks where that says, to the
-/// picosecond and the byte, and its last row ends when the simulated iteration does. With steps
-/// that are validated while the next iteration warms up, that row ends later: the recorded
-/// iteration is played alone.
+/// Records an iteration that has been played in a file, rank by rank, so that one rank at a time is
+/// in memory.
+///
+/// Its memory peaks where simulate() says, to the picosecond and the byte, and its last row ends
+/// when the simulated iteration does. With steps that are validated while the next iteration warms
+/// up, that row ends later: the recorded iteration is played alone.
 ///
 /// Rows are in issue order. What a system adds to each iteration is the last row of each rank,
 /// `iteration_overhead`. Workspace is there all the time, at its declared size.
-/// \throws std::invalid_argument  if the system has no cost for some op of the plan, or it has no such rank.
-Trace record(TrainingPlan const& plan, System const& system, RecordOptions const& options);
-
-/// An iteration that has been played, written to a file rank by rank, so that one rank at a time is
-/// in memory.
-/// \throws OutputError, and what record() throws.
+/// \throws OutputError  if the file cannot be written.
+/// \throws std::invalid_argument  if the plan has no such stage.
 void record_to_file(std::filesystem::path const& path,
                     PlayedIteration const& played,
                     RecordOptions const& options);

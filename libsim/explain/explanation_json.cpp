@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "libsim/config/optional_json.hpp"
 #include "libsim/host/schemas.hpp"
 #include "libsim/plan/fingerprint.hpp"
 #include "libsim/report/fit_verdict.hpp"
@@ -14,7 +15,6 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 Json number_or_null(std::int64_t number) { return number < 0 ? Json(nullptr) : Json(number); }
-Json text_or_null(std::string const& text) { return text.empty() ? Json(nullptr) : Json(text); }
 
 Json tensor_json(TensorGroup const& group) {
   return {{"tensor", group.tensor},
@@ -67,17 +67,19 @@ Json path_json(CriticalPath const& path) {
 
 Json change_json(ChangeEffect const& effect) {
   auto const& figures = effect.figures;
-  return {{"change", effect.change.what},
-          {"set", effect.change.set},
-          {"undoes", text_or_null(effect.change.undoes)},
-          {"iteration_seconds", figures ? Json(to_seconds(figures->iteration)) : Json(nullptr)},
-          {"peak_bytes", figures ? Json(figures->peak) : Json(nullptr)},
-          {"fullest_stage", figures ? Json(figures->fullest_stage) : Json(nullptr)},
-          {"free_bytes", figures ? Json(figures->room) : Json(nullptr)},
-          {"fits", figures ? Json(figures->fits()) : Json(nullptr)},
-          {"reserved_bytes", figures ? Json(figures->reserved) : Json(nullptr)},
-          {"verdict", figures ? Json(name_of(figures->verdict)) : Json(nullptr)},
-          {"refusal", text_or_null(effect.refusal)}};
+  return {
+      {"change", effect.change.what},
+      {"set", effect.change.set},
+      {"undoes", text_or_null(effect.change.undoes)},
+      {"iteration_seconds",
+       part_or_null(figures, [](RunFigures const& f) { return to_seconds(f.iteration); })},
+      {"peak_bytes", part_or_null(figures, &RunFigures::peak)},
+      {"fullest_stage", part_or_null(figures, &RunFigures::fullest_stage)},
+      {"free_bytes", part_or_null(figures, &RunFigures::room)},
+      {"fits", part_or_null(figures, &RunFigures::fits)},
+      {"reserved_bytes", part_or_null(figures, &RunFigures::reserved)},
+      {"verdict", part_or_null(figures, [](RunFigures const& f) { return name_of(f.verdict); })},
+      {"refusal", text_or_null(effect.refusal)}};
 }
 
 Json pool_json(PoolUse const& pool) {
@@ -116,7 +118,7 @@ Json stages_json(Simulation const& simulation, FitProbability const& fit) {
                       {"device_bytes", stage.device},
                       {"margin_bytes", stage.margin},
                       {"verdict", name_of(stage.verdict)},
-                      {"fits_probability", fit.stages[i] ? Json(*fit.stages[i]) : Json(nullptr)}});
+                      {"fits_probability", fit.stages[i]}});
   }
   return stages;
 }
@@ -127,14 +129,8 @@ Json changes_json(std::vector<ChangeEffect> const& effects) {
   return changes;
 }
 
-Json index_or_null(std::optional<std::size_t> index) {
-  return index ? Json(*index) : Json(nullptr);
-}
-
 Json best_json(BestChanges const& best) {
-  return {{"fastest", index_or_null(best.fastest)},
-          {"smallest", index_or_null(best.smallest)},
-          {"cheapest", index_or_null(best.cheapest)}};
+  return {{"fastest", best.fastest}, {"smallest", best.smallest}, {"cheapest", best.cheapest}};
 }
 
 }  // namespace
@@ -156,7 +152,7 @@ Json to_json(Explanation const& explanation, RunConfig const& run) {
             {"free_bytes", figures.room},
             {"fits", figures.fits()},
             {"verdict", name_of(verdict_of(explanation.simulation))},
-            {"fits_probability", fit.run ? Json(*fit.run) : Json(nullptr)},
+            {"fits_probability", fit.run},
             {"fits_probability_reason", fit.reason},
             {"stages", stages_json(explanation.simulation, fit)},
             {"reserved", reserved_json(explanation.reserved)},
@@ -167,7 +163,7 @@ Json to_json(Explanation const& explanation, RunConfig const& run) {
               {"seconds", kinds_json(explanation.busiest)}}},
             {"changes", changes_json(explanation.effects)},
             {"best", best_json(explanation.best)},
-            {"pairs", explanation.pairs ? changes_json(*explanation.pairs) : Json(nullptr)},
+            {"pairs", part_or_null(explanation.pairs, changes_json)},
             {"best_pairs", explanation.pairs ? best_json(explanation.best_pairs) : Json(nullptr)},
             {"warnings", warnings}};
   put_interval(json, interval_of(explanation.simulation, explanation.plan.config, run.system));

@@ -59,15 +59,10 @@ void write_chakra(TraceReader const& trace,
   FileSet files;
   for (std::int32_t const number : ranks) {
     RankTrace const rank = trace.read(number);
-    if (rank.stage < 0 || rank.stage >= shape.stages || number >= plan.groups.ranks()) {
-      throw TraceFileError{trace.name(), "rank " + std::to_string(number) + " of stage " +
-                                             std::to_string(rank.stage) + " is not in its plan"};
-    }
+    JobRanks const members = job_ranks_of(trace, rank, plan.groups);
     ChakraNodes const nodes{rank, trace.names(), names, collectives};
-    bool const stands_for_stage = trace.meta().clock == TraceClock::simulated;
-    std::int32_t const first = stands_for_stage ? rank.stage * shape.ranks_per_stage : number;
-    std::int32_t const count = stands_for_stage ? shape.ranks_per_stage : 1;
-    for (std::int32_t member = first; member < first + count; ++member) {
+    for (std::int32_t i = 0; i < members.count; ++i) {
+      std::int32_t const member = members.first + i;
       files.write(with_ending(prefix, "." + std::to_string(member) + ".et"),
                   [&](OutputFile& output) {
                     output.write(chakra_header());

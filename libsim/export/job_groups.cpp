@@ -1,11 +1,11 @@
 #include "libsim/export/job_groups.hpp"
 
-#include <optional>
+#include <string>
 #include <utility>
 
+#include "libsim/config/problem.hpp"
 #include "libsim/plan/fingerprint.hpp"
-#include "libsim/plan/make_plan.hpp"
-#include "libsim/run/pipeline_shape.hpp"
+#include "libsim/report/own_plan.hpp"
 #include "libsim/trace/trace_error.hpp"
 
 namespace stagecraft {
@@ -23,17 +23,24 @@ void add_collective(std::map<std::string, CollectiveOp>& collectives, Op const& 
 }  // namespace
 
 TrainingPlan plan_of_trace(TraceReader const& trace) {
-  auto const config = run_config_of(trace.meta());
-  if (!config) {
+  try {
+    TrainingPlan plan = plan_of_configuration(trace);
+    if (fingerprint(plan) == trace.meta().plan) return plan;
+  } catch (ConfigError const&) {
     throw TraceFileError{
         trace.name(),
         "its configuration does not load, so that who communicates with whom is not known"};
   }
-  TrainingPlan plan = make_plan(as_settled(config->training));
-  if (fingerprint(plan) != trace.meta().plan) {
-    throw TraceFileError{trace.name(), "its configuration gives another plan in this version"};
+  throw TraceFileError{trace.name(), "its configuration gives another plan in this version"};
+}
+
+JobRanks job_ranks_of(TraceReader const& trace, RankTrace const& rank, RankGroups const& groups) {
+  if (rank.stage < 0 || rank.stage >= groups.stages() || rank.rank >= groups.ranks()) {
+    throw TraceFileError{trace.name(), "rank " + std::to_string(rank.rank) + " of stage " +
+                                           std::to_string(rank.stage) + " is not in its plan"};
   }
-  return plan;
+  if (trace.meta().clock != TraceClock::simulated) return {rank.rank, 1};
+  return {rank.stage * groups.ranks_per_stage(), groups.ranks_per_stage()};
 }
 
 std::map<std::string, CollectiveOp> collectives_of(TrainingPlan const& plan) {

@@ -16,6 +16,16 @@ namespace stagecraft {
 /// \throws TraceFileError  when the configuration of the trace does not load or gives another plan.
 TrainingPlan plan_of_trace(TraceReader const& trace);
 
+/// The ranks of the job for which a rank of a trace stands.
+struct JobRanks {
+  std::int32_t first = 0;
+  std::int32_t count = 1;
+};
+
+/// A rank of a simulated trace stands for all ranks of its stage, any other one for itself.
+/// \throws TraceFileError  if the plan, whose groups these are, does not have the rank.
+JobRanks job_ranks_of(TraceReader const& trace, RankTrace const& rank, RankGroups const& groups);
+
 /// What a name of a trace communicates.
 struct CollectiveOp {
   OpKind kind = OpKind::all_reduce;

@@ -187,17 +187,11 @@ void write_kineto(TraceReader const& trace,
   auto const collectives = collectives_of(plan);
   KnownNames const names{trace.names()};
   GroupNumbers groups{plan.groups};
-  bool const stands_for_stage = trace.meta().clock == TraceClock::simulated;
   FileSet files;
   for (std::int32_t const number : ranks) {
     RankTrace const rank = trace.read(number);
     refuse_chunks(trace, rank, names);
-    if (rank.stage < 0 || rank.stage >= plan.groups.stages() || number >= plan.groups.ranks()) {
-      throw TraceFileError{trace.name(), "rank " + std::to_string(number) + " of stage " +
-                                             std::to_string(rank.stage) + " is not in its plan"};
-    }
-    std::int32_t const in_job =
-        stands_for_stage ? rank.stage * plan.groups.ranks_per_stage() : number;
+    std::int32_t const in_job = job_ranks_of(trace, rank, plan.groups).first;
     files.write(with_ending(prefix, "." + std::to_string(in_job) + ".json.gz"),
                 [&](OutputFile& output) {
                   KinetoWriter{trace, plan, collectives, groups, output}.write(rank, in_job);

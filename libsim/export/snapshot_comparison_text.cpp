@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "libsim/config/optional_json.hpp"
 #include "libsim/export/snapshot_comparison.hpp"
 #include "libsim/host/schemas.hpp"
 #include "libsim/report/text_table.hpp"
@@ -90,9 +91,7 @@ Json to_json(SnapshotComparison const& comparison) {
       {"device", comparison.device},
       {"rank", comparison.rank},
       {"peak_bytes", pair_json(comparison.peak)},
-      {"reserved_bytes",
-       {{"snapshot", comparison.reserved},
-        {"trace", comparison.trace_reserved ? Json(*comparison.trace_reserved) : Json(nullptr)}}},
+      {"reserved_bytes", {{"snapshot", comparison.reserved}, {"trace", comparison.trace_reserved}}},
       {"at_peak", parts},
       {"allocations", pair_json(comparison.allocations)},
       {"sizes", sizes},

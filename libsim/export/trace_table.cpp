@@ -2,27 +2,17 @@
 
 #include <string>
 
+#include "libsim/config/csv_field.hpp"
 #include "libsim/export/json_text.hpp"
 
 namespace stagecraft {
 
 namespace {
 
-/// A field of RFC 4180, in quotes if that is necessary.
-std::string field_of(std::string const& text) {
-  if (text.find_first_of("\",\r\n") == std::string::npos) return text;
-  std::string field = "\"";
-  for (char const letter : text) {
-    if (letter == '"') field += '"';
-    field += letter;
-  }
-  return field + '"';
-}
-
 std::vector<std::string> fields_of(std::vector<std::string> const& names) {
   std::vector<std::string> fields;
   fields.reserve(names.size());
-  for (std::string const& name : names) fields.push_back(field_of(name));
+  for (std::string const& name : names) fields.push_back(csv_field(name));
   return fields;
 }
 

@@ -231,10 +231,9 @@ std::vector<ConstantChoice> choose_constants(System system,
   for (std::string const& key : chosen) {
     TunableConstant const* const constant = find_key(constants, key);
     if (constant == nullptr) {
-      std::string accepted = "a constant with one number that the system or its stack gives";
-      std::string_view const meant = nearest_word(key, known);
-      if (!meant.empty()) accepted += "; did you mean '" + std::string{meant} + "'?";
-      diagnostics.add(refused_key(key, std::move(accepted)));
+      diagnostics.add(
+          refused_key(key, "a constant with one number that the system or its stack gives" +
+                               did_you_mean(key, known)));
     } else if (constant->value() == 0) {
       diagnostics.add(refused_key(key, "a constant that is not 0"));
     } else if (std::count(chosen.begin(), chosen.end(), key) > 1) {

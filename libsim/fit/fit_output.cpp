@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "libsim/config/did_you_mean.hpp"
+#include "libsim/config/optional_json.hpp"
 #include "libsim/host/schemas.hpp"
 #include "libsim/report/text_table.hpp"
 
@@ -37,7 +38,7 @@ Json to_json(FittedConstant const& constant) {
   }
   return {{"key", constant.choice.key},
           {"with", constant.choice.followers},
-          {"unit", constant.unit.empty() ? Json(nullptr) : Json(constant.unit)},
+          {"unit", text_or_null(constant.unit)},
           {"value", constant.value},
           {"prior", constant.prior},
           {"prior_spread", constant.spread},

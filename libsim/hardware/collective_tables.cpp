@@ -3,13 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
-#include <cmath>
 #include <cstddef>
 #include <iterator>
 #include <optional>
 #include <set>
 #include <utility>
+
+#include "libsim/units/parse_number.hpp"
 
 namespace stagecraft {
 namespace {
@@ -18,20 +18,12 @@ constexpr std::string_view accepted_shapes =
     "all_reduce, all_gather or reduce_scatter, a space, and NODESxRANKS_PER_NODE, such as "
     "all_reduce 2x8";
 
-template <typename Number>
-std::optional<Number> number_of(std::string_view text) {
-  Number number{};
-  auto const [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
-  return number;
-}
-
 std::optional<CollectiveShape> shape_of(std::string_view text) {
   std::size_t const space = text.find(' ');
   std::size_t const cross = text.find('x', space);
   if (space == std::string_view::npos || cross == std::string_view::npos) return std::nullopt;
-  auto const nodes = number_of<int>(text.substr(space + 1, cross - space - 1));
-  auto const per_node = number_of<int>(text.substr(cross + 1));
+  auto const nodes = parse_number<int>(text.substr(space + 1, cross - space - 1));
+  auto const per_node = parse_number<int>(text.substr(cross + 1));
   if (!nodes || !per_node || *nodes < 1 || *per_node < 1) return std::nullopt;
   if (*nodes > 1'000'000 || *per_node > 1'000 || (*nodes == 1 && *per_node == 1)) {
     return std::nullopt;
@@ -95,7 +87,7 @@ class TableReader {
   }
 
   void read_row(std::vector<CsvCell> const& cells) {
-    auto const size = number_of<std::int64_t>(cells.front().text);
+    auto const size = parse_number<std::int64_t>(cells.front().text);
     if (!size || *size < 1) {
       report(cells.front(), "a number of bytes, 1 or more");
       return;
@@ -104,8 +96,8 @@ class TableReader {
     last_size_ = *size;
     for (std::size_t column = 1; column < cells.size(); ++column) {
       if (cells[column].text.empty()) continue;
-      auto const time = number_of<double>(cells[column].text);
-      if (!time || !std::isfinite(*time) || *time <= 0 || *time > 1e12) {
+      auto const time = parse_number<double>(cells[column].text);
+      if (!time || *time <= 0 || *time > 1e12) {
         report(cells[column], "microseconds, more than 0, or nothing");
         continue;
       }

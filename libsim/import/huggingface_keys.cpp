@@ -178,10 +178,9 @@ std::vector<std::string> HuggingfaceKeys::finish() {
       note("ignored: " + name + ", which this import does not know");
       continue;
     }
-    std::string_view const meant = nearest_word(name, known_);
     entry.report_key("an unknown key",
                      "the keys that transformers has for this family, or --ignore " + name +
-                         (meant.empty() ? "" : "; did you mean '" + std::string{meant} + "'?"));
+                         did_you_mean(name, known_));
   }
   std::vector<std::string> notes;
   if (!assumed_.empty()) {

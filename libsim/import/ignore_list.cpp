@@ -30,14 +30,4 @@ std::vector<std::string> IgnoreList::unused() const {
   return unused;
 }
 
-std::vector<std::string> split_list(std::string_view text) {
-  std::vector<std::string> parts;
-  for (std::size_t from = 0; from <= text.size();) {
-    std::size_t const end = std::min(text.find(',', from), text.size());
-    if (end > from) parts.emplace_back(text.substr(from, end - from));
-    from = end + 1;
-  }
-  return parts;
-}
-
 }  // namespace stagecraft

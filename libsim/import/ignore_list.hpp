@@ -25,7 +25,4 @@ class IgnoreList {
   std::set<std::string, std::less<>> used_;
 };
 
-/// The parts of a list `a,b,c`, without empty ones.
-std::vector<std::string> split_list(std::string_view text);
-
 }  // namespace stagecraft

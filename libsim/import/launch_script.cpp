@@ -1,7 +1,6 @@
 #include "libsim/import/launch_script.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -9,15 +8,14 @@
 #include "libsim/import/shell_expansion.hpp"
 #include "libsim/import/shell_script.hpp"
 #include "libsim/import/shell_tokens.hpp"
+#include "libsim/units/parse_number.hpp"
 
 namespace stagecraft {
 namespace {
 
 std::optional<std::int64_t> count_of(std::string_view text) {
-  std::int64_t value = 0;
-  auto const [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  bool const is_count = error == std::errc{} && end == text.data() + text.size() && value > 0;
-  return is_count ? std::optional{value} : std::nullopt;
+  auto const count = parse_number<std::int64_t>(text);
+  return count && *count > 0 ? count : std::nullopt;
 }
 
 /// The value of one of the options `names`, written as `--name N` or `--name=N`.

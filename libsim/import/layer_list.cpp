@@ -1,21 +1,13 @@
 #include "libsim/import/layer_list.hpp"
 
-#include <charconv>
+#include <algorithm>
 #include <cstddef>
+
+#include "libsim/units/parse_number.hpp"
+#include "libsim/units/split_text.hpp"
 
 namespace stagecraft {
 namespace {
-
-/// The texts between the separators.
-std::vector<std::string_view> parts_of(std::string_view text, char separator) {
-  std::vector<std::string_view> parts;
-  for (std::size_t from = 0; from <= text.size();) {
-    std::size_t const end = std::min(text.find(separator, from), text.size());
-    parts.push_back(text.substr(from, end - from));
-    from = end + 1;
-  }
-  return parts;
-}
 
 /// One term of a list: [0,1] or [0,1]*N.
 bool append_term(std::string_view term, std::size_t most, std::vector<bool>& sparse) {
@@ -23,9 +15,11 @@ bool append_term(std::string_view term, std::size_t most, std::vector<bool>& spa
   if (!term.starts_with('[') || close == std::string_view::npos) return false;
   std::string_view const after = term.substr(close + 1);
   std::optional<std::int64_t> times = 1;
-  if (!after.empty()) times = after.starts_with('*') ? whole_number(after.substr(1)) : std::nullopt;
+  if (!after.empty()) {
+    times = after.starts_with('*') ? parse_number<std::int64_t>(after.substr(1)) : std::nullopt;
+  }
   std::vector<bool> once;
-  for (std::string_view const word : parts_of(term.substr(1, close - 1), ',')) {
+  for (std::string_view const word : split_text(term.substr(1, close - 1), ",")) {
     if (word != "0" && word != "1") return false;
     once.push_back(word == "1");
   }
@@ -37,13 +31,6 @@ bool append_term(std::string_view term, std::size_t most, std::vector<bool>& spa
 }
 
 }  // namespace
-
-std::optional<std::int64_t> whole_number(std::string_view text) {
-  std::int64_t number = 0;
-  auto const [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc{} || end != text.data() + text.size() || text.empty()) return std::nullopt;
-  return number;
-}
 
 std::string layer_list(std::vector<bool> const& layers) {
   std::string text;
@@ -62,7 +49,7 @@ std::optional<std::vector<bool>> parse_layer_list(std::string_view text, std::in
   auto const most = static_cast<std::size_t>(std::max<std::int64_t>(layers, 0));
   std::vector<bool> sparse;
   if (text.starts_with('(') && text.ends_with(')')) text = text.substr(1, text.size() - 2);
-  for (std::string_view const term : parts_of(text, '+')) {
+  for (std::string_view const term : split_text(text, "+")) {
     if (!append_term(term, most, sparse)) return std::nullopt;
   }
   if (sparse.size() != most) return std::nullopt;

@@ -9,9 +9,6 @@
 /// Which layers a flag of Megatron-LM means: a number, or a Python list of 1 and 0 by layer.
 namespace stagecraft {
 
-/// The whole number that a text consists of.
-std::optional<std::int64_t> whole_number(std::string_view text);
-
 /// The list for these layers, with equal neighbours together: [1]*2+[0]*1.
 std::string layer_list(std::vector<bool> const& layers);
 

@@ -1,11 +1,11 @@
 #include "libsim/import/megatron_arguments.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 
 #include "libsim/config/did_you_mean.hpp"
 #include "libsim/import/shell_expansion.hpp"
+#include "libsim/units/parse_number.hpp"
 
 namespace stagecraft {
 namespace {
@@ -21,10 +21,7 @@ std::string name_of(std::string const& word) {
 template <typename Number>
 std::optional<Number> parsed(std::string text) {
   std::erase(text, '_');
-  Number value{};
-  auto const [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  bool const is_number = error == std::errc{} && end == text.data() + text.size();
-  return is_number ? std::optional{value} : std::nullopt;
+  return parse_number<Number>(text);
 }
 
 /// How a value that the script leaves open is given.
@@ -111,10 +108,8 @@ void MegatronArguments::refuse_unknown(ShellWord const& flag, std::string const&
     add(flag, name, shown(flag), "the name of a flag, or --ignore '" + printable(name) + "'");
     return;
   }
-  std::string_view const meant = nearest_word(written, names);
   add(flag, name, "an unknown flag",
-      "Megatron-LM's flags, or --ignore " + printable(name) +
-          (meant.empty() ? "" : "; did you mean '" + std::string{meant} + "'?"));
+      "Megatron-LM's flags, or --ignore " + printable(name) + did_you_mean(written, names));
 }
 
 void MegatronArguments::refuse_others() {

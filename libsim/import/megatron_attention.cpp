@@ -1,11 +1,11 @@
 #include "libsim/import/megatron_attention.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <optional>
 #include <string_view>
 
 #include "libsim/import/layer_list.hpp"
+#include "libsim/units/parse_number.hpp"
 
 namespace stagecraft {
 namespace {
@@ -21,12 +21,9 @@ bool is_every(std::vector<bool> const& windowed, std::size_t n) {
 /// The tokens before itself that a token attends to, of the text "127,0" or "(127, 0)".
 std::optional<std::int64_t> tokens_before(std::string text) {
   std::erase_if(text, [](char c) { return c == '(' || c == ')' || c == ' '; });
-  std::int64_t number = 0;
-  char const* const end = text.data() + text.size();
-  auto const [rest, error] = std::from_chars(text.data(), end, number);
-  if (error != std::errc{} || number < 0) return std::nullopt;
-  if (std::string_view{rest, end} != ",0") return std::nullopt;
-  return number;
+  if (!text.ends_with(",0")) return std::nullopt;
+  auto const number = parse_number<std::int64_t>(std::string_view{text}.substr(0, text.size() - 2));
+  return number && *number >= 0 ? number : std::nullopt;
 }
 
 }  // namespace
@@ -51,7 +48,7 @@ void read_megatron_windows(MegatronArguments& arguments, ModelConfig& model) {
   LayerWindows layers{.size = *before + 1,
                       .windowed = std::vector<bool>(static_cast<std::size_t>(model.layers), true)};
   if (auto const skips = arguments.text("window-attn-skip-freq")) {
-    auto const n = whole_number(*skips);
+    auto const n = parse_number<std::int64_t>(*skips);
     auto const list = parse_layer_list(*skips, model.layers);
     if (n && *n > 0) {
       for (std::int64_t i = 0; i < model.layers; ++i) {

@@ -1,10 +1,10 @@
 #include "libsim/import/megatron_experts.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <utility>
 
 #include "libsim/import/layer_list.hpp"
+#include "libsim/units/parse_number.hpp"
 
 namespace stagecraft {
 namespace {
@@ -66,19 +66,13 @@ void read_router(MegatronArguments& arguments, ExpertsConfig& experts) {
   router.precision = type.empty() ? RouterPrecision::model : RouterPrecision::fp32;
 }
 
-/// A coefficient, or nullopt if the text is not a number from 0 on.
-std::optional<double> coefficient_of(std::string const& text) {
-  double value = 0;
-  char const* const last = text.data() + text.size();
-  auto const [end, error] = std::from_chars(text.data(), last, value);
-  bool const is_number = error == std::errc{} && end == last && value >= 0;
-  return is_number ? std::optional{value} : std::nullopt;
-}
+/// Coefficients of losses are below this one.
+constexpr double largest_coefficient = 1e6;
 
 /// The losses of the router, of which one counts choices.
 /// Source: Megatron-LM, arguments.py: one coefficient for each type; by default aux_loss with 0.
 void read_losses(MegatronArguments& arguments, RouterConfig& router) {
-  router.z_loss = arguments.number("moe-z-loss-coeff", {0, 1e6}).value_or(0);
+  router.z_loss = arguments.number("moe-z-loss-coeff", {0, largest_coefficient}).value_or(0);
   std::vector<std::string> types = arguments.texts("moe-router-load-balancing-type");
   if (types.empty()) types = {"aux_loss"};
   if (std::ranges::find(types, "sinkhorn") != types.end()) {
@@ -88,9 +82,9 @@ void read_losses(MegatronArguments& arguments, RouterConfig& router) {
   }
   std::vector<std::string> const texts = arguments.texts("moe-aux-loss-coeff");
   for (std::size_t i = 0; i < texts.size(); ++i) {
-    auto const coefficient = coefficient_of(texts[i]);
-    if (!coefficient) {
-      arguments.report("moe-aux-loss-coeff", "numbers from 0 on");
+    auto const coefficient = parse_number<double>(texts[i]);
+    if (!coefficient || *coefficient < 0 || *coefficient >= largest_coefficient) {
+      arguments.report("moe-aux-loss-coeff", "numbers from 0 to below 1000000");
       return;
     }
     std::string const& type = types[std::min(i, types.size() - 1)];
@@ -148,7 +142,7 @@ std::string layer_frequency(ExpertsConfig const& experts, std::int64_t layers) {
 }
 
 std::optional<std::vector<bool>> parse_layer_frequency(std::string_view text, std::int64_t layers) {
-  auto const every = whole_number(text);
+  auto const every = parse_number<std::int64_t>(text);
   if (!every) return parse_layer_list(text, layers);
   if (*every < 1) return std::nullopt;
   std::vector<bool> sparse;

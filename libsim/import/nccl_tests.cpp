@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cmath>
 #include <map>
 #include <memory>
@@ -11,6 +10,7 @@
 #include <utility>
 
 #include "libsim/config/problem.hpp"
+#include "libsim/units/parse_number.hpp"
 
 namespace stagecraft {
 namespace {
@@ -19,21 +19,13 @@ constexpr std::array collective_names{std::pair{"all_reduce", OpKind::all_reduce
                                       std::pair{"all_gather", OpKind::all_gather},
                                       std::pair{"reduce_scatter", OpKind::reduce_scatter}};
 
-template <typename Number>
-std::optional<Number> number_of(std::string_view text) {
-  Number number{};
-  auto const [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
-  return number;
-}
-
 std::vector<std::string> words_of(std::string const& line) {
   std::istringstream stream{line};
   std::vector<std::string> words;
   for (std::string word; stream >> word;) words.push_back(std::move(word));
   // srun --label and mpirun --tag-output put the number of the task before each line.
   if (words.size() > 1 && words.front().size() > 1 && words.front().back() == ':' &&
-      number_of<int>(std::string_view{words.front()}.substr(0, words.front().size() - 1))) {
+      parse_number<int>(std::string_view{words.front()}.substr(0, words.front().size() - 1))) {
     words.erase(words.begin());
   }
   return words;
@@ -51,11 +43,11 @@ struct Measurement {
 std::optional<Measurement> measurement_of(std::vector<std::string> const& words) {
   constexpr std::size_t columns = 9;  // size count type redop root time algbw busbw #wrong
   if (words.size() < columns) return std::nullopt;
-  auto const size = number_of<std::int64_t>(words[0]);
-  auto const count = number_of<std::int64_t>(words[1]);
-  auto const time = number_of<double>(words[5]);
-  auto const algorithm = number_of<double>(words[6]);
-  auto const bus = number_of<double>(words[7]);
+  auto const size = parse_number<std::int64_t>(words[0]);
+  auto const count = parse_number<std::int64_t>(words[1]);
+  auto const time = parse_number<double>(words[5]);
+  auto const algorithm = parse_number<double>(words[6]);
+  auto const bus = parse_number<double>(words[7]);
   if (!size || !count || !time || !algorithm || !bus) return std::nullopt;
   return Measurement{*size, words[3], *time, *algorithm > 0 ? *bus / *algorithm : 0, words[8]};
 }
@@ -202,7 +194,7 @@ class LogReader {
     auto& sizes = times_[{*kind, static_cast<int>(hosts_.size()), per_node}];
     for (Measurement const& measured : measurements_) {
       if (measured.size < 1 || measured.microseconds <= 0) continue;
-      if (number_of<double>(measured.wrong).value_or(0) > 0) {
+      if (parse_number<double>(measured.wrong).value_or(0) > 0) {
         note(std::to_string(measured.size) + " bytes are left out: " + measured.wrong +
              " values were wrong");
         continue;

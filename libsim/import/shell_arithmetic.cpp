@@ -1,8 +1,9 @@
 #include "libsim/import/shell_arithmetic.hpp"
 
 #include <cctype>
-#include <charconv>
 #include <string>
+
+#include "libsim/units/parse_number.hpp"
 
 namespace stagecraft {
 namespace {
@@ -112,9 +113,8 @@ class Calculator {
     return value ? *value : fail();
   }
   std::int64_t number(std::string_view word) {
-    std::int64_t value = 0;
-    auto const [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
-    return error == std::errc{} && end == word.data() + word.size() ? value : fail();
+    auto const value = parse_number<std::int64_t>(word);
+    return value ? *value : fail();
   }
   std::int64_t fail() {
     failed_ = true;

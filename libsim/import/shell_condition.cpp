@@ -1,30 +1,23 @@
 #include "libsim/import/shell_condition.hpp"
 
-#include <charconv>
 #include <cstdint>
 #include <string>
 #include <string_view>
 
 #include "libsim/import/shell_expansion.hpp"
+#include "libsim/units/parse_number.hpp"
 
 namespace stagecraft {
 namespace {
 
 using Truth = std::optional<bool>;
 
-std::optional<std::int64_t> number(std::string_view text) {
-  std::int64_t value = 0;
-  auto const [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  bool const is_number = error == std::errc{} && end == text.data() + text.size();
-  return is_number ? std::optional{value} : std::nullopt;
-}
-
 Truth compare(std::string const& left, std::string_view operation, std::string const& right) {
   if (is_unresolved(left) || is_unresolved(right)) return std::nullopt;
   if (operation == "=" || operation == "==") return left == right;
   if (operation == "!=") return left != right;
-  auto const a = number(left);
-  auto const b = number(right);
+  auto const a = parse_number<std::int64_t>(left);
+  auto const b = parse_number<std::int64_t>(right);
   if (!a || !b) return std::nullopt;
   if (operation == "-eq") return *a == *b;
   if (operation == "-ne") return *a != *b;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <limits>
 #include <map>
 #include <string>
@@ -14,6 +13,7 @@
 #include "libsim/config/section_reader.hpp"
 #include "libsim/plan/named_file.hpp"
 #include "libsim/plan/training_names.hpp"
+#include "libsim/units/parse_number.hpp"
 
 namespace stagecraft {
 namespace {
@@ -68,10 +68,8 @@ class CountsReader {
   }
 
   std::int64_t number(CsvCell const& cell, std::int64_t most) {
-    std::int64_t value = -1;
-    char const* const end = cell.text.data() + cell.text.size();
-    auto const [last, error] = std::from_chars(cell.text.data(), end, value);
-    if (error == std::errc{} && last == end && value >= 0 && value <= most) return value;
+    auto const value = parse_number<std::int64_t>(cell.text);
+    if (value && *value >= 0 && *value <= most) return *value;
     report(cell, "a whole number from 0 to " + std::to_string(most));
     return 0;
   }

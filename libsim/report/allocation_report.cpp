@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "libsim/config/optional_json.hpp"
 #include "libsim/host/schemas.hpp"
 #include "libsim/report/text_table.hpp"
 
@@ -23,7 +24,7 @@ nlohmann::ordered_json to_json(AllocationReplay const& replay) {
                            {"inactive_split", at.inactive_split}});
   }
   return {{"schema", allocation_schema},
-          {"oom_at", replay.oom_at ? Json(*replay.oom_at) : Json(nullptr)},
+          {"oom_at", replay.oom_at},
           {"end",
            {{"n", replay.n},
             {"allocated", end.allocated},

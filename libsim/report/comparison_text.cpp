@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "libsim/config/optional_json.hpp"
 #include "libsim/config/problem.hpp"
 #include "libsim/host/schemas.hpp"
 #include "libsim/report/text_table.hpp"
@@ -283,17 +284,16 @@ std::string comparison_tables(Comparison const& comparison, int width) {
 namespace {
 
 nlohmann::ordered_json rows_json(Comparison const& comparison) {
-  auto const difference = [](std::optional<RowDifference> const& first) {
-    if (!first) return nlohmann::ordered_json(nullptr);
-    return nlohmann::ordered_json{{"row", first->row}, {"what", first->what}};
+  auto const difference = [](RowDifference const& first) {
+    return nlohmann::ordered_json{{"row", first.row}, {"what", first.what}};
   };
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
   for (RowComparison const& rows : comparison.rows) {
     list.push_back({{"ranks", rows.ranks},
                     {"stage", rows.stage},
-                    {"order", difference(rows.order)},
-                    {"size", difference(rows.size)},
-                    {"memory", difference(rows.memory)},
+                    {"order", part_or_null(rows.order, difference)},
+                    {"size", part_or_null(rows.size, difference)},
+                    {"memory", part_or_null(rows.memory, difference)},
                     {"start_apart_seconds", to_seconds(SimTime{rows.start_apart})},
                     {"duration_apart_seconds", to_seconds(SimTime{rows.duration_apart})}});
   }
@@ -321,7 +321,6 @@ nlohmann::ordered_json to_json(Comparison const& comparison) {
     ops.push_back(
         {{"op", op.op}, {"phase", op.phase}, {"stream", op.stream}, {"seconds", op.seconds}});
   }
-  auto const percent = comparison.iteration_percent();
   auto const& meta = comparison.meta;
   return {
       {"schema", comparison_schema},
@@ -331,7 +330,7 @@ nlohmann::ordered_json to_json(Comparison const& comparison) {
       {"changes", comparison.changes ? to_json(*comparison.changes) : nullptr},
       {"clocks", {name_of(meta[0].clock), name_of(meta[1].clock)}},
       {"iteration_seconds", comparison.iteration_seconds},
-      {"iteration_percent", percent ? nlohmann::ordered_json(*percent) : nullptr},
+      {"iteration_percent", comparison.iteration_percent()},
       {"stages_alone", comparison.stages_alone},
       {"ranks", ranks},
       {"ops", ops},

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "libsim/config/optional_json.hpp"
 #include "libsim/host/schemas.hpp"
 #include "libsim/model/blocks.hpp"
 #include "libsim/plan/fingerprint.hpp"
@@ -232,7 +233,7 @@ nlohmann::ordered_json to_json(LayerReport const& report) {
           {"backward_seconds", report.backward_seconds},
           {"recompute_seconds", report.recompute_seconds},
           {"saved_bytes", report.saved_bytes},
-          {"paper_bytes", report.paper_bytes ? Json(*report.paper_bytes) : Json(nullptr)},
+          {"paper_bytes", report.paper_bytes},
           {"ops", ops},
           {"saved", saved}};
 }

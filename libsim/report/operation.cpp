@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "libsim/config/optional_json.hpp"
 #include "libsim/report/text_table.hpp"
 #include "libsim/units/quantity.hpp"
 
@@ -112,26 +113,23 @@ std::string operating_text(OperatingFigures const& figures, OperatingRates const
 }
 
 nlohmann::ordered_json to_json(OperatingFigures const& figures, OperatingRates const& rates) {
-  auto const optional = [](std::optional<double> const& value) {
-    return value ? nlohmann::ordered_json(*value) : nlohmann::ordered_json(nullptr);
-  };
   nlohmann::ordered_json goodput = nullptr;
   if (figures.goodput) {
     goodput = {{"share", figures.goodput->share},
                {"seconds_between_failures", figures.goodput->between_failures.value},
                {"checkpoint_interval_seconds", figures.goodput->interval.value}};
   }
-  return {{"price_per_gpu_hour", optional(rates.price)},
+  return {{"price_per_gpu_hour", rates.price},
           {"currency", rates.currency},
-          {"watts_per_gpu", optional(rates.watts)},
+          {"watts_per_gpu", rates.watts},
           {"pue", rates.pue},
-          {"cost_per_iteration", optional(figures.cost_per_iteration)},
-          {"joules_per_iteration", optional(figures.joules_per_iteration)},
-          {"joules_per_token", optional(figures.joules_per_token)},
+          {"cost_per_iteration", figures.cost_per_iteration},
+          {"joules_per_iteration", figures.joules_per_iteration},
+          {"joules_per_token", figures.joules_per_token},
           {"goodput", goodput},
-          {"days", optional(figures.days)},
-          {"cost", optional(figures.cost)},
-          {"joules", optional(figures.joules)}};
+          {"days", figures.days},
+          {"cost", figures.cost},
+          {"joules", figures.joules}};
 }
 
 }  // namespace stagecraft

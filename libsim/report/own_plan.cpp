@@ -11,12 +11,16 @@
 
 namespace stagecraft {
 
+TrainingPlan plan_of_configuration(TraceReader const& trace) {
+  RunConfig const run = parse_run_config(trace.meta().config, trace.name(), {});
+  return make_plan(settled(run.training, run.system));
+}
+
 void require_own_plan(TraceReader const& trace) {
   TraceMeta const& meta = trace.meta();
   std::string made;
   try {
-    RunConfig const run = parse_run_config(meta.config, trace.name(), {});
-    made = fingerprint(make_plan(settled(run.training, run.system)));
+    made = fingerprint(plan_of_configuration(trace));
   } catch (ConfigError const& error) {
     throw TraceFileError{trace.name(), std::string{"has a configuration that cannot be read ("} +
                                            error.what() + "); --force compares it anyway"};

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "libsim/config/optional_json.hpp"
 #include "libsim/host/schemas.hpp"
 #include "libsim/report/text_table.hpp"
 
@@ -141,9 +142,6 @@ std::string to_csv(Reproduction const& reproduction) {
 
 nlohmann::ordered_json to_json(std::vector<Reproduction> const& reproductions) {
   using Json = nlohmann::ordered_json;
-  auto const optional = [](std::optional<double> value) {
-    return value ? Json(*value) : Json(nullptr);
-  };
   Json json{{"schema", reproduction_schema}};
   Json errors = Json::object();
   Json notes = Json::object();
@@ -152,11 +150,11 @@ nlohmann::ordered_json to_json(std::vector<Reproduction> const& reproductions) {
     for (ReproductionRow const& row : reproduction.rows) {
       Json entry = {{"model", row.model}, {"case", row.case_name}, {"quantity", row.quantity}};
       if (row.stage) entry["stage"] = *row.stage;
-      entry["published"] = optional(row.published);
+      entry["published"] = row.published;
       entry["predicted"] = row.predicted;
-      entry["error_percent"] = optional(row.error_percent());
-      if (row.is_share()) entry["error_points"] = optional(row.error_points());
-      if (reproduction.has_executed) entry["executed"] = optional(row.executed);
+      entry["error_percent"] = row.error_percent();
+      if (row.is_share()) entry["error_points"] = row.error_points();
+      if (reproduction.has_executed) entry["executed"] = row.executed;
       rows.push_back(entry);
     }
     json[reproduction.name] = rows;

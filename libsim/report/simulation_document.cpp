@@ -1,18 +1,12 @@
 #include "libsim/report/simulation_document.hpp"
 
+#include "libsim/config/optional_json.hpp"
 #include "libsim/interval/measured_range.hpp"
 #include "libsim/report/fit_verdict.hpp"
 #include "libsim/report/interval_report.hpp"
 #include "libsim/report/simulation_json.hpp"
 
 namespace stagecraft {
-namespace {
-
-nlohmann::ordered_json value_or_null(std::optional<double> const& value) {
-  return value ? nlohmann::ordered_json(*value) : nlohmann::ordered_json(nullptr);
-}
-
-}  // namespace
 
 nlohmann::ordered_json simulation_results(Simulation const& simulation,
                                           TrainingPlan const& plan,
@@ -21,10 +15,10 @@ nlohmann::ordered_json simulation_results(Simulation const& simulation,
   put_interval(json, interval_of(simulation, plan.config, system));
   FitProbability const fit = fit_probability_of(simulation, plan.config, system);
   for (std::size_t i = 0; i < fit.stages.size(); ++i) {
-    json["stages"][i]["fits_probability"] = value_or_null(fit.stages[i]);
+    json["stages"][i]["fits_probability"] = fit.stages[i];
   }
   json["verdict"] = name_of(verdict_of(simulation));
-  json["fits_probability"] = value_or_null(fit.run);
+  json["fits_probability"] = fit.run;
   json["fits_probability_reason"] = fit.reason;
   json["not_validated_for"] = unmeasured_settings(plan.config, system);
   return json;

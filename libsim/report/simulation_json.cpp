@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "libsim/config/optional_json.hpp"
 #include "libsim/host/schemas.hpp"
 #include "libsim/model/blocks.hpp"
 #include "libsim/plan/fingerprint.hpp"
@@ -20,7 +21,7 @@ Json layer_json(std::optional<LayerResult> const& layer) {
           {"backward_seconds", seconds(layer->backward)},
           {"recompute_seconds", seconds(layer->recompute)},
           {"saved_bytes", layer->saved.count()},
-          {"paper_bytes", layer->paper ? Json(layer->paper->count()) : Json(nullptr)}};
+          {"paper_bytes", part_or_null(layer->paper, &Bytes::count)}};
 }
 
 /// What is on the device beside the allocator; null if the run sets a reserve for it, or the system
@@ -42,12 +43,13 @@ Json spread_json(StageResult const& stage) {
                    {"fullest", spread.fullest},
                    {"emptiest", spread.emptiest},
                    {"least_peak_bytes", spread.least}};
-  bool const differ = stage.rank_busy.has_value();
-  RankBusy const busy = stage.rank_busy.value_or(RankBusy{});
-  document["hottest"] = differ ? Json(busy.hottest) : Json();
-  document["hottest_busy_seconds"] = differ ? Json(seconds(busy.of_hottest)) : Json();
-  document["coldest"] = differ ? Json(busy.coldest) : Json();
-  document["coldest_busy_seconds"] = differ ? Json(seconds(busy.of_coldest)) : Json();
+  std::optional<RankBusy> const& busy = stage.rank_busy;
+  auto const hottest = [](RankBusy const& ranks) { return seconds(ranks.of_hottest); };
+  auto const coldest = [](RankBusy const& ranks) { return seconds(ranks.of_coldest); };
+  document["hottest"] = part_or_null(busy, &RankBusy::hottest);
+  document["hottest_busy_seconds"] = part_or_null(busy, hottest);
+  document["coldest"] = part_or_null(busy, &RankBusy::coldest);
+  document["coldest_busy_seconds"] = part_or_null(busy, coldest);
   return document;
 }
 
@@ -65,14 +67,14 @@ Json stage_json(StageResult const& stage) {
           {"at_peak", to_json(stage.at_peak)},
           {"activation_peak_bytes", stage.activation_peak},
           {"ranks", spread_json(stage)},
-          {"reserved_bytes", reserved ? Json(reserved->reserved) : Json(nullptr)},
-          {"allocated_bytes", reserved ? Json(reserved->allocated) : Json(nullptr)},
-          {"inactive_split_bytes", reserved ? Json(reserved->inactive_split) : Json(nullptr)},
+          {"reserved_bytes", part_or_null(reserved, &StageReservation::reserved)},
+          {"allocated_bytes", part_or_null(reserved, &StageReservation::allocated)},
+          {"inactive_split_bytes", part_or_null(reserved, &StageReservation::inactive_split)},
           {"device_bytes", reserved ? Json(stage.device) : Json(nullptr)},
           {"outside_bytes", outside_json(stage.outside)},
           {"margin_bytes", reserved ? Json(stage.margin) : Json(nullptr)},
           {"retries", reserved && !reserved->runs_out ? Json(reserved->retries) : Json(nullptr)},
-          {"runs_out", reserved ? Json(reserved->runs_out) : Json(nullptr)}};
+          {"runs_out", part_or_null(reserved, &StageReservation::runs_out)}};
 }
 
 }  // namespace
@@ -114,7 +116,7 @@ Json to_json(Simulation const& simulation, TrainingPlan const& plan) {
           {"mfu", simulation.mfu},
           {"mfu_causal", mfu_causal(simulation, plan.config)},
           {"hfu", simulation.hfu},
-          {"hfu_paper", simulation.hfu_paper ? Json(*simulation.hfu_paper) : Json(nullptr)},
+          {"hfu_paper", simulation.hfu_paper},
           {"tokens_per_second", simulation.tokens_per_second},
           {"layer", layer_json(simulation.layer)},
           {"stages", stages},

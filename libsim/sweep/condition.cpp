@@ -1,17 +1,14 @@
 #include "libsim/sweep/condition.hpp"
 
-#include <charconv>
 #include <cmath>
 #include <limits>
+
+#include "libsim/units/parse_number.hpp"
 
 namespace stagecraft {
 
 ConditionValue condition_value(std::string_view text) {
-  double number = 0;
-  auto const [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  bool const is_number =
-      error == std::errc{} && end == text.data() + text.size() && std::isfinite(number);
-  if (is_number) return {number, {}};
+  if (auto const number = parse_number<double>(text)) return {number, {}};
   if (text == "yes") return {std::nullopt, "true"};
   if (text == "no") return {std::nullopt, "false"};
   return {std::nullopt, std::string{text}};

@@ -32,22 +32,6 @@ std::vector<std::string> known_keys(std::vector<SweepAxis> const& axes, YamlNode
   return keys;
 }
 
-std::string did_you_mean(std::string_view word, std::vector<std::string> const& candidates) {
-  std::string_view const meant = nearest_word(word, candidates);
-  return meant.empty() ? "" : "; did you mean '" + std::string{meant} + "'?";
-}
-
-/// The words of a list such as "none, selective, full".
-std::vector<std::string> words_of(std::string_view list) {
-  std::vector<std::string> words;
-  for (std::size_t from = 0; from < list.size();) {
-    std::size_t const comma = std::min(list.find(", ", from), list.size());
-    words.emplace_back(list.substr(from, comma - from));
-    from = comma + 2;
-  }
-  return words;
-}
-
 class ConditionCheck {
  public:
   ConditionCheck(Condition const& condition,
@@ -124,7 +108,7 @@ class ConditionCheck {
     std::string const accepted = accepted_by(use);
     if (accepted.empty()) return;
     report("'" + printable(use.word) + "', which " + printable(name(use.key)) + " can never be",
-           accepted + did_you_mean(use.word, words_of(accepted)));
+           accepted + did_you_mean_of_list(use.word, accepted));
   }
 
   /// What the key accepts instead of the word; empty if it accepts the word.

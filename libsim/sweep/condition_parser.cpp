@@ -72,8 +72,7 @@ class ConditionParser {
   }
   /// The end of a message about a word that may be a misspelt key.
   std::string meant_key(std::string const& word) const {
-    std::string_view const meant = nearest_word(word, undotted_keys_);
-    return meant.empty() ? "" : "; did you mean '" + std::string{meant} + "'?";
+    return did_you_mean(word, undotted_keys_);
   }
   /// Notes that operands are used as numbers; false if one is a word.
   bool are_numbers(std::size_t left, std::size_t right) {

@@ -1,13 +1,13 @@
 #include "libsim/sweep/key_columns.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
 
 #include "libsim/sweep/node_text.hpp"
+#include "libsim/units/parse_number.hpp"
 
 namespace stagecraft {
 namespace {
@@ -61,11 +61,7 @@ std::vector<EntryColumn> columns_of(Sweep const& sweep, std::size_t axis_number)
 
 template <typename Number>
 std::optional<Number> parsed(WrittenValue const& value) {
-  Number number{};
-  std::string const& text = value.text;
-  auto const [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (value.quoted || error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
-  return number;
+  return value.quoted ? std::nullopt : parse_number<Number>(value.text);
 }
 
 std::optional<std::int64_t> truth(WrittenValue const& value) {

@@ -7,6 +7,7 @@
 #include <numeric>
 #include <optional>
 
+#include "libsim/config/csv_field.hpp"
 #include "libsim/config/problem.hpp"
 #include "libsim/host/file_error.hpp"
 #include "libsim/host/output_file.hpp"
@@ -14,6 +15,8 @@
 #include "libsim/host/schemas.hpp"
 #include "libsim/sweep/key_columns.hpp"
 #include "libsim/sweep/node_text.hpp"
+#include "libsim/units/parse_number.hpp"
+#include "libsim/units/split_text.hpp"
 
 namespace stagecraft {
 namespace {
@@ -52,20 +55,16 @@ std::vector<std::size_t> order_of(std::vector<std::int64_t> const& points) {
 
 Shard shard_of(ColumnFile const& table, std::string const& file) {
   std::string const text = table.attribute("shard");
-  Shard shard;
-  char const* const end = text.data() + text.size();
-  auto const number = std::from_chars(text.data(), end, shard.number);
-  bool is_sound = number.ec == std::errc{} && number.ptr != end && *number.ptr == '/';
-  if (is_sound) {
-    auto const count = std::from_chars(number.ptr + 1, end, shard.count);
-    is_sound = count.ec == std::errc{} && count.ptr == end && shard.number >= 1 &&
-               shard.number <= shard.count && shard.count <= 1'000'000;
-  }
+  std::vector<std::string_view> const parts = split_text(text, "/");
+  auto const number = parse_number<int>(parts.front());
+  auto const count = parse_number<int>(parts.back());
+  bool const is_sound = parts.size() == 2 && number && count && *number >= 1 && *number <= *count &&
+                        *count <= 1'000'000;
   if (!is_sound) {
     throw InputError{file + ": attribute shard: found '" + printable(text) +
                      "'; accepted: such as 2/8"};
   }
-  return shard;
+  return {*number, *count};
 }
 
 /// The shards to be merged, by number.
@@ -101,13 +100,6 @@ void append(NamedColumn& column, NamedColumn& next) {
       column.values);
 }
 
-std::string in_csv_quotes(std::string const& text) {
-  if (text.find_first_of(",\"\n\r") == std::string::npos) return text;
-  std::string quoted = "\"";
-  for (char const c : text) quoted += c == '"' ? std::string{"\"\""} : std::string{c};
-  return quoted + '"';
-}
-
 std::string csv_cell(NamedColumn const& column, std::size_t row) {
   char digits[32];
   auto const in_digits = [&](auto number) {
@@ -122,7 +114,7 @@ std::string csv_cell(NamedColumn const& column, std::size_t row) {
     return is_integer_column(column.name) ? in_digits(static_cast<std::int64_t>(number))
                                           : in_digits(number);
   }
-  return in_csv_quotes(std::get<std::vector<std::string>>(column.values)[row]);
+  return csv_field(std::get<std::vector<std::string>>(column.values)[row]);
 }
 
 /// Whole numbers as real ones, so that those that do not apply are not numbers to any reader.
@@ -240,7 +232,7 @@ void write_csv(ColumnFile const& table, std::filesystem::path const& path) {
   OutputFile file{path};
   std::string line;
   for (NamedColumn const& column : table.columns) {
-    line += (line.empty() ? "" : ",") + in_csv_quotes(column.name);
+    line += (line.empty() ? "" : ",") + csv_field(column.name);
   }
   file.write(line + '\n');
   for (std::size_t row = 0; row < table.columns.front().rows(); ++row) {

@@ -1,7 +1,6 @@
 #include "libsim/trace/trace_reader.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <optional>
 #include <system_error>
 
@@ -11,6 +10,7 @@
 #include "libsim/host/schemas.hpp"
 #include "libsim/trace/trace_error.hpp"
 #include "libsim/trace/trace_schema.hpp"
+#include "libsim/units/parse_number.hpp"
 
 namespace stagecraft {
 
@@ -88,11 +88,9 @@ void check_memory(std::string const& where, MemoryColumns const& memory) {
 
 /// The rank that the name of a link of /ranks is; nullopt if it is not a canonical number.
 std::optional<std::int32_t> rank_number(std::string const& name) {
-  std::int32_t rank = 0;
-  auto const [end, error] = std::from_chars(name.data(), name.data() + name.size(), rank);
-  bool const is_number = error == std::errc{} && end == name.data() + name.size() && rank >= 0;
-  if (!is_number || std::to_string(rank) != name) return std::nullopt;
-  return rank;
+  auto const rank = parse_number<std::int32_t>(name);
+  bool const is_canonical = rank && *rank >= 0 && std::to_string(*rank) == name;
+  return is_canonical ? rank : std::nullopt;
 }
 
 }  // namespace

@@ -11,6 +11,8 @@
 #include <system_error>
 #include <utility>
 
+#include "libsim/units/parse_number.hpp"
+
 namespace stagecraft {
 namespace {
 
@@ -109,10 +111,9 @@ std::optional<Parts> split(std::string_view text, std::span<Unit const> units) {
 std::optional<double> value_of(Parts const& parts) {
   std::string const text =
       std::string{parts.mantissa} + "e" + std::to_string(parts.exponent + parts.unit.decimal);
-  double value = 0;
-  auto const [stop, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{}) return std::nullopt;
-  value = std::ldexp(value, parts.unit.binary);
+  auto const number = parse_number<double>(text);
+  if (!number) return std::nullopt;
+  double const value = std::ldexp(*number, parts.unit.binary);
   if (!std::isfinite(value)) return std::nullopt;
   return value;
 }
@@ -202,14 +203,12 @@ std::optional<Bytes> parse_quantity<Bytes>(std::string_view text) {
   constexpr std::int64_t limit = std::int64_t{1} << 62;
   // Whole numbers are scaled as integers: a double would round sizes beyond 2^53.
   if (parts->exponent == 0 && parts->mantissa.find('.') == std::string_view::npos) {
-    std::int64_t count = 0;
-    auto const [stop, error] = std::from_chars(
-        parts->mantissa.data(), parts->mantissa.data() + parts->mantissa.size(), count);
-    if (error != std::errc{}) return std::nullopt;
+    auto const count = parse_number<std::int64_t>(parts->mantissa);
+    if (!count) return std::nullopt;
     std::int64_t scale = std::int64_t{1} << parts->unit.binary;
     for (int i = 0; i < parts->unit.decimal; ++i) scale *= 10;
-    if (count >= limit / scale) return std::nullopt;
-    return Bytes{count * scale};
+    if (*count >= limit / scale) return std::nullopt;
+    return Bytes{*count * scale};
   }
   auto const value = value_of(*parts);
   if (!value || *value >= static_cast<double>(limit)) return std::nullopt;

@@ -38,9 +38,7 @@ std::string accepted_columns(std::string const& name, std::string const& keys) {
   std::string text = "in " + name.substr(0, name.rfind('.')) + ": " + keys;
   bool const is_of_root = name.find('.') == std::string::npos || name.starts_with("measured.");
   if (is_of_root) text = joined(measured_columns()) + ", or a key of a run file (" + keys + ")";
-  std::string_view const meant = nearest_word(name, measured_columns());
-  if (!meant.empty()) text += "; did you mean '" + std::string{meant} + "'?";
-  return text;
+  return text + did_you_mean(name, measured_columns());
 }
 
 }  // namespace

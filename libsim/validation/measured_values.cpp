@@ -1,7 +1,8 @@
 #include "libsim/validation/measured_values.hpp"
 
-#include <charconv>
 #include <cmath>
+
+#include "libsim/units/parse_number.hpp"
 
 namespace stagecraft {
 namespace {
@@ -12,16 +13,9 @@ std::string_view without_spaces(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(" \t") + 1 - begin);
 }
 
-std::optional<double> finite_number(std::string_view text) {
-  double value = 0;
-  auto const [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  bool const is_number = error == std::errc{} && end == text.data() + text.size();
-  return is_number && std::isfinite(value) ? std::optional{value} : std::nullopt;
-}
-
 /// A number above 0.
 bool read(std::string_view text, std::optional<double>& value) {
-  auto const number = finite_number(text);
+  auto const number = parse_number<double>(text);
   if (!number || *number <= 0) return false;
   value = number;
   return true;
@@ -30,16 +24,15 @@ bool read(std::string_view text, std::optional<double>& value) {
 /// A number of bytes, rounded to a whole one.
 bool read(std::string_view text, std::optional<std::int64_t>& value) {
   constexpr double largest = 1e18;
-  auto const number = finite_number(text);
+  auto const number = parse_number<double>(text);
   if (!number || *number < 1 || *number > largest) return false;
   value = static_cast<std::int64_t>(std::llround(*number));
   return true;
 }
 
 bool read(std::string_view text, std::optional<int>& value) {
-  int number = 0;
-  auto const [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc{} || end != text.data() + text.size() || number < 0) return false;
+  auto const number = parse_number<int>(text);
+  if (!number || *number < 0) return false;
   value = number;
   return true;
 }
@@ -51,7 +44,7 @@ bool read(std::string_view text, std::optional<bool>& value) {
 }
 
 bool read_weight(std::string_view text, double& value) {
-  auto const number = finite_number(text);
+  auto const number = parse_number<double>(text);
   if (!number || *number < 0) return false;
   value = *number;
   return true;

@@ -78,8 +78,7 @@ void require_regime_keys(DataRow const& row, std::vector<std::string> const& key
     std::vector<std::string> known{"group"};
     list_keys(root, "", known);
     std::string accepted = "keys of a run file, or group, with commas between them";
-    std::string_view const meant = nearest_word(key, known);
-    if (!meant.empty()) accepted += "; did you mean '" + std::string{meant} + "'?";
+    accepted += did_you_mean(key, known);
     Problem problem;
     problem.place.origin = std::make_shared<std::string const>("--by");
     problem.found = "'" + printable(key) + "'";

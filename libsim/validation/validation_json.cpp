@@ -5,6 +5,7 @@
 #include <ostream>
 #include <string>
 
+#include "libsim/config/optional_json.hpp"
 #include "libsim/host/schemas.hpp"
 #include "libsim/validation/validation_summary.hpp"
 
@@ -13,20 +14,13 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-template <typename T>
-Json value_or_null(std::optional<T> const& value) {
-  return value ? Json(*value) : Json(nullptr);
-}
-
-Json text_or_null(std::string const& text) { return text.empty() ? Json(nullptr) : Json(text); }
-
 Json percent(std::optional<double> const& fraction) {
-  return fraction ? Json(100 * *fraction) : Json(nullptr);
+  return part_or_null(fraction, [](double value) { return 100 * value; });
 }
 
 /// One error in percent; null if there are none.
 Json percent(std::optional<PredictionErrors> const& errors, double PredictionErrors::*which) {
-  return errors ? Json(100 * (*errors).*which) : Json(nullptr);
+  return part_or_null(errors, [&](PredictionErrors const& all) { return 100 * all.*which; });
 }
 
 Json problem_text(ValidatedRow const& row) {
@@ -42,17 +36,17 @@ Json to_json(ValidatedRow const& row) {
   return {{"id", text_or_null(row.measured.id)},
           {"group", text_or_null(row.measured.group)},
           {"place", to_string(row.place)},
-          {"predicted_seconds", value_or_null(row.predicted_seconds)},
-          {"measured_seconds", value_or_null(row.measured.iteration_seconds)},
+          {"predicted_seconds", row.predicted_seconds},
+          {"measured_seconds", row.measured.iteration_seconds},
           {"error_percent", percent(ratio ? std::optional{*ratio - 1} : std::nullopt)},
           {"relative_error_percent", percent(row.relative_error)},
-          {"interval_seconds", value_or_null(row.interval_seconds)},
-          {"predicted_reserved_bytes", value_or_null(row.predicted_reserved_bytes)},
-          {"measured_reserved_bytes", value_or_null(row.measured.reserved_bytes)},
-          {"predicted_allocated_bytes", value_or_null(row.predicted_allocated_bytes)},
-          {"measured_allocated_bytes", value_or_null(row.measured.allocated_bytes)},
-          {"predicted_fits", value_or_null(row.predicted_fits)},
-          {"measured_fits", value_or_null(row.measured.fits)},
+          {"interval_seconds", row.interval_seconds},
+          {"predicted_reserved_bytes", row.predicted_reserved_bytes},
+          {"measured_reserved_bytes", row.measured.reserved_bytes},
+          {"predicted_allocated_bytes", row.predicted_allocated_bytes},
+          {"measured_allocated_bytes", row.measured.allocated_bytes},
+          {"predicted_fits", row.predicted_fits},
+          {"measured_fits", row.measured.fits},
           {"problem", problem_text(row)}};
 }
 
@@ -70,8 +64,8 @@ Json to_json(ValidationSummary const& summary) {
             {"regret_mean_percent", nullptr},
             {"regret_max_percent", nullptr},
             {"spearman", nullptr},
-            {"fit_accuracy", value_or_null(summary.fit_accuracy())},
-            {"interval_coverage", value_or_null(summary.interval_coverage())},
+            {"fit_accuracy", summary.fit_accuracy()},
+            {"interval_coverage", summary.interval_coverage()},
             {"reserved_median_percent", percent(summary.reserved_bytes, &Errors::median)},
             {"reserved_p90_percent", percent(summary.reserved_bytes, &Errors::p90)},
             {"allocated_median_percent", percent(summary.allocated_bytes, &Errors::median)},
@@ -80,7 +74,7 @@ Json to_json(ValidationSummary const& summary) {
     json["ranked_groups"] = summary.ranking->groups;
     json["regret_mean_percent"] = 100 * summary.ranking->mean_regret;
     json["regret_max_percent"] = 100 * summary.ranking->largest_regret;
-    json["spearman"] = value_or_null(summary.ranking->rank_correlation);
+    json["spearman"] = summary.ranking->rank_correlation;
   }
   return json;
 }

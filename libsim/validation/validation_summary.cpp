@@ -1,11 +1,10 @@
 #include "libsim/validation/validation_summary.hpp"
 
 #include <algorithm>
-#include <charconv>
-#include <cmath>
 #include <map>
 #include <utility>
 
+#include "libsim/units/parse_number.hpp"
 #include "libsim/validation/ranking.hpp"
 
 namespace stagecraft {
@@ -43,18 +42,11 @@ std::optional<RankingSummary> ranking_of(std::map<std::string, CompetingRuns> co
   return ranking;
 }
 
-std::optional<double> number_in(std::string const& text) {
-  double value = 0;
-  auto const [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  bool const is_number = error == std::errc{} && end == text.data() + text.size();
-  return is_number && std::isfinite(value) ? std::optional{value} : std::nullopt;
-}
-
 /// Numbers in their order before texts in theirs.
 struct ValueOrder {
   bool operator()(std::string const& a, std::string const& b) const {
-    auto const x = number_in(a);
-    auto const y = number_in(b);
+    auto const x = parse_number<double>(a);
+    auto const y = parse_number<double>(b);
     if (x && y && *x != *y) return *x < *y;
     if (x.has_value() != y.has_value()) return x.has_value();
     return a < b;

@@ -1,13 +1,13 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 
-#include "libsim/engine/record.hpp"
 #include "libsim/plan/make_plan.hpp"
 #include "libsim/report/row_comparison.hpp"
 #include "libsim/trace/trace_names.hpp"
 #include "tests/libexec/executor/plan_grid.hpp"
 #include "tests/libexec/executor/small_runs.hpp"
 #include "tests/libsim/invented_system.hpp"
+#include "tests/libsim/recorded.hpp"
 
 namespace stagecraft {
 namespace {
@@ -40,7 +40,7 @@ TEST_CASE(
     TrainingPlan const plan = make_plan(as_settled(config));
     RecordOptions how;
     how.detail = TraceDetail::op;
-    Trace const predicted = record(plan, invented_system(), how);
+    Trace const predicted = recorded(plan, invented_system(), how);
     SmallRun run{.gemm = GemmKind::openblas};
     run.options.traces = true;
     run.options.models_allocator = true;

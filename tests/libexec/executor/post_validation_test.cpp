@@ -4,7 +4,6 @@
 #include <utility>
 #include <vector>
 
-#include "libsim/engine/record.hpp"
 #include "libsim/engine/simulation.hpp"
 #include "libsim/plan/make_plan.hpp"
 #include "tests/libexec/executor/communication_costs.hpp"
@@ -12,6 +11,7 @@
 #include "tests/libexec/executor/plan_grid.hpp"
 #include "tests/libexec/executor/small_runs.hpp"
 #include "tests/libsim/invented_system.hpp"
+#include "tests/libsim/recorded.hpp"
 
 namespace stagecraft {
 namespace {
@@ -90,7 +90,7 @@ TEST_CASE("a step that is validated later holds and traces what the simulator sa
     TrainingPlan const plan = make_plan(as_settled(completed(config)));
     RecordOptions how;
     how.detail = TraceDetail::op;
-    Trace const simulated = record(plan, invented_system(), how);
+    Trace const simulated = recorded(plan, invented_system(), how);
     Simulation const predicted = simulate(plan, invented_system());
     FreeCommunication const costs;
     SmallRun executed{.costs = &costs};

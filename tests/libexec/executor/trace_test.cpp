@@ -2,12 +2,12 @@
 #include <utility>
 #include <vector>
 
-#include "libsim/engine/record.hpp"
 #include "libsim/plan/make_plan.hpp"
 #include "tests/libexec/executor/communication_costs.hpp"
 #include "tests/libexec/executor/plan_grid.hpp"
 #include "tests/libexec/executor/small_runs.hpp"
 #include "tests/libsim/invented_system.hpp"
+#include "tests/libsim/recorded.hpp"
 
 namespace stagecraft {
 namespace {
@@ -34,7 +34,7 @@ TEST_CASE("an executed trace has the rows of the simulated one, at either detail
     TrainingPlan const plan = make_plan(as_settled(completed(run.config)));
     RecordOptions how;
     how.detail = detail;
-    Trace const simulated = record(plan, invented_system(), how);
+    Trace const simulated = recorded(plan, invented_system(), how);
     FreeCommunication const costs;
     SmallRun how_executed{.costs = &costs};
     how_executed.options.traces = true;
@@ -55,7 +55,7 @@ TEST_CASE("an executed trace has the rows of the simulated one, at either detail
 TEST_CASE("at chunk detail memory has no more rows than the simulator keeps", "[trace]") {
   TrainingConfig const config = small_gpt(Precision::fp32);
   RecordOptions how;
-  Trace const simulated = record(make_plan(as_settled(config)), invented_system(), how);
+  Trace const simulated = recorded(make_plan(as_settled(config)), invented_system(), how);
   SmallRun executed;
   executed.options.traces = true;
   executed.options.detail = TraceDetail::chunk;

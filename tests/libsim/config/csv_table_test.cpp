@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "libsim/config/csv_field.hpp"
+
 namespace stagecraft {
 namespace {
 
@@ -30,6 +32,15 @@ TEST_CASE("cells in quotes hold commas, quotes and line ends, as in RFC 4180", "
   REQUIRE(table.rows() == 2);
   REQUIRE(texts(table.row(0)) == std::vector<std::string>{"[6, 5]", "say \"x\""});
   REQUIRE(texts(table.row(1)) == std::vector<std::string>{"two\nlines", ""});
+}
+
+TEST_CASE("a text is written as a CSV cell with quotes only if it needs them, as in RFC 4180",
+          "[validation]") {
+  REQUIRE(csv_field("plain text") == "plain text");
+  REQUIRE(csv_field("") == "");
+  REQUIRE(csv_field("a,b") == "\"a,b\"");
+  REQUIRE(csv_field("say \"x\"") == "\"say \"\"x\"\"\"");
+  REQUIRE(csv_field("two\nlines") == "\"two\nlines\"");
 }
 
 TEST_CASE("CRLF, a byte order mark, empty lines and a missing last line end change nothing",

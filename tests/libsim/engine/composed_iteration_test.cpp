@@ -2,9 +2,9 @@
 
 #include <catch2/catch.hpp>
 
-#include "libsim/engine/record.hpp"
 #include "libsim/engine/simulation.hpp"
 #include "tests/libsim/engine/small_plans.hpp"
+#include "tests/libsim/recorded.hpp"
 
 // What a few microbatches of first, middle and last stage take makes the iteration of all.
 
@@ -23,7 +23,7 @@ SimTime composed(std::string const& rest, int few, int many, std::vector<int> co
   for (int const stage : stages) options.stages.emplace_back(stage);
   SmallPlan const shorter = make_small_plan(run_of(few, rest));
   SmallPlan const whole = make_small_plan(run_of(many, rest));
-  Trace const trace = record(shorter.plan, shorter.system, options);
+  Trace const trace = recorded(shorter.plan, shorter.system, options);
   std::map<StageId, std::vector<MeasuredTask>> measured;
   for (RankTrace const& rank : trace.ranks) {
     StagePlan const& plan = shorter.plan.stages[StageId{rank.stage}];
@@ -80,9 +80,9 @@ TEST_CASE("a stage that no measured one stands for is named", "[engine]") {
 TEST_CASE("a trace op by op is no measurement of tasks", "[engine]") {
   SmallPlan const small =
       make_small_plan(run_of(8, "parallel: {tensor: 2, pipeline: 4}\nschedule: {kind: 1f1b}\n"));
-  Trace const trace =
-      record(small.plan, small.system,
-             {.detail = TraceDetail::op, .stages = {StageId{1}}, .command_line = {}, .config = {}});
+  Trace const trace = recorded(
+      small.plan, small.system,
+      {.detail = TraceDetail::op, .stages = {StageId{1}}, .command_line = {}, .config = {}});
   REQUIRE_THROWS_WITH(measured_tasks(small.plan.stages[StageId{1}], trace.ranks.front()),
                       Catch::Contains("the trace has not one row for each of the "));
 }

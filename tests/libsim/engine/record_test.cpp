@@ -9,6 +9,7 @@
 #include "tests/libsim/engine/op_by_op_replay.hpp"
 #include "tests/libsim/engine/small_plans.hpp"
 #include "tests/libsim/invented_system.hpp"
+#include "tests/libsim/recorded.hpp"
 #include "tests/libsim/uneven_runs.hpp"
 #include "tests/long_tests.hpp"
 
@@ -149,7 +150,7 @@ void require_sends_match_receives(Trace const& trace, TrainingPlan const& plan) 
 Trace record_all(SmallPlan const& small, TraceDetail detail) {
   RecordOptions options;
   options.detail = detail;
-  return record(small.plan, small.system, options);
+  return recorded(small.plan, small.system, options);
 }
 
 /// The small runs, or in a build with smaller long tests every fifth of them, which has no period
@@ -288,13 +289,13 @@ TEST_CASE("chosen stages are those of the whole recording, and others are refuse
   RecordOptions options;
   options.detail = TraceDetail::op;
   options.stages = {StageId{3}, StageId{0}, StageId{3}};
-  Trace const some = record(small.plan, small.system, options);
+  Trace const some = recorded(small.plan, small.system, options);
   REQUIRE(some.ranks.size() == 2);
   REQUIRE(some.ranks[0] == whole.ranks[0]);
   REQUIRE(some.ranks[1] == whole.ranks[3]);
   for (int const stage : {-1, 4}) {
     options.stages = {StageId{0}, StageId{stage}};
-    REQUIRE_THROWS_WITH(record(small.plan, small.system, options),
+    REQUIRE_THROWS_WITH(recorded(small.plan, small.system, options),
                         Catch::Contains("found '" + std::to_string(stage) + "'; accepted: 0 to 3"));
   }
 }
@@ -309,7 +310,7 @@ TEST_CASE("a recorded stage holds what its fullest rank does, to the byte and th
     for (TraceDetail const detail : {TraceDetail::chunk, TraceDetail::op}) {
       RecordOptions options;
       options.detail = detail;
-      require_same_as(simulation, record(plan, system, options));
+      require_same_as(simulation, recorded(plan, system, options));
     }
   }
 }

@@ -223,6 +223,12 @@ TEST_CASE("Megatron-LM splits each expert as the tensor ranks do unless told oth
   REQUIRE_THROWS_WITH(
       with(" --moe-router-load-balancing-type aux_loss seq_aux_loss --moe-aux-loss-coeff 0.1 0.1"),
       Catch::Contains("--moe-router-load-balancing-type"));
+  for (std::string const coefficient : {"inf", "nan", "1e6", "-0.1", "0.1x"}) {
+    INFO(coefficient);
+    REQUIRE_THROWS_WITH(with(" --moe-aux-loss-coeff " + coefficient),
+                        Catch::Contains("--moe-aux-loss-coeff: found") &&
+                            Catch::Contains("numbers from 0 to below 1000000"));
+  }
   REQUIRE(with(" --moe-shared-expert-intermediate-size 32 --moe-shared-expert-gate")
               .experts->shared_gate);
   REQUIRE(with(" --moe-apply-probs-on-input").experts->probabilities_on == ProbabilitiesOn::input);

@@ -5,12 +5,12 @@
 #include <catch2/catch.hpp>
 #include <filesystem>
 
-#include "libsim/engine/record.hpp"
 #include "libsim/plan/fingerprint.hpp"
 #include "libsim/plan/make_plan.hpp"
 #include "libsim/run/config_files.hpp"
 #include "libsim/trace/trace_error.hpp"
 #include "libsim/trace/trace_writer.hpp"
+#include "tests/libsim/recorded.hpp"
 
 namespace stagecraft {
 namespace {
@@ -38,7 +38,7 @@ TEST_CASE("a trace whose configuration is not that of its plan is refused", "[re
   RunConfig const other = load_run_config(folder / "22b-full.yaml", {});
   RecordOptions options;
   options.config = to_yaml(run);
-  Trace trace = record(make_plan(as_settled(run.training)), run.system, options);
+  Trace trace = recorded(make_plan(as_settled(run.training)), run.system, options);
   REQUIRE_NOTHROW(require_own_plan_of(trace));
   trace.meta.config = to_yaml(other);
   std::string const made = fingerprint(make_plan(as_settled(other.training)));

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 
-#include "libsim/engine/record.hpp"
 #include "libsim/plan/make_plan.hpp"
 #include "tests/libsim/invented_system.hpp"
 #include "tests/libsim/odd_runs.hpp"
+#include "tests/libsim/recorded.hpp"
 
 namespace stagecraft {
 namespace {
@@ -15,9 +15,10 @@ namespace {
 class Traces {
  public:
   Traces()
-      : trace_{record(make_plan(as_settled(modest_run(2, 2))),
-                      lossy_system(),
-                      {.detail = TraceDetail::op, .stages = {}, .command_line = {}, .config = {}})},
+      : trace_{recorded(
+            make_plan(as_settled(modest_run(2, 2))),
+            lossy_system(),
+            {.detail = TraceDetail::op, .stages = {}, .command_line = {}, .config = {}})},
         changed_{trace_} {}
 
   RankTrace& rank() { return changed_.ranks.back(); }

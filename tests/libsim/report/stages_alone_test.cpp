@@ -2,13 +2,13 @@
 
 #include <catch2/catch.hpp>
 
-#include "libsim/engine/record.hpp"
 #include "libsim/engine/simulation.hpp"
 #include "libsim/plan/make_plan.hpp"
 #include "libsim/report/executed_reproduction.hpp"
 #include "libsim/report/paper_tables.hpp"
 #include "libsim/run/config_files.hpp"
 #include "libsim/trace/trace_writer.hpp"
+#include "tests/libsim/recorded.hpp"
 #include "tests/libsim/trace/sample_trace.hpp"
 
 namespace stagecraft {
@@ -27,11 +27,11 @@ void write_stages_alone(TemporaryFolder const& folder,
                                         {"batch.global=" + std::to_string(sequences)});
   TrainingPlan const plan = make_plan(as_settled(run.training));
   for (std::int32_t const stage : stages) {
-    Trace trace = record(plan, run.system,
-                         {.detail = detail,
-                          .stages = {StageId{stage}},
-                          .command_line = "a test",
-                          .config = to_yaml(run)});
+    Trace trace = recorded(plan, run.system,
+                           {.detail = detail,
+                            .stages = {StageId{stage}},
+                            .command_line = "a test",
+                            .config = to_yaml(run)});
     trace.meta.clock = TraceClock::solo;
     trace.meta.device = "a device";
     write_trace(folder.path() / (file + "-" + std::to_string(stage) + ".h5"), trace);
