@@ -53,6 +53,7 @@ ParameterStore::ParameterStore(RankContext const& context)
     if (extent_of(id) == StepTensor::Extent::numbers) continue;
     types_[i] = step_tensor_type(id, context.plan.config);
   }
+  find_operands(context.plan, stage.stage);
   auto const allocate = [&](TensorId id, Category category) {
     auto const index = static_cast<std::size_t>(id);
     FlatRange const all = tensor(id);
@@ -62,16 +63,19 @@ ParameterStore::ParameterStore(RankContext const& context)
   };
   allocate(step_tensor::parameters, Category::parameters);
   allocate(step_tensor::gradients, Category::gradients);
+  if (counters_ > 0) allocate(step_tensor::counters, Category::gradients);
   if (has_master()) allocate(step_tensor::master, Category::optimizer);
   allocate(step_tensor::first_moment, Category::optimizer);
   allocate(step_tensor::second_moment, Category::optimizer);
-  find_operands(context.plan);
 }
 
 FlatRange ParameterStore::tensor(TensorId tensor) const {
   auto const index = static_cast<std::size_t>(tensor);
+  StepTensor::Extent const extent = extent_of(tensor);
   return {buffers_[index].data(), types_[index],
-          extent_of(tensor) == StepTensor::Extent::parameters ? elements_ : state_};
+          extent == StepTensor::Extent::parameters ? elements_
+          : extent == StepTensor::Extent::counters ? counters_
+                                                   : state_};
 }
 
 FlatRange ParameterStore::part(TensorId tensor, OwnedRun const& run) const {
@@ -89,13 +93,12 @@ std::vector<OwnedRun> ParameterStore::owned(std::int64_t first, std::int64_t cou
   return parts;
 }
 
-void ParameterStore::find_operands(TrainingPlan const& plan) {
+void ParameterStore::find_operands(TrainingPlan const& plan, StageId stage) {
   std::map<Key, std::int64_t> known;
+  std::map<Key, std::int64_t> known_counters;
   for (PlacedParameter const& placed : layout_) {
     known[{placed.chunk, placed.layer, to_string(placed.weight->name)}] = placed.offset;
   }
-  if (layout_.empty()) return;
-  StageId const stage = plan.chunks[static_cast<std::size_t>(layout_.front().chunk)].stage;
   operands_.resize(plan.chunks.size());
   IdVector<ChunkId, StageChunk> const& chunks = plan.stages[stage].chunks;
   auto const embedding = std::ranges::find_if(chunks, [&](StageChunk const& chunk) {
@@ -116,8 +119,17 @@ void ParameterStore::find_operands(TrainingPlan const& plan) {
         Key const key{parameter.shared ? embedding->program : owner, layer,
                       to_string(parameter.shared ? embedding_weight : weight.name)};
         std::int64_t const offset = known.at(key);
-        operands[static_cast<std::size_t>(parameter.weight)] = {offset, false};
-        operands[static_cast<std::size_t>(parameter.gradient)] = {offset, true};
+        operands[static_cast<std::size_t>(parameter.weight)] = {offset, step_tensor::parameters};
+        operands[static_cast<std::size_t>(parameter.gradient)] = {offset, step_tensor::gradients};
+      }
+      for (TensorId const id : block.counters) {
+        Tensor const& counter = block.tensor(id);
+        std::int64_t const layer =
+            layer_of(block.kind, first_layer_of(plan, chunk, position), counter.layer);
+        auto const [place, is_new] =
+            known_counters.try_emplace({owner, layer, to_string(counter.name)}, counters_);
+        if (is_new) counters_ += counter.shape.elements();
+        operands[static_cast<std::size_t>(id)] = {place->second, step_tensor::counters};
       }
     }
   }
@@ -128,8 +140,10 @@ void* ParameterStore::data_of(std::int32_t chunk_program,
                               TensorId tensor) const {
   OperandPlace const& place =
       operands_[static_cast<std::size_t>(chunk_program)][block][static_cast<std::size_t>(tensor)];
-  if (place.offset < 0) throw std::logic_error{"a tensor of the job's lifetime is no parameter"};
-  return (place.is_gradient ? gradients() : weights()).part(place.offset, 0).data;
+  if (place.in == no_tensor) {
+    throw std::logic_error{"a tensor of the job's lifetime is neither a parameter nor a counter"};
+  }
+  return this->tensor(place.in).part(place.offset, 0).data;
 }
 
 void ParameterStore::set(Backend& backend,

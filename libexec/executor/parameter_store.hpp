@@ -21,7 +21,7 @@ struct OwnedRun {
 
 /// What a rank trains: parameters, gradients and optimizer state, each in one flat buffer in the
 /// order of parameter_layout(). The state covers the rank's shard of each of the stage's
-/// sharded_runs.
+/// sharded_runs. Beside them, what its blocks count over an iteration.
 class ParameterStore {
  public:
   /// Allocates everything; gradients and moments are zero. \throws MemoryLimitError
@@ -44,7 +44,8 @@ class ParameterStore {
   }
   bool has_master() const { return has_master_; }
 
-  /// Where a block's parameter or its gradient lies; pre: `tensor` is one of the job's lifetime.
+  /// Where a block's parameter, its gradient or a counter lies; pre: `tensor` is one of the job's
+  /// lifetime.
   void* data_of(std::int32_t chunk_program, std::size_t block, TensorId tensor) const;
 
   /// Sets a parameter, and its master copy as far as this rank has it, to `values` (the rank's
@@ -58,18 +59,20 @@ class ParameterStore {
                    std::span<double const> second);
 
  private:
-  void find_operands(TrainingPlan const& plan);
+  /// Adds up `counters_` as well.
+  void find_operands(TrainingPlan const& plan, StageId stage);
 
   std::vector<PlacedParameter> layout_;
   bool has_master_;                                       ///< otherwise parameters are their own
   std::array<ElementType, step_tensors.size()> types_{};  ///< of all but numbers
   std::int64_t elements_ = 0;
   std::vector<OwnedRun> owned_;
-  std::int64_t state_ = 0;  ///< elements of master copies, and of each moment
+  std::int64_t state_ = 0;     ///< elements of master copies, and of each moment
+  std::int64_t counters_ = 0;  ///< elements
   std::array<Buffer, step_tensors.size()> buffers_;  ///< those of numbers are empty
   struct OperandPlace {
-    std::int64_t offset = -1;  ///< in the flat order; -1 where a tensor is no parameter
-    bool is_gradient = false;
+    std::int64_t offset = 0;
+    TensorId in = no_tensor;  ///< one of step_tensors; none for tensors of a microbatch
   };
   /// By chunk program (those of other stages are empty), block and tensor.
   std::vector<std::vector<std::vector<OperandPlace>>> operands_;

@@ -91,8 +91,7 @@ struct RouterTokens {
   /// sequences alternate.
   C by_share(std::int64_t token, std::int64_t expert) const {
     if (counts == nullptr) return 0;
-    std::int64_t const of_sequence = losses.tokens / losses.sequences;
-    auto const together = static_cast<double>(of_sequence);
+    auto const together = static_cast<double>(losses.tokens * losses.replicas / losses.sequences);
     auto const factor = static_cast<C>(losses.balance * static_cast<double>(experts) /
                                        (static_cast<double>(losses.per_token) * together *
                                         together * static_cast<double>(losses.sequences)));
@@ -137,6 +136,24 @@ void sum_losses(KernelCall const& call) {
   elements_of<C>(call.writes[0])[0] = static_cast<C>(sum);
 }
 
+/// C is the type of counts.
+template <typename C>
+void average(KernelCall const& call) {
+  Operand const& of_counts = call.reads[0];
+  std::int64_t const experts = of_counts.shape.elements();
+  expect_elements(call, of_counts, element_type<C>(), experts);
+  expect_elements(call, call.writes[0], element_type<C>(), experts + 1);
+  expect_elements(call, call.writes[1], element_type<C>(), experts);
+  C const* const counts = elements_of<C>(of_counts);
+  C* const counter = elements_of<C>(call.writes[0]);
+  C* const mean = elements_of<C>(call.writes[1]);
+  C const microbatches = counter[experts] += 1;
+  for (std::int64_t e = 0; e < experts; ++e) {
+    counter[e] += counts[e];
+    mean[e] = counter[e] / microbatches;
+  }
+}
+
 /// Gradients of logits are of the model's type T, logits of S.
 template <typename T, typename S>
 void add_gradients(KernelContext const& context, KernelCall const& call) {
@@ -167,6 +184,10 @@ void add_gradients(KernelContext const& context, KernelCall const& call) {
 
 void count_choices(KernelContext const& /*context*/, KernelCall const& call) {
   with_storage_type(call.kind, call.reads[0].type, [&](auto tag) { count<decltype(tag)>(call); });
+}
+
+void average_choices(KernelContext const& /*context*/, KernelCall const& call) {
+  call.reads[0].type == ElementType::f64 ? average<double>(call) : average<float>(call);
 }
 
 void router_loss(KernelContext const& /*context*/, KernelCall const& call) {

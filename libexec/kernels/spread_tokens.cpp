@@ -14,9 +14,27 @@ namespace {
 /// Stands for the probability of an expert that a token did not choose.
 constexpr int not_chosen = -1;
 
+/// The experts of each of the ranks that tokens go to. As many neighbouring ranks as share the
+/// weights of experts have the same ones.
+struct ExpertsOfRanks {
+  std::int64_t local = 0;  ///< of one rank
+  std::int64_t all = 0;
+  std::int64_t sharers = 1;
+
+  ExpertsOfRanks(KernelCall const& call,
+                 std::int64_t ranks,
+                 std::int64_t of_rank,
+                 std::int64_t count)
+      : local{of_rank}, all{count}, sharers{ranks * of_rank / count} {
+    expect(call, sharers > 0 && sharers * count == ranks * of_rank,
+           "the experts are not split evenly");
+  }
+  std::int64_t first_of(std::int64_t rank) const { return rank / sharers * local; }
+};
+
 /// Fills the map and the counts, rank by rank; returns the number of rows.
 std::int64_t number_tokens(RowMap const& rows,
-                           std::int64_t local,
+                           ExpertsOfRanks const& experts,
                            Choice const* choices,
                            std::int32_t* counts) {
   for (std::int64_t token = 0; token < rows.tokens; ++token) {
@@ -26,8 +44,8 @@ std::int64_t number_tokens(RowMap const& rows,
   for (std::int64_t rank = 0; rank < rows.experts; ++rank) {
     std::int64_t const first = next;
     for (std::int64_t token = 0; token < rows.tokens; ++token) {
-      Choice const* const of_rank = choices + (token * rows.experts + rank) * local;
-      if (std::none_of(of_rank, of_rank + local, has_row)) continue;
+      Choice const* const of_rank = choices + token * experts.all + experts.first_of(rank);
+      if (std::none_of(of_rank, of_rank + experts.local, has_row)) continue;
       std::int32_t const i = rows.count(token)++;
       rows.row(token, i) = static_cast<std::int32_t>(next++);
       rows.expert(token, i) = static_cast<std::int32_t>(rank);
@@ -46,19 +64,20 @@ void spread_tokens_of(KernelContext const& context, KernelCall const& call) {
   expect(call, probabilities.shape.rank() == 2 && of_rows.shape.rank() == 2,
          "probabilities are not [tokens, experts]");
   std::int64_t const local = of_rows.shape[1];
-  Shape const choices{rows.tokens, rows.experts * local};
+  ExpertsOfRanks const experts{call, rows.experts, local, probabilities.shape[1]};
+  Shape const choices{rows.tokens, experts.all};
   expect_tensor(call, probabilities, element_type<C>(), choices);
   expect_tensor(call, call.reads[2], ElementType::u8, choices);
   expect_tensor(call, of_rows, element_type<C>(), {call.writes[0].shape[0], local});
   expect_elements(call, call.writes[3], ElementType::i32, rows.experts);
   auto const* const map = static_cast<Choice const*>(call.reads[2].data);
   std::int64_t const made =
-      number_tokens(rows, local, map, elements_of<std::int32_t>(call.writes[3]));
+      number_tokens(rows, experts, map, elements_of<std::int32_t>(call.writes[3]));
   expect(call, made <= of_rows.shape[0], "tokens go to more ranks than the plan has room for");
   spread_rows<S>(context, call, rows, call.reads[0], call.writes[0]);
-  for_tokens(context, rows, choices[1], [&](std::int64_t token) {
+  for_tokens(context, rows, experts.all, [&](std::int64_t token) {
     for (std::int32_t j = 0; j < rows.count(token); ++j) {
-      std::int64_t const first = token * choices[1] + rows.expert(token, j) * local;
+      std::int64_t const first = token * experts.all + experts.first_of(rows.expert(token, j));
       C* const to = elements_of<C>(of_rows) + rows.row(token, j) * local;
       for (std::int64_t e = 0; e < local; ++e) {
         to[e] = has_row(map[first + e]) ? elements_of<C>(probabilities)[first + e] : C{not_chosen};
@@ -74,7 +93,9 @@ void spread_tokens_backward_of(KernelContext const& context, KernelCall const& c
   Operand const& of_rows = call.reads[1];
   expect(call, of_rows.shape.rank() == 2, "gradients of rows are not [rows, experts]");
   std::int64_t const local = of_rows.shape[1];
-  std::int64_t const all = rows.experts * local;
+  expect(call, call.writes[1].shape.rank() == 2, "gradients are not [tokens, experts]");
+  std::int64_t const all = call.writes[1].shape[1];
+  ExpertsOfRanks const experts{call, rows.experts, local, all};
   expect_tensor(call, of_rows, element_type<C>(), {call.reads[0].shape[0], local});
   expect_tensor(call, call.writes[1], element_type<C>(), {rows.tokens, all});
   sum_rows<S>(context, call, rows, call.reads[0], call.writes[0]);
@@ -82,8 +103,9 @@ void spread_tokens_backward_of(KernelContext const& context, KernelCall const& c
     C* const to = elements_of<C>(call.writes[1]) + token * all;
     std::fill_n(to, all, C{0});
     for (std::int32_t j = 0; j < rows.count(token); ++j) {
-      std::copy_n(elements_of<C>(of_rows) + rows.row(token, j) * local, local,
-                  to + rows.expert(token, j) * local);
+      C const* const of_row = elements_of<C>(of_rows) + rows.row(token, j) * local;
+      C* const of_rank = to + experts.first_of(rows.expert(token, j));
+      for (std::int64_t e = 0; e < local; ++e) of_rank[e] += of_row[e];
     }
   });
 }

@@ -76,7 +76,8 @@ void read_losses(MegatronArguments& arguments, RouterConfig& router) {
   std::vector<std::string> types = arguments.texts("moe-router-load-balancing-type");
   if (types.empty()) types = {"aux_loss"};
   if (std::ranges::find(types, "sinkhorn") != types.end()) {
-    arguments.refuse("moe-router-load-balancing-type", "aux_loss, seq_aux_loss, none",
+    arguments.refuse("moe-router-load-balancing-type",
+                     "aux_loss, seq_aux_loss, global_aux_loss, none",
                      "the choice of the highest scores");
     return;
   }
@@ -89,13 +90,14 @@ void read_losses(MegatronArguments& arguments, RouterConfig& router) {
     }
     std::string const& type = types[std::min(i, types.size() - 1)];
     if (*coefficient == 0 || type == "none") continue;
-    bool const is_by_sequence = type == "seq_aux_loss";
-    if (router.loss != RouterLoss::none || (type != "aux_loss" && !is_by_sequence)) {
-      arguments.refuse("moe-router-load-balancing-type", "one of aux_loss, seq_aux_loss, none",
+    auto const loss = std::ranges::find(loss_types, type, &LossType::second);
+    if (router.loss != RouterLoss::none || loss == loss_types.end()) {
+      arguments.refuse("moe-router-load-balancing-type",
+                       "one of aux_loss, seq_aux_loss, global_aux_loss, none",
                        "the first of these losses, if any");
       return;
     }
-    router.loss = is_by_sequence ? RouterLoss::sequence_auxiliary : RouterLoss::auxiliary;
+    router.loss = loss->first;
     router.loss_coefficient = *coefficient;
   }
 }
@@ -104,17 +106,8 @@ void read_dispatch(MegatronArguments& arguments, TrainingConfig& config) {
   std::string const type = arguments.text("moe-token-dispatcher-type").value_or("allgather");
   if (type == "flex" || arguments.has("moe-enable-deepep")) {
     config.dispatch = Dispatch::deepep;
-  } else if (type == "allgather" && config.parallel.expert_tensor > 1) {
-    if (arguments.has("moe-token-dispatcher-type")) {
-      arguments.refuse("moe-token-dispatcher-type",
-                       "alltoall, flex, as --expert-tensor-parallel-size is above 1", "alltoall");
-    } else {
-      arguments.note(
-          "--moe-token-dispatcher-type left out: Megatron-LM takes allgather, modelled is "
-          "alltoall");
-    }
-  } else if (type == "allgather" &&
-             (config.parallel.expert > 1 || arguments.has("moe-token-dispatcher-type"))) {
+  } else if (type == "allgather" && (config.parallel.expert * config.parallel.expert_tensor > 1 ||
+                                     arguments.has("moe-token-dispatcher-type"))) {
     config.dispatch = Dispatch::allgather;
     if (!arguments.has("moe-token-dispatcher-type")) {
       arguments.note("--moe-token-dispatcher-type left out: Megatron-LM takes allgather");

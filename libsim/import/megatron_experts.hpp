@@ -1,15 +1,25 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "libsim/import/megatron_arguments.hpp"
 #include "libsim/plan/training_config.hpp"
 
 namespace stagecraft {
+
+/// The losses that keep the loads of experts even, by the names of
+/// --moe-router-load-balancing-type.
+using LossType = std::pair<RouterLoss, std::string_view>;
+inline constexpr std::array<LossType, 3> loss_types{
+    {{RouterLoss::auxiliary, "aux_loss"},
+     {RouterLoss::sequence_auxiliary, "seq_aux_loss"},
+     {RouterLoss::global_auxiliary, "global_aux_loss"}}};
 
 /// The text of --moe-layer-freq for experts: a Python list of 1 for sparse and 0 for dense layers,
 /// as in [0]*3+[1]*58.

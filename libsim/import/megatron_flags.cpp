@@ -89,11 +89,8 @@ void write_latents(FlagLine& line, LatentAttention const& latents) {
 }
 
 void write_losses(FlagLine& line, RouterConfig const& router) {
-  std::string_view const type = router.loss == RouterLoss::auxiliary            ? "aux_loss"
-                                : router.loss == RouterLoss::sequence_auxiliary ? "seq_aux_loss"
-                                : router.loss == RouterLoss::global_auxiliary   ? "global_aux_loss"
-                                                                                : "none";
-  line.value("moe-router-load-balancing-type", type);
+  auto const type = std::ranges::find(loss_types, router.loss, &LossType::first);
+  line.value("moe-router-load-balancing-type", type != loss_types.end() ? type->second : "none");
   if (router.loss != RouterLoss::none) line.value("moe-aux-loss-coeff", router.loss_coefficient);
   if (router.z_loss > 0) line.value("moe-z-loss-coeff", router.z_loss);
 }

@@ -50,7 +50,10 @@ struct BlockShape {
 
   GroupId expert_group{};         ///< of the EP ranks, if there are several
   GroupId expert_tensor_group{};  ///< of the ETP ranks, if there are several
+  GroupId dispatch_group{};       ///< of the EP x ETP ranks, if there are several
   GroupId expert_holders{};       ///< of the ranks that hold the same experts, if there are any
+  int replicas = 1;               ///< d: each with a microbatch of its own at a time
+  GroupId stage_group{};          ///< of all ranks of the stage, if routers count choices of all
   ContextLevel exchange{};        ///< ranks that exchange rows of a sequence for heads
   ContextLevel keys{};            ///< ranks that attend to each other's keys and values
   bool gathers_keys = false;      ///< they gather them; else these go round
@@ -86,10 +89,12 @@ struct BlockShape {
   std::int64_t expert_rows() const;
   /// Whether ranks gather each other's choices, as an expert takes a number of all of them.
   bool gathers_choices() const { return is_of_microbatch && capacity > 0 && token_ranks() > 1; }
-  /// Whether every rank of an expert group gathers the tokens of all.
-  bool gathers_tokens() const { return gathers && expert > 1; }
+  /// EP x ETP: the ranks whose tokens reach the experts of each other.
+  int dispatch_ranks() const { return expert * expert_tensor; }
+  /// Whether every one of these ranks gathers the tokens of all.
+  bool gathers_tokens() const { return gathers && dispatch_ranks() > 1; }
   /// Whether tokens travel to ranks, and only there become a row for each expert.
-  bool sends_tokens_once() const { return sends_once && expert > 1; }
+  bool sends_tokens_once() const { return sends_once && dispatch_ranks() > 1; }
   /// Whether ranks send each other different numbers of rows, which they count and exchange first.
   bool is_uneven() const {
     return forced != nullptr || is_natural || (capacity > 0 && (!pads_experts || is_of_microbatch));
@@ -155,6 +160,8 @@ struct BlockProgram {
   std::vector<Op> weight_gradient;  ///< likewise
   std::vector<Op> recompute;        ///< if it is a pass of its own; else it is in the backward
   std::vector<Parameter> parameters;
+  /// What the block adds up over the microbatches of an iteration, besides gradients.
+  std::vector<TensorId> counters;
   TensorId input = no_tensor;        ///< hidden state received from the block before
   TensorId output = no_tensor;       ///< hidden state handed to the block after
   TensorId grad_output = no_tensor;  ///< gradient received from the block after

@@ -19,9 +19,9 @@ struct RowPlaces {
   /// [ETP EP, E/EP]: those of all ranks that share the experts' weights.
   TensorId computed = no_tensor;
   /// Only if tokens are sent once; row_map is then of the tokens that arrive.
-  TensorId rank_map = no_tensor;         ///< [T, 2EP + 1]; see OpKind::spread_tokens
-  TensorId sent_tokens = no_tensor;      ///< [EP]: for each member
-  TensorId received_tokens = no_tensor;  ///< [EP]: of each member
+  TensorId rank_map = no_tensor;         ///< [T, 2 EP ETP + 1]; see OpKind::spread_tokens
+  TensorId sent_tokens = no_tensor;      ///< [EP ETP]: for each member
+  TensorId received_tokens = no_tensor;  ///< [EP ETP]: of each member
 };
 
 /// What a dispatch makes.

@@ -86,6 +86,7 @@ ExpertsLayer make_experts(ProgramBuilder& builder) {
   layer.down = builder.parameter({"experts.down", "weight"}, {local * model.hidden, width},
                                  of_experts(builder, std::move(down)));
   if (experts.biases) make_biases(builder, layer, branches);
+  layer.losses = make_router_losses(builder);
   if (experts.shared_ffn_hidden > 0) layer.shared = make_shared_experts(builder);
   return layer;
 }

@@ -31,6 +31,10 @@ struct RouterConfig {
   double loss_coefficient = 0;
   double z_loss = 0;  ///< coefficient of the loss on the size of the logits
 
+  /// Whether choices are counted over all replicas, and over the microbatches of an iteration.
+  constexpr bool counts_over_batch() const {
+    return loss == RouterLoss::global_auxiliary && loss_coefficient > 0;
+  }
   friend bool operator==(RouterConfig const&, RouterConfig const&) = default;
 };
 

@@ -27,6 +27,15 @@ bool has_experts(ModelConfig const& model) {
                                       [](LayerRun const& run) { return run.kind.experts; });
 }
 
+bool counts_over_batch(ModelConfig const& model) {
+  auto const counts = [](std::optional<ExpertsConfig> const& experts) {
+    return experts && experts->router.counts_over_batch();
+  };
+  return counts(model.experts) ||
+         std::any_of(model.pattern.begin(), model.pattern.end(),
+                     [&](LayerRun const& run) { return counts(run.kind.experts); });
+}
+
 LayerConfig layer_kind(ModelConfig const& model, std::int64_t layer) {
   LayerConfig kind = written_kind(model, layer);
   if (kind.experts && !kind.experts->is_sparse(layer)) kind.experts.reset();

@@ -126,6 +126,8 @@ constexpr std::int64_t position_rows(ModelConfig const& model) {
 
 /// Whether any layer may be sparse.
 bool has_experts(ModelConfig const& model);
+/// Whether the router of any layer counts choices over the global batch.
+bool counts_over_batch(ModelConfig const& model);
 
 /// Whether the blocks at the end of the model use the word embedding too: as the head's weight, or
 /// in modules of multi-token prediction.

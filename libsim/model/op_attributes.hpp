@@ -110,6 +110,9 @@ struct UniqueTokens {
   std::int64_t per_token = 1;
   std::int64_t groups = 1;            ///< of experts, of which a token uses
   std::int64_t groups_per_token = 1;  ///< so many
+  /// Into how many parts ranks split the experts; 0: into one for each rank. Each part is that of
+  /// equally many ranks, to all of which a token goes.
+  std::int64_t parts = 0;
 };
 
 /// What an all-to-all costs beyond what its bytes say.
@@ -188,14 +191,16 @@ struct RoutingAttributes {
 /// What is trained beside the loss of the tokens, so that experts are chosen evenly and logits stay
 /// small. With c_e the choices of expert e among N tokens, p_te the score of e for token t as a
 /// share of the token's scores, and E experts:
-///   balance E / (k N^2) sum_e c_e sum_t p_te + size / N sum_t (log sum_e exp(logit_te))^2
+///   balance E / (k N^2) sum_e c_e sum_t p_te + size / n sum_t (log sum_e exp(logit_te))^2
+/// where n tokens are those of a microbatch, and N as many times more as replicas count together.
 /// Source: Megatron-LM, moe_utils.py: switch_load_balancing_loss_func, z_loss_func (Fedus et al.
 /// 2021, arXiv:2101.03961, equation 4; Zoph et al. 2022, arXiv:2202.08906, equation 5).
 struct RouterLossAttributes {
   RouterScore score = RouterScore::softmax;
   std::int64_t per_token = 1;  ///< k
   std::int64_t sequences = 1;  ///< whose tokens are counted apart; their losses are averaged
-  std::int64_t tokens = 0;     ///< of the microbatch on all ranks that share it
+  std::int64_t tokens = 0;     ///< n: of the microbatch on all ranks that share it
+  int replicas = 1;            ///< whose choices are counted together: N / n if sequences is 1
   double balance = 0;          ///< coefficient of the loss on choices; 0: there are no counts
   double size = 0;             ///< coefficient of the loss on logits
 };

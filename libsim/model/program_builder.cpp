@@ -87,6 +87,14 @@ TensorId ProgramBuilder::parameter(Name name, Shape shape, ParameterTraits trait
   return weight;
 }
 
+TensorId ProgramBuilder::counter(Name name, Shape shape) {
+  TensorId const id =
+      make(name, shape, accumulation_type(this->shape().model.precision), Category::gradients);
+  program_.tensors.back().lifetime = Lifetime::job;
+  program_.counters.push_back(id);
+  return id;
+}
+
 // parameter() makes the two tensors one after the other.
 TensorId ProgramBuilder::gradient_of(TensorId weight) const { return weight + 1; }
 

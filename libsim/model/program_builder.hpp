@@ -31,6 +31,8 @@ class ProgramBuilder {
 
   /// Sets the pass, module and layer of the ops that follow.
   void begin(Pass pass, std::string_view module, int layer);
+  /// The same, of the module alone.
+  void begin_module(std::string_view module) { module_ = module; }
 
   /// Makes a new microbatch tensor.
   TensorId make(Name name,
@@ -50,6 +52,9 @@ class ProgramBuilder {
   /// Makes a parameter and its gradient, and returns the parameter.
   TensorId parameter(Name name, Shape shape, ParameterTraits traits);
   TensorId gradient_of(TensorId weight) const;
+  /// Makes a tensor that is zero at the beginning of an iteration and adds up what its microbatches
+  /// give.
+  TensorId counter(Name name, Shape shape);
 
   /// Appends an op; its traffic is that of reading and writing each operand once.
   Op& add(OpKind kind,

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "libsim/model/recompute_regions.hpp"
+#include "libsim/model/router_losses.hpp"
 #include "libsim/model/tensor_copies.hpp"
 
 namespace stagecraft {
@@ -225,10 +226,11 @@ std::vector<Op> shard_checkpoint(BlockProgram& block,
   return {gather};
 }
 
-/// The modules that the ops of a block are of.
+/// The modules of the ops that may run again.
 std::vector<std::string_view> modules_of(BlockProgram const& block) {
   std::vector<std::string_view> modules;
   for (Op const& op : block.forward) {
+    if (op.module == batch_counts_module) continue;
     if (std::find(modules.begin(), modules.end(), op.module) == modules.end()) {
       modules.push_back(op.module);
     }

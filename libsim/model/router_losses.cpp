@@ -11,6 +11,7 @@ RouterLossAttributes losses_of(BlockShape const& shape) {
           .per_token = experts.per_token,
           .sequences = is_by_sequence ? shape.micro : 1,
           .tokens = shape.model.sequence * shape.micro,
+          .replicas = router.counts_over_batch() ? shape.replicas : 1,
           .balance = router.loss == RouterLoss::none ? 0 : router.loss_coefficient,
           .size = router.z_loss};
 }
@@ -29,7 +30,31 @@ void sum_counts(ProgramBuilder& builder, TensorId counts) {
   }
 }
 
+/// Appends the mean of all ranks' counts over the microbatches so far.
+TensorId average_counts(ProgramBuilder& builder, TensorId counts, TensorId counter) {
+  BlockShape const& shape = builder.shape();
+  if (shape.token_ranks() * shape.replicas > 1) {
+    builder.collective(OpKind::all_reduce, {"router", "all_reduce_batch_counts"}, Phase::forward,
+                       counts, counts, counts, shape.stage_group);
+  }
+  Tensor const of_microbatch = builder.tensor(counts);
+  TensorId const mean =
+      builder.make({"router", "mean_counts"}, of_microbatch.shape, of_microbatch.type);
+  builder.add(OpKind::average_choices, {"router", "average_choices"}, Phase::forward, {counts},
+              {counter, mean});
+  return mean;
+}
+
 }  // namespace
+
+RouterLosses make_router_losses(ProgramBuilder& builder) {
+  ExpertsConfig const& experts = *builder.shape().model.experts;
+  RouterLosses losses;
+  if (experts.router.counts_over_batch()) {
+    losses.counter = builder.counter({"router", "counter"}, {experts.count + 1});
+  }
+  return losses;
+}
 
 void router_losses_forward(ProgramBuilder& builder, RouterLosses& losses, TensorId logits) {
   BlockShape const& shape = builder.shape();
@@ -38,11 +63,18 @@ void router_losses_forward(ProgramBuilder& builder, RouterLosses& losses, Tensor
   ElementType const wide = accumulation_type(shape.model.precision);
   losses.logits = logits;
   if (attributes.balance > 0) {
+    bool const is_over_batch = losses.counter != no_tensor;
+    if (is_over_batch) builder.begin_module(batch_counts_module);
     losses.counts = builder.make({"router", "counts"},
                                  {attributes.sequences, shape.model.experts->count}, wide);
     builder.add(OpKind::count_choices, {"router", "count_choices"}, Phase::forward, {logits},
                 {losses.counts}, attributes);
-    sum_counts(builder, losses.counts);
+    if (is_over_batch) {
+      losses.counts = average_counts(builder, losses.counts, losses.counter);
+      builder.begin_module("router");
+    } else {
+      sum_counts(builder, losses.counts);
+    }
   }
   TensorId const loss = builder.make({"router", "loss"}, {1}, wide);
   builder.add(OpKind::router_loss, {"router", "loss"}, Phase::forward, {logits, losses.counts},

@@ -51,7 +51,8 @@ struct EnumNames<ElementType> {
 /// What a buffer is accounted as from its allocation on.
 enum class Category : std::uint8_t {
   parameters,
-  gradients,      ///< gradients of parameters; those of activations count as activations
+  gradients,      ///< gradients of parameters, and counters; those of activations count as
+                  ///< activations
   optimizer,      ///< fp32 master copies and Adam moments
   activations,    ///< results of forward, their gradients, and temporaries
   recomputed,     ///< activations recomputed in the backward pass
@@ -102,7 +103,7 @@ inline constexpr TensorId no_tensor = -1;
 /// How long a tensor's buffer lives.
 enum class Lifetime : std::uint8_t {
   microbatch,  ///< allocated and released in the passes of one microbatch, as liveness derives
-  job,         ///< parameters and their gradients
+  job,         ///< parameters, their gradients, and counters
 };
 
 /// A name in two parts, "owner.part", of static storage: building a program allocates no text.

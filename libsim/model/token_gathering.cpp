@@ -3,11 +3,11 @@
 namespace stagecraft {
 namespace {
 
-/// What belongs to the tokens of a rank, or of its whole expert group.
+/// What belongs to the tokens of a rank, or of all ranks whose tokens reach its experts.
 enum class Span : std::uint8_t { rank, group };
 
 Shape hidden_of(BlockShape const& shape, Span span) {
-  std::int64_t const ranks = span == Span::group ? shape.expert : 1;
+  std::int64_t const ranks = span == Span::group ? shape.dispatch_ranks() : 1;
   return {ranks * shape.local_sequence(), shape.micro, shape.model.hidden};
 }
 
@@ -27,9 +27,10 @@ Shape with_first(Shape const& shape, std::int64_t first) {
 TensorId gather(ProgramBuilder& builder, Name op, Phase phase, TensorId part, Name whole) {
   BlockShape const& shape = builder.shape();
   Tensor const from = builder.tensor(part);
-  TensorId const made = builder.make(whole, with_first(from.shape, from.shape[0] * shape.expert),
-                                     from.type, Category::communication);
-  builder.collective(OpKind::all_gather, op, phase, part, made, made, shape.expert_group);
+  TensorId const made =
+      builder.make(whole, with_first(from.shape, from.shape[0] * shape.dispatch_ranks()), from.type,
+                   Category::communication);
+  builder.collective(OpKind::all_gather, op, phase, part, made, made, shape.dispatch_group);
   return made;
 }
 
@@ -38,9 +39,9 @@ TensorId scatter(
     ProgramBuilder& builder, Name op, Phase phase, TensorId whole, Name part, Category category) {
   BlockShape const& shape = builder.shape();
   Tensor const from = builder.tensor(whole);
-  TensorId const made =
-      builder.make(part, with_first(from.shape, from.shape[0] / shape.expert), from.type, category);
-  builder.collective(OpKind::reduce_scatter, op, phase, whole, made, whole, shape.expert_group);
+  TensorId const made = builder.make(
+      part, with_first(from.shape, from.shape[0] / shape.dispatch_ranks()), from.type, category);
+  builder.collective(OpKind::reduce_scatter, op, phase, whole, made, whole, shape.dispatch_group);
   return made;
 }
 
@@ -84,8 +85,9 @@ Dispatched gathering_dispatch_forward(ProgramBuilder& builder,
       gather(builder, {"dispatch", "all_gather_tokens"}, phase, x, {"dispatch", "gathered_tokens"});
   std::int64_t const local = shape.local_experts();
   RowPlaces places;
-  places.row_map = builder.make({"dispatch", "row_map"},
-                                {shape.expert * shape.tokens(), 2 * local + 1}, ElementType::i32);
+  places.row_map =
+      builder.make({"dispatch", "row_map"},
+                   {shape.dispatch_ranks() * shape.tokens(), 2 * local + 1}, ElementType::i32);
   if (shape.is_uneven()) {
     places.received = builder.make({"dispatch", "received_counts"}, {local}, ElementType::i32);
     builder.add(OpKind::count_rows, {"dispatch", "count"}, phase, {all_map}, {places.received});
@@ -93,9 +95,9 @@ Dispatched gathering_dispatch_forward(ProgramBuilder& builder,
   }
   RowTensors rows;
   rows.rows = builder.of_experts(
-      builder.make({"dispatch", "rows"}, {shape.received_rows(), shape.model.hidden}));
+      builder.make({"dispatch", "rows"}, {shape.computed_rows(), shape.model.hidden}));
   rows.probabilities =
-      builder.of_experts(builder.make({"dispatch", "probabilities"}, {shape.received_rows()},
+      builder.of_experts(builder.make({"dispatch", "probabilities"}, {shape.computed_rows()},
                                       accumulation_type(shape.model.precision)));
   builder.add(OpKind::permute, {"dispatch", "permute"}, phase, {all_x, all_probabilities, all_map},
               {rows.rows, rows.probabilities, places.row_map});
@@ -113,7 +115,7 @@ TokenGradients gathering_dispatch_backward(ProgramBuilder& builder,
                                       hidden_of(shape, Span::group), builder.type(), category);
   TensorId const all_probabilities =
       builder.make({"dispatch_gradient", "gathered_probabilities"},
-                   {shape.expert * shape.tokens(), shape.model.experts->count},
+                   {shape.dispatch_ranks() * shape.tokens(), shape.model.experts->count},
                    accumulation_type(shape.model.precision), category);
   builder.add(OpKind::permute_backward, {"dispatch", "permute_backward"}, phase,
               {gradients.rows, gradients.probabilities, places.row_map},
@@ -154,7 +156,7 @@ TensorId gathering_combine_backward(ProgramBuilder& builder, TensorId dy, RowPla
   TensorId const narrow = narrowed(builder, {"combine_gradient", "narrow"}, phase, all,
                                    {"combine_gradient", "narrow_gathered_tokens"});
   TensorId const rows = builder.of_experts(
-      builder.make({"combine_gradient", "rows"}, {shape.received_rows(), shape.model.hidden}));
+      builder.make({"combine_gradient", "rows"}, {shape.computed_rows(), shape.model.hidden}));
   builder.add(OpKind::unpermute_backward, {"combine", "unpermute_backward"}, phase,
               {narrow, places.row_map}, {rows});
   return rows;

@@ -20,7 +20,7 @@ TensorId send(ProgramBuilder& builder,
   TensorId const made =
       builder.make(arrived, {count, from.shape[1]}, from.type, Category::communication);
   Op& sent =
-      builder.collective(OpKind::all_to_all, op, phase, tokens, made, tokens, shape.expert_group);
+      builder.collective(OpKind::all_to_all, op, phase, tokens, made, tokens, shape.dispatch_group);
   sent.reads.push_back(to_experts ? places.sent_tokens : places.received_tokens);
   sent.reads.push_back(to_experts ? places.received_tokens : places.sent_tokens);
   // What a rank has; how often it is sent depends on the ranks and nodes of the group.
@@ -32,11 +32,11 @@ TensorId send(ProgramBuilder& builder,
 /// Appends the count of tokens for each rank and from each.
 void exchange_counts(ProgramBuilder& builder, RowPlaces& places) {
   BlockShape const& shape = builder.shape();
-  places.received_tokens =
-      builder.make({"dispatch", "received_token_counts"}, {shape.expert}, ElementType::i32);
+  places.received_tokens = builder.make({"dispatch", "received_token_counts"},
+                                        {shape.dispatch_ranks()}, ElementType::i32);
   Op& op = builder.collective(OpKind::all_to_all, {"dispatch", "all_to_all_counts"}, Phase::forward,
                               places.sent_tokens, places.received_tokens, places.received_tokens,
-                              shape.expert_group);
+                              shape.dispatch_group);
   op.attributes = exchange_of_tokens(shape);
 }
 
@@ -58,10 +58,10 @@ Dispatched sending_dispatch_forward(ProgramBuilder& builder,
   TensorId const spread_probabilities = builder.make({"dispatch", "spread_probabilities"},
                                                      {sent_tokens(shape), local}, wide, passed_on);
   RowPlaces places;
-  places.rank_map = builder.make({"dispatch", "rank_map"}, {shape.tokens(), 2 * shape.expert + 1},
-                                 ElementType::i32);
+  places.rank_map = builder.make(
+      {"dispatch", "rank_map"}, {shape.tokens(), 2 * shape.dispatch_ranks() + 1}, ElementType::i32);
   places.sent_tokens =
-      builder.make({"dispatch", "sent_token_counts"}, {shape.expert}, ElementType::i32);
+      builder.make({"dispatch", "sent_token_counts"}, {shape.dispatch_ranks()}, ElementType::i32);
   builder.add(OpKind::spread_tokens, {"dispatch", "spread"}, phase, {x, probabilities, map},
               {spread, spread_probabilities, places.rank_map, places.sent_tokens});
   exchange_counts(builder, places);
@@ -81,9 +81,9 @@ Dispatched sending_dispatch_forward(ProgramBuilder& builder,
       builder.make({"dispatch", "row_map"}, {arriving, 2 * local + 1}, ElementType::i32);
   RowTensors rows;
   rows.rows =
-      builder.of_experts(builder.make({"dispatch", "rows"}, {shape.received_rows(), hidden}));
+      builder.of_experts(builder.make({"dispatch", "rows"}, {shape.computed_rows(), hidden}));
   rows.probabilities = builder.of_experts(
-      builder.make({"dispatch", "probabilities"}, {shape.received_rows()}, wide));
+      builder.make({"dispatch", "probabilities"}, {shape.computed_rows()}, wide));
   builder.add(OpKind::permute, {"dispatch", "permute"}, phase, {tokens, factors, choices},
               {rows.rows, rows.probabilities, places.row_map});
   return {rows, places};
@@ -145,7 +145,7 @@ TensorId sending_combine_backward(ProgramBuilder& builder, TensorId dy, RowPlace
   TensorId const tokens = send(builder, {"combine_gradient", "all_to_all_tokens"}, phase, spread,
                                {"combine_gradient", "received_tokens"}, places, true);
   TensorId const rows = builder.of_experts(
-      builder.make({"combine_gradient", "rows"}, {shape.received_rows(), shape.model.hidden}));
+      builder.make({"combine_gradient", "rows"}, {shape.computed_rows(), shape.model.hidden}));
   builder.add(OpKind::unpermute_backward, {"combine", "unpermute_backward"}, phase,
               {tokens, places.row_map}, {rows});
   return rows;

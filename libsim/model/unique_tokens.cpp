@@ -28,11 +28,13 @@ double binomial(std::int64_t n, std::int64_t k) {
   return value;
 }
 
-UniqueTokens tokens_of(ExpertsConfig const& experts) {
+UniqueTokens tokens_of(BlockShape const& shape) {
+  ExpertsConfig const& experts = *shape.model.experts;
   return {.experts = experts.count,
           .per_token = experts.per_token,
           .groups = experts.router.groups,
-          .groups_per_token = experts.router.groups_per_token};
+          .groups_per_token = experts.router.groups_per_token,
+          .parts = shape.expert};
 }
 
 /// a / b, rounded down.
@@ -40,8 +42,8 @@ std::int64_t floor_quotient(std::int64_t a, std::int64_t b) {
   return a >= 0 ? a / b : -((-a + b - 1) / b);
 }
 
-/// Of the tokens of a rank with balanced choices, those that choose experts of one rank: in all,
-/// and for the rank that gets most. Choice j of token i is then expert (i k + j) mod E.
+/// Of the tokens of a rank with balanced choices, those that choose experts of one rank: for all
+/// ranks, and for the one that gets most. Choice j of token i is then expert (i k + j) mod E.
 struct BalancedTokens {
   std::int64_t all = 0;
   std::int64_t most = 0;
@@ -63,12 +65,13 @@ BalancedTokens balanced_tokens(BlockShape const& shape) {
     made.all += tokens;
     made.most = std::max(made.most, tokens);
   }
+  made.all *= shape.expert_tensor;
   return made;
 }
 
 /// The expected number of ranks that a token goes to, times the tokens of a rank.
 std::int64_t expected_tokens(BlockShape const& shape) {
-  double const ranks = distinct_parts(tokens_of(*shape.model.experts), shape.expert);
+  double const ranks = distinct_parts(tokens_of(shape), shape.dispatch_ranks());
   return static_cast<std::int64_t>(std::ceil(ranks * static_cast<double>(shape.tokens()) - 1e-9));
 }
 
@@ -77,6 +80,10 @@ bool is_balanced(BlockShape const& shape) { return shape.capacity == 0 && !shape
 }  // namespace
 
 double distinct_parts(UniqueTokens const& tokens, std::int64_t parts) {
+  if (tokens.parts > 0 && parts > tokens.parts) {
+    double const alike = static_cast<double>(parts) / static_cast<double>(tokens.parts);
+    return alike * distinct_parts(tokens, tokens.parts);
+  }
   // A part has whole groups, or is within one. The token chooses among the experts of its groups.
   std::int64_t const groups = std::max<std::int64_t>(1, tokens.groups / parts);
   std::int64_t const of_group = tokens.experts / parts / groups;
@@ -94,20 +101,21 @@ double distinct_parts(UniqueTokens const& tokens, std::int64_t parts) {
 
 std::int64_t sent_tokens(BlockShape const& shape) {
   if (is_balanced(shape)) return std::max(expected_tokens(shape), balanced_tokens(shape).all);
-  return std::min<std::int64_t>(shape.sent_rows(), shape.tokens() * shape.expert);
+  return shape.expert_tensor *
+         std::min<std::int64_t>(shape.sent_rows(), shape.tokens() * shape.expert);
 }
 
 std::int64_t received_tokens(BlockShape const& shape) {
-  if (!is_balanced(shape)) return shape.received_rows();
-  return std::max(expected_tokens(shape), shape.expert * balanced_tokens(shape).most);
+  if (!is_balanced(shape)) return shape.computed_rows();
+  return std::max(expected_tokens(shape), shape.dispatch_ranks() * balanced_tokens(shape).most);
 }
 
 ExchangeAttributes exchange_of_tokens(BlockShape const& shape) {
-  ExchangeAttributes made{.sends_once = true, .tokens = tokens_of(*shape.model.experts)};
+  ExchangeAttributes made{.sends_once = true, .tokens = tokens_of(shape)};
   if (shape.forced == nullptr) return made;
   std::int64_t const experts = made.tokens.experts;
-  std::int64_t const choices = shape.tokens() * shape.expert * made.tokens.per_token;
-  double const share = static_cast<double>(shape.received_rows()) / static_cast<double>(choices);
+  std::int64_t const choices = shape.tokens() * shape.dispatch_ranks() * made.tokens.per_token;
+  double const share = static_cast<double>(shape.computed_rows()) / static_cast<double>(choices);
   auto const reached = [&](double few) {
     return 1 - chance_of_none(experts, few, made.tokens.per_token);
   };

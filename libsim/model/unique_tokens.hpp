@@ -7,8 +7,9 @@
 /// How many ranks tokens go to if each is sent once to a rank that has several of its experts.
 namespace stagecraft {
 
-/// Of `parts` equal parts of the experts, how many have at least one of a token's experts: the
-/// expectation if all choices are equally likely. Pre: parts divides experts.
+/// Of `parts` equal parts of the ranks, how many have at least one of a token's experts: the
+/// expectation if all choices are equally likely. Pre: parts divides experts, or is a multiple of
+/// tokens.parts.
 double distinct_parts(UniqueTokens const& tokens, std::int64_t parts);
 
 /// The tokens that a rank sends, one for each rank that a token goes to, and those that it

@@ -7,6 +7,7 @@
 #include "libsim/model/model_names.hpp"
 #include "libsim/plan/combination_check.hpp"
 #include "libsim/plan/routing_check.hpp"
+#include "libsim/plan/schedule_layout.hpp"
 
 namespace stagecraft {
 namespace {
@@ -23,7 +24,8 @@ class ExpertCheck : CombinationCheck {
       if (!has_experts) check_layout();
       has_experts = true;
       check_kind(*run.kind.experts);
-      check_built(*run.kind.experts);
+      check_biases(*run.kind.experts);
+      check_loss(run.kind.experts->router);
       check_layer(run.kind);
     }
     if (has_experts) {
@@ -94,6 +96,16 @@ class ExpertCheck : CombinationCheck {
                "(parallel.tensor x parallel.context) x per_token)");
   }
 
+  /// What is counted over the global batch is counted where a layer is; of two copies of a layer
+  /// each sees half of the microbatches.
+  void check_loss(RouterConfig const& router) const {
+    if (!router.counts_over_batch() || !sound({"schedule"})) return;
+    if (placement_of(config_).copies() == 1) return;
+    refuse(key_of("router.loss"), name_of(router.loss),
+           "none, auxiliary or sequence_auxiliary, as schedule is " +
+               std::string{name_of(config_.schedule.kind)} + ", which has two copies of the model");
+  }
+
   void check_layer(LayerConfig const& kind) const {
     if (kind.norms != NormPlaces::pre) {
       refuse("model.norms", name_of(kind.norms), "pre, as the model has experts");
@@ -109,17 +121,11 @@ class ExpertCheck : CombinationCheck {
            "0, as routing is neither balanced nor padded to a capacity; more is not built yet");
   }
 
-  /// Refuses what models can say and programs cannot do yet.
-  void check_built(ExpertsConfig const& experts) const {
-    std::string const not_yet = "; more is not built yet";
-    if (experts.router.loss == RouterLoss::global_auxiliary) {
-      refuse(key_of("router.loss"), name_of(experts.router.loss),
-             "none, auxiliary, sequence_auxiliary" + not_yet);
-    }
-    if (experts.biases && config_.parallel.expert_tensor > 1) {
-      refuse("parallel.expert_tensor", config_.parallel.expert_tensor,
-             "1, as model.experts.biases is true" + not_yet);
-    }
+  /// Source: Megatron-LM, transformer_config.py: "Bias in Moe is only supported when ETP==1".
+  void check_biases(ExpertsConfig const& experts) const {
+    if (!experts.biases || config_.parallel.expert_tensor == 1) return;
+    refuse("parallel.expert_tensor", config_.parallel.expert_tensor,
+           "1, as model.experts.biases is true, as in Megatron-Core");
   }
 };
 

@@ -113,6 +113,7 @@ void write(TextPieces& out, RouterLossAttributes const& loss) {
   out << " loss of " << static_cast<int>(loss.score) << " choices " << loss.per_token << " of "
       << loss.sequences << "/" << loss.tokens << " balance " << loss.balance << " size "
       << loss.size;
+  if (loss.replicas > 1) out << " replicas " << loss.replicas;
 }
 
 void write(TextPieces& out, RowScaleAttributes const& scale) {

@@ -46,7 +46,7 @@ std::vector<int> find_last_ranks(
   for (int rank = 0; rank < ranks; ++rank) {
     join(roles.tensor, rank);
     for (auto const& group :
-         {roles.context, roles.context_inner, roles.expert, roles.expert_tensor})
+         {roles.context, roles.context_inner, roles.expert, roles.expert_tensor, roles.stage})
       join(group, rank);
   }
   std::erase_if(sets, [](std::vector<int> const& set) { return set.empty(); });

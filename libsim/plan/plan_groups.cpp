@@ -56,21 +56,30 @@ RankGrid expert_grid_of(ParallelLayout const& layout) {
   return RankGrid{IdVector<AxisId, GridAxis>{std::move(axes)}};
 }
 
-void add_expert_groups(PlanGroups& made, ParallelLayout const& layout, Placement const& placement) {
+void add_expert_groups(PlanGroups& made, TrainingConfig const& config, Placement const& placement) {
+  ParallelLayout const& layout = config.parallel;
   RankGrid const grid = expert_grid_of(layout);
   GridId const id = made.groups.add_grid(grid);
-  auto const add = [&](std::string_view name, std::string_view axis) {
+  AxisSelection const sharers = whole_axis(grid, grid.axis(expert_tensor_axis));
+  AxisSelection const experts = whole_axis(grid, grid.axis(expert_axis));
+  auto const add = [&](std::string_view name, GroupLevel level) {
     return made.groups.add({.name = name,
                             .grid = id,
-                            .levels = {{whole_axis(grid, grid.axis(axis))}},
+                            .levels = {std::move(level)},
                             .stream = Stream::tensor_parallel});
   };
   GroupRoles& roles = made.roles;
   if (layout.expert > 1) {
-    roles.expert = add("expert group", expert_axis);
+    roles.expert = add("expert group", {experts});
   }
   if (layout.expert_tensor > 1) {
-    roles.expert_tensor = add("expert tensor group", expert_tensor_axis);
+    roles.expert_tensor = add("expert tensor group", {sharers});
+  }
+  if (config.dispatch != Dispatch::alltoall) {
+    roles.dispatch = roles.expert ? roles.expert : roles.expert_tensor;
+    if (roles.expert && roles.expert_tensor) {
+      roles.dispatch = add("dispatch group", {sharers, experts});
+    }
   }
   GroupLevel const replicas{whole_axis(grid, grid.axis(expert_data_axis))};
   roles.expert_gradients = made.groups.add(
@@ -127,7 +136,12 @@ PlanGroups make_groups(TrainingConfig const& config) {
   GroupLevel others = replicas;
   others.push_back(stages);
   roles.job = add("job", {{tensor}, std::move(others)});
-  if (has_experts(config.model)) add_expert_groups(made, config.parallel, placement);
+  if (has_experts(config.model)) add_expert_groups(made, config, placement);
+  if (counts_over_batch(config.model)) {
+    GroupLevel ranks{tensor};
+    ranks.insert(ranks.end(), replicas.begin(), replicas.end());
+    roles.stage = add("stage group", {std::move(ranks)}, Stream::tensor_parallel);
+  }
   return made;
 }
 

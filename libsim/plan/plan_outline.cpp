@@ -52,7 +52,10 @@ TrainingPlan make_outline(TrainingConfig const& config, RankChoice ranks) {
                 .kv_group = roles.kv_replicas.value_or(GroupId{}),
                 .expert_group = roles.expert.value_or(GroupId{}),
                 .expert_tensor_group = roles.expert_tensor.value_or(GroupId{}),
-                .expert_holders = roles.expert_gradients.value_or(GroupId{})};
+                .dispatch_group = roles.dispatch.value_or(GroupId{}),
+                .expert_holders = roles.expert_gradients.value_or(GroupId{}),
+                .replicas = config.parallel.data,
+                .stage_group = roles.stage.value_or(GroupId{})};
   split_sequences(plan);
   return plan;
 }

@@ -221,16 +221,27 @@ void append_chunks(TrainingPlan& plan, BlockCatalogue& catalogue, Variant varian
   }
 }
 
+std::int64_t counters_of(TrainingPlan const& plan, ChunkProgram const& chunk) {
+  std::int64_t elements = 0;
+  for (std::int32_t const index : chunk.blocks) {
+    BlockProgram const& block = plan.blocks[static_cast<std::size_t>(index)];
+    for (TensorId const id : block.counters) elements += block.tensor(id).shape.elements();
+  }
+  return elements;
+}
+
 void count_parameters(TrainingPlan const& plan, StagePlan& rank) {
   for (StageChunk const& chunk : rank.chunks) {
     ChunkProgram const& program = plan.chunks[static_cast<std::size_t>(chunk.program)];
     rank.parameters +=
         parameters_of(plan, program, 0, static_cast<std::int32_t>(program.blocks.size()));
+    rank.counters += counters_of(plan, program);
   }
   TrainingConfig const& config = plan.config;
   rank.parameter_bytes =
       Bytes{rank.parameters * element_size(activation_type(config.model.precision))};
-  rank.gradient_bytes = Bytes{rank.parameters * element_size(gradient_type(config))};
+  rank.gradient_bytes = Bytes{rank.parameters * element_size(gradient_type(config))} +
+                        counter_bytes(rank.counters, config);
   rank.sharded_runs = sharded_runs(plan, rank);
   for (ShardedRun const& run : rank.sharded_runs) rank.shards = std::max(rank.shards, run.shards);
   rank.optimizer_bytes = optimizer_shard(rank) * optimizer_bytes_per_parameter(config);
@@ -301,6 +312,7 @@ TrainingPlan make_programs(TrainingConfig const& config,
     }
     StagePlan const& same = plan.stages[previous(id)];
     stage.parameters = same.parameters;
+    stage.counters = same.counters;
     stage.parameter_bytes = same.parameter_bytes;
     stage.gradient_bytes = same.gradient_bytes;
     stage.optimizer_bytes = same.optimizer_bytes;

@@ -15,7 +15,9 @@ std::vector<std::int64_t> resident_blocks(TrainingPlan const& plan, StagePlan co
   std::int64_t const master = master_bytes_per_parameter(plan.config).count();
   std::int64_t const moment = element_size(moments_type(plan.config));
   std::int64_t const elements = stage.optimizer_bytes.count() / (master + 2 * moment);
-  std::vector<std::int64_t> blocks{stage.parameter_bytes.count(), stage.gradient_bytes.count()};
+  Bytes const counters = counter_bytes(stage.counters, plan.config);
+  std::vector<std::int64_t> blocks{stage.parameter_bytes.count(),
+                                   (stage.gradient_bytes - counters).count(), counters.count()};
   if (master > 0) blocks.push_back(elements * master);
   blocks.insert(blocks.end(), 2, elements * moment);
   return blocks;

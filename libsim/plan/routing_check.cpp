@@ -17,8 +17,6 @@
 namespace stagecraft {
 namespace {
 
-constexpr char const* not_yet = "; more is not built yet";
-
 class RoutingCheck : CombinationCheck {
  public:
   using CombinationCheck::CombinationCheck;
@@ -28,7 +26,6 @@ class RoutingCheck : CombinationCheck {
     for (LayerRun const& run : layer_runs(config_.model)) {
       if (run.kind.experts && knows_routing) check_bounds(*run.kind.experts);
     }
-    if (sound({"dispatch"})) check_dispatch();
     bool const knows_tokens = sound({"batch"}) && knows_routing;
     if (knows_tokens && config_.routing.counts) check_counts(*config_.routing.counts);
     if (knows_routing && config_.routing.is_natural) {
@@ -52,15 +49,6 @@ class RoutingCheck : CombinationCheck {
           "model.experts.count / per_token");
     bound("factor", config_.routing.factor.value_or(0), of_rank,
           "the smaller of parallel.expert and model.experts.count / per_token");
-  }
-
-  void check_dispatch() const {
-    std::string_view const name = name_of(config_.dispatch);
-    if (config_.dispatch == Dispatch::alltoall) return;
-    auto const refuse_beside = [&](bool is_beside, std::string_view what) {
-      if (is_beside) refuse("dispatch", name, "alltoall, " + std::string{what} + not_yet);
-    };
-    refuse_beside(config_.parallel.expert_tensor > 1, "as parallel.expert_tensor is above 1");
   }
 
   void check_counts(CountsFile const& file) const {

@@ -98,7 +98,9 @@ class StageReplay {
       if (!allocator_.keep(parameter.weight->bytes().count())) return false;
     }
     state_sizes_ = state_sizes(parameters);
-    return allocator_.keep(stage_.gradient_bytes.count()) && allocate_master() &&
+    Bytes const counters = counter_bytes(stage_.counters, plan_.config);
+    return allocator_.keep((stage_.gradient_bytes - counters).count()) &&
+           (stage_.counters == 0 || allocator_.keep(counters.count())) && allocate_master() &&
            buffers_.allocate_resident(parameters);
   }
   /// The elements of each tensor of optimizer state, given those of the rank's parameters.

@@ -27,6 +27,10 @@ ElementType gradient_type(TrainingConfig const& config) {
   return type_of(config.memory.gradient_dtype, config.model.precision);
 }
 
+Bytes counter_bytes(std::int64_t elements, TrainingConfig const& config) {
+  return Bytes{elements * element_size(step_tensor_type(step_tensor::counters, config))};
+}
+
 ElementType moments_type(TrainingConfig const& config) {
   return type_of(config.memory.moments_dtype, config.model.precision);
 }

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+
 #include "libsim/model/tensor.hpp"
 #include "libsim/plan/step_op.hpp"
 #include "libsim/plan/training_config.hpp"
@@ -11,6 +13,8 @@ namespace stagecraft {
 ElementType step_tensor_type(TensorId tensor, TrainingConfig const& config);
 /// Element type of the main gradients.
 ElementType gradient_type(TrainingConfig const& config);
+/// Bytes of so many elements of counters.
+Bytes counter_bytes(std::int64_t elements, TrainingConfig const& config);
 /// Element type of Adam's moments.
 ElementType moments_type(TrainingConfig const& config);
 /// Bytes of an fp32 copy of a 16-bit parameter; 0: parameters are their own master.

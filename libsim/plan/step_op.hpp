@@ -19,6 +19,7 @@ struct StepTensor {
     parameters,  ///< one element per parameter of the rank, in its flat order: parameter_layout()
     shard,       ///< one element per parameter of the rank's own shard: StagePlan::shards
     numbers,     ///< a few numbers in host memory
+    counters,    ///< what blocks count over an iteration: StagePlan::counters
   };
   Name name;
   Extent extent = Extent::parameters;
@@ -36,6 +37,7 @@ inline constexpr std::array step_tensors{
     StepTensor{{"step", "squares"}, StepTensor::Extent::numbers},
     StepTensor{{"step", "overflow_so_far"}, StepTensor::Extent::numbers},
     StepTensor{{"step", "squares_so_far"}, StepTensor::Extent::numbers},
+    StepTensor{{"counters", ""}, StepTensor::Extent::counters},
 };
 
 namespace step_tensor {
@@ -51,6 +53,7 @@ enum : TensorId {
   squares,          ///< the sum of the squares of the gradients
   overflow_so_far,  ///< post-validation: of the stages up to the own one
   squares_so_far,   ///< likewise
+  counters,         ///< zeroed before the first microbatch, as gradients are
 };
 }  // namespace step_tensor
 

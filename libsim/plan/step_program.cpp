@@ -212,6 +212,9 @@ void append_begin_of_step(StagePlan& stage, TrainingPlan const& plan) {
   StepWriter step{stage, plan};
   step.compute(OpKind::zero_gradients, {"step", "zero_gradients"}, {}, {step_tensor::gradients},
                step.all(), {}, false);
+  if (stage.counters == 0) return;
+  step.compute(OpKind::zero_gradients, {"step", "zero_counters"}, {}, {step_tensor::counters},
+               SharedRanges{{{.first = 0, .count = stage.counters}}}, {}, false);
 }
 
 void append_gradient_reduction(StagePlan& stage,

@@ -5,7 +5,7 @@
 
 namespace stagecraft {
 
-/// Appends what a rank does before the first microbatch: zeroing the main gradients.
+/// Appends what a rank does before the first microbatch: zeroing the main gradients and counters.
 void append_begin_of_step(StagePlan& stage, TrainingPlan const& plan);
 
 /// Appends the reduction of a bucket's gradients over the replicas, on the data-parallel stream:

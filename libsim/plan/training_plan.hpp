@@ -70,9 +70,10 @@ struct StagePlan {
   std::int64_t parameters = 0;   ///< trained elements per rank, padding and replicas included
   /// All parameters, as ranges whose optimizer state is cut alike.
   std::vector<ShardedRun> sharded_runs;
-  int shards = 1;  ///< the most shards of a run
+  int shards = 1;             ///< the most shards of a run
+  std::int64_t counters = 0;  ///< elements of the counters of its blocks
   Bytes parameter_bytes;
-  Bytes gradient_bytes;
+  Bytes gradient_bytes;   ///< counters included
   Bytes optimizer_bytes;  ///< with the distributed optimizer: of the rank's shard
 };
 

@@ -218,7 +218,9 @@ TEST_CASE("gathered tokens, and those sent once, have the gradients of exchanged
       GENERATE(Routing{}, counted(true), natural(), dropping(2, true, DropBy::probabilities),
                dropping(1, false, DropBy::position));
   Dispatch const dispatch = GENERATE(Dispatch::allgather, Dispatch::deepep);
-  for (Layout const& layout : layouts()) {
+  std::vector<Layout> all = layouts();
+  for (Layout const& layout : spread_layouts()) all.push_back(layout);
+  for (Layout const& layout : all) {
     CAPTURE(layout.name);
     TrainingConfig const exchanged = with(with(small_mixture(Precision::fp64), routing), layout);
     TrainingConfig gathered = exchanged;
@@ -254,6 +256,21 @@ TEST_CASE("recomputed experts of uneven rows have the gradients of stored ones",
     TrainingConfig again = base;
     again.recompute = {policy};
     require_close(base, again, 0);
+  }
+}
+
+TEST_CASE("tokens reach all ranks that share the weights of their experts", "[routing]") {
+  TrainingConfig const base = with(small_mixture(Precision::fp64), natural());
+  for (Layout const& layout : spread_layouts()) {
+    for (Dispatch const dispatch : {Dispatch::allgather, Dispatch::deepep}) {
+      CAPTURE(layout.name, name_of(dispatch));
+      TrainingConfig split = with(base, layout);
+      split.dispatch = dispatch;
+      require_close(base, split, 1e-12);
+      TrainingConfig again = split;
+      again.recompute = {selective({"moe"})};
+      require_close(split, again, 0);
+    }
   }
 }
 
@@ -331,9 +348,8 @@ TEST_CASE("plans of uneven rows hold on every rank what is predicted, to the byt
         if (!fits) continue;
         TrainingConfig config = with(with(small_mixture(precision), routing), layout);
         config.recompute = {all[turn++ % all.size()]};
-        bool const is_spread = layout.parallel.expert_tensor > 1;
-        if (turn % 3 == 0 && !is_spread) config.dispatch = Dispatch::allgather;
-        if (turn % 3 == 1 && !is_spread) config.dispatch = Dispatch::deepep;
+        if (turn % 3 == 0) config.dispatch = Dispatch::allgather;
+        if (turn % 3 == 1) config.dispatch = Dispatch::deepep;
         CAPTURE(layout.name, to_json(routing).dump(), turn);
         TrainingPlan const plan = make_plan(as_settled(completed(config)));
         Simulation const predicted = simulate(plan, invented_system());

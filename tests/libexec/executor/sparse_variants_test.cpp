@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "libsim/model/model_names.hpp"
+#include "libsim/plan/training_names.hpp"
 #include "tests/libexec/executor/equal_runs.hpp"
 #include "tests/libexec/executor/slope_checks.hpp"
 #include "tests/libexec/executor/small_runs.hpp"
@@ -79,9 +80,13 @@ std::vector<TrainingConfig> layouts_of_experts(TrainingConfig const& base) {
        {expert_layout(1, 1, 2, 2, 1), expert_layout(2, 1, 1, 2, 1), expert_layout(2, 1, 2, 2, 2),
         expert_layout(4, 1, 1, 4, 1), expert_layout(2, 2, 2, 4, 1)}) {
     if (base.model.experts->biases && layout.expert_tensor > 1) continue;  // refused
-    configs.push_back(base);
-    configs.back().parallel = layout;
-    configs.back().memory.distributed_optimizer = layout.data > 1;
+    for (Dispatch const dispatch : {Dispatch::alltoall, Dispatch::allgather, Dispatch::deepep}) {
+      if (dispatch != Dispatch::alltoall && layout.expert_tensor == 1) continue;
+      configs.push_back(base);
+      configs.back().parallel = layout;
+      configs.back().dispatch = dispatch;
+      configs.back().memory.distributed_optimizer = layout.data > 1;
+    }
   }
   return configs;
 }
@@ -124,7 +129,8 @@ TEST_CASE("variants of experts have the gradients and the loss of one rank on se
   for (TrainingConfig const& base : variants(Precision::fp64)) {
     double const loss = execute(base).steps.front().loss;
     for (TrainingConfig const& config : layouts_of_experts(base)) {
-      CAPTURE(config.parallel.tensor, config.parallel.data, config.parallel.expert);
+      CAPTURE(config.parallel.tensor, config.parallel.data, config.parallel.expert,
+              name_of(config.dispatch));
       require_close(base, config, 1e-12);
       REQUIRE(execute(config).steps.front().loss == Approx(loss).epsilon(1e-13));
     }

@@ -54,6 +54,32 @@ TEST_CASE("a token has a row for each rank of its experts, and gets the sum of t
       Catch::Contains("tokens go to more ranks than the plan has room for"));
 }
 
+TEST_CASE("a token has a row for each rank that shares the weights of its experts", "[kernels]") {
+  // Four ranks, of which two share two experts, and two the other two. The token chooses experts 0
+  // and 1; the gradients of its probabilities are sums over the ranks that share them.
+  TestTensor const x{ElementType::f64, {1, 1, 1}, {7}};
+  TestTensor const map{ElementType::u8, {1, 4}, {1, 1, 0, 0}};
+  TestTensor const probabilities{ElementType::f64, {1, 4}, {.6, .4, 0, 0}};
+  TestTensor const rows{ElementType::f64, {2, 1}};
+  TestTensor const of_rows{ElementType::f64, {2, 2}};
+  TestTensor const rank_map{ElementType::i32, {1, 2 * 4 + 1}};
+  TestTensor const counts{ElementType::i32, {4}};
+  run_with({}, {}, OpKind::spread_tokens, {x.operand(), probabilities.operand(), map.operand()},
+           {rows.operand(), of_rows.operand(), rank_map.operand(), counts.operand()});
+  REQUIRE(rows.values() == std::vector<double>{7, 7});
+  REQUIRE(of_rows.values() == std::vector<double>{.6, .4, .6, .4});
+  REQUIRE(counts.values() == std::vector<double>{1, 1, 0, 0});
+  TestTensor const d_rows{ElementType::f64, {2, 1}, {3, 4}};
+  TestTensor const d_of_rows{ElementType::f64, {2, 2}, {1, 2, 10, 20}};
+  TestTensor const dx{ElementType::f64, {1, 1, 1}};
+  TestTensor const d_probabilities{ElementType::f64, {1, 4}};
+  run_with({}, {}, OpKind::spread_tokens_backward,
+           {d_rows.operand(), d_of_rows.operand(), rank_map.operand()},
+           {dx.operand(), d_probabilities.operand()});
+  REQUIRE(dx.values() == std::vector<double>{7});
+  REQUIRE(d_probabilities.values() == std::vector<double>{11, 22, 0, 0});
+}
+
 TEST_CASE("tokens that arrive choose the experts that they have probabilities of", "[kernels]") {
   // There is room for a token more than the two that arrive, one from each of two ranks.
   TestTensor const probabilities{ElementType::f64, {3, 2}, {.5, -1, 0, .25, .75, .75}};

@@ -39,6 +39,8 @@ TrainingConfig expert_run(std::uint32_t seed) {
     router.groups_per_token = 2;
   }
   if (seed % 3 == 1) router.precision = RouterPrecision::model;
+  router.loss = static_cast<RouterLoss>(seed % 4);
+  if (router.loss != RouterLoss::none) router.loss_coefficient = 0.01;
   model.precision = Precision::bf16;
   config.parallel = {};
   config.parallel.tensor = 1 << seed % 3;
@@ -50,11 +52,8 @@ TrainingConfig expert_run(std::uint32_t seed) {
   experts.biases = model.biases;
   model.experts = experts;
   if (seed % 6 == 0) config.routing.capacity = 1.25;
-  if (seed % 6 == 1) {
-    config.dispatch = Dispatch::deepep;
-    config.parallel.expert_tensor = 1;
-  }
-  if (seed % 6 == 2 && config.parallel.expert_tensor == 1) config.dispatch = Dispatch::allgather;
+  if (seed % 6 == 1) config.dispatch = Dispatch::deepep;
+  if (seed % 6 == 2) config.dispatch = Dispatch::allgather;
   config.parallel.shared_expert_overlap =
       experts.shared_ffn_hidden > 0 && config.dispatch == Dispatch::alltoall && seed % 2 == 0;
   if (seed % 12 == 6) config.routing.drop = DropBy::position;
@@ -181,6 +180,8 @@ TEST_CASE("flags of dispatchers and of what experts drop are read", "[import]") 
   REQUIRE(read("").dispatch == Dispatch::allgather);  // Megatron-LM's default
   REQUIRE(read(" --moe-token-dispatcher-type allgather").dispatch == Dispatch::allgather);
   REQUIRE(read(" --moe-token-dispatcher-type alltoall").dispatch == Dispatch::alltoall);
+  REQUIRE(read(" --tensor-model-parallel-size 2 --sequence-parallel").dispatch ==
+          Dispatch::allgather);  // of experts that two ranks share each
   TrainingConfig const dropping =
       read(" --moe-expert-capacity-factor 1.5 --moe-token-drop-policy position");
   REQUIRE(dropping.routing.capacity == 1.5);
@@ -219,6 +220,8 @@ TEST_CASE("Megatron-LM splits each expert as the tensor ranks do unless told oth
   REQUIRE(router.z_loss == 1e-3);
   REQUIRE(with(" --moe-router-load-balancing-type seq_aux_loss --moe-aux-loss-coeff 0.1")
               .experts->router.loss == RouterLoss::sequence_auxiliary);
+  REQUIRE(with(" --moe-router-load-balancing-type global_aux_loss --moe-aux-loss-coeff 0.1")
+              .experts->router.loss == RouterLoss::global_auxiliary);
   REQUIRE(with("").experts->router.loss == RouterLoss::none);
   REQUIRE_THROWS_WITH(
       with(" --moe-router-load-balancing-type aux_loss seq_aux_loss --moe-aux-loss-coeff 0.1 0.1"),

@@ -229,6 +229,35 @@ TEST_CASE("recompute of experts drops what Megatron-Core drops", "[model]") {
   REQUIRE(runs(OpKind::grouped_gemm, Phase::recompute) == 2);
 }
 
+TEST_CASE("choices over the global batch are counted once, and their mean is kept", "[model]") {
+  BlockShape shape = sparse_shape();
+  shape.replicas = 4;
+  shape.model.experts->router.loss = RouterLoss::global_auxiliary;
+  shape.model.experts->router.loss_coefficient = 0.01;
+  for (RecomputePolicy const& policy :
+       {RecomputePolicy{}, selective({"moe"}), RecomputePolicy{RecomputeGranularity::full}}) {
+    CAPTURE(policy.modules);
+    BlockProgram const block = build_layers(shape, 1, policy);
+    auto const runs = [&](OpKind kind) {
+      auto const is_kind = [kind](Op const& op) { return op.kind == kind; };
+      return std::count_if(block.forward.begin(), block.forward.end(), is_kind) +
+             std::count_if(block.backward.begin(), block.backward.end(), is_kind);
+    };
+    REQUIRE(runs(OpKind::count_choices) == 1);
+    REQUIRE(runs(OpKind::average_choices) == 1);
+    REQUIRE(runs(OpKind::all_reduce) == 1);
+    REQUIRE(block.counters.size() == 1);
+    REQUIRE(block.tensor(block.counters.front()).bytes() == Bytes{4 * (8 + 1)});
+    int kept = 0;
+    for (BufferLife const& life : block.lives) {
+      if (to_string(block.tensor(life.buffer).name) != "router.mean_counts") continue;
+      REQUIRE(block.tensor(life.buffer).bytes() == Bytes{4 * 8});
+      kept += life.is_saved() ? 1 : 0;
+    }
+    REQUIRE(kept == 1);
+  }
+}
+
 /// The names of the ops of shared experts between an exchange of rows and the wait for it, for each
 /// of these exchanges.
 std::vector<std::string> beside_exchanges(std::vector<Op> const& ops) {

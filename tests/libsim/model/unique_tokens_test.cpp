@@ -58,6 +58,23 @@ TEST_CASE("there is room for the tokens that balanced choices and uniform ones s
   }
 }
 
+TEST_CASE("tokens go to every rank that shares the weights of their experts", "[model]") {
+  // Megatron-LM, token_dispatcher.py: MoEFlexTokenDispatcher sends as if there were ETP times as
+  // many experts, of which a token chooses ETP times as many.
+  BlockShape const one = shape_of(8, 2, 4, 24);
+  BlockShape shared = one;
+  shared.expert_tensor = 3;
+  REQUIRE(sent_tokens(shared) == Approx(3 * sent_tokens(one)).margin(2));
+  REQUIRE(received_tokens(shared) == Approx(3 * received_tokens(one)).margin(2));
+  ExchangeAttributes const exchange = exchange_of_tokens(shared);
+  // 1 - C(6, 2) / C(8, 2) for each of 4 parts of the experts, which 3 ranks share; of 2 parts
+  // of the ranks each has two parts of the experts.
+  double const of_part = 1 - 15.0 / 28;
+  REQUIRE(distinct_parts(exchange.tokens, 12) == Approx(12 * of_part));
+  REQUIRE(distinct_parts(exchange.tokens, 4) == Approx(4 * of_part));
+  REQUIRE(distinct_parts(exchange.tokens, 2) == Approx(2 * (1 - 6.0 / 28)));
+}
+
 TEST_CASE("tokens of DeepSeek-V3 go to 7.7 of 64 ranks, at most to all that they choose",
           "[model]") {
   // 1 - C(252, 8) / C(256, 8) for each of 64 ranks.
@@ -65,7 +82,7 @@ TEST_CASE("tokens of DeepSeek-V3 go to 7.7 of 64 ranks, at most to all that they
   BlockShape shape = shape_of(256, 8, 64, 4096);
   REQUIRE(static_cast<double>(sent_tokens(shape)) / 4096 == Approx(64 * (1 - none)).margin(1e-3));
   shape.is_natural = true;
-  shape.room = 100000;
+  shape.room = shape.computed_room = 100000;
   REQUIRE(sent_tokens(shape) == 8 * 4096);
   REQUIRE(received_tokens(shape) == 100000);
   shape.expert = 4;

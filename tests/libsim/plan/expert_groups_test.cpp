@@ -43,6 +43,42 @@ TEST_CASE("expert groups fold over tensor and data ranks as Megatron-LM's do", "
   REQUIRE(members(cut, cut.roles.expert_tensor.value(), 3) == std::vector{2, 3});
   REQUIRE(members(cut, cut.roles.expert.value(), 0) == std::vector{0, 2});
   REQUIRE(members(cut, cut.roles.expert_gradients.value(), 0) == std::vector{0, 4});
+  REQUIRE_FALSE(cut.roles.dispatch);
+}
+
+TEST_CASE("tokens are gathered over the ranks that split and share experts", "[plan]") {
+  // Megatron-LM, token_dispatcher.py: tp_ep_group, of ETP x EP neighbouring ranks.
+  auto const group_of = [](int expert, int expert_tensor) {
+    TrainingConfig config = sparse(
+        {.tensor = 2, .pipeline = 2, .data = 4, .expert = expert, .expert_tensor = expert_tensor});
+    config.dispatch = Dispatch::allgather;
+    TrainingPlan const plan = make_plan(as_settled(config));
+    return members(plan, plan.roles.dispatch.value(), 9);
+  };
+  REQUIRE(group_of(2, 2) == std::vector{8, 9, 10, 11});
+  REQUIRE(group_of(4, 1) == std::vector{8, 9, 10, 11});
+  REQUIRE(group_of(1, 2) == std::vector{8, 9});
+}
+
+TEST_CASE("choices over the global batch are summed over all ranks of a stage", "[plan]") {
+  // Megatron-LM, router.py: global_aux_loss reduces over tp_dp_cp_group, and keeps per layer the
+  // sums of E experts and how many microbatches these are of, in fp32.
+  TrainingConfig config = sparse({.tensor = 2, .pipeline = 2, .data = 2, .expert = 2});
+  config.model.experts->router.loss = RouterLoss::auxiliary;
+  config.model.experts->router.loss_coefficient = 0.01;
+  TrainingPlan const without = make_plan(as_settled(config));
+  REQUIRE_FALSE(without.roles.stage);
+  config.model.experts->router.loss = RouterLoss::global_auxiliary;
+  TrainingPlan const plan = make_plan(as_settled(config));
+  REQUIRE(members(plan, plan.roles.stage.value(), 1) == std::vector{0, 1, 2, 3});
+  REQUIRE(members(plan, plan.roles.stage.value(), 6) == std::vector{4, 5, 6, 7});
+  for (StageId const stage : plan.stages.ids()) {
+    REQUIRE(plan.stages[stage].gradient_bytes - without.stages[stage].gradient_bytes ==
+            Bytes{4 * (8 + 1)});
+    StepOp const& zeros = plan.stages[stage].step_ops[1];
+    REQUIRE(zeros.name == Name{"step", "zero_counters"});
+    REQUIRE(zeros.traffic == Bytes{4 * (8 + 1)});
+  }
 }
 
 TEST_CASE("a dense plan has no expert groups", "[plan]") {

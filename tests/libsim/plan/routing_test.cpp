@@ -183,6 +183,16 @@ TEST_CASE("a plan is for the ranks that the others wait for at the end", "[plan]
   REQUIRE(last_ranks("3") == std::vector{2, 3});
 }
 
+TEST_CASE("replicas whose choices are counted together wait for each other within passes",
+          "[plan]") {
+  CountsText const file{header + layer_0 + layer_1};
+  TrainingConfig config = read("{file: " + file.path() + "}", "{data: 4, expert: 2}");
+  REQUIRE(ReceivedRows{make_outline(config)}.last_ranks().size() == 2);
+  config.model.experts->router.loss = RouterLoss::global_auxiliary;
+  config.model.experts->router.loss_coefficient = 0.1;
+  REQUIRE(ReceivedRows{make_outline(config)}.last_ranks() == std::vector{0, 1, 2, 3});
+}
+
 TEST_CASE("of sets with as many rows, the others wait for the one that uses more experts",
           "[plan]") {
   // Each rank of replicas 0 and 1 has 16 rows of one expert, each of 2 and 3 has 8 of both.
