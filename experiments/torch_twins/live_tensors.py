@@ -15,6 +15,7 @@ class LiveTensors(TorchDispatchMode):
     def __init__(self, existing):
         super().__init__()
         self.bytes = {}
+        self.made = 0
         self.existing = {tensor.untyped_storage()._cdata for tensor in existing}
         self.total = 0
         self.restart()
@@ -28,7 +29,9 @@ class LiveTensors(TorchDispatchMode):
         key = storage._cdata
         if key in self.bytes or key in self.existing or storage.nbytes() == 0:
             return
-        self.bytes[key] = (operator, str(tensor.dtype).removeprefix("torch."), tuple(tensor.shape), storage.nbytes())
+        # A number tells a storage from another one that is later made at the same address.
+        self.made += 1
+        self.bytes[key] = (self.made, operator, str(tensor.dtype).removeprefix("torch."), tuple(tensor.shape), storage.nbytes())
         self.total += storage.nbytes()
         weakref.finalize(storage, self.drop, key)
 
