@@ -38,13 +38,6 @@ class LiveTensors(TorchDispatchMode):
     def drop(self, key):
         self.total -= self.bytes.pop(key)[-1]
 
-    def resize(self, tensor):
-        """A checkpoint may give an output back while the tensor lives on, and fill it again."""
-        key, size = tensor.untyped_storage()._cdata, tensor.untyped_storage().nbytes()
-        if key in self.bytes and size != self.bytes[key][-1]:
-            self.total += size - self.bytes[key][-1]
-            self.bytes[key] = (*self.bytes[key][:-1], size)
-
     def __torch_dispatch__(self, operator, types, args=(), kwargs=None):
         result = operator(*args, **(kwargs or {}))
         for tensor in tree_leaves(result):
