@@ -1,10 +1,11 @@
 """Holds what stagecraft keeps from forward to backward against what PyTorch was seen to keep.
 
-usage: kept_tensors_test.py FIXTURE STAGECRAFT
+usage: kept_tensors_test.py STAGECRAFT FIXTURE
 
-experiments/torch_twins wrote the fixture: models made of Megatron-Core's own modules ran on the CPU, and PyTorch's hooks
-said which tensors autograd kept. Each is a tensor of the op program, of as many bytes; or stands for one in another form,
-so many times as large; or has no counterpart. The latter two carry the name of a difference. Nothing else may differ.
+experiments/torch_twins wrote the fixture: models made of Megatron-Core's or Hugging Face's own modules ran on the CPU,
+and PyTorch's hooks said which tensors autograd kept. Each is a tensor of the op program, of as many bytes; or stands for
+one in another form, so many times as large; or has no counterpart. Tensors that only the op program keeps are of bytes
+counted by hand. All but the first carry the name of a difference. Nothing else may differ.
 """
 
 import collections
@@ -17,13 +18,9 @@ import subprocess
 import sys
 import tempfile
 
-# What the op program keeps and Megatron-Core's modules on the CPU do not.
-ONLY_OURS = {"dispatch.row_map": "unfused_permutation", "router.scores": "unfused_router"}
-# Kept outside of the layer; of these the program reports the sum.
+# Kept outside of the layer, besides all of modules of multi-token prediction; of these the program reports the sum.
 OUTSIDE = {"tokens", "causal_mask", "embedding.dropout_mask", "final_norm.input", "final_norm.statistics", "head.logits.input",
-           "loss.exponentials", "loss.labels"}  # fmt: skip
-# Of which the sum, and the peaks, are compared here: what is outside of the layer depends on nothing else.
-COMPARED_OUTSIDE = {("gpt", "none"), ("llama", "none")}
+           "head.logits.output", "loss.softmax", "loss.labels"}  # fmt: skip
 
 
 def output(*command):
@@ -53,14 +50,14 @@ def held(program, config):
     return before[-1], max(before), max(size for is_before, size in states if not is_before)
 
 
-def predicted(program, run, has_outside=True):
+def predicted(program, run):
     """Bytes by tensor of the layer, and of all others together."""
     with tempfile.TemporaryDirectory() as folder:
         config = pathlib.Path(folder, "run.yaml")
         config.write_text(json.dumps(run))
         layer = json.loads(output(program, "layer", config, "--json"))["layers"][0]
-        others = {"outside": held(program, config)[0] - layer["saved_bytes"]} if has_outside else {}
-    return {tensor["tensor"]: tensor["bytes"] for tensor in layer["saved"]} | others
+        outside = held(program, config)[0] - layer["saved_bytes"]
+    return {tensor["tensor"]: tensor["bytes"] for tensor in layer["saved"]} | {"outside": outside}
 
 
 def predicted_peaks(program, run, vocabulary):
@@ -72,13 +69,20 @@ def predicted_peaks(program, run, vocabulary):
     return {"forward": peaks[0] - kept, "backward": peaks[1] - kept}
 
 
+def same_bytes(tensor):
+    """Bytes of the op program's tensor that a tensor of PyTorch is or stands for."""
+    return fractions.Fraction(tensor["bytes"]) / fractions.Fraction(tensor["factor"]) if tensor["name"] else 0
+
+
 def stands_for(case):
     """Bytes that the op program has to keep of each tensor, if PyTorch's are what they stand for."""
     result = collections.Counter()
     for tensor in case["tensors"]:
         if tensor["name"]:
-            name = "outside" if tensor["name"] in OUTSIDE else tensor["name"]
-            result[name] += fractions.Fraction(tensor["bytes"]) / fractions.Fraction(tensor["factor"])
+            is_outside = tensor["name"] in OUTSIDE or tensor["name"].startswith("prediction.")
+            result["outside" if is_outside else tensor["name"]] += same_bytes(tensor)
+    for name, (_, size) in case["only_ours"].items():
+        result[name] += size
     return result
 
 
@@ -86,18 +90,16 @@ def differing(case, ours):
     """A line for each tensor that only one of the two keeps, or keeps in another size."""
     theirs = stands_for(case)
     for name in sorted(theirs.keys() | ours.keys()):
-        if (name not in theirs and name in ONLY_OURS) or (name == "outside" and name not in ours):
-            continue
         if ours.get(name, 0) != theirs[name]:
             yield f"{name}: PyTorch keeps {theirs[name]} bytes of it, stagecraft {ours.get(name, 0)}"
 
 
 def differing_peaks(case, ours):
     """At its peaks PyTorch holds the logits, or their gradient, beyond what is kept; all else has a difference's name.
-    The op program's loss lets go of the targets before it has made the gradient."""
-    labels = sum(tensor["bytes"] for tensor in case["tensors"] if tensor["name"] == "loss.labels")
+    A loss of the op program lets go of its targets before it has made the gradient."""
+    labels = next(tensor["bytes"] for tensor in case["tensors"] if tensor["name"] == "loss.labels")
     for name, tensors in case["peaks"].items():
-        theirs = sum(tensor["bytes"] for tensor in tensors if tensor["name"]) - (labels if name == "backward" else 0)
+        theirs = sum(map(same_bytes, tensors)) - (labels if name == "backward" else 0)
         if ours[name] != theirs:
             yield f"peak of {name}: PyTorch holds {theirs} bytes, stagecraft {ours[name]}"
 
@@ -107,31 +109,29 @@ def explained(case, ours):
     by_name = collections.Counter()
     for tensor in case["tensors"]:
         if tensor["difference"]:
-            same = fractions.Fraction(tensor["bytes"]) / fractions.Fraction(tensor["factor"]) if tensor["name"] else 0
-            by_name[tensor["difference"]] += tensor["bytes"] - same
-    theirs = stands_for(case)
-    for name, difference in ONLY_OURS.items():
-        if name not in theirs:
-            by_name[difference] -= ours.get(name, 0)
+            by_name[tensor["difference"]] += tensor["bytes"] - same_bytes(tensor)
+    for difference, size in case["only_ours"].values():
+        by_name[difference] -= size
     kept = sum(tensor["bytes"] for tensor in case["tensors"])
     differences = [f"{int(value):+} {name}" for name, value in by_name.items() if value]
     rest = kept - sum(ours.values()) - sum(by_name.values())
     return f"{case['name']:14s} {case['recompute']:18s} {sum(ours.values()):8d} {kept:8d} {int(rest):5d}  {', '.join(differences)}"
 
 
-def main(fixture, program):
+def wrong_cases(program, fixture):
     contents = json.loads(pathlib.Path(fixture).read_text())
-    wrong = []
     for case in contents["cases"]:
-        is_whole = (case["name"], case["recompute"]) in COMPARED_OUTSIDE
-        lines = list(differing(case, predicted(program, case["run"], is_whole)))
-        if is_whole:
-            lines += differing_peaks(case, predicted_peaks(program, case["run"], contents["wide_vocabulary"]))
-        wrong += [f"{case['name']}, {case['recompute']}: {line}" for line in lines]
-        of_all = itertools.chain(case["tensors"], *case["peaks"].values())
-        unnamed = {tensor["difference"] for tensor in of_all} - {"", *contents["differences"]}
-        wrong += [f"{case['name']}: difference {name} is not explained" for name in unnamed]
-    print("\n".join(wrong) or f"{len(contents['cases'])} twins agree")
+        lines = list(differing(case, predicted(program, case["run"])))
+        lines += differing_peaks(case, predicted_peaks(program, case["run"], contents["wide_vocabulary"]))
+        yield from (f"{case['name']}, {case['recompute']}: {line}" for line in lines)
+        named = {tensor["difference"] for tensor in itertools.chain(case["tensors"], *case["peaks"].values())}
+        named |= {difference for difference, _ in case["only_ours"].values()}
+        yield from (f"{case['name']}: difference {name} is not explained" for name in named - {"", *contents["differences"]})
+
+
+def main(program, fixture):
+    wrong = list(wrong_cases(program, fixture))
+    print("\n".join(wrong) or "all twins agree")
     return 1 if wrong else 0
 
 

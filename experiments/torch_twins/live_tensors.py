@@ -15,6 +15,7 @@ class LiveTensors(TorchDispatchMode):
     def __init__(self, existing):
         super().__init__()
         self.bytes = {}
+        self.made = 0
         self.existing = {tensor.untyped_storage()._cdata for tensor in existing}
         self.total = 0
         self.restart()
@@ -28,19 +29,14 @@ class LiveTensors(TorchDispatchMode):
         key = storage._cdata
         if key in self.bytes or key in self.existing or storage.nbytes() == 0:
             return
-        self.bytes[key] = (operator, str(tensor.dtype).removeprefix("torch."), tuple(tensor.shape), storage.nbytes())
+        # A number tells a storage from another one that is later made at the same address.
+        self.made += 1
+        self.bytes[key] = (self.made, operator, str(tensor.dtype).removeprefix("torch."), tuple(tensor.shape), storage.nbytes())
         self.total += storage.nbytes()
         weakref.finalize(storage, self.drop, key)
 
     def drop(self, key):
         self.total -= self.bytes.pop(key)[-1]
-
-    def resize(self, tensor):
-        """A checkpoint may give an output back while the tensor lives on, and fill it again."""
-        key, size = tensor.untyped_storage()._cdata, tensor.untyped_storage().nbytes()
-        if key in self.bytes and size != self.bytes[key][-1]:
-            self.total += size - self.bytes[key][-1]
-            self.bytes[key] = (*self.bytes[key][:-1], size)
 
     def __torch_dispatch__(self, operator, types, args=(), kwargs=None):
         result = operator(*args, **(kwargs or {}))

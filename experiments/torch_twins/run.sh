@@ -1,10 +1,11 @@
 #!/bin/sh
-# Twins of stagecraft's blocks made of Megatron-Core's own modules: what PyTorch keeps of them, beside what is predicted.
+# Twins of stagecraft's blocks made of Megatron-Core's and Hugging Face's own modules: what PyTorch keeps of them, beside
+# what is predicted.
 #
 # usage: run.sh STAGECRAFT [FOLDER]
 #
 # Makes a virtual environment in FOLDER (default: build/torch_twins), installs what requirements.txt pins, prints a line
-# for each twin and writes tests/megatron_core_twins.json, which the tests hold the program against. No GPU is used;
+# for each twin and writes tests/*_twins.json, which the tests hold the program against. No GPU is used;
 # PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu spares the download of its libraries.
 set -eu
 
@@ -12,8 +13,8 @@ here=$(cd "$(dirname "$0")" && pwd)
 program=$1
 folder=${2:-$here/../../build/torch_twins}
 
-if [ ! -x "$folder/bin/python" ]; then
-    python3 -m venv "$folder"
-    "$folder/bin/pip" install --quiet -r "$here/requirements.txt"
-fi
-"$folder/bin/python" "$here/compare.py" "$program" "$here/../../tests/megatron_core_twins.json"
+[ -x "$folder/bin/python" ] || python3 -m venv "$folder"
+"$folder/bin/pip" install --quiet -r "$here/requirements.txt"
+for framework in megatron huggingface; do
+    "$folder/bin/python" "$here/compare.py" "$program" $framework "$here/../../tests/${framework}_twins.json"
+done

@@ -308,13 +308,14 @@ void apply_regions(BlockProgram& block, RecomputePolicy const& policy, BlockShap
 }
 
 /// The same for the modules of multi-token prediction in a head: a full policy recomputes from the
-/// projection to the end of the layer, whatever its method.
-/// Source: Megatron-LM, multi_token_prediction.py: _checkpointed_forward.
+/// projection to the module's final norm, whatever its method.
+/// Source: Megatron-LM, multi_token_prediction.py: _checkpointed_forward of
+/// _proj_and_transformer_layer, which ends with the norm.
 void apply_to_predictions(BlockProgram& block, RecomputePolicy const& policy) {
   if (policy.granularity == RecomputeGranularity::none) return;
   std::vector<std::string_view> inner = modules_of(block);
   std::erase_if(inner, [](std::string_view module) {
-    return module == "prediction_embedding" || module == "final_norm" || module == "head";
+    return module == "prediction_embedding" || module == "head";
   });
   bool const is_full = policy.granularity == RecomputeGranularity::full;
   std::vector<RecomputeRegion const*> const regions =

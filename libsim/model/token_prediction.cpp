@@ -109,8 +109,11 @@ TensorId module_backward(ProgramBuilder& builder,
   return d_hidden;
 }
 
+/// Adds a module's gradient of a normed hidden state to that of the head's product. The op is one
+/// of the head, not of the final norm: a checkpoint of that would hold both gradients until its
+/// end.
 void add_to(ProgramBuilder& builder, int layer, TensorId sum, TensorId part) {
-  builder.begin(Pass::backward, "final_norm", layer);
+  builder.begin(Pass::backward, "head", layer);
   builder.add(OpKind::add, {"final_norm", "add_output_gradient"}, Phase::input_gradient,
               {sum, part}, {sum});
 }

@@ -47,8 +47,10 @@ TEST_CASE("a module of multi-token prediction keeps its layer, its projection an
   std::int64_t const layer = saved_bytes(build_layers(shape_of(0), 1, {})).count();
   for (std::int64_t const modules : {1, 3}) {
     REQUIRE(kept(modules, {}) == kept(0, {}) + modules * (ends + projection + layer));
+    // Megatron-Core's checkpoint of a module ends behind its final norm: PyTorch was seen to keep
+    // neither that norm's input nor its statistics (experiments/torch_twins).
     RecomputePolicy const full{.granularity = RecomputeGranularity::full};
-    REQUIRE(kept(modules, full) == kept(0, {}) + modules * ends);
+    REQUIRE(kept(modules, full) == kept(0, {}) + modules * (ends - 2 * sbh - 4 * sb));
   }
 }
 

@@ -1,23 +1,18 @@
-"""The twins: models of Megatron-Core, each beside the run file of the same model.
+"""The twins made of Megatron-Core's own modules, each beside the run file of the same model."""
 
-All have one layer, one rank and one microbatch. Sizes are small, and no two dimensions are equal, so that a shape says
-what it is of.
-"""
+import megatron_on_cpu
 
-import torch
-import torch.nn.functional as F
-from megatron.core.models.gpt import GPTModel
-from megatron.core.models.gpt.gpt_layer_specs import get_gpt_layer_local_spec
-from megatron.core.transformer import MLATransformerConfig, TransformerConfig
-from megatron.core.transformer.spec_utils import ModuleSpec
+megatron_on_cpu.prepare()
 
-SEQUENCE, MICRO, HIDDEN, VOCABULARY = 24, 2, 64, 128
-WIDE_VOCABULARY = 1024  # both passes then have their peak at the loss, whatever the CPU's functions hold in the layer
-SIZES = {"layers": 1, "hidden": HIDDEN, "heads": 4, "sequence": SEQUENCE, "vocabulary": VOCABULARY, "ffn_hidden": 160, "precision": "bf16"}
-LLAMA = SIZES | {
-    "kv_heads": 2, "activation": "swiglu", "norm": "rmsnorm", "positions": "rotary", "biases": False, "dropout": 0,
-    "tied_embeddings": False, "attention": "flash", "causal_mask": "none"}  # fmt: skip
-ROUTED = {"count": 8, "per_token": 2, "ffn_hidden": 48}
+import megatron.core  # noqa: E402, after CUDA was taken out
+import torch  # noqa: E402
+import torch.nn.functional as F  # noqa: E402
+from megatron.core.models.gpt import GPTModel  # noqa: E402
+from megatron.core.models.gpt.gpt_layer_specs import get_gpt_layer_local_spec, get_gpt_mtp_block_spec  # noqa: E402
+from megatron.core.transformer import MLATransformerConfig, TransformerConfig  # noqa: E402
+from megatron.core.transformer.spec_utils import ModuleSpec  # noqa: E402
+from run_files import HIDDEN, LLAMA, MICRO, ROUTED, SEQUENCE, SIZES, VOCABULARY, microbatch  # noqa: E402
+
 SIGMOID = {"score": "sigmoid", "scaling": 2.5, "groups": 4, "groups_per_token": 2, "bias": True}
 LATENT = {"query_rank": 48, "key_rank": 32, "nope_dim": 16, "rope_dim": 8, "value_dim": 24}
 
@@ -32,6 +27,7 @@ OURS = {
     "deepseek": (
         LLAMA | {"kv_heads": 4, "head_dim": 24, "latent_attention": LATENT,
                  "experts": ROUTED | {"shared_ffn_hidden": 40, "router": SIGMOID}}, ["none", "mla_up_projection", "moe", "full"]),
+    "llama_mtp": (LLAMA | {"predicted_tokens": 1}, ["none", "full"]),
 }  # fmt: skip
 RECOMPUTE = {
     "none": {},
@@ -57,17 +53,12 @@ class FlashAttention(torch.nn.Module):
         return output.permute(2, 0, 1, 3).flatten(2)
 
 
-def run_file(name, recompute):
-    """The run that stagecraft predicts."""
-    named = recompute if recompute in ("none", "selective", "full") else {"granularity": "selective", "modules": [recompute]}
-    return {"model": OURS[name][0], "system": "selene-a100", "batch": {"global": MICRO, "micro": MICRO}, "recompute": named}
-
-
 def settings(ours, recompute):
     """Megatron-Core's configuration of a model of a run file."""
     is_llama = ours.get("norm") == "rmsnorm"
     result = {
         "num_layers": 1, "hidden_size": HIDDEN, "num_attention_heads": ours["heads"], "ffn_hidden_size": ours["ffn_hidden"],
+        "mtp_num_layers": ours.get("predicted_tokens"),
         "use_cpu_initialization": True, "bf16": True, "params_dtype": torch.bfloat16, "bias_dropout_fusion": True,
         "bias_activation_fusion": True, "gradient_accumulation_fusion": True,
         "hidden_dropout": ours.get("dropout", 0.1), "attention_dropout": ours.get("dropout", 0.1),
@@ -100,14 +91,14 @@ def build(name, recompute, vocabulary=VOCABULARY):
     """Megatron-Core's model with its own modules; only the fused attention, which needs a GPU, is PyTorch's."""
     ours = OURS[name][0]
     is_latent, is_llama = "latent_attention" in ours, ours.get("norm") == "rmsnorm"
-    keys = settings(ours, recompute)
+    config = (MLATransformerConfig if is_latent else TransformerConfig)(**settings(ours, recompute))
     spec = get_gpt_layer_local_spec(
-        num_experts=keys.get("num_moe_experts"), normalization=keys.get("normalization"),
+        num_experts=config.num_moe_experts, normalization=config.normalization,
         multi_latent_attention=is_latent, qk_layernorm=is_latent)  # fmt: skip
     if ours.get("attention") == "flash":
         spec.submodules.self_attention.submodules.core_attention = ModuleSpec(module=FlashAttention)
     model = GPTModel(
-        (MLATransformerConfig if is_latent else TransformerConfig)(**keys), spec, vocabulary, SEQUENCE,
+        config, spec, vocabulary, SEQUENCE, mtp_block_spec=get_gpt_mtp_block_spec(config, spec, use_transformer_engine=False),
         position_embedding_type="rope" if is_llama else "learned_absolute",
         share_embeddings_and_output_weights=ours.get("tied_embeddings", True)).train().bfloat16()  # fmt: skip
     for parameter in model.parameters():
@@ -119,8 +110,21 @@ def build(name, recompute, vocabulary=VOCABULARY):
 
 def inputs():
     """Tokens, positions, the mask of unfused attention and labels of one microbatch."""
-    tokens = torch.randint(VOCABULARY, (MICRO, SEQUENCE + 1))
+    tokens, labels = microbatch()
     mask = torch.triu(torch.ones(1, 1, SEQUENCE, SEQUENCE, dtype=torch.bool), 1)
-    return {
-        "input_ids": tokens[:, :-1].contiguous(), "position_ids": torch.arange(SEQUENCE).expand(MICRO, -1).contiguous(),
-        "attention_mask": mask, "labels": tokens[:, 1:].contiguous()}  # fmt: skip
+    positions = torch.arange(SEQUENCE).expand(MICRO, -1).contiguous()
+    return {"input_ids": tokens, "position_ids": positions, "attention_mask": mask, "labels": labels}
+
+
+def loss_of(output):
+    """The model returns a loss for each token."""
+    return output.float().mean()
+
+
+def module_of(name):
+    """A module's name in its layer, or in the model if it is in none."""
+    return name.removeprefix("decoder.layers.0").removeprefix(".")
+
+
+def versions():
+    return {"torch": torch.__version__, "megatron-core": megatron.core.__version__}

@@ -1,12 +1,10 @@
-"""What each tensor that Megatron-Core's modules keep on the CPU is in stagecraft's op program, or why it is not there.
-
-A tensor either is one of the op program's, of as many bytes; or it stands for one in another form, so many times as
-large; or it has no counterpart. The last two carry the name of a difference. Nothing else is allowed to differ.
-"""
+"""What each tensor that Megatron-Core's modules keep on the CPU is in stagecraft's op program, or why it is not there."""
 
 import dataclasses
 import fractions
-import re
+
+from rules import ANY, HALF, SINGLE, Rule, at_peak
+from run_files import MICRO, SEQUENCE, WIDE_VOCABULARY
 
 DIFFERENCES = {
     "cpu_rms_norm": "PyTorch's RMS norm on the CPU keeps two fp32 tensors, its input and the normalised input; CUDA's fused kernel "
@@ -31,6 +29,11 @@ DIFFERENCES = {
                    "norm's own input; the op program's norm reads the same buffer",
     "rotary_table": "a checkpoint keeps the table of angles that it is given, in fp32; it belongs to the model",
     "mask_of_checkpoint": "a checkpoint of a layer keeps the mask that the caller made, though flash attention does not read it",
+    "joined_states": "Megatron-Core copies the hidden states of the model and of modules of multi-token prediction into one tensor for "
+                     "the head, besides what the norm of a module keeps of them (here two fp32 tensors); in the op program that norm "
+                     "and the head read one buffer",
+    "prediction_loss": "the loss of a module is masked, summed and attached to the model's: masks of int64, losses, number of tokens",
+    "prediction_logits": "GPTModel holds the logits of the last module while it computes the model's own and their loss",
     "attention_buffer": "Megatron-Core's unfused attention has a buffer of all scores (its global memory buffer), which beta 0 "
                         "leaves unread and which is never freed",
     "embedding_output": "GPTModel.forward holds the output of the embedding until it returns; here the norm keeps a copy of its own",
@@ -40,27 +43,6 @@ DIFFERENCES = {
 }  # fmt: skip
 
 
-@dataclasses.dataclass
-class Rule:
-    """Matches kept tensors by module, function, type and shape, all regular expressions.
-
-    `name` is the op program's; of several separated by |, each match takes the next. Theirs are `factor` times as large.
-    """
-
-    module: str
-    function: str
-    dtype: str
-    name: str = ""
-    difference: str = ""
-    factor: fractions.Fraction = fractions.Fraction(1)
-    shape: str = ".*"
-
-    def matches(self, tensor):
-        wanted = (self.module, self.function, self.dtype, self.shape)
-        return all(map(re.fullmatch, wanted, (tensor.module, tensor.function, tensor.dtype, str(tensor.shape))))
-
-
-HALF, ANY, SINGLE = "bfloat16", ".*", "float32"
 CORE = r"self_attention\.core_attention"
 EXPERT = r"mlp\.experts\.local_experts\.\d+"
 DROPPED = {"difference": "cpu_dropout", "factor": 2}
@@ -126,17 +108,12 @@ def core_attention(model, recompute):
     ]
 
 
-def rules(model, recompute):
-    """All rules for a model under a recompute policy; the first that matches holds."""
+def layer(model, recompute):
+    """What a layer keeps."""
     is_whole = recompute in ("moe", "shared_experts")
-    has_mask = model.get("causal_mask") != "none"
     return [
-        Rule(r"embedding\.word_embeddings", "embedding", "int64", "tokens"),
-        Rule(r"embedding\.position_embeddings", "embedding", "int64", "", "positions"),
-        Rule(r"embedding\.embedding_dropout", "dropout", HALF, "embedding.dropout_mask", **DROPPED),
         *norm("input_layernorm", "attention_norm"),
         *norm("pre_mlp_layernorm", "mlp_norm"),
-        *norm(r"decoder\.final_layernorm", "final_norm"),
         *latent_norms(model, recompute),
         Rule(r"self_attention\.(linear_qkv|linear_q_down_proj)", ANY, HALF, "attention.qkv.input"),
         Rule(r"self_attention\.linear_q_up_proj", ANY, HALF, "attention.query_norm.output"),
@@ -160,33 +137,76 @@ def rules(model, recompute):
         Rule(EXPERT, ANY, HALF, "experts.activation.input"),
         Rule(EXPERT, ANY, SINGLE, "dispatch.probabilities"),
         Rule(EXPERT + r"\.linear_fc2", ANY, HALF, "experts.down.input"),
+    ]
+
+
+def prediction(model, recompute):
+    """What a module of multi-token prediction keeps, under the op program's names behind `prediction.`"""
+
+    def behind(rule):
+        names = "|".join(name and "prediction." + name.removeprefix("prediction.") for name in rule.name.split("|"))
+        return dataclasses.replace(rule, module=r"mtp\.layers\.0\." + rule.module, name=names)
+
+    of_layer = [dataclasses.replace(rule, module=r"transformer_layer\." + rule.module) for rule in layer(model, recompute)]
+    return [
+        *map(behind, [
+            *of_layer,
+            *norm("enorm", "embedding_norm"),
+            Rule("hnorm", "rms_norm", SINGLE, "", "joined_states", shape=r".*, \d{2,}\)"),
+            *norm("hnorm", "hidden_norm"),
+            *norm("final_layernorm", "final_norm"),
+            Rule("eh_proj", ANY, HALF, "projection.input"),
+        ]),
+        Rule(r"mtp\.layers\.0", "", HALF, "", "joined_states", times=1),
+        Rule(r"mtp\.layers\.0", "", HALF, "prediction.embedding_norm.input"),
+        Rule("", "mul|div", "int64", "", "prediction_loss"),
+        Rule("", "", SINGLE, "", "prediction_loss", shape=r"\(\d+, \d+\)"),
+    ]  # fmt: skip
+
+
+def rules(name, model, recompute):
+    """All rules for a model under a recompute policy; the first that matches holds."""
+    has_mask = model.get("causal_mask") != "none"
+    return [
+        Rule(r"embedding\.word_embeddings", "embedding", "int64", "tokens"),
+        Rule(r"embedding\.position_embeddings", "embedding", "int64", "", "positions"),
+        Rule(r"embedding\.embedding_dropout", "dropout", HALF, "embedding.dropout_mask", **DROPPED),
+        *norm(r"decoder\.final_layernorm", "final_norm"),
+        *layer(model, recompute),
+        *(prediction(model, recompute) if "predicted_tokens" in model else []),
         Rule("decoder", "", HALF, "attention_norm.input"),
         Rule("decoder", "", "bool", *(["causal_mask"] if has_mask else ["", "mask_of_checkpoint"])),
         Rule("decoder", "", SINGLE, "", "rotary_table"),
         Rule("output_layer", ANY, HALF, "head.logits.input"),
-        Rule("", "", SINGLE, "loss.exponentials"),
+        Rule("", "", SINGLE, "loss.softmax"),
         Rule("", "", "bool", "", "target_mask"),
         Rule("", "", "int64", "loss.labels"),
     ]
 
 
+def only_ours(name, model, recompute):
+    """Tensors of the op program that Megatron-Core's modules do not keep here, with the difference that says why and
+    bytes counted by hand."""
+    tokens, experts = MICRO * SEQUENCE, model.get("experts")
+    if not experts or recompute in ("moe", "full"):
+        return {}
+    # A map of int32: each token's rows, their experts, and how many there are.
+    result = {"dispatch.row_map": ["unfused_permutation", tokens * (2 * experts["count"] + 1) * 4]}
+    if experts.get("router", {}).get("score") != "sigmoid":
+        result["router.scores"] = ["unfused_router", tokens * experts["count"] * 4]  # fp32
+    return result
 
-# What exists at a peak and is not kept, by operator, type and shape. At the peaks of a wide vocabulary the logits are there.
-AT_PEAKS = [
-    ("mm|_to_copy", HALF, r".*, {vocabulary}\)", "head.logits", ""),
-    ("empty|slice", HALF, r"\(\d+,\)", "", "attention_buffer"),
-    ("clone", HALF, ANY, "", "embedding_output"),
-    ("cat|_to_copy", SINGLE, ANY, "", "rotary_table"),
-    ("scatter|_to_copy|sum|masked_select", ANY, ANY, "", "dispatcher_state"),
-    ("clone|max|arange|index", "int64|float32", ANY, "", "loss_vectors"),
-    ("mean|ones_like", SINGLE, ANY, "", "loss_scalar"),
-]
 
-
-def at_peak(operator, dtype, shape, vocabulary):
-    """(tensor of the op program, difference) of what exists at a peak; None if nothing is known of it."""
-    for operators, dtypes, shapes, name, difference in AT_PEAKS:
-        pairs = ((operators, operator), (dtypes, dtype), (shapes.replace("{vocabulary}", str(vocabulary)), str(shape)))
-        if all(re.fullmatch(*pair) for pair in pairs):
-            return name, difference
-    return None
+def at_peaks(model):
+    """What exists at a peak and is not kept; with a wide vocabulary the logits do."""
+    logits = {"dtype": HALF, "shape": rf".*, {WIDE_VOCABULARY}\)"}
+    return [
+        *([at_peak("mm", difference="prediction_logits", times=1, **logits)] if "predicted_tokens" in model else []),
+        at_peak("mm|_to_copy", name="head.logits", **logits),
+        at_peak("empty|slice", HALF, "", "attention_buffer", shape=r"\(\d+,\)"),
+        at_peak("clone|_to_copy", HALF, "", "embedding_output"),
+        at_peak("cat|_to_copy", SINGLE, "", "rotary_table"),
+        at_peak("scatter|_to_copy|sum|masked_select", ANY, "", "dispatcher_state"),
+        at_peak("clone|max|arange|index|roll|mul", "int64|float32", "", "loss_vectors"),
+        at_peak("mean|ones_like|zeros|select", SINGLE, "", "loss_scalar"),
+    ]
