@@ -62,6 +62,8 @@ class RecordReader {
     ++at_;
     return true;
   }
+  /// Whether a cell without quotes holds no such character.
+  static bool may_end_cell(char c) { return c == ',' || c == '\n' || c == '\r' || c == '"'; }
   bool is_at_line_end() const {
     return at_ == text_.size() || text_[at_] == '\n' || text_.substr(at_, 2) == "\r\n";
   }
@@ -90,15 +92,13 @@ class RecordReader {
       return;
     }
     std::size_t const begin = at_;
-    while (!is_at(',') && !is_at_line_end()) {
-      if (is_at('"')) {
-        refuse(here(), "a quote inside a cell that does not begin with one",
-               "the whole cell in quotes, with each quote inside written twice");
-      }
-      if (is_at('\r')) {
-        refuse(here(), "a carriage return without a line feed", "lines that end with LF or CRLF");
-      }
-      ++at_;
+    while (at_ < text_.size() && !may_end_cell(text_[at_])) ++at_;
+    if (is_at('"')) {
+      refuse(here(), "a quote inside a cell that does not begin with one",
+             "the whole cell in quotes, with each quote inside written twice");
+    }
+    if (!is_at(',') && !is_at_line_end()) {
+      refuse(here(), "a carriage return without a line feed", "lines that end with LF or CRLF");
     }
     cell.text = text_.substr(begin, at_ - begin);
   }

@@ -1,6 +1,9 @@
 #include "libsim/plan/sha256.hpp"
 
-#include <openssl/evp.h>
+// SHA256_*, which OpenSSL 3 has but warns of: EVP_* first fills tables of all that OpenSSL can do,
+// which takes longer than the digests of a plan.
+#define OPENSSL_API_COMPAT 10100
+#include <openssl/sha.h>
 
 #include <array>
 #include <stdexcept>
@@ -8,31 +11,28 @@
 namespace stagecraft {
 namespace {
 
-void check(bool is_done) {
-  if (!is_done) throw std::runtime_error("could not compute a SHA-256 digest");
+void check(int result) {
+  if (result != 1) throw std::runtime_error("could not compute a SHA-256 digest");
 }
 
 }  // namespace
 
-void Sha256::Free::operator()(evp_md_ctx_st* context) const { EVP_MD_CTX_free(context); }
+void Sha256::Free::operator()(SHA256state_st* context) const { delete context; }
 
-Sha256::Sha256() : context_{EVP_MD_CTX_new()} {
-  check(context_ != nullptr && EVP_DigestInit_ex(context_.get(), EVP_sha256(), nullptr) == 1);
-}
+Sha256::Sha256() : context_{new SHA256_CTX} { check(SHA256_Init(context_.get())); }
 
 void Sha256::add(std::string_view piece) {
-  check(EVP_DigestUpdate(context_.get(), piece.data(), piece.size()) == 1);
+  check(SHA256_Update(context_.get(), piece.data(), piece.size()));
 }
 
 std::string Sha256::hexadecimal() {
-  std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
-  unsigned int length = 0;
-  check(EVP_DigestFinal_ex(context_.get(), digest.data(), &length) == 1);
+  std::array<unsigned char, SHA256_DIGEST_LENGTH> digest{};
+  check(SHA256_Final(digest.data(), context_.get()));
   constexpr char digits[] = "0123456789abcdef";
   std::string hex;
-  for (unsigned int i = 0; i < length; ++i) {
-    hex += digits[digest[i] >> 4];
-    hex += digits[digest[i] & 15];
+  for (unsigned char const byte : digest) {
+    hex += digits[byte >> 4];
+    hex += digits[byte & 15];
   }
   return hex;
 }

@@ -1,0 +1,12 @@
+# Lets programs link HDF5's archive, if there is one. Debian's shared library needs 30 others, most of them to read files
+# from Amazon S3, and loading them takes most of the start of a program; of the archive, only what is called is linked.
+# It cannot be part of a module, because it is not compiled for that: experiments/wheel.sh bundles the shared library.
+list(GET HDF5_LIBRARIES 0 hdf5_shared)
+get_filename_component(hdf5_folder ${hdf5_shared} DIRECTORY)
+find_library(hdf5_archive NAMES libhdf5.a PATHS ${hdf5_folder} NO_DEFAULT_PATH)
+if(hdf5_archive)
+  set(hdf5_needs ${HDF5_LIBRARIES})
+  list(FILTER hdf5_needs EXCLUDE REGEX "/lib(hdf5|curl|crypto|z)[.]")
+  set_target_properties(HDF5::HDF5 PROPERTIES INTERFACE_LINK_LIBRARIES
+    "$<IF:$<STREQUAL:$<TARGET_PROPERTY:TYPE>,EXECUTABLE>,${hdf5_archive};${hdf5_needs};ZLIB::ZLIB,${HDF5_LIBRARIES}>")
+endif()
