@@ -12,11 +12,13 @@ void CachingAllocator::collect_garbage() {
   if (counters_.reserved <= threshold || settings_.expandable_segments) return;
   std::int64_t const target = counters_.reserved - threshold;
   found_.clear();
-  for (std::size_t pool = 1; pool < pools_.size(); pool += 2) pools_[pool].free.append_to(found_);
-  std::erase_if(found_, [&](FreeBlock const& free) { return blocks_[free.block].is_split(); });
-  auto const age = [&](FreeBlock const& free) { return searches_[1] - blocks_[free.block].search; };
+  for (std::size_t pool = 1; pool < pools_.size(); pool += 2) {
+    pools_[pool].free.append_to(found_, blocks_);
+  }
+  std::erase_if(found_, [&](BlockId id) { return blocks_[id].is_split(); });
+  auto const age = [&](BlockId id) { return searches_[1] - blocks_[id].search; };
   std::int64_t total_age = 0;
-  for (FreeBlock const& free : found_) total_age += age(free);
+  for (BlockId const id : found_) total_age += age(id);
 
   std::int64_t released = 0;
   bool has_released = true;
@@ -24,12 +26,12 @@ void CachingAllocator::collect_garbage() {
     double const mean_age = static_cast<double>(total_age) / static_cast<double>(found_.size());
     has_released = false;
     // All that are old enough go, even beyond the target, so that this does not happen often.
-    std::erase_if(found_, [&](FreeBlock const& free) {
-      if (static_cast<double>(age(free)) < mean_age) return false;
+    std::erase_if(found_, [&](BlockId id) {
+      if (static_cast<double>(age(id)) < mean_age) return false;
       has_released = true;
-      released += free.size;
-      total_age -= age(free);
-      release_segment(free.block);
+      released += blocks_[id].size;
+      total_age -= age(id);
+      release_segment(id);
       return true;
     });
   }
@@ -40,16 +42,16 @@ bool CachingAllocator::release_oversize(Request const& request) {
   if (settings_.expandable_segments) return false;
   FreeBlocks const& free = pool_at(request.pool).free;
   std::int64_t const needed = std::max(request.size, settings_.max_split_size);
-  BlockId at = free.lower_bound(needed);
-  if (at != FreeBlocks::none) {
+  BlockId at = free.lower_bound(blocks_, needed);
+  if (at != no_block) {
     release_segment(at);
     return true;
   }
   // No block is large enough alone: the largest ones go.
   std::int64_t released = 0;
-  for (at = free.last(); released < needed && at != FreeBlocks::none; at = free.last()) {
-    if (free.size_of(at) < settings_.max_split_size) break;
-    released += free.size_of(at);
+  for (at = free.last(); released < needed && at != no_block; at = free.last()) {
+    if (blocks_[at].size < settings_.max_split_size) break;
+    released += blocks_[at].size;
     release_segment(at);
   }
   return released >= needed;
@@ -64,12 +66,12 @@ void CachingAllocator::release_cached() {
 
 void CachingAllocator::release_pool(StreamPool& pool) {
   found_.clear();
-  pool.free.append_to(found_);
-  for (FreeBlock const& free : found_) {
+  pool.free.append_to(found_, blocks_);
+  for (BlockId const id : found_) {
     if (settings_.expandable_segments) {
-      unmap(free.block);
-    } else if (!blocks_[free.block].is_split()) {
-      release_segment(free.block);
+      unmap(id);
+    } else if (!blocks_[id].is_split()) {
+      release_segment(id);
     }
   }
 }

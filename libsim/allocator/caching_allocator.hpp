@@ -119,9 +119,9 @@ class CachingAllocator final : public Allocator {
   std::vector<StreamUse> uses_;
   std::int32_t unused_use_ = -1;  ///< first of the entries of uses_ that are free
   std::int64_t next_address_ = 0;
-  std::vector<FreeBlock> found_;  ///< kept, so that a release allocates nothing
-  std::int64_t given_back_ = 0;   ///< segments, when a round began to be watched
-  bool repeats_round_ = false;    ///< nothing that was watched says otherwise
+  std::vector<BlockId> found_;   ///< kept, so that a release allocates nothing
+  std::int64_t given_back_ = 0;  ///< segments, when a round began to be watched
+  bool repeats_round_ = false;   ///< nothing that was watched says otherwise
 };
 
 // Every allocation runs these functions. They are inline so that callers that know the class make
@@ -142,15 +142,15 @@ inline BlockId CachingAllocator::take_free(Request const& request) {
   if (collects_garbage()) ++searches_[static_cast<std::size_t>(request.pool % 2)];
   FreeBlocks& free = pool_at(request.pool).free;
   BlockId const found = settings_.expandable_segments ? least_growing(free, request.size)
-                                                      : free.lower_bound(request.size);
-  if (found == FreeBlocks::none) return no_block;
+                                                      : free.lower_bound(blocks_, request.size);
+  if (found == no_block) return no_block;
   std::int64_t const size = blocks_[found].size;
   std::int64_t const oversize = settings_.max_split_size;
   if (request.size < oversize && size >= oversize) return no_block;
   if (request.size >= oversize && size - request.size >= settings_.max_non_split_rounding) {
     return no_block;
   }
-  free.remove(found);
+  free.remove(blocks_, found);
   return found;
 }
 
@@ -230,12 +230,12 @@ inline std::int64_t CachingAllocator::merge(BlockId into, BlockId from) {
 inline void CachingAllocator::insert_free(BlockId id) {
   Block& block = blocks_[id];
   block.search = searches_of(block);
-  pool_at(block.pool).free.insert(id, block.size, block.address);
+  pool_at(block.pool).free.insert(blocks_, id);
 }
 
 inline void CachingAllocator::remove_free(BlockId id) {
   Block const& block = blocks_[id];
-  pool_at(block.pool).free.remove(id);
+  pool_at(block.pool).free.remove(blocks_, id);
 }
 
 }  // namespace stagecraft

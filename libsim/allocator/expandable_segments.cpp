@@ -12,15 +12,15 @@ std::int64_t CachingAllocator::page_of(Block const& block) const {
 }
 
 BlockId CachingAllocator::least_growing(FreeBlocks const& free, std::int64_t size) const {
-  BlockId at = free.lower_bound(size);
-  if (at == FreeBlocks::none) return no_block;
+  BlockId at = free.lower_bound(blocks_, size);
+  if (at == no_block) return no_block;
   auto const reach = [&](BlockId id) {
     Block const& block = blocks_[id];
     bool const grows = block.next != no_block && !blocks_[block.next].is_mapped;
     return block.size + (grows ? blocks_[block.next].size : 0);
   };
-  for (BlockId next = free.next(at); next != FreeBlocks::none && reach(next) < reach(at);
-       next = free.next(at)) {
+  for (BlockId next = free.next(blocks_, at); next != no_block && reach(next) < reach(at);
+       next = free.next(blocks_, at)) {
     at = next;
   }
   return at;

@@ -4,50 +4,45 @@
 
 namespace stagecraft {
 
-void FreeBlocks::insert_behind_first(Bin& bin, std::int32_t block) {
-  Node& added = node(block);
-  auto const is_before = [&](std::int32_t at) {
-    return node(at).is_before(added.size, added.address);
-  };
-  auto const distance = [&](std::int32_t at) { return std::abs(node(at).address - added.address); };
-  std::int32_t before = bin.recent;
+void FreeBlocks::insert_behind_first(BlockTable& blocks, Bin& bin, BlockId id) {
+  Block& added = blocks[id];
+  auto const distance = [&](BlockId at) { return std::abs(blocks[at].address - added.address); };
+  BlockId before = bin.recent;
   if (distance(bin.first) < distance(before)) before = bin.first;
   if (distance(bin.last) < distance(before)) before = bin.last;
-  if (is_before(before)) {
-    while (is_before(node(before).next)) before = node(before).next;
+  if (is_before(blocks[before], added)) {
+    while (is_before(blocks[blocks[before].larger], added)) before = blocks[before].larger;
   } else {
-    do before = node(before).previous;
-    while (!is_before(before));
+    do before = blocks[before].smaller;
+    while (!is_before(blocks[before], added));
   }
-  added.previous = before;
-  added.next = node(before).next;
-  node(before).next = block;
-  node(added.next).previous = block;
-  bin.recent = block;
-  bin.last = added.next == none ? block : bin.last;
+  added.smaller = before;
+  added.larger = blocks[before].larger;
+  blocks[before].larger = id;
+  blocks[added.larger].smaller = id;
+  bin.recent = id;
+  bin.last = added.larger == no_block ? id : bin.last;
 }
 
-std::int32_t FreeBlocks::next(std::int32_t block) const {
-  std::int32_t const after = node(block).next;
-  return after == none ? first_from(static_cast<std::size_t>(node(block).bin) + 1) : after;
+BlockId FreeBlocks::next(BlockTable const& blocks, BlockId id) const {
+  Block const& block = blocks[id];
+  return block.larger == no_block ? first_from(std::size_t{block.bin} + 1) : block.larger;
 }
 
-std::int32_t FreeBlocks::before(std::int32_t block) const {
-  std::int32_t const previous = node(block).previous;
-  return previous == none ? last_until(static_cast<std::size_t>(node(block).bin)) : previous;
+BlockId FreeBlocks::before(BlockTable const& blocks, BlockId id) const {
+  Block const& block = blocks[id];
+  return block.smaller == no_block ? last_until(block.bin) : block.smaller;
 }
 
-std::int32_t FreeBlocks::last_until(std::size_t bin) const {
+BlockId FreeBlocks::last_until(std::size_t bin) const {
   while (bin-- > 0) {
-    if (bins_[bin].last != none) return bins_[bin].last;
+    if (bins_[bin].last != no_block) return bins_[bin].last;
   }
-  return none;
+  return no_block;
 }
 
-void FreeBlocks::append_to(std::vector<FreeBlock>& blocks) const {
-  for (std::int32_t at = first_from(0); at != none; at = next(at)) {
-    blocks.push_back({node(at).size, node(at).address, at});
-  }
+void FreeBlocks::append_to(std::vector<BlockId>& found, BlockTable const& blocks) const {
+  for (BlockId at = first_from(0); at != no_block; at = next(blocks, at)) found.push_back(at);
 }
 
 }  // namespace stagecraft
