@@ -50,9 +50,10 @@ void ForcedCounts::add_rows(std::int64_t first,
 }
 
 void ForcedRouting::add(std::int64_t layer, BatchMicrobatchId microbatch, ForcedCounts counts) {
-  auto const known = std::find(counts_.begin(), counts_.end(), counts);
-  numbers_[{layer, microbatch}] = static_cast<std::int32_t>(known - counts_.begin());
-  if (known == counts_.end()) counts_.push_back(std::move(counts));
+  auto const [known, is_new] =
+      known_.try_emplace(counts, static_cast<std::int32_t>(counts_.size()));
+  numbers_[{layer, microbatch}] = known->second;
+  if (is_new) counts_.push_back(std::move(counts));
   depends_on_microbatch_ = depends_on_microbatch_ || microbatch != every_microbatch;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <map>
 #include <utility>
@@ -33,7 +34,8 @@ class ForcedCounts {
   /// Adds one row to the expert of each choice of tokens [first, first + count).
   void add_rows(std::int64_t first, std::int64_t count, std::vector<std::int64_t>& rows) const;
 
-  friend bool operator==(ForcedCounts const&, ForcedCounts const&) = default;
+  /// Any order, to look counts up.
+  friend auto operator<=>(ForcedCounts const&, ForcedCounts const&) = default;
 
  private:
   std::int64_t tokens_ = 0;
@@ -63,6 +65,7 @@ class ForcedRouting {
 
  private:
   std::vector<ForcedCounts> counts_;
+  std::map<ForcedCounts, std::int32_t> known_;                                  ///< their numbers
   std::map<std::pair<std::int64_t, BatchMicrobatchId>, std::int32_t> numbers_;  ///< by layer
   bool depends_on_microbatch_ = false;
 };
