@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "libsim/sweep/node_text.hpp"
+#include "libsim/units/quantity.hpp"
 
 namespace stagecraft {
 namespace {
@@ -59,12 +60,15 @@ std::vector<EntryColumn> columns_of(Sweep const& sweep, std::size_t axis_number)
   return columns;
 }
 
+/// A number in digits, or a count such as `4k`.
 template <typename Number>
 std::optional<Number> parsed(WrittenValue const& value) {
   Number number{};
   std::string const& text = value.text;
+  if (value.quoted) return std::nullopt;
+  if (auto const count = parse_count(text)) return static_cast<Number>(*count);
   auto const [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (value.quoted || error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
   return number;
 }
 
