@@ -311,7 +311,8 @@ TEST_CASE("plan counts energy and interruptions as simulate does") {
           json_of("simulate '" + file + "' --json" + rates).at("operation"));
   REQUIRE(best.at("days") == best.at("operation").at("days"));
   REQUIRE(best.at("cost") == best.at("operation").at("cost"));
-  ProgramResult const text = run_stagecraft(plan("gpt-22b", 8, 4, "--top 1" + rates));
+  ProgramResult const text =
+      run_stagecraft(plan("gpt-22b", 8, 4, "--top 1" + rates), "COLUMNS=200");
   REQUIRE_THAT(text.output, Catch::Contains("MWh") &&
                                 Catch::Contains("an interruption every 250.0 h") &&
                                 Catch::Contains("days, cost and energy count it"));

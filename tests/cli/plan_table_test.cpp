@@ -74,7 +74,8 @@ TEST_CASE("what plans have in common is said once, what they differ in has a col
   REQUIRE_THAT(without, Contains("\nall with no sequence parallelism, "));
   std::string const mixed = plan("gpt-22b", "--gpus 16 --global-batch 16 --top 10");
   std::set<bool> sharded;
-  for (json const& entry : json_of(mixed + " --json").at("best")) {
+  json const result = json_of(mixed + " --json");
+  for (json const& entry : result.at("best")) {
     sharded.insert(entry.at("config").at("memory").at("distributed_optimizer").get<bool>());
   }
   std::string const output = run_stagecraft(mixed).output;
