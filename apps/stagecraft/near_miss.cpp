@@ -6,7 +6,7 @@
 
 #include "apps/stagecraft/plan_figures.hpp"
 #include "apps/stagecraft/plan_output.hpp"
-#include "apps/stagecraft/plan_table.hpp"
+#include "apps/stagecraft/plan_words.hpp"
 #include "libsim/plan/make_plan.hpp"
 #include "libsim/plan/training_config_checks.hpp"
 #include "libsim/plan/training_names.hpp"

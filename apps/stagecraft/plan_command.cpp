@@ -13,6 +13,7 @@
 #include "apps/stagecraft/plan_options.hpp"
 #include "apps/stagecraft/plan_output.hpp"
 #include "apps/stagecraft/progress_bar.hpp"
+#include "apps/stagecraft/terminal.hpp"
 #include "libsim/host/output_file.hpp"
 #include "libsim/run/run_config.hpp"
 #include "libsim/search/plan_search.hpp"
@@ -94,7 +95,8 @@ int run_plan(CommandLine const& line) {
     std::cerr << "stagecraft plan: " << near_miss_text(result, plan) << '\n';
     return exit_does_not_fit;
   }
-  if (!plan.json) std::cout << plan_tables(result, plan, seconds.count());
+  if (!plan.json)
+    std::cout << plan_tables(result, plan, seconds.count(), standard_output_style().width);
   if (output) {
     output->write(origin_line(OutputKind::run, "plan") +
                   to_yaml(RunConfig{result.best.front().config, plan.request.system, {}}));

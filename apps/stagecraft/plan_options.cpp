@@ -29,16 +29,11 @@ namespace {
 
 constexpr int most_ranks = 1 << 24;  // see plan_limits
 
-/// A whole number that may have such a suffix.
+/// A whole number as a configuration writes it, `4k` too.
 int count_of(CommandLine const& line, std::string const& option, int most) {
-  std::string const& text = line.value(option);
-  std::string const plain = without_suffix(text);
-  if (plain == text) return line.whole_number(option, 1, most);
-  double const value = number_from_zero("--" + option, plain);
-  if (value < 1 || value > most || value != std::floor(value)) {
-    return line.whole_number(option, 1, most);  // refuses the text as it was written
-  }
-  return static_cast<int>(value);
+  auto const count = parse_count(line.value(option));
+  if (count && *count >= 1 && *count <= most) return static_cast<int>(*count);
+  return line.whole_number(option, 1, most);  // refuses the text as it was written
 }
 
 void read_filters(CommandLine const& line, PlanOptions& options) {

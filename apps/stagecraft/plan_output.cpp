@@ -14,6 +14,7 @@
 #include "libsim/plan/training_names.hpp"
 #include "libsim/report/interval_report.hpp"
 #include "libsim/report/text_table.hpp"
+#include "libsim/report/wrapped_text.hpp"
 #include "libsim/search/search_space.hpp"
 #include "libsim/search/standings.hpp"
 
@@ -190,32 +191,39 @@ std::string run_out_text(SearchResult const& result) {
          gibibytes(-stage.margin) + " GiB on stage " + std::to_string(stage.stage);
 }
 
-std::string plan_tables(SearchResult const& result, PlanOptions const& options, double seconds) {
+std::string plan_tables(SearchResult const& result,
+                        PlanOptions const& options,
+                        double seconds,
+                        int width) {
+  auto const prose = [width](std::string const& text) { return wrapped_lines(text, width, 2); };
   FoundPlan const& best = result.best.front();
-  std::string text = counts_text(result, options, seconds);
   System const& system = options.request.system;
-  text += "on " + std::to_string(options.request.gpus) + " x " + system.accelerator.name + " of " +
-          printable(system.name) + " with software " + printable(system.software.name) + "\n";
-  text += "\nfastest plans that fit" + room_text(options) + "\n" + plan_legend(result, options);
-  text += plan_table(result.best, numbers_of(result.best), options);
+  std::string text =
+      prose(counts_text(result, options, seconds) + "on " + std::to_string(options.request.gpus) +
+            " x " + system.accelerator.name + " of " + printable(system.name) + " with software " +
+            printable(system.software.name) + "\n\nfastest plans that fit" + room_text(options) +
+            "\n" + plan_legend(options, result));
+  text += plan_table(result.best, numbers_of(result.best), options, width);
+  std::string remarks;
   if (auto const goodput = figures_of(best, options).goodput) {
-    text += goodput_text(*goodput) +
-            (options.rates.tokens ? "; days, cost and energy count it" : "") + "\n";
+    remarks += goodput_text(*goodput) +
+               (options.rates.tokens ? "; days, cost and energy count it" : "") + "\n";
   }
-  text += margin_text(result, options) + remark_text(best) + run_out_line(result) +
-          certainty_text(result, options) + to_text(unsearched_overlaps(best, options)) +
-          unmeasured_text(unmeasured_settings(best.config, options.request.system));
-  text += "\ntime against memory: no other plan is both faster and smaller (up to " +
-          decimals(front_reach, 1) + " times the best's time)\n";
+  remarks += margin_text(result, options) + remark_text(best) + run_out_line(result) +
+             certainty_text(result, options) + to_text(unsearched_overlaps(best, options)) +
+             unmeasured_text(unmeasured_settings(best.config, options.request.system));
+  remarks += "\ntime against memory: no other plan is both faster and smaller (up to " +
+             decimals(front_reach, 1) + " times the best's time)\n";
+  text += prose(remarks);
   std::vector<std::size_t> const shown = ends_of_families(result.front);
-  text += plan_table(result.front, shown, options);
+  text += plan_table(result.front, shown, options, width);
   std::size_t const left_out = result.front.size() - shown.size();
   if (left_out > 0) {
-    text += std::to_string(left_out) +
-            " more lie between two of these and differ from them only in how much is recomputed "
-            "(--json has them)\n";
+    text += prose(std::to_string(left_out) +
+                  " more lie between two of these and differ from them only in how much is "
+                  "recomputed (--json has them)\n");
   }
-  return text + flags_text(best, options) + flags_remark;
+  return text + flags_text(best, options) + prose(flags_remark);
 }
 
 }  // namespace stagecraft

@@ -2,38 +2,19 @@
 
 #include <algorithm>
 #include <numeric>
+#include <sstream>
 #include <utility>
 
 #include "apps/stagecraft/plan_figures.hpp"
+#include "apps/stagecraft/plan_words.hpp"
 #include "libsim/model/model_names.hpp"
 #include "libsim/plan/training_names.hpp"
 #include "libsim/report/text_table.hpp"
+#include "libsim/report/wrapped_text.hpp"
 #include "libsim/search/search_space.hpp"
 
 namespace stagecraft {
 namespace {
-
-std::string text_of(RecomputePolicy const& policy) {
-  std::string text{name_of(policy.granularity)};
-  if (policy.granularity == RecomputeGranularity::full) {
-    if (policy.method == RecomputeMethod::block) {
-      text += " first " + std::to_string(policy.layers);
-    } else if (policy.layers > 1) {
-      text += " by " + std::to_string(policy.layers);
-    }
-  }
-  if (policy.store_microbatches.count > 0) {
-    text += " +" + std::to_string(policy.store_microbatches.count);
-  }
-  return text;
-}
-
-/// The layers of the first and the last stage.
-std::string layout_text(TrainingConfig const& config) {
-  if (config.layout.kind == LayerSplit::Kind::even) return "even";
-  return std::to_string(config.layout.first.value_or(0)) + ".." +
-         std::to_string(config.layout.last.value_or(0));
-}
 
 /// Whether two plans differ only in how many layers or microbatches are recomputed.
 bool are_one_family(TrainingConfig a, TrainingConfig b) {
@@ -46,66 +27,114 @@ bool are_one_family(TrainingConfig a, TrainingConfig b) {
   return a == b;
 }
 
-/// What the words of the last columns mean, as far as plans of the result have them.
-std::string legend_of_words(SearchResult const& result) {
-  bool has_layout = false;
-  bool has_block = false;
-  bool has_uniform = false;
-  bool has_window = false;
-  for (std::vector<FoundPlan> const* const plans : {&result.best, &result.front}) {
-    for (FoundPlan const& plan : *plans) {
-      has_layout = has_layout || plan.config.layout.kind != LayerSplit::Kind::even;
-      for (RecomputePolicy const& policy : plan.config.recompute) {
-        bool const is_full = policy.granularity == RecomputeGranularity::full;
-        bool const is_block = policy.method == RecomputeMethod::block;
-        has_block = has_block || (is_full && is_block);
-        has_uniform = has_uniform || (is_full && !is_block && policy.layers > 1);
-        has_window = has_window || policy.store_microbatches.count > 0;
-      }
-    }
-  }
-  std::string text;
-  auto const add = [&text](bool is_used, char const* words) {
-    if (is_used) text += (text.empty() ? "" : "; ") + std::string{words};
+/// Whether some plans of the result have sequence parallelism and some have not.
+bool has_both_of_sequence(SearchResult const& result) {
+  bool const first = result.best.front().config.parallel.sequence;
+  auto const differs = [&](FoundPlan const& plan) {
+    return plan.config.parallel.sequence != first;
   };
-  add(has_layout, "layout: layers of the first..last stage");
-  add(has_block, "full first N: the first N layers of a chunk are recomputed");
-  add(has_uniform, "full by N: one checkpoint per N layers");
-  add(has_window, "+N: N microbatches of each window keep everything");
+  return std::ranges::any_of(result.best, differs) || std::ranges::any_of(result.front, differs);
+}
+
+/// The columns of a table, and what all its rows have in common.
+class Columns {
+ public:
+  explicit Columns(std::size_t rows) : cells_(rows) {}
+
+  template <typename Text>
+  void add(std::string heading, Align align, Text const& text) {
+    columns_.push_back({std::move(heading), align});
+    for (std::size_t row = 0; row < cells_.size(); ++row) cells_[row].push_back(text(row));
+    ends_in_numbers_ = false;
+  }
+
+  /// A column of small numbers: one space from such a column before it, where others have two.
+  template <typename Text>
+  void add_number(std::string const& heading, Text const& text) {
+    std::size_t width = heading.size();
+    for (std::size_t row = 0; row < cells_.size(); ++row) width = std::max(width, text(row).size());
+    std::string const space = ends_in_numbers_ ? " " : "";
+    auto const padded = [&](std::string const& cell) {
+      return space + std::string(width - cell.size(), ' ') + cell;
+    };
+    if (!ends_in_numbers_) add("", Align::right, [](std::size_t) { return std::string{}; });
+    columns_.back().heading += padded(heading);
+    for (std::size_t row = 0; row < cells_.size(); ++row) cells_[row].back() += padded(text(row));
+    ends_in_numbers_ = true;
+  }
+
+  /// Whether rows have different texts. If not, the column becomes a part of common().
+  template <typename Text, typename Sentence>
+  bool vary(Text const& text, Sentence const& sentence) {
+    for (std::size_t row = 1; row < cells_.size(); ++row) {
+      if (text(row) != text(0)) return true;
+    }
+    common_ += (common_.empty() ? "" : ", ") + sentence(0);
+    return false;
+  }
+
+  std::string const& common() const { return common_; }
+
+  /// The heading and a line for each row.
+  std::vector<std::string> lines() const {
+    TextTable table{columns_};
+    for (auto const& row : cells_) table.add_row(row);
+    std::istringstream text{table.text()};
+    std::vector<std::string> lines;
+    for (std::string line; std::getline(text, line);) lines.push_back(line);
+    return lines;
+  }
+
+ private:
+  std::vector<TextTable::Column> columns_;
+  std::vector<std::vector<std::string>> cells_;  ///< by row
+  std::string common_;
+  bool ends_in_numbers_ = false;
+};
+
+std::size_t width_of(std::vector<std::string> const& lines) {
+  std::size_t width = 0;
+  for (std::string const& line : lines) width = std::max(width, columns_of(line));
+  return width;
+}
+
+/// The lines of a table with the recompute policies behind them, as far as there is room for them,
+/// or else below them.
+std::string with_recompute(Columns columns, std::vector<std::string> const& texts, int width) {
+  constexpr char const* heading = "recompute";
+  constexpr char const* below = "by stage:";
+  constexpr std::size_t gap = 2;
+  std::size_t const taken = width_of(columns.lines()) + gap;
+  auto const wide = static_cast<std::size_t>(width);
+  std::size_t const room = wide - std::min(wide, taken);
+  bool const has_column = room >= columns_of(heading);
+  auto const fits = [&](std::size_t row) { return has_column && columns_of(texts[row]) <= room; };
+  if (has_column) {
+    columns.add(heading, Align::left,
+                [&](std::size_t row) { return fits(row) ? texts[row] : std::string{below}; });
+  }
+  std::vector<std::string> const lines = columns.lines();
+  std::string text = lines.front() + "\n";
+  for (std::size_t row = 0; row < texts.size(); ++row) {
+    text += lines[row + 1] + "\n";
+    if (fits(row)) continue;
+    std::string const policy = has_column ? texts[row] : "recompute " + texts[row];
+    text += "    " + wrapped(policy, width - 4, 4);
+  }
   return text;
 }
 
 }  // namespace
 
-std::string plan_legend(SearchResult const& result, PlanOptions const& options) {
+std::string plan_legend(PlanOptions const& options, SearchResult const& result) {
   std::string text =
-      "(TFLOP/s and tokens/s per GPU; MFU counts attention over the full square; free: GiB beside "
-      "the reserve; t tensor, SP sequence parallelism, p pipeline, m chunks per stage, d data, b "
-      "microbatch, ";
-  if (splits_sequences(options.request)) text += "c context, ";
-  if (has_experts(options.request.base.model)) text += "EP expert, ETP expert tensor, ";
-  text += "optim optimizer state)\n";
-  std::string const words = legend_of_words(result);
-  return words.empty() ? text : text + "(" + words + ")\n";
-}
-
-std::string recompute_text(TrainingConfig const& config) {
-  std::vector<RecomputePolicy> const& policies = config.recompute;
-  std::string text;
-  for (std::size_t first = 0; first < policies.size();) {
-    std::size_t end = first + 1;
-    while (end < policies.size() && policies[end] == policies[first]) ++end;
-    if (!text.empty()) text += "; ";
-    if (policies.size() > 1) {
-      text += std::to_string(first) + (end - first > 1 ? "-" + std::to_string(end - 1) : "") + " ";
-    }
-    text += text_of(policies[first]);
-    first = end;
-  }
-  constexpr std::size_t longest = 44;
-  if (text.size() <= longest) return text;
-  std::size_t const cut = text.rfind("; ", longest);
-  return text.substr(0, cut == std::string::npos ? longest : cut) + "; ...";
+      "(per GPU: TFLOP/s, tokens/s, peak and, beside the reserve, free GiB; MFU counts attention "
+      "over the full square; t tensor, p pipeline, m chunks per stage, d data, b microbatch";
+  if (has_both_of_sequence(result)) text += ", SP sequence parallelism";
+  if (splits_sequences(options.request)) text += ", c context";
+  if (has_experts(options.request.base.model)) text += ", EP expert, ETP expert tensor";
+  std::string const words = words_legend(result);
+  return text + (words.empty() ? "" : "; " + words) + ")\n";
 }
 
 std::vector<std::size_t> numbers_of(std::vector<FoundPlan> const& plans) {
@@ -130,56 +159,83 @@ std::vector<std::size_t> ends_of_families(std::vector<FoundPlan> const& front) {
 
 std::string plan_table(std::vector<FoundPlan> const& plans,
                        std::vector<std::size_t> const& shown,
-                       PlanOptions const& options) {
-  std::vector<TextTable::Column> columns{
-      {"#"},        {"s"},    {"TFLOP/s"}, {"tokens/s"},        {"MFU %"},
-      {"peak GiB"}, {"free"}, {"t"},       {"SP", Align::left}, {"p"},
-      {"m"},        {"d"},    {"b"}};
-  bool const splits = splits_sequences(options.request);
-  if (splits) columns.push_back({"c"});
-  bool const splits_experts = has_experts(options.request.base.model);
-  if (splits_experts) columns.insert(columns.end(), {{"EP"}, {"ETP"}});
-  columns.insert(columns.end(),
-                 {{"schedule", Align::left}, {"layout", Align::left}, {"optim", Align::left}});
-  if (options.rates.tokens) columns.push_back({"days"});
+                       PlanOptions const& options,
+                       int width) {
+  auto const plan = [&](std::size_t row) -> FoundPlan const& { return plans[shown[row]]; };
+  auto const config = [&](std::size_t row) -> TrainingConfig const& { return plan(row).config; };
+  Columns columns{shown.size()};
+  auto const figure = [&](std::string heading, auto const& text) {
+    columns.add(std::move(heading), Align::right, [&](std::size_t row) { return text(plan(row)); });
+  };
+  auto const number = [&](char const* heading, auto const& value) {
+    columns.add_number(heading,
+                       [&](std::size_t row) { return std::to_string(value(config(row))); });
+  };
+  auto const varying_number = [&](char const* heading, std::string const& name, auto const& value) {
+    auto const text = [&](std::size_t row) { return std::to_string(value(config(row))); };
+    if (columns.vary(text, [&](std::size_t row) { return name + " " + text(row); })) {
+      columns.add_number(heading, text);
+    }
+  };
+  auto const varying = [&](char const* heading, auto const& value, auto const& sentence) {
+    auto const text = [&](std::size_t row) { return value(config(row)); };
+    if (columns.vary(text, [&](std::size_t row) { return sentence(config(row)); })) {
+      columns.add(heading, Align::left, text);
+    }
+  };
+  using Config = TrainingConfig;
+  using Plan = FoundPlan;
+  columns.add("#", Align::right, [&](std::size_t row) { return std::to_string(shown[row] + 1); });
+  figure("s", [](Plan const& p) { return decimals(to_seconds(p.simulation.iteration), 3); });
+  figure("TFLOP/s", [&](Plan const& p) { return decimals(teraflops_per_gpu(p, options), 0); });
+  figure("tok/s", [&](Plan const& p) { return decimals(tokens_per_gpu(p, options), 0); });
+  figure("MFU %", [](Plan const& p) { return decimals(100 * p.simulation.mfu, 1); });
+  figure("peak", [](Plan const& p) { return gibibytes(p.peak()); });
+  figure("free", [&](Plan const& p) { return gibibytes(headroom_of(p, options)); });
+  varying(
+      "SP", [](Config const& c) { return std::string{c.parallel.sequence ? "yes" : "no"}; },
+      [](Config const& c) {
+        return std::string{c.parallel.sequence ? "" : "no "} + "sequence parallelism";
+      });
+  number("t", [](Config const& c) { return c.parallel.tensor; });
+  number("p", [](Config const& c) { return c.parallel.pipeline; });
+  number("m", [](Config const& c) { return c.parallel.interleave; });
+  number("d", [](Config const& c) { return c.parallel.data; });
+  number("b", [](Config const& c) { return c.batch.micro; });
+  if (splits_sequences(options.request)) {
+    varying_number("c", "context", [](Config const& c) { return c.parallel.context; });
+  }
+  if (has_experts(options.request.base.model)) {
+    varying_number("EP", "expert", [](Config const& c) { return c.parallel.expert; });
+    varying_number("ETP", "expert tensor",
+                   [](Config const& c) { return c.parallel.expert_tensor; });
+  }
+  varying("layout", layout_text, [](Config const& c) { return "layout " + layout_text(c); });
+  auto const optimizer = [](Config const& c) {
+    return std::string{c.memory.distributed_optimizer ? "sharded" : "whole"};
+  };
+  varying("optimizer", optimizer,
+          [&](Config const& c) { return "optimizer state " + optimizer(c); });
+  if (options.rates.tokens) {
+    figure("days", [&](Plan const& p) { return decimals(days_of(p, options).value(), 1); });
+  }
   if (options.rates.price) {
     std::string const currency = options.rates.currency.empty() ? "" : " " + options.rates.currency;
-    columns.push_back({(options.rates.tokens ? "cost" : "cost per iteration") + currency});
+    figure((options.rates.tokens ? "cost" : "cost per iteration") + currency,
+           [&](Plan const& p) { return amount_text(cost_of(p, options).value()); });
   }
-  if (options.rates.watts) columns.push_back({options.rates.tokens ? "MWh" : "kWh per iteration"});
-  columns.push_back({"recompute by stage", Align::left});
-  TextTable table{columns};
-  for (std::size_t const i : shown) {
-    FoundPlan const& plan = plans[i];
-    ParallelLayout const& parallel = plan.config.parallel;
-    std::vector<std::string> cells{std::to_string(i + 1),
-                                   decimals(to_seconds(plan.simulation.iteration), 3),
-                                   decimals(teraflops_per_gpu(plan, options), 0),
-                                   decimals(tokens_per_gpu(plan, options), 0),
-                                   decimals(100 * plan.simulation.mfu, 1),
-                                   gibibytes(plan.peak()),
-                                   gibibytes(headroom_of(plan, options)),
-                                   std::to_string(parallel.tensor),
-                                   parallel.sequence ? "yes" : "no",
-                                   std::to_string(parallel.pipeline),
-                                   std::to_string(parallel.interleave),
-                                   std::to_string(parallel.data),
-                                   std::to_string(plan.config.batch.micro)};
-    if (splits) cells.push_back(std::to_string(parallel.context));
-    if (splits_experts) {
-      cells.push_back(std::to_string(parallel.expert));
-      cells.push_back(std::to_string(parallel.expert_tensor));
-    }
-    cells.insert(cells.end(),
-                 {std::string{name_of(plan.config.schedule.kind)}, layout_text(plan.config),
-                  plan.config.memory.distributed_optimizer ? "sharded" : "whole"});
-    if (auto const days = days_of(plan, options)) cells.push_back(decimals(*days, 2));
-    if (auto const cost = cost_of(plan, options)) cells.push_back(amount_text(*cost));
-    if (auto const energy = energy_of(plan, options)) cells.push_back(decimals(*energy, 3));
-    cells.push_back(recompute_text(plan.config));
-    table.add_row(std::move(cells));
+  if (options.rates.watts) {
+    figure(options.rates.tokens ? "MWh" : "kWh per iteration",
+           [&](Plan const& p) { return decimals(energy_of(p, options).value(), 3); });
   }
-  return table.text();
+  columns.add("schedule", Align::left,
+              [&](std::size_t row) { return std::string{name_of(config(row).schedule.kind)}; });
+  std::vector<std::string> recompute;
+  for (std::size_t const i : shown) recompute.push_back(recompute_text(plans[i].config));
+  std::string const common = columns.common();
+  std::string const with = shown.size() > 1 ? "all with " : "with ";
+  return (common.empty() ? "" : wrapped(with + common, width, 2)) +
+         with_recompute(std::move(columns), recompute, width);
 }
 
 }  // namespace stagecraft

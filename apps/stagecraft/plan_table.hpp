@@ -10,10 +10,7 @@
 namespace stagecraft {
 
 /// What the columns of plan_table() mean, and the words in them that the plans have.
-std::string plan_legend(SearchResult const& result, PlanOptions const& options);
-
-/// The policies of all stages; equal neighbours are written once.
-std::string recompute_text(TrainingConfig const& config);
+std::string plan_legend(PlanOptions const& options, SearchResult const& result);
 
 /// All indices of a list of plans.
 std::vector<std::size_t> numbers_of(std::vector<FoundPlan> const& plans);
@@ -21,9 +18,12 @@ std::vector<std::size_t> numbers_of(std::vector<FoundPlan> const& plans);
 /// The fastest and the smallest plan of each family of a front, by their numbers.
 std::vector<std::size_t> ends_of_families(std::vector<FoundPlan> const& front);
 
-/// A row per plan of `plans` that `shown` names by its index.
+/// A row per plan of `plans` that `shown` names by its index. A line above says what all of these
+/// plans have in common; a recompute policy for which a row of `width` columns has no room is on a
+/// line below its row.
 std::string plan_table(std::vector<FoundPlan> const& plans,
                        std::vector<std::size_t> const& shown,
-                       PlanOptions const& options);
+                       PlanOptions const& options,
+                       int width);
 
 }  // namespace stagecraft

@@ -56,10 +56,11 @@ std::vector<Option> sweep_options() {
        .fallback = "1000000",
        .description = "refuse a sweep with more points"},
       {.name = "rank",
-       .value = Value::word({"tokens", "seconds", "mfu"}),
+       .value = Value::word({"tokens", "seconds", "mfu", "cost"}),
        .fallback = "tokens",
        .description = "what the rows that are shown are the best by: tokens per second and GPU, "
-                      "seconds of an iteration, or MFU"},
+                      "seconds of an iteration, MFU, or cost of the training, with --price and "
+                      "--tokens"},
       {.name = "dry-run",
        .description = "print the number of points and an estimate of the time, and stop"},
       {.name = "json", .description = "print one JSON document"}};
@@ -87,10 +88,14 @@ SweepOptions read_sweep_options(CommandLine const& line) {
     throw CommandLineError{"--csv", "'" + options.csv.string() + "', which is the output itself",
                            "another file"};
   }
-  for (SweepRank const rank : {SweepRank::iteration_seconds, SweepRank::mfu}) {
+  for (SweepRank const rank : {SweepRank::iteration_seconds, SweepRank::mfu, SweepRank::cost}) {
     if (line.value("rank") == name_of(rank)) options.rank = rank;
   }
   options.rates = read_operating_rates(line);
+  bool const has_cost = options.rates.price && options.rates.tokens;
+  if (options.rank == SweepRank::cost && !has_cost) {
+    throw CommandLineError{"--rank", "'cost' without --price and --tokens", "it with both"};
+  }
   if (line.has("shard")) options.shard = read_shard(line.value("shard"));
   options.jobs = jobs_of(line);
   options.limit = line.whole_number("limit", 1, std::numeric_limits<int>::max());

@@ -12,7 +12,7 @@
 namespace stagecraft {
 
 /// By what the rows of the table for people are ranked.
-enum class SweepRank { tokens_per_second_per_gpu, iteration_seconds, mfu };
+enum class SweepRank { tokens_per_second_per_gpu, iteration_seconds, mfu, cost };
 
 /// The word of the command line.
 constexpr char const* name_of(SweepRank rank) {
@@ -21,6 +21,8 @@ constexpr char const* name_of(SweepRank rank) {
       return "seconds";
     case SweepRank::mfu:
       return "mfu";
+    case SweepRank::cost:
+      return "cost";
     case SweepRank::tokens_per_second_per_gpu:
       break;
   }

@@ -5,6 +5,7 @@
 #include <iterator>
 #include <sstream>
 
+#include "libsim/report/operation.hpp"
 #include "libsim/report/text_table.hpp"
 #include "libsim/sweep/sweep_columns.hpp"
 #include "libsim/sweep/sweep_table.hpp"
@@ -37,6 +38,8 @@ double merit_of(ColumnFile const& table, std::size_t row, SweepRank rank) {
       return -reals_of(table, "iteration_seconds")[row];
     case SweepRank::mfu:
       return reals_of(table, "mfu")[row];
+    case SweepRank::cost:
+      return -reals_of(table, "cost")[row];
     case SweepRank::tokens_per_second_per_gpu:
       break;
   }
@@ -65,6 +68,8 @@ char const* heading_of(SweepRank rank) {
       return "shortest iterations of those that fit";
     case SweepRank::mfu:
       return "highest MFU of those that fit";
+    case SweepRank::cost:
+      return "least cost of those that fit";
     case SweepRank::tokens_per_second_per_gpu:
       break;
   }
@@ -106,6 +111,12 @@ std::string cell_text(NamedColumn const& column, std::size_t row) {
   return value.is_string() ? value.get<std::string>() : value.dump();
 }
 
+/// "cost EUR"
+std::string cost_heading(ColumnFile const& table) {
+  std::string const& currency = column_of(table, "cost").unit;
+  return currency.empty() ? "cost" : "cost " + currency;
+}
+
 std::string best_table(ColumnFile const& table, SweepRank rank) {
   constexpr std::size_t most_shown = 5;
   std::vector<std::size_t> const rows = best_rows(table, rank, most_shown);
@@ -117,6 +128,7 @@ std::string best_table(ColumnFile const& table, SweepRank rank) {
   for (char const* const heading : {"s", "tokens/s", "MFU %", "waiting %", "peak GiB"}) {
     headings.push_back({heading});
   }
+  if (rank == SweepRank::cost) headings.push_back({cost_heading(table)});
   TextTable text{std::move(headings)};
   for (std::size_t const row : rows) {
     std::vector<std::string> cells{std::to_string(integers_of(table, index_column)[row])};
@@ -126,6 +138,7 @@ std::string best_table(ColumnFile const& table, SweepRank rank) {
     cells.push_back(decimals(100 * reals_of(table, "mfu")[row], 1));
     cells.push_back(decimals(100 * reals_of(table, "bubble_fraction")[row], 1));
     cells.push_back(gibibytes(static_cast<std::int64_t>(reals_of(table, "peak_bytes")[row])));
+    if (rank == SweepRank::cost) cells.push_back(amount_text(reals_of(table, "cost")[row]));
     text.add_row(std::move(cells));
   }
   return "\n" + std::string{heading_of(rank)} + "\n" + text.text();

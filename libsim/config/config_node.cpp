@@ -13,12 +13,13 @@ namespace {
 
 std::string to_text(double value) { return fmt::format("{:g}", value); }
 
-/// Parses whole numbers as people write them: no plus sign, no leading zeros (YAML 1.1 reads 010 as
-/// 8).
+/// Parses counts as people write them, which may be negative. YAML 1.1 reads 010 as 8, so it is
+/// refused.
 std::optional<std::int64_t> parse_integer(std::string_view text) {
-  std::string_view const digits = text.substr(text.substr(0, 1) == "-" ? 1 : 0);
-  if (digits.size() > 1 && digits.front() == '0') return std::nullopt;
-  return parse_number<std::int64_t>(text);
+  bool const is_negative = text.starts_with('-');
+  auto const count = parse_count(text.substr(is_negative ? 1 : 0));
+  if (count && is_negative) return -*count;
+  return count;
 }
 
 }  // namespace

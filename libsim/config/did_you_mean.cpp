@@ -84,7 +84,7 @@ std::string hint_of(std::string_view meant) {
 
 std::string did_you_mean(std::string_view word, std::vector<std::string> const& candidates) {
   constexpr std::size_t shortest_part = 2;
-  constexpr std::size_t most = 5;
+  constexpr std::size_t most = 10;
   std::string const in_small_letters = lower(word);
   std::vector<std::string> meant;
   if (word.size() >= shortest_part) {

@@ -1,6 +1,7 @@
 #include "libsim/config/override.hpp"
 
 #include <algorithm>
+#include <array>
 #include <memory>
 #include <utility>
 
@@ -68,11 +69,12 @@ bool is_sourced(YamlNode const& node) {
          node.find("source") != nullptr;
 }
 
-/// Whether `key` is a part of the value of a constant, not of what is said of it.
+/// Whether `key` is a part of the value of a constant, given or to be added, not of what is said of
+/// it.
 bool is_part_of_value(YamlNode const& constant, std::string_view key) {
-  YamlNode const* const value = constant.find("value");
-  return value->kind == YamlNode::Kind::map && constant.find(key) == nullptr &&
-         value->find(key) != nullptr;
+  constexpr std::array<std::string_view, 4> of_constant{"value", "source", "fitted", "spread"};
+  return constant.find("value")->kind == YamlNode::Kind::map &&
+         std::ranges::find(of_constant, key) == of_constant.end();
 }
 
 }  // namespace

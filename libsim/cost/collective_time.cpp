@@ -8,6 +8,8 @@
 #include <string>
 #include <utility>
 
+#include "libsim/cost/oversubscription.hpp"
+
 namespace stagecraft {
 namespace {
 
@@ -144,7 +146,8 @@ Seconds exchange_time(double near, double far, NodeSpread spread, System const& 
   Network const& network = system.network;
   double const rate =
       network.bandwidth.value.value * adapters_per_accelerator(system.node, network);
-  double const outside = far / (rate * all_to_all_on_network);
+  double const slowdown = border_slowdown(OpKind::all_to_all, spread, system);
+  double const outside = slowdown * far / (rate * all_to_all_on_network);
   return Seconds{latency + network.latency.value.value + std::max(inside, outside)};
 }
 
@@ -167,7 +170,8 @@ Seconds ring_shift_time(Bytes sent, NodeSpread spread, System const& system) {
   }
   Network const& network = system.network;
   double const sharers = std::max(1.0, 1 / adapters_per_accelerator(system.node, network));
-  double const rate = network_share(system).value * std::min<double>(spread.fewest(), sharers);
+  double const rate = network_share(system).value * std::min<double>(spread.fewest(), sharers) /
+                      border_slowdown(OpKind::ring_shift, spread, system);
   return Seconds{network.latency.value.value + bytes / rate};
 }
 
@@ -175,7 +179,9 @@ Seconds ring_shift_time(Bytes sent, NodeSpread spread, System const& system) {
 Seconds network_time(OpKind kind, Bytes whole, NodeSpread spread, System const& system) {
   Network const& network = system.network;
   double const measured = measured_rate(kind, spread, system);
-  double const rate = measured > 0 ? measured : spread.fewest() * network_share(system).value;
+  double const rate = measured > 0 ? measured
+                                   : spread.fewest() * network_share(system).value /
+                                         border_slowdown(kind, spread, system);
   double const transfer = ring_bytes(kind, whole, spread.ranks) / rate;
   double const step = network.latency.value.value;
   double const start = cost_of(kind, system.node).latency.value;
@@ -227,7 +233,8 @@ std::optional<Seconds> measured_time(OpKind kind,
   CollectiveShape const* const shape = nearest_over_nodes(tables, kind, spread);
   if (shape == nullptr) return std::nullopt;
   double const measured = interpolate(tables.at(*shape), static_cast<double>(whole.count()));
-  NodeSpread const other{.ranks = shape->ranks(), .per_node = shape->per_node};
+  NodeSpread const other{
+      .ranks = shape->ranks(), .per_node = shape->per_node, .stride = spread.stride};
   double const ours = modelled_time(kind, whole, spread, system).value;
   return Seconds{measured * ours / modelled_time(kind, whole, other, system).value};
 }

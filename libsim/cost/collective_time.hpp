@@ -2,6 +2,7 @@
 
 #include <cstdint>
 
+#include "libsim/cost/node_spread.hpp"
 #include "libsim/hardware/system.hpp"
 #include "libsim/model/op.hpp"
 #include "libsim/model/unique_tokens.hpp"
@@ -14,16 +15,6 @@ namespace stagecraft {
 /// Pre of all functions here: is_collective(kind).
 double ring_bytes(OpKind kind, Bytes whole, int ranks);
 
-/// Where the ranks of a collective are.
-struct NodeSpread {
-  int ranks = 1;
-  int per_node = 1;  ///< ranks of the group on one node
-
-  int nodes() const { return (ranks + per_node - 1) / per_node; }
-  /// Ranks on the node with the fewest, which the others wait for.
-  int fewest() const { return ranks % per_node == 0 ? per_node : ranks % per_node; }
-};
-
 /// Time of a collective on a tensor of `whole` bytes, unsharded.
 ///
 /// From the system's measured tables where they have its shape or a near one. In a node that is the
@@ -35,9 +26,10 @@ struct NodeSpread {
 /// nodes: the groups of a node run it at the same time and share its adapters: one of k ranks per
 /// node has k of as many parts of them as the node has accelerators. If the system gives measured
 /// rates, an all-reduce of whole nodes runs at theirs, and gathers and scatters at k parts of
-/// theirs. A ring pays the network's latency for each step; an all-reduce is a tree, whose depth is
-/// the logarithm of the number of nodes, where that is faster. Both also cost the latency of one in
-/// a node, which is what starts it and its steps there.
+/// theirs; what was not measured is slower by border_slowdown(). A ring pays the network's latency
+/// for each step; an all-reduce is a tree, whose depth is the logarithm of the number of nodes,
+/// where that is faster. Both also cost the latency of one in a node, which is what starts it and
+/// its steps there.
 ///
 /// An all-to-all, of which `whole` is what each member sends: the longer of what leaves a node over
 /// the adapters and of what stays on its links.

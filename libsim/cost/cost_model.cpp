@@ -8,6 +8,7 @@
 #include "libsim/cost/collective_time.hpp"
 #include "libsim/cost/gemm_time.hpp"
 #include "libsim/cost/measured_time.hpp"
+#include "libsim/cost/oversubscription.hpp"
 #include "libsim/plan/state_types.hpp"
 
 namespace stagecraft {
@@ -221,15 +222,19 @@ Seconds CostModel::replica_seconds(Op const& op) const {
 }
 
 MessageCost CostModel::message_cost(StageId from, StageId to) const {
+  int const accelerators = system_.node.accelerators.value;
   auto const node_of = [&](StageId stage) {
-    RankId const rank = plan_.groups.at_stage(RankId{0}, stage);
-    return rank.value() / system_.node.accelerators.value;
+    return plan_.groups.at_stage(RankId{0}, stage).value() / accelerators;
   };
-  bool const is_near = node_of(from) == node_of(to);
+  StageNodes const nodes{.from = node_of(from),
+                         .to = node_of(to),
+                         .nodes = std::max(1, plan_.groups.ranks_per_stage() / accelerators)};
+  bool const is_near = nodes.from == nodes.to;
   Bytes const whole = plan_.message_bytes();
   Bytes const sent = plan_.sent_bytes();
   CollectiveCost const& link = system_.node.p2p.value;
-  double const rate = is_near ? link.bandwidth.value : network_share(system_).value;
+  double const rate = is_near ? link.bandwidth.value
+                              : network_share(system_).value / border_slowdown(nodes, system_);
   double latency = (is_near ? link.latency.value : system_.network.latency.value.value) +
                    system_.calibration.p2p_synchronisation.value.value +
                    system_.software.host.message.value.value;
@@ -266,7 +271,9 @@ NodeSpread CostModel::spread_of(LevelPlacement const& level) const {
   if (is_in_one_node(level)) return {.ranks = level.members, .per_node = level.members};
   int const stride = std::max(1, level.span / std::max(1, level.members - 1));
   int const per_node = std::max(1, system_.node.accelerators.value / stride);
-  return {.ranks = level.members, .per_node = std::min(level.members, per_node)};
+  return {.ranks = level.members,
+          .per_node = std::min(level.members, per_node),
+          .stride = std::max(1, stride / system_.node.accelerators.value)};
 }
 
 bool CostModel::crosses_nodes(GroupId group) const {

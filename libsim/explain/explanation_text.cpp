@@ -1,7 +1,5 @@
 #include "libsim/explain/explanation_text.hpp"
 
-#include <sstream>
-
 #include "libsim/explain/explanation_sections.hpp"
 #include "libsim/report/interval_report.hpp"
 #include "libsim/report/simulation_tables.hpp"
@@ -10,13 +8,6 @@
 
 namespace stagecraft {
 namespace {
-
-std::string wrapped_lines(std::string const& text, int width) {
-  std::istringstream lines{text};
-  std::string result;
-  for (std::string line; std::getline(lines, line);) result += wrapped(line, width);
-  return result;
-}
 
 std::string room_text(Explanation const& explanation, RunConfig const& run) {
   RunFigures const& figures = explanation.figures;

@@ -7,6 +7,7 @@
 #include "libsim/explain/recompute_changes.hpp"
 #include "libsim/model/model_names.hpp"
 #include "libsim/plan/context_checks.hpp"
+#include "libsim/plan/expert_overlap.hpp"
 #include "libsim/plan/ordered_schedule.hpp"
 #include "libsim/plan/training_names.hpp"
 
@@ -205,6 +206,10 @@ class ChangeList {
       changes_.push_back({.what = "balanced routing", .set = {"routing=balanced"}, .undoes = ""});
     }
     add_dispatchers();
+    if (has_shared_experts(model) && parallel.expert > 1) {
+      add_switch("shared experts beside the exchanges", "parallel.shared_expert_overlap",
+                 parallel.shared_expert_overlap, Default::off);
+    }
     add_word("model.causal_mask", model.causal_mask, CausalMask::per_microbatch,
              "one causal mask per microbatch", CausalMask::none, "no causal masks");
     if (parallel.pipeline > 1 && !has_order(config_.schedule.kind)) {

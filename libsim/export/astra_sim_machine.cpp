@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "libsim/cost/collective_time.hpp"
+#include "libsim/cost/oversubscription.hpp"
 #include "libsim/report/text_table.hpp"
 
 namespace stagecraft {
@@ -32,7 +33,10 @@ Dimension inside_a_node(System const& system, int members) {
 
 std::vector<Dimension> dimensions_of(System const& system, int ranks) {
   int const node = system.node.accelerators.value;
-  Dimension const between{1, network_share(system).value, system.network.latency.value.value};
+  NodeSpread const all{.ranks = ranks, .per_node = std::min(ranks, node)};
+  double const share =
+      network_share(system).value / border_slowdown(OpKind::all_reduce, all, system);
+  Dimension const between{1, share, system.network.latency.value.value};
   std::vector<Dimension> dimensions;
   // A dimension has the same size everywhere: a node that is not full is not one.
   int const inside = ranks <= node ? ranks : (ranks % node == 0 ? node : 1);

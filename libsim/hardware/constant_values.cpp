@@ -127,6 +127,27 @@ void read_value(ConfigNode const& node, RateByNodes& rates) {
   }
 }
 
+void read_value(ConfigNode const& node, NetworkTopology& topology) {
+  constexpr double most_oversubscribed = 1000;
+  SectionReader reader{node};
+  reader.number("oversubscription", topology.oversubscription, {1, most_oversubscribed, true},
+                Need::required);
+  reader.integer("nodes_per_unit", topology.nodes_per_unit, count_range);
+  reader.integer("leaf_ports", topology.leaf_ports, count_range);
+  ConfigNode const rails = reader.take("rails");
+  if (rails.exists()) topology.rails = rails.boolean().value_or(false);
+  reader.finish();
+  bool const has_ports = node.child("leaf_ports").exists();
+  if (node.child("nodes_per_unit").exists() == has_ports && node.is_sound()) {
+    node.report(
+        has_ports ? "both nodes_per_unit and leaf_ports" : "neither nodes_per_unit nor leaf_ports",
+        "one of them");
+  }
+  if (rails.exists() && !has_ports) {
+    rails.report_key("'rails' without leaf_ports", "it with leaf_ports");
+  }
+}
+
 void read_value(ConfigNode const& node, std::map<OpKind, double>& factors, NumberRange range) {
   if (!node.is_map()) {
     node.report("a map from kinds of ops to factors");
@@ -189,6 +210,17 @@ nlohmann::ordered_json value_json(RateByNodes const& rates) {
   if (rates.size() == 1 && rates.begin()->first == 2) return exact_text(rates.begin()->second);
   auto map = nlohmann::ordered_json::object();
   for (auto const& [nodes, rate] : rates) map[std::to_string(nodes)] = exact_text(rate);
+  return map;
+}
+
+nlohmann::ordered_json value_json(NetworkTopology const& topology) {
+  nlohmann::ordered_json map{{"oversubscription", topology.oversubscription}};
+  if (topology.leaf_ports == 0) {
+    map["nodes_per_unit"] = topology.nodes_per_unit;
+  } else {
+    map["leaf_ports"] = topology.leaf_ports;
+    map["rails"] = topology.rails;
+  }
   return map;
 }
 

@@ -24,6 +24,8 @@ void read_value(ConfigNode const& node, std::map<Precision, FlopsPerSecond>& pea
 void read_value(ConfigNode const& node, CollectiveCost& cost);
 /// One rate, or a map from the number of nodes to a rate.
 void read_value(ConfigNode const& node, RateByNodes& rates);
+/// A map {oversubscription, nodes_per_unit} or {oversubscription, leaf_ports, rails}.
+void read_value(ConfigNode const& node, NetworkTopology& topology);
 /// A map from kinds of ops to factors.
 void read_value(ConfigNode const& node, std::map<OpKind, double>& factors, NumberRange range);
 void read_value(ConfigNode const& node, GradientOverlap& overlap);
@@ -40,6 +42,7 @@ nlohmann::ordered_json value_json(FlopsPerSecond value);
 nlohmann::ordered_json value_json(std::map<Precision, FlopsPerSecond> const& peaks);
 nlohmann::ordered_json value_json(CollectiveCost const& cost);
 nlohmann::ordered_json value_json(RateByNodes const& rates);
+nlohmann::ordered_json value_json(NetworkTopology const& topology);
 nlohmann::ordered_json value_json(std::map<OpKind, double> const& factors);
 nlohmann::ordered_json value_json(GradientOverlap overlap);
 nlohmann::ordered_json value_json(MeasuredCollectives const& collectives);

@@ -63,12 +63,27 @@ constexpr std::array keys_of_system{
             "The fraction of that bandwidth that large messages reach."},
     KeyText{"network.latency", "a time",
             "Per message, or per ring step of a collective, between nodes."},
+    KeyText{"network.topology", "a map, optional",
+            "Where the network is narrower than the adapters. {nodes_per_unit: 384, "
+            "oversubscription: 7}: the links from a unit of 384 nodes (a pod, a scalable unit, the "
+            "nodes of a leaf switch) to the rest of the network carry 1/7 of what the adapters of "
+            "its nodes do. {leaf_ports: 32, oversubscription: 2} gives the unit by the ports for "
+            "adapters that a leaf switch has: all adapters of a node are on one leaf or, with "
+            "rails: true, each is on a leaf of its own, so that a unit has 32 nodes. Ranks fill "
+            "nodes, and nodes fill units, in the order of their numbers. A ring or tree goes from "
+            "node to node in that order: groups with every s-th node, and messages from stages of "
+            "s nodes, leave a unit of N nodes from s of them, and take max(1, oversubscription x "
+            "s/N) times as long. What an all-to-all sends to other units takes oversubscription "
+            "times as long. Measured rates and times take precedence. Not modelled: a second "
+            "border further up, a job whose nodes are scattered, flows that collide although links "
+            "have room, the latency of switches; traffic between rails takes the links of the node "
+            "at no cost."},
     KeyText{"network.bus_bandwidth", "a rate, or rates by nodes, optional",
             "The bus bandwidth that nccl-tests reports for large all-reduces among all "
             "accelerators of several nodes; one rate, or {2: 428 GB/s, 8: 180 GB/s} by the "
             "number of nodes. It holds for groups of whole nodes and takes precedence over "
-            "bandwidth and efficiency; a file that gives one of those or adapters does not "
-            "inherit it."},
+            "bandwidth and efficiency; a file that gives one of those, adapters or topology "
+            "does not inherit it."},
     KeyText{"network.gather_bandwidth", "a rate, or rates by nodes, optional",
             "The same of all-gathers."},
     KeyText{"network.collectives", "the name of a CSV file, optional",

@@ -13,7 +13,7 @@ struct MisplacedKey {
   std::string_view meant;
 };
 
-inline constexpr std::array<MisplacedKey, 14> misplaced_keys{
+inline constexpr std::array<MisplacedKey, 18> misplaced_keys{
     {{"node", "adapters", "network.adapters"},
      {"node", "nics", "network.adapters"},
      {"node", "network", "network.bandwidth"},
@@ -24,6 +24,10 @@ inline constexpr std::array<MisplacedKey, 14> misplaced_keys{
      {"network", "nics", "network.adapters"},
      {"network", "accelerators", "node.accelerators"},
      {"network", "all_reduce", "network.collectives"},
+     {"network", "oversubscription", "network.topology.oversubscription"},
+     {"network", "nodes_per_unit", "network.topology.nodes_per_unit"},
+     {"network", "leaf_ports", "network.topology.leaf_ports"},
+     {"network", "rails", "network.topology.rails"},
      {"accelerator", "accelerators", "node.accelerators"},
      {"accelerator", "bus_bandwidth", "node.bus_bandwidth"},
      {"accelerator", "gemm_efficiency", "calibration.gemm_efficiency"},

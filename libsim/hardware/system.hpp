@@ -8,6 +8,7 @@
 #include "libsim/hardware/collective_tables.hpp"
 #include "libsim/hardware/device_use.hpp"
 #include "libsim/hardware/measured_device.hpp"
+#include "libsim/hardware/network_topology.hpp"
 #include "libsim/hardware/software.hpp"
 #include "libsim/hardware/sourced.hpp"
 #include "libsim/model/model_config.hpp"
@@ -66,6 +67,7 @@ struct Network {
   Sourced<int> adapters;              ///< per node; 0: as many as accelerators
   Sourced<double> efficiency;         ///< of that bandwidth, large messages
   Sourced<Seconds> latency;           ///< per message, or per ring step of a collective
+  Sourced<NetworkTopology> topology;  ///< default: every adapter reaches every other at its rate
   /// What nccl-tests reports for large messages among all accelerators of several nodes, all-reduce
   /// and all-gather.
   Sourced<RateByNodes> bus_bandwidth;
@@ -80,6 +82,15 @@ struct Network {
 inline double adapters_per_accelerator(Node const& node, Network const& network) {
   if (network.adapters.value == 0) return 1;
   return static_cast<double>(network.adapters.value) / node.accelerators.value;
+}
+
+/// How many nodes reach each other without crossing the oversubscribed border; 0: all of them.
+inline int nodes_per_unit(Node const& node, Network const& network) {
+  NetworkTopology const& topology = network.topology.value;
+  if (topology.leaf_ports == 0) return topology.nodes_per_unit;
+  if (topology.rails) return topology.leaf_ports;
+  int const adapters = network.adapters.value;
+  return topology.leaf_ports / (adapters == 0 ? node.accelerators.value : adapters);
 }
 
 /// Constants of the cost model that no data sheet gives. Section `calibration`.

@@ -41,6 +41,7 @@ void visit_system(Visitor& visitor, AnySystem& system) {
     section.optional_constant("adapters", network.adapters);
     section.constant("efficiency", network.efficiency, efficiency_range);
     section.constant("latency", network.latency);
+    section.optional_constant("topology", network.topology);
     section.optional_constant("bus_bandwidth", network.bus_bandwidth);
     section.optional_constant("gather_bandwidth", network.gather_bandwidth);
     section.optional_constant("collectives", network.collectives);

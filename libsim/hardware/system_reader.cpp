@@ -7,6 +7,21 @@
 #include "libsim/hardware/system_fields.hpp"
 
 namespace stagecraft {
+namespace {
+
+/// Reports a leaf switch with fewer ports than a node without rails has adapters.
+void check_leaf_ports(System const& system, ConfigNode const& section) {
+  ConfigNode const constant = section.child("network").child("topology");
+  ConfigNode const value = constant.child("value");
+  ConfigNode const ports = (value.is_map() ? value : constant).child("leaf_ports");
+  if (ports.exists() && ports.is_sound() && nodes_per_unit(system.node, system.network) == 0) {
+    ports.report(
+        "a port for each adapter of a node, or rails: true, which gives each adapter of a "
+        "node a leaf of its own");
+  }
+}
+
+}  // namespace
 
 System read_system(ConfigNode const& section) {
   System system;
@@ -21,6 +36,7 @@ System read_system(ConfigNode const& section) {
   if (memory.exists() && memory.is_sound() && system.accelerator.memory.value.count() == 0) {
     (memory.is_map() ? memory.child("value") : memory).report("a size above 0 B");
   }
+  check_leaf_ports(system, section);
   bool const is_changed = std::ranges::any_of(section.entries(), [](ConfigNode const& entry) {
     return entry.is_map() && entry.is_overridden();
   });

@@ -243,8 +243,26 @@ nlohmann::ordered_json pattern_json(ModelConfig const& model) {
   return list;
 }
 
-/// Precisions of matrix products that users look for and that are not modelled.
-void refuse_narrow_precision(ConfigNode const& precision) {
+/// What other programs call a precision.
+constexpr std::array<std::pair<std::string_view, Precision>, 9> other_precisions{
+    {{"bfloat16", Precision::bf16},
+     {"bf16-mixed", Precision::bf16},
+     {"float16", Precision::fp16},
+     {"half", Precision::fp16},
+     {"16-mixed", Precision::fp16},
+     {"float32", Precision::fp32},
+     {"float", Precision::fp32},
+     {"float64", Precision::fp64},
+     {"double", Precision::fp64}}};
+
+/// Reports precisions under other names, and those of matrix products that users look for and that
+/// are not modelled.
+void refuse_other_precisions(ConfigNode const& precision) {
+  for (auto const& [word, meant] : other_precisions) {
+    if (!precision.reads(word)) continue;
+    precision.report(accepted_names<Precision>() + "; did you mean '" +
+                     std::string{name_of(meant)} + "'?");
+  }
   for (std::string_view const word : {"fp8", "fp8_hybrid", "fp8-hybrid", "mxfp8", "nvfp4", "fp4"}) {
     if (!precision.reads(word)) continue;
     precision.report(accepted_names<Precision>() +
@@ -257,7 +275,7 @@ void refuse_narrow_precision(ConfigNode const& precision) {
 
 ModelConfig read_model_config(ConfigNode const& section) {
   ModelConfig model;
-  refuse_narrow_precision(section.child("precision"));
+  refuse_other_precisions(section.child("precision"));
   SectionReader reader{section};
   visit_fields(reader, model, section.child("pattern").exists() ? Need::optional : Need::required);
   ConfigNode const experts = reader.take("experts");

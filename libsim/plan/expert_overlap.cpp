@@ -64,11 +64,7 @@ class SharedOverlapCheck : CombinationCheck {
   void check() const {
     if (!config_.parallel.shared_expert_overlap) return;
     if (!sound({"model", "parallel", "dispatch", "recompute"})) return;
-    std::vector<LayerRun> const runs = layer_runs(config_.model);
-    bool const has_shared = std::ranges::any_of(runs, [](LayerRun const& run) {
-      return run.kind.experts && run.kind.experts->shared_ffn_hidden > 0;
-    });
-    if (!has_shared) {
+    if (!has_shared_experts(config_.model)) {
       refuse(key, "true",
              "false, as no layer has shared experts (model.experts.shared_ffn_hidden)");
     }
@@ -111,6 +107,12 @@ class SharedOverlapCheck : CombinationCheck {
 };
 
 }  // namespace
+
+bool has_shared_experts(ModelConfig const& model) {
+  return std::ranges::any_of(layer_runs(model), [](LayerRun const& run) {
+    return run.kind.experts && run.kind.experts->shared_ffn_hidden > 0;
+  });
+}
 
 void settle_expert_overlap(TrainingConfig& config) {
   ScheduleConfig& schedule = config.schedule;

@@ -5,6 +5,9 @@
 
 namespace stagecraft {
 
+/// Whether some layer has shared experts, which all tokens pass.
+bool has_shared_experts(ModelConfig const& model);
+
 /// Makes a schedule whose forwards and backwards are paired for the communication of experts
 /// (`parallel.expert_overlap`) the order that it comes to: interleaved 1F1B, or 1F1B on one stage.
 /// Any other schedule, and one for which there is no such order, stays as it is.

@@ -32,18 +32,6 @@ namespace {
 constexpr std::array<std::string_view, 8> sharding_keys{"zero", "zero_stage", "zero2", "zero3",
                                                         "fsdp", "fsdp2",      "hsdp",  "sharding"};
 
-/// Says of keys for sharding what of it is modelled.
-void add_reasons(SectionReader& reader) {
-  for (std::string_view const key : sharding_keys) {
-    reader.not_modelled(key,
-                        "ZeRO-2, ZeRO-3 and FSDP are not modelled; memory.distributed_optimizer: "
-                        "true shards optimizer state over the replicas, as ZeRO-1 does");
-  }
-  for (std::string_view const key : {"offload", "cpu_offload", "offload_optimizer"}) {
-    reader.not_modelled(key, "offloading to the host's memory is not modelled");
-  }
-}
-
 constexpr std::int64_t most_ranks = 1'000'000;  ///< of one kind of parallelism
 constexpr std::int64_t most_layers = 100'000;
 
@@ -226,6 +214,17 @@ nlohmann::ordered_json to_json(LayerSplit const& split) {
 
 }  // namespace
 
+void name_unmodelled_keys(SectionReader& reader) {
+  for (std::string_view const key : sharding_keys) {
+    reader.not_modelled(key,
+                        "ZeRO-2, ZeRO-3 and FSDP are not modelled; memory.distributed_optimizer: "
+                        "true shards optimizer state over the replicas, as ZeRO-1 does");
+  }
+  for (std::string_view const key : {"offload", "cpu_offload", "offload_optimizer"}) {
+    reader.not_modelled(key, "offloading to the host's memory is not modelled");
+  }
+}
+
 TrainingConfig read_training_config(ConfigNode const& root) {
   TrainingConfig config;
   ConfigNode const model = root.child("model");
@@ -233,7 +232,7 @@ TrainingConfig read_training_config(ConfigNode const& root) {
   auto const read = [&](std::string_view key, auto& fields, auto visit) {
     SectionReader reader{root.child(key)};
     visit(reader, fields);
-    add_reasons(reader);
+    name_unmodelled_keys(reader);
     reader.finish();
   };
   read("parallel", config.parallel, [](auto& v, auto& fields) { visit_parallel(v, fields); });

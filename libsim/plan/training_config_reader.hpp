@@ -10,6 +10,8 @@
 
 namespace stagecraft {
 
+class SectionReader;
+
 /// The sections of a run file that read_training_config() reads.
 inline constexpr std::array<std::string_view, 10> training_sections{
     "model",   "parallel", "batch",  "schedule", "recompute",
@@ -25,6 +27,10 @@ inline constexpr std::array<std::pair<std::string_view, std::string_view>, 8>
                              {"etp", "expert_tensor"},
                              {"vpp", "interleave"},
                              {"sp", "sequence"}}};
+
+/// Makes a reader of a run, or of one of its sections, say of keys for sharding and offloading what
+/// of it is modelled.
+void name_unmodelled_keys(SectionReader& reader);
 
 /// Reads what is trained and how from the root of a run file (`model` must be in place), and checks
 /// that it can be: divisibility, the schedule's rules, the layout, sizes. Problems and warnings go

@@ -23,4 +23,11 @@ std::string wrapped(std::string const& text, int width, std::size_t indent) {
   return result + '\n';
 }
 
+std::string wrapped_lines(std::string const& text, int width, std::size_t indent) {
+  std::istringstream lines{text};
+  std::string result;
+  for (std::string line; std::getline(lines, line);) result += wrapped(line, width, indent);
+  return result;
+}
+
 }  // namespace stagecraft

@@ -10,4 +10,7 @@ namespace stagecraft {
 /// UTF-8 counts as one column.
 std::string wrapped(std::string const& text, int width, std::size_t indent = 0);
 
+/// The same of each line of a text by itself.
+std::string wrapped_lines(std::string const& text, int width, std::size_t indent = 0);
+
 }  // namespace stagecraft

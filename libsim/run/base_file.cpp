@@ -52,7 +52,8 @@ bool gives(YamlNode const& file, std::string_view name, std::span<std::string_vi
 /// Removes from `base` measured rates of a network or node that `file` replaces: they take
 /// precedence and would leave what the file gives without effect.
 void drop_contradicted_rates(YamlNode const& file, YamlNode& base) {
-  constexpr std::array<std::string_view, 3> of_network{"bandwidth", "adapters", "efficiency"};
+  constexpr std::array<std::string_view, 4> of_network{"bandwidth", "adapters", "efficiency",
+                                                       "topology"};
   constexpr std::array<std::string_view, 3> of_node{"all_reduce", "all_gather", "reduce_scatter"};
   if (YamlNode* const network = base.find("network");
       network && gives(file, "network", of_network)) {

@@ -107,8 +107,8 @@ void require_node_constants(ConfigNode const& node) {
 }  // namespace
 
 void open_collectives(System& system, ConfigNode const& section, Diagnostics& diagnostics) {
-  constexpr std::array<std::string_view, 5> rates_of_network{"bandwidth", "adapters", "efficiency",
-                                                             "bus_bandwidth", "gather_bandwidth"};
+  constexpr std::array<std::string_view, 6> rates_of_network{
+      "bandwidth", "adapters", "efficiency", "bus_bandwidth", "gather_bandwidth", "topology"};
   for (auto const& [key, measured, rates] :
        {std::tuple{"node", &system.node.collectives,
                    std::span<std::string_view const>{collectives_of_node}},

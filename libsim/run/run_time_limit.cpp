@@ -29,7 +29,8 @@ double latency(CollectiveCost const& cost) {
 double slowest_byte(System const& system) {
   Network const& network = system.network;
   double rate = network.bandwidth.value.value * network.efficiency.value *
-                std::min(1.0, adapters_per_accelerator(system.node, network));
+                std::min(1.0, adapters_per_accelerator(system.node, network)) /
+                network.topology.value.oversubscription;
   for (RateByNodes const* const rates :
        {&network.bus_bandwidth.value, &network.gather_bandwidth.value}) {
     for (auto const& [nodes, measured] : *rates) {

@@ -67,6 +67,7 @@ void add_hints(SectionReader& reader) {
                                    {"num_layers", "model.layers"}}) {
     reader.synonym(other, key);
   }
+  name_unmodelled_keys(reader);
 }
 
 /// A default of the global batch would give numbers that mean nothing.

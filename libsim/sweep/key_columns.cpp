@@ -8,6 +8,7 @@
 
 #include "libsim/sweep/node_text.hpp"
 #include "libsim/units/parse_number.hpp"
+#include "libsim/units/quantity.hpp"
 
 namespace stagecraft {
 namespace {
@@ -59,9 +60,12 @@ std::vector<EntryColumn> columns_of(Sweep const& sweep, std::size_t axis_number)
   return columns;
 }
 
+/// A number in digits, or a count such as `4k`.
 template <typename Number>
 std::optional<Number> parsed(WrittenValue const& value) {
-  return value.quoted ? std::nullopt : parse_number<Number>(value.text);
+  if (value.quoted) return std::nullopt;
+  if (auto const count = parse_count(value.text)) return static_cast<Number>(*count);
+  return parse_number<Number>(value.text);
 }
 
 std::optional<std::int64_t> truth(WrittenValue const& value) {

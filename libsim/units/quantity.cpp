@@ -196,6 +196,29 @@ std::string readable_real(double value, std::span<Unit const> units, std::string
 
 }  // namespace
 
+std::optional<std::int64_t> parse_count(std::string_view text) {
+  constexpr std::array<std::pair<char, std::size_t>, 4> powers{
+      {{'k', 3}, {'M', 6}, {'B', 9}, {'T', 12}}};
+  std::size_t power = 0;
+  for (auto const& [letter, of_ten] : powers) {
+    if (text.ends_with(letter)) power = of_ten;
+  }
+  if (power > 0) text.remove_suffix(1);
+  std::size_t const point = std::min(text.find('.'), text.size());
+  std::string digits{text.substr(0, point)};
+  std::string_view fraction = text.substr(std::min(point + 1, text.size()));
+  if (point < text.size() && (power == 0 || fraction.empty())) return std::nullopt;
+  while (fraction.ends_with('0')) fraction.remove_suffix(1);
+  bool const has_leading_zero = digits.size() > 1 && digits.front() == '0';
+  if (digits.empty() || has_leading_zero || fraction.size() > power) return std::nullopt;
+  digits += std::string{fraction} + std::string(power - fraction.size(), '0');
+  if (!std::all_of(digits.begin(), digits.end(), is_digit)) return std::nullopt;
+  std::int64_t count = 0;
+  auto const [stop, error] = std::from_chars(digits.data(), digits.data() + digits.size(), count);
+  if (error != std::errc{}) return std::nullopt;
+  return count;
+}
+
 template <>
 std::optional<Bytes> parse_quantity<Bytes>(std::string_view text) {
   auto const parts = split(text, byte_units);

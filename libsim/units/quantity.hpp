@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -19,6 +20,12 @@ namespace stagecraft {
 /// 2^62), BytesPerSecond, FlopsPerSecond and Seconds.
 template <typename Quantity>
 std::optional<Quantity> parse_quantity(std::string_view text);
+
+/// Reads a whole number as people write it: digits without a sign or leading zeros, or a decimal
+/// number with k, M, B or T, which are 10^3, 10^6, 10^9 and 10^12: `4096`, `4k`, `1.5M`.
+///
+/// Returns nullopt for anything else, for 1.0005k, which is not whole, and for 2^63 and more.
+std::optional<std::int64_t> parse_count(std::string_view text);
 
 /// What parse_quantity<Quantity>() accepts, for the end of an error message: an example and all
 /// units.

@@ -27,6 +27,27 @@ TEST_CASE("hints: files of other programs name the command that reads them") {
                   {"found a script ('#!')", "stagecraft import megatron --script"});
 }
 
+TEST_CASE("hints: precisions, systems and sharding under other names") {
+  TemporaryFolder const folder;
+  auto const run = [&](std::string const& text) {
+    return "simulate '" + folder.write("run.yaml", "model: gpt-22b\nbatch: {global: 4k}\n" + text) +
+           "'";
+  };
+  require_refusal(run("system: a100\n"),
+                  {"system: found 'a100', which is neither a file nor a name", "'selene-a100'"});
+  require_refusal(run("system: selene-a100\nfsdp: true\n"),
+                  {"fsdp: found an unknown key", "memory.distributed_optimizer: true"});
+  for (auto const& [word, meant] :
+       {std::pair{"bfloat16", "bf16"}, {"float16", "fp16"}, {"float32", "fp32"}}) {
+    require_refusal(
+        run("system: selene-a100\n") + " --set model.precision=" + word,
+        {"accepted: fp16, bf16, fp32, fp64; did you mean '" + std::string{meant} + "'?"});
+  }
+  require_refusal(
+      run("system: {base: selene-a100, network: {rails: true}}\n"),
+      {"network.rails: found an unknown key", "did you mean 'network.topology.rails'?"});
+}
+
 TEST_CASE("hints: Hugging Face's names of a model's keys name those of here") {
   TemporaryFolder const folder;
   require_refusal(

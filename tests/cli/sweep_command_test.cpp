@@ -90,7 +90,38 @@ TEST_CASE("sweep ranks by tokens per second and GPU unless asked", "[cli]") {
   REQUIRE(best(" --resume --rank seconds") == 2048);
   REQUIRE(best(" --resume --rank mfu") == 4096);
   require_refusal(command + in(folder, "s.h5") + " --rank speed",
-                  {"--rank: found 'speed'", "tokens, seconds, mfu"});
+                  {"--rank: found 'speed'", "tokens, seconds, mfu, cost"});
+}
+
+TEST_CASE("sweep ranks by cost, in which interruptions count, when asked", "[cli]") {
+  TemporaryFolder const folder;
+  // More replicas take less time for the same batch, and cost more: more GPU hours, and more GPUs
+  // that are interrupted together.
+  std::string const command =
+      "sweep " +
+      sweep_file(folder,
+                 "values: {parallel.data: [1, 4], batch.global: [64], batch.micro: [1]}\n") +
+      " -o " + in(folder, "r.h5") + " --resume --rank ";
+  std::string const rates = " --price '3 EUR/gpu-hour' --tokens 1B --gpu-hours-per-failure 1k";
+  REQUIRE(json_of(command + "seconds --json" + rates).at("best").at("parallel.data") == 4);
+  json const best = json_of(command + "cost --json" + rates).at("best");
+  REQUIRE(best.at("parallel.data") == 1);
+  ProgramResult const text = run_stagecraft(command + "cost" + rates);
+  REQUIRE_THAT(text.output, Contains("least cost of those that fit") && Contains("  cost EUR\n"));
+  require_refusal(command + "cost --price 3/gpu-hour",
+                  {"--rank: found 'cost' without --price and --tokens; accepted: it with both"});
+}
+
+TEST_CASE("a sweep's counts may be written in thousands", "[cli]") {
+  TemporaryFolder const folder;
+  std::string const command = "sweep " +
+                              sweep_file(folder,
+                                         "values: {batch.global: [1k, 2k], batch.micro: [4]}\n"
+                                         "where: [batch.global > 1500]\n") +
+                              " -o " + in(folder, "r.h5");
+  json const best = json_of(command + " --json").at("best");
+  REQUIRE(best.at("batch.global") == 2000);
+  REQUIRE(best.at("index") == 1);
 }
 
 TEST_CASE("sweep adds money, energy and interruptions when asked, once", "[cli]") {

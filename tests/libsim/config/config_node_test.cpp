@@ -34,6 +34,23 @@ TEST_CASE("a whole number is digits within its range and nothing else", "[config
           "x.yaml:1:4: k: found '" + value + "'; accepted: a whole number from 1 to 8");
 }
 
+TEST_CASE("a whole number may be a count as people write it", "[config]") {
+  auto const read = [](std::string const& value) {
+    std::int64_t number = 0;
+    report_of("k: " + value, [&](ConfigNode const& node) {
+      number = node.integer({-1'000'000, 1'000'000'000'000'000}).value_or(0);
+    });
+    return number;
+  };
+  REQUIRE(read("4k") == 4000);
+  REQUIRE(read("1.5M") == 1'500'000);
+  REQUIRE(read("3B") == 3'000'000'000);
+  REQUIRE(read("15T") == 15'000'000'000'000);
+  REQUIRE(read("-4k") == -4000);
+  REQUIRE(integer_report("4k") ==
+          "x.yaml:1:4: k: found '4k'; accepted: a whole number from 1 to 8");
+}
+
 TEST_CASE("what is no scalar is named by what it is", "[config]") {
   REQUIRE(integer_report("[1]") ==
           "x.yaml:1:4: k: found a list; accepted: a whole number from 1 to 8");

@@ -37,7 +37,7 @@ TEST_CASE("names with the word between their dashes come before one that looks a
   REQUIRE(did_you_mean("H200", systems) == "; did you mean 'h200'?");
   REQUIRE(did_you_mean("l40", systems) == "; did you mean 'l40s'?");
   REQUIRE(did_you_mean("10", systems).empty());
-  REQUIRE(did_you_mean("h100", std::vector<std::string>(6, "h100-x")) ==
+  REQUIRE(did_you_mean("h100", std::vector<std::string>(11, "h100-x")) ==
           "; did you mean 'h100-x'?");
 }
 

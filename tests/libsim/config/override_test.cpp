@@ -39,6 +39,17 @@ TEST_CASE("an override turns a section's word into its map", "[config]") {
   REQUIRE(to_string(root.find("schedule")->find("kind")->place) == "x.yaml:1:11");
 }
 
+TEST_CASE("an override of a part of a constant is of its value, and may add to it", "[config]") {
+  std::string const document = "rates: {value: {2: 3 GB/s, 4: 5 GB/s}, source: us}";
+  for (std::string const nodes : {"4", "8"}) {
+    YamlNode const root = overridden(document, "rates." + nodes + "=1 GB/s");
+    REQUIRE(root.find("rates")->find("value")->find(nodes)->text == "1 GB/s");
+    REQUIRE(root.find("rates")->find("value")->find("2")->text == "3 GB/s");
+  }
+  REQUIRE(overridden(document, "rates.source=them").find("rates")->find("source")->text == "them");
+  REQUIRE(overridden(document, "rates.spread=1").find("rates")->find("spread")->text == "1");
+}
+
 TEST_CASE("an override without a key, a value or a way to its key is refused", "[config]") {
   REQUIRE_THROWS_WITH(overridden("a: 1", "=3"), Catch::Contains("found '=3'; accepted: KEY=VALUE"));
   REQUIRE_THROWS_WITH(overridden("a: 1", "a..b=3"), Catch::Contains("accepted: KEY=VALUE"));

@@ -184,6 +184,27 @@ TEST_CASE("of a model with experts, other numbers of ranks that split them are t
   REQUIRE(effects[1].figures->peak < effects[0].figures->peak);  // a rank holds fewer experts
 }
 
+TEST_CASE("of a model with shared experts, computing them beside the exchanges is tried") {
+  std::string const file = STAGECRAFT_SOURCE_DIR "/configs/examples/llama2-70b-64-h100.yaml";
+  std::vector<std::string> overrides{"model=mixtral-8x7b", "parallel.expert=4"};
+  auto const changes_of = [&] {
+    std::vector<std::string> found;
+    for (Change const& change : single_changes(load_run_config(file, overrides).training)) {
+      if (change.what.find("shared experts beside") != std::string::npos) {
+        found.push_back(change.what + ": " + change.set.front());
+      }
+    }
+    return found;
+  };
+  REQUIRE(changes_of().empty());
+  overrides.emplace_back("model.experts.shared_ffn_hidden=14336");
+  REQUIRE(changes_of() == std::vector<std::string>{"shared experts beside the exchanges: "
+                                                   "parallel.shared_expert_overlap=true"});
+  overrides.emplace_back("parallel.shared_expert_overlap=true");
+  REQUIRE(changes_of() == std::vector<std::string>{"no shared experts beside the exchanges: "
+                                                   "parallel.shared_expert_overlap=false"});
+}
+
 TEST_CASE("another number of stages has a layout of its own") {
   // 32 layers on two stages, as a plan wrote them: what suits two stages does not suit others.
   auto const layout_of = [](std::vector<std::string> const& overrides, std::string const& what) {

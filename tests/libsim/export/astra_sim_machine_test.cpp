@@ -42,4 +42,13 @@ TEST_CASE("a job that has one node, or nodes that are not full, is one dimension
   REQUIRE(json.at("all-gather-implementation") == std::vector<std::string>{"ring"});
 }
 
+TEST_CASE(
+    "ASTRA-sim's dimension between nodes has the rate of a ring through oversubscribed links") {
+  // Units of 2 nodes with 2/4 of a node's adapters: half of 9.313.
+  System system = machine();
+  system.network.topology.value = {.oversubscription = 4, .nodes_per_unit = 2};
+  REQUIRE_THAT(astra_sim_network(system, 24), Contains("bandwidth: [ 93.132, 4.657 ]"));
+  REQUIRE_THAT(astra_sim_network(system, 16), Contains("bandwidth: [ 93.132, 9.313 ]"));
+}
+
 }  // namespace stagecraft

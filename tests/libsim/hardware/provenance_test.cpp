@@ -113,7 +113,7 @@ TEST_CASE("every key that a system or software file can have is explained, in it
   system.measured.emplace();
   system.device.emplace();
   for (auto* const given : {&system.node.bus_bandwidth.source, &system.network.adapters.source,
-                            &system.network.bus_bandwidth.source,
+                            &system.network.topology.source, &system.network.bus_bandwidth.source,
                             &system.network.gather_bandwidth.source, &system.node.all_reduce.source,
                             &system.node.all_gather.source, &system.node.reduce_scatter.source,
                             &system.node.collectives.source, &system.network.collectives.source}) {

@@ -108,6 +108,44 @@ TEST_CASE("a collective is a latency and a bandwidth, or a table of ascending si
                       Catch::Contains("node.all_reduce.value.latency: found an unknown key"));
 }
 
+TEST_CASE("the topology of a network is a unit of nodes, or a leaf switch, and what leaves it",
+          "[hardware]") {
+  System const pods = with("network", "topology", "{nodes_per_unit: 384, oversubscription: 7}");
+  REQUIRE(pods.network.topology.value ==
+          NetworkTopology{.oversubscription = 7, .nodes_per_unit = 384});
+  REQUIRE(pods.network.topology.source == "given in new.yaml");
+  REQUIRE(to_json(pods).at("network").at("topology").at("value").dump() ==
+          R"({"oversubscription":7.0,"nodes_per_unit":384})");
+  System const leaves = with("network", "topology",
+                             "{value: {leaf_ports: 32, rails: true, oversubscription: 1.5}, "
+                             "source: the plan of the hall}");
+  REQUIRE(leaves.network.topology.value ==
+          NetworkTopology{.oversubscription = 1.5, .leaf_ports = 32, .rails = true});
+  REQUIRE(leaves.network.topology.source == "the plan of the hall");
+  // What is written reads back.
+  REQUIRE(
+      with("network", "topology", to_json(leaves).at("network").at("topology").at("value").dump())
+          .network.topology.value == leaves.network.topology.value);
+  auto const refused = [](std::string const& topology, std::string const& message) {
+    CAPTURE(topology);
+    REQUIRE_THROWS_WITH(with("network", "topology", topology), Catch::Contains(message));
+  };
+  refused("{nodes_per_unit: 4}", "topology.oversubscription: missing; accepted: a number from 1");
+  refused("{nodes_per_unit: 4, oversubscription: 0.5}", "oversubscription: found '0.5'");
+  refused("{oversubscription: 2}",
+          "found neither nodes_per_unit nor leaf_ports; accepted: one of them");
+  refused("{oversubscription: 2, nodes_per_unit: 4, leaf_ports: 32}",
+          "found both nodes_per_unit and leaf_ports");
+  refused("{oversubscription: 2, nodes_per_unit: 4, rails: true}", "found 'rails' without");
+  refused("{oversubscription: 2, nodes_per_unit: 4, spine: 2}", "topology.spine: found an unknown");
+  refused("7", "network.topology: found '7'; accepted: a map");
+  // DGX A100 without rails: 8 adapters on one leaf.
+  refused("{oversubscription: 2, leaf_ports: 7}",
+          "leaf_ports: found '7'; accepted: a port for each adapter of a node");
+  REQUIRE(with("network", "topology", "{oversubscription: 2, leaf_ports: 7, rails: true}")
+              .network.topology.value.leaf_ports == 7);
+}
+
 TEST_CASE("a section that is left out is one problem", "[hardware]") {
   Diagnostics diagnostics;
   auto root = parse_yaml_file(selene, Place{}, "", diagnostics);

@@ -68,6 +68,13 @@ TEST_CASE("rates that were measured on a network are not inherited by another on
       load_system_file(folder.write("s.yaml", "base: aws-p5\nnetwork: {bandwidth: 10 GB/s}\n"));
   REQUIRE(slower.network.bus_bandwidth.value.empty());
   REQUIRE(slower.network.gather_bandwidth.value.empty());
+  System const narrower = load_system_file(folder.write(
+      "n.yaml", "base: aws-p5\nnetwork: {topology: {nodes_per_unit: 8, oversubscription: 2}}\n"));
+  REQUIRE(narrower.network.bus_bandwidth.value.empty());
+  REQUIRE(narrower.network.bandwidth == load_system_file("aws-p5").network.bandwidth);
+  // It is inherited, and --set changes a part of it.
+  System const changed = load_system_file(folder.write("c.yaml", "base: n.yaml\n"));
+  REQUIRE(changed.network.topology.value == narrower.network.topology.value);
   System const larger =
       load_system_file(folder.write("l.yaml", "base: aws-p5\naccelerator: {memory: 94 GB}\n"));
   REQUIRE(larger.network == load_system_file("aws-p5").network);

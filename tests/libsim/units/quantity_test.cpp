@@ -75,6 +75,21 @@ TEST_CASE("any quantity survives its exact text unchanged", "[units]") {
   }
 }
 
+TEST_CASE("a count is digits, or a decimal number of thousands and more", "[units]") {
+  REQUIRE(parse_count("0") == 0);
+  REQUIRE(parse_count("4096") == 4096);
+  REQUIRE(parse_count("4k") == 4000);
+  REQUIRE(parse_count("1.25M") == 1'250'000);
+  REQUIRE(parse_count("0.50k") == 500);
+  REQUIRE(parse_count("3B") == 3'000'000'000);
+  REQUIRE(parse_count("9223372T") == 9'223'372'000'000'000'000);
+  for (char const* const text : {"", "k", ".5k", "5.k", "1.0005k", "4.0", "04", "04k", "-1", "+1",
+                                 "4 k", "4K", "4kk", "1e3", "9223373T", "9223372036854775808"}) {
+    CAPTURE(text);
+    REQUIRE_FALSE(parse_count(text).has_value());
+  }
+}
+
 TEST_CASE("readable text keeps three significant digits", "[units]") {
   REQUIRE(readable_text(Bytes{13'207'024'435}) == "12.3 GiB");
   REQUIRE(readable_text(Bytes{1000}) == "1000 B");

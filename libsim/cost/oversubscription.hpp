@@ -1,0 +1,34 @@
+#pragma once
+
+#include "libsim/cost/node_spread.hpp"
+#include "libsim/hardware/system.hpp"
+#include "libsim/model/op.hpp"
+
+namespace stagecraft {
+
+/// How many times longer what a collective sends between nodes takes than at the rate of the
+/// adapters, because units of nodes have less bandwidth to the rest of the network than their nodes
+/// have (Network::topology): at least 1, at most the oversubscription.
+///
+/// The groups of a stage fill nodes, and nodes fill units, in the order of their numbers; all
+/// groups run the same collective at the same time. A ring (and a tree, which is taken to send as
+/// much) goes from node to node in that order, so that of a unit of N nodes s leave it, if the
+/// group has every s-th node: s / N of what nodes send passes the border. In an all-to-all each
+/// node sends as much to every other one.
+/// Pre: is_collective(kind).
+double border_slowdown(OpKind kind, NodeSpread spread, System const& system);
+
+/// Where a message between two pipeline stages goes: the first node of each, and how many nodes
+/// a stage has.
+struct StageNodes {
+  int from = 0;
+  int to = 0;
+  int nodes = 1;
+};
+
+/// The same of a message that all ranks of a stage send to their peers in another one. If every
+/// stage sends to the next one at the same time, the stages' nodes that leave a unit are those of
+/// one stage.
+double border_slowdown(StageNodes stages, System const& system);
+
+}  // namespace stagecraft

@@ -1,0 +1,89 @@
+#include <catch2/catch.hpp>
+#include <set>
+#include <sstream>
+#include <string>
+
+#include "tests/cli/command_results.hpp"
+#include "tests/cli/run_program.hpp"
+
+namespace stagecraft {
+namespace {
+
+using Catch::Contains;
+using nlohmann::json;
+
+std::string plan(std::string const& model, std::string const& rest) {
+  return "plan " + model + " --system selene-a100 " + rest;
+}
+
+/// The columns of the longest line that is none of flags, which are to be pasted.
+std::size_t widest(std::string const& output) {
+  std::istringstream lines{output};
+  std::size_t width = 0;
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.starts_with("--")) width = std::max(width, line.size());
+  }
+  return width;
+}
+
+/// Whether the stages of a plan have policies of their own.
+bool is_by_stage(json const& plan) {
+  json const& recompute = plan.at("config").at("recompute");
+  return recompute.is_object() && recompute.contains("per_stage");
+}
+
+}  // namespace
+
+TEST_CASE("plan's lines have 100 columns, or those of the terminal") {
+  for (std::string const& search :
+       {plan("gpt3-175b", "--gpus 64 --global-batch 64"),
+        plan("gpt3-175b", "--gpus 64 --global-batch 64 --price 2.5/gpu-hour --tokens 300B"),
+        plan("gpt-22b", "--gpus 16 --global-batch 256 --top 20")}) {
+    CAPTURE(search);
+    REQUIRE(widest(run_stagecraft(search, "unset COLUMNS;").output) <= 100);
+  }
+  std::string const search = plan("gpt3-175b", "--gpus 64 --global-batch 64 --top 3");
+  std::string const wide = run_stagecraft(search, "COLUMNS=160").output;
+  REQUIRE(widest(wide) > 100);
+  REQUIRE(widest(wide) <= 160);
+}
+
+TEST_CASE("a policy of stages that has no room in its row is below it, complete") {
+  std::string const search = plan("gpt3-175b", "--gpus 64 --global-batch 64 --top 3");
+  json const best = json_of(search + " --json").at("best");
+  REQUIRE(is_by_stage(best[0]));
+  REQUIRE_FALSE(is_by_stage(best[1]));
+  std::string const output = run_stagecraft(search, "COLUMNS=100").output;
+  REQUIRE_THAT(output,
+               Contains("  interleaved  by stage:\n    0 selective +2; 1-2 selective +3; ") &&
+                   Contains("  interleaved  selective\n"));
+  // All eight stages are named, the last one alone or as the end of a range.
+  REQUIRE_THAT(output, Contains("; 7 selective") || Contains("-7 selective"));
+  REQUIRE_THAT(run_stagecraft(search, "COLUMNS=300").output,
+               Contains("  interleaved  0 selective +2; 1-2 selective +3; "));
+}
+
+TEST_CASE("what plans have in common is said once, what they differ in has a column") {
+  std::string const search = "--gpus 8 --global-batch 8 --top 2 --fix tensor=8 ";
+  std::string const with = run_stagecraft(plan("gpt-22b", search)).output;
+  REQUIRE_THAT(with,
+               Contains("\nall with sequence parallelism, layout even, optimizer state whole\n") &&
+                   !Contains("  SP"));
+  std::string const without =
+      run_stagecraft(plan("gpt-22b", "--gpus 8 --global-batch 8 --top 2 --fix tensor=1")).output;
+  REQUIRE_THAT(without, Contains("\nall with no sequence parallelism, "));
+  std::string const mixed = plan("gpt-22b", "--gpus 16 --global-batch 16 --top 10");
+  std::set<bool> sharded;
+  json const result = json_of(mixed + " --json");
+  for (json const& entry : result.at("best")) {
+    sharded.insert(entry.at("config").at("memory").at("distributed_optimizer").get<bool>());
+  }
+  std::string const output = run_stagecraft(mixed).output;
+  std::size_t const heading = output.find("  TFLOP/s  tok/s");
+  bool const has_column =
+      output.substr(heading, output.find('\n', heading) - heading).find("optimizer") !=
+      std::string::npos;
+  REQUIRE(has_column == (sharded.size() == 2));
+}
+
+}  // namespace stagecraft
