@@ -7,6 +7,7 @@
 
 #include "libsim/config/did_you_mean.hpp"
 #include "libsim/units/parse_number.hpp"
+#include "libsim/units/quantity.hpp"
 
 namespace stagecraft {
 namespace {

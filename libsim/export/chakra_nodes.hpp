@@ -23,7 +23,7 @@ inline constexpr std::int32_t first_chakra_group = 1;
 /// What a Chakra file begins with.
 std::string chakra_header();
 
-/// A number of its own for each payload, microbatch, and boundary below virtual stage `upper_stage`.
+/// A number of its own for each payload, microbatch and boundary, which is below `upper_stage`.
 std::int64_t message_tag(std::int64_t upper_stage,
                          bool is_gradient,
                          std::int64_t microbatch,
