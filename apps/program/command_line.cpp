@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <boost/program_options.hpp>
-#include <cmath>
 #include <set>
 #include <sstream>
 #include <string_view>

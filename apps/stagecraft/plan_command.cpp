@@ -95,8 +95,9 @@ int run_plan(CommandLine const& line) {
     std::cerr << "stagecraft plan: " << near_miss_text(result, plan) << '\n';
     return exit_does_not_fit;
   }
-  if (!plan.json)
+  if (!plan.json) {
     std::cout << plan_tables(result, plan, seconds.count(), standard_output_style().width);
+  }
   if (output) {
     output->write(origin_line(OutputKind::run, "plan") +
                   to_yaml(RunConfig{result.best.front().config, plan.request.system, {}}));

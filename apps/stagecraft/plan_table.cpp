@@ -126,7 +126,7 @@ std::string with_recompute(Columns columns, std::vector<std::string> const& text
 
 }  // namespace
 
-std::string plan_legend(PlanOptions const& options, SearchResult const& result) {
+std::string plan_legend(SearchResult const& result, PlanOptions const& options) {
   std::string text =
       "(per GPU: TFLOP/s, tokens/s, peak and, beside the reserve, free GiB; MFU counts attention "
       "over the full square; t tensor, p pipeline, m chunks per stage, d data, b microbatch";

@@ -17,7 +17,7 @@ namespace {
 /// More forwards than this are refused: their picture and order say nothing to a reader any more.
 constexpr std::int64_t most_forwards = 1'000'000;
 
-/// As in run files.
+/// The largest limit that run files accept.
 constexpr double most_memory_limit = 1e9;
 
 constexpr char const* stages_option = "--pipeline (-p)";

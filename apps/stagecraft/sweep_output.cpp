@@ -111,7 +111,7 @@ std::string cell_text(NamedColumn const& column, std::size_t row) {
   return value.is_string() ? value.get<std::string>() : value.dump();
 }
 
-/// "cost EUR"
+/// The heading of costs, with the currency if there is one: `cost EUR`.
 std::string cost_heading(ColumnFile const& table) {
   std::string const& currency = column_of(table, "cost").unit;
   return currency.empty() ? "cost" : "cost " + currency;

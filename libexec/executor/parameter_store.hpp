@@ -59,7 +59,7 @@ class ParameterStore {
                    std::span<double const> second);
 
  private:
-  /// Adds up `counters_` as well.
+  /// Also adds up `counters_`.
   void find_operands(TrainingPlan const& plan, StageId stage);
 
   std::vector<PlacedParameter> layout_;

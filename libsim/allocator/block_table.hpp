@@ -22,7 +22,7 @@ struct alignas(64) Block {  // a cache line, all that most requests touch of a b
   std::int32_t pool = 0;     ///< of its stream: 2 stream, plus 1 if large
   std::int32_t uses = -1;    ///< first of its recorded streams
   std::int32_t pending = 0;  ///< events that it waits for
-  std::uint16_t bin = 0;     ///< that it is in, if it is free
+  std::uint16_t bin = 0;     ///< the bin that it is in, if it is free
   bool is_allocated : 1 = false;
   bool is_available : 1 = true;  ///< it may be given out, or joined with a neighbour
   bool is_mapped : 1 = true;     ///< false: address space of a growing segment without memory

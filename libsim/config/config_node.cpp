@@ -6,22 +6,13 @@
 #include <utility>
 
 #include "libsim/config/did_you_mean.hpp"
+#include "libsim/units/parse_integer.hpp"
 #include "libsim/units/parse_number.hpp"
-#include "libsim/units/quantity.hpp"
 
 namespace stagecraft {
 namespace {
 
 std::string to_text(double value) { return fmt::format("{:g}", value); }
-
-/// Parses counts as people write them, which may be negative. YAML 1.1 reads 010 as 8, so it is
-/// refused.
-std::optional<std::int64_t> parse_integer(std::string_view text) {
-  bool const is_negative = text.starts_with('-');
-  auto const count = parse_count(text.substr(is_negative ? 1 : 0));
-  if (count && is_negative) return -*count;
-  return count;
-}
 
 }  // namespace
 

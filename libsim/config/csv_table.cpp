@@ -62,7 +62,7 @@ class RecordReader {
     ++at_;
     return true;
   }
-  /// Whether a cell without quotes holds no such character.
+  /// Whether a cell without quotes ends at such a character, or must not have it.
   static bool may_end_cell(char c) { return c == ',' || c == '\n' || c == '\r' || c == '"'; }
   bool is_at_line_end() const {
     return at_ == text_.size() || text_[at_] == '\n' || text_.substr(at_, 2) == "\r\n";

@@ -233,8 +233,10 @@ std::optional<Seconds> measured_time(OpKind kind,
   CollectiveShape const* const shape = nearest_over_nodes(tables, kind, spread);
   if (shape == nullptr) return std::nullopt;
   double const measured = interpolate(tables.at(*shape), static_cast<double>(whole.count()));
-  NodeSpread const other{
-      .ranks = shape->ranks(), .per_node = shape->per_node, .stride = spread.stride};
+  NodeSpread const other{.ranks = shape->ranks(),
+                         .per_node = shape->per_node,
+                         .stride = spread.stride,
+                         .abreast = spread.abreast};
   double const ours = modelled_time(kind, whole, spread, system).value;
   return Seconds{measured * ours / modelled_time(kind, whole, other, system).value};
 }

@@ -271,9 +271,13 @@ NodeSpread CostModel::spread_of(LevelPlacement const& level) const {
   if (is_in_one_node(level)) return {.ranks = level.members, .per_node = level.members};
   int const stride = std::max(1, level.span / std::max(1, level.members - 1));
   int const per_node = std::max(1, system_.node.accelerators.value / stride);
+  int const nodes_apart = std::max(1, stride / system_.node.accelerators.value);
+  int const of_stage =
+      std::max(1, plan_.groups.ranks_per_stage() / system_.node.accelerators.value);
   return {.ranks = level.members,
           .per_node = std::min(level.members, per_node),
-          .stride = std::max(1, stride / system_.node.accelerators.value)};
+          .stride = nodes_apart,
+          .abreast = std::min(nodes_apart, of_stage)};
 }
 
 bool CostModel::crosses_nodes(GroupId group) const {

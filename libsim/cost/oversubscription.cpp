@@ -21,9 +21,10 @@ double passing_nodes(int distance, int unit) {
 double border_slowdown(OpKind kind, NodeSpread spread, System const& system) {
   int const unit = nodes_per_unit(system.node, system.network);
   int const nodes = spread.nodes();
-  bool const is_in_one_unit = unit == 0 || nodes == 1 || nodes * spread.stride <= unit;
+  bool const is_in_one_unit =
+      unit == 0 || nodes == 1 || (nodes - 1) * spread.stride + spread.abreast <= unit;
   if (is_in_one_unit) return 1;
-  if (kind != OpKind::all_to_all) return slowdown_of(passing_nodes(spread.stride, unit), system);
+  if (kind != OpKind::all_to_all) return slowdown_of(passing_nodes(spread.abreast, unit), system);
   double const together = std::max(1.0, static_cast<double>(unit) / spread.stride);
   return slowdown_of((nodes - together) / (nodes - 1), system);
 }

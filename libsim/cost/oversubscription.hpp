@@ -13,8 +13,9 @@ namespace stagecraft {
 /// The groups of a stage fill nodes, and nodes fill units, in the order of their numbers; all
 /// groups run the same collective at the same time. A ring (and a tree, which is taken to send as
 /// much) goes from node to node in that order, so that of a unit of N nodes s leave it, if the
-/// group has every s-th node: s / N of what nodes send passes the border. In an all-to-all each
-/// node sends as much to every other one.
+/// group has every s-th node: s / N of what nodes send passes the border. Of a group that joins
+/// stages, those of one stage do (NodeSpread::abreast). In an all-to-all each node sends as much
+/// to every other one.
 /// Pre: is_collective(kind).
 double border_slowdown(OpKind kind, NodeSpread spread, System const& system);
 
@@ -26,9 +27,9 @@ struct StageNodes {
   int nodes = 1;
 };
 
-/// The same of a message that all ranks of a stage send to their peers in another one. If every
-/// stage sends to the next one at the same time, the stages' nodes that leave a unit are those of
-/// one stage.
+/// How many times longer a message takes that all ranks of a stage send to their peers in another
+/// one. If every stage sends to the next one at the same time, as many nodes of a unit send beyond
+/// it as a stage has.
 double border_slowdown(StageNodes stages, System const& system);
 
 }  // namespace stagecraft

@@ -141,9 +141,10 @@ TrainingConfig with_searched_order(TrainingConfig const& config, System const& s
       continue;
     }
   }
-  if (!best)
+  if (!best) {
     throw ScheduleError{"schedule", "'searched', none of whose orders a plan can hold",
                         "another schedule"};
+  }
   return best->second;
 }
 

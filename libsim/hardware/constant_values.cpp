@@ -139,9 +139,12 @@ void read_value(ConfigNode const& node, NetworkTopology& topology) {
   reader.finish();
   bool const has_ports = node.child("leaf_ports").exists();
   if (node.child("nodes_per_unit").exists() == has_ports && node.is_sound()) {
-    node.report(
-        has_ports ? "both nodes_per_unit and leaf_ports" : "neither nodes_per_unit nor leaf_ports",
-        "one of them");
+    if (has_ports) {
+      node.report("both nodes_per_unit and leaf_ports",
+                  "one of them; --set system.network.topology={...} replaces both");
+    } else {
+      node.report("neither nodes_per_unit nor leaf_ports", "one of them");
+    }
   }
   if (rails.exists() && !has_ports) {
     rails.report_key("'rails' without leaf_ports", "it with leaf_ports");

@@ -74,7 +74,8 @@ constexpr std::array keys_of_system{
             "node to node in that order: groups with every s-th node, and messages from stages of "
             "s nodes, leave a unit of N nodes from s of them, and take max(1, oversubscription x "
             "s/N) times as long. What an all-to-all sends to other units takes oversubscription "
-            "times as long. Measured rates and times take precedence. Not modelled: a second "
+            "times as long. Measured rates and times take precedence. Not modelled: stages that "
+            "begin within a unit, copies of DualPipe, whose groups have two strides, a second "
             "border further up, a job whose nodes are scattered, flows that collide although links "
             "have room, the latency of switches; traffic between rails takes the links of the node "
             "at no cost."},

@@ -7,6 +7,16 @@ find_library(hdf5_archive NAMES libhdf5.a PATHS ${hdf5_folder} NO_DEFAULT_PATH)
 if(hdf5_archive)
   set(hdf5_needs ${HDF5_LIBRARIES})
   list(FILTER hdf5_needs EXCLUDE REGEX "/lib(hdf5|curl|crypto|z)[.]")
+  # An archive whose object files need those others even so is not used.
+  include(CheckCXXSourceCompiles)
+  set(CMAKE_REQUIRED_INCLUDES ${HDF5_INCLUDE_DIRS})
+  set(CMAKE_REQUIRED_LIBRARIES ${hdf5_archive} ${hdf5_needs} ZLIB::ZLIB)
+  check_cxx_source_compiles("#include <hdf5.h>
+    int main() { return H5Fopen(\"\", H5F_ACC_RDONLY, H5P_DEFAULT) < 0; }" HDF5_ARCHIVE_LINKS)
+  unset(CMAKE_REQUIRED_INCLUDES)
+  unset(CMAKE_REQUIRED_LIBRARIES)
+endif()
+if(hdf5_archive AND HDF5_ARCHIVE_LINKS)
   set_target_properties(HDF5::HDF5 PROPERTIES INTERFACE_LINK_LIBRARIES
     "$<IF:$<STREQUAL:$<TARGET_PROPERTY:TYPE>,EXECUTABLE>,${hdf5_archive};${hdf5_needs};ZLIB::ZLIB,${HDF5_LIBRARIES}>")
 endif()

@@ -34,7 +34,7 @@ class ForcedCounts {
   /// Adds one row to the expert of each choice of tokens [first, first + count).
   void add_rows(std::int64_t first, std::int64_t count, std::vector<std::int64_t>& rows) const;
 
-  /// Any order, to look counts up.
+  /// Orders counts in some way, so that they can be looked up.
   friend auto operator<=>(ForcedCounts const&, ForcedCounts const&) = default;
 
  private:

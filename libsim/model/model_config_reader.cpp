@@ -260,8 +260,7 @@ constexpr std::array<std::pair<std::string_view, Precision>, 9> other_precisions
 void refuse_other_precisions(ConfigNode const& precision) {
   for (auto const& [word, meant] : other_precisions) {
     if (!precision.reads(word)) continue;
-    precision.report(accepted_names<Precision>() + "; did you mean '" +
-                     std::string{name_of(meant)} + "'?");
+    precision.report(accepted_names<Precision>() + hint_of(name_of(meant)));
   }
   for (std::string_view const word : {"fp8", "fp8_hybrid", "fp8-hybrid", "mxfp8", "nvfp4", "fp4"}) {
     if (!precision.reads(word)) continue;

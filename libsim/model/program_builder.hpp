@@ -31,7 +31,7 @@ class ProgramBuilder {
 
   /// Sets the pass, module and layer of the ops that follow.
   void begin(Pass pass, std::string_view module, int layer);
-  /// The same, of the module alone.
+  /// Sets the module alone.
   void begin_module(std::string_view module) { module_ = module; }
 
   /// Makes a new microbatch tensor.

@@ -13,7 +13,7 @@ namespace stagecraft {
 ElementType step_tensor_type(TensorId tensor, TrainingConfig const& config);
 /// Element type of the main gradients.
 ElementType gradient_type(TrainingConfig const& config);
-/// Bytes of so many elements of counters.
+/// The bytes that so many elements of counters take.
 Bytes counter_bytes(std::int64_t elements, TrainingConfig const& config);
 /// Element type of Adam's moments.
 ElementType moments_type(TrainingConfig const& config);

@@ -25,12 +25,15 @@ double latency(CollectiveCost const& cost) {
   return cost.table.empty() ? cost.latency.value : cost.table.back().duration.value;
 }
 
-/// The seconds that one byte takes over the network, at the lowest rate that the system gives.
-double slowest_byte(System const& system) {
+/// The seconds that one byte takes over the network, at the lowest rate that the system gives to a
+/// job of so many ranks.
+double slowest_byte(System const& system, int ranks) {
   Network const& network = system.network;
+  auto const unit = static_cast<double>(nodes_per_unit(system.node, network));
+  bool const leaves_units = unit > 0 && ranks > unit * system.node.accelerators.value;
   double rate = network.bandwidth.value.value * network.efficiency.value *
                 std::min(1.0, adapters_per_accelerator(system.node, network)) /
-                network.topology.value.oversubscription;
+                (leaves_units ? network.topology.value.oversubscription : 1);
   for (RateByNodes const* const rates :
        {&network.bus_bandwidth.value, &network.gather_bandwidth.value}) {
     for (auto const& [nodes, measured] : *rates) {
@@ -67,7 +70,7 @@ double longest_iteration(RunConfig const& config, double peak) {
   double byte_time = std::max(
       (factor + kernels.accumulation_bytes.value + system.software.replicas.gather_traffic.value) /
           system.accelerator.bandwidth.value.value,
-      slowest_byte(system));
+      slowest_byte(system, world_size(parallel)));
   double call_time = calibration.kernel_launch.value.value +
                      calibration.gemm_tile_prologue.value.value +
                      calibration.p2p_synchronisation.value.value +

@@ -4,11 +4,14 @@
 #include <limits>
 
 #include "libsim/units/parse_number.hpp"
+#include "libsim/units/quantity.hpp"
 
 namespace stagecraft {
 
 ConditionValue condition_value(std::string_view text) {
   if (auto const number = parse_number<double>(text)) return {number, {}};
+  // The label of a case may be `8B`.
+  if (auto const count = parse_count(text)) return {static_cast<double>(*count), std::string{text}};
   if (text == "yes") return {std::nullopt, "true"};
   if (text == "no") return {std::nullopt, "false"};
   return {std::nullopt, std::string{text}};
@@ -30,9 +33,7 @@ bool Condition::are_equal(std::size_t a,
   ConditionValue computed_b;
   ConditionValue const& left = value_of(nodes_[a], values, computed_a);
   ConditionValue const& right = value_of(nodes_[b], values, computed_b);
-  if (left.number || right.number) {
-    return left.number && right.number && *left.number == *right.number;
-  }
+  if (left.number && right.number) return *left.number == *right.number;
   return !left.word.empty() && left.word == right.word;
 }
 

@@ -7,8 +7,8 @@
 #include <string_view>
 
 #include "libsim/sweep/node_text.hpp"
+#include "libsim/units/parse_integer.hpp"
 #include "libsim/units/parse_number.hpp"
-#include "libsim/units/quantity.hpp"
 
 namespace stagecraft {
 namespace {
@@ -64,7 +64,7 @@ std::vector<EntryColumn> columns_of(Sweep const& sweep, std::size_t axis_number)
 template <typename Number>
 std::optional<Number> parsed(WrittenValue const& value) {
   if (value.quoted) return std::nullopt;
-  if (auto const count = parse_count(value.text)) return static_cast<Number>(*count);
+  if (auto const count = parse_integer(value.text)) return static_cast<Number>(*count);
   return parse_number<Number>(value.text);
 }
 

@@ -5,7 +5,6 @@
 
 #include "libsim/config/yaml_text.hpp"
 #include "libsim/plan/training_config_reader.hpp"
-#include "libsim/units/quantity.hpp"
 
 namespace stagecraft {
 namespace {
@@ -16,12 +15,6 @@ std::string full_key(std::string const& name) {
   return word_key.empty() ? name : name + "." + std::string{word_key};
 }
 
-/// The value of a key as it is written; `4k` is a number, too.
-ConditionValue written_value(std::string_view text) {
-  if (auto const count = parse_count(text)) return {static_cast<double>(*count), {}};
-  return condition_value(text);
-}
-
 /// The value at the dotted `path` below `node`, which is the value of the key `at`; nullopt if
 /// there is no such key.
 std::optional<ConditionValue> look_up(YamlNode const& node,
@@ -29,10 +22,10 @@ std::optional<ConditionValue> look_up(YamlNode const& node,
                                       std::string_view path) {
   if (path.empty()) {
     bool const is_scalar = node.kind == YamlNode::Kind::scalar;
-    return is_scalar ? written_value(node.text) : ConditionValue{};
+    return is_scalar ? condition_value(node.text) : ConditionValue{};
   }
   if (node.kind == YamlNode::Kind::scalar && path == word_key_of(at)) {
-    return written_value(node.text);
+    return condition_value(node.text);
   }
   if (node.kind != YamlNode::Kind::map) return std::nullopt;
   std::size_t const dot = path.find('.');

@@ -117,7 +117,8 @@ TEST_CASE("a sweep's counts may be written in thousands", "[cli]") {
   std::string const command = "sweep " +
                               sweep_file(folder,
                                          "values: {batch.global: [1k, 2k], batch.micro: [4]}\n"
-                                         "where: [batch.global > 1500]\n") +
+                                         "where: [batch.global > 1.5k, batch.global != 1k, "
+                                         "'batch.global in [2k, 3k]']\n") +
                               " -o " + in(folder, "r.h5");
   json const best = json_of(command + " --json").at("best");
   REQUIRE(best.at("batch.global") == 2000);

@@ -67,7 +67,7 @@ TERMS = (  # file, fragment
     (COST, "is_near ? «link.bandwidth.value»"),
     (COST, ": «network_share(system_).value» / border_slowdown(nodes, system_);"),
     (COST, "network_share(system_).value / «border_slowdown(nodes, system_)»;"),
-    (COST, "std::max(1, «stride / system_.node.accelerators.value»)};"),
+    (COST, "std::max(1, «stride / system_.node.accelerators.value»);"),
     (COST, "is_near ? «link.latency.value»"),
     (COST, ": «system_.network.latency.value.value») +"),
     (COST, "«system_.calibration.p2p_synchronisation.value.value» +"),

@@ -46,6 +46,21 @@ TEST_CASE("groups with every s-th node leave a unit from s nodes", "[cost]") {
   REQUIRE(gather(2, 1, 2, with_units(4, 8)) == Approx(32e6 / 10e9));
 }
 
+TEST_CASE("a group that joins stages leaves a unit from the nodes of one stage", "[cost]") {
+  // Eight stages of one node each; the first one and the last one reduce a tied embedding.
+  TrainingPlan const plan = make_plan(as_settled(modest_run(8, 8)));
+  Op op;
+  op.kind = OpKind::all_reduce;
+  op.group = plan.roles.embedding;
+  op.payload = Bytes{1'000'000};
+  auto const seconds = [&](int unit) {
+    System const system = with_units(unit, 8);
+    return to_seconds(CostModel{system, plan}.duration(op));
+  };
+  REQUIRE(seconds(8) == Approx(1e6 / 10e9));      // all stages are in one unit
+  REQUIRE(seconds(4) == Approx(2 * 1e6 / 10e9));  // one of four nodes
+}
+
 TEST_CASE("all-reduces, shifts and messages are slowed down as gathers are", "[cost]") {
   System const wide = with_units(4, 1);
   System const narrow = with_units(4, 8);

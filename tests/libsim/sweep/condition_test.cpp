@@ -69,6 +69,17 @@ TEST_CASE("words are equal or not, and never equal to a number", "[sweep]") {
   REQUIRE(holds("strategy == 12", point));
 }
 
+TEST_CASE("a count is a number, and, as a case may be called so, a word too", "[sweep]") {
+  std::map<std::string, std::string> const counts{{"b.g", "4k"}, {"strategy", "8B"}};
+  REQUIRE(holds("b.g == 4000", counts));
+  REQUIRE(holds("b.g in [1k, 4k]", counts));
+  REQUIRE(holds("b.g < 4.5k", counts));
+  REQUIRE_FALSE(holds("b.g != 4k", counts));
+  REQUIRE(holds("strategy == 8B", counts));
+  REQUIRE(holds("strategy == '8B'", counts));
+  REQUIRE_FALSE(holds("strategy == '8b'", counts));
+}
+
 TEST_CASE("what is no number is in no order", "[sweep]") {
   REQUIRE_FALSE(holds("m.x < 4 or m.x >= 4", point));
   REQUIRE_FALSE(holds("recompute", point));
