@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "libsim/config/did_you_mean.hpp"
 #include "libsim/config/section_reader.hpp"
 #include "libsim/config/section_writer.hpp"
 #include "libsim/model/attention_keys.hpp"
