@@ -202,7 +202,7 @@ std::string plan_tables(SearchResult const& result,
       prose(counts_text(result, options, seconds) + "on " + std::to_string(options.request.gpus) +
             " x " + system.accelerator.name + " of " + printable(system.name) + " with software " +
             printable(system.software.name) + "\n\nfastest plans that fit" + room_text(options) +
-            "\n" + plan_legend(result, options));
+            "\n" + plan_legend(result));
   text += plan_table(result.best, numbers_of(result.best), options, width);
   std::string remarks;
   if (auto const goodput = figures_of(best, options).goodput) {

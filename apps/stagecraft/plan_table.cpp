@@ -27,12 +27,11 @@ bool are_one_family(TrainingConfig a, TrainingConfig b) {
   return a == b;
 }
 
-/// Whether some plans of the result have sequence parallelism and some have not.
-bool has_both_of_sequence(SearchResult const& result) {
-  bool const first = result.best.front().config.parallel.sequence;
-  auto const differs = [&](FoundPlan const& plan) {
-    return plan.config.parallel.sequence != first;
-  };
+/// Whether the plans of the result differ in a member of their layout.
+template <typename Member>
+bool differ_in(SearchResult const& result, Member ParallelLayout::*member) {
+  Member const& first = result.best.front().config.parallel.*member;
+  auto const differs = [&](FoundPlan const& plan) { return plan.config.parallel.*member != first; };
   return std::ranges::any_of(result.best, differs) || std::ranges::any_of(result.front, differs);
 }
 
@@ -126,13 +125,14 @@ std::string with_recompute(Columns columns, std::vector<std::string> const& text
 
 }  // namespace
 
-std::string plan_legend(SearchResult const& result, PlanOptions const& options) {
+std::string plan_legend(SearchResult const& result) {
   std::string text =
       "(per GPU: TFLOP/s, tokens/s, peak and, beside the reserve, free GiB; MFU counts attention "
       "over the full square; t tensor, p pipeline, m chunks per stage, d data, b microbatch";
-  if (has_both_of_sequence(result)) text += ", SP sequence parallelism";
-  if (splits_sequences(options.request)) text += ", c context";
-  if (has_experts(options.request.base.model)) text += ", EP expert, ETP expert tensor";
+  if (differ_in(result, &ParallelLayout::sequence)) text += ", SP sequence parallelism";
+  if (differ_in(result, &ParallelLayout::context)) text += ", c context";
+  if (differ_in(result, &ParallelLayout::expert)) text += ", EP expert";
+  if (differ_in(result, &ParallelLayout::expert_tensor)) text += ", ETP expert tensor";
   std::string const words = words_legend(result);
   return text + (words.empty() ? "" : "; " + words) + ")\n";
 }

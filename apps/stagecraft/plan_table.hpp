@@ -10,7 +10,7 @@
 namespace stagecraft {
 
 /// What the columns of plan_table() mean, and the words in them that the plans have.
-std::string plan_legend(SearchResult const& result, PlanOptions const& options);
+std::string plan_legend(SearchResult const& result);
 
 /// All indices of a list of plans.
 std::vector<std::size_t> numbers_of(std::vector<FoundPlan> const& plans);

@@ -122,8 +122,9 @@ TEST_CASE("way out: a run that does not fit points to explain") {
 
 TEST_CASE("way out: plan's legend has the words that its table has") {
   ProgramResult const plan = run_stagecraft("plan '" + models +
-                                            "gpt3-175b.yaml' --system selene-a100 --gpus 64 "
-                                            "--global-batch 64 --fix recompute=window --top 1");
+                                                "gpt3-175b.yaml' --system selene-a100 --gpus 64 "
+                                                "--global-batch 64 --fix recompute=window --top 1",
+                                            "COLUMNS=200");
   REQUIRE_THAT(plan.output,
                Catch::Contains("+N: N microbatches of each window keep everything)\n"));
   REQUIRE_THAT(plan.output, !Catch::Contains("full first N"));
