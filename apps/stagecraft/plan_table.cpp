@@ -231,6 +231,7 @@ std::string plan_table(std::vector<FoundPlan> const& plans,
   columns.add("schedule", Align::left,
               [&](std::size_t row) { return std::string{name_of(config(row).schedule.kind)}; });
   std::vector<std::string> recompute;
+  recompute.reserve(shown.size());
   for (std::size_t const i : shown) recompute.push_back(recompute_text(plans[i].config));
   std::string const common = columns.common();
   std::string const with = shown.size() > 1 ? "all with " : "with ";

@@ -91,7 +91,8 @@ struct RouterTokens {
   /// sequences alternate.
   C by_share(std::int64_t token, std::int64_t expert) const {
     if (counts == nullptr) return 0;
-    auto const together = static_cast<double>(losses.tokens * losses.replicas / losses.sequences);
+    std::int64_t const tokens_together = losses.tokens * losses.replicas / losses.sequences;
+    auto const together = static_cast<double>(tokens_together);
     auto const factor = static_cast<C>(losses.balance * static_cast<double>(experts) /
                                        (static_cast<double>(losses.per_token) * together *
                                         together * static_cast<double>(losses.sequences)));
