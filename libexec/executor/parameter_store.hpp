@@ -44,8 +44,8 @@ class ParameterStore {
   }
   bool has_master() const { return has_master_; }
 
-  /// Where a block's parameter, its gradient or a counter lies; pre: `tensor` is one of the job's
-  /// lifetime.
+  /// The address of a block's parameter, gradient or counter. Pre: `tensor` has the lifetime of the
+  /// job.
   void* data_of(std::int32_t chunk_program, std::size_t block, TensorId tensor) const;
 
   /// Sets a parameter, and its master copy as far as this rank has it, to `values` (the rank's

@@ -2,13 +2,13 @@
 
 namespace stagecraft {
 
-/// Where the ranks of a collective are.
+/// How the ranks of a collective are spread over nodes.
 struct NodeSpread {
   int ranks = 1;
   int per_node = 1;  ///< ranks of the group on one node
   int stride = 1;    ///< nodes from one node of the group to its next one
-  /// Nodes side by side that send at the same time, for groups like this one: as many as `stride`,
-  /// but those of a stage if the group joins stages.
+  /// How many neighbouring nodes send at the same time, each for a group like this one: `stride`,
+  /// or the nodes of a stage if the group joins stages.
   int abreast = stride;
 
   int nodes() const { return (ranks + per_node - 1) / per_node; }

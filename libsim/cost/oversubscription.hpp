@@ -19,8 +19,8 @@ namespace stagecraft {
 /// Pre: is_collective(kind).
 double border_slowdown(OpKind kind, NodeSpread spread, System const& system);
 
-/// Where a message between two pipeline stages goes: the first node of each, and how many nodes
-/// a stage has.
+/// The nodes of two pipeline stages that exchange a message: the first node of each, and the number
+/// of nodes per stage.
 struct StageNodes {
   int from = 0;
   int to = 0;

@@ -2,11 +2,11 @@
 
 namespace stagecraft {
 
-/// Where the network between nodes is narrower than their adapters: above units of nodes, which may
-/// be those below one leaf switch, a scalable unit or a pod.
+/// An oversubscribed network. Nodes form units, such as the nodes of a leaf switch, a scalable unit
+/// or a pod.
 ///
-/// Within a unit each adapter reaches every other at its rate. A unit of N nodes has
-/// N / oversubscription nodes' bandwidth to the rest of the network.
+/// Within a unit, adapters reach each other at their full rate. The links from a unit of N nodes to
+/// the rest of the network have the bandwidth of N / oversubscription nodes.
 struct NetworkTopology {
   double oversubscription = 1;  ///< bandwidth from the nodes into a unit over that out of it
   int nodes_per_unit = 0;       ///< 0: as leaf_ports and rails say, or one unit of all nodes

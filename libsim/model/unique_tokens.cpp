@@ -42,8 +42,9 @@ std::int64_t floor_quotient(std::int64_t a, std::int64_t b) {
   return a >= 0 ? a / b : -((-a + b - 1) / b);
 }
 
-/// Of the tokens of a rank with balanced choices, those that choose experts of one rank: for all
-/// ranks, and for the one that gets most. Choice j of token i is then expert (i k + j) mod E.
+/// How many tokens a rank sends if choices are balanced, that is, if choice j of token i is expert
+/// (i k + j) mod E. A token is sent once to each rank that has an expert of its choice: summed over
+/// all receiving ranks, and for the one that receives most.
 struct BalancedTokens {
   std::int64_t all = 0;
   std::int64_t most = 0;

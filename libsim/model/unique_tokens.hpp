@@ -7,8 +7,8 @@
 /// How many ranks tokens go to if each is sent once to a rank that has several of its experts.
 namespace stagecraft {
 
-/// Of `parts` equal parts of the ranks, how many have at least one of a token's experts: the
-/// expectation if all choices are equally likely. Pre: parts divides experts, or is a multiple of
+/// The expected number of parts that have at least one of a token's experts, if ranks form `parts`
+/// equal parts and all choices are equally likely. Pre: parts divides experts, or is a multiple of
 /// tokens.parts.
 double distinct_parts(UniqueTokens const& tokens, std::int64_t parts);
 

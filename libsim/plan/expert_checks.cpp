@@ -96,8 +96,8 @@ class ExpertCheck : CombinationCheck {
                "(parallel.tensor x parallel.context) x per_token)");
   }
 
-  /// What is counted over the global batch is counted where a layer is; of two copies of a layer
-  /// each sees half of the microbatches.
+  /// A router counts the choices that it makes itself: with two copies of a layer, each would count
+  /// only half of the microbatches of the global batch.
   void check_loss(RouterConfig const& router) const {
     if (!router.counts_over_batch() || !sound({"schedule"})) return;
     if (placement_of(config_).copies() == 1) return;

@@ -28,7 +28,7 @@ double gather(int ranks, int per_node, int stride, System const& system) {
 TEST_CASE("a ring leaves a unit from one of its nodes", "[cost]") {
   // 8 nodes in two units of 4, whose links carry 4/8 of a node's adapters: half the ring's rate.
   REQUIRE(gather(64, 8, 1, with_units(4, 8)) == Approx(2 * 63e6 / 80e9));
-  // Of a unit whose links carry what one node sends, or more, nothing is slower.
+  // Nothing is slower if the links of a unit carry at least what one node sends.
   REQUIRE(gather(64, 8, 1, with_units(4, 4)) == Approx(63e6 / 80e9));
   REQUIRE(gather(64, 8, 1, with_units(4, 1)) == Approx(63e6 / 80e9));
   // Four nodes fill a unit.
