@@ -14,6 +14,10 @@
 namespace stagecraft {
 namespace {
 
+int nodes_per_stage(TrainingPlan const& plan, System const& system) {
+  return std::max(1, plan.groups.ranks_per_stage() / system.node.accelerators.value);
+}
+
 BytesPerSecond streaming_rate(System const& system) {
   return {system.accelerator.bandwidth.value.value * system.calibration.stream_efficiency.value};
 }
@@ -226,9 +230,8 @@ MessageCost CostModel::message_cost(StageId from, StageId to) const {
   auto const node_of = [&](StageId stage) {
     return plan_.groups.at_stage(RankId{0}, stage).value() / accelerators;
   };
-  StageNodes const nodes{.from = node_of(from),
-                         .to = node_of(to),
-                         .nodes = std::max(1, plan_.groups.ranks_per_stage() / accelerators)};
+  StageNodes const nodes{
+      .from = node_of(from), .to = node_of(to), .nodes = nodes_per_stage(plan_, system_)};
   bool const is_near = nodes.from == nodes.to;
   Bytes const whole = plan_.message_bytes();
   Bytes const sent = plan_.sent_bytes();
@@ -272,12 +275,10 @@ NodeSpread CostModel::spread_of(LevelPlacement const& level) const {
   int const stride = std::max(1, level.span / std::max(1, level.members - 1));
   int const per_node = std::max(1, system_.node.accelerators.value / stride);
   int const nodes_apart = std::max(1, stride / system_.node.accelerators.value);
-  int const of_stage =
-      std::max(1, plan_.groups.ranks_per_stage() / system_.node.accelerators.value);
   return {.ranks = level.members,
           .per_node = std::min(level.members, per_node),
           .stride = nodes_apart,
-          .abreast = std::min(nodes_apart, of_stage)};
+          .abreast = std::min(nodes_apart, nodes_per_stage(plan_, system_))};
 }
 
 bool CostModel::crosses_nodes(GroupId group) const {
