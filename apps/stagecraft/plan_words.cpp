@@ -1,5 +1,6 @@
 #include "apps/stagecraft/plan_words.hpp"
 
+#include "libsim/model/model_names.hpp"
 #include "libsim/plan/training_names.hpp"
 
 namespace stagecraft {

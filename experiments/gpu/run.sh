@@ -1,21 +1,25 @@
 #!/usr/bin/env bash
-# Everything that needs a GPU, in less than nine minutes, on a machine that has CUDA, NCCL and Python
-# with PyTorch, but none of this project's packages. Run experiments/gpu/pack.sh first, on a machine that has them.
+# Everything that needs a GPU, on a machine that has CUDA, NCCL and Python with PyTorch and transformers, but none of
+# this project's packages. Run experiments/gpu/pack.sh first, on a machine that has them.
 #
-# usage: experiments/gpu/run.sh [shards|sanitizers]
-#   shards      the second part: first, middle and last stage of the eight rows of table 5, alone
-#   sanitizers  the third: the kernels' tests under compute-sanitizer
+# usage: experiments/gpu/run.sh [PART...]     (default: tests measurements)
+#   tests         the kernels, whole models and NCCL against the CPU, at once
+#   sanitizers    the kernels' tests under compute-sanitizer
+#   snapshots     what PyTorch's allocator does with a small model, for `stagecraft allocator`
+#   measurements  the layer beside PyTorch's, calibrate, and what it predicts; wants the GPU for itself
+#   shards        first, middle and last stage of the eight rows of table 5, alone
 #
 # BUNDLE   what pack.sh made, or its archive          (default: build/gpu-bundle)
 # OUT      where JSON and traces go                   (default: out/gpu)
+# LIMIT    seconds for all parts together             (default: 530)
 # PEER     PyTorch's layer, a script that takes --preset, --modes and --out; skipped if unset
 # PYTHON   with PyTorch                               (default: python3)
 #
-# Each step has a time limit of its own, and at most what is left of the limit of all. Steps that fail or run out of
-# time are reported, and the others continue. Steps with a goal come first, the summary comes last. All output is also
-# in one file, OUT.tar.gz. Exits with 1 if a step failed.
+# Each step has a time limit of its own, and at most what is left of LIMIT. Steps that fail or run out of time are
+# reported, and the others continue. The summary comes last. All output is also in one file, OUT.tar.gz. Exits with 1 if
+# a step failed.
 set -uo pipefail
-cd "$(dirname "$0")/../.."
+cd "$(dirname "$0")/../.." || exit
 
 export bundle
 bundle=${BUNDLE:-build/gpu-bundle}
@@ -41,24 +45,21 @@ ours() { LD_LIBRARY_PATH=$libraries "$bundle/bin/$1" "${@:2}"; }
 export -f ours
 devices=$(ours stagecraft-exec devices 2>&1) || { printf 'run.sh: the programs do not start here:\n%s\n' "$devices" >&2 && exit 2; }
 
-# The limit of all steps together; a step gets at most what is left of it.
-deadline=$((SECONDS + 530))
-failed=()
-# step SECONDS NAME COMMAND...: its standard output goes to $out/NAME, the rest to $out/NAME.log.
+deadline=$((SECONDS + ${LIMIT:-530}))
+# step SECONDS NAME COMMAND...: its standard output goes to $out/NAME, the rest to $out/NAME.log; NAME.failed says that
+# it failed.
 step() {
   local limit=$1 name=$2 begin=$SECONDS left=$((deadline - SECONDS))
   shift 2
-  rm -f "$out/$name"
+  rm -f "$out/$name" "$out/$name.failed"
   if [ "$left" -lt 5 ]; then
-    printf '   -    %s  left out: no time\n' "$name"
-    failed+=("$name")
+    printf '   -    %s  left out: no time\n' "$name" | tee "$out/$name.failed"
   elif timeout -k 5 $((limit < left ? limit : left)) bash -c '"$@"' step "$@" >"$out/$name.partial" 2>"$out/$name.log"; then
     mv "$out/$name.partial" "$out/$name"
     printf '%4d s  %s\n' $((SECONDS - begin)) "$name"
   else
     printf '%4d s  %s  FAILED (%d): %s\n' $((SECONDS - begin)) "$name" $? "$(tail -n 1 "$out/$name.log")"
     mv "$out/$name.partial" "$out/$name.failed"
-    failed+=("$name")
   fi
 }
 
@@ -69,13 +70,51 @@ facts() {
   ours stagecraft-exec devices --json
 }
 
-first_part() {
-  local model test
-  step 30 facts.txt facts
-  step 100 test_cuda_kernels_on_device.txt ours test_cuda_kernels_on_device
+tests() {
+  local test
+  for test in "$bundle"/bin/test_*_on_device; do
+    test=$(basename "$test")
+    step 200 "$test.txt" ours "$test" &
+  done
+  wait
+}
+
+# Kernels become many times slower.
+sanitizers() {
+  local tool
+  for tool in memcheck racecheck; do
+    step 260 "sanitizer-$tool.txt" ours_in_sanitizer "$tool" &
+  done
+  wait
+}
+ours_in_sanitizer() {
+  LD_LIBRARY_PATH=$libraries compute-sanitizer --tool "$1" --error-exitcode 1 "$bundle/bin/test_cuda_kernels_on_device"
+}
+
+# The first says how little some of the others may have; all together need more memory than a GPU has.
+snapshots() {
+  local some name
+  for some in uneven 'uneven_tight uneven_collected steady' 'uneven_expandable uneven_unsplit uneven_rounded recomputed'; do
+    for name in $some; do
+      step 60 "snapshot-$name.txt" "$python" experiments/gpu/snapshots.py "$name" "$out" &
+    done
+    wait
+    for name in $some; do step 20 "replay-$name.json" replayed "$name"; done
+  done
+}
+replayed() {
+  local capacity settings status=0
+  read -r capacity settings < <("$python" -c 'import json, sys; case = json.load(open(sys.argv[1])); print(case["capacity"], case["settings"])' "$out/$1.json")
+  ours stagecraft allocator "$out/$1.pickle.gz" --capacity "$capacity" --settings "$settings" --json || status=$?
+  [ "$status" -eq 0 ] || [ "$status" -eq 3 ]  # 3: it runs out of memory, as the run may have
+}
+
+measurements() {
+  local model like=$configs/systems/h200.yaml
+  [[ "$(nvidia-smi --query-gpu=name --format=csv,noheader)" == *H200* ]] || like=$configs/systems/dgx-h100.yaml
   # In turns with its peer, so that both see the same clocks.
   local layer=(ours stagecraft-exec measure layer "$configs/paper/22b-present.yaml" --backend cuda --repeats 20 --json
-    --algorithms fastest --set "system=$configs/systems/h200.yaml")
+    --algorithms fastest --set "system=$like")
   # What the peer's compiler does: softmax and dropout in one kernel.
   local fused=("${layer[@]}" --set model.softmax_dropout=fused)
   step 30 layer-22b-before.json "${layer[@]}"
@@ -85,28 +124,13 @@ first_part() {
     step 30 layer-22b-after.json "${layer[@]}"
     step 30 layer-22b-fused-after.json "${fused[@]}"
   fi
-  step 120 calibrate.txt ours stagecraft-exec calibrate --backend cuda --precision fp16 --algorithms fastest --like "$configs/systems/h200.yaml" -o "$out/calibrated.yaml"
+  step 120 calibrate.txt ours stagecraft-exec calibrate --backend cuda --precision fp16 --algorithms fastest --like "$like" -o "$out/calibrated.yaml"
   if [ -f "$out/calibrated.yaml" ]; then
     for model in 22b 175b 530b 1t; do
       step 30 "predicted-$model.json" ours stagecraft-exec measure layer "$configs/paper/$model-present.yaml" --backend cuda --repeats 10 --json \
         --algorithms fastest --set "system=$out/calibrated.yaml"
     done
   fi
-  for test in "$bundle"/bin/test_*_on_device; do
-    test=$(basename "$test")
-    [ "$test" = test_cuda_kernels_on_device ] || step 100 "$test.txt" ours "$test"
-  done
-}
-
-# compute-sanitizer, which makes kernels many times slower.
-sanitizers() {
-  local tool
-  for tool in memcheck racecheck; do
-    step 260 "sanitizer-$tool.txt" ours_in_sanitizer "$tool"
-  done
-}
-ours_in_sanitizer() {
-  LD_LIBRARY_PATH=$libraries compute-sanitizer --tool "$1" --error-exitcode 1 "$bundle/bin/test_cuda_kernels_on_device"
 }
 
 # Warm-up, the first backward and a few microbatches more, of one rank of each stage.
@@ -128,13 +152,17 @@ shards() {
   step 30 reproduced.txt ours stagecraft reproduce table4 table5 --executed "$out"
 }
 
-export -f facts ours_in_sanitizer
+export out python
+export -f facts ours_in_sanitizer replayed
 trap 'echo; "$python" experiments/gpu/summary.py "$out"; tar -czf "$out.tar.gz" -C "$(dirname "$out")" "$(basename "$out")"' EXIT
-case "$*" in
-  '') first_part ;;
-  shards) shards ;;
-  sanitizers) sanitizers ;;
-  *) echo "run.sh: found '$*'; accepted: nothing, shards, or sanitizers" >&2 && exit 2 ;;
-esac
+[ $# -gt 0 ] || set -- tests measurements
+for part in "$@"; do
+  case "$part" in
+    tests | sanitizers | snapshots | measurements | shards) ;;
+    *) echo "run.sh: found '$part'; accepted: tests, sanitizers, snapshots, measurements, shards" >&2 && exit 2 ;;
+  esac
+done
+step 30 facts.txt facts
+for part in "$@"; do "$part"; done
 
-[ ${#failed[@]} -eq 0 ]
+[ -z "$(find "$out" -name '*.failed' -print -quit)" ]

@@ -86,6 +86,26 @@ def say_predictions(out):
               f" {max(map(abs, errors)):.1f} % at most off")
 
 
+def say_snapshots(out):
+    for path in sorted(out.glob("replay-*.json")):
+        name = path.stem.removeprefix("replay-")
+        case, replay = load(out / f"{name}.json"), load(path)
+        if not case or not replay:
+            continue
+        stats, end = case["stats"], replay["end"]
+        pairs = {
+            "peak allocated": (end["peak_allocated"], stats["allocated_bytes.all.peak"]),
+            "peak reserved": (end["peak_reserved"], stats["reserved_bytes.all.peak"]),
+            "reserved": (end["reserved"], stats["reserved_bytes.all.current"]),
+            "segments": (end["segments"], stats["segment.all.current"]),
+            "retries": (end["retries"], stats["num_alloc_retries"]),
+            "died": (replay["oom_at"] is not None, case["died"]),
+        }
+        different = [f"{what} {got:,} for {wanted:,}" for what, (got, wanted) in pairs.items() if got != wanted]
+        print(f"allocator, {name}: reserved {stats['reserved_bytes.all.peak'] / 2**30:.2f} GiB at the peak,"
+              f" {stats['num_alloc_retries']} retries; replayed {'equal' if not different else ', '.join(different)}")
+
+
 def say_shards(out):
     for path in sorted(out.glob("shard-*.json")):
         run = load(path)
@@ -109,6 +129,7 @@ def main():
     say_layer(out, "layer-22b", "softmax and dropout separate")
     say_layer(out, "layer-22b-fused", "softmax and dropout fused")
     say_predictions(out)
+    say_snapshots(out)
     say_shards(out)
 
 

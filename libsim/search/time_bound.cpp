@@ -33,13 +33,13 @@ MessageTimes::MessageTimes(SearchRequest const& request, Arrangement const& arra
   are_blocking_ = plan.config.schedule.p2p == P2p::blocking;
   overhead_ = static_cast<double>(cost.iteration_overhead().count());
   int const p = plan.config.parallel.pipeline;
-  auto const message = [&](StageId from, StageId to) {
+  auto const time_of = [&](StageId from, StageId to) {
     MessageCost const message = cost.message_cost(from, to);
     return static_cast<double>((message.latency + message.occupancy).count());
   };
   for (StageId const stage : IdRange<StageId>{p}) {
-    activation_.push_back(message(stage, StageId{(stage.value() + 1) % p}));
-    gradient_.push_back(message(stage, StageId{(stage.value() + p - 1) % p}));
+    activation_.push_back(time_of(stage, StageId{(stage.value() + 1) % p}));
+    gradient_.push_back(time_of(stage, StageId{(stage.value() + p - 1) % p}));
   }
 }
 

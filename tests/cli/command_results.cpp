@@ -24,7 +24,8 @@ std::string without_progress(std::string const& said) {
   std::string rest;
   std::istringstream lines{said};
   for (std::string line; std::getline(lines, line);) {
-    bool const is_progress = line.starts_with("note: ") && line.find(" %, ") != std::string::npos;
+    bool const is_progress = line.starts_with("note: ") &&
+                             (line.ends_with(" %") || line.find(" %, ") != std::string::npos);
     if (!is_progress) rest += line + '\n';
   }
   return rest;
