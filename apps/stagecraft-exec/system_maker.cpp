@@ -10,10 +10,10 @@
 #include "libexec/backends/cpu_backend.hpp"
 #include "libexec/backends/cuda_backend.hpp"
 #include "libexec/calibration/collective_measurement.hpp"
+#include "libexec/calibration/device_copies.hpp"
 #include "libexec/calibration/gemm_measurement.hpp"
 #include "libexec/calibration/kernel_measurement.hpp"
 #include "libexec/calibration/nccl_measurement.hpp"
-#include "libexec/calibration/overlap_measurement.hpp"
 #include "libsim/hardware/provenance.hpp"
 #include "libsim/host/program_version.hpp"
 #include "libsim/model/model_names.hpp"
@@ -153,13 +153,10 @@ void SystemMaker::measure_flash_efficiency(Precision precision) {
 
 void SystemMaker::measure_communication() {
   if (device_.kind == DeviceKind::cuda) {
-    std::cerr << "matrix products beside a copy\n";
-    constexpr Precision precision = Precision::bf16;
-    auto const backend = backend_for(device_, precision);
-    set(system_.accelerator.bandwidth, measure_copy_bandwidth(*backend, precision),
+    std::cerr << "copies within the device\n";
+    auto const backend = backend_for(device_, Precision::bf16);
+    set(system_.accelerator.bandwidth, DeviceCopies{*backend}.bandwidth(),
         "a copy within the device, bytes read and written; " + source_);
-    set(system_.calibration.overlap_slowdown, measure_overlap_slowdown(*backend, precision),
-        "bf16 products beside copies within the device; " + source_);
     measure_links();
     return;
   }

@@ -103,9 +103,9 @@ snapshots() {
   done
 }
 replayed() {
-  local capacity settings status=0
-  read -r capacity settings < <("$python" -c 'import json, sys; case = json.load(open(sys.argv[1])); print(case["capacity"], case["settings"])' "$out/$1.json")
-  ours stagecraft allocator "$out/$1.pickle.gz" --capacity "$capacity" --settings "$settings" --json || status=$?
+  local case status=0
+  mapfile -t case < <("$python" -c 'import json, sys; case = json.load(open(sys.argv[1])); print(case["capacity"], "B"); print(case["settings"])' "$out/$1.json")
+  ours stagecraft allocator "$out/$1.pickle.gz" --capacity "${case[0]}" --settings "${case[1]}" --json || status=$?
   [ "$status" -eq 0 ] || [ "$status" -eq 3 ]  # 3: it runs out of memory, as the run may have
 }
 

@@ -15,7 +15,8 @@ MeasurementScale measurement_scale(DeviceKind device) {
                        {.hidden = 512, .heads = 8, .sequence = 256, .micro = 4}}};
   }
   return {.extents = {256, 1024, 2048, 4096, 8192, 16384},
-          .batched_extents = {64, 128, 512, 2048},
+          // The sizes of heads, whose rates are not between those of their neighbours.
+          .batched_extents = {64, 80, 96, 128, 160, 256, 512, 2048},
           .batch = 48,
           .operand_bytes = 4096 * mebibyte,
           .models = {{.hidden = 512, .heads = 8, .sequence = 512, .micro = 1},
