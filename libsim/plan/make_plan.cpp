@@ -37,6 +37,7 @@ TrainingPlan make_plan(SettledConfig const& settled, RankChoice ranks) {
 }
 
 TrainingPlan plan_of_ranks(TrainingPlan const& plan, RankChoice ranks) {
+  ranks.forced = plan.forced;
   return make_plan(as_settled(plan.config), std::move(ranks));
 }
 

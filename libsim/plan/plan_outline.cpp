@@ -27,8 +27,8 @@ void split_sequences(TrainingPlan& plan) {
 TrainingPlan make_outline(TrainingConfig const& config, RankChoice ranks) {
   TrainingPlan plan;
   plan.config = config;
+  plan.forced = ranks.forced ? std::move(ranks.forced) : forced_routing(config);
   plan.ranks = std::move(ranks);
-  plan.forced = forced_routing(config);
   auto [groups, roles] = make_groups(config);
   plan.groups = std::move(groups);
   plan.roles = roles;

@@ -57,6 +57,8 @@ struct ShardedRun {
 /// them, for which the others of its expert group wait.
 struct RankChoice {
   std::vector<int> ranks;  ///< ascending; empty: all of the stage
+  /// What the configuration forces, from a plan of other ranks; null: read from the configuration.
+  std::shared_ptr<ForcedRouting const> forced{};
 };
 
 /// What a rank of one stage does in an iteration. All tensor and data ranks of a stage do the same,
