@@ -109,15 +109,7 @@ int chunks_of(ScheduleConfig const& schedule) {
 
 Placement placement_of_order(ScheduleShape const& shape) {
   if (shape.order) return shape.order->placement;
-  switch (traits_of(shape.kind).placement) {
-    case OrderPlacement::round:
-      return round_placement(shape.stages, shape.chunks);
-    case OrderPlacement::v:
-      return v_placement(shape.stages);
-    case OrderPlacement::bidirectional:
-      return bidirectional_placement(shape.stages);
-  }
-  throw std::logic_error{"not an OrderPlacement"};
+  return make_placement(traits_of(shape.kind).placement, shape.stages, shape.chunks);
 }
 
 OrderRequest order_request(ScheduleShape const& shape) {

@@ -23,7 +23,7 @@ constexpr bool may_split_backward(ScheduleKind kind) { return traits_of(kind).sp
 
 /// How many copies of the model the kind's schedules hold.
 constexpr int copies_of(ScheduleKind kind) {
-  return traits_of(kind).placement == OrderPlacement::bidirectional ? 2 : 1;
+  return traits_of(kind).placement == PlacementShape::bidirectional ? 2 : 1;
 }
 
 /// Whether the kind's order follows from costs or from memory, so that it has to be settled before

@@ -39,26 +39,7 @@ PlacementShape read_shape(nlohmann::json const& document) {
   return *shape;
 }
 
-Placement make_placement(PlacementShape shape, int stages, int chunks) {
-  switch (shape) {
-    case PlacementShape::v:
-      return v_placement(stages);
-    case PlacementShape::bidirectional:
-      return bidirectional_placement(stages);
-    case PlacementShape::loop:
-      break;
-  }
-  return round_placement(stages, chunks);
-}
-
 }  // namespace
-
-PlacementShape shape_of(Placement const& placement) {
-  if (placement.copies() > 1) return PlacementShape::bidirectional;
-  // A V ends where it begins; a loop of several chunks on one stage does so too, and is the same.
-  bool const is_v = placement.chunks() == 2 && placement == v_placement(placement.stages());
-  return is_v ? PlacementShape::v : PlacementShape::loop;
-}
 
 PipelineOrder read_order_file(std::filesystem::path const& path) {
   nlohmann::json const document = parse(path);

@@ -1,32 +1,12 @@
 #pragma once
 
-#include <array>
-#include <cstdint>
 #include <filesystem>
 #include <string>
-#include <string_view>
-#include <utility>
 #include <vector>
 
 #include "libsim/schedule/pipeline_order.hpp"
-#include "libsim/units/enum_names.hpp"
 
 namespace stagecraft {
-
-/// The shape in which an order's chunks lie on its stages; see placement.hpp.
-enum class PlacementShape : std::uint8_t { loop, v, bidirectional };
-
-template <>
-struct EnumNames<PlacementShape> {
-  static constexpr std::array<std::pair<PlacementShape, std::string_view>, 3> all{
-      {{PlacementShape::loop, "loop"},
-       {PlacementShape::v, "v"},
-       {PlacementShape::bidirectional, "bidirectional"}}};
-};
-
-/// The shape of a placement that round_placement(), v_placement() or bidirectional_placement()
-/// made.
-PlacementShape shape_of(Placement const& placement);
 
 /// Reads an order from a JSON file, as `stagecraft schedule --json` prints it: `orders`, a list of
 /// one text per stage (see order_text()), and `placement`, without which it is loop. Other keys are

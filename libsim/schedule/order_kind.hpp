@@ -7,6 +7,7 @@
 #include <string_view>
 #include <utility>
 
+#include "libsim/schedule/placement_shape.hpp"
 #include "libsim/units/enum_names.hpp"
 
 namespace stagecraft {
@@ -42,13 +43,6 @@ struct EnumNames<OrderVariant> {
       {{OrderVariant::fixed, "fixed"}, {OrderVariant::automatic, "auto"}}};
 };
 
-/// Where a kind of order places the chunks of the model, see placement.hpp.
-enum class OrderPlacement : std::uint8_t {
-  round,          ///< chunk by chunk over all stages
-  v,              ///< two chunks per stage, there and back
-  bidirectional,  ///< two copies of the model in opposite directions
-};
-
 /// When the order of a kind follows from costs and memory, so that no plan can make it alone.
 enum class FitsCosts : std::uint8_t {
   never,
@@ -60,7 +54,7 @@ enum class FitsCosts : std::uint8_t {
 struct OrderKindTraits {
   OrderKind kind;
   std::string_view name;  ///< in run files and on the command line
-  OrderPlacement placement = OrderPlacement::round;
+  PlacementShape placement = PlacementShape::loop;
   int chunks = 1;            ///< per stage; 0: any number
   bool takes_group = false;  ///< microbatches go through its chunks in groups
   FitsCosts fits_costs = FitsCosts::never;
@@ -89,7 +83,7 @@ inline constexpr std::array order_kinds{
                     .splits_backward = true},
     OrderKindTraits{.kind = OrderKind::zbv,
                     .name = "zbv",
-                    .placement = OrderPlacement::v,
+                    .placement = PlacementShape::v,
                     .chunks = 2,
                     .fits_costs = FitsCosts::automatic,
                     .takes_limit = true,
@@ -97,33 +91,33 @@ inline constexpr std::array order_kinds{
                     .splits_backward = true},
     OrderKindTraits{.kind = OrderKind::v_half,
                     .name = "v_half",
-                    .placement = OrderPlacement::v,
+                    .placement = PlacementShape::v,
                     .chunks = 2,
                     .splits_backward = true},
     OrderKindTraits{.kind = OrderKind::v_min,
                     .name = "v_min",
-                    .placement = OrderPlacement::v,
+                    .placement = PlacementShape::v,
                     .chunks = 2,
                     .splits_backward = true},
     OrderKindTraits{.kind = OrderKind::v_auto,
                     .name = "v_auto",
-                    .placement = OrderPlacement::v,
+                    .placement = PlacementShape::v,
                     .chunks = 2,
                     .fits_costs = FitsCosts::always,
                     .takes_limit = true,
                     .splits_backward = true},
     OrderKindTraits{.kind = OrderKind::one_f_one_b_v,
                     .name = "1f1b_v",
-                    .placement = OrderPlacement::v,
+                    .placement = PlacementShape::v,
                     .chunks = 2},
     OrderKindTraits{.kind = OrderKind::dualpipev,
                     .name = "dualpipev",
-                    .placement = OrderPlacement::v,
+                    .placement = PlacementShape::v,
                     .chunks = 2,
                     .splits_backward = true},
     OrderKindTraits{.kind = OrderKind::dualpipe,
                     .name = "dualpipe",
-                    .placement = OrderPlacement::bidirectional,
+                    .placement = PlacementShape::bidirectional,
                     .chunks = 2,
                     .splits_backward = true},
     OrderKindTraits{.kind = OrderKind::group_interleaved,

@@ -76,4 +76,23 @@ Placement bidirectional_placement(int stages) {
   return Placement{stages, std::move(places), 2};
 }
 
+Placement make_placement(PlacementShape shape, int stages, int chunks) {
+  switch (shape) {
+    case PlacementShape::v:
+      return v_placement(stages);
+    case PlacementShape::bidirectional:
+      return bidirectional_placement(stages);
+    case PlacementShape::loop:
+      break;
+  }
+  return round_placement(stages, chunks);
+}
+
+PlacementShape shape_of(Placement const& placement) {
+  if (placement.copies() > 1) return PlacementShape::bidirectional;
+  // A V ends where it begins; a loop of several chunks on one stage does so too, and is the same.
+  bool const is_v = placement.chunks() == 2 && placement == v_placement(placement.stages());
+  return is_v ? PlacementShape::v : PlacementShape::loop;
+}
+
 }  // namespace stagecraft

@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include "libsim/schedule/placement_shape.hpp"
 #include "libsim/units/ids.hpp"
 
 namespace stagecraft {
@@ -95,5 +96,11 @@ Placement v_placement(int stages);
 /// copy, chunk 1 the (p-1-r)-th part of the second.
 /// Source: DeepSeek-AI 2024, arXiv:2412.19437, section 3.2.1 (DualPipe).
 Placement bidirectional_placement(int stages);
+
+/// The placement of that shape. `chunks`: of each stage in a loop; the other shapes have two.
+Placement make_placement(PlacementShape shape, int stages, int chunks);
+
+/// The shape of a placement that one of the above made.
+PlacementShape shape_of(Placement const& placement);
 
 }  // namespace stagecraft

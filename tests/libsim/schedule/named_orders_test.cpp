@@ -70,8 +70,8 @@ TEST_CASE("a kind of order places its chunks as its row of order_kinds says") {
       continue;
     }
     PipelineOrder const order = make_order(request);
-    REQUIRE(order.placement == (row.placement == OrderPlacement::v ? v_placement(stages)
-                                : row.placement == OrderPlacement::bidirectional
+    REQUIRE(order.placement == (row.placement == PlacementShape::v ? v_placement(stages)
+                                : row.placement == PlacementShape::bidirectional
                                     ? bidirectional_placement(stages)
                                     : round_placement(stages, chunks)));
     REQUIRE_NOTHROW(play_order(order, {}));  // it is legal
