@@ -10,8 +10,8 @@ namespace stagecraft {
 
 namespace {
 
-Task task_of(TrainingPlan const& plan, StagePlan const& stage, Part part, ChunkId chunk) {
-  return whole_task(plan, stage, {part, MicrobatchId{0}, chunk}, TaskVariant::policy);
+Task task_of(TrainingPlan const& plan, StagePlan const& stage, Pass pass, ChunkId chunk) {
+  return whole_task(plan, stage, {pass, MicrobatchId{0}, chunk}, TaskVariant::policy);
 }
 
 }  // namespace
@@ -25,11 +25,11 @@ std::vector<ChunkCosts> AverageChunk::stage_costs() const {
   for (VirtualStageId const v : plan_.placement.virtual_stage_ids()) {
     ChunkPlace const place = plan_.placement.place(v);
     StagePlan const& stage = plan_.stages[place.stage];
-    stages.push_back({.forward = seconds(stage, Part::forward, place.chunk),
-                      .backward = seconds(stage, Part::backward, place.chunk),
+    stages.push_back({.forward = seconds(stage, Pass::forward, place.chunk),
+                      .backward = seconds(stage, Pass::backward, place.chunk),
                       .transfer = transfer,
-                      .input_gradient = seconds(stage, Part::input_gradient, place.chunk),
-                      .weight_gradient = seconds(stage, Part::weight_gradient, place.chunk)});
+                      .input_gradient = seconds(stage, Pass::input_gradient, place.chunk),
+                      .weight_gradient = seconds(stage, Pass::weight_gradient, place.chunk)});
   }
   return stages;
 }
@@ -50,14 +50,14 @@ ChunkCosts AverageChunk::costs() const {
 
 MemoryChanges AverageChunk::memory() {
   MemoryChanges memory;
-  memory.weight_gradient = std::min(0.0, mean_bytes(Part::weight_gradient));
-  memory.forward = std::max(mean_bytes(Part::forward), -memory.weight_gradient);
+  memory.weight_gradient = std::min(0.0, mean_bytes(Pass::weight_gradient));
+  memory.forward = std::max(mean_bytes(Pass::forward), -memory.weight_gradient);
   memory.input_gradient = -memory.forward - memory.weight_gradient;
   return memory;
 }
 
-double AverageChunk::seconds(StagePlan const& stage, Part part, ChunkId chunk) const {
-  Task const task = task_of(plan_, stage, part, chunk);
+double AverageChunk::seconds(StagePlan const& stage, Pass pass, ChunkId chunk) const {
+  Task const task = task_of(plan_, stage, pass, chunk);
   return to_seconds(profile_task(plan_, stage, task, blocks_, cost_).duration);
 }
 
@@ -74,12 +74,12 @@ double AverageChunk::longest_message() const {
   return longest;
 }
 
-double AverageChunk::mean_bytes(Part part) {
+double AverageChunk::mean_bytes(Pass pass) {
   double sum = 0;
   double count = 0;
   for (StagePlan const& stage : plan_.stages) {
     for (ChunkId const chunk : stage.chunks.ids()) {
-      sum += static_cast<double>(memories_.of(task_of(plan_, stage, part, chunk)).net_sum);
+      sum += static_cast<double>(memories_.of(task_of(plan_, stage, pass, chunk)).net_sum);
       ++count;
     }
   }

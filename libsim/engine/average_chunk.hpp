@@ -28,9 +28,9 @@ class AverageChunk {
   MemoryChanges memory();
 
  private:
-  double seconds(StagePlan const& stage, Part part, ChunkId chunk) const;
+  double seconds(StagePlan const& stage, Pass pass, ChunkId chunk) const;
   double longest_message() const;
-  double mean_bytes(Part part);
+  double mean_bytes(Pass pass);
 
   TrainingPlan const& plan_;
   CostModel cost_;

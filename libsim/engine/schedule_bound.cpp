@@ -67,19 +67,19 @@ StageTicks pass_times(CostedPlan const& costed) {
   for (VirtualStageId const v : split.placement.virtual_stage_ids()) {
     ChunkPlace const place = split.placement.place(v);
     StagePlan const& stage = split.stages[place.stage];
-    auto const time_of = [&](Part part) {
+    auto const time_of = [&](Pass pass) {
       Task const task =
-          whole_task(split, stage, {part, MicrobatchId{0}, place.chunk}, TaskVariant::policy);
+          whole_task(split, stage, {pass, MicrobatchId{0}, place.chunk}, TaskVariant::policy);
       TaskProfile const profile = profile_task(split, stage, task, blocks, cost);
       return profile.duration - profile.shares.recompute;
     };
     SplitTicks& ticks = times.emplace_back();
-    ticks.forward = time_of(Part::forward);
-    ticks.input_gradient = time_of(Part::input_gradient);
-    ticks.weight_gradient = time_of(Part::weight_gradient);
+    ticks.forward = time_of(Pass::forward);
+    ticks.input_gradient = time_of(Pass::input_gradient);
+    ticks.weight_gradient = time_of(Pass::weight_gradient);
     ticks.transfer = transfer;
     ticks.joint = std::max(SimTime{0},
-                           ticks.input_gradient + ticks.weight_gradient - time_of(Part::backward));
+                           ticks.input_gradient + ticks.weight_gradient - time_of(Pass::backward));
     ticks.recompute = recompute[v.index()] / microbatches(plan.config);
   }
   return StageTicks{std::move(times)};
@@ -131,14 +131,14 @@ HeldMemory held_memory(TrainingPlan const& plan, TaskMemories& memories, Virtual
         (variant == TaskVariant::stored ? chunk.stored_program : chunk.early_program) !=
             StageChunk::none;
     if (!is_there) continue;
-    auto const net = [&](Part part) {
-      return memories.of(whole_task(plan, stage, {part, MicrobatchId{0}, place.chunk}, variant))
+    auto const net = [&](Pass pass) {
+      return memories.of(whole_task(plan, stage, {pass, MicrobatchId{0}, place.chunk}, variant))
           .net_sum;
     };
-    std::int64_t const held = net(Part::forward) + received - sent;
+    std::int64_t const held = net(Pass::forward) + received - sent;
     in_flight = std::min(in_flight, held);
     // The gradients go the other way. An early recompute adds what its input gradient takes.
-    std::int64_t const left = held + net(Part::input_gradient) + sent - received;
+    std::int64_t const left = held + net(Pass::input_gradient) + sent - received;
     for_weights = std::min(for_weights, variant == TaskVariant::early ? std::int64_t{0} : left);
   }
   in_flight = std::max<std::int64_t>(in_flight, 0);

@@ -34,7 +34,7 @@ PlayedOrder play_schedule(PipelineSchedule const& schedule, ChunkCosts const& co
   std::vector<SimTime> durations;
   durations.reserve(tasks.size());
   for (int task = 0; task < schedule.tasks(); ++task) {
-    durations.push_back(ticks.of(costs.of(schedule.run_of({.task = task}).part)));
+    durations.push_back(ticks.of(costs.of(schedule.run_of({.task = task}).pass)));
   }
   std::vector<MessageCost> const channels(static_cast<std::size_t>(schedule.channels),
                                           {.latency = ticks.of(costs.transfer)});

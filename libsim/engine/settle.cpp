@@ -33,16 +33,16 @@ std::vector<RecomputeTimes> recompute_times(TrainingPlan const& plan, System con
   for (VirtualStageId const v : plan.placement.virtual_stage_ids()) {
     ChunkPlace const place = plan.placement.place(v);
     StagePlan const& stage = plan.stages[place.stage];
-    auto const duration = [&](Part part, TaskVariant variant) {
-      Task const task = whole_task(plan, stage, {part, MicrobatchId{0}, place.chunk}, variant);
+    auto const duration = [&](Pass pass, TaskVariant variant) {
+      Task const task = whole_task(plan, stage, {pass, MicrobatchId{0}, place.chunk}, variant);
       return profile_task(plan, stage, task, blocks, cost).duration;
     };
     RecomputeTimes& of_chunk = times.emplace_back();
-    of_chunk.forward = duration(Part::forward, TaskVariant::policy);
-    of_chunk.backward = duration(Part::backward, TaskVariant::policy);
-    of_chunk.input_gradient = duration(Part::input_gradient, TaskVariant::policy);
-    of_chunk.weight_gradient = duration(Part::weight_gradient, TaskVariant::policy);
-    of_chunk.recompute = duration(Part::recompute, TaskVariant::early);
+    of_chunk.forward = duration(Pass::forward, TaskVariant::policy);
+    of_chunk.backward = duration(Pass::backward, TaskVariant::policy);
+    of_chunk.input_gradient = duration(Pass::input_gradient, TaskVariant::policy);
+    of_chunk.weight_gradient = duration(Pass::weight_gradient, TaskVariant::policy);
+    of_chunk.recompute = duration(Pass::recompute, TaskVariant::early);
     if (plan.placement.is_last(v)) continue;
     StageId const after = plan.placement.place(next(v)).stage;
     if (after == place.stage) continue;
@@ -66,7 +66,7 @@ std::vector<bool> stored_passes(TrainingConfig const& config,
     if (count == 0) continue;
     WindowPlaces places{shape, stage};
     for (OrderTask const& task : order.stages[stage.index()]) {
-      if (task.run.part != Part::forward || places.of(task.run) >= count) continue;
+      if (task.run.pass != Pass::forward || places.of(task.run) >= count) continue;
       VirtualStageId const v = order.placement.virtual_stage({stage, task.run.chunk});
       stored[v.index() * microbatches + task.run.microbatch.index()] = true;
     }

@@ -15,6 +15,7 @@
 #include "libsim/units/enum_names.hpp"
 #include "libsim/units/ids.hpp"
 #include "libsim/units/inline_list.hpp"
+#include "libsim/units/pass.hpp"
 
 namespace stagecraft {
 
@@ -33,13 +34,6 @@ struct EnumNames<Stream> {
 
 /// What a reducing collective computes.
 enum class Reduction : std::uint8_t { sum, maximum };
-
-/// What a block runs for a microbatch at one time: its forward; and its backward whole, or as an
-/// input gradient and, any time later, a weight gradient. If the schedule recomputes ahead of them,
-/// that is a pass too.
-enum class Pass : std::uint8_t { forward, backward, input_gradient, weight_gradient, recompute };
-inline constexpr std::size_t pass_count = 5;
-constexpr std::size_t index_of(Pass pass) { return static_cast<std::size_t>(pass); }
 
 /// Why an op runs.
 enum class Phase : std::uint8_t {

@@ -26,14 +26,14 @@ void check_size(std::string const& what, int found, int accepted) {
   refuse(what + " of the order", std::to_string(found), std::to_string(accepted));
 }
 
-/// The microbatches in the order in which a stage runs them through a part of one of its chunks.
+/// The microbatches in the order in which a stage runs them through one of its chunks in a pass.
 std::vector<MicrobatchId> sequence_of(PipelineOrder const& order,
                                       ChunkPlace const& place,
                                       bool is_forward) {
   std::vector<MicrobatchId> microbatches;
   for (OrderTask const& task : order.stages[place.stage.index()]) {
     bool const is_wanted =
-        is_forward ? task.run.part == Part::forward : gives_gradient(task.run.part);
+        is_forward ? task.run.pass == Pass::forward : gives_gradient(task.run.pass);
     if (is_wanted && task.run.chunk == place.chunk) microbatches.push_back(task.run.microbatch);
   }
   return microbatches;
@@ -93,7 +93,7 @@ void check_recompute_tasks(TrainingConfig const& config, PipelineOrder const& or
     RecomputePolicy const& policy = config.recompute[config.recompute.size() == 1 ? 0 : stage];
     if (policy.early == EarlyRecompute::bubble) continue;
     for (OrderTask const& task : order.stages[stage]) {
-      if (task.run.part != Part::recompute) continue;
+      if (task.run.pass != Pass::recompute) continue;
       throw ScheduleError{"order: stage " + std::to_string(stage), "a task R",
                           "tasks F, B, I and W, as recompute.early is not bubble there"};
     }

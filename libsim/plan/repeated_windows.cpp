@@ -27,7 +27,7 @@ Extent extent_of(PipelineSchedule const& schedule,
     ++extent.entries;
     if (entry.kind == IssueEntry::Kind::post) extent.transfers += entry.count;
     bool const runs = entry.kind == IssueEntry::Kind::run;
-    if (runs && schedule.run_of(entry).part == Part::forward) ++extent.forwards;
+    if (runs && schedule.run_of(entry).pass == Pass::forward) ++extent.forwards;
   };
   visit_entries(program, begin, end, 0, add);
   return extent;

@@ -26,7 +26,7 @@ class VirtualOrder {
   ChunkRun forward(int k) const { return forwards_[static_cast<std::size_t>(k)]; }
   ChunkRun backward(int k) const {
     ChunkRun const& mirrored = forwards_[static_cast<std::size_t>(k)];
-    return {Part::backward, mirrored.microbatch, ChunkId{chunks_ - 1 - mirrored.chunk.value()}};
+    return {Pass::backward, mirrored.microbatch, ChunkId{chunks_ - 1 - mirrored.chunk.value()}};
   }
   /// The number of consecutive forwards, from the k-th on, that are of the same chunk; the same
   /// number of backwards are. 1 after the last.

@@ -55,7 +55,7 @@ class StageTasks {
       if (entry.kind == IssueEntry::Kind::run) {
         ChunkRun const run = schedule_.run_of(entry);
         bool const is_last = last_[run.chunk] == i;
-        if (is_last && ends_in_flight(run.part) && overlaps_gradients(plan_.config)) {
+        if (is_last && ends_in_flight(run.pass) && overlaps_gradients(plan_.config)) {
           append_last_backward(run);
           continue;
         }
@@ -73,7 +73,7 @@ class StageTasks {
       IssueEntry const& entry = entries[i];
       if (entry.kind != IssueEntry::Kind::run) continue;
       ChunkRun const run = schedule_.run_of(entry);
-      if (ends_in_flight(run.part)) last[run.chunk] = i;
+      if (ends_in_flight(run.pass)) last[run.chunk] = i;
     }
     return last;
   }
@@ -83,7 +83,7 @@ class StageTasks {
     if (!schedule_.shape.order) return;
     auto const& tasks = schedule_.shape.order->stages[stage_.stage.index()];
     for (OrderTask const& task : tasks) {
-      if (task.run.part != Part::recompute) continue;
+      if (task.run.pass != Pass::recompute) continue;
       early_.resize(static_cast<std::size_t>(schedule_.shape.chunks) *
                     static_cast<std::size_t>(schedule_.shape.microbatches));
       early_[number_of(task.run)] = true;
@@ -141,7 +141,7 @@ class StageTasks {
   std::int32_t number_of_whole(ChunkRun const& run, TaskVariant variant) {
     int const of_class = classes_ == 1 ? 0 : run.microbatch.value();
     auto const place =
-        3 * static_cast<std::size_t>(schedule_.task(run.part, run.chunk) * classes_ + of_class) +
+        3 * static_cast<std::size_t>(schedule_.task(run.pass, run.chunk) * classes_ + of_class) +
         static_cast<std::size_t>(variant);
     if (whole_[place] == none) whole_[place] = append(whole_task(plan_, stage_, run, variant));
     return whole_[place];
@@ -181,17 +181,17 @@ class StageTasks {
   IdVector<ChunkId, std::size_t> last_;  ///< last_runs() of the entries
 };
 
-constexpr Task::Kind kind_of(Part part) {
-  switch (part) {
-    case Part::backward:
+constexpr Task::Kind kind_of(Pass pass) {
+  switch (pass) {
+    case Pass::backward:
       return Task::Kind::backward;
-    case Part::input_gradient:
+    case Pass::input_gradient:
       return Task::Kind::input_gradient;
-    case Part::weight_gradient:
+    case Pass::weight_gradient:
       return Task::Kind::weight_gradient;
-    case Part::recompute:
+    case Pass::recompute:
       return Task::Kind::recompute;
-    case Part::forward:
+    case Pass::forward:
       break;
   }
   return Task::Kind::forward;
@@ -210,7 +210,7 @@ Task whole_task(TrainingPlan const& plan,
                 TaskVariant variant) {
   StageChunk const& chunk = stage.chunks[run.chunk];
   Task task;
-  task.kind = kind_of(run.part);
+  task.kind = kind_of(run.pass);
   task.is_stored = variant == TaskVariant::stored;
   task.is_early = variant == TaskVariant::early;
   task.chunk = run.chunk;

@@ -21,29 +21,29 @@ StageWriter::StageWriter(PipelineSchedule& schedule, SteadyLoop const& loop, Sta
 }
 
 void StageWriter::run(ChunkRun const& run) {
-  if (run.part == Part::forward && loop_.has_loop()) mark_border();
+  if (run.pass == Pass::forward && loop_.has_loop()) mark_border();
   program_.entries.push_back(
-      {.task = schedule_.task(run.part, run.chunk), .microbatch = run.microbatch + advance_});
-  if (run.part != Part::backward) return;
+      {.task = schedule_.task(run.pass, run.chunk), .microbatch = run.microbatch + advance_});
+  if (run.pass != Pass::backward) return;
   ++backwards_;
   last_chunk_ = run.chunk;
   --backwards_left_[run.chunk.index()];
 }
 
 void StageWriter::send_output_of(ChunkRun const& run) {
-  if (run.part != Part::forward && !gives_gradient(run.part)) return;
+  if (run.pass != Pass::forward && !gives_gradient(run.pass)) return;
   Placement const& placement = schedule_.placement;
   VirtualStageId const here = placement.virtual_stage({stage_, run.chunk});
-  bool const is_activation = run.part == Part::forward;
+  bool const is_activation = run.pass == Pass::forward;
   if (is_activation ? placement.is_last(here) : placement.is_first(here)) return;
   add(Transfer::End::send, run, here, is_activation ? next(here) : previous(here));
 }
 
 void StageWriter::receive_input_of(ChunkRun const& run) {
-  if (run.part != Part::forward && !gives_gradient(run.part)) return;
+  if (run.pass != Pass::forward && !gives_gradient(run.pass)) return;
   Placement const& placement = schedule_.placement;
   VirtualStageId const here = placement.virtual_stage({stage_, run.chunk});
-  bool const is_activation = run.part == Part::forward;
+  bool const is_activation = run.pass == Pass::forward;
   if (is_activation ? placement.is_first(here) : placement.is_last(here)) return;
   add(Transfer::End::receive, run, here, is_activation ? previous(here) : next(here));
 }
@@ -54,7 +54,7 @@ void StageWriter::add(Transfer::End end,
                       VirtualStageId other) {
   ChunkPlace const peer = schedule_.placement.place(other);
   if (peer.stage == stage_) return;
-  Transfer::Payload const payload = message_of(run.part);
+  Transfer::Payload const payload = message_of(run.pass);
   // Each boundary has one channel for activations and one for gradients.
   int const boundary = std::min(virtual_stage, other).value();
   int const channel = payload == Transfer::Payload::activation

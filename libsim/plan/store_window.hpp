@@ -33,7 +33,7 @@ class WindowPlaces {
   /// The place of the run's forward in its window, from 0. Pre: runs are asked for in issue order.
   int of(ChunkRun const& run) {
     auto const number = run.chunk.index() * microbatches_ + run.microbatch.index();
-    if (run.part == Part::forward) places_[number] = forwards_++ % window_;
+    if (run.pass == Pass::forward) places_[number] = forwards_++ % window_;
     return places_[number];
   }
 

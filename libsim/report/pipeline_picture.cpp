@@ -13,7 +13,7 @@ namespace stagecraft {
 
 namespace {
 
-/// How a part is drawn.
+/// How a pass is drawn.
 struct Look {
   char const* name;
   char first_letter;  ///< of chunk 0
@@ -23,7 +23,7 @@ struct Look {
   std::array<int, 4> backgrounds;
 };
 
-/// Indexed by Part.
+/// Indexed by Pass.
 constexpr std::array<Look, 5> looks{{{"forward", 'a', "░", {117, 75, 153, 111}},
                                      {"backward", 'A', "▓", {114, 71, 157, 108}},
                                      {"input gradient", 'A', "▓", {114, 71, 157, 108}},
@@ -34,7 +34,7 @@ constexpr char no_character = '\0';
 
 constexpr char const* idle_glyph = "·";
 
-Look const& look_of(Part part) { return looks.at(static_cast<std::size_t>(part)); }
+Look const& look_of(Pass pass) { return looks.at(static_cast<std::size_t>(pass)); }
 
 std::string text_of(double value) { return fmt::format("{:g}", value); }
 
@@ -47,11 +47,11 @@ struct Layout {
   double columns_per_tick = 0;
   bool is_cut = false;  ///< the schedule continues beyond the last column
   bool has_chunks = false;
-  std::array<bool, looks.size()> has_part{};  ///< by Part
+  std::array<bool, looks.size()> has_pass{};  ///< by Pass
   bool loses_cells = false;                   ///< a computation is shorter than a column
   MicrobatchId largest_microbatch{};
 
-  bool has(Part part) const { return has_part.at(static_cast<std::size_t>(part)); }
+  bool has(Pass pass) const { return has_pass.at(static_cast<std::size_t>(pass)); }
   std::size_t column(SimTime time) const {
     auto const at = std::llround(static_cast<double>(time.count()) * columns_per_tick);
     return std::min(static_cast<std::size_t>(at), columns);
@@ -69,7 +69,7 @@ Layout make_layout(PlayedOrder const& played, std::size_t width) {
       if (duration > SimTime{0}) shortest = std::min(shortest, duration);
       layout.largest_microbatch = std::max(layout.largest_microbatch, span.run.microbatch);
       layout.has_chunks = layout.has_chunks || span.run.chunk > ChunkId{0};
-      layout.has_part.at(static_cast<std::size_t>(span.run.part)) = true;
+      layout.has_pass.at(static_cast<std::size_t>(span.run.pass)) = true;
     }
   }
   assert(longest > SimTime{0});
@@ -109,7 +109,7 @@ void draw_cell(std::vector<Glyph>& row,
                Colour colour) {
   std::size_t const first = layout.column(span.start);
   std::size_t const last = layout.column(span.end);
-  Look const& look = look_of(span.run.part);
+  Look const& look = look_of(span.run.pass);
   std::size_t const chunk = span.run.chunk.index();
 
   std::string const number = std::to_string(span.run.microbatch.value());
@@ -117,9 +117,9 @@ void draw_cell(std::vector<Glyph>& row,
   if (layout.has_chunks) {
     letter = static_cast<char>(look.first_letter + static_cast<int>(chunk % 26));
   }
-  // Where a letter does not tell the parts apart, the shade does, so it gets a column.
+  // Where a letter does not tell the passes apart, the shade does, so it gets a column.
   bool const needs_shade =
-      letter.empty() || (colour == Colour::none && layout.has(Part::weight_gradient));
+      letter.empty() || (colour == Colour::none && layout.has(Pass::weight_gradient));
   std::size_t const room = last - first - (needs_shade && last > first ? 1 : 0);
   std::string const text = number.size() + letter.size() <= room ? number + letter
                            : letter.size() <= room               ? letter
@@ -175,21 +175,21 @@ std::string legend(PlayedOrder const& played, Layout const& layout, Colour colou
             text_of(played.in_units(played.makespan)) + ": a wider terminal shows more\n";
   }
   if (layout.loses_cells) text += "a computation shorter than a column may be missing\n";
-  auto const sample = [&](Part part) {
+  auto const sample = [&](Pass pass) {
     std::vector<Glyph> cell(2);
     if (layout.has_chunks) cell.emplace_back();
     Layout one = layout;
     one.columns = cell.size();
     one.columns_per_tick = 1;
     ChunkSpan const span{
-        {part, MicrobatchId{}, ChunkId{}}, SimTime{0}, SimTime{static_cast<int>(cell.size())}};
+        {pass, MicrobatchId{}, ChunkId{}}, SimTime{0}, SimTime{static_cast<int>(cell.size())}};
     draw_cell(cell, span, one, colour);
     return paint(cell, colour);
   };
   std::vector<std::string> names;
-  for (std::size_t part = 0; part < looks.size(); ++part) {
-    if (!layout.has_part.at(part)) continue;
-    names.push_back(sample(static_cast<Part>(part)) + ' ' + looks.at(part).name);
+  for (std::size_t pass = 0; pass < looks.size(); ++pass) {
+    if (!layout.has_pass.at(pass)) continue;
+    names.push_back(sample(static_cast<Pass>(pass)) + ' ' + looks.at(pass).name);
   }
   for (std::size_t i = 0; i < names.size(); ++i) {
     text += (i == 0 ? "" : i + 1 == names.size() ? " and " : ", ") + names[i];

@@ -19,25 +19,25 @@ std::string cut_order(std::vector<OrderTask> const& tasks, std::size_t width) {
   return order.substr(0, end == std::string::npos ? 0 : end) + " ...";
 }
 
-bool has_part(PipelineOrder const& order, Part part) {
+bool has_pass(PipelineOrder const& order, Pass pass) {
   return std::any_of(order.stages.begin(), order.stages.end(), [&](auto const& tasks) {
     return std::any_of(tasks.begin(), tasks.end(),
-                       [&](OrderTask const& task) { return task.run.part == part; });
+                       [&](OrderTask const& task) { return task.run.pass == pass; });
   });
 }
 
-/// "forward (F) or backward (B)", of the parts that the order has.
+/// "forward (F) or backward (B)", of the passes that the order has.
 std::string parts_text(PipelineOrder const& order) {
   struct Name {
-    Part part;
+    Pass pass;
     char const* text;
   };
   std::vector<std::string> names;
-  for (auto const& [part, text] :
-       {Name{Part::forward, "forward (F)"}, Name{Part::recompute, "recompute (R)"},
-        Name{Part::backward, "backward (B)"}, Name{Part::input_gradient, "input gradient (I)"},
-        Name{Part::weight_gradient, "weight gradient (W)"}}) {
-    if (has_part(order, part)) names.emplace_back(text);
+  for (auto const& [pass, text] :
+       {Name{Pass::forward, "forward (F)"}, Name{Pass::recompute, "recompute (R)"},
+        Name{Pass::backward, "backward (B)"}, Name{Pass::input_gradient, "input gradient (I)"},
+        Name{Pass::weight_gradient, "weight gradient (W)"}}) {
+    if (has_pass(order, pass)) names.emplace_back(text);
   }
   std::string line = names.front();
   for (std::size_t i = 1; i < names.size(); ++i) {
@@ -61,7 +61,7 @@ std::string schedule_tables(std::string const& title,
                             PipelineOrder const& order,
                             PlayedOrder const& played,
                             int width) {
-  bool const is_split = has_part(order, Part::weight_gradient);
+  bool const is_split = has_pass(order, Pass::weight_gradient);
   std::string text = title + '\n' + makespan_text(played, is_split) + "stage  in flight" +
                      (is_split ? "  until I" : "") +
                      "        busy    transfer      bubble         end\n";

@@ -16,16 +16,16 @@ constexpr double largest_cost = 1e100;
 
 }  // namespace
 
-double ChunkCosts::of(Part part) const {
-  switch (part) {
-    case Part::backward:
+double ChunkCosts::of(Pass pass) const {
+  switch (pass) {
+    case Pass::backward:
       return backward;
-    case Part::input_gradient:
+    case Pass::input_gradient:
       return input_gradient;
-    case Part::weight_gradient:
+    case Pass::weight_gradient:
       return weight_gradient;
-    case Part::forward:
-    case Part::recompute:
+    case Pass::forward:
+    case Pass::recompute:
       break;
   }
   return forward;

@@ -7,15 +7,15 @@
 
 namespace stagecraft {
 
-/// What a schedule's parts cost, the same on every stage, in a unit of the caller's choice.
+/// What a schedule's passes cost, the same on every stage, in a unit of the caller's choice.
 struct ChunkCosts {
   double forward = 1;         ///< of one microbatch through one chunk; likewise of a recompute
   double backward = 2;        ///< of a whole backward
   double transfer = 0;        ///< from the start of a message to its arrival; messages do not queue
-  double input_gradient = 1;  ///< of the part of the backward that the chunk before waits for
+  double input_gradient = 1;  ///< of the pass of the backward that the chunk before waits for
   double weight_gradient = 1;  ///< of the rest of the backward
 
-  double of(Part part) const;
+  double of(Pass pass) const;
 };
 
 /// \throws ScheduleError  unless each cost is 0 or from 1e-100 to 1e100 and some computation has

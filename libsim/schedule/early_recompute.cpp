@@ -60,11 +60,11 @@ class RecomputePlacer {
       bool const is_here = placement.place(there).stage == StageId::of_index(stage);
       return is_here ? *end : *end + times_of(boundary).transfer;
     };
-    if (run.part == Part::forward) {
+    if (run.pass == Pass::forward) {
       if (placement.is_first(here)) return SimTime{0};
       return at(forward_ends_, previous(here), previous(here));
     }
-    if (!gives_gradient(run.part)) return SimTime{0};
+    if (!gives_gradient(run.pass)) return SimTime{0};
     if (placement.is_last(here)) return at(forward_ends_, here, here);
     return at(gradient_ends_, next(here), here);
   }
@@ -72,13 +72,13 @@ class RecomputePlacer {
   SimTime duration(std::size_t stage, ChunkRun const& run) const {
     VirtualStageId const here = virtual_stage(stage, run);
     RecomputeTimes const& times = times_of(here);
-    SimTime const part = run.part == Part::forward           ? times.forward
-                         : run.part == Part::weight_gradient ? times.weight_gradient
-                         : run.part == Part::input_gradient  ? times.input_gradient
+    SimTime const pass = run.pass == Pass::forward           ? times.forward
+                         : run.pass == Pass::weight_gradient ? times.weight_gradient
+                         : run.pass == Pass::input_gradient  ? times.input_gradient
                                                              : times.backward;
     bool const is_shorter =
-        gives_gradient(run.part) && needs_no_more_[number(here, run.microbatch)];
-    return is_shorter ? part - times.recompute : part;
+        gives_gradient(run.pass) && needs_no_more_[number(here, run.microbatch)];
+    return is_shorter ? pass - times.recompute : pass;
   }
 
   /// The next backward of the stage, from task `first` on; null if its forward has not run, or if
@@ -86,7 +86,7 @@ class RecomputePlacer {
   ChunkRun const* next_backward(std::size_t stage, std::size_t first) const {
     auto const& tasks = order_.stages[stage];
     auto const next = std::find_if(tasks.begin() + static_cast<std::ptrdiff_t>(first), tasks.end(),
-                                   [](auto const& task) { return gives_gradient(task.run.part); });
+                                   [](auto const& task) { return gives_gradient(task.run.pass); });
     if (next == tasks.end()) return nullptr;
     VirtualStageId const here = virtual_stage(stage, next->run);
     std::size_t const pass = number(here, next->run.microbatch);
@@ -97,7 +97,7 @@ class RecomputePlacer {
 
   void recompute(std::size_t stage, ChunkRun const& run) {
     VirtualStageId const here = virtual_stage(stage, run);
-    made_.stages[stage].push_back({{Part::recompute, run.microbatch, run.chunk}});
+    made_.stages[stage].push_back({{Pass::recompute, run.microbatch, run.chunk}});
     needs_no_more_[number(here, run.microbatch)] = true;
     free_[stage] += times_of(here).recompute;
   }
@@ -113,7 +113,7 @@ class RecomputePlacer {
       auto const here = arrival(stage, tasks[i].run);
       if (!here) return false;
       ready = std::max(ready, *here);
-      has_backward = has_backward || gives_gradient(tasks[i].run.part);
+      has_backward = has_backward || gives_gradient(tasks[i].run.pass);
     }
     if (ChunkRun const* const next = next_backward(stage, first); next != nullptr) {
       SimTime const wait = ready - free_[stage];
@@ -126,8 +126,8 @@ class RecomputePlacer {
     for (std::size_t i = first; i < end; ++i) {
       ChunkRun const& run = tasks[i].run;
       std::size_t const pass = number(virtual_stage(stage, run), run.microbatch);
-      if (run.part == Part::forward) forward_ends_[pass] = time;
-      if (gives_gradient(run.part)) gradient_ends_[pass] = time;
+      if (run.pass == Pass::forward) forward_ends_[pass] = time;
+      if (gives_gradient(run.pass)) gradient_ends_[pass] = time;
       made_.stages[stage].push_back(tasks[i]);
     }
     free_[stage] = time;

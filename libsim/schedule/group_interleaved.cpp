@@ -44,11 +44,11 @@ class GroupBlock {
     int const first_gradient = shift_of(ChunkId{chunks_ - 1}) + stage + 3 * behind + 1;
     for (ChunkId const chunk : IdRange<ChunkId>{chunks_}) {
       for (int k = 0; k < group_; ++k) {
-        tasks.push_back({shift_of(chunk) + 3 * k + stage, {Part::forward, MicrobatchId{k}, chunk}});
+        tasks.push_back({shift_of(chunk) + 3 * k + stage, {Pass::forward, MicrobatchId{k}, chunk}});
         int const gradient = first_gradient + shift_of(chunk) + 3 * k;
         ChunkId const mirrored{chunks_ - 1 - chunk.value()};
-        tasks.push_back({gradient, {Part::input_gradient, MicrobatchId{k}, mirrored}});
-        tasks.push_back({gradient + 1, {Part::weight_gradient, MicrobatchId{k}, mirrored}});
+        tasks.push_back({gradient, {Pass::input_gradient, MicrobatchId{k}, mirrored}});
+        tasks.push_back({gradient + 1, {Pass::weight_gradient, MicrobatchId{k}, mirrored}});
       }
     }
     return tasks;
@@ -136,8 +136,8 @@ PipelineOrder group_interleaved_order(int stages,
               [](GroupTask const& a, GroupTask const& b) { return a.slot < b.slot; });
     auto& ordered = order.stages.emplace_back();
     for (auto const& [slot, run] : tasks) {
-      if (run.part == Part::input_gradient && run.chunk < ChunkId{recompute_chunks}) {
-        ordered.push_back({.run = {Part::recompute, run.microbatch, run.chunk}});
+      if (run.pass == Pass::input_gradient && run.chunk < ChunkId{recompute_chunks}) {
+        ordered.push_back({.run = {Pass::recompute, run.microbatch, run.chunk}});
       }
       ordered.push_back({.run = run});
     }

@@ -67,7 +67,7 @@ std::vector<ChunkRun> grouped_forwards(int microbatches, int chunks, int group) 
     int const last = std::min(first + group, microbatches);
     for (ChunkId const chunk : IdRange<ChunkId>{chunks}) {
       for (int microbatch = first; microbatch < last; ++microbatch) {
-        forwards.push_back({Part::forward, MicrobatchId{microbatch}, chunk});
+        forwards.push_back({Pass::forward, MicrobatchId{microbatch}, chunk});
       }
     }
   }

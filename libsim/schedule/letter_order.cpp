@@ -8,11 +8,11 @@ namespace stagecraft {
 
 namespace {
 
-constexpr std::array<Part, 3> split_parts{Part::forward, Part::input_gradient,
-                                          Part::weight_gradient};
+constexpr std::array<Pass, 3> split_passes{Pass::forward, Pass::input_gradient,
+                                           Pass::weight_gradient};
 
-std::uint16_t letter(int part, ChunkId chunk, int chunks) {
-  return static_cast<std::uint16_t>(part * chunks + chunk.value());
+std::uint16_t letter(int pass, ChunkId chunk, int chunks) {
+  return static_cast<std::uint16_t>(pass * chunks + chunk.value());
 }
 
 }  // namespace
@@ -24,15 +24,15 @@ std::optional<LetterOrder> letters_of(PipelineOrder const& order) {
   for (auto const& tasks : order.stages) {
     auto& stage = letters.stages.emplace_back();
     std::vector<std::int32_t> next(3 * static_cast<std::size_t>(chunks));
-    auto const add = [&](int part, ChunkRun const& run) {
-      stage.push_back(letter(part, run.chunk, chunks));
+    auto const add = [&](int pass, ChunkRun const& run) {
+      stage.push_back(letter(pass, run.chunk, chunks));
       return next[stage.back()]++ == run.microbatch.value();
     };
     for (OrderTask const& task : tasks) {
-      bool is_next = task.run.part != Part::recompute;
-      if (task.run.part == Part::forward) is_next = add(0, task.run);
-      if (gives_gradient(task.run.part)) is_next = add(1, task.run);
-      if (ends_in_flight(task.run.part)) is_next = is_next && add(2, task.run);
+      bool is_next = task.run.pass != Pass::recompute;
+      if (task.run.pass == Pass::forward) is_next = add(0, task.run);
+      if (gives_gradient(task.run.pass)) is_next = add(1, task.run);
+      if (ends_in_flight(task.run.pass)) is_next = is_next && add(2, task.run);
       if (!is_next) return std::nullopt;
     }
   }
@@ -48,14 +48,14 @@ PipelineOrder order_of(LetterOrder const& letters, bool joins) {
     for (std::uint16_t const each : stage) {
       bool const ends_whole =
           joins && each >= 2 * chunks && !tasks.empty() &&
-          tasks.back().run == ChunkRun{Part::input_gradient, MicrobatchId{next[each]},
+          tasks.back().run == ChunkRun{Pass::input_gradient, MicrobatchId{next[each]},
                                        ChunkId::of_index(each % chunks)};
       if (ends_whole) {
         ++next[each];
-        tasks.back().run.part = Part::backward;
+        tasks.back().run.pass = Pass::backward;
         continue;
       }
-      tasks.push_back({.run = {split_parts.at(each / chunks), MicrobatchId{next[each]++},
+      tasks.push_back({.run = {split_passes.at(each / chunks), MicrobatchId{next[each]++},
                                ChunkId::of_index(each % chunks)}});
     }
   }
@@ -95,9 +95,9 @@ LetterPlayer::LetterPlayer(Placement const& placement, int microbatches, StageTi
   for (VirtualStageId const here : placement.virtual_stage_ids()) {
     int const v = here.value();
     ChunkPlace const place = placement.place(here);
-    auto const task = [&](int part) -> Task& {
+    auto const task = [&](int pass) -> Task& {
       return tasks_[place.stage.index() * letters_per_stage_ +
-                    letter(part, place.chunk, placement.chunks())];
+                    letter(pass, place.chunk, placement.chunks())];
     };
     auto const hop = [&](VirtualStageId other) {
       return placement.place(other).stage == place.stage ? SimTime{0}

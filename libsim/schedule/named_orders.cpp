@@ -39,10 +39,10 @@ bool keeps_limit(PipelineOrder const& order, MemoryChanges const& memory, double
     double held = 0;
     double most = 0;
     for (OrderTask const& task : tasks) {
-      if (task.run.part == Part::forward) held += memory.forward;
-      if (gives_gradient(task.run.part)) held += memory.input_gradient;
+      if (task.run.pass == Pass::forward) held += memory.forward;
+      if (gives_gradient(task.run.pass)) held += memory.input_gradient;
       most = std::max(most, held);
-      if (ends_in_flight(task.run.part)) held += memory.weight_gradient;
+      if (ends_in_flight(task.run.pass)) held += memory.weight_gradient;
     }
     return most <= limit;
   });

@@ -10,15 +10,15 @@ namespace stagecraft {
 
 namespace {
 
-/// Which parts of a microbatch a stage has run in a chunk.
-class PartSet {
+/// Which passes of a microbatch a stage has run in a chunk.
+class PassSet {
  public:
-  bool has(Part part) const { return (bits_ & bit(part)) != 0; }
-  bool has_gradient() const { return has(Part::backward) || has(Part::input_gradient); }
-  void add(Part part) { bits_ |= bit(part); }
+  bool has(Pass pass) const { return (bits_ & bit(pass)) != 0; }
+  bool has_gradient() const { return has(Pass::backward) || has(Pass::input_gradient); }
+  void add(Pass pass) { bits_ |= bit(pass); }
 
  private:
-  static unsigned bit(Part part) { return 1U << static_cast<unsigned>(part); }
+  static unsigned bit(Pass pass) { return 1U << static_cast<unsigned>(pass); }
   unsigned bits_ = 0;
 };
 
@@ -40,7 +40,7 @@ class StageCheck {
         refuse("no single task paired with " + text_of(tasks[at].run), "pairs of two tasks");
       }
       if (tasks[at].is_paired) continue;
-      for (; first <= at; ++first) of(ended_, tasks[first].run).add(tasks[first].run.part);
+      for (; first <= at; ++first) of(ended_, tasks[first].run).add(tasks[first].run.pass);
     }
     for (ChunkId const chunk : order_.placement.chunk_ids()) {
       auto const range = microbatches(chunk);
@@ -57,7 +57,7 @@ class StageCheck {
     return microbatches_of_copy(order_, placement.copy_of(here));
   }
 
-  PartSet& of(std::vector<PartSet>& sets, ChunkRun const& run) const {
+  PassSet& of(std::vector<PassSet>& sets, ChunkRun const& run) const {
     return sets[run.chunk.index() * static_cast<std::size_t>(order_.microbatches) +
                 run.microbatch.index()];
   }
@@ -76,45 +76,45 @@ class StageCheck {
                                std::to_string(range.first.value()) + " to " +
                                std::to_string(range.end.value() - 1));
     }
-    PartSet& started = of(started_, run);
-    if (started.has(run.part)) refuse(text_of(run) + " twice", "once");
-    check_parts(run, started);
-    started.add(run.part);
+    PassSet& started = of(started_, run);
+    if (started.has(run.pass)) refuse(text_of(run) + " twice", "once");
+    check_passes(run, started);
+    started.add(run.pass);
   }
 
-  void check_parts(ChunkRun const& run, PartSet const& started) {
-    bool const is_half = run.part == Part::input_gradient || run.part == Part::weight_gradient;
-    bool const has_half = started.has(Part::input_gradient) || started.has(Part::weight_gradient);
-    if ((is_half && started.has(Part::backward)) || (run.part == Part::backward && has_half)) {
+  void check_passes(ChunkRun const& run, PassSet const& started) {
+    bool const is_half = run.pass == Pass::input_gradient || run.pass == Pass::weight_gradient;
+    bool const has_half = started.has(Pass::input_gradient) || started.has(Pass::weight_gradient);
+    if ((is_half && started.has(Pass::backward)) || (run.pass == Pass::backward && has_half)) {
       refuse(text_of(run) + " and another backward of it", "B, or I and W");
     }
-    if (run.part == Part::forward) return;
-    Part const needed = run.part == Part::weight_gradient ? Part::input_gradient : Part::forward;
+    if (run.pass == Pass::forward) return;
+    Pass const needed = run.pass == Pass::weight_gradient ? Pass::input_gradient : Pass::forward;
     if (!of(ended_, run).has(needed)) {
       refuse(text_of(run) + " before the end of " + text_of({needed, run.microbatch, run.chunk}),
              "after it");
     }
-    if (run.part == Part::recompute && started.has_gradient()) {
+    if (run.pass == Pass::recompute && started.has_gradient()) {
       refuse(text_of(run) + " after its backward", "before it");
     }
   }
 
   void check_complete(MicrobatchId microbatch, ChunkId chunk) {
-    PartSet const& ended = of(ended_, {Part::forward, microbatch, chunk});
-    if (ended.has(Part::backward)) return;
-    for (Part const part : {Part::forward, Part::input_gradient, Part::weight_gradient}) {
-      if (ended.has(part)) continue;
-      std::string missing = text_of({part, microbatch, chunk});
-      if (part == Part::input_gradient)
-        missing += " or " + text_of({Part::backward, microbatch, chunk});
+    PassSet const& ended = of(ended_, {Pass::forward, microbatch, chunk});
+    if (ended.has(Pass::backward)) return;
+    for (Pass const pass : {Pass::forward, Pass::input_gradient, Pass::weight_gradient}) {
+      if (ended.has(pass)) continue;
+      std::string missing = text_of({pass, microbatch, chunk});
+      if (pass == Pass::input_gradient)
+        missing += " or " + text_of({Pass::backward, microbatch, chunk});
       refuse("no " + missing, "F, and B or I and W, of every microbatch in every chunk");
     }
   }
 
   PipelineOrder const& order_;
   std::size_t stage_;
-  std::vector<PartSet> started_;  ///< by chunk and microbatch
-  std::vector<PartSet> ended_;    ///< likewise
+  std::vector<PassSet> started_;  ///< by chunk and microbatch
+  std::vector<PassSet> ended_;    ///< likewise
 };
 
 }  // namespace

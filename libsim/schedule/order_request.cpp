@@ -55,7 +55,7 @@ PipelineOrder group_interleaved(OrderRequest const& request) {
 bool has_whole_backward(PipelineOrder const& order) {
   return std::any_of(order.stages.begin(), order.stages.end(), [](auto const& tasks) {
     return std::any_of(tasks.begin(), tasks.end(),
-                       [](OrderTask const& task) { return task.run.part == Part::backward; });
+                       [](OrderTask const& task) { return task.run.pass == Pass::backward; });
   });
 }
 

@@ -11,7 +11,6 @@ namespace stagecraft {
 
 namespace {
 
-constexpr std::string_view part_letters = "FBIWR";  // in the order of Part
 constexpr std::int32_t largest_number = 999'999;
 
 /// Reads a whole number from the front of `text`, which it shortens.
@@ -25,15 +24,15 @@ std::optional<std::int32_t> take_number(std::string_view& text) {
 
 std::optional<ChunkRun> read_run(std::string_view text) {
   if (text.empty()) return std::nullopt;
-  auto const part = part_letters.find(text.front());
-  if (part == std::string_view::npos) return std::nullopt;
+  auto const pass = pass_letters.find(text.front());
+  if (pass == std::string_view::npos) return std::nullopt;
   text.remove_prefix(1);
   auto const microbatch = take_number(text);
   if (!microbatch || text.empty() || text.front() != '.') return std::nullopt;
   text.remove_prefix(1);
   auto const chunk = take_number(text);
   if (!chunk || !text.empty()) return std::nullopt;
-  return ChunkRun{static_cast<Part>(part), MicrobatchId{*microbatch}, ChunkId{*chunk}};
+  return ChunkRun{static_cast<Pass>(pass), MicrobatchId{*microbatch}, ChunkId{*chunk}};
 }
 
 void append_word(std::vector<OrderTask>& tasks, std::string_view word) {
@@ -52,7 +51,7 @@ void append_word(std::vector<OrderTask>& tasks, std::string_view word) {
 }  // namespace
 
 std::string text_of(ChunkRun const& run) {
-  return letter_of(run.part) + std::to_string(run.microbatch.value()) + '.' +
+  return letter_of(run.pass) + std::to_string(run.microbatch.value()) + '.' +
          std::to_string(run.chunk.value());
 }
 

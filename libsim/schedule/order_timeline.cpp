@@ -53,16 +53,16 @@ class OrderPlayer {
   std::optional<Awaited> need_of(std::size_t stage, ChunkRun const& run) const {
     Placement const& placement = order_.placement;
     VirtualStageId const here = placement.virtual_stage({StageId::of_index(stage), run.chunk});
-    auto const need = [&](Part part, VirtualStageId there) {
-      return Awaited{{part, run.microbatch, placement.place(there).chunk}, there};
+    auto const need = [&](Pass pass, VirtualStageId there) {
+      return Awaited{{pass, run.microbatch, placement.place(there).chunk}, there};
     };
-    if (run.part == Part::forward) {
+    if (run.pass == Pass::forward) {
       if (placement.is_first(here)) return std::nullopt;
-      return need(Part::forward, previous(here));
+      return need(Pass::forward, previous(here));
     }
-    if (!gives_gradient(run.part)) return std::nullopt;
-    if (placement.is_last(here)) return need(Part::forward, here);
-    return need(Part::input_gradient, next(here));
+    if (!gives_gradient(run.pass)) return std::nullopt;
+    if (placement.is_last(here)) return need(Pass::forward, here);
+    return need(Pass::input_gradient, next(here));
   }
 
   std::size_t index(VirtualStageId virtual_stage, MicrobatchId microbatch) const {
@@ -71,7 +71,7 @@ class OrderPlayer {
   }
 
   std::optional<SimTime> end_of(Awaited const& need) const {
-    Ends const& ends = need.run.part == Part::forward ? forward_ends_ : gradient_ends_;
+    Ends const& ends = need.run.pass == Pass::forward ? forward_ends_ : gradient_ends_;
     return ends[index(need.virtual_stage, need.run.microbatch)];
   }
 
@@ -96,10 +96,10 @@ class OrderPlayer {
     times.transfer += start - sent;
     SimTime end = start;
     for (std::size_t i = 0; i < count; ++i) {
-      Part const part = tasks[next_[stage] + i].run.part;
-      SimTime const cost = ticks_.of(costs_.of(part));
+      Pass const pass = tasks[next_[stage] + i].run.pass;
+      SimTime const cost = ticks_.of(costs_.of(pass));
       end += cost;
-      if (part == Part::recompute) times.recomputing += cost;
+      if (pass == Pass::recompute) times.recomputing += cost;
     }
     times.busy += end - start;
     times.end = end;
@@ -115,8 +115,8 @@ class OrderPlayer {
   void note_end(std::size_t stage, ChunkRun const& run, SimTime end) {
     VirtualStageId const here =
         order_.placement.virtual_stage({StageId::of_index(stage), run.chunk});
-    if (run.part == Part::forward) forward_ends_[index(here, run.microbatch)] = end;
-    if (gives_gradient(run.part)) gradient_ends_[index(here, run.microbatch)] = end;
+    if (run.pass == Pass::forward) forward_ends_[index(here, run.microbatch)] = end;
+    if (gives_gradient(run.pass)) gradient_ends_[index(here, run.microbatch)] = end;
   }
 
   void refuse_waiting() const {

@@ -19,14 +19,14 @@ void repeat(std::string& row, char letter, int first, int times) {
   for (int k = 0; k < times; ++k, slot += block_slots) row[slot] = letter;
 }
 
-Part part_of(char letter, GridBackward backward) {
+Pass pass_of(char letter, GridBackward backward) {
   switch (std::toupper(static_cast<unsigned char>(letter))) {
     case 'F':
-      return Part::forward;
+      return Pass::forward;
     case 'B':
-      return backward == GridBackward::whole ? Part::backward : Part::input_gradient;
+      return backward == GridBackward::whole ? Pass::backward : Pass::input_gradient;
     default:
-      return Part::weight_gradient;
+      return Pass::weight_gradient;
   }
 }
 
@@ -70,11 +70,11 @@ PipelineOrder order_of_grid(SlotGrid const& grid, int microbatches, GridBackward
     std::map<char, MicrobatchId> next_of;  // by letter
     for (char const letter : row) {
       if (letter == ' ') continue;
-      Part const part = part_of(letter, backward);
-      if (part == Part::weight_gradient && backward == GridBackward::whole) continue;
+      Pass const pass = pass_of(letter, backward);
+      if (pass == Pass::weight_gradient && backward == GridBackward::whole) continue;
       bool const is_chunk_1 = letter == 'f' || letter == 'B' || letter == 'W';
       MicrobatchId& microbatch = next_of[letter];
-      tasks.push_back({.run = {part, microbatch, ChunkId{is_chunk_1 ? 1 : 0}}});
+      tasks.push_back({.run = {pass, microbatch, ChunkId{is_chunk_1 ? 1 : 0}}});
       microbatch = next(microbatch);
     }
   }

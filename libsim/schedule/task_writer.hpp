@@ -10,7 +10,7 @@
 namespace stagecraft {
 
 /// Writes the tasks of a stage for schedules whose chunks take microbatches in order: each call is
-/// the next microbatch of its part and chunk. Weight gradients are taken oldest first, over all
+/// the next microbatch of its pass and chunk. Weight gradients are taken oldest first, over all
 /// chunks.
 class TaskWriter {
  public:
@@ -18,13 +18,13 @@ class TaskWriter {
   explicit TaskWriter(std::vector<MicrobatchId> first_microbatches)
       : next_forward_{std::move(first_microbatches)}, next_gradient_{next_forward_} {}
 
-  void forward(ChunkId chunk) { add({Part::forward, next(next_forward_, chunk), chunk}); }
-  void backward(ChunkId chunk) { add({Part::backward, next(next_gradient_, chunk), chunk}); }
+  void forward(ChunkId chunk) { add({Pass::forward, next(next_forward_, chunk), chunk}); }
+  void backward(ChunkId chunk) { add({Pass::backward, next(next_gradient_, chunk), chunk}); }
   /// Its weight gradient is then waiting.
   void input_gradient(ChunkId chunk) {
-    ChunkRun const run{Part::input_gradient, next(next_gradient_, chunk), chunk};
+    ChunkRun const run{Pass::input_gradient, next(next_gradient_, chunk), chunk};
     add(run);
-    waiting_.push_back({Part::weight_gradient, run.microbatch, chunk});
+    waiting_.push_back({Pass::weight_gradient, run.microbatch, chunk});
   }
   /// Pre: has_waiting()
   void weight_gradient() {

@@ -194,19 +194,19 @@ ChunkRun run_of(SlotTask const& task) {
   auto const index = MicrobatchId::of_index(task.index);
   switch (static_cast<Kind>(task.kind)) {
     case forward_0:
-      return {Part::forward, index, ChunkId{0}};
+      return {Pass::forward, index, ChunkId{0}};
     case forward_1:
-      return {Part::forward, index, ChunkId{1}};
+      return {Pass::forward, index, ChunkId{1}};
     case gradient_1:
-      return {Part::input_gradient, index, ChunkId{1}};
+      return {Pass::input_gradient, index, ChunkId{1}};
     case gradient_0:
-      return {Part::input_gradient, index, ChunkId{0}};
+      return {Pass::input_gradient, index, ChunkId{0}};
     case weight_1:
-      return {Part::weight_gradient, index, ChunkId{1}};
+      return {Pass::weight_gradient, index, ChunkId{1}};
     case weight_0:
       break;
   }
-  return {Part::weight_gradient, index, ChunkId{0}};
+  return {Pass::weight_gradient, index, ChunkId{0}};
 }
 
 PipelineOrder order_of_block(int stages,

@@ -13,17 +13,17 @@ namespace stagecraft {
 
 namespace {
 
-/// The passes of a microbatch through a stage in the order in which they depend on each other: down
+/// The legs of a microbatch through a stage in the order in which they depend on each other: down
 /// the V in chunk 0, up in chunk 1, and the gradients back.
-enum class Pass { forward_down, forward_up, gradient_down, gradient_up };
+enum class Leg { forward_down, forward_up, gradient_down, gradient_up };
 
-std::size_t index_of(Pass pass) { return static_cast<std::size_t>(pass); }
-bool goes_down(Pass pass) { return pass == Pass::forward_down || pass == Pass::gradient_down; }
-bool is_forward(Pass pass) { return pass == Pass::forward_down || pass == Pass::forward_up; }
+std::size_t index_of(Leg leg) { return static_cast<std::size_t>(leg); }
+bool goes_down(Leg leg) { return leg == Leg::forward_down || leg == Leg::gradient_down; }
+bool is_forward(Leg leg) { return leg == Leg::forward_down || leg == Leg::forward_up; }
 
 /// Gradients go down the V in chunk 1, from the end of the model.
-ChunkId chunk_of(Pass pass) {
-  return ChunkId{pass == Pass::forward_down || pass == Pass::gradient_up ? 0 : 1};
+ChunkId chunk_of(Leg leg) {
+  return ChunkId{leg == Leg::forward_down || leg == Leg::gradient_up ? 0 : 1};
 }
 
 struct VSettings {
@@ -43,14 +43,14 @@ struct VChoices {
 /// What one stage has done so far.
 struct VStage {
   std::vector<OrderTask> tasks;
-  std::array<std::vector<double>, 4> ends;  ///< by Pass, of each microbatch
+  std::array<std::vector<double>, 4> ends;  ///< by Leg, of each microbatch
   std::deque<ChunkRun> waiting_weights;
   double end = 0;
   double memory = 0;
   double bubble = 0;  ///< waited since its first forward
 
-  int count(Pass pass) const { return static_cast<int>(ends[index_of(pass)].size()); }
-  int forwards() const { return count(Pass::forward_down) + count(Pass::forward_up); }
+  int count(Leg leg) const { return static_cast<int>(ends[index_of(leg)].size()); }
+  int forwards() const { return count(Leg::forward_down) + count(Leg::forward_up); }
 };
 
 /// One try.
@@ -96,19 +96,19 @@ class VRun {
  private:
   bool is_last(std::size_t stage) const { return stage + 1 == stages_.size(); }
 
-  /// The stage that a microbatch's pass runs on before it runs on `stage`; nullopt where the V
+  /// The stage that a microbatch's leg runs on before it runs on `stage`; nullopt where the V
   /// begins or turns.
-  std::optional<std::size_t> stage_before(std::size_t stage, Pass pass) const {
-    if (goes_down(pass)) return stage == 0 ? std::nullopt : std::optional{stage - 1};
+  std::optional<std::size_t> stage_before(std::size_t stage, Leg leg) const {
+    if (goes_down(leg)) return stage == 0 ? std::nullopt : std::optional{stage - 1};
     return is_last(stage) ? std::nullopt : std::optional{stage + 1};
   }
 
-  /// When the stage's next pass of the kind ends on the stage before; nullopt if it has not run.
-  std::optional<double> end_before(std::size_t stage, Pass pass) const {
-    auto const before = stage_before(stage, pass);
+  /// When the stage's next leg of the kind ends on the stage before; nullopt if it has not run.
+  std::optional<double> end_before(std::size_t stage, Leg leg) const {
+    auto const before = stage_before(stage, leg);
     if (!before) return std::nullopt;
-    auto const& ends = stages_[*before].ends[index_of(pass)];
-    auto const next = static_cast<std::size_t>(stages_[stage].count(pass));
+    auto const& ends = stages_[*before].ends[index_of(leg)];
+    auto const next = static_cast<std::size_t>(stages_[stage].count(leg));
     return next < ends.size() ? std::optional{ends[next]} : std::nullopt;
   }
 
@@ -125,33 +125,33 @@ class VRun {
     stage.memory += change;
   }
 
-  void put(std::size_t at, Pass pass) {
+  void put(std::size_t at, Leg leg) {
     VStage& stage = stages_[at];
-    auto const end_there = end_before(at, pass);
-    bool const has_own_input = pass == Pass::forward_down || stage.ends[index_of(pass) - 1].size() >
-                                                                 stage.ends[index_of(pass)].size();
-    if (stage.count(pass) >= settings_->microbatches || !has_own_input ||
-        (stage_before(at, pass) && !end_there)) {
+    auto const end_there = end_before(at, leg);
+    bool const has_own_input = leg == Leg::forward_down || stage.ends[index_of(leg) - 1].size() >
+                                                               stage.ends[index_of(leg)].size();
+    if (stage.count(leg) >= settings_->microbatches || !has_own_input ||
+        (stage_before(at, leg) && !end_there)) {
       throw ScheduleError{"schedule zbv, automatic",
                           "a shape for which its rules have no next task",
                           "another number of microbatches or memory limit"};
     }
     change_memory(stage,
-                  is_forward(pass) ? settings_->memory.forward : settings_->memory.input_gradient);
+                  is_forward(leg) ? settings_->memory.forward : settings_->memory.input_gradient);
     double const cost =
-        is_forward(pass) ? settings_->costs.forward : settings_->costs.input_gradient;
+        is_forward(leg) ? settings_->costs.forward : settings_->costs.input_gradient;
     double const without_wait = stage.end + cost;
     double const end = end_there
                            ? std::max(without_wait, *end_there + settings_->costs.transfer + cost)
                            : without_wait;
     if (stage.forwards() > 0) stage.bubble += end - without_wait;
     stage.end = end;
-    ChunkRun const run{is_forward(pass) ? Part::forward : Part::input_gradient,
-                       MicrobatchId{stage.count(pass)}, chunk_of(pass)};
+    ChunkRun const run{is_forward(leg) ? Pass::forward : Pass::input_gradient,
+                       MicrobatchId{stage.count(leg)}, chunk_of(leg)};
     stage.tasks.push_back({.run = run});
-    stage.ends[index_of(pass)].push_back(end);
-    if (!is_forward(pass)) {
-      stage.waiting_weights.push_back({Part::weight_gradient, run.microbatch, run.chunk});
+    stage.ends[index_of(leg)].push_back(end);
+    if (!is_forward(leg)) {
+      stage.waiting_weights.push_back({Pass::weight_gradient, run.microbatch, run.chunk});
     }
   }
 
@@ -170,10 +170,10 @@ class VRun {
     }
   }
 
-  /// Runs the weight gradients that end before the pass can start, and, if `fills` holds, one more
+  /// Runs the weight gradients that end before the leg can start, and, if `fills` holds, one more
   /// where the stage would waste too much.
-  void fill_gap(std::size_t at, Pass pass, bool fills) {
-    auto const end_there = end_before(at, pass);
+  void fill_gap(std::size_t at, Leg leg, bool fills) {
+    auto const end_there = end_before(at, leg);
     if (!end_there) return;
     VStage const& stage = stages_[at];
     double const arrival = *end_there + settings_->costs.transfer;
@@ -190,86 +190,85 @@ class VRun {
   /// Forwards up to the first that is at the end of the model, and as many of later microbatches as
   /// fit beside them.
   void warm_up() {
-    for (std::size_t stage = 0; stage < stages_.size(); ++stage) put(stage, Pass::forward_down);
+    for (std::size_t stage = 0; stage < stages_.size(); ++stage) put(stage, Leg::forward_down);
     for (std::size_t stage = stages_.size(); stage-- > 0;) {
-      if (auto const end_there = end_before(stage, Pass::forward_up)) {
+      if (auto const end_there = end_before(stage, Leg::forward_up)) {
         double const arrival = *end_there + settings_->costs.transfer;
         double const room = settings_->memory.forward * static_cast<double>(2 + 2 * stage);
         while (stages_[stage].memory + room <= settings_->memory_limit &&
                stages_[stage].end + settings_->costs.forward <= arrival &&
-               stages_[stage].count(Pass::forward_down) < settings_->microbatches) {
-          for (std::size_t above = 0; above <= stage; ++above) put(above, Pass::forward_down);
+               stages_[stage].count(Leg::forward_down) < settings_->microbatches) {
+          for (std::size_t above = 0; above <= stage; ++above) put(above, Leg::forward_down);
         }
       }
-      put(stage, Pass::forward_up);
+      put(stage, Leg::forward_up);
     }
   }
 
   /// Forwards on later stages, in the two chunks in turn, until each has run as many as the stage
   /// before and one more of chunk 1.
   void even_out_warm_up() {
-    Pass next = Pass::forward_down;
+    Leg next = Leg::forward_down;
     for (std::size_t stage = 1; stage < stages_.size(); ++stage) {
       VStage const& here = stages_[stage];
       VStage const& above = stages_[stage - 1];
       while (here.forwards() < above.forwards() ||
-             (here.count(Pass::forward_up) <= above.count(Pass::forward_up) &&
-              above.count(Pass::forward_up) < settings_->microbatches)) {
+             (here.count(Leg::forward_up) <= above.count(Leg::forward_up) &&
+              above.count(Leg::forward_up) < settings_->microbatches)) {
         for (std::size_t at = stages_.size(); at-- > stage;) {
           if (stages_[at].count(next) < settings_->microbatches) put(at, next);
         }
-        next = next == Pass::forward_down ? Pass::forward_up : Pass::forward_down;
+        next = next == Leg::forward_down ? Leg::forward_up : Leg::forward_down;
       }
     }
   }
 
-  Pass next_gradient(std::size_t at) const {
+  Leg next_gradient(std::size_t at) const {
     VStage const& stage = stages_[at];
-    if (stage.count(Pass::gradient_up) >= stage.count(Pass::gradient_down)) {
-      return Pass::gradient_down;
+    if (stage.count(Leg::gradient_up) >= stage.count(Leg::gradient_down)) {
+      return Leg::gradient_down;
     }
-    bool const has_input = is_last(at) || end_before(at, Pass::gradient_up).has_value();
-    return has_input || stage.count(Pass::gradient_down) >= settings_->microbatches
-               ? Pass::gradient_up
-               : Pass::gradient_down;
+    bool const has_input = is_last(at) || end_before(at, Leg::gradient_up).has_value();
+    return has_input || stage.count(Leg::gradient_down) >= settings_->microbatches
+               ? Leg::gradient_up
+               : Leg::gradient_down;
   }
 
   void gradient_round() {
-    std::vector<Pass> passes(stages_.size());
+    std::vector<Leg> legs(stages_.size());
     for (std::size_t stage = 0; stage < stages_.size(); ++stage) {
       make_room(stage, settings_->memory.input_gradient);
     }
-    for (std::size_t stage = 0; stage < stages_.size(); ++stage)
-      passes[stage] = next_gradient(stage);
+    for (std::size_t stage = 0; stage < stages_.size(); ++stage) legs[stage] = next_gradient(stage);
     for (std::size_t stage = stages_.size(); stage-- > 0;) {
-      if (passes[stage] != Pass::gradient_up) continue;
-      fill_gap(stage, Pass::gradient_up, true);
-      put(stage, Pass::gradient_up);
+      if (legs[stage] != Leg::gradient_up) continue;
+      fill_gap(stage, Leg::gradient_up, true);
+      put(stage, Leg::gradient_up);
     }
     for (std::size_t stage = 0; stage < stages_.size(); ++stage) {
-      if (passes[stage] != Pass::gradient_down) continue;
-      fill_gap(stage, Pass::gradient_down, choices_.fills_before_gradient);
-      put(stage, Pass::gradient_down);
+      if (legs[stage] != Leg::gradient_down) continue;
+      fill_gap(stage, Leg::gradient_down, choices_.fills_before_gradient);
+      put(stage, Leg::gradient_down);
     }
   }
 
-  std::optional<Pass> next_forward(std::size_t at) const {
+  std::optional<Leg> next_forward(std::size_t at) const {
     VStage const& stage = stages_[at];
-    if (stage.count(Pass::forward_up) >= settings_->microbatches) return std::nullopt;
-    if (stage.count(Pass::forward_up) >= stage.count(Pass::forward_down)) return Pass::forward_down;
-    if (is_last(at) || end_before(at, Pass::forward_up)) return Pass::forward_up;
-    if (stage.count(Pass::forward_down) >= settings_->microbatches) return std::nullopt;
-    if (at == 0 || end_before(at, Pass::forward_down)) return Pass::forward_down;
+    if (stage.count(Leg::forward_up) >= settings_->microbatches) return std::nullopt;
+    if (stage.count(Leg::forward_up) >= stage.count(Leg::forward_down)) return Leg::forward_down;
+    if (is_last(at) || end_before(at, Leg::forward_up)) return Leg::forward_up;
+    if (stage.count(Leg::forward_down) >= settings_->microbatches) return std::nullopt;
+    if (at == 0 || end_before(at, Leg::forward_down)) return Leg::forward_down;
     return std::nullopt;
   }
 
   void forward_round() {
     for (std::size_t stage = 0; stage < stages_.size(); ++stage) {
-      auto const pass = next_forward(stage);
-      if (!pass) continue;
+      auto const leg = next_forward(stage);
+      if (!leg) continue;
       make_room(stage, settings_->memory.forward);
-      fill_gap(stage, *pass, choices_.fills_before_forward);
-      put(stage, *pass);
+      fill_gap(stage, *leg, choices_.fills_before_forward);
+      put(stage, *leg);
     }
   }
 

@@ -19,27 +19,27 @@ class CutStage {
  public:
   explicit CutStage(std::int32_t end) : end_{end} {}
 
-  void forward(ChunkId chunk) { add(Part::forward, chunk); }
-  void input_gradient(ChunkId chunk) { add(Part::input_gradient, chunk); }
-  void weight_gradient(ChunkId chunk) { add(Part::weight_gradient, chunk); }
+  void forward(ChunkId chunk) { add(Pass::forward, chunk); }
+  void input_gradient(ChunkId chunk) { add(Pass::input_gradient, chunk); }
+  void weight_gradient(ChunkId chunk) { add(Pass::weight_gradient, chunk); }
   void gradients(ChunkId chunk) {
     input_gradient(chunk);
     weight_gradient(chunk);
   }
-  /// How many of a part are written, the left out ones too.
-  std::int32_t count(Part part, ChunkId chunk) const {
-    return counts_[static_cast<std::size_t>(part)][chunk.index()];
+  /// How many of a pass are written, the left out ones too.
+  std::int32_t count(Pass pass, ChunkId chunk) const {
+    return counts_[static_cast<std::size_t>(pass)][chunk.index()];
   }
   std::vector<OrderTask> take() && { return std::move(tasks_); }
 
  private:
-  void add(Part part, ChunkId chunk) {
-    MicrobatchId const microbatch{counts_[static_cast<std::size_t>(part)][chunk.index()]++};
-    if (microbatch.value() < end_) tasks_.push_back({.run = {part, microbatch, chunk}});
+  void add(Pass pass, ChunkId chunk) {
+    MicrobatchId const microbatch{counts_[static_cast<std::size_t>(pass)][chunk.index()]++};
+    if (microbatch.value() < end_) tasks_.push_back({.run = {pass, microbatch, chunk}});
   }
 
   std::int32_t end_;
-  std::array<std::array<std::int32_t, 2>, 5> counts_{};  ///< by Part and chunk
+  std::array<std::array<std::int32_t, 2>, 5> counts_{};  ///< by Pass and chunk
   std::vector<OrderTask> tasks_;
 };
 
@@ -55,8 +55,8 @@ std::vector<OrderTask> zbv_stage(int stage, int stages, int microbatches) {
     writer.forward(up);
     writer.gradients(up);
   }
-  while (writer.count(Part::forward, up) < n) {
-    if (writer.count(Part::forward, down) < n) writer.forward(down);
+  while (writer.count(Pass::forward, up) < n) {
+    if (writer.count(Pass::forward, down) < n) writer.forward(down);
     writer.gradients(down);
     writer.forward(up);
     writer.gradients(up);
@@ -70,7 +70,7 @@ std::vector<OrderTask> zbv_stage(int stage, int stages, int microbatches) {
     writer.weight_gradient(down);
   }
   for (ChunkId const chunk : {up, down}) {
-    while (writer.count(Part::weight_gradient, chunk) < n) writer.weight_gradient(chunk);
+    while (writer.count(Pass::weight_gradient, chunk) < n) writer.weight_gradient(chunk);
   }
   return std::move(writer).take();
 }

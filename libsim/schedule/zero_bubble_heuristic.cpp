@@ -105,7 +105,7 @@ class Run {
 
   void put_forward(std::size_t at) {
     Stage& stage = stages_[at];
-    advance(stage, {Part::forward, MicrobatchId{stage.forwards()}, ChunkId{0}}, settings_->forward,
+    advance(stage, {Pass::forward, MicrobatchId{stage.forwards()}, ChunkId{0}}, settings_->forward,
             forward_arrival(at));
     stage.memory += settings_->memory.forward;
     stage.forward_ends.push_back(stage.end);
@@ -113,7 +113,7 @@ class Run {
 
   void put_gradient(std::size_t at) {
     Stage& stage = stages_[at];
-    advance(stage, {Part::input_gradient, MicrobatchId{stage.gradients()}, ChunkId{0}},
+    advance(stage, {Pass::input_gradient, MicrobatchId{stage.gradients()}, ChunkId{0}},
             settings_->input_gradient, gradient_arrival(at));
     stage.memory += settings_->memory.input_gradient;
     stage.gradient_ends.push_back(stage.end);
@@ -121,7 +121,7 @@ class Run {
 
   void put_weight(std::size_t at) {
     Stage& stage = stages_[at];
-    advance(stage, {Part::weight_gradient, MicrobatchId{stage.weights}, ChunkId{0}},
+    advance(stage, {Pass::weight_gradient, MicrobatchId{stage.weights}, ChunkId{0}},
             settings_->weight_gradient, std::nullopt);
     stage.memory += settings_->memory.weight_gradient;
     ++stage.weights;

@@ -124,7 +124,7 @@ class MomentReplay {
   }
 
   void run(ChunkRun const& run) {
-    bool const is_forward = run.part == Part::forward;
+    bool const is_forward = run.pass == Pass::forward;
     int const of = content_.of_chunk[run.chunk.index()];
     if (is_forward && now_.forwards + 1 == moments_.window && now_.backwards == 0) {
       moments_.warm = now_.held;

@@ -30,7 +30,7 @@ std::vector<MicrobatchId> weight_gradients(PipelineOrder const& order,
       microbatches_of_copy(order, order.placement.copy_of(virtual_stage)).first;
   std::vector<MicrobatchId> microbatches;
   for (OrderTask const& task : order.stages[place.stage.index()]) {
-    if (task.run.chunk == place.chunk && ends_in_flight(task.run.part)) {
+    if (task.run.chunk == place.chunk && ends_in_flight(task.run.pass)) {
       microbatches.push_back(task.run.microbatch + -first.value());
     }
   }
@@ -52,14 +52,14 @@ TrainingConfig serial_reference(TrainingConfig config) {
   int const chunks = order.placement.parts();
   int const copies = order.placement.copies();
   PipelineOrder serial{round_placement(1, chunks), order.microbatches / copies, {{}}};
-  auto const append = [&](Part part, MicrobatchId microbatch, std::int32_t chunk) {
-    serial.stages.front().push_back({{part, microbatch, ChunkId{chunk}}, false});
+  auto const append = [&](Pass pass, MicrobatchId microbatch, std::int32_t chunk) {
+    serial.stages.front().push_back({{pass, microbatch, ChunkId{chunk}}, false});
   };
   for (MicrobatchId const i : IdRange<MicrobatchId>{serial.microbatches}) {
-    for (int v = 0; v < chunks; ++v) append(Part::forward, i, v);
+    for (int v = 0; v < chunks; ++v) append(Pass::forward, i, v);
   }
   for (MicrobatchId const i : IdRange<MicrobatchId>{serial.microbatches}) {
-    for (int v = chunks; v-- > 0;) append(Part::input_gradient, i, v);
+    for (int v = chunks; v-- > 0;) append(Pass::input_gradient, i, v);
   }
   for (VirtualStageId const v : order.placement.virtual_stage_ids()) {
     VirtualStageId const in_first{order.placement.part_of(v)};
@@ -68,7 +68,7 @@ TrainingConfig serial_reference(TrainingConfig config) {
       continue;
     }
     for (MicrobatchId const i : weight_gradients(order, v)) {
-      append(Part::weight_gradient, i, v.value());
+      append(Pass::weight_gradient, i, v.value());
     }
   }
   config.parallel.data *= copies;
@@ -168,7 +168,7 @@ TEST_CASE("early recompute, and recompute for weight gradients again, compute th
     PipelineOrder const order = order_of(run.config);
     for (auto const& tasks : order.stages) {
       early += static_cast<int>(std::count_if(tasks.begin(), tasks.end(), [](auto const& task) {
-        return task.run.part == Part::recompute;
+        return task.run.pass == Pass::recompute;
       }));
     }
     require_same_bits(reference_of(base, run.config), run.config);

@@ -34,7 +34,7 @@ bool is_for_plans(PipelineOrder const& order) {
   bool const recomputes =
       std::any_of(order.stages.begin(), order.stages.end(), [](auto const& rank) {
         return std::any_of(rank.begin(), rank.end(),
-                           [](OrderTask const& task) { return task.run.part == Part::recompute; });
+                           [](OrderTask const& task) { return task.run.pass == Pass::recompute; });
       });
   return order.placement.copies() == 1 && !recomputes;
 }

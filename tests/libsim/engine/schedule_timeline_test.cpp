@@ -112,8 +112,8 @@ TEST_CASE("computations of a stage do not overlap and follow what they depend on
   ScheduleShape const shape{ScheduleKind::interleaved, 4, 14, 3, 5, P2p::overlapped};
   PlayedOrder const played = play_schedule(make_pipeline_schedule(shape), {1, 2, 0.25});
   int const last = shape.stages * shape.chunks - 1;
-  auto const index = [&](Part kind, int virtual_stage, int microbatch) {
-    int const row = kind == Part::forward ? virtual_stage : 2 * last + 1 - virtual_stage;
+  auto const index = [&](Pass kind, int virtual_stage, int microbatch) {
+    int const row = kind == Pass::forward ? virtual_stage : 2 * last + 1 - virtual_stage;
     return static_cast<std::size_t>(row * shape.microbatches + microbatch);
   };
   std::vector<ChunkSpan> spans(static_cast<std::size_t>(2 * (last + 1) * shape.microbatches));
@@ -123,7 +123,7 @@ TEST_CASE("computations of a stage do not overlap and follow what they depend on
       REQUIRE(span.start >= before);
       before = span.end;
       int const here = span.run.chunk.value() * shape.stages + static_cast<int>(stage);
-      spans.at(index(span.run.part, here, span.run.microbatch.value())) = span;
+      spans.at(index(span.run.pass, here, span.run.microbatch.value())) = span;
     }
   }
   // Rows are virtual stages forward, then back: each starts a hop after the row before it ended,

@@ -28,7 +28,7 @@ HandMadeStage make_stage(PipelineSchedule const& schedule, int stage) {
   for (IssueEntry const& entry : order.entries) {
     made.program.entries.push_back(entry);
     bool const is_backward =
-        entry.kind == IssueEntry::Kind::run && schedule.run_of(entry).part == Part::backward;
+        entry.kind == IssueEntry::Kind::run && schedule.run_of(entry).pass == Pass::backward;
     if (is_backward && entry.microbatch.value() % 3 == 0) made.run(90, Stream::data_parallel);
   }
   made.drain();

@@ -111,7 +111,7 @@ TEST_CASE("a computation follows the wait for its input and precedes the post of
             }
           } else {
             ChunkRun const run = schedule.run_of(step);
-            bool const is_forward = run.part == Part::forward;
+            bool const is_forward = run.pass == Pass::forward;
             auto const payload =
                 is_forward ? Transfer::Payload::activation : Transfer::Payload::gradient;
             int const here = virtual_stage(shape, stage, run.chunk.value());
@@ -212,9 +212,9 @@ TEST_CASE("a steady interleaved step exchanges its four messages in one call") {
   };
   auto const backward =
       std::find_if(stage.entries.begin(), stage.entries.end(), [&](auto const& entry) {
-        return runs(entry, {Part::backward, MicrobatchId{1}, ChunkId{1}});
+        return runs(entry, {Pass::backward, MicrobatchId{1}, ChunkId{1}});
       });
-  REQUIRE(runs(*(backward - 1), {Part::forward, MicrobatchId{5}, ChunkId{0}}));
+  REQUIRE(runs(*(backward - 1), {Pass::forward, MicrobatchId{5}, ChunkId{0}}));
   std::vector<Transfer> const exchange = transfers_of(stage, *(backward + 1));
   REQUIRE(exchange.size() == 4);
   auto const has = [&](Transfer::Payload payload, Transfer::End end, int peer, int microbatch,

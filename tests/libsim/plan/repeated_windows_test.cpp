@@ -135,7 +135,7 @@ TEST_CASE("an order with repeated windows is the order, and repeats whole window
       for (auto i = windows.body_begin; i < windows.body_end; ++i) {
         IssueEntry const& entry = windows.order.entries[static_cast<std::size_t>(i)];
         bool const runs = entry.kind == IssueEntry::Kind::run;
-        if (runs && schedule.run_of(entry).part == Part::forward) ++forwards;
+        if (runs && schedule.run_of(entry).pass == Pass::forward) ++forwards;
       }
       int const window = store_window(shape, stage);
       REQUIRE(forwards >= window);

@@ -15,8 +15,8 @@ PipelineOrder one_f_one_b(int p, int n) {
     auto& tasks = order.stages.emplace_back();
     int const ahead = std::min(n, p - 1 - stage);
     for (int i = 0; i < n + ahead; ++i) {
-      if (i < n) tasks.push_back({{Part::forward, MicrobatchId{i}, ChunkId{0}}});
-      if (i >= ahead) tasks.push_back({{Part::backward, MicrobatchId{i - ahead}, ChunkId{0}}});
+      if (i < n) tasks.push_back({{Pass::forward, MicrobatchId{i}, ChunkId{0}}});
+      if (i >= ahead) tasks.push_back({{Pass::backward, MicrobatchId{i - ahead}, ChunkId{0}}});
     }
   }
   return order;
@@ -33,9 +33,9 @@ PipelineOrder with_all_recompute(PipelineOrder order) {
     std::vector<OrderTask> made;
     for (OrderTask const& task : tasks) {
       OrderTask recompute = task;
-      recompute.run.part = Part::recompute;
+      recompute.run.pass = Pass::recompute;
       bool const is_there = std::find(made.begin(), made.end(), recompute) != made.end();
-      if (gives_gradient(task.run.part) && !is_there) made.push_back(recompute);
+      if (gives_gradient(task.run.pass) && !is_there) made.push_back(recompute);
       made.push_back(task);
     }
     tasks = made;

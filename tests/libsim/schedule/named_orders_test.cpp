@@ -166,8 +166,8 @@ TEST_CASE(
   for (auto const& tasks : make_order(fused).stages) {
     for (std::size_t i = 1; i < tasks.size(); ++i) {
       ChunkRun gradient = tasks[i].run;
-      if (gradient.part != Part::weight_gradient) continue;
-      gradient.part = Part::input_gradient;
+      if (gradient.pass != Pass::weight_gradient) continue;
+      gradient.pass = Pass::input_gradient;
       REQUIRE_FALSE(tasks[i - 1].run == gradient);
     }
   }

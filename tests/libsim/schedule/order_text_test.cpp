@@ -6,13 +6,13 @@
 
 namespace stagecraft {
 
-TEST_CASE("an order's text has the letter of each part, and a plus within a pair") {
-  std::vector<OrderTask> const tasks{{{Part::forward, MicrobatchId{12}, ChunkId{0}}, false},
-                                     {{Part::forward, MicrobatchId{1}, ChunkId{1}}, true},
-                                     {{Part::backward, MicrobatchId{0}, ChunkId{3}}, false},
-                                     {{Part::recompute, MicrobatchId{2}, ChunkId{0}}, false},
-                                     {{Part::input_gradient, MicrobatchId{2}, ChunkId{0}}, false},
-                                     {{Part::weight_gradient, MicrobatchId{2}, ChunkId{0}}, false}};
+TEST_CASE("an order's text has the letter of each pass, and a plus within a pair") {
+  std::vector<OrderTask> const tasks{{{Pass::forward, MicrobatchId{12}, ChunkId{0}}, false},
+                                     {{Pass::forward, MicrobatchId{1}, ChunkId{1}}, true},
+                                     {{Pass::backward, MicrobatchId{0}, ChunkId{3}}, false},
+                                     {{Pass::recompute, MicrobatchId{2}, ChunkId{0}}, false},
+                                     {{Pass::input_gradient, MicrobatchId{2}, ChunkId{0}}, false},
+                                     {{Pass::weight_gradient, MicrobatchId{2}, ChunkId{0}}, false}};
   std::string const text = "F12.0 F1.1+B0.3 R2.0 I2.0 W2.0";
   REQUIRE(order_text(tasks) == text);
   REQUIRE(read_order_text(text) == tasks);
