@@ -60,9 +60,9 @@ HARDWARE = (
     ("h100-pcie", "accelerator.peak.fp64", peak(114, 128, 1.755)),
     ("h100-pcie", "accelerator.multiprocessors", 114),
     ("h100-pcie", "accelerator.bandwidth", memory(5 * one_stack, 3.19)),
-    ("h200", "accelerator.memory", 141 * GB),
+    ("h200", "accelerator.memory", 143771 * MiB),
     ("h200", "accelerator.bandwidth", memory(6 * one_stack, 6.25)),
-    ("aws-p5e", "accelerator.memory", 141 * GB),
+    ("aws-p5e", "accelerator.memory", 143771 * MiB),
     ("aws-p5e", "accelerator.bandwidth", memory(6 * one_stack, 6.25)),
     # Blackwell: the racks' sums over 72, half of them where structured sparsity is counted.
     ("b200-hgx", "accelerator.peak.fp16", 36e15 / 8 / 2),
@@ -215,4 +215,9 @@ HARDWARE = (
     ("dgx-h100", "device.node_buffers", (10 + 2) * MiB),
     ("dgx-h100", "device.network_buffers", 2 * 10 * MiB),
     ("dgx-h100", "device.multicast", 16 * 2 * MiB),
+    # experiments/gpu/results: nvidia-smi less cudaMemGetInfo's total; what was used when a process had its context.
+    ("h200", "device.driver", 143771 * MiB - 150109880320),
+    ("h200", "device.context", 554500096),
+    ("aws-p5e", "device.driver", 143771 * MiB - 150109880320),
+    ("aws-p5e", "device.context", 554500096),
 )
