@@ -19,7 +19,7 @@ constexpr int few_algorithms = 8;
 constexpr int all_algorithms = 100;
 /// The limit for timing the algorithms of one product; the most promising ones come first.
 constexpr float most_milliseconds = 250;
-/// The sizes of groups of rows whose algorithms are kept; as many again may come in one iteration.
+/// The number of sizes of groups of rows whose algorithms are kept. Each takes about a kilobyte.
 constexpr std::size_t most_groups_known = 8192;
 /// An algorithm that takes so many times as long as the best is timed only once.
 constexpr float not_worth_it = 1.2F;
@@ -83,7 +83,7 @@ struct CublasLtGemm::State {
   std::size_t workspace_size;
   LtHandle handle;
   std::map<ProductKey, ChosenAlgorithm> chosen;
-  std::map<ProductKey, ChosenAlgorithm> of_groups;  ///< a part of those that there were
+  std::map<ProductKey, ChosenAlgorithm> of_groups;  ///< forgotten when there are too many
 
   /// The heuristic's first algorithm; nullopt if cuBLASLt has none.
   std::optional<ChosenAlgorithm> choose_first(StridedProduct const& product) {

@@ -29,6 +29,8 @@ void gemm(CudaContext const& context, KernelCall const& call) {
 bool gemm_adds_bias(CudaContext const& context, KernelCall const& call) {
   expect(call, call.reads.size() == 3, "there is no bias");
   MatrixProduct const product = checked_product(call);
+  // cuBLASLt adds a bias of C's type.
+  if (call.reads[2].type != product.c.type) return false;
   return context.gemm->is_faster_with_bias(product, bias_of(call, product), [&](void* c) {
     Operand sums = call.writes[0];
     sums.data = c;
