@@ -11,7 +11,6 @@ std::string key_without_cuda(ModelConfig const& model) {
   if (model.logit_softcap > 0) return "model.logit_softcap";
   for (LayerRun const& run : layer_runs(model)) {
     LayerConfig const& layer = run.kind;
-    if (layer.experts) return "model.experts";
     if (layer.qk_norm != QkNorm::none) {
       return "model.qk_norm: " + std::string{name_of(layer.qk_norm)};
     }

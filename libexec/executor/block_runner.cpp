@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <numeric>
 #include <span>
 #include <stdexcept>
@@ -136,6 +137,7 @@ void BlockRunner::release(BlockInstance& instance, Op const& op, TensorId id) {
 }
 
 void BlockRunner::run(BlockInstance& instance, Op const& op, std::int32_t position) {
+  forget_counts(instance, op);
   if (is_collective(op.kind)) {
     start_collective(instance, op, position);
     return;
@@ -160,9 +162,7 @@ void BlockRunner::run(BlockInstance& instance, Op const& op, std::int32_t positi
   }
 }
 
-bool BlockRunner::launch_with_bias(BlockInstance const& instance,
-                                   Op const& op,
-                                   Op const& bias_add) {
+bool BlockRunner::launch_with_bias(BlockInstance& instance, Op const& op, Op const& bias_add) {
   KernelCall const call = call_of(instance, op);
   KernelCall with_bias = call;
   with_bias.reads.push_back(operand(instance, bias_add.reads[1]));
@@ -172,7 +172,7 @@ bool BlockRunner::launch_with_bias(BlockInstance const& instance,
   return adds_bias;
 }
 
-void BlockRunner::launch(BlockInstance const& instance, Op const& op) {
+void BlockRunner::launch(BlockInstance& instance, Op const& op) {
   launch(instance, op, call_of(instance, op));
 }
 
@@ -181,28 +181,59 @@ void BlockRunner::launch(BlockInstance const& instance, Op const& op, KernelCall
   if (context_.on_op != nullptr) (*context_.on_op)(context_, op, call);
 }
 
-std::vector<std::int64_t> BlockRunner::sizes_of_pieces(BlockInstance const& instance,
+std::vector<std::int32_t> const& BlockRunner::counts_of(BlockInstance& instance,
+                                                        TensorId counts) const {
+  auto const [known, is_new] = instance.counts.try_emplace(counts);
+  if (is_new) {
+    Operand const values = operand(instance, counts);
+    known->second.resize(static_cast<std::size_t>(values.shape.elements()));
+    context_.backend.read(known->second.data(), values.data,
+                          known->second.size() * sizeof(std::int32_t));
+  }
+  return known->second;
+}
+
+void BlockRunner::forget_counts(BlockInstance& instance, Op const& op) const {
+  if (instance.counts.empty()) return;
+  BlockProgram const& block = block_of(instance);
+  for (TensorId const written : op.writes) {
+    std::erase_if(instance.counts, [&](auto const& known) {
+      return block.tensor(known.first).buffer == block.tensor(written).buffer;
+    });
+  }
+}
+
+std::vector<std::int64_t> BlockRunner::sizes_of_pieces(BlockInstance& instance,
                                                        Op const& op) const {
   std::vector<std::int64_t> sizes;
   if (op.reads.size() == 1) return sizes;
   std::int64_t const members = context_.plan.groups.members(op.group.value());
-  Operand const rows = operand(instance, op.reads[0]);
-  std::int64_t const width = rows.shape.rank() == 1 ? 1 : rows.shape[1];
+  Operand const source = operand(instance, op.reads[0]);
+  Operand const target = operand(instance, op.writes[0]);
+  std::int64_t const width = source.shape.rank() == 1 ? 1 : source.shape[1];
   for (std::size_t i = 1; i < op.reads.size(); ++i) {
-    Operand const counts = operand(instance, op.reads[i]);
-    std::vector<std::int32_t> values(static_cast<std::size_t>(counts.shape.elements()));
-    context_.backend.read(values.data(), counts.data, values.size() * sizeof values[0]);
-    auto const each = static_cast<std::ptrdiff_t>(counts.shape.elements() / members);
+    std::vector<std::int32_t> const& values = counts_of(instance, op.reads[i]);
+    auto const each = static_cast<std::ptrdiff_t>(values.size()) / members;
+    std::int64_t sum = 0;
     for (auto first = values.begin(); first != values.end(); first += each) {
       sizes.push_back(width * std::accumulate(first, first + each, std::int64_t{0}));
+      sum += sizes.back();
+    }
+    // What is sent is in the source, and what arrives in the target; a whole in the larger one.
+    bool const is_exchange = op.kind == OpKind::all_to_all;
+    std::int64_t const room = is_exchange
+                                  ? (i == 1 ? source : target).shape.elements()
+                                  : std::max(source.shape.elements(), target.shape.elements());
+    if (sum > room) {
+      throw std::logic_error{to_string(op.name) +
+                             ": there are more rows than the plan has room "
+                             "for"};
     }
   }
   return sizes;
 }
 
-void BlockRunner::start_collective(BlockInstance const& instance,
-                                   Op const& op,
-                                   std::int32_t position) {
+void BlockRunner::start_collective(BlockInstance& instance, Op const& op, std::int32_t position) {
   Operand const source = operand(instance, op.reads[0]);
   Operand const target = operand(instance, op.writes[0]);
   std::int64_t const members = context_.plan.groups.members(op.group.value());
@@ -313,13 +344,16 @@ Operand BlockRunner::operand(BlockInstance const& instance, TensorId id) const {
   return operand;
 }
 
-KernelCall BlockRunner::call_of(BlockInstance const& instance, Op const& op) const {
+KernelCall BlockRunner::call_of(BlockInstance& instance, Op const& op) const {
   KernelCall call;
   call.kind = op.kind;
   call.name = op.name;
   call.attributes = op.attributes;
   for (TensorId const id : op.reads) call.reads.push_back(operand(instance, id));
   for (TensorId const id : op.writes) call.writes.push_back(operand(instance, id));
+  if (op.kind == OpKind::grouped_gemm && op.reads.size() > 2) {
+    call.counts = counts_of(instance, op.reads[2]);
+  }
   DropoutAttributes const* const dropout = dropout_of(op.attributes);
   bool const is_embedding = op.module == "embedding";
   call.draw = {

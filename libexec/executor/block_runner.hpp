@@ -20,6 +20,8 @@ struct BlockInstance {
   std::int64_t chunk = 0;        ///< chunk of the stage
   std::int64_t first_layer = 0;  ///< the block's first layer in the model
   std::vector<Buffer> buffers;   ///< by tensor; empty while they do not exist
+  /// Counts of rows that the host has read, by tensor, until they are written again.
+  std::map<TensorId, std::vector<std::int32_t>> counts{};
 };
 
 /// Runs the ops of blocks, and allocates and releases their buffers as the plan says.
@@ -44,15 +46,19 @@ class BlockRunner {
  private:
   void allocate(BlockInstance& instance, Op const& op, TensorId id);
   void run(BlockInstance& instance, Op const& op, std::int32_t position);
-  void launch(BlockInstance const& instance, Op const& op);
+  void launch(BlockInstance& instance, Op const& op);
   void launch(BlockInstance const& instance, Op const& op, KernelCall const& call);
   /// Runs the product `op` together with the following `bias_add`, if the backend is faster so.
   /// Returns whether it did.
-  bool launch_with_bias(BlockInstance const& instance, Op const& op, Op const& bias_add);
+  bool launch_with_bias(BlockInstance& instance, Op const& op, Op const& bias_add);
+  /// What counts of rows are, which the device must have computed. The host reads them once.
+  std::vector<std::int32_t> const& counts_of(BlockInstance& instance, TensorId counts) const;
+  /// Forgets the counts that an op writes.
+  void forget_counts(BlockInstance& instance, Op const& op) const;
   /// Elements of the pieces that a collective sends, then of those that it receives, by member;
   /// empty if they are equal.
-  std::vector<std::int64_t> sizes_of_pieces(BlockInstance const& instance, Op const& op) const;
-  void start_collective(BlockInstance const& instance, Op const& op, std::int32_t position);
+  std::vector<std::int64_t> sizes_of_pieces(BlockInstance& instance, Op const& op) const;
+  void start_collective(BlockInstance& instance, Op const& op, std::int32_t position);
   void wait(BlockInstance const& instance, Op const& op);
   /// `finished`: ops before it are known to be over; a wait moves it on.
   void note_uses(BlockInstance const& instance,
@@ -65,7 +71,7 @@ class BlockRunner {
   void take_loss(BlockInstance const& instance, Op const& op);
   double sum_of(Operand const& losses) const;
   Operand operand(BlockInstance const& instance, TensorId id) const;
-  KernelCall call_of(BlockInstance const& instance, Op const& op) const;
+  KernelCall call_of(BlockInstance& instance, Op const& op) const;
   OpPlace place_of(BlockInstance const& instance, Op const& op) const;
 
   RankContext const& context_;

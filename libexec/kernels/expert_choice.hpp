@@ -2,11 +2,12 @@
 
 #include <cstdint>
 
-#include "libexec/kernels/kernel_context.hpp"
+#include "libexec/kernels/host_device.hpp"
+#include "libsim/model/context_parallel.hpp"
 #include "libsim/model/op_attributes.hpp"
 
 /// Which experts tokens choose, and which of these choices become rows.
-namespace stagecraft::STAGECRAFT_ISA {
+namespace stagecraft {
 
 /// What an element of a map [tokens, experts] says.
 enum class Choice : std::uint8_t {
@@ -16,10 +17,10 @@ enum class Choice : std::uint8_t {
   padding,  ///< not chosen: a row that the expert computes and nobody uses
 };
 
-constexpr bool has_row(Choice choice) {
+STAGECRAFT_HOST_DEVICE constexpr bool has_row(Choice choice) {
   return choice == Choice::chosen || choice == Choice::padding;
 }
-constexpr bool is_chosen(Choice choice) {
+STAGECRAFT_HOST_DEVICE constexpr bool is_chosen(Choice choice) {
   return choice == Choice::chosen || choice == Choice::dropped;
 }
 
@@ -27,7 +28,9 @@ constexpr bool is_chosen(Choice choice) {
 /// Pre: `last` is -1 for the first item, or what the call before returned, and is not the last of
 /// all.
 template <typename ValueOf>
-std::int64_t next_best(std::int64_t count, std::int64_t last, ValueOf const& value_of) {
+STAGECRAFT_HOST_DEVICE std::int64_t next_best(std::int64_t count,
+                                              std::int64_t last,
+                                              ValueOf const& value_of) {
   std::int64_t best = -1;
   for (std::int64_t i = 0; i < count; ++i) {
     auto const value = value_of(i);
@@ -42,10 +45,10 @@ std::int64_t next_best(std::int64_t count, std::int64_t last, ValueOf const& val
 /// best values have the highest sums.
 /// Source: Megatron-LM, megatron/core/transformer/moe/moe_utils.py, group_limited_topk.
 template <typename C>
-void choose_experts(RoutingAttributes const& routing,
-                    std::int64_t experts,
-                    C const* values,
-                    Choice* choices) {
+STAGECRAFT_HOST_DEVICE void choose_experts(RoutingAttributes const& routing,
+                                           std::int64_t experts,
+                                           C const* values,
+                                           Choice* choices) {
   std::int64_t const size = experts / routing.groups;
   auto const sum_of_best = [&](std::int64_t group) {
     auto const value_of = [&](std::int64_t i) { return values[group * size + i]; };
@@ -81,11 +84,40 @@ struct MapSize {
   std::int64_t experts = 0;
 };
 
-/// Gives an expert, a column of both matrices, at most as many rows as it takes: drops the choices
-/// of lowest probability, of equal ones the later token's, or those of the last tokens; and pads
-/// with the first tokens that did not choose it, if the attributes say so. place_of(i) is where the
-/// i-th token is in the matrices.
+/// Where the tokens of a microbatch are in a matrix that has those of each rank behind those of the
+/// rank before it. Tokens of the `micro` sequences alternate.
+struct GatheredTokens {
+  SequencePart sequence{};
+  std::int64_t micro = 1;
+  std::int64_t rows = 0;  ///< of each sequence on a rank that splits it
+
+  STAGECRAFT_HOST_DEVICE constexpr std::int64_t operator()(std::int64_t token) const {
+    return sequence.gathered_row(token / micro, rows) * micro + token % micro;
+  }
+};
+
+/// A token that chose an expert, the `index`-th of its microbatch.
+template <typename C>
+struct Claim {
+  std::int64_t index = 0;
+  C probability = 0;
+};
+
+/// Which of two choices of an expert that takes fewer is dropped: that of lower probability, of
+/// equal ones the later token's; or the later one.
 /// Source: Megatron-LM, moe_utils.py, apply_router_token_dropping, policies "probs" and "position".
+template <typename C>
+STAGECRAFT_HOST_DEVICE constexpr bool is_dropped_first(DropBy drop,
+                                                       Claim<C> const& one,
+                                                       Claim<C> const& other) {
+  bool const is_later = one.index > other.index;
+  if (drop == DropBy::position || one.probability == other.probability) return is_later;
+  return one.probability < other.probability;
+}
+
+/// Gives an expert, a column of both matrices, at most as many rows as it takes: drops choices as
+/// is_dropped_first() orders them; and pads with the first tokens that did not choose it, if the
+/// attributes say so. place_of(i) is where the i-th token is in the matrices.
 template <typename C, typename PlaceOf>
 void limit_expert(MapSize const& size,
                   RoutingAttributes const& routing,
@@ -95,17 +127,17 @@ void limit_expert(MapSize const& size,
   std::int64_t const tokens = size.tokens;
   std::int64_t const experts = size.experts;
   std::int64_t const rows = routing.expert_rows;
-  bool const by_position = routing.drop == DropBy::position;
   auto const choice = [&](std::int64_t i) -> Choice& { return choices[place_of(i) * experts]; };
-  auto const probability = [&](std::int64_t i) { return probabilities[place_of(i) * experts]; };
+  auto const claim = [&](std::int64_t i) {
+    return Claim<C>{i, probabilities[place_of(i) * experts]};
+  };
   std::int64_t taken = 0;
   for (std::int64_t i = 0; i < tokens; ++i) taken += choice(i) == Choice::chosen ? 1 : 0;
   for (; taken > rows; --taken) {
     std::int64_t worst = -1;
     for (std::int64_t i = 0; i < tokens; ++i) {
       if (choice(i) != Choice::chosen) continue;
-      bool const is_worse = worst < 0 || by_position || probability(i) <= probability(worst);
-      if (is_worse) worst = i;
+      if (worst < 0 || is_dropped_first(routing.drop, claim(i), claim(worst))) worst = i;
     }
     choice(worst) = Choice::dropped;
   }
@@ -116,4 +148,4 @@ void limit_expert(MapSize const& size,
   }
 }
 
-}  // namespace stagecraft::STAGECRAFT_ISA
+}  // namespace stagecraft

@@ -1,9 +1,7 @@
-#include <algorithm>
 #include <cstdint>
-#include <numeric>
 #include <vector>
 
-#include "libexec/kernels/element.hpp"
+#include "libexec/kernels/grouped_rows.hpp"
 #include "libexec/kernels/kernels.hpp"
 #include "libexec/kernels/lane_reduction.hpp"
 #include "libexec/kernels/row_ranges.hpp"
@@ -13,67 +11,33 @@
 namespace stagecraft::STAGECRAFT_ISA {
 namespace {
 
-/// Rows of groups that follow each other.
-struct GroupedRows {
-  std::int64_t rows = 0;
-  std::int64_t columns = 0;
-  std::vector<std::int64_t> ends;  ///< the row after the last one of each group
-
-  /// Rows behind those of all groups are not used.
-  std::int64_t used() const { return ends.back(); }
-  std::int64_t group_of(std::int64_t row) const {
-    return std::upper_bound(ends.begin(), ends.end(), row) - ends.begin();
+/// The ends of groups that counts tell; empty if groups have equally many rows.
+std::vector<std::int64_t> ends_of(KernelCall const& call, GroupedRows const& all) {
+  GroupCounts const counts = expect_counts(call, all);
+  std::vector<std::int64_t> ends(static_cast<std::size_t>(counts.groups));
+  std::int64_t end = 0;
+  for (std::int64_t group = 0; group < counts.groups; ++group) {
+    ends[static_cast<std::size_t>(group)] = end += counts(group);
   }
-};
-
-/// The rows of each group if counts [parts, groups] say how many there are; else equally many.
-std::vector<std::int64_t> ends_of(KernelCall const& call, std::int64_t rows, std::int64_t groups) {
-  std::vector<std::int64_t> ends(static_cast<std::size_t>(groups), rows / groups);
-  if (Operand const& counts = call.reads[call.reads.size() - 1]; counts.type == ElementType::i32) {
-    std::int64_t const parts = counts.shape.elements() / groups;
-    expect_elements(call, counts, ElementType::i32, parts * groups);
-    for (std::int64_t group = 0; group < groups; ++group) {
-      std::int64_t& sum = ends[static_cast<std::size_t>(group)];
-      sum = 0;
-      for (std::int64_t i = group; i < parts * groups; i += groups) {
-        sum += elements_of<std::int32_t>(counts)[i];
-      }
-    }
-  } else {
-    expect(call, rows % groups == 0, "the rows are not in as many groups as there are biases");
-  }
-  std::partial_sum(ends.begin(), ends.end(), ends.begin());
-  expect(call, ends.back() <= rows, "groups have more rows than there are");
+  expect(call, end <= all.rows, "groups have more rows than there are");
   return ends;
 }
 
-template <typename S>
-GroupedRows grouped_rows(KernelCall const& call,
-                         Operand const& x,
-                         Operand const& bias,
-                         ElementType type_of_bias) {
-  expect(call, x.shape.rank() == 2 && x.shape[1] > 0, "x is not [rows, columns]");
-  expect_tensor(call, x, element_type<S>(), x.shape);
-  std::int64_t const elements = bias.shape.elements();
-  expect_elements(call, bias, type_of_bias, elements);
-  expect(call, elements > 0 && elements % x.shape[1] == 0, "biases are not [groups, columns]");
-  return {x.shape[0], x.shape[1], ends_of(call, x.shape[0], elements / x.shape[1])};
-}
-
-/// The factor of each row, operand `index`; null if there is none.
-template <typename S>
-Compute<S> const* optional_factors(KernelCall const& call, std::size_t index, std::int64_t rows) {
-  bool const is_there =
-      call.reads.size() > index && call.reads[index].type != ElementType::i32;  // which counts are
-  if (!is_there) return nullptr;
-  expect_elements(call, call.reads[index], element_type<Compute<S>>(), rows);
-  return elements_of<Compute<S>>(call.reads[index]);
+/// Calls body(rows) with the ends of groups.
+template <typename S, typename Body>
+void with_grouped_rows(KernelCall const& call,
+                       Operand const& bias,
+                       ElementType type_of_bias,
+                       Body const& body) {
+  GroupedRows all = expect_grouped_rows<S>(call, call.reads[0], bias, type_of_bias);
+  std::vector<std::int64_t> const ends = ends_of(call, all);
+  if (!ends.empty()) all.ends = ends.data();
+  body(all);
 }
 
 template <typename S>
-void add_biases(KernelContext const& context, KernelCall const& call) {
+void add_biases(KernelContext const& context, KernelCall const& call, GroupedRows const& all) {
   using C = Compute<S>;
-  GroupedRows const all = grouped_rows<S>(call, call.reads[0], call.reads[1], element_type<S>());
   C const* const factors = optional_factors<S>(call, 2, all.rows);
   S* const x = elements_of<S>(call.writes[0]);
   S const* const biases = elements_of<S>(call.reads[1]);
@@ -91,16 +55,14 @@ void add_biases(KernelContext const& context, KernelCall const& call) {
 
 /// Each bias' sum of its rows in order.
 template <typename S>
-void add_gradients(KernelContext const& context, KernelCall const& call) {
+void add_gradients(KernelContext const& context, KernelCall const& call, GroupedRows const& all) {
   using C = Compute<S>;
-  GroupedRows const all = grouped_rows<S>(call, call.reads[0], call.writes[0], element_type<C>());
   C const* const factors = optional_factors<S>(call, 1, all.rows);
   S const* const dy = elements_of<S>(call.reads[0]);
   C* const sums = elements_of<C>(call.writes[0]);
-  context.pool->run(std::ssize(all.ends), [&](std::int64_t group, int) {
-    auto const end = all.ends.begin() + group;
+  context.pool->run(all.groups, [&](std::int64_t group, int) {
     C* const sum = sums + group * all.columns;
-    for (std::int64_t row = group == 0 ? 0 : *(end - 1); row < *end; ++row) {
+    for (std::int64_t row = all.begin_of(group); row < all.end_of(group); ++row) {
       C const factor = factors == nullptr ? C{1} : factors[row];
       S const* const values = dy + row * all.columns;
       for (std::int64_t i = 0; i < all.columns; ++i) sum[i] += factor * widen(values[i]);
@@ -109,9 +71,8 @@ void add_gradients(KernelContext const& context, KernelCall const& call) {
 }
 
 template <typename S>
-void multiply_biases(KernelContext const& context, KernelCall const& call) {
+void multiply_biases(KernelContext const& context, KernelCall const& call, GroupedRows const& all) {
   using C = Compute<S>;
-  GroupedRows const all = grouped_rows<S>(call, call.reads[0], call.reads[1], element_type<S>());
   expect_elements(call, call.writes[0], element_type<C>(), all.rows);
   S const* const dy = elements_of<S>(call.reads[0]);
   S const* const biases = elements_of<S>(call.reads[1]);
@@ -129,15 +90,27 @@ void multiply_biases(KernelContext const& context, KernelCall const& call) {
 }  // namespace
 
 void grouped_bias_add(KernelContext const& context, KernelCall const& call) {
-  with_storage_type(call, [&](auto tag) { add_biases<decltype(tag)>(context, call); });
+  with_storage_type(call, [&](auto tag) {
+    using S = decltype(tag);
+    with_grouped_rows<S>(call, call.reads[1], element_type<S>(),
+                         [&](GroupedRows const& all) { add_biases<S>(context, call, all); });
+  });
 }
 
 void grouped_bias_gradient(KernelContext const& context, KernelCall const& call) {
-  with_storage_type(call, [&](auto tag) { add_gradients<decltype(tag)>(context, call); });
+  with_storage_type(call, [&](auto tag) {
+    using S = decltype(tag);
+    with_grouped_rows<S>(call, call.writes[0], element_type<Compute<S>>(),
+                         [&](GroupedRows const& all) { add_gradients<S>(context, call, all); });
+  });
 }
 
 void bias_probability_gradient(KernelContext const& context, KernelCall const& call) {
-  with_storage_type(call, [&](auto tag) { multiply_biases<decltype(tag)>(context, call); });
+  with_storage_type(call, [&](auto tag) {
+    using S = decltype(tag);
+    with_grouped_rows<S>(call, call.reads[1], element_type<S>(),
+                         [&](GroupedRows const& all) { multiply_biases<S>(context, call, all); });
+  });
 }
 
 }  // namespace stagecraft::STAGECRAFT_ISA

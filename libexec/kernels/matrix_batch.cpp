@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "libexec/kernels/grouped_rows.hpp"
+
 namespace stagecraft {
 
 MatrixBatch matrices_of(KernelCall const& call,
@@ -94,15 +96,14 @@ std::vector<MatrixProduct> uneven_products_of(KernelCall const& call) {
   std::int64_t const parts = counts.shape.elements() / g.batch;
   expect(call, counts.type == ElementType::i32 && parts * g.batch == counts.shape.elements(),
          "counts are not [parts, groups]");
+  GroupCounts const rows_of_group{
+      call.counts.empty() ? elements_of<std::int32_t>(counts) : call.counts.data(), parts, g.batch};
   // The rows of groups are those of A and C; or, of weight gradients, what the sum is over.
   bool const sums_rows = g.transpose_a;
   std::vector<MatrixProduct> products;
   std::int64_t first = 0;
   for (std::int64_t group = 0; group < g.batch; ++group) {
-    std::int64_t rows = 0;
-    for (std::int64_t part = 0; part < parts; ++part) {
-      rows += static_cast<std::int32_t const*>(counts.data)[part * g.batch + group];
-    }
+    std::int64_t const rows = rows_of_group(group);
     if (rows > 0) {
       MatrixProduct product{.shape = g, .a = {}, .b = {}, .c = {}};
       product.shape.batch = 1;

@@ -54,7 +54,8 @@ MatrixProduct product_of(KernelCall const& call);
 /// The same for the operands of a grouped_gemm whose groups have equally many rows.
 MatrixProduct grouped_product_of(KernelCall const& call);
 /// The same for one whose groups have as many rows as its third operand says: a product per group
-/// that has any.
+/// that has any. Reads KernelCall::counts if it is set, else the operand, which is then in host
+/// memory.
 std::vector<MatrixProduct> uneven_products_of(KernelCall const& call);
 
 }  // namespace stagecraft

@@ -1,15 +1,13 @@
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
-#include <cstring>
 
 #include "libexec/kernels/element.hpp"
-#include "libexec/kernels/kernels.hpp"
-#include "libexec/kernels/row_ranges.hpp"
+#include "libexec/kernels/host_device.hpp"
+#include "libexec/kernels/operand_checks.hpp"
 
-/// Which rows are those of a token, and what is done with them.
-namespace stagecraft::STAGECRAFT_ISA {
+/// Which rows are those of a token.
+namespace stagecraft {
 
 /// The rows of each token, as op_kinds.def describes a row_map.
 struct RowMap {
@@ -17,10 +15,18 @@ struct RowMap {
   std::int64_t tokens = 0;
   std::int64_t experts = 0;  ///< of the rank; of a rank_map ranks in place of them
 
-  std::int32_t* of(std::int64_t token) const { return data + token * (2 * experts + 1); }
-  std::int32_t& count(std::int64_t token) const { return of(token)[2 * experts]; }
-  std::int32_t& row(std::int64_t token, std::int64_t i) const { return of(token)[i]; }
-  std::int32_t& expert(std::int64_t token, std::int64_t i) const { return of(token)[experts + i]; }
+  STAGECRAFT_HOST_DEVICE std::int32_t* of(std::int64_t token) const {
+    return data + token * (2 * experts + 1);
+  }
+  STAGECRAFT_HOST_DEVICE std::int32_t& count(std::int64_t token) const {
+    return of(token)[2 * experts];
+  }
+  STAGECRAFT_HOST_DEVICE std::int32_t& row(std::int64_t token, std::int64_t i) const {
+    return of(token)[i];
+  }
+  STAGECRAFT_HOST_DEVICE std::int32_t& expert(std::int64_t token, std::int64_t i) const {
+    return of(token)[experts + i];
+  }
 };
 
 inline RowMap row_map_of(KernelCall const& call, Operand const& operand) {
@@ -30,17 +36,6 @@ inline RowMap row_map_of(KernelCall const& call, Operand const& operand) {
   return {elements_of<std::int32_t>(operand), operand.shape[0], operand.shape[1] / 2};
 }
 
-/// Calls body(token) for all tokens, concurrently.
-template <typename Body>
-void for_tokens(KernelContext const& context,
-                RowMap const& rows,
-                std::int64_t width,
-                Body const& body) {
-  for_row_ranges(*context.pool, rows.tokens, width, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t token = begin; token < end; ++token) body(token);
-  });
-}
-
 /// Elements of a token of a hidden state [s, b, h].
 inline std::int64_t width_of(KernelCall const& call, Operand const& x, RowMap const& rows) {
   std::int64_t const width = last_extent(x);
@@ -48,47 +43,17 @@ inline std::int64_t width_of(KernelCall const& call, Operand const& x, RowMap co
   return width;
 }
 
-/// y[token] = sum of the token's rows, in the order of their experts.
+/// Expects rows [rows, width], and y of the tokens whose sums they are, or which are copied to
+/// them; returns the width.
 template <typename S>
-void sum_rows(KernelContext const& context,
-              KernelCall const& call,
-              RowMap const& rows,
-              Operand const& from,
-              Operand const& y) {
-  using C = Compute<S>;
-  std::int64_t const width = width_of(call, y, rows);
-  expect_elements(call, from, element_type<S>(), from.shape.elements());
-  expect_elements(call, y, element_type<S>(), rows.tokens * width);
-  for_tokens(context, rows, width, [&](std::int64_t token) {
-    S* const to = elements_of<S>(y) + token * width;
-    std::int32_t const count = rows.count(token);
-    for (std::int64_t i = 0; i < width; ++i) {
-      C sum = 0;
-      for (std::int32_t j = 0; j < count; ++j) {
-        sum += widen(elements_of<S>(from)[rows.row(token, j) * width + i]);
-      }
-      to[i] = narrow<S>(sum);
-    }
-  });
+std::int64_t expect_rows_of_tokens(KernelCall const& call,
+                                   RowMap const& rows,
+                                   Operand const& of_rows,
+                                   Operand const& of_tokens) {
+  std::int64_t const width = width_of(call, of_tokens, rows);
+  expect_elements(call, of_rows, element_type<S>(), of_rows.shape.elements());
+  expect_elements(call, of_tokens, element_type<S>(), rows.tokens * width);
+  return width;
 }
 
-/// Copies each token to all of its rows.
-template <typename S>
-void spread_rows(KernelContext const& context,
-                 KernelCall const& call,
-                 RowMap const& rows,
-                 Operand const& x,
-                 Operand const& to) {
-  std::int64_t const width = width_of(call, x, rows);
-  expect_elements(call, x, element_type<S>(), rows.tokens * width);
-  expect_elements(call, to, element_type<S>(), to.shape.elements());
-  for_tokens(context, rows, width, [&](std::int64_t token) {
-    S const* const from = elements_of<S>(x) + token * width;
-    for (std::int32_t j = 0; j < rows.count(token); ++j) {
-      std::memcpy(elements_of<S>(to) + rows.row(token, j) * width, from,
-                  static_cast<std::size_t>(width) * sizeof(S));
-    }
-  });
-}
-
-}  // namespace stagecraft::STAGECRAFT_ISA
+}  // namespace stagecraft

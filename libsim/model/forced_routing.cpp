@@ -1,6 +1,5 @@
 #include "libsim/model/forced_routing.hpp"
 
-#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <numeric>
@@ -33,11 +32,6 @@ ForcedCounts::ForcedCounts(std::vector<std::int64_t> const& rows, std::int64_t t
 std::int64_t ForcedCounts::rows(std::int64_t expert) const {
   auto const e = static_cast<std::size_t>(expert);
   return e == 0 ? ends_[0] : ends_[e] - ends_[e - 1];
-}
-
-std::int64_t ForcedCounts::expert_of(std::int64_t token, std::int64_t choice) const {
-  std::int64_t const slot = choice * tokens_ + stride_ * token % tokens_;
-  return std::upper_bound(ends_.begin(), ends_.end(), slot) - ends_.begin();
 }
 
 void ForcedCounts::add_rows(std::int64_t first,

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <compare>
 #include <cstdint>
 #include <map>
@@ -9,6 +10,20 @@
 #include "libsim/units/ids.hpp"
 
 namespace stagecraft {
+
+/// The slots of ForcedCounts, as a device can have them.
+struct ForcedSlots {
+  std::int64_t const* ends = nullptr;  ///< the slot after the last one of each expert
+  std::int64_t experts = 0;
+  std::int64_t tokens = 0;
+  std::int64_t per_token = 0;
+  std::int64_t stride = 1;
+
+  constexpr std::int64_t expert_of(std::int64_t token, std::int64_t choice) const {
+    std::int64_t const slot = choice * tokens + stride * token % tokens;
+    return std::upper_bound(ends, ends + experts, slot) - ends;
+  }
+};
 
 /// How many rows each expert of a layer computes for one microbatch, and so the experts that each
 /// token chooses.
@@ -30,7 +45,17 @@ class ForcedCounts {
   /// k. Pre: there is a token.
   std::int64_t per_token() const { return ends_.back() / tokens_; }
   std::int64_t rows(std::int64_t expert) const;
-  std::int64_t expert_of(std::int64_t token, std::int64_t choice) const;
+  std::int64_t expert_of(std::int64_t token, std::int64_t choice) const {
+    return slots().expert_of(token, choice);
+  }
+  /// Valid as long as this object. Pre: there is a token.
+  ForcedSlots slots() const {
+    return {.ends = ends_.data(),
+            .experts = experts(),
+            .tokens = tokens_,
+            .per_token = per_token(),
+            .stride = stride_};
+  }
   /// Adds one row to the expert of each choice of tokens [first, first + count).
   void add_rows(std::int64_t first, std::int64_t count, std::vector<std::int64_t>& rows) const;
 

@@ -185,7 +185,7 @@ struct RoutingAttributes {
   std::int64_t micro = 1;  ///< forced: sequences that rows are of, one after the other
   int shards = 1;          ///< forced: tensor ranks that split the rows of each sequence
 
-  bool is_by_router() const { return unlimited || expert_rows > 0; }
+  constexpr bool is_by_router() const { return unlimited || expert_rows > 0; }
 };
 
 /// What is trained beside the loss of the tokens, so that experts are chosen evenly and logits stay

@@ -24,9 +24,9 @@ ncclDataType_t type_of(ElementType type) {
     case ElementType::u8:
       return ncclUint8;
     case ElementType::i32:
-      break;
+      return ncclInt32;
   }
-  throw std::logic_error{"NCCL does not reduce this element type"};
+  throw std::logic_error{"NCCL has no such element type"};
 }
 
 /// A collective and the addresses of its pieces.
@@ -50,7 +50,8 @@ struct Call {
     return element_at(collective.source, collective.piece_begin(i), collective.type);
   }
   bool has_equal_pieces() const {
-    return collective.origin == 0 && collective.piece * members == collective.elements;
+    return !collective.has_uneven_pieces() && collective.origin == 0 &&
+           collective.piece * members == collective.elements;
   }
 };
 

@@ -11,7 +11,7 @@ namespace stagecraft {
 /// NCCL gathers and scatters pieces of equal size. If the last piece is shorter or empty, the
 /// collective becomes one group call with a broadcast or a reduction per piece.
 /// \throws CommunicationError
-/// \throws std::logic_error  if the op is not a collective, or has a type that is never reduced.
+/// \throws std::logic_error  if the op is not a collective.
 void enqueue_collective(NcclComm& comm, int member, int members, Collective const& collective);
 
 }  // namespace stagecraft

@@ -278,8 +278,9 @@ class NcclRank final : public ProcessWorld, public Communicator {
 
   /// A collective of one rank is a copy.
   static void copy_own(Collective const& collective) {
-    auto const bytes =
-        static_cast<std::size_t>(collective.elements * element_size(collective.type));
+    std::int64_t const elements =
+        collective.has_uneven_pieces() ? collective.sent_begin(1) : collective.elements;
+    auto const bytes = static_cast<std::size_t>(elements * element_size(collective.type));
     if (bytes == 0 || collective.source == collective.target) return;
     check(cudaMemcpyAsync(collective.target, collective.source, bytes, cudaMemcpyDeviceToDevice,
                           collective.cuda.stream),

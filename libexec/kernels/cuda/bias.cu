@@ -4,22 +4,24 @@
 namespace stagecraft::cuda_ops {
 namespace {
 
-/// x += added, in place: a row of `added` for every `group` rows of x.
-template <typename S>
+/// x += added, in place: a row of `added`, whose elements are of type A, for every `group` rows of
+/// x.
+template <typename S, typename A>
 struct AddRows {
   static constexpr int in_flight = 4;
   S* x;
-  S const* added;
+  A const* added;
   std::int64_t columns;
   std::int64_t group;
 
   template <int width>
   struct Loaded {
-    Pack<S, width> x, added;
+    Pack<S, width> x;
+    Pack<A, width> added;
   };
   template <int width>
   __device__ Loaded<width> load(ElementPlace at) const {
-    S const* const row = group == 1 ? added + at.row * columns : added + at.row / group * columns;
+    A const* const row = group == 1 ? added + at.row * columns : added + at.row / group * columns;
     return {load_pack<width>(x + at.element), load_pack<width>(row + at.column)};
   }
   template <int width>
@@ -31,14 +33,14 @@ struct AddRows {
   }
 };
 
-template <typename S>
+template <typename S, typename A = S>
 void add_rows(CudaContext const& context,
               KernelCall const& call,
               Extent const& extent,
               std::int64_t group) {
   expect_elements(call, call.writes[0], element_type<S>(), extent.elements);
-  AddRows<S> const body{elements_of<S>(call.writes[0]), elements_of<S>(call.reads[1]),
-                        extent.columns, group};
+  AddRows<S, A> const body{elements_of<S>(call.writes[0]), elements_of<A>(call.reads[1]),
+                           extent.columns, group};
   constexpr int width = pack_width<S>;
   launch_element_wise<width>(context.stream, extent, can_pack(width, body.x, body.added), body);
 }
@@ -81,10 +83,17 @@ void bias_add(CudaContext const& context, KernelCall const& call) {
   Operand const& x = call.reads[0];
   expect(call, x.shape.rank() > 0 && last_extent(x) > 0, "x has no columns");
   std::int64_t const n = last_extent(x);
-  expect_tensor(call, call.reads[1], x.type, {n});
-  with_storage_type(call.kind, x.type, [&](auto tag) {
-    std::int64_t const rows = x.shape.elements() / n;
-    add_rows<decltype(tag)>(context, call, extent_of(rows, n), rows);
+  Operand const& bias = call.reads[1];
+  expect_tensor(call, bias, bias.type, {n});
+  std::int64_t const rows = x.shape.elements() / n;
+  with_storage_type(call.kind, bias.type, [&](auto tag) {
+    using A = decltype(tag);
+    // Logits of a router are in fp32 where its bias has the type of the activations.
+    if (x.type == element_type<A>()) {
+      add_rows<A>(context, call, extent_of(rows, n), rows);
+    } else {
+      add_rows<Compute<A>, A>(context, call, extent_of(rows, n), rows);
+    }
   });
 }
 

@@ -19,6 +19,8 @@ constexpr int few_algorithms = 8;
 constexpr int all_algorithms = 100;
 /// The limit for timing the algorithms of one product; the most promising ones come first.
 constexpr float most_milliseconds = 250;
+/// The number of sizes of groups of rows whose algorithms are kept. Each takes about a kilobyte.
+constexpr std::size_t most_groups_known = 8192;
 /// An algorithm that takes so many times as long as the best is timed only once.
 constexpr float not_worth_it = 1.2F;
 
@@ -81,16 +83,21 @@ struct CublasLtGemm::State {
   std::size_t workspace_size;
   LtHandle handle;
   std::map<ProductKey, ChosenAlgorithm> chosen;
+  std::map<ProductKey, ChosenAlgorithm> of_groups;  ///< forgotten when there are too many
+
+  /// The heuristic's first algorithm; nullopt if cuBLASLt has none.
+  std::optional<ChosenAlgorithm> choose_first(StridedProduct const& product) {
+    LtDescription description{product};
+    std::vector<cublasLtMatmulHeuristicResult_t> room(few_algorithms);
+    auto const found = description.find_algorithms(handle.get(), workspace_size, room);
+    if (found.empty()) return std::nullopt;
+    return ChosenAlgorithm{std::move(description), found.front().algo};
+  }
 
   /// Returns nullopt if cuBLASLt has no algorithm.
   std::optional<ChosenAlgorithm> choose(StridedProduct const& product) {
+    if (choices == nullptr) return choose_first(product);
     LtDescription description{product};
-    if (choices == nullptr) {
-      std::vector<cublasLtMatmulHeuristicResult_t> room(few_algorithms);
-      auto const found = description.find_algorithms(handle.get(), workspace_size, room);
-      if (found.empty()) return std::nullopt;
-      return ChosenAlgorithm{std::move(description), found.front().algo};
-    }
     std::scoped_lock const lock{choices->measuring};
     ProductKey const key = key_of(product);
     auto known = choices->algorithms.find(key);
@@ -125,15 +132,26 @@ struct CublasLtGemm::State {
     return best;
   }
 
-  ChosenAlgorithm& choice_for(StridedProduct const& product) {
+  /// The choice that is known for a product, or that of `choose_new`, which is kept.
+  template <typename Choose>
+  static ChosenAlgorithm& choice_among(std::map<ProductKey, ChosenAlgorithm>& known,
+                                       StridedProduct const& product,
+                                       Choose const& choose_new) {
     ProductKey const key = key_of(product);
-    auto found = chosen.find(key);
-    if (found != chosen.end()) return found->second;
-    auto choice = choose(product);
+    auto found = known.find(key);
+    if (found != known.end()) return found->second;
+    auto choice = choose_new();
     if (!choice) {
       refuse(OpKind::gemm, ("cuBLASLt has no algorithm for " + describe(product)).c_str());
     }
-    return chosen.emplace(key, std::move(*choice)).first->second;
+    return known.emplace(key, std::move(*choice)).first->second;
+  }
+  ChosenAlgorithm& choice_for(StridedProduct const& product) {
+    return choice_among(chosen, product, [&] { return choose(product); });
+  }
+  ChosenAlgorithm& choice_for_group(StridedProduct const& product) {
+    if (of_groups.size() >= most_groups_known) of_groups.clear();
+    return choice_among(of_groups, product, [&] { return choose_first(product); });
   }
 
   cublasStatus_t launch(ChosenAlgorithm& choice, StridedProduct const& product, void* c) {
@@ -143,6 +161,9 @@ struct CublasLtGemm::State {
 
   void launch(StridedProduct const& product) {
     check(launch(choice_for(product), product, product.matrices[2].data), "cublasLtMatmul");
+  }
+  void launch_group(StridedProduct const& product) {
+    check(launch(choice_for_group(product), product, product.matrices[2].data), "cublasLtMatmul");
   }
 
   bool prefers_bias(StridedProduct const& biased, std::function<void(void* c)> const& add_bias) {
@@ -203,6 +224,10 @@ void CublasLtGemm::multiply(MatrixProduct const& product, void const* bias) {
     for (std::size_t k = 0; k < 3; ++k) call.matrices[k] = matrices_from(*operands[k], first, step);
     state_->launch(call);
   }
+}
+
+void CublasLtGemm::multiply_group(MatrixProduct const& product) {
+  state_->launch_group(single(product));
 }
 
 bool CublasLtGemm::is_faster_with_bias(MatrixProduct const& product,

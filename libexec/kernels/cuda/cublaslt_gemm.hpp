@@ -38,6 +38,11 @@ class CublasLtGemm {
   /// \throws DeviceError
   void multiply(MatrixProduct const& product, void const* bias = nullptr);
 
+  /// The same for a single product whose sizes vary from call to call. Its algorithm is the first
+  /// one of the heuristic, which depends on the product alone: measuring each size would take
+  /// longer than all products.
+  void multiply_group(MatrixProduct const& product);
+
   /// Whether one matrix C = A B with a bias of C's type is faster as one product than as a product
   /// followed by `add_bias`, which launches the kernel that adds the bias to a C. Measured at the
   /// first call for a shape; false if algorithms are not measured, or if cuBLASLt has none.

@@ -1,19 +1,12 @@
 #include "libexec/kernels/cuda/cuda_op_kernels.hpp"
-#include "libexec/kernels/element.hpp"
-#include "libexec/kernels/matrix_batch.hpp"
+#include "libexec/kernels/cuda/product_checks.hpp"
 
 namespace stagecraft::cuda_ops {
 namespace {
 
 MatrixProduct checked_product(KernelCall const& call) {
   MatrixProduct const product = product_of(call);
-  with_storage_type(call.kind, product.a.type, [&](auto tag) {
-    using S = decltype(tag);
-    expect(call, product.b.type == product.a.type, "A and B differ in type");
-    expect(call,
-           product.c.type == element_type<S>() || product.c.type == element_type<Compute<S>>(),
-           "C is of the wrong type");
-  });
+  expect_product_types(call, product);
   return product;
 }
 
@@ -36,6 +29,8 @@ void gemm(CudaContext const& context, KernelCall const& call) {
 bool gemm_adds_bias(CudaContext const& context, KernelCall const& call) {
   expect(call, call.reads.size() == 3, "there is no bias");
   MatrixProduct const product = checked_product(call);
+  // cuBLASLt adds a bias of C's type.
+  if (call.reads[2].type != product.c.type) return false;
   return context.gemm->is_faster_with_bias(product, bias_of(call, product), [&](void* c) {
     Operand sums = call.writes[0];
     sums.data = c;

@@ -52,6 +52,23 @@ TrainingConfig config_named(std::string const& name) {
     config.parallel = {.tensor = 2, .pipeline = 2};
   } else if (name == "grouped_heads") {
     config.parallel = {.tensor = 4};
+  } else if (name == "hot_experts" || name == "natural_experts" || name == "gathered_experts" ||
+             name == "shared_experts" || name == "limited_experts") {
+    config = small_llama(Precision::fp32);
+    config.model.experts = ExpertsConfig{.count = 4, .per_token = 2, .ffn_hidden = 12};
+    config.parallel = {.tensor = 2, .data = 2, .sequence = true, .expert = 4};
+    config.routing.is_natural = name != "hot_experts" && name != "limited_experts";
+    if (name == "hot_experts") config.routing.factor = 1.5;
+    if (name == "gathered_experts") config.dispatch = Dispatch::allgather;
+    if (name == "shared_experts") {
+      config.parallel.expert = 2;
+      config.parallel.expert_tensor = 2;
+    }
+    if (name == "limited_experts") {
+      config.dispatch = Dispatch::deepep;
+      config.routing.capacity = 0.75;
+      config.routing.is_of_microbatch = true;
+    }
   } else {
     throw std::runtime_error{"no plan has the name " + name};
   }

@@ -6,7 +6,10 @@
 #include <cuda_runtime_api.h>
 
 #include <cstdlib>
+#include <cstring>
 #include <iostream>
+#include <numeric>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -29,6 +32,30 @@ void require(bool is_true, std::string const& what) {
   if (!is_true) throw std::runtime_error{"not as expected: " + what};
 }
 
+template <typename T>
+std::vector<std::byte> bytes_of(std::vector<T> const& values) {
+  auto const bytes = std::as_bytes(std::span{values});
+  return {bytes.begin(), bytes.end()};
+}
+template <typename T>
+Values numbers_in(std::vector<std::byte> const& bytes) {
+  std::vector<T> values(bytes.size() / sizeof(T));
+  std::memcpy(values.data(), bytes.data(), bytes.size());
+  return {values.begin(), values.end()};
+}
+
+/// Numbers as they are stored, whole ones too, and back.
+std::vector<std::byte> stored(Values const& values, ElementType type) {
+  if (type == ElementType::u8) return bytes_of<std::uint8_t>({values.begin(), values.end()});
+  if (type == ElementType::i32) return bytes_of<std::int32_t>({values.begin(), values.end()});
+  return encode(values, type);
+}
+Values loaded(std::vector<std::byte> const& bytes, ElementType type) {
+  if (type == ElementType::u8) return numbers_in<std::uint8_t>(bytes);
+  if (type == ElementType::i32) return numbers_in<std::int32_t>(bytes);
+  return decode(bytes, type);
+}
+
 /// A tensor on the device. Copies wait for all that was enqueued.
 class Tensor {
  public:
@@ -44,14 +71,14 @@ class Tensor {
   void* data() const { return data_; }
   void* at(std::int64_t element) const { return element_at(data_, element, type_); }
   void write(Values const& values) const {
-    std::vector<std::byte> const own = encode(values, type_);
+    std::vector<std::byte> const own = stored(values, type_);
     check(cudaMemcpy(data_, own.data(), own.size(), cudaMemcpyHostToDevice), "cudaMemcpy");
   }
   Values read() const {
     check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
     std::vector<std::byte> own(bytes());
     check(cudaMemcpy(own.data(), data_, own.size(), cudaMemcpyDeviceToHost), "cudaMemcpy");
-    return decode(own, type_);
+    return loaded(own, type_);
   }
 
  private:
@@ -148,6 +175,84 @@ void check_every_type_and_cut(Place const& place) {
       }
     }
   }
+}
+
+/// What member `from` sends to member `to` of an uneven exchange; some send nothing.
+std::int64_t sent_by(int from, int to) { return (3 * from + 2 * to) % 5; }
+
+/// Pieces of different sizes, some of them empty, as ranks with experts exchange them.
+void check_uneven_pieces(Place const& place, ElementType type) {
+  std::vector<std::int64_t> sent, received, pieces;
+  for (int member = 0; member < place.size; ++member) {
+    sent.push_back(sent_by(place.rank, member));
+    received.push_back(sent_by(member, place.rank));
+    pieces.push_back(member == 1 ? 0 : 2 * member + 1);
+  }
+  auto const sum = [](std::vector<std::int64_t> const& sizes) {
+    return std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0});
+  };
+  // Whole numbers that every type has, bytes too.
+  auto const value = [](int member, std::int64_t i) {
+    return static_cast<double>((7 * i + 3 * member) % 11);
+  };
+  auto const values = [&](int member, std::int64_t first, std::int64_t count) {
+    Values all;
+    for (std::int64_t i = first; i < first + count; ++i) all.push_back(value(member, i));
+    return all;
+  };
+  std::string const what = " of uneven pieces of " + std::string{name_of(type)};
+  Collective call{.type = type};
+  call.cuda.stream = place.stream;
+  auto const run = [&](OpKind kind, void const* source, void* target) {
+    call.kind = kind;
+    call.source = source;
+    call.target = target;
+    enqueue_collective(place.comm, place.rank, place.size, call);
+  };
+  {
+    Tensor const source{type, sum(sent)};
+    Tensor const target{type, sum(received)};
+    source.write(values(place.rank, 0, sum(sent)));
+    call.sent = sent.data();
+    call.received = received.data();
+    run(OpKind::all_to_all, source.data(), target.data());
+    Values expected;
+    for (int member = 0; member < place.size; ++member) {
+      std::int64_t first = 0;
+      for (int before = 0; before < place.rank; ++before) first += sent_by(member, before);
+      Values const piece = values(member, first, sent_by(member, place.rank));
+      expected.insert(expected.end(), piece.begin(), piece.end());
+    }
+    require(target.read() == expected, "all-to-all" + what);
+  }
+  call.sent = call.received = nullptr;
+  call.pieces = pieces.data();
+  // There is room for more than there is.
+  call.elements = sum(pieces) + 3;
+  Tensor const whole{type, call.elements};
+  Tensor const part{type, pieces[static_cast<std::size_t>(place.rank)]};
+  Values const nothing(static_cast<std::size_t>(call.elements));
+  whole.write(nothing);
+  part.write(values(place.rank, 0, pieces[static_cast<std::size_t>(place.rank)]));
+  run(OpKind::all_gather, part.data(), whole.data());
+  Values expected;
+  for (int member = 0; member < place.size; ++member) {
+    Values const piece = values(member, 0, pieces[static_cast<std::size_t>(member)]);
+    expected.insert(expected.end(), piece.begin(), piece.end());
+  }
+  expected.resize(nothing.size());
+  require(whole.read() == expected, "all-gather" + what);
+  if (type == ElementType::u8 || type == ElementType::i32) return;  // which are not reduced
+  whole.write(values(place.rank, 0, call.elements));
+  run(OpKind::reduce_scatter, whole.data(), part.data());
+  Values sums;
+  std::int64_t const begin = call.piece_begin(place.rank);
+  for (std::int64_t i = begin; i < call.piece_begin(place.rank + 1); ++i) {
+    double total = 0;
+    for (int member = 0; member < place.size; ++member) total += value(member, i);
+    sums.push_back(total);
+  }
+  require(part.read() == sums, "reduce-scatter" + what);
 }
 
 /// Halves of a job, in backward order of their ranks.
@@ -257,6 +362,10 @@ void check_all(LaunchedProcess const& session) {
   CudaStream const stream = make_stream(0);
   Place const place{comm, session.rank().value(), session.size(), stream.get()};
   check_every_type_and_cut(place);
+  for (ElementType const type :
+       {ElementType::u8, ElementType::i32, ElementType::bf16, ElementType::f32, ElementType::f64}) {
+    check_uneven_pieces(place, type);
+  }
   check_split(place);
   check_messages(place);
   check_host_numbers(place);

@@ -31,8 +31,14 @@ KernelCall call_at(DeviceCase const& what, std::vector<void*> const& addresses) 
     return all;
   };
   KernelCall call = make_call(what.kind, operands(what.reads), operands(what.writes));
-  if (what.kind == OpKind::gemm) {
+  call.attributes = what.attributes;
+  if (what.kind == OpKind::gemm || what.kind == OpKind::grouped_gemm) {
     call.attributes = GemmAttributes{what.gemm, call.writes[0].type};
+  }
+  if (what.kind == OpKind::grouped_gemm && what.reads.size() > 2) {
+    TestTensor const& counts = what.tensors[what.reads[2].tensor];
+    call.counts = {static_cast<std::int32_t const*>(counts.operand().data),
+                   static_cast<std::size_t>(counts.size())};
   }
   call.draw = what.draw;
   call.loss_gradient = what.loss_gradient;
@@ -136,7 +142,9 @@ void require_agreement(RankShare const& share, DeviceCase const& what) {
     bool const is_written = std::any_of(what.writes.begin(), what.writes.end(),
                                         [&](Use const& use) { return use.tensor == i; });
     CAPTURE(name_of(what.kind), i, name_of(type));
-    if (!is_written || type == ElementType::u8 || type == ElementType::i64) {
+    bool const is_integer =
+        type == ElementType::u8 || type == ElementType::i32 || type == ElementType::i64;
+    if (!is_written || is_integer) {
       REQUIRE(got[i].same_bits(wanted[i]));
       continue;
     }

@@ -26,6 +26,7 @@ struct DeviceCase {
   std::vector<Use> reads{};
   std::vector<Use> writes{};
   GemmShape gemm{};
+  OpAttributes attributes{};  ///< of kinds that do not have them of the model
   RandomDraw draw{};
   double loss_gradient = 1;
 };
@@ -69,8 +70,8 @@ double relative_error(TestTensor const& got, TestTensor const& wanted);
 /// result may be rounded the other way.
 double device_tolerance(ElementType type);
 
-/// Runs the call on both. Every tensor agrees within the tolerance of the narrowest of them; bytes
-/// and what is not written, bit for bit.
+/// Runs the call on both. Every tensor agrees within the tolerance of its type; integers, and what
+/// is not written, bit for bit.
 void require_agreement(RankShare const& share, DeviceCase const& what);
 
 }  // namespace stagecraft::test

@@ -98,6 +98,17 @@ TEST_CASE("logits change their type as on a CPU, bit for bit", "[cuda]") {
   REQUIRE(on_device(rank_of(type), what)[1].same_bits(on_cpu(rank_of(type), what)[1]));
 }
 
+TEST_CASE("a bias that is narrower than the logits of a router is added as on a CPU", "[cuda]") {
+  auto const type = GENERATE(ElementType::bf16, ElementType::f16);
+  std::int64_t const experts = GENERATE(8, 7);
+  require_agreement(whole(small_model(precision_of(type))),
+                    {.kind = OpKind::bias_add,
+                     .tensors = {TestTensor::random(ElementType::f32, {5, experts}, 1),
+                                 TestTensor::random(type, {experts}, 2)},
+                     .reads = {{0}, {1}},
+                     .writes = {{0}}});
+}
+
 TEST_CASE("operands that do not fit together are refused on a device by name", "[cuda]") {
   TestTensor const x = TestTensor::random(ElementType::f32, {4, 8}, 1);
   TestTensor const bias = TestTensor::random(ElementType::f32, {7}, 2);

@@ -121,11 +121,15 @@ RankShare share(
     ModelConfig const& model, int tensor, int tensor_rank, bool sequence, std::int64_t micro) {
   return {
       .shape = {.model = model, .tensor = tensor, .sequence_parallel = sequence, .micro = micro},
-      .tensor_rank = tensor_rank};
+      .tensor_rank = tensor_rank,
+      .expert_rank = 0,
+      .sequence = {}};
 }
 
 KernelNeeds needs_of(RankShare const& share) {
   return {.tensor_rank = share.tensor_rank,
+          .expert_rank = share.expert_rank,
+          .sequence = share.sequence,
           .types = {activation_type(share.shape.model.precision)}};
 }
 

@@ -40,6 +40,8 @@ Type type_of(ncclDataType_t type) {
   switch (type) {
     case ncclUint8:
       return {"ncclUint8", 1};
+    case ncclInt32:
+      return {"ncclInt32", 4};
     case ncclInt64:
       return {"ncclInt64", 8};
     case ncclFloat16:

@@ -69,6 +69,8 @@ void reduce(ncclDataType_t type,
   switch (type) {
     case ncclUint8:
       return reduce_typed<std::uint8_t>(reduction, sources, order, count, target);
+    case ncclInt32:
+      break;
     case ncclInt64:
       return reduce_typed<std::int64_t>(reduction, sources, order, count, target);
     case ncclFloat16:

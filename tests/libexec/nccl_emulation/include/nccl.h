@@ -35,6 +35,7 @@ enum ncclResult_t {
 
 enum ncclDataType_t {
   ncclUint8 = 1,
+  ncclInt32 = 2,
   ncclInt64 = 4,
   ncclFloat16 = 6,
   ncclFloat32 = 7,
