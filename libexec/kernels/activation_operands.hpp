@@ -69,28 +69,28 @@ struct ClampedSwiglu {
   static constexpr double steepness = 1.702;
 
   template <typename C>
-  static C clamped_gate(C gate) {
+  STAGECRAFT_HOST_DEVICE static C clamped_gate(C gate) {
     return gate > C{limit} ? C{limit} : gate;
   }
   template <typename C>
-  static C clamped_up(C up) {
+  STAGECRAFT_HOST_DEVICE static C clamped_up(C up) {
     C const below = up > C{limit} ? C{limit} : up;
     return below < C{-limit} ? C{-limit} : below;
   }
   template <typename C>
-  static C value(C gate, C up) {
+  STAGECRAFT_HOST_DEVICE static C value(C gate, C up) {
     C const g = clamped_gate(gate);
     return g * sigmoid(static_cast<C>(steepness) * g) * (clamped_up(up) + C{1});
   }
   template <typename C>
-  static C gate_gradient(C dy, C gate, C up) {
+  STAGECRAFT_HOST_DEVICE static C gate_gradient(C dy, C gate, C up) {
     C const g = clamped_gate(gate);
     C const open = sigmoid(static_cast<C>(steepness) * g);
     C const slope = open * (C{1} + static_cast<C>(steepness) * g * (C{1} - open));
     return gate > C{limit} ? C{0} : dy * slope * (clamped_up(up) + C{1});
   }
   template <typename C>
-  static C up_gradient(C dy, C gate, C up) {
+  STAGECRAFT_HOST_DEVICE static C up_gradient(C dy, C gate, C up) {
     C const g = clamped_gate(gate);
     return up == clamped_up(up) ? dy * g * sigmoid(static_cast<C>(steepness) * g) : C{0};
   }

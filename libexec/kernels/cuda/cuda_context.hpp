@@ -11,7 +11,8 @@ namespace stagecraft {
 
 /// What a CUDA kernel uses besides its operands, as KernelContext is for the CPU.
 struct CudaContext {
-  int tensor_rank = 0;  ///< index in the tensor group
+  int tensor_rank = 0;      ///< index in the tensor group
+  SequencePart sequence{};  ///< the rows of a sequence that the rank has
   CUstream_st* stream = nullptr;
   std::byte* scratch = nullptr;  ///< device memory for partial results, scratch_bytes
   CublasLtGemm* gemm = nullptr;

@@ -43,6 +43,7 @@ struct CudaKernels::State {
       : memory{make_cuda_memory(static_cast<std::size_t>(workspace().count()))},
         gemm{stream, std::move(choices), bytes_of(memory) + CudaContext::scratch_bytes},
         context{.tensor_rank = needs.tensor_rank,
+                .sequence = needs.sequence,
                 .stream = stream,
                 .scratch = bytes_of(memory),
                 .gemm = &gemm} {}

@@ -28,6 +28,7 @@ struct DeviceCase {
   GemmShape gemm{};
   RandomDraw draw{};
   double loss_gradient = 1;
+  OpAttributes attributes{};  ///< in place of the model's, if the op has some
 };
 
 /// The tensors after the call, the case's own untouched.

@@ -126,6 +126,7 @@ RankShare share(
 
 KernelNeeds needs_of(RankShare const& share) {
   return {.tensor_rank = share.tensor_rank,
+          .sequence = share.sequence,
           .types = {activation_type(share.shape.model.precision)}};
 }
 

@@ -48,6 +48,7 @@ ModelConfig small_model(Precision precision = Precision::fp64);
 struct RankShare {
   BlockShape shape;
   int tensor_rank = 0;
+  SequencePart sequence{};
 
   std::int64_t first_word() const { return tensor_rank * shape.vocabulary(); }
 };
