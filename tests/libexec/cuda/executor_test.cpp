@@ -1,68 +1,23 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
-#include <cmath>
-#include <numeric>
 
 #include "libexec/backends/cuda_backend.hpp"
 #include "libexec/backends/cuda_support.hpp"
+#include "tests/libexec/cuda/device_runs.hpp"
 #include "tests/libexec/executor/communication_costs.hpp"
 #include "tests/libexec/executor/plan_grid.hpp"
-#include "tests/libexec/executor/small_runs.hpp"
 
 // Whole iterations on a CUDA device, all ranks as threads that share it, held against the CPU.
 
 namespace stagecraft {
 namespace {
 
-SmallRun on_device(int steps = 1) {
-  return {.options = {.steps = steps}, .device = DeviceKind::cuda};
-}
-
-/// Relative norm of the difference that two devices may have.
-double tolerance(Precision precision) {
-  switch (precision) {
-    case Precision::fp64:
-      return 1e-12;
-    case Precision::fp32:
-      return 1e-5;
-    default:
-      return 1e-2;
-  }
-}
-
-double norm(std::vector<double> const& values) {
-  return std::sqrt(std::inner_product(values.begin(), values.end(), values.begin(), 0.0));
-}
-
-void require_close(std::vector<WholeTensor> const& got,
-                   std::vector<WholeTensor> const& wanted,
-                   double allowed) {
-  REQUIRE(got.size() == wanted.size());
-  for (std::size_t i = 0; i < got.size(); ++i) {
-    CAPTURE(got[i].name);
-    REQUIRE(got[i].name == wanted[i].name);
-    REQUIRE(got[i].values.size() == wanted[i].values.size());
-    std::vector<double> difference = got[i].values;
-    for (std::size_t j = 0; j < difference.size(); ++j) difference[j] -= wanted[i].values[j];
-    REQUIRE(norm(wanted[i].values) > 0);
-    REQUIRE(norm(difference) <= allowed * norm(wanted[i].values));
-  }
-}
-
-void require_same_bits(std::vector<WholeTensor> const& a, std::vector<WholeTensor> const& b) {
-  REQUIRE(a.size() == b.size());
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    CAPTURE(a[i].name);
-    bool const has_same_bits = a[i].values == b[i].values;
-    REQUIRE(has_same_bits);
-  }
-}
-
 TEST_CASE("gradients of whole models on a device are those of the CPU", "[cuda]") {
   auto const precision =
       GENERATE(Precision::fp64, Precision::fp32, Precision::bf16, Precision::fp16);
   for (TrainingConfig const& config : {small_gpt(precision), small_llama(precision)}) {
-    require_close(gradients_of(config, on_device()), gradients_of(config), tolerance(precision));
+    require_close(gradients_of(config, on_device()), gradients_of(config),
+                  device_tolerance(precision));
   }
 }
 
@@ -107,7 +62,7 @@ TEST_CASE("products that are measured, and may add their biases, have the CPU's 
   SmallRun fastest = on_device();
   fastest.fastest_products = true;
   std::vector<WholeTensor> const got = gradients_of(config, fastest);
-  require_close(got, gradients_of(config), tolerance(precision));
+  require_close(got, gradients_of(config), device_tolerance(precision));
 }
 
 TEST_CASE("training on a device follows training on the CPU", "[cuda]") {
@@ -120,8 +75,9 @@ TEST_CASE("training on a device follows training on the CPU", "[cuda]") {
   auto const cpu = execute(config, {.options = {.steps = steps}}).steps;
   for (std::size_t i = 0; i < steps; ++i) {
     CAPTURE(i);
-    REQUIRE(device[i].loss == Approx(cpu[i].loss).epsilon(tolerance(precision)));
-    REQUIRE(device[i].gradient_norm == Approx(cpu[i].gradient_norm).epsilon(tolerance(precision)));
+    REQUIRE(device[i].loss == Approx(cpu[i].loss).epsilon(device_tolerance(precision)));
+    REQUIRE(device[i].gradient_norm ==
+            Approx(cpu[i].gradient_norm).epsilon(device_tolerance(precision)));
     REQUIRE(device[i].was_skipped == cpu[i].was_skipped);
   }
 }
@@ -151,16 +107,7 @@ TEST_CASE("a device counts the bytes that the CPU counts", "[cuda]") {
   for (NamedRun const& run : plan_grid()) {
     if (!key_without_cuda(run.config.model).empty() || compared++ % every != 0) continue;
     CAPTURE(run.name);
-    auto const device = execute(run.config, on_device()).ranks;
-    auto const cpu = execute(run.config).ranks;
-    for (std::size_t i = 0; i < cpu.size(); ++i) {
-      CategoryBytes got = device[i].at_peak;
-      CategoryBytes wanted = cpu[i].at_peak;
-      got[Category::workspace] = 0;
-      wanted[Category::workspace] = 0;
-      REQUIRE(got == wanted);
-      REQUIRE(device[i].activation_peak == cpu[i].activation_peak);
-    }
+    require_same_memory(run.config);
   }
   REQUIRE(compared >= 100);
 }
