@@ -1,10 +1,10 @@
 #include "apps/stagecraft-exec/device_choice.hpp"
 
+#include <algorithm>
 #include <iostream>
 
 #include "libexec/backends/cpu_backend.hpp"
 #include "libexec/backends/cuda_backend.hpp"
-#include "libexec/backends/cuda_support.hpp"
 #include "libexec/kernels/cuda/device_error.hpp"
 #include "libexec/kernels/flash_operands.hpp"
 
@@ -119,13 +119,10 @@ DeviceChoice choose_device(CommandLine const& line,
 
 std::string cpu_only_because_of(TrainingConfig const& config) {
   ModelConfig const& model = config.model;
-  if (std::string const key = key_without_cuda(model); !key.empty()) {
-    return "with " + key + " (for which there are no CUDA kernels yet)";
-  }
-  if (model.attention == Attention::flash && model.head_dim > most_cuda_flash_elements) {
-    return "with attention: flash and heads of " + std::to_string(model.head_dim) +
-           " elements (at most " + std::to_string(most_cuda_flash_elements) +
-           " have a CUDA kernel)";
+  std::int64_t const largest = std::max(model.head_dim, value_dim(model));
+  if (model.attention == Attention::flash && largest > most_cuda_flash_elements) {
+    return "with attention: flash and heads of " + std::to_string(largest) + " elements (at most " +
+           std::to_string(most_cuda_flash_elements) + " have a CUDA kernel)";
   }
   return {};
 }

@@ -51,15 +51,6 @@ void add_column_sums(KernelContext const& context,
   });
 }
 
-/// Expects one row of positions, at least, for each row of the sequence that the rank has.
-void expect_positions(KernelContext const& context,
-                      KernelCall const& call,
-                      Operand const& table,
-                      std::int64_t rows) {
-  expect(call, table.shape.rank() == 2 && table.shape[0] > context.sequence.row_of(rows - 1, rows),
-         "too few positions");
-}
-
 }  // namespace
 
 void bias_add(KernelContext const& context, KernelCall const& call) {
@@ -85,7 +76,7 @@ void add_positions(KernelContext const& context, KernelCall const& call) {
   Operand const& x = call.reads[0];
   expect(call, x.shape.rank() == 3, "x is not [s, b, h]");
   Operand const& table = call.reads[1];
-  expect_positions(context, call, table, x.shape[0]);
+  expect_positions(call, table, x.shape[0], context.sequence);
   expect_tensor(call, table, x.type, {table.shape[0], x.shape[2]});
   with_storage_type(call.kind, x.type, [&](auto tag) {
     add_rows<decltype(tag), decltype(tag)>(
@@ -117,7 +108,7 @@ void positions_gradient(KernelContext const& context, KernelCall const& call) {
     using C = Compute<S>;
     expect_tensor(call, dy, element_type<S>(), dy.shape);
     Operand const& table = call.writes[0];
-    expect_positions(context, call, table, dy.shape[0]);
+    expect_positions(call, table, dy.shape[0], context.sequence);
     expect_tensor(call, table, element_type<C>(), {table.shape[0], h});
     S const* const from = elements_of<S>(dy);
     C* const to = elements_of<C>(call.writes[0]);

@@ -1,8 +1,8 @@
 #include <algorithm>
-#include <cmath>
 
 #include "libexec/kernels/exponential.hpp"
 #include "libexec/kernels/flash_tile.hpp"
+#include "libexec/kernels/formulas.hpp"
 #include "libexec/kernels/kernels.hpp"
 #include "libexec/kernels/lane_reduction.hpp"
 
@@ -87,9 +87,9 @@ void probabilities(FlashShape const& flash, C log_sum, std::int64_t n, C* scores
   }
   auto const cap = static_cast<C>(flash.softcap);
   for (std::int64_t j = 0; j < n; ++j) {
-    C const tangent = std::tanh(scores[j] * scale / cap);
-    scores[j] = exponential(cap * tangent - log_sum);
-    slopes[j] = C{1} - tangent * tangent;
+    Capped<C> const score = capped(scores[j] * scale / cap, cap);
+    scores[j] = exponential(score.value - log_sum);
+    slopes[j] = score.slope;
   }
 }
 

@@ -24,28 +24,25 @@ struct FlashSizes {
   double softcap;         ///< of the scores; 0: none
   AttendedRows attended;  ///< what the queries see without a window
 
+  /// How many keys a query sees at most, its own and those before it.
+  constexpr std::int64_t reach() const { return window == 0 ? key_rows : window; }
   /// The first key that a query sees.
-  std::int64_t first_key(std::int64_t query) const {
-    return window == 0 ? 0 : std::max<std::int64_t>(0, attended.seen_by(query) - window);
+  constexpr std::int64_t first_key(std::int64_t query) const {
+    return std::max<std::int64_t>(0, attended.seen_by(query) - reach());
+  }
+  /// One behind the last key that one of the queries [first, first + m) sees; 0 if they see none.
+  constexpr std::int64_t end_of_keys(std::int64_t first, std::int64_t m) const {
+    std::int64_t const last = attended.first_query + attended.queries - 1;
+    return first > last ? 0 : attended.seen_by(std::min(first + m - 1, last));
   }
   /// One behind the last query that sees a key.
-  std::int64_t last_query(std::int64_t key) const {
+  constexpr std::int64_t last_query(std::int64_t key) const {
     std::int64_t const end = attended.first_query + attended.queries;
     if (window == 0) return end;
     std::int64_t const before = attended.keys - attended.queries;
     return std::min(end, attended.first_query + key + window - before);
   }
 };
-
-/// What the CUDA kernels expect: all keys before a query, scores as they are, heads of one size.
-inline void expect_plain_attention(KernelCall const& call, FlashSizes const& sizes) {
-  expect(call, attributes_of<FlashAttributes>(call).part.kind == AttentionPart::Kind::whole,
-         "there is no CUDA kernel for ranks that split sequences by ring or all_gather");
-  expect(call, call.kind != OpKind::flash_attention || call.reads.size() == 3,
-         "there is no CUDA kernel with sinks");
-  expect(call, sizes.window == 0 && sizes.softcap == 0 && sizes.value_d == sizes.d,
-         "there is no CUDA kernel with a window, a cap on scores, or values of another size");
-}
 
 /// Expects q [s, b, heads, d], k [s, b, kv heads, d] and v [s, b, kv heads, value_d].
 /// \param sequence  the rows that the rank has, which a part of attention depends on

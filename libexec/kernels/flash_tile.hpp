@@ -1,13 +1,13 @@
 #pragma once
 
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
 
 #include "libexec/kernels/dropout_draw.hpp"
 #include "libexec/kernels/dropout_rows.hpp"
 #include "libexec/kernels/element.hpp"
 #include "libexec/kernels/flash_operands.hpp"
+#include "libexec/kernels/formulas.hpp"
 #include "libexec/kernels/heads_view.hpp"
 #include "libexec/kernels/scratch.hpp"
 #include "libexec/kernels/tile_product.hpp"
@@ -42,11 +42,6 @@ struct FlashShape : FlashSizes {
   std::int64_t keys_at(std::int64_t first) const { return std::min(rows, key_rows - first); }
   /// The first tile of keys that the queries from `query` on see.
   std::int64_t first_key_tile(std::int64_t query) const { return first_key(query) / rows * rows; }
-  /// One behind the last key that one of the queries [first, first + m) sees.
-  std::int64_t end_of_keys(std::int64_t first, std::int64_t m) const {
-    std::int64_t const last = attended.first_query + attended.queries - 1;
-    return first > last ? 0 : attended.seen_by(std::min(first + m - 1, last));
-  }
   /// The first tile of queries that see the keys from `key` on.
   std::int64_t first_query_tile(std::int64_t key) const {
     return attended.first_to_see(key) / rows * rows;
@@ -61,7 +56,7 @@ struct FlashShape : FlashSizes {
   void cap_scores(C* scores, std::int64_t n) const {
     if (softcap == 0) return;
     auto const cap = static_cast<C>(softcap);
-    for (std::int64_t j = 0; j < n; ++j) scores[j] = cap * std::tanh(scores[j] / cap);
+    for (std::int64_t j = 0; j < n; ++j) scores[j] = capped(scores[j] / cap, cap).value;
   }
 };
 

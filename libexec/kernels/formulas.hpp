@@ -49,6 +49,46 @@ STAGECRAFT_HOST_DEVICE inline T silu_derivative(T x) {
   return gate * (T{1} + x * (T{1} - gate));
 }
 
+/// The slope of tanh where its value is `tangent`.
+template <typename T>
+STAGECRAFT_HOST_DEVICE inline T tanh_slope(T tangent) {
+  return T{1} - tangent * tangent;
+}
+
+/// A value within a cap, and its slope.
+template <typename T>
+struct Capped {
+  T value;  ///< cap tanh(x / cap): close to x if x is small
+  T slope;  ///< d value / dx
+};
+
+/// \param relative  x / cap
+template <typename T>
+STAGECRAFT_HOST_DEVICE inline Capped<T> capped(T relative, T cap) {
+  T const tangent = std::tanh(relative);
+  return {cap * tangent, tanh_slope(tangent)};
+}
+
+/// log(e^a + e^b). One of them may be -infinity.
+template <typename T>
+STAGECRAFT_HOST_DEVICE inline T add_logarithms(T a, T b) {
+  T const high = a < b ? b : a;
+  T const low = a < b ? a : b;
+  return high + std::log1p(std::exp(low - high));
+}
+
+/// A pair of elements of a head.
+template <typename T>
+struct RotaryPair {
+  T low, high;
+};
+
+/// The pair, turned by an angle with this cosine and sine.
+template <typename T>
+STAGECRAFT_HOST_DEVICE inline RotaryPair<T> turned(RotaryPair<T> pair, T cosine, T sine) {
+  return {pair.low * cosine - pair.high * sine, pair.high * cosine + pair.low * sine};
+}
+
 /// The angle per position by which the pair (i, i + head_dim/2) of a head is rotated:
 /// base^(-2 i / head_dim).
 /// Source: Su et al. 2021, arXiv:2104.09864, with the pairs of GPT-NeoX.

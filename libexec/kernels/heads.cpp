@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "libexec/kernels/copy_operands.hpp"
 #include "libexec/kernels/element.hpp"
 #include "libexec/kernels/head_operands.hpp"
 #include "libexec/kernels/heads_view.hpp"
@@ -36,35 +37,23 @@ void move_parts(KernelContext const& context,
                 Operand const& tokens,
                 Operand const& parts,
                 bool to_parts) {
-  Shape const& shape = tokens.shape;
-  expect(call, shape.rank() == 3 || shape.rank() == 4, "the tokens are not [s, b, heads, d]");
-  std::int64_t const s = shape[0];
-  std::int64_t const b = shape[1];
-  std::int64_t const width = shape.elements() / (s * b);
-  if (shape.rank() == 4) {
-    expect_heads(call, tokens, parts.type, shape);
-    expect(call, tokens.stride(2) == shape[3] || shape[2] == 1,
-           "the heads of a token are not contiguous");
-  } else {
-    expect_tensor(call, tokens, parts.type, shape);
-  }
-  expect_elements(call, parts, tokens.type, shape.elements());
-  std::int64_t const count = parts.shape[0] / s;
-  expect(call, count * s == parts.shape[0] && width % count == 0,
-         "the heads do not fall into parts");
+  HeadParts const all = head_parts(call, tokens, parts);
   std::int64_t const size = element_size(tokens.type);
-  auto const bytes = static_cast<std::size_t>(width / count * size);
-  for_row_ranges(*context.pool, s * b, width, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t token = begin; token < end; ++token) {
-      std::byte* row = elements_of<std::byte>(tokens) +
-                       (token / b * tokens.stride(0) + token % b * tokens.stride(1)) * size;
-      for (std::int64_t part = 0; part < count; ++part, row += bytes) {
-        std::byte* const place = elements_of<std::byte>(parts) +
-                                 (part * s * b + token) * static_cast<std::int64_t>(bytes);
-        to_parts ? std::memcpy(place, row, bytes) : std::memcpy(row, place, bytes);
-      }
-    }
-  });
+  auto const bytes = static_cast<std::size_t>(all.width * size);
+  std::int64_t const count = all.s * all.b;
+  for_row_ranges(
+      *context.pool, count, all.count * all.width, [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t token = begin; token < end; ++token) {
+          std::byte* row =
+              elements_of<std::byte>(tokens) +
+              (token / all.b * all.position_stride + token % all.b * all.sequence_stride) * size;
+          for (std::int64_t part = 0; part < all.count; ++part, row += bytes) {
+            std::byte* const place = elements_of<std::byte>(parts) +
+                                     (part * count + token) * static_cast<std::int64_t>(bytes);
+            to_parts ? std::memcpy(place, row, bytes) : std::memcpy(row, place, bytes);
+          }
+        }
+      });
 }
 
 }  // namespace

@@ -5,48 +5,16 @@
 #include "libexec/kernels/heads_view.hpp"
 #include "libexec/kernels/kernels.hpp"
 #include "libexec/kernels/lane_reduction.hpp"
+#include "libexec/kernels/normed_heads.hpp"
 #include "libexec/kernels/row_ranges.hpp"
 
 namespace stagecraft::STAGECRAFT_ISA {
 namespace {
 
-/// What is normalized together: `together` neighbouring heads of a token.
-struct HeadRows {
-  std::int64_t b, heads, d;
-  std::int64_t together;  ///< 1, or all heads
-  std::int64_t rows;
-
-  std::int64_t per_token() const { return heads / together; }
-  std::int64_t columns() const { return together * d; }
-
-  /// The d elements of head `k` of row `row`.
-  template <typename S>
-  S* head(HeadsView<S> const& view, std::int64_t row, std::int64_t k) const {
-    std::int64_t const token = row / per_token();
-    return view.head(token / b, token % b, row % per_token() * together + k);
-  }
-};
-
-template <typename S>
-HeadRows head_rows(KernelCall const& call, Operand const& x, Operand const& statistics) {
-  expect(call, x.shape.rank() == 4 && x.shape[2] > 0 && x.shape[3] > 0,
-         "x is not [s, b, heads, d]");
-  expect_heads(call, x, element_type<S>(), x.shape);
-  bool const across = attributes_of<HeadsNormAttributes>(call).across_heads;
-  HeadRows rows{.b = x.shape[1],
-                .heads = x.shape[2],
-                .d = x.shape[3],
-                .together = across ? x.shape[2] : 1,
-                .rows = 0};
-  rows.rows = x.shape[0] * x.shape[1] * rows.per_token();
-  expect_tensor(call, statistics, element_type<Compute<S>>(), {1, rows.rows});
-  return rows;
-}
-
 template <typename S>
 void heads_norm_of(KernelContext const& context, KernelCall const& call) {
   using C = Compute<S>;
-  HeadRows const all = head_rows<S>(call, call.reads[0], call.writes[1]);
+  NormedHeads const all = normed_heads<S>(call, call.reads[0], call.writes[1]);
   expect_tensor(call, call.reads[1], element_type<S>(), {all.columns()});
   expect_heads(call, call.writes[0], element_type<S>(), call.reads[0].shape);
   HeadsView<S> const x{call.reads[0]};
@@ -80,7 +48,7 @@ void heads_norm_of(KernelContext const& context, KernelCall const& call) {
 template <typename S>
 void heads_norm_backward_of(KernelContext const& context, KernelCall const& call) {
   using C = Compute<S>;
-  HeadRows const all = head_rows<S>(call, call.reads[1], call.reads[2]);
+  NormedHeads const all = normed_heads<S>(call, call.reads[1], call.reads[2]);
   expect_heads(call, call.reads[0], element_type<S>(), call.reads[1].shape);
   expect_tensor(call, call.reads[3], element_type<S>(), {all.columns()});
   expect_heads(call, call.writes[0], element_type<S>(), call.reads[1].shape);
@@ -121,7 +89,7 @@ template <typename S>
 void heads_norm_weight_gradient_of(KernelContext const& context, KernelCall const& call) {
   using C = Compute<S>;
   constexpr std::int64_t block = 128;
-  HeadRows const all = head_rows<S>(call, call.reads[1], call.reads[2]);
+  NormedHeads const all = normed_heads<S>(call, call.reads[1], call.reads[2]);
   expect_heads(call, call.reads[0], element_type<S>(), call.reads[1].shape);
   expect_tensor(call, call.writes[0], element_type<C>(), {all.columns()});
   HeadsView<S> const dy{call.reads[0]};

@@ -67,4 +67,12 @@ void expect_heads(KernelCall const& call,
   expect(call, operand.data != nullptr, "an operand has no address");
 }
 
+void expect_positions(KernelCall const& call,
+                      Operand const& table,
+                      std::int64_t rows,
+                      SequencePart const& sequence) {
+  expect(call, table.shape.rank() == 2 && table.shape[0] > sequence.row_of(rows - 1, rows),
+         "too few positions");
+}
+
 }  // namespace stagecraft

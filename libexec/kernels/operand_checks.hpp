@@ -36,6 +36,12 @@ void expect_heads(KernelCall const& call,
                   ElementType type,
                   Shape const& shape);
 
+/// Expects a table [positions, .] with a row for each of the rank's `rows` of the sequence.
+void expect_positions(KernelCall const& call,
+                      Operand const& table,
+                      std::int64_t rows,
+                      SequencePart const& sequence);
+
 /// Whether the elements are adjacent in memory.
 bool is_contiguous(Operand const& operand);
 

@@ -1,8 +1,9 @@
-#include <algorithm>
 #include <cmath>
 
 #include "libexec/kernels/element.hpp"
+#include "libexec/kernels/formulas.hpp"
 #include "libexec/kernels/kernels.hpp"
+#include "libexec/kernels/partial_operands.hpp"
 #include "libexec/kernels/row_ranges.hpp"
 
 /// Parts of attention, each over some of the keys, become attention over all of them.
@@ -15,25 +16,15 @@ namespace {
 template <typename S>
 void rescale(KernelContext const& context, KernelCall const& call, bool adds) {
   using C = Compute<S>;
-  std::size_t const first = adds ? 1 : 0;
-  Operand const& part = call.reads[first];
-  Operand const& part_sums = call.reads[first + 1];
-  Operand const& sums = call.reads[first + 2];
-  expect(call, part.shape.rank() == 3 && sums.shape.rank() == 3,
-         "the part is not [s, b, h] or the sums are not [b, heads, s]");
-  std::int64_t const s = part.shape[0];
-  std::int64_t const b = part.shape[1];
-  std::int64_t const heads = sums.shape[1];
-  expect_tensor(call, part, element_type<S>(), part.shape);
-  expect_tensor(call, call.writes[0], element_type<S>(), part.shape);
-  expect_tensor(call, part_sums, element_type<C>(), {b, heads, s});
-  expect_tensor(call, sums, element_type<C>(), {b, heads, s});
-  expect(call, heads > 0 && part.shape[2] % heads == 0, "rows do not fall into heads");
-  std::int64_t const d = part.shape[2] / heads;
-  S const* const from = elements_of<S>(part);
+  RescaledPart const all = rescaled_part<S>(call, adds);
+  std::int64_t const s = all.shape.s;
+  std::int64_t const b = all.shape.b;
+  std::int64_t const heads = all.shape.heads;
+  std::int64_t const d = all.shape.d;
+  S const* const from = elements_of<S>(all.part);
   S* const to = elements_of<S>(call.writes[0]);
-  C const* const of_part = elements_of<C>(part_sums);
-  C const* const of_all = elements_of<C>(sums);
+  C const* const of_part = elements_of<C>(all.part_sums);
+  C const* const of_all = elements_of<C>(all.sums);
   for_row_ranges(*context.pool, s, b * heads * d, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t row = begin; row < end; ++row) {
       for (std::int64_t head = 0; head < b * heads; ++head) {
@@ -69,9 +60,7 @@ void add_log_sums(KernelContext const& context, KernelCall const& call) {
     C const* const part = elements_of<C>(call.reads[1]);
     for_row_ranges(*context.pool, n, 1, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t i = begin; i < end; ++i) {
-        C const high = std::max(sum[i], part[i]);
-        C const low = std::min(sum[i], part[i]);
-        sum[i] = high + std::log1p(std::exp(low - high));
+        sum[i] = add_logarithms(sum[i], part[i]);
       }
     });
   });

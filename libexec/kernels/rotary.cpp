@@ -43,8 +43,10 @@ void rotate(Operand const& from,
       C low[chunk];
       C high[chunk];
       for (std::int64_t i = 0; i < count; ++i) {
-        low[i] = widen(x[i]) * cosine[i] - widen(x[half + i]) * sine[i];
-        high[i] = widen(x[half + i]) * cosine[i] + widen(x[i]) * sine[i];
+        RotaryPair<C> const pair =
+            turned(RotaryPair<C>{widen(x[i]), widen(x[half + i])}, cosine[i], sine[i]);
+        low[i] = pair.low;
+        high[i] = pair.high;
       }
       for (std::int64_t i = 0; i < count; ++i) y[i] = narrow<S>(low[i]);
       for (std::int64_t i = 0; i < count; ++i) y[half + i] = narrow<S>(high[i]);

@@ -3,6 +3,7 @@
 #include "libexec/kernels/element.hpp"
 #include "libexec/kernels/kernels.hpp"
 #include "libexec/kernels/lane_reduction.hpp"
+#include "libexec/kernels/partial_operands.hpp"
 
 namespace stagecraft::STAGECRAFT_ISA {
 namespace {
@@ -12,35 +13,22 @@ namespace {
 template <typename S>
 void sinks_gradient_of(KernelContext const& context, KernelCall const& call) {
   using C = Compute<S>;
-  Operand const& sums = call.reads[2];
-  Operand const& output = call.reads[1];
-  expect(call, sums.shape.rank() == 3 && output.shape.rank() == 3,
-         "context is not [s, b, h] or the sums are not [b, heads, s]");
-  std::int64_t const b = sums.shape[0];
-  std::int64_t const heads = sums.shape[1];
-  std::int64_t const s = sums.shape[2];
-  expect(call, heads > 0 && output.shape[2] % heads == 0, "rows do not fall into heads");
-  std::int64_t const d = output.shape[2] / heads;
-  expect_tensor(call, output, element_type<S>(), {s, b, heads * d});
-  expect_tensor(call, call.reads[0], element_type<S>(), output.shape);
-  expect_tensor(call, sums, element_type<C>(), sums.shape);
-  expect_tensor(call, call.reads[3], element_type<S>(), {heads});
-  expect_tensor(call, call.writes[0], element_type<C>(), {heads});
+  ContextShape const shape = sinks_shape<S>(call);
   S const* const gradients = elements_of<S>(call.reads[0]);
-  S const* const values = elements_of<S>(output);
-  C const* const log_sums = elements_of<C>(sums);
+  S const* const values = elements_of<S>(call.reads[1]);
+  C const* const log_sums = elements_of<C>(call.reads[2]);
   S const* const sinks = elements_of<S>(call.reads[3]);
   C* const d_sinks = elements_of<C>(call.writes[0]);
-  context.pool->run(heads, [&](std::int64_t head, int) {
+  context.pool->run(shape.heads, [&](std::int64_t head, int) {
     C const sink = widen(sinks[head]);
     C sum = 0;
-    for (std::int64_t sequence = 0; sequence < b; ++sequence) {
-      for (std::int64_t row = 0; row < s; ++row) {
-        std::int64_t const place = ((row * b + sequence) * heads + head) * d;
-        C const product = lane_sum<C>(d, [&](std::int64_t i) {
+    for (std::int64_t sequence = 0; sequence < shape.b; ++sequence) {
+      for (std::int64_t row = 0; row < shape.s; ++row) {
+        std::int64_t const place = ((row * shape.b + sequence) * shape.heads + head) * shape.d;
+        C const product = lane_sum<C>(shape.d, [&](std::int64_t i) {
           return widen(gradients[place + i]) * widen(values[place + i]);
         });
-        sum += std::exp(sink - log_sums[(sequence * heads + head) * s + row]) * product;
+        sum += std::exp(sink - log_sums[(sequence * shape.heads + head) * shape.s + row]) * product;
       }
     }
     d_sinks[head] -= sum;

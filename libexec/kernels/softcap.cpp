@@ -1,6 +1,5 @@
-#include <cmath>
-
 #include "libexec/kernels/element.hpp"
+#include "libexec/kernels/formulas.hpp"
 #include "libexec/kernels/kernels.hpp"
 #include "libexec/kernels/row_ranges.hpp"
 
@@ -25,7 +24,7 @@ void softcap_of(KernelContext const& context, KernelCall const& call) {
   auto const factor = static_cast<C>(attributes.scale / attributes.cap);
   for_elements(context, call.reads[0], [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
-      y[i] = narrow<S>(cap * std::tanh(widen(x[i]) * factor));
+      y[i] = narrow<S>(capped(widen(x[i]) * factor, cap).value);
     }
   });
 }
@@ -40,11 +39,11 @@ void softcap_backward_of(KernelContext const& context, KernelCall const& call) {
   S const* const x = elements_of<S>(call.reads[1]);
   auto const& attributes = attributes_of<SoftcapAttributes>(call);
   auto const scale = static_cast<C>(attributes.scale);
+  auto const cap = static_cast<C>(attributes.cap);
   auto const factor = static_cast<C>(attributes.scale / attributes.cap);
   for_elements(context, call.reads[0], [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
-      C const tangent = std::tanh(widen(x[i]) * factor);
-      d[i] = narrow<S>(widen(d[i]) * (C{1} - tangent * tangent) * scale);
+      d[i] = narrow<S>(widen(d[i]) * capped(widen(x[i]) * factor, cap).slope * scale);
     }
   });
 }

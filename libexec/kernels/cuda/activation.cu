@@ -32,7 +32,7 @@ struct Activate {
   }
 };
 
-/// y = f(gate + bias) (up + bias), gate and up side by side in rows of 2 `columns`.
+/// y = f(gate + bias, up + bias), gate and up side by side in rows of 2 `columns`.
 template <typename Function, typename S>
 struct ActivateGated {
   static constexpr int in_flight = 2;
@@ -100,6 +100,9 @@ void geglu(CudaContext const& context, KernelCall const& call) {
 }
 void swiglu(CudaContext const& context, KernelCall const& call) {
   activate_gated<Gated<Silu>>(context, call);
+}
+void swiglu_clamped(CudaContext const& context, KernelCall const& call) {
+  activate_gated<ClampedSwiglu>(context, call);
 }
 
 }  // namespace stagecraft::cuda_ops

@@ -61,7 +61,7 @@ struct ReluBackward {
   }
 };
 
-/// d gate = dy up f'(gate), d up = dy f(gate), in rows of 2 `columns`; both with their bias.
+/// The gradients of gate and up, side by side in rows of 2 `columns`; both with their bias.
 template <typename Function, typename S>
 struct GatedBackward {
   static constexpr int in_flight = 1;
@@ -152,6 +152,9 @@ void geglu_backward(CudaContext const& context, KernelCall const& call) {
 }
 void swiglu_backward(CudaContext const& context, KernelCall const& call) {
   gated_backward<Gated<Silu>>(context, call);
+}
+void swiglu_clamped_backward(CudaContext const& context, KernelCall const& call) {
+  gated_backward<ClampedSwiglu>(context, call);
 }
 
 }  // namespace stagecraft::cuda_ops

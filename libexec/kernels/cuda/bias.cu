@@ -5,7 +5,7 @@ namespace stagecraft::cuda_ops {
 namespace {
 
 /// x += added, in place: a row of `added`, whose elements are of type A, for every `group` rows of
-/// x.
+/// x, which is that of their place in the sequence.
 template <typename S, typename A>
 struct AddRows {
   static constexpr int in_flight = 4;
@@ -13,6 +13,8 @@ struct AddRows {
   A const* added;
   std::int64_t columns;
   std::int64_t group;
+  SequencePart sequence;
+  std::int64_t positions;  ///< of the rank
 
   template <int width>
   struct Loaded {
@@ -21,7 +23,8 @@ struct AddRows {
   };
   template <int width>
   __device__ Loaded<width> load(ElementPlace at) const {
-    A const* const row = group == 1 ? added + at.row * columns : added + at.row / group * columns;
+    std::int64_t const number = group == 1 ? at.row : at.row / group;
+    A const* const row = added + sequence.row_of(number, positions) * columns;
     return {load_pack<width>(x + at.element), load_pack<width>(row + at.column)};
   }
   template <int width>
@@ -37,10 +40,16 @@ template <typename S, typename A = S>
 void add_rows(CudaContext const& context,
               KernelCall const& call,
               Extent const& extent,
-              std::int64_t group) {
+              std::int64_t group,
+              SequencePart const& sequence = {},
+              std::int64_t positions = 1) {
   expect_elements(call, call.writes[0], element_type<S>(), extent.elements);
-  AddRows<S, A> const body{elements_of<S>(call.writes[0]), elements_of<A>(call.reads[1]),
-                           extent.columns, group};
+  AddRows<S, A> const body{elements_of<S>(call.writes[0]),
+                           elements_of<A>(call.reads[1]),
+                           extent.columns,
+                           group,
+                           sequence,
+                           positions};
   constexpr int width = pack_width<S>;
   launch_element_wise<width>(context.stream, extent, can_pack(width, body.x, body.added), body);
 }
@@ -54,6 +63,8 @@ struct AddSequences {
   C* table;
   std::int64_t columns;
   std::int64_t sequences;
+  SequencePart part;
+  std::int64_t positions;  ///< of the rank
 
   template <int width>
   struct Loaded {
@@ -61,7 +72,7 @@ struct AddSequences {
   };
   template <int width>
   __device__ Loaded<width> load(ElementPlace at) const {
-    Loaded<width> all{load_pack<width>(table + at.element)};
+    Loaded<width> all{load_pack<width>(table_place(at))};
     S const* const first = dy + at.row * sequences * columns + at.column;
 #pragma unroll 4
     for (std::int64_t sequence = 0; sequence < sequences; ++sequence) {
@@ -73,7 +84,10 @@ struct AddSequences {
   }
   template <int width>
   __device__ void finish(ElementPlace at, Loaded<width> const& in) const {
-    store_pack(table + at.element, in.sum);
+    store_pack(table_place(at), in.sum);
+  }
+  __device__ C* table_place(ElementPlace at) const {
+    return table + part.row_of(at.row, positions) * columns + at.column;
   }
 };
 
@@ -109,11 +123,11 @@ void add_positions(CudaContext const& context, KernelCall const& call) {
   Operand const& x = call.reads[0];
   expect(call, x.shape.rank() == 3, "x is not [s, b, h]");
   Operand const& table = call.reads[1];
-  expect(call, table.shape.rank() == 2 && table.shape[0] >= x.shape[0], "too few positions");
+  expect_positions(call, table, x.shape[0], context.sequence);
   expect_tensor(call, table, x.type, {table.shape[0], x.shape[2]});
   with_storage_type(call.kind, x.type, [&](auto tag) {
     add_rows<decltype(tag)>(context, call, extent_of(x.shape[0] * x.shape[1], x.shape[2]),
-                            x.shape[1]);
+                            x.shape[1], context.sequence, x.shape[0]);
   });
 }
 
@@ -125,9 +139,10 @@ void positions_gradient(CudaContext const& context, KernelCall const& call) {
     using C = Compute<S>;
     expect_tensor(call, dy, element_type<S>(), dy.shape);
     Operand const& table = call.writes[0];
-    expect(call, table.shape.rank() == 2 && table.shape[0] >= dy.shape[0], "too few positions");
+    expect_positions(call, table, dy.shape[0], context.sequence);
     expect_tensor(call, table, element_type<C>(), {table.shape[0], dy.shape[2]});
-    AddSequences<S> const body{elements_of<S>(dy), elements_of<C>(table), dy.shape[2], dy.shape[1]};
+    AddSequences<S> const body{elements_of<S>(dy), elements_of<C>(table), dy.shape[2],
+                               dy.shape[1],        context.sequence,      dy.shape[0]};
     constexpr int width = pack_width<S>;
     launch_element_wise<width>(context.stream, extent_of(dy.shape[0], dy.shape[2]),
                                can_pack(width, body.dy, body.table), body);

@@ -51,7 +51,7 @@ void drop(CudaContext const& context,
   Operand const& x = call.reads[0];
   with_storage_type(call.kind, x.type, [&](auto tag) {
     using S = decltype(tag);
-    DropoutRows const rows = dropout_rows(context.tensor_rank, call, x);
+    DropoutRows const rows = dropout_rows(context.tensor_rank, call, x, context.sequence);
     expect_tensor(call, x, element_type<S>(), x.shape);
     expect_tensor(call, call.writes[0], element_type<S>(), x.shape);
     Dropout<S, is_given> const body{
@@ -128,7 +128,7 @@ void bias_dropout_add(CudaContext const& context, KernelCall const& call) {
   expect(call, x.shape.rank() == 3, "x is not [s, b, h]");
   with_storage_type(call.kind, x.type, [&](auto tag) {
     using S = decltype(tag);
-    DropoutRows const rows = dropout_rows(context.tensor_rank, call, x);
+    DropoutRows const rows = dropout_rows(context.tensor_rank, call, x, context.sequence);
     expect_tensor(call, x, element_type<S>(), x.shape);
     expect_tensor(call, call.reads[1], element_type<S>(), x.shape);
     expect_tensor(call, call.writes[0], element_type<S>(), x.shape);

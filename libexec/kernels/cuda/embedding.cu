@@ -13,6 +13,8 @@ constexpr int warp_threads = 32;
 struct CausalMask {
   static constexpr int in_flight = 4;
   std::uint8_t* mask;
+  SequencePart sequence;
+  std::int64_t rows;  ///< of the rank
 
   template <int width>
   struct Loaded {};
@@ -22,9 +24,10 @@ struct CausalMask {
   }
   template <int width>
   __device__ void finish(ElementPlace at, Loaded<width> const&) const {
+    std::int64_t const row = sequence.row_of(at.row, rows);
     Pack<std::uint8_t, width> out;
 #pragma unroll
-    for (int i = 0; i < width; ++i) out[i] = at.column + i > at.row ? 1 : 0;
+    for (int i = 0; i < width; ++i) out[i] = at.column + i > row ? 1 : 0;
     store_pack(mask + at.element, out);
   }
 };
@@ -132,10 +135,13 @@ struct SumWords {
 }  // namespace
 
 void make_causal_mask(CudaContext const& context, KernelCall const& call) {
-  std::int64_t const s = call.writes[0].shape[0];
-  expect_tensor(call, call.writes[0], ElementType::u8, {s, s});
-  CausalMask const body{elements_of<std::uint8_t>(call.writes[0])};
-  launch_element_wise<access_bytes>(context.stream, extent_of(s, s),
+  Shape const& shape = call.writes[0].shape;
+  expect(call, shape.rank() == 2, "the mask is not [s/c, s]");
+  expect_tensor(call, call.writes[0], ElementType::u8, shape);
+  expect(call, context.sequence.row_of(shape[0] - 1, shape[0]) < shape[1],
+         "the mask has more rows than columns");
+  CausalMask const body{elements_of<std::uint8_t>(call.writes[0]), context.sequence, shape[0]};
+  launch_element_wise<access_bytes>(context.stream, extent_of(shape[0], shape[1]),
                                     can_pack(access_bytes, body.mask), body);
 }
 

@@ -13,7 +13,9 @@ struct ForwardCall {
   HeadsView<S const> q, k, v;
   HeadsView<S> context;
   Compute<S>* log_sums;
+  S const* sinks;  ///< [heads], or null
   bool packed;
+  FlashScores<Compute<S>> scores;
   FlashDrops<Compute<S>> dropout;
 
   std::int64_t tiles;  ///< of queries, of one head
@@ -32,6 +34,12 @@ template <typename C>
 struct RunningRows {
   C maximum[2] = {-std::numeric_limits<C>::infinity(), -std::numeric_limits<C>::infinity()};
   C sum[2] = {0, 0};
+
+  /// A score that no key has counts in every row, once among the lanes of a row.
+  __device__ void begin_with(C sink, bool counts) {
+    maximum[0] = maximum[1] = sink;
+    sum[0] = sum[1] = counts ? C{1} : C{0};
+  }
 };
 
 /// A tile of query rows of one head, 16 per warp, against all keys that they may see.
@@ -50,11 +58,21 @@ __global__ void __launch_bounds__(FlashTile<S, depth>::threads) attend(ForwardCa
   std::int64_t const kv_head = task.head / (sizes.heads / sizes.kv_heads);
   WarpLane const lane;
   int const warp_row = static_cast<int>(threadIdx.x) / warp_threads * 16;
-  std::int64_t const last = first + warp_row + 15;  // query of this warp
+  // The keys that some row of this warp sees, and those that each row of this lane does.
+  std::int64_t const begin = sizes.first_key(first + warp_row);
+  std::int64_t const end = sizes.end_of_keys(first + warp_row, 16);
+  int first_key[2];
+  int end_key[2];
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    end_key[half] =
+        static_cast<int>(sizes.attended.seen_by(first + warp_row + lane.group + 8 * half));
+    first_key[half] = end_key[half] - static_cast<int>(sizes.reach());
+  }
 
   LeftFragment<S> q[depth / 16];
-  load_tile(FlashHead<S const>{all.q, task.sequence, task.head}, first, Tile::rows, sizes,
-            all.packed, stride, k_tile);
+  load_tile(FlashHead<S const>{all.q, task.sequence, task.head}, first, Tile::rows, sizes.s,
+            sizes.d, all.packed, stride, k_tile);
   __syncthreads();
 #pragma unroll Tile::flat
   for (int e = 0; e < depth; e += 16) {
@@ -63,16 +81,19 @@ __global__ void __launch_bounds__(FlashTile<S, depth>::threads) attend(ForwardCa
 
   RunningRows<C> running;
   SumFragment<C> sums[depth / 8] = {};
-  for (std::int64_t key = 0; key < first + Tile::rows && key < sizes.s; key += Tile::keys) {
+  if (all.sinks != nullptr) running.begin_with(widen(all.sinks[task.head]), lane.pair == 0);
+  std::int64_t const end_of_tile = sizes.end_of_keys(first, Tile::rows);
+  for (std::int64_t key = sizes.first_key(first) / Tile::keys * Tile::keys; key < end_of_tile;
+       key += Tile::keys) {
     __syncthreads();
-    load_tile(FlashHead<S const>{all.k, task.sequence, kv_head}, key, Tile::keys, sizes, all.packed,
-              stride, k_tile);
-    load_tile(FlashHead<S const>{all.v, task.sequence, kv_head}, key, Tile::keys, sizes, all.packed,
-              stride, v_tile);
+    load_tile(FlashHead<S const>{all.k, task.sequence, kv_head}, key, Tile::keys, sizes.key_rows,
+              sizes.d, all.packed, stride, k_tile);
+    load_tile(FlashHead<S const>{all.v, task.sequence, kv_head}, key, Tile::keys, sizes.key_rows,
+              sizes.value_d, all.packed, stride, v_tile);
     __syncthreads();
-    // Keys of the tile that some row of this warp sees.
-    auto const seen = static_cast<int>(std::min<std::int64_t>(last - key + 1, Tile::keys));
-    if (seen <= 0) continue;
+    // Keys of the tile that come before those which no row of this warp sees.
+    auto const seen = static_cast<int>(std::min<std::int64_t>(end - key, Tile::keys));
+    if (seen <= 0 || key + Tile::keys <= begin) continue;
 
     SumFragment<C> scores[Tile::keys / 8] = {};
 #pragma unroll Tile::flat
@@ -83,7 +104,8 @@ __global__ void __launch_bounds__(FlashTile<S, depth>::threads) attend(ForwardCa
         if (j < seen) add_product(scores[j / 8], q[e / 16], right_of_rows(k_tile, stride, j, e));
       }
     }
-    auto const scale = static_cast<C>(sizes.scale);
+    all.scores.template apply_cap<Tile::flat>(scores);
+    C const factor = all.scores.factor();
 #pragma unroll Tile::flat
     for (int half = 0; half < 2; ++half) {
       std::int64_t const query = first + warp_row + lane.group + 8 * half;
@@ -93,13 +115,17 @@ __global__ void __launch_bounds__(FlashTile<S, depth>::threads) attend(ForwardCa
 #pragma unroll Tile::flat
         for (int i = 0; i < 2; ++i) {
           C& score = scores[j / 8].value[2 * half + i];
-          bool const is_seen = key + j + lane.pair + i <= query;
-          score = is_seen ? score * scale : -std::numeric_limits<C>::infinity();
+          int const place = static_cast<int>(key) + j + lane.pair + i;
+          bool const is_seen = place >= first_key[half] && place < end_key[half];
+          score = is_seen ? score * factor : -std::numeric_limits<C>::infinity();
           maximum = larger(maximum, score);
         }
       }
       maximum = combine_group(maximum, [](C a, C b) { return larger(a, b); });
-      C const correction = exponential(running.maximum[half] - maximum);
+      // Of a row that has seen no key yet, nothing is subtracted: all terms are e^-infinity.
+      bool const is_empty = maximum == -std::numeric_limits<C>::infinity();
+      C const reference = is_empty ? C{0} : maximum;
+      C const correction = exponential(running.maximum[half] - reference);
       C sum = 0;
 #pragma unroll Tile::flat
       for (int j = 0; j < Tile::keys; j += 8) {
@@ -110,7 +136,7 @@ __global__ void __launch_bounds__(FlashTile<S, depth>::threads) attend(ForwardCa
 #pragma unroll Tile::flat
         for (int i = 0; i < 2; ++i) {
           C& score = scores[j / 8].value[2 * half + i];
-          C const p = exponential(score - maximum);
+          C const p = exponential(score - reference);
           sum += p;
           score = (kept >> i & 1U) != 0 ? p * all.dropout.rate.scale : C{0};
         }
@@ -130,7 +156,7 @@ __global__ void __launch_bounds__(FlashTile<S, depth>::threads) attend(ForwardCa
       LeftFragment<S> const p = left_of<S>(scores[j / 8], scores[j / 8 + 1]);
 #pragma unroll Tile::flat
       for (int e = 0; e < depth; e += 8) {
-        if (e < sizes.d) add_product(sums[e / 8], p, right_of_columns(v_tile, stride, j, e));
+        if (e < sizes.value_d) add_product(sums[e / 8], p, right_of_columns(v_tile, stride, j, e));
       }
     }
   }
@@ -145,7 +171,7 @@ __global__ void __launch_bounds__(FlashTile<S, depth>::threads) attend(ForwardCa
       all.log_sums[(task.sequence * sizes.heads + task.head) * sizes.s + query] =
           running.maximum[half] + std::log(sum);
     }
-    store_half(context.row(query), sizes.d, sums, half, C{1} / sum);
+    store_half(context.row(query), sizes.value_d, sums, half, sum > C{0} ? C{1} / sum : C{0});
   }
 }
 
@@ -154,9 +180,9 @@ __global__ void __launch_bounds__(FlashTile<S, depth>::threads) attend(ForwardCa
 void flash_attention(CudaContext const& context, KernelCall const& call) {
   with_storage_type(call.kind, call.reads[0].type, [&](auto tag) {
     using S = decltype(tag);
-    FlashForwardOperands const all = flash_forward_operands<S>(call);
-    expect_plain_attention(call, all.sizes);
-    with_flash_depth<S>(call.kind, all.sizes.d, [&](auto depth) {
+    FlashForwardOperands const all = flash_forward_operands<S>(call, context.sequence);
+    std::int64_t const most = std::max(all.sizes.d, all.sizes.value_d);
+    with_flash_depth<S>(call.kind, most, [&](auto depth) {
       using Tile = FlashTile<S, depth>;
       static_assert(Tile::rows <= 2 * Tile::keys, "the queries' tile takes the place of the keys'");
       std::int64_t const tiles = (all.sizes.s + Tile::rows - 1) / Tile::rows;
@@ -166,9 +192,11 @@ void flash_attention(CudaContext const& context, KernelCall const& call) {
                                      .v = HeadsView<S const>{all.v},
                                      .context = HeadsView<S>{all.context},
                                      .log_sums = elements_of<Compute<S>>(all.log_sums),
+                                     .sinks = static_cast<S const*>(all.sinks),
                                      .packed = heads_can_pack<S>(all.q, pack_width<S>) &&
                                                heads_can_pack<S>(all.k, pack_width<S>) &&
                                                heads_can_pack<S>(all.v, pack_width<S>),
+                                     .scores = FlashScores<Compute<S>>{all.sizes},
                                      .dropout = FlashDrops<Compute<S>>{context, call, all.sizes},
                                      .tiles = tiles};
       std::int64_t const blocks = tiles * all.sizes.heads * all.sizes.b;

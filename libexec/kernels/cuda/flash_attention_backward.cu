@@ -15,6 +15,7 @@ struct BackwardCall {
   HeadsView<S> dq, dk, dv;
   Compute<S> const* log_sums;
   bool packed;
+  FlashScores<Compute<S>> scores;
   FlashDrops<Compute<S>> dropout;
 
   std::int64_t tiles;  ///< of a head's own rows
@@ -25,6 +26,7 @@ template <typename C>
 struct QueryStatistics {
   C* log_sum;
   C* row_dot;  ///< sum(d context * context)
+  int* seen;   ///< one behind the last key that the query sees
 };
 
 /// Computes the statistics of queries [first, first + count), one warp per query in turn.
@@ -48,7 +50,7 @@ __device__ void load_statistics(BackwardCall<S> const& all,
     if (query < sizes.s) {
       S const* const gradient = gradients.row(query);
       S const* const output = outputs.row(query);
-      for (std::int64_t e = lane; e < sizes.d; e += warp_threads) {
+      for (std::int64_t e = lane; e < sizes.value_d; e += warp_threads) {
         dot += widen(gradient[e]) * widen(output[e]);
       }
     }
@@ -58,19 +60,28 @@ __device__ void load_statistics(BackwardCall<S> const& all,
     }
     if (lane != 0) continue;
     to.row_dot[i] = dot;
+    to.seen[i] = static_cast<int>(sizes.attended.seen_by(query));
     to.log_sum[i] = query < sizes.s ? log_sums[query] : C{0};
   }
 }
 
-/// Turns scores and gradients of probabilities into probabilities after dropout and gradients of
-/// scores. With P the softmax and D its dropout:
-///   d scores = P (dropout(d D) - sum(d context * context)) / sqrt(d).
+/// Turns scores, capped if they have a cap, and gradients of probabilities into probabilities after
+/// dropout and gradients of products. With P the softmax and D its dropout:
+///   d scores = P (dropout(d D) - sum(d context * context)),
+/// times the slope of the cap and the scale.
 /// \param is_seen  whether the query sees the key
 template <typename C>
-__device__ void differentiate(
-    C& score, C& gradient, C scale, C log_sum, C row_dot, C keep_factor, bool is_seen) {
-  C const p = is_seen ? exponential(score * scale - log_sum) : C{0};
-  gradient = is_seen ? p * (gradient * keep_factor - row_dot) * scale : C{0};
+__device__ void differentiate(C& score,
+                              C& gradient,
+                              FlashScores<C> const& rule,
+                              C log_sum,
+                              C row_dot,
+                              C keep_factor,
+                              bool is_seen) {
+  C const x = score * rule.factor();
+  C const p = is_seen ? exponential(x - log_sum) : C{0};
+  C const slope = rule.scale * tanh_slope(x * rule.inverse_cap);
+  gradient = is_seen ? p * (gradient * keep_factor - row_dot) * slope : C{0};
   score = p * keep_factor;
 }
 
@@ -89,7 +100,8 @@ __global__ void __launch_bounds__(FlashTile<S, depth>::threads) sweep(BackwardCa
   S* const other_right = other_left + Tile::others * stride;
   __shared__ C log_sum[queries];
   __shared__ C row_dot[queries];
-  QueryStatistics<C> const statistics{log_sum, row_dot};
+  __shared__ int seen[queries];
+  QueryStatistics<C> const statistics{log_sum, row_dot, seen};
 
   FlashSizes const& sizes = all.sizes;
   std::int64_t const group = sizes.heads / sizes.kv_heads;
@@ -99,19 +111,34 @@ __global__ void __launch_bounds__(FlashTile<S, depth>::threads) sweep(BackwardCa
   std::int64_t const kv_head = of_keys ? task.head : task.head / group;
   std::int64_t const first_head = of_keys ? task.head * group : task.head;
   std::int64_t const last_head = of_keys ? first_head + group : first_head + 1;
-  std::int64_t const begin = of_keys ? own : 0;
-  std::int64_t const end = of_keys ? sizes.s : std::min<std::int64_t>(own + Tile::rows, sizes.s);
+  std::int64_t const own_end = of_keys ? sizes.key_rows : sizes.s;
+  std::int64_t const other_end = of_keys ? sizes.s : sizes.key_rows;
+  // The other rows that meet rows [first, first + count) of its own, as queries and keys.
+  auto const first_met = [&](std::int64_t first) {
+    return of_keys ? sizes.attended.first_to_see(first) : sizes.first_key(first);
+  };
+  auto const end_met = [&](std::int64_t first, int count) {
+    return of_keys ? sizes.last_query(first + count - 1) : sizes.end_of_keys(first, count);
+  };
+  std::int64_t const begin = first_met(own) / Tile::others * Tile::others;
+  std::int64_t const end = end_met(own, Tile::rows);
   WarpLane const lane;
   int const warp_row = static_cast<int>(threadIdx.x) / warp_threads * 16;
-  auto const scale = static_cast<C>(sizes.scale);
-  auto const load = [&](HeadsView<S const> const& view, std::int64_t head, std::int64_t first,
-                        int count, S* tile) {
-    load_tile(FlashHead<S const>{view, task.sequence, head}, first, count, sizes, all.packed,
-              stride, tile);
+  std::int64_t const warp_begin = first_met(own + warp_row);
+  std::int64_t const warp_end = end_met(own + warp_row, 16);
+  auto const reach = static_cast<int>(sizes.reach());
+  auto const load_own = [&](HeadsView<S const> const& view, std::int64_t d, S* tile) {
+    load_tile(FlashHead<S const>{view, task.sequence, task.head}, own, Tile::rows, own_end, d,
+              all.packed, stride, tile);
+  };
+  auto const load_other = [&](HeadsView<S const> const& view, std::int64_t head, std::int64_t first,
+                              std::int64_t d, S* tile) {
+    load_tile(FlashHead<S const>{view, task.sequence, head}, first, Tile::others, other_end, d,
+              all.packed, stride, tile);
   };
 
-  load(of_keys ? all.k : all.q, task.head, own, Tile::rows, own_left);
-  load(of_keys ? all.v : all.d_context, task.head, own, Tile::rows, own_right);
+  load_own(of_keys ? all.k : all.q, sizes.d, own_left);
+  load_own(of_keys ? all.v : all.d_context, sizes.value_d, own_right);
   if (!of_keys) load_statistics(all, task.sequence, task.head, own, Tile::rows, statistics);
 
   SumFragment<C> d_left[depth / 8] = {};                 // dk or dq
@@ -119,29 +146,34 @@ __global__ void __launch_bounds__(FlashTile<S, depth>::threads) sweep(BackwardCa
   for (std::int64_t head = first_head; head < last_head; ++head) {
     for (std::int64_t other = begin; other < end; other += Tile::others) {
       __syncthreads();
-      load(of_keys ? all.q : all.k, of_keys ? head : kv_head, other, Tile::others, other_left);
-      load(of_keys ? all.d_context : all.v, of_keys ? head : kv_head, other, Tile::others,
-           other_right);
+      load_other(of_keys ? all.q : all.k, of_keys ? head : kv_head, other, sizes.d, other_left);
+      load_other(of_keys ? all.d_context : all.v, of_keys ? head : kv_head, other, sizes.value_d,
+                 other_right);
       if (of_keys) load_statistics(all, task.sequence, head, other, Tile::others, statistics);
       __syncthreads();
-      // Whether any query of one of these two sets of rows sees any key of the other.
-      bool const meets =
-          of_keys ? own + warp_row < other + Tile::others : other < own + warp_row + 16;
-      if (!meets) continue;
+      // Whether any query of one of these two sets of rows may see any key of the other.
+      if (other + Tile::others <= warp_begin || other >= warp_end) continue;
 
       SumFragment<C> scores[Tile::others / 8] = {};
       SumFragment<C> gradients[Tile::others / 8] = {};
 #pragma unroll Tile::flat
       for (int e = 0; e < depth; e += 16) {
-        if (e >= sizes.d) continue;
-        LeftFragment<S> const left = left_of(own_left, stride, warp_row, e);
-        LeftFragment<S> const right = left_of(own_right, stride, warp_row, e);
+        if (e < sizes.d) {
+          LeftFragment<S> const left = left_of(own_left, stride, warp_row, e);
 #pragma unroll Tile::flat
-        for (int j = 0; j < Tile::others; j += 8) {
-          add_product(scores[j / 8], left, right_of_rows(other_left, stride, j, e));
-          add_product(gradients[j / 8], right, right_of_rows(other_right, stride, j, e));
+          for (int j = 0; j < Tile::others; j += 8) {
+            add_product(scores[j / 8], left, right_of_rows(other_left, stride, j, e));
+          }
+        }
+        if (e < sizes.value_d) {
+          LeftFragment<S> const right = left_of(own_right, stride, warp_row, e);
+#pragma unroll Tile::flat
+          for (int j = 0; j < Tile::others; j += 8) {
+            add_product(gradients[j / 8], right, right_of_rows(other_right, stride, j, e));
+          }
         }
       }
+      all.scores.template apply_cap<Tile::flat>(scores);
 #pragma unroll Tile::flat
       for (int j = 0; j < Tile::others; j += 8) {
 #pragma unroll Tile::flat
@@ -162,9 +194,10 @@ __global__ void __launch_bounds__(FlashTile<S, depth>::threads) sweep(BackwardCa
               kept = all.dropout.template kept<1>(task.sequence, head, query, key) << i;
             }
             C const keep_factor = (kept >> i & 1U) != 0 ? all.dropout.rate.scale : C{0};
+            auto const number = static_cast<int>(key);
             differentiate(scores[j / 8].value[2 * half + i], gradients[j / 8].value[2 * half + i],
-                          scale, log_sum[place], row_dot[place], keep_factor,
-                          key <= query && query < sizes.s);
+                          all.scores, log_sum[place], row_dot[place], keep_factor,
+                          number < seen[place] && number >= seen[place] - reach);
           }
         }
       }
@@ -175,9 +208,11 @@ __global__ void __launch_bounds__(FlashTile<S, depth>::threads) sweep(BackwardCa
         LeftFragment<S> const p = left_of<S>(scores[j / 8], scores[j / 8 + 1]);
 #pragma unroll Tile::flat
         for (int e = 0; e < depth; e += 8) {
-          if (e >= sizes.d) continue;
-          add_product(d_left[e / 8], d_scores, right_of_columns(other_left, stride, j, e));
+          if (e < sizes.d) {
+            add_product(d_left[e / 8], d_scores, right_of_columns(other_left, stride, j, e));
+          }
           if constexpr (of_keys) {
+            if (e >= sizes.value_d) continue;
             add_product(d_right[e / 8], p, right_of_columns(other_right, stride, j, e));
           }
         }
@@ -190,9 +225,9 @@ __global__ void __launch_bounds__(FlashTile<S, depth>::threads) sweep(BackwardCa
 #pragma unroll Tile::flat
   for (int half = 0; half < 2; ++half) {
     std::int64_t const row = own + warp_row + lane.group + 8 * half;
-    if (row >= sizes.s) continue;
+    if (row >= own_end) continue;
     store_half(left.row(row), sizes.d, d_left, half);
-    if constexpr (of_keys) store_half(right.row(row), sizes.d, d_right, half);
+    if constexpr (of_keys) store_half(right.row(row), sizes.value_d, d_right, half);
   }
 }
 
@@ -201,35 +236,36 @@ __global__ void __launch_bounds__(FlashTile<S, depth>::threads) sweep(BackwardCa
 void flash_attention_backward(CudaContext const& context, KernelCall const& call) {
   with_storage_type(call.kind, call.reads[0].type, [&](auto tag) {
     using S = decltype(tag);
-    FlashBackwardOperands const all = flash_backward_operands<S>(call);
-    expect_plain_attention(call, all.sizes);
-    with_flash_depth<S>(call.kind, all.sizes.d, [&](auto depth) {
+    FlashBackwardOperands const all = flash_backward_operands<S>(call, context.sequence);
+    std::int64_t const most = std::max(all.sizes.d, all.sizes.value_d);
+    with_flash_depth<S>(call.kind, most, [&](auto depth) {
       using Tile = FlashTile<S, depth>;
       auto const can_pack_all = [](auto const&... operands) {
         return (... && heads_can_pack<S>(operands, pack_width<S>));
       };
-      std::int64_t const tiles = (all.sizes.s + Tile::rows - 1) / Tile::rows;
-      BackwardCall<S> const arguments{.sizes = all.sizes,
-                                      .d_context = HeadsView<S const>{all.d_context},
-                                      .q = HeadsView<S const>{all.q},
-                                      .k = HeadsView<S const>{all.k},
-                                      .v = HeadsView<S const>{all.v},
-                                      .context = HeadsView<S const>{all.context},
-                                      .dq = HeadsView<S>{all.dq},
-                                      .dk = HeadsView<S>{all.dk},
-                                      .dv = HeadsView<S>{all.dv},
-                                      .log_sums = elements_of<Compute<S> const>(all.log_sums),
-                                      .packed = can_pack_all(all.d_context, all.q, all.k, all.v),
-                                      .dropout = FlashDrops<Compute<S>>{context, call, all.sizes},
-                                      .tiles = tiles};
-      if (tiles * all.sizes.b == 0) return;
-      auto const run = [&](auto* kernel, std::int64_t heads) {
-        launch_with_shared(kernel, dim3{static_cast<unsigned>(tiles * heads * all.sizes.b)},
-                           dim3{Tile::threads}, Tile::bytes(2 * (Tile::rows + Tile::others)),
-                           context.stream, arguments);
+      BackwardCall<S> arguments{.sizes = all.sizes,
+                                .d_context = HeadsView<S const>{all.d_context},
+                                .q = HeadsView<S const>{all.q},
+                                .k = HeadsView<S const>{all.k},
+                                .v = HeadsView<S const>{all.v},
+                                .context = HeadsView<S const>{all.context},
+                                .dq = HeadsView<S>{all.dq},
+                                .dk = HeadsView<S>{all.dk},
+                                .dv = HeadsView<S>{all.dv},
+                                .log_sums = elements_of<Compute<S> const>(all.log_sums),
+                                .packed = can_pack_all(all.d_context, all.q, all.k, all.v),
+                                .scores = FlashScores<Compute<S>>{all.sizes},
+                                .dropout = FlashDrops<Compute<S>>{context, call, all.sizes},
+                                .tiles = 0};
+      auto const run = [&](auto* kernel, std::int64_t rows, std::int64_t heads) {
+        arguments.tiles = (rows + Tile::rows - 1) / Tile::rows;
+        std::int64_t const blocks = arguments.tiles * heads * all.sizes.b;
+        if (blocks == 0) return;
+        launch_with_shared(kernel, dim3{static_cast<unsigned>(blocks)}, dim3{Tile::threads},
+                           Tile::bytes(2 * (Tile::rows + Tile::others)), context.stream, arguments);
       };
-      run(sweep<S, depth, true>, all.sizes.kv_heads);
-      run(sweep<S, depth, false>, all.sizes.heads);
+      run(sweep<S, depth, true>, all.sizes.key_rows, all.sizes.kv_heads);
+      run(sweep<S, depth, false>, all.sizes.s, all.sizes.heads);
     });
   });
 }

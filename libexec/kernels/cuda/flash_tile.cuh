@@ -11,6 +11,7 @@
 #include "libexec/kernels/cuda/warp_product.cuh"
 #include "libexec/kernels/dropout_rows.hpp"
 #include "libexec/kernels/flash_operands.hpp"
+#include "libexec/kernels/formulas.hpp"
 #include "libexec/kernels/heads_view.hpp"
 
 /// What the forward and the backward of flash attention on a device share.
@@ -65,18 +66,20 @@ struct FlashHead {
   __device__ S* row(std::int64_t position) const { return first + position * stride; }
 };
 
-/// Copies positions [first, first + count) of a head into a tile, by all threads of the block.
-/// The tile is zero after the head's elements, up to a multiple of 16, and after position s.
+/// Copies positions [first, first + count) of a head of d elements into a tile, by all threads of
+/// the block. The tile is zero after the head's elements, up to a multiple of 16, and from position
+/// `end` on.
 /// \param packed  whether rows can be read in packs
 template <typename S>
 __device__ void load_tile(FlashHead<S const> const& head,
                           std::int64_t first,
                           int count,
-                          FlashSizes const& sizes,
+                          std::int64_t end,
+                          std::int64_t d_elements,
                           bool packed,
                           int stride,
                           S* tile) {
-  auto const d = static_cast<int>(sizes.d);
+  auto const d = static_cast<int>(d_elements);
   int const columns = (d + 15) / 16 * 16;
   constexpr int width = pack_width<S>;
   int const packs = columns / width;
@@ -85,7 +88,7 @@ __device__ void load_tile(FlashHead<S const> const& head,
     int const column = i % packs * width;
     std::int64_t const position = first + row;
     Pack<S, width> values{};
-    if (position < sizes.s) {
+    if (position < end) {
       S const* const from = head.row(position) + column;
       if (packed && column < d) {
         values = load_pack<width>(from);
@@ -143,6 +146,37 @@ struct FlashDrops {
     std::uint64_t const element =
         place.first_of(sequence, head, query) + static_cast<std::uint64_t>(key);
     return draw_bits<count>(draw, rate.threshold, element);
+  }
+};
+
+/// How scores become the exponents of probabilities: times a factor, or within a cap.
+template <typename C>
+struct FlashScores {
+  C scale;        ///< of the products of queries and keys
+  C cap;          ///< 0: none
+  C relative;     ///< scale / cap, 0 without
+  C inverse_cap;  ///< 0 without
+
+  explicit FlashScores(FlashSizes const& sizes)
+      : scale{static_cast<C>(sizes.scale)},
+        cap{static_cast<C>(sizes.softcap)},
+        relative{static_cast<C>(sizes.softcap > 0 ? sizes.scale / sizes.softcap : 0)},
+        inverse_cap{static_cast<C>(sizes.softcap > 0 ? 1 / sizes.softcap : 0)} {}
+
+  /// The factor on scores behind apply_cap().
+  __device__ C factor() const { return cap > C{0} ? C{1} : scale; }
+  /// Replaces products by capped scores if there is a cap. A pass of its own, so that the loops
+  /// over scores have no branches without a cap.
+  template <int unrolled, int tiles>
+  __device__ void apply_cap(SumFragment<C> (&scores)[tiles]) const {
+    if (cap == C{0}) return;
+#pragma unroll unrolled
+    for (int tile = 0; tile < tiles; ++tile) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        scores[tile].value[i] = capped(scores[tile].value[i] * relative, cap).value;
+      }
+    }
   }
 };
 

@@ -19,8 +19,9 @@ template <typename S>
 struct JoinHeads {
   static constexpr int in_flight = 4;
   HeadsView<S> part[3];
+  std::int64_t d[3];    ///< of each part's heads
   std::int64_t end[3];  ///< of each part's columns
-  std::int64_t sequences, d;
+  std::int64_t sequences;
   S* joined;
 
   template <int width>
@@ -31,13 +32,13 @@ struct JoinHeads {
   __device__ Loaded<width> load(ElementPlace at) const {
     std::int64_t const position = at.row / sequences;
     std::int64_t const sequence = at.row - position * sequences;
-    auto const from = [&](HeadsView<S> const& view, std::int64_t column) {
-      HeadColumn const place{column, d};
-      return view.head(position, sequence, place.head) + place.element;
+    auto const from = [&](int i, std::int64_t column) {
+      HeadColumn const place{column, d[i]};
+      return part[i].head(position, sequence, place.head) + place.element;
     };
-    S const* const values = at.column < end[0]   ? from(part[0], at.column)
-                            : at.column < end[1] ? from(part[1], at.column - end[0])
-                                                 : from(part[2], at.column - end[1]);
+    S const* const values = at.column < end[0]   ? from(0, at.column)
+                            : at.column < end[1] ? from(1, at.column - end[0])
+                                                 : from(2, at.column - end[1]);
     return {load_pack<width>(values)};
   }
   template <int width>
@@ -46,21 +47,21 @@ struct JoinHeads {
   }
 };
 
-void join_heads(CudaContext const& context, KernelCall const& call) {
+void join_views(CudaContext const& context, KernelCall const& call) {
   with_storage_type(call.kind, call.reads[0].type, [&](auto tag) {
     using S = decltype(tag);
     std::int64_t const columns = expect_joined(call, element_type<S>());
     Shape const& first = call.reads[0].shape;
     HeadsView<S> const view{call.reads[0]};
-    JoinHeads<S> body{{view, view, view}, {}, first[1], first[3], elements_of<S>(call.writes[0])};
+    JoinHeads<S> body{{view, view, view}, {1, 1, 1}, {}, first[1], elements_of<S>(call.writes[0])};
     constexpr int width = pack_width<S>;
     bool fits = can_pack(width, body.joined);
     std::int64_t end = 0;
     for (std::size_t i = 0; i < 3; ++i) {
       if (i < call.reads.size()) {
         body.part[i] = HeadsView<S>{call.reads[i]};
-        expect(call, call.reads[i].shape[3] == first[3], "heads are of several sizes");
-        end += call.reads[i].shape[2] * first[3];
+        body.d[i] = call.reads[i].shape[3];
+        end += call.reads[i].shape[2] * body.d[i];
         fits = fits && heads_can_pack<S>(call.reads[i], width);
       }
       body.end[i] = end;
@@ -164,8 +165,10 @@ void repeat_heads_backward(CudaContext const& context, KernelCall const& call) {
   for_groups<SumHeads>(context, call, call.writes, call.reads, call.writes);
 }
 
-void merge_heads(CudaContext const& context, KernelCall const& call) { join_heads(context, call); }
+void merge_heads(CudaContext const& context, KernelCall const& call) { join_views(context, call); }
 
-void concatenate(CudaContext const& context, KernelCall const& call) { join_heads(context, call); }
+void join_heads(CudaContext const& context, KernelCall const& call) { join_views(context, call); }
+
+void concatenate(CudaContext const& context, KernelCall const& call) { join_views(context, call); }
 
 }  // namespace stagecraft::cuda_ops

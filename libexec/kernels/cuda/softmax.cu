@@ -14,7 +14,11 @@ template <typename S>
 struct ScoreRows {
   std::int64_t rows;
   std::int64_t s;
+  std::int64_t window;  ///< columns up to the diagonal that count; s: all of them
   Compute<S> scale;
+
+  /// One behind the last column that counts, the diagonal.
+  __device__ std::int64_t end(std::int64_t row) const { return row % s + 1; }
 };
 
 /// No dropout after the softmax.
@@ -33,7 +37,8 @@ struct DroppedRows {
 template <typename Dropped>
 inline constexpr bool drops = !std::is_same_v<Dropped, NothingDropped>;
 
-/// y = softmax(scale x) over the columns up to the diagonal, which alone are read; 0 in the others.
+/// y = softmax(scale x) over the columns of the window that ends on the diagonal; 0 in the others.
+/// Columns behind the diagonal are not read.
 /// x and y may be the same. Dropout reads y as it was rounded, as if it were a second kernel.
 template <typename S, int width, int held, typename Dropped>
 __global__ void __launch_bounds__(most_row_threads)
@@ -42,7 +47,8 @@ __global__ void __launch_bounds__(most_row_threads)
   constexpr int accesses = held / width;
   std::int64_t const row = this_row();
   if (row >= all.rows) return;
-  std::int64_t const n = row % all.s + 1;
+  std::int64_t const n = all.end(row);
+  std::int64_t const first = n - all.window;
   C values[accesses][width];
   C maximum = -std::numeric_limits<C>::infinity();
   Pack<S, width> loaded[accesses];
@@ -52,7 +58,8 @@ __global__ void __launch_bounds__(most_row_threads)
 #pragma unroll
     for (int i = 0; i < width; ++i) {
       values[k][i] = widen(loaded[k][i]);
-      if (column + i < n) maximum = larger(maximum, values[k][i]);
+      bool const counts = column + i >= first && column + i < n;
+      if (counts) maximum = larger(maximum, values[k][i]);
     }
   });
   maximum = row_maximum(maximum);
@@ -60,7 +67,8 @@ __global__ void __launch_bounds__(most_row_threads)
   for_accesses<width, accesses>(n, [&](int k, int column) {
 #pragma unroll
     for (int i = 0; i < width; ++i) {
-      values[k][i] = column + i < n ? exponential((values[k][i] - maximum) * all.scale) : C{0};
+      bool const counts = column + i >= first && column + i < n;
+      values[k][i] = counts ? exponential((values[k][i] - maximum) * all.scale) : C{0};
       sum += values[k][i];
     }
   });
@@ -81,8 +89,8 @@ __global__ void __launch_bounds__(most_row_threads)
   });
 }
 
-/// d = (d - sum(d y)) y scale, in place; only the columns up to the diagonal are read. With a
-/// dropout after the softmax, d is first the gradient of the dropout's result.
+/// d = (d - sum(d y)) y scale over the same columns, in place; 0 in the others. With a dropout
+/// after the softmax, d is first the gradient of the dropout's result.
 template <typename S, int width, int held, typename Dropped>
 __global__ void __launch_bounds__(most_row_threads)
     softmax_backward_rows(S* d, S const* y, ScoreRows<S> all, Dropped behind) {
@@ -90,7 +98,8 @@ __global__ void __launch_bounds__(most_row_threads)
   constexpr int accesses = held / width;
   std::int64_t const row = this_row();
   if (row >= all.rows) return;
-  std::int64_t const n = row % all.s + 1;
+  std::int64_t const n = all.end(row);
+  std::int64_t const first = n - all.window;
   Pack<S, width> gradient[accesses];
   Pack<S, width> output[accesses];
   for_accesses<width, accesses>(n, [&](int k, int column) {
@@ -110,7 +119,8 @@ __global__ void __launch_bounds__(most_row_threads)
   for_accesses<width, accesses>(n, [&](int k, int column) {
 #pragma unroll
     for (int i = 0; i < width; ++i) {
-      if (column + i < n) dot += widen(gradient[k][i]) * widen(output[k][i]);
+      bool const counts = column + i >= first && column + i < n;
+      if (counts) dot += widen(gradient[k][i]) * widen(output[k][i]);
     }
   });
   dot = row_sum(dot);
@@ -118,9 +128,9 @@ __global__ void __launch_bounds__(most_row_threads)
     Pack<S, width> out;
 #pragma unroll
     for (int i = 0; i < width; ++i) {
-      out[i] = column + i < n
-                   ? narrow<S>((widen(gradient[k][i]) - dot) * widen(output[k][i]) * all.scale)
-                   : narrow<S>(C{0});
+      bool const counts = column + i >= first && column + i < n;
+      out[i] = counts ? narrow<S>((widen(gradient[k][i]) - dot) * widen(output[k][i]) * all.scale)
+                      : narrow<S>(C{0});
     }
     store_pack(d + row * all.s + column, out);
   });
@@ -130,9 +140,8 @@ __global__ void __launch_bounds__(most_row_threads)
 template <typename S>
 ScoreRows<S> score_rows(KernelCall const& call, Operand const& scores) {
   std::int64_t const s = expect_scores<S>(call, scores);
-  expect(call, attributes_of<SoftmaxAttributes>(call).window == 0,
-         "there is no CUDA kernel with a window");
-  return {scores.shape.elements() / s, s, score_scale<S>(call)};
+  std::int64_t const window = attributes_of<SoftmaxAttributes>(call).window;
+  return {scores.shape.elements() / s, s, window == 0 ? s : window, score_scale<S>(call)};
 }
 
 template <typename S>

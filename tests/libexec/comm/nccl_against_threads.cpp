@@ -9,6 +9,7 @@
 #include <iostream>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <string>
 
 #include "libexec/backends/cuda_backend.hpp"
@@ -25,6 +26,21 @@ namespace {
 using Words = std::vector<std::int64_t>;
 
 constexpr int steps = 3;
+
+/// Ranks that split sequences.
+std::optional<ParallelLayout> context_layout_named(std::string const& name) {
+  if (name == "ring") return ParallelLayout{.context = 4, .context_method = ContextMethod::ring};
+  if (name == "all_gather") {
+    return ParallelLayout{.data = 2, .context = 2, .context_method = ContextMethod::all_gather};
+  }
+  if (name == "ulysses") {
+    return ParallelLayout{.pipeline = 2, .context = 2, .context_method = ContextMethod::ulysses};
+  }
+  if (name == "two_levels") {
+    return ParallelLayout{.context = 4, .context_method = ContextMethod::ring, .context_inner = 2};
+  }
+  return std::nullopt;
+}
 
 TrainingConfig config_named(std::string const& name) {
   bool const is_llama = name == "grouped_heads";
@@ -69,6 +85,11 @@ TrainingConfig config_named(std::string const& name) {
       config.routing.capacity = 0.75;
       config.routing.is_of_microbatch = true;
     }
+  } else if (std::optional<ParallelLayout> const layout = context_layout_named(name)) {
+    config = small_llama(Precision::fp32);
+    config.model.attention = Attention::flash;
+    config.model.attention_dropout = 0;
+    config.parallel = *layout;
   } else {
     throw std::runtime_error{"no plan has the name " + name};
   }

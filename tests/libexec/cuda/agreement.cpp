@@ -45,6 +45,15 @@ KernelCall call_at(DeviceCase const& what, std::vector<void*> const& addresses) 
   return call;
 }
 
+/// The same, with the case's attributes or, if it has none, the model's.
+KernelCall attributed_call_at(RankShare const& share,
+                              DeviceCase const& what,
+                              std::vector<void*> const& addresses) {
+  KernelCall call = with_attributes(share, call_at(what, addresses));
+  if (!std::holds_alternative<NoAttributes>(what.attributes)) call.attributes = what.attributes;
+  return call;
+}
+
 }  // namespace
 
 Device::Device(RankShare const& share, std::shared_ptr<ProductChoices> choices) : share_{share} {
@@ -88,7 +97,7 @@ bool Device::adds_bias(DeviceCase const& product) {
 std::vector<TestTensor> Device::run(DeviceCase const& what) {
   std::vector<TestTensor> results = what.tensors;
   std::vector<void*> const addresses = upload(results);
-  kernels_->run(with_attributes(share_, call_at(what, addresses)));
+  kernels_->run(attributed_call_at(share_, what, addresses));
   for (std::size_t i = 0; i < results.size(); ++i) {
     download(results[i].operand().data, addresses[i], bytes_of(results[i]));
   }
@@ -103,7 +112,7 @@ std::vector<TestTensor> on_cpu(RankShare const& share, DeviceCase const& what) {
   std::vector<TestTensor> results = what.tensors;
   std::vector<void*> addresses;
   for (TestTensor const& tensor : results) addresses.push_back(tensor.operand().data);
-  run(share, call_at(what, addresses));
+  CpuKernels{needs_of(share), {}}.run(attributed_call_at(share, what, addresses));
   return results;
 }
 

@@ -29,6 +29,7 @@ struct DeviceCase {
   OpAttributes attributes{};  ///< of kinds that do not have them of the model
   RandomDraw draw{};
   double loss_gradient = 1;
+  OpAttributes attributes{};  ///< in place of the model's, if the op has some
 };
 
 /// The tensors after the call, the case's own untouched.

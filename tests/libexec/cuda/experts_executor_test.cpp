@@ -237,7 +237,7 @@ TEST_CASE("a device counts the bytes of mixtures that the CPU counts", "[cuda]")
       config.dispatch = dispatches[turn % dispatches.size()];
       config.recompute = {policies[turn % policies.size()]};
       CAPTURE(layout.name, to_json(routing).dump(), name_of(config.dispatch));
-      require_same_bytes(config);
+      require_same_memory(config);
     }
   }
 }
