@@ -104,8 +104,13 @@ snapshots() {
 }
 replayed() {
   local capacity settings status=0
-  read -r capacity settings < <("$python" -c 'import json, sys; case = json.load(open(sys.argv[1])); print(case["capacity"], case["settings"])' "$out/$1.json")
-  ours stagecraft allocator "$out/$1.pickle.gz" --capacity "$capacity" --settings "$settings" --json || status=$?
+  # What the case was limited to is a fraction of the device, without which PyTorch collects no garbage either.
+  read -r capacity settings < <("$python" -c 'if True:
+    import json, sys
+    case = json.load(open(sys.argv[1]))
+    share = case["capacity"] / case["total"]
+    print(case["total"], ",".join(filter(None, [case["settings"], f"per_process_memory_fraction:{share}" if share < 1 else ""])))' "$out/$1.json")
+  ours stagecraft allocator "$out/$1.pickle.gz" --capacity "$capacity B" --settings "$settings" --json || status=$?
   [ "$status" -eq 0 ] || [ "$status" -eq 3 ]  # 3: it runs out of memory, as the run may have
 }
 
