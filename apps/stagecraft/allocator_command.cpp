@@ -68,6 +68,10 @@ Replays a recorded sequence of allocations through a model of PyTorch's caching 
 reserves beside what is allocated, what is fragmented, and whether it runs out of memory, under any
 settings and on a device of any size. The exit code is 3 if it does.
 
+A replay ends at a request that fails, unless the snapshot says that it failed when recorded as well:
+then what the program did without that memory follows. A program's share of the device is
+per_process_memory_fraction of --settings; as in PyTorch, garbage is collected only below such a share.
+
 FILE is a memory snapshot of PyTorch (torch.cuda.memory._dump_snapshot), of which nothing is
 executed, or text, gzipped or not, an event per line (numbers are whole and not negative):
   a ID SIZE [STREAM]  allocate SIZE bytes for a stream (default: 0)

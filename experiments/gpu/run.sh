@@ -103,9 +103,14 @@ snapshots() {
   done
 }
 replayed() {
-  local case status=0
-  mapfile -t case < <("$python" -c 'import json, sys; case = json.load(open(sys.argv[1])); print(case["capacity"], "B"); print(case["settings"])' "$out/$1.json")
-  ours stagecraft allocator "$out/$1.pickle.gz" --capacity "${case[0]}" --settings "${case[1]}" --json || status=$?
+  local capacity settings status=0
+  # What the case was limited to is a fraction of the device, without which PyTorch collects no garbage either.
+  read -r capacity settings < <("$python" -c 'if True:
+    import json, sys
+    case = json.load(open(sys.argv[1]))
+    share = case["capacity"] / case["total"]
+    print(case["total"], ",".join(filter(None, [case["settings"], f"per_process_memory_fraction:{share}" if share < 1 else ""])))' "$out/$1.json")
+  ours stagecraft allocator "$out/$1.pickle.gz" --capacity "$capacity B" --settings "$settings" --json || status=$?
   [ "$status" -eq 0 ] || [ "$status" -eq 3 ]  # 3: it runs out of memory, as the run may have
 }
 

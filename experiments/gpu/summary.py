@@ -99,6 +99,7 @@ def say_snapshots(out):
             "reserved": (end["reserved"], stats["reserved_bytes.all.current"]),
             "segments": (end["segments"], stats["segment.all.current"]),
             "retries": (end["retries"], stats["num_alloc_retries"]),
+            "failed requests": (end["ooms"], stats["num_ooms"]),
             "died": (replay["oom_at"] is not None, case["died"]),
         }
         different = [f"{what} {got:,} for {wanted:,}" for what, (got, wanted) in pairs.items() if got != wanted]

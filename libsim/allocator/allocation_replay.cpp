@@ -4,12 +4,25 @@ namespace stagecraft {
 
 AllocationReplay replay(AllocationSequence const& sequence, Allocator& allocator) {
   AllocationReplay result;
+  allocator.place_segments(sequence.places);
   std::vector<BlockId> blocks(static_cast<std::size_t>(sequence.slots), no_block);
   auto const block_of = [&](AllocationEvent const& event) -> BlockId& {
     return blocks[static_cast<std::size_t>(event.slot)];
   };
   AllocatorCounters const& counters = allocator.counters();
   std::int64_t peak = counters.peak_reserved;
+  auto const allocate = [&](AllocationEvent const& event) {
+    BlockId const block = allocator.allocate(event.value, event.stream);
+    if (block == no_block && !result.oom_at) {
+      result.oom_at = result.n;
+      result.oom_bytes = event.value;
+    }
+    if (counters.peak_reserved > peak) {
+      peak = counters.peak_reserved;
+      result.inactive_split_at_peak = counters.inactive_split;
+    }
+    return block;
+  };
   for (AllocationEvent const& event : sequence.events) {
     switch (event.kind) {
       case AllocationEvent::Kind::allocate: {
@@ -17,17 +30,15 @@ AllocationReplay replay(AllocationSequence const& sequence, Allocator& allocator
         BlockId& block = block_of(event);
         block = no_block;
         if (event.value == 0) break;  // a null pointer, as PyTorch has it
-        block = allocator.allocate(event.value, event.stream);
-        if (block == no_block) {
-          result.oom_at = result.n;
-          result.oom_bytes = event.value;
-          result.end = counters;
-          return result;
-        }
-        if (counters.peak_reserved > peak) {
-          peak = counters.peak_reserved;
-          result.inactive_split_at_peak = counters.inactive_split;
-        }
+        block = allocate(event);
+        if (block != no_block) break;
+        result.end = counters;
+        return result;
+      }
+      case AllocationEvent::Kind::refused: {
+        ++result.n;
+        BlockId const block = allocate(event);
+        if (block != no_block) allocator.free(block);
         break;
       }
       case AllocationEvent::Kind::free:

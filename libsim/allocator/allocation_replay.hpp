@@ -19,7 +19,7 @@ struct AllocationCheckpoint {
 
 /// What an allocator did with a sequence.
 struct AllocationReplay {
-  std::optional<std::int64_t> oom_at;  ///< the allocation, from 1, at which it died and ended
+  std::optional<std::int64_t> oom_at;  ///< the first allocation, from 1, that failed
   std::int64_t oom_bytes = 0;          ///< what that asked for
   std::int64_t n = 0;                  ///< allocations, the failed one included
   AllocatorCounters end;
@@ -27,8 +27,10 @@ struct AllocationReplay {
   std::vector<AllocationCheckpoint> checkpoints;
 };
 
-/// Replays a sequence until its end, or until the allocator has no memory left. A request of zero
-/// bytes counts as an allocation but takes no block.
+/// Replays a sequence until its end, or until the allocator has no memory left for a request that
+/// was served when it was recorded. One that was refused then may be refused again, because the
+/// program went on; if it is served, what it gets is freed at once. A request of zero bytes counts
+/// as an allocation but takes no block.
 AllocationReplay replay(AllocationSequence const& sequence, Allocator& allocator);
 
 }  // namespace stagecraft

@@ -3,12 +3,15 @@
 #include <cstdint>
 #include <vector>
 
+#include "libsim/allocator/segment_places.hpp"
+
 namespace stagecraft {
 
 /// What a program asks of its allocator, or what happens beside it.
 struct AllocationEvent {
   enum class Kind : std::uint8_t {
     allocate,       ///< `value` bytes for `stream`, kept in `slot`
+    refused,        ///< `value` bytes for `stream`, which the recorded program did not get
     free,           ///< what `slot` holds
     record_stream,  ///< `stream` also uses what `slot` holds
     advance,        ///< time passes: `value`
@@ -30,6 +33,7 @@ struct AllocationEvent {
 struct AllocationSequence {
   std::vector<AllocationEvent> events;
   std::int32_t slots = 0;
+  SegmentPlaces places;  ///< of the device that it was recorded on
 };
 
 }  // namespace stagecraft

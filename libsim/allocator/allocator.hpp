@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "libsim/allocator/allocator_counters.hpp"
+#include "libsim/allocator/segment_places.hpp"
 
 namespace stagecraft {
 
@@ -50,6 +51,9 @@ class Allocator {
   virtual void take_foreign(std::int64_t bytes) = 0;
   /// Limits what is reserved to a fraction of the device, from 0 to 1; 1 is no limit.
   virtual void set_memory_fraction(double fraction) = 0;
+  /// Says where the device's segments lie, before the first is taken; ignored by allocators that do
+  /// not place blocks.
+  virtual void place_segments(SegmentPlaces const& /*places*/) {}
   /// Time passes, in any unit; not negative.
   virtual void advance(std::int64_t time) = 0;
   /// How long a stream takes from now on to reach an event after it is recorded; not negative.

@@ -42,10 +42,9 @@ BlockId CachingAllocator::take_segment(Request const& request) {
   counters_.reserve(segment);
   ++counters_.segments;
   Block block;
-  block.address = next_address_;
+  block.address = addresses_.take(segment, counters_.device_free);
   block.size = segment;
   block.pool = request.pool;
-  next_address_ += segment;
   return blocks_.add(block);
 }
 
@@ -106,7 +105,8 @@ bool CachingAllocator::append_state(std::vector<std::int64_t>& state) const {
   if (collects_garbage() || !events_.is_empty()) return false;
   std::vector<BlockId> ids = blocks_.ids();
   std::ranges::sort(ids, {}, [this](BlockId id) { return blocks_[id].address; });
-  state.insert(state.end(), {device_.used(), next_address_});
+  state.push_back(device_.used());
+  addresses_.append_to(state);
   for (BlockId const id : ids) {
     Block const& block = blocks_[id];
     int const use = (block.is_allocated ? 1 : 0) + (block.is_mapped ? 2 : 0) +

@@ -12,6 +12,7 @@
 #include "libsim/allocator/growth_watch.hpp"
 #include "libsim/allocator/physical_memory.hpp"
 #include "libsim/allocator/request_sizes.hpp"
+#include "libsim/allocator/segment_places.hpp"
 #include "libsim/allocator/stream_events.hpp"
 
 namespace stagecraft {
@@ -23,9 +24,9 @@ namespace stagecraft {
 /// device, and if the device refuses, free segments are given back first. With expandable segments,
 /// memory is mapped page by page behind what a stream already has.
 ///
-/// The same calls give the same counters as PyTorch, to the byte, except that addresses of
-/// segments rise in the order in which they are taken; they decide only between free blocks of
-/// equal size.
+/// The same calls give the same counters as PyTorch, to the byte, if segments lie in the same
+/// order: their addresses decide between free blocks of equal size. They rise in the order in which
+/// they are taken unless place_segments() says otherwise.
 /// Source: PyTorch, c10/cuda/CUDACachingAllocator.cpp.
 class CachingAllocator final : public Allocator {
  public:
@@ -37,6 +38,7 @@ class CachingAllocator final : public Allocator {
   void empty_cache() override { release_cached(); }
   void take_foreign(std::int64_t bytes) override;
   void set_memory_fraction(double fraction) override;
+  void place_segments(SegmentPlaces const& places) override { addresses_.follow(places); }
   void advance(std::int64_t time) override { events_.advance(time); }
   void set_event_delay(std::int64_t time) override { events_.set_delay(time); }
   std::vector<MemoryBlock> blocks() const override;
@@ -118,7 +120,7 @@ class CachingAllocator final : public Allocator {
   StreamEvents events_;
   std::vector<StreamUse> uses_;
   std::int32_t unused_use_ = -1;  ///< first of the entries of uses_ that are free
-  std::int64_t next_address_ = 0;
+  SegmentAddresses addresses_;
   std::vector<BlockId> found_;   ///< kept, so that a release allocates nothing
   std::int64_t given_back_ = 0;  ///< segments, when a round began to be watched
   bool repeats_round_ = false;   ///< nothing that was watched says otherwise

@@ -77,8 +77,7 @@ BlockId CachingAllocator::reserve_addresses(Request const& request) {
   }
   block.size = std::max(request_sizes::rounded_up(bytes, page), page);
   if (block.size < request.size) return no_block;
-  block.address = request_sizes::rounded_up(next_address_, page);
-  next_address_ = block.address + block.size;
+  block.address = addresses_.reserve(block.size, page);
   BlockId const id = blocks_.add(block);
   insert_unmapped(id);
   return id;

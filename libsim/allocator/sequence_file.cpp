@@ -2,6 +2,7 @@
 
 #include <zlib.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -74,6 +75,13 @@ SequenceFile read_sequence_file(std::filesystem::path const& path,
     file.notes.push_back(std::to_string(snapshot.live_before) +
                          " allocations are older than the first event; how they share segments is "
                          "not recorded");
+  }
+  auto const refused = std::ranges::count(file.sequence.events, AllocationEvent::Kind::refused,
+                                          &AllocationEvent::kind);
+  if (refused > 0) {
+    file.notes.push_back(std::to_string(refused) + (refused == 1 ? " request" : " requests") +
+                         " failed when this was recorded; what the program did without that memory "
+                         "is replayed");
   }
   return file;
 }

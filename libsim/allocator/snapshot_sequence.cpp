@@ -8,37 +8,18 @@
 #include "libsim/allocator/allocator.hpp"
 #include "libsim/allocator/pickle_reader.hpp"
 #include "libsim/allocator/sequence_builder.hpp"
+#include "libsim/allocator/snapshot_entry.hpp"
 #include "libsim/config/problem.hpp"
 #include "libsim/host/file_error.hpp"
 
 namespace stagecraft {
 namespace {
 
-enum class Action : std::uint8_t {
-  allocate,
-  free_requested,
-  free_completed,
-  take,
-  give_back,
-  other
-};
+using Entry = SnapshotEntry;
+using Action = SnapshotEntry::Action;
 
-Action action_named(std::string_view name) {
-  if (name == "alloc") return Action::allocate;
-  if (name == "free_requested" || name == "free") return Action::free_requested;
-  if (name == "free_completed") return Action::free_completed;
-  if (name == "segment_alloc" || name == "segment_map" || name == "oom") return Action::take;
-  if (name == "segment_free" || name == "segment_unmap") return Action::give_back;
-  return Action::other;
-}
-
-struct Entry {
-  Action action = Action::other;
-  std::int64_t address = 0;
-  std::int64_t size = 0;
-  std::int64_t stream = 0;
-  std::int32_t name = -1;
-};
+/// A multiple of what a device's addresses reach, so that no sum overflows.
+constexpr std::int64_t largest_address = std::int64_t{1} << 61;
 
 constexpr std::size_t never = std::numeric_limits<std::size_t>::max();
 
@@ -72,6 +53,7 @@ class SnapshotReader {
     allocate_what_is_older();
     replay_entries();
     result_.sequence = builder_.take();
+    result_.sequence.places = places();
     return std::move(result_);
   }
 
@@ -113,19 +95,23 @@ class SnapshotReader {
       Entry entry;
       std::string_view const action = text(items[i], "action");
       if (action.empty()) refuse_entry(i, "no action");
-      entry.action = action_named(action);
+      entry.action = Entry::action_named(action);
       auto const address = integer(items[i], "addr");
       entry.address = address.value_or(0);
       entry.size = integer(items[i], "size").value_or(-1);
       entry.stream = integer(items[i], "stream").value_or(0);
       entry.name = frame_name(items[i]);
-      bool const needs_block = entry.action != Action::other && action != "oom";
-      if (needs_block && !address) refuse_entry(i, "no addr");
-      if (needs_block && (entry.size < 0 || entry.size > largest_request)) {
+      bool const needs_size = entry.action != Action::other;
+      bool const needs_block = needs_size && entry.action != Action::refused;
+      if (needs_block && (!address || *address < 0 || *address > largest_address)) {
+        refuse_entry(i, address ? "addr " + std::to_string(*address) : "no addr");
+      }
+      std::int64_t const smallest = entry.action == Action::refused ? 1 : 0;
+      if (needs_size && (entry.size < smallest || entry.size > largest_request)) {
         refuse_entry(i, "size " + std::to_string(entry.size));
       }
-      if (entry.action == Action::take && needs_block) take(entry.size, i);
-      if (entry.action == Action::give_back) take(-entry.size, i);
+      if (entry.takes_memory()) take(entry.size, i);
+      if (entry.gives_back_memory()) take(-entry.size, i);
       entries_.push_back(entry);
     }
   }
@@ -133,6 +119,23 @@ class SnapshotReader {
     taken_ += bytes;
     if (taken_ > largest_request || taken_ < -largest_request) refuse_entry(i, "too many segments");
     most_taken_ = std::max(most_taken_, taken_);
+  }
+
+  SegmentPlaces places() const {
+    SegmentPlaces result;
+    std::vector<RecordedSegment>& recorded = result.recorded;
+    std::int64_t given_back = 0;
+    std::int64_t falls = 0;
+    for (Entry const& entry : entries_) {
+      if (entry.gives_back_memory()) ++given_back;
+      if (entry.action != Action::take) continue;
+      if (!recorded.empty()) falls += entry.address < recorded.back().address ? 1 : -1;
+      recorded.push_back({entry.address, entry.size, given_back});
+    }
+    bool const rises = !recorded.empty() && falls <= 0;
+    result.order = rises ? SegmentPlaces::Order::rising : SegmentPlaces::Order::falling;
+    if (result_.live_before > 0) recorded.clear();  // the places of the first ones are not known
+    return result;
   }
 
   /// What lives at the first event: what is freed without being allocated, and what the snapshot's
@@ -216,12 +219,13 @@ class SnapshotReader {
     bool gives_back = false;
     for (std::size_t i = 0; i < entries_.size(); ++i) {
       Entry const& entry = entries_[i];
-      if (entry.action == Action::give_back) {
+      if (entry.gives_back_memory()) {
         gives_back = true;
         continue;
       }
       // Segments go back before a request that found no memory, or because the cache is emptied.
-      if (gives_back && entry.action != Action::take) add(AllocationEvent::Kind::empty_cache, 0);
+      bool const found_none = entry.takes_memory() || entry.action == Action::refused;
+      if (gives_back && !found_none) builder_.add({.kind = AllocationEvent::Kind::empty_cache});
       gives_back = false;
       if (entry.action == Action::allocate) {
         if (!busy_until_.empty()) pass_time(i);
@@ -229,26 +233,25 @@ class SnapshotReader {
           refuse_entry(i, "an allocation at an address that is in use");
         }
         result_.name_of_allocation.push_back(entry.name);
+      } else if (entry.action == Action::refused) {
+        if (!busy_until_.empty()) pass_time(i);
+        builder_.add({.kind = AllocationEvent::Kind::refused,
+                      .stream = stream_of(entry.stream),
+                      .value = entry.size});
       } else if (entry.action == Action::free_requested) {
         // A block that no other stream used is completed by the very next entry.
         if (completes_any && completed[i] != i + 1) defer(entry, i, completed[i]);
         if (!builder_.free(entry.address)) refuse_entry(i, "a second free");
       }
     }
-    if (gives_back) add(AllocationEvent::Kind::empty_cache, 0);
-  }
-
-  void add(AllocationEvent::Kind kind, std::int64_t value) {
-    AllocationEvent event;
-    event.kind = kind;
-    event.value = value;
-    builder_.add(event);
+    if (gives_back) builder_.add({.kind = AllocationEvent::Kind::empty_cache});
   }
 
   /// The time of the sequence is the index of the entry.
   void pass_time(std::size_t now) {
     if (now == time_) return;
-    add(AllocationEvent::Kind::advance, static_cast<std::int64_t>(now - time_));
+    builder_.add(
+        {.kind = AllocationEvent::Kind::advance, .value = static_cast<std::int64_t>(now - time_)});
     time_ = now;
   }
 
@@ -262,7 +265,7 @@ class SnapshotReader {
     busy_until_[helper] = until;
     std::int64_t const delay = until == never ? std::numeric_limits<std::int64_t>::max()
                                               : static_cast<std::int64_t>(until - now);
-    add(AllocationEvent::Kind::event_delay, delay);
+    builder_.add({.kind = AllocationEvent::Kind::event_delay, .value = delay});
     constexpr std::int64_t helpers = std::numeric_limits<std::int64_t>::min();
     builder_.record_stream(entry.address, stream_of(helpers + static_cast<std::int64_t>(helper)));
   }

@@ -26,11 +26,13 @@ struct SnapshotSequence {
 /// Reads what torch.cuda.memory._dump_snapshot() has written, of one device: by default the first
 /// with any events.
 ///
-/// Allocations and frees are replayed in the recorded order. A block that was freed while other
-/// streams used it becomes reusable when the snapshot says so. Of allocations that are older than
-/// the first event only those that still live then are known; they come first, by address, so that
-/// the segments that they share may differ from the recorded ones. A cache that was emptied is
-/// emptied.
+/// Allocations and frees are replayed in the recorded order, and so are requests that failed.
+/// Segments lie where they lay, if all of them are known; else, and in a replay that takes others,
+/// each lies below or above those before it, as most of the recorded ones do; without any, below. A
+/// block that was freed while other streams used it becomes reusable when the snapshot says so. Of
+/// allocations that are older than the first event only those that still live then are known; they
+/// come first, by address, so that the segments that they share may differ from the recorded ones.
+/// A cache that was emptied is emptied.
 /// Source: PyTorch, torch/csrc/cuda/memory_snapshot.cpp and torch/cuda/memory.py.
 /// \throws InputError  with the place, if it is not such a snapshot, or holds anything but data
 SnapshotSequence read_snapshot(std::string_view bytes,

@@ -81,10 +81,12 @@ std::string snapshot(std::vector<Entry> const& entries, std::vector<Entry> const
   return bytes;
 }
 
-AllocationReplay replayed(std::vector<Entry> const& entries, std::vector<Entry> const& live = {}) {
+AllocationReplay replayed(std::vector<Entry> const& entries,
+                          std::vector<Entry> const& live = {},
+                          std::int64_t capacity = unlimited_capacity) {
   SnapshotSequence const read = read_snapshot(snapshot(entries, live), "test", std::nullopt);
   REQUIRE(read.device == 1);
-  return replay(read.sequence, *make_allocator(AllocatorKind::pytorch, {}, unlimited_capacity));
+  return replay(read.sequence, *make_allocator(AllocatorKind::pytorch, {}, capacity));
 }
 
 }  // namespace
@@ -144,6 +146,57 @@ TEST_CASE("a cache that was emptied is emptied, one that was released for a requ
   REQUIRE(replayed(entries).end.reserved == large + (2 << 20));
 }
 
+TEST_CASE("a request that failed when recorded may fail again, and what came after it is replayed",
+          "[allocator]") {
+  constexpr std::int64_t large = std::int64_t{30} << 20;
+  constexpr std::int64_t refused = std::int64_t{20} << 20;
+  std::vector<Entry> const entries{{"segment_alloc", 0, large},  {"alloc", 0, large},
+                                   {"oom", 0, refused},          {"free_requested", 0, large},
+                                   {"free_completed", 0, large}, {"alloc", 0, large}};
+  AllocationReplay const failed = replayed(entries, {}, large);
+  REQUIRE(failed.oom_at == 2);
+  REQUIRE(failed.oom_bytes == refused);
+  REQUIRE(failed.n == 3);
+  REQUIRE(failed.end.ooms == 1);
+  REQUIRE(failed.end.retries == 1);
+  REQUIRE(failed.end.allocated == large);
+  // On a larger device it gets its memory, which the program that went on without it does not keep.
+  AllocationReplay const served = replayed(entries);
+  REQUIRE(!served.oom_at);
+  REQUIRE(served.end.peak_allocated == large + refused);
+  REQUIRE(served.end.allocated == large);
+  // A request that was served when recorded ends the replay if it fails.
+  AllocationReplay const ended = replayed(entries, {}, large - 1);
+  REQUIRE(ended.oom_at == 1);
+  REQUIRE(ended.n == 1);
+}
+
+TEST_CASE("segments lie where they lay, unless what was there before them is not known",
+          "[allocator]") {
+  constexpr std::int64_t large = std::int64_t{30} << 20;
+  using Order = SegmentPlaces::Order;
+  auto const places_of = [](std::vector<Entry> const& entries) {
+    return read_snapshot(snapshot(entries), "test", std::nullopt).sequence.places;
+  };
+  std::vector<Entry> entries{{"segment_alloc", 4 * large, large},
+                             {"segment_free", 4 * large, large},
+                             {"segment_alloc", large, 2 * large}};
+  SegmentPlaces const falling = places_of(entries);
+  REQUIRE(falling.order == Order::falling);
+  REQUIRE(falling.recorded.size() == 2);
+  REQUIRE(falling.recorded[0].address == base + 4 * large);
+  REQUIRE(falling.recorded[0].given_back == 0);
+  REQUIRE(falling.recorded[1].address == base + large);
+  REQUIRE(falling.recorded[1].size == 2 * large);
+  REQUIRE(falling.recorded[1].given_back == 1);
+  entries.push_back({"free_requested", 9 * large, 512});  // older than all events
+  REQUIRE(places_of(entries).order == Order::falling);
+  REQUIRE(places_of(entries).recorded.empty());
+  REQUIRE(places_of({{"segment_alloc", 0, large}, {"segment_alloc", large, large}}).order ==
+          Order::rising);
+  REQUIRE(places_of({{"segment_map", 0, large}}).order == Order::falling);
+}
+
 TEST_CASE("what is no snapshot, or contradicts itself, is refused", "[allocator]") {
   auto const refuse = [](std::string const& bytes, std::string const& message) {
     REQUIRE_THROWS_WITH(read_snapshot(bytes, "a.pickle", std::nullopt), Contains(message));
@@ -151,6 +204,8 @@ TEST_CASE("what is no snapshot, or contradicts itself, is refused", "[allocator]
   refuse("\x80\x02N.", "a.pickle: found no list device_traces");
   refuse(snapshot({}), "found no events; record them with");
   refuse(snapshot({{"alloc", 0, -1}}), "size -1 in device_traces[1][0]");
+  refuse(snapshot({{"oom", 0, 0}}), "size 0 in device_traces[1][0]");
+  refuse(snapshot({{"segment_alloc", -base - 1, 8}}), "addr -1 in device_traces[1][0]");
   refuse(snapshot({{"alloc", 0, 8}, {"alloc", 0, 8}}), "in use in device_traces[1][1]");
   refuse(snapshot({{"free_requested", 0, 8}, {"free_requested", 0, 8}}), "a second free");
   refuse(snapshot({{"alloc", 0, 8}}, {{"inactive", 0, -8}}), "a block of -8 bytes");

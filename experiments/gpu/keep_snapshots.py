@@ -1,0 +1,53 @@
+"""Keeps recordings of snapshots.py in the repository: the snapshots without the times, and of the statistics those that
+`stagecraft allocator` says too. tests/libsim/allocator/recorded_snapshots_test.cpp replays them.
+
+usage: keep_snapshots.py FOLDER     of what run.sh has written; they go to experiments/gpu/results/allocator
+"""
+
+import gzip
+import json
+import pathlib
+import pickle
+import sys
+
+KEPT = pathlib.Path(__file__).parent / "results" / "allocator"
+LEFT_OUT = "time_us", "compile_context", "user_metadata"
+# By the names of stagecraft.allocation/1.
+STATS = {
+    "allocated": "allocated_bytes.all.current",
+    "peak_allocated": "allocated_bytes.all.peak",
+    "reserved": "reserved_bytes.all.current",
+    "peak_reserved": "reserved_bytes.all.peak",
+    "requested": "requested_bytes.all.current",
+    "active": "active_bytes.all.current",
+    "inactive_split": "inactive_split_bytes.all.current",
+    "segments": "segment.all.current",
+    "retries": "num_alloc_retries",
+    "ooms": "num_ooms",
+    "device_alloc": "num_device_alloc",
+    "device_free": "num_device_free",
+}
+
+
+def main():
+    folder = pathlib.Path(sys.argv[1])
+    KEPT.mkdir(parents=True, exist_ok=True)
+    cases = []
+    for path in sorted(folder.glob("*.pickle.gz")):
+        name = path.name.removesuffix(".pickle.gz")
+        case = json.loads((folder / f"{name}.json").read_text())
+        with gzip.open(path) as file:
+            snapshot = pickle.load(file)
+        for entry in (entry for trace in snapshot["device_traces"] for entry in trace):
+            for field in LEFT_OUT:
+                entry.pop(field, None)
+        (KEPT / path.name).write_bytes(gzip.compress(pickle.dumps(snapshot, protocol=4), 9, mtime=0))
+        # The fraction that snapshots.py set; the statistics have no more of it than the bytes that it allows.
+        fraction = case["capacity"] / case["total"] if case["capacity"] < case["total"] else None
+        cases.append({"name": name, "torch": case["torch"], "gpu": case["gpu"], "settings": case["settings"],
+                      "capacity": case["total"], "fraction": fraction, "died": case["died"],
+                      "end": {ours: case["stats"][its] for ours, its in STATS.items()}})
+    (KEPT / "cases.json").write_text(json.dumps(cases, indent=1) + "\n")
+
+
+main()
