@@ -42,10 +42,51 @@ struct RunningRows {
   }
 };
 
+/// Makes scores of keys that the lane's row does not see minus infinity. `key`: of the first
+/// column.
+template <typename C, int tiles>
+__device__ void hide_unseen(
+    SumFragment<C> (&scores)[tiles], int half, int key, int first_key, int end_key) {
+  int const pair = WarpLane{}.pair;
+#pragma unroll
+  for (int j = 0; j < tiles; ++j) {
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      int const place = key + 8 * j + pair + i;
+      bool const is_seen = place >= first_key && place < end_key;
+      if (!is_seen) scores[j].value[2 * half + i] = -std::numeric_limits<C>::infinity();
+    }
+  }
+}
+
+/// Applies dropout to the probabilities of a lane's row with keys [key, key + seen).
+template <typename C, int tiles>
+__device__ void drop(SumFragment<C> (&probabilities)[tiles],
+                     int half,
+                     int seen,
+                     FlashDrops<C> const& dropout,
+                     FlashTask const& task,
+                     std::int64_t query,
+                     std::int64_t key) {
+  int const pair = WarpLane{}.pair;
+#pragma unroll
+  for (int j = 0; j < tiles; ++j) {
+    if (8 * j >= seen) continue;
+    std::uint32_t const kept =
+        dropout.template kept<2>(task.sequence, task.head, query, key + 8 * j + pair);
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      C& p = probabilities[j].value[2 * half + i];
+      p = (kept >> i & 1U) != 0 ? p * dropout.rate.scale : C{0};
+    }
+  }
+}
+
 /// A tile of query rows of one head, 16 per warp, against all keys that they may see.
 /// Source: Dao 2023, arXiv:2307.08691, algorithm 1.
 template <typename S, int depth>
-__global__ void __launch_bounds__(FlashTile<S, depth>::threads) attend(ForwardCall<S> all) {
+__global__ void __launch_bounds__(FlashTile<S, depth>::threads, FlashTile<S, depth>::blocks)
+    attend(ForwardCall<S> all) {
   using C = Compute<S>;
   using Tile = FlashTile<S, depth>;
   constexpr int stride = Tile::stride;
@@ -63,6 +104,8 @@ __global__ void __launch_bounds__(FlashTile<S, depth>::threads) attend(ForwardCa
   std::int64_t const end = sizes.end_of_keys(first + warp_row, 16);
   int first_key[2];
   int end_key[2];
+  std::int64_t const last_begin = sizes.first_key(first + warp_row + 15);
+  std::int64_t const first_end = sizes.attended.seen_by(first + warp_row);
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
     end_key[half] =
@@ -101,23 +144,24 @@ __global__ void __launch_bounds__(FlashTile<S, depth>::threads) attend(ForwardCa
       if (e >= sizes.d) continue;
 #pragma unroll Tile::flat
       for (int j = 0; j < Tile::keys; j += 8) {
-        if (j < seen) add_product(scores[j / 8], q[e / 16], right_of_rows(k_tile, stride, j, e));
+        add_product(scores[j / 8], q[e / 16], right_of_rows(k_tile, stride, j, e));
       }
     }
     all.scores.template apply_cap<Tile::flat>(scores);
     C const factor = all.scores.factor();
+    // Only tiles at the ends of what the rows of this warp see have keys that one does not see.
+    bool const is_whole = key >= last_begin && key + Tile::keys <= first_end;
 #pragma unroll Tile::flat
     for (int half = 0; half < 2; ++half) {
-      std::int64_t const query = first + warp_row + lane.group + 8 * half;
       C maximum = running.maximum[half];
+      if (!is_whole)
+        hide_unseen(scores, half, static_cast<int>(key), first_key[half], end_key[half]);
 #pragma unroll Tile::flat
-      for (int j = 0; j < Tile::keys; j += 8) {
-#pragma unroll Tile::flat
+      for (int j = 0; j < Tile::keys / 8; ++j) {
+#pragma unroll
         for (int i = 0; i < 2; ++i) {
-          C& score = scores[j / 8].value[2 * half + i];
-          int const place = static_cast<int>(key) + j + lane.pair + i;
-          bool const is_seen = place >= first_key[half] && place < end_key[half];
-          score = is_seen ? score * factor : -std::numeric_limits<C>::infinity();
+          C& score = scores[j].value[2 * half + i];
+          score *= factor;
           maximum = larger(maximum, score);
         }
       }
@@ -128,18 +172,17 @@ __global__ void __launch_bounds__(FlashTile<S, depth>::threads) attend(ForwardCa
       C const correction = exponential(running.maximum[half] - reference);
       C sum = 0;
 #pragma unroll Tile::flat
-      for (int j = 0; j < Tile::keys; j += 8) {
-        std::uint32_t kept = 3;
-        if (all.dropout.drops && j < seen) {
-          kept = all.dropout.template kept<2>(task.sequence, task.head, query, key + j + lane.pair);
-        }
-#pragma unroll Tile::flat
+      for (int j = 0; j < Tile::keys / 8; ++j) {
+#pragma unroll
         for (int i = 0; i < 2; ++i) {
-          C& score = scores[j / 8].value[2 * half + i];
-          C const p = exponential(score - reference);
-          sum += p;
-          score = (kept >> i & 1U) != 0 ? p * all.dropout.rate.scale : C{0};
+          C& score = scores[j].value[2 * half + i];
+          score = exponential(score - reference);
+          sum += score;
         }
+      }
+      if (all.dropout.drops) {
+        std::int64_t const query = first + warp_row + lane.group + 8 * half;
+        drop(scores, half, seen, all.dropout, task, query, key);
       }
       running.maximum[half] = maximum;
       running.sum[half] = running.sum[half] * correction + sum;
@@ -154,9 +197,10 @@ __global__ void __launch_bounds__(FlashTile<S, depth>::threads) attend(ForwardCa
     for (int j = 0; j < Tile::keys; j += 16) {
       if (j >= seen) continue;
       LeftFragment<S> const p = left_of<S>(scores[j / 8], scores[j / 8 + 1]);
+      // In columns behind the head's, which are not written, is whatever the tile has there.
 #pragma unroll Tile::flat
       for (int e = 0; e < depth; e += 8) {
-        if (e < sizes.value_d) add_product(sums[e / 8], p, right_of_columns(v_tile, stride, j, e));
+        add_product(sums[e / 8], p, right_of_columns(v_tile, stride, j, e));
       }
     }
   }

@@ -26,6 +26,9 @@ struct FlashTile {
   /// Rows of a block, 16 for each warp.
   static constexpr int rows = row_bytes <= 512 ? 64 : row_bytes <= 1024 ? 32 : 16;
   static constexpr int threads = rows / 16 * warp_threads;
+  /// The blocks of forward that a multiprocessor should run at once: fewer do not hide how long
+  /// shared memory takes; for more, or for larger heads, there are not enough registers.
+  static constexpr int blocks = is_narrow<S> && row_bytes <= 256 ? 3 : 1;
   /// The keys that forward processes at a time.
   static constexpr int keys = row_bytes <= 256 ? 64 : row_bytes <= 512 ? 32 : 16;
   /// The rows of the other operand that backward processes at a time.

@@ -20,18 +20,52 @@ struct WarpLane {
   int pair = static_cast<int>(threadIdx.x) % 4 * 2;
 };
 
+/// Two adjacent elements of a fragment: those of 16 bits in one register, as instructions of tensor
+/// cores take them.
+template <typename S, bool in_register = is_narrow<S>>
+struct ElementPair {
+  S value[2];
+
+  __device__ static ElementPair of(S first, S second) { return {{first, second}}; }
+  /// From an even index.
+  __device__ static ElementPair at(S const* from) {
+    Pack<S, 2> const two = load_pack<2>(from);
+    return of(two[0], two[1]);
+  }
+  __device__ S operator[](int i) const { return value[i]; }
+};
+template <typename S>
+struct ElementPair<S, true> {
+  std::uint32_t bits;
+
+  __device__ static ElementPair of(S first, S second) {
+    return {static_cast<std::uint32_t>(first.bits) | static_cast<std::uint32_t>(second.bits) << 16};
+  }
+  __device__ static ElementPair at(S const* from) {
+#ifdef __CUDA_ARCH__
+    return {*reinterpret_cast<std::uint32_t const*>(from)};
+#else
+    Pack<S, 2> const two = load_pack<2>(from);
+    return of(two[0], two[1]);
+#endif
+  }
+  __device__ S operator[](int i) const {
+    return {static_cast<std::uint16_t>(i == 0 ? bits & 0xFFFFU : bits >> 16)};
+  }
+};
+
 /// The fragment of a left matrix [16, 16]: row `group`, columns pair and pair + 1; the same of row
 /// group + 8; the same of both rows 8 columns later.
 template <typename S>
 struct LeftFragment {
-  S value[8];
+  ElementPair<S> pair[4];
 };
 
 /// The fragment of a right matrix [16, 8]: rows pair and pair + 1 of column `group`; the same 8
 /// rows later.
 template <typename S>
 struct RightFragment {
-  S value[4];
+  ElementPair<S> pair[2];
 };
 
 /// The fragment of sums [16, 8]: row `group`, columns pair and pair + 1; the same of row group + 8.
@@ -40,90 +74,75 @@ struct SumFragment {
   C value[4];
 };
 
-/// Two adjacent elements at an even index.
-template <typename S>
-__device__ inline void load_two(S const* from, S* to) {
-  Pack<S, 2> const two = load_pack<2>(from);
-  to[0] = two[0];
-  to[1] = two[1];
-}
-
 /// Rows [row, row + 16) and columns [column, column + 16) of a tile whose rows are `stride` apart.
 template <typename S>
 __device__ LeftFragment<S> left_of(S const* tile, int stride, int row, int column) {
   WarpLane const lane;
   S const* const from = tile + (row + lane.group) * stride + column + lane.pair;
-  LeftFragment<S> left;
-  load_two(from, left.value);
-  load_two(from + 8 * stride, left.value + 2);
-  load_two(from + 8, left.value + 4);
-  load_two(from + 8 * stride + 8, left.value + 6);
-  return left;
-}
-
-/// The transpose of rows [row, row + 8) and columns [column, column + 16) of a tile.
-template <typename S>
-__device__ RightFragment<S> right_of_rows(S const* tile, int stride, int row, int column) {
-  WarpLane const lane;
-  S const* const from = tile + (row + lane.group) * stride + column + lane.pair;
-  RightFragment<S> right;
-  load_two(from, right.value);
-  load_two(from + 8, right.value + 2);
-  return right;
+  return {{ElementPair<S>::at(from), ElementPair<S>::at(from + 8 * stride),
+           ElementPair<S>::at(from + 8), ElementPair<S>::at(from + 8 * stride + 8)}};
 }
 
 #ifdef __CUDA_ARCH__
-/// Two elements as one register, and back.
-template <typename S>
-__device__ inline std::uint32_t bits_of(S const* two) {
-  return static_cast<std::uint32_t>(two[0].bits) | static_cast<std::uint32_t>(two[1].bits) << 16;
-}
-template <typename S>
-__device__ inline void set_bits(S* two, std::uint32_t bits) {
-  two[0].bits = static_cast<std::uint16_t>(bits & 0xFFFFU);
-  two[1].bits = static_cast<std::uint16_t>(bits >> 16);
+/// The fragment whose 16 parts of 16 bytes the lanes 0 to 15 give the addresses of, all in shared
+/// memory: transposed, those of 16 rows; otherwise those of 8 rows, then those 8 columns later.
+template <bool transposed, typename S>
+__device__ RightFragment<S> load_right(S const* from) {
+  static_assert(is_narrow<S>);
+  RightFragment<S> right{};
+  auto const address = static_cast<std::uint32_t>(__cvta_generic_to_shared(from));
+#define STAGECRAFT_LOAD(form)                                                     \
+  asm volatile("ldmatrix.sync.aligned.m8n8.x2" form ".shared.b16 {%0, %1}, [%2];" \
+               : "=r"(right.pair[0].bits), "=r"(right.pair[1].bits)               \
+               : "r"(address)                                                     \
+               : "memory")
+  if constexpr (transposed) {
+    STAGECRAFT_LOAD(".trans");
+  } else {
+    STAGECRAFT_LOAD("");
+  }
+#undef STAGECRAFT_LOAD
+  return right;
 }
 #endif
+
+/// The transpose of rows [row, row + 8) and columns [column, column + 16) of a tile in shared
+/// memory.
+template <typename S>
+__device__ RightFragment<S> right_of_rows(S const* tile, int stride, int row, int column) {
+#ifdef __CUDA_ARCH__
+  if constexpr (is_narrow<S>) {
+    int const part = static_cast<int>(threadIdx.x) % 16;
+    return load_right<false>(tile + (row + part % 8) * stride + column + part / 8 * 8);
+  }
+#endif
+  WarpLane const lane;
+  S const* const from = tile + (row + lane.group) * stride + column + lane.pair;
+  return {{ElementPair<S>::at(from), ElementPair<S>::at(from + 8)}};
+}
 
 /// Rows [row, row + 16) and columns [column, column + 8) of a tile in shared memory.
 template <typename S>
 __device__ RightFragment<S> right_of_columns(S const* tile, int stride, int row, int column) {
-  RightFragment<S> right;
 #ifdef __CUDA_ARCH__
   if constexpr (is_narrow<S>) {
-    // Lanes 0 to 15 give the addresses of the 16 rows, of 16 bytes each.
-    S const* const from = tile + (row + static_cast<int>(threadIdx.x) % 16) * stride + column;
-    auto const address = static_cast<std::uint32_t>(__cvta_generic_to_shared(from));
-    std::uint32_t upper = 0;
-    std::uint32_t lower = 0;
-    asm volatile("ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%0, %1}, [%2];"
-                 : "=r"(upper), "=r"(lower)
-                 : "r"(address)
-                 : "memory");
-    set_bits(right.value, upper);
-    set_bits(right.value + 2, lower);
-    return right;
+    int const part = static_cast<int>(threadIdx.x) % 16;
+    return load_right<true>(tile + (row + part) * stride + column);
   }
 #endif
   WarpLane const lane;
   S const* const from = tile + (row + lane.pair) * stride + column + lane.group;
-  right.value[0] = from[0];
-  right.value[1] = from[stride];
-  right.value[2] = from[8 * stride];
-  right.value[3] = from[9 * stride];
-  return right;
+  return {{ElementPair<S>::of(from[0], from[stride]),
+           ElementPair<S>::of(from[8 * stride], from[9 * stride])}};
 }
 
 /// Converts two neighbouring sums [16, 8] to the left matrix of a product.
 template <typename S, typename C>
 __device__ LeftFragment<S> left_of(SumFragment<C> const& first, SumFragment<C> const& second) {
-  LeftFragment<S> left;
-#pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    left.value[i] = narrow<S>(first.value[i]);
-    left.value[4 + i] = narrow<S>(second.value[i]);
-  }
-  return left;
+  auto const pair = [](C const* sums) {
+    return ElementPair<S>::of(narrow<S>(sums[0]), narrow<S>(sums[1]));
+  };
+  return {{pair(first.value), pair(first.value + 2), pair(second.value), pair(second.value + 2)}};
 }
 
 /// sums += left x right. The whole warp calls it.
@@ -132,13 +151,13 @@ __device__ void add_product(SumFragment<Compute<S>>& sums,
                             LeftFragment<S> const& left,
                             RightFragment<S> const& right) {
 #ifdef __CUDA_ARCH__
-#define STAGECRAFT_MULTIPLY(type)                                                             \
-  asm volatile(                                                                               \
-      "mma.sync.aligned.m16n8k16.row.col.f32." type "." type                                  \
-      ".f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"                  \
-      : "+f"(sums.value[0]), "+f"(sums.value[1]), "+f"(sums.value[2]), "+f"(sums.value[3])    \
-      : "r"(bits_of(left.value)), "r"(bits_of(left.value + 2)), "r"(bits_of(left.value + 4)), \
-        "r"(bits_of(left.value + 6)), "r"(bits_of(right.value)), "r"(bits_of(right.value + 2)))
+#define STAGECRAFT_MULTIPLY(type)                                                        \
+  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32." type "." type                    \
+               ".f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"    \
+               : "+f"(sums.value[0]), "+f"(sums.value[1]), "+f"(sums.value[2]),          \
+                 "+f"(sums.value[3])                                                     \
+               : "r"(left.pair[0].bits), "r"(left.pair[1].bits), "r"(left.pair[2].bits), \
+                 "r"(left.pair[3].bits), "r"(right.pair[0].bits), "r"(right.pair[1].bits))
   if constexpr (std::is_same_v<S, BFloat16>) {
     STAGECRAFT_MULTIPLY("bf16");
     return;
@@ -156,12 +175,12 @@ __device__ void add_product(SumFragment<Compute<S>>& sums,
   };
 #pragma unroll 2
   for (int k = 0; k < 16; ++k) {
-    int const place = k / 8 * 4 + k % 2;
+    int const half = k / 8;
     int const holder = k % 8 / 2;
-    C const upper = from(left.value[place], lane.group * 4 + holder);
-    C const lower = from(left.value[place + 2], lane.group * 4 + holder);
-    C const first = from(right.value[place / 4 * 2 + k % 2], lane.pair * 4 + holder);
-    C const second = from(right.value[place / 4 * 2 + k % 2], (lane.pair + 1) * 4 + holder);
+    C const upper = from(left.pair[2 * half][k % 2], lane.group * 4 + holder);
+    C const lower = from(left.pair[2 * half + 1][k % 2], lane.group * 4 + holder);
+    C const first = from(right.pair[half][k % 2], lane.pair * 4 + holder);
+    C const second = from(right.pair[half][k % 2], (lane.pair + 1) * 4 + holder);
     sums.value[0] += upper * first;
     sums.value[1] += upper * second;
     sums.value[2] += lower * first;
