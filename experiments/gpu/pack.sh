@@ -11,8 +11,8 @@ cd "$(dirname "$0")/../.."
 bundle=${1:-build/gpu-bundle}
 experiments/packages.sh build test
 
-cmake -G Ninja -B build/gpu -DCMAKE_BUILD_TYPE=Release -DWITH_CUDA=ON -DWITH_NCCL=ON \
-  -DCMAKE_CUDA_ARCHITECTURES="${CUDA_ARCHITECTURES:-90}" >build/gpu-configure.log ||
+mkdir -p build
+cmake --preset cuda -B build/gpu -DWITH_MPI=OFF -DCMAKE_CUDA_ARCHITECTURES="${CUDA_ARCHITECTURES:-90}" >build/gpu-configure.log ||
   { cat build/gpu-configure.log && exit 1; }
 cmake --build build/gpu --target stagecraft stagecraft-exec gpu_tests
 
