@@ -1,11 +1,11 @@
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 
 #include "libexec/kernels/element.hpp"
 #include "libexec/kernels/host_device.hpp"
 #include "libexec/kernels/operand_checks.hpp"
+#include "libsim/units/sorted_search.hpp"
 
 /// Rows [rows, columns] in as many groups as there are biases of `columns` elements.
 namespace stagecraft {
@@ -41,7 +41,7 @@ struct GroupedRows {
   STAGECRAFT_HOST_DEVICE constexpr std::int64_t used() const { return end_of(groups - 1); }
   STAGECRAFT_HOST_DEVICE constexpr std::int64_t group_of(std::int64_t row) const {
     if (ends == nullptr) return row / (rows / groups);
-    return std::upper_bound(ends, ends + groups, row) - ends;
+    return first_above(ends, groups, row);
   }
 };
 

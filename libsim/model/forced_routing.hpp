@@ -1,6 +1,5 @@
 #pragma once
 
-#include <algorithm>
 #include <compare>
 #include <cstdint>
 #include <map>
@@ -8,6 +7,7 @@
 #include <vector>
 
 #include "libsim/units/ids.hpp"
+#include "libsim/units/sorted_search.hpp"
 
 namespace stagecraft {
 
@@ -21,7 +21,7 @@ struct ForcedSlots {
 
   constexpr std::int64_t expert_of(std::int64_t token, std::int64_t choice) const {
     std::int64_t const slot = choice * tokens + stride * token % tokens;
-    return std::upper_bound(ends, ends + experts, slot) - ends;
+    return first_above(ends, experts, slot);
   }
 };
 

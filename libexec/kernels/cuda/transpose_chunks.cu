@@ -2,6 +2,7 @@
 #include "libexec/kernels/cuda/block_scan.cuh"
 #include "libexec/kernels/cuda/cuda_op_kernels.hpp"
 #include "libexec/kernels/cuda/element_wise.cuh"
+#include "libsim/units/sorted_search.hpp"
 
 namespace stagecraft::cuda_ops {
 namespace {
@@ -26,11 +27,7 @@ struct ChunkRows {
     }
     // The last chunk that begins at the row, or before it, is the one that has it: those before it
     // that begin there are empty.
-    std::int64_t chunk = 0;
-    for (std::int64_t end = chunks.outer * chunks.inner; end - chunk > 1;) {
-      std::int64_t const middle = (chunk + end) / 2;
-      (first[middle] <= row ? chunk : end) = middle;
-    }
+    std::int64_t const chunk = first_above(first, chunks.outer * chunks.inner, row) - 1;
     return moved[moved_chunk(chunks, chunk)] + row - first[chunk];
   }
 };

@@ -94,6 +94,25 @@ TEST_CASE("biases of experts on a device, and their gradients, are those of a CP
                            .writes = {{2}}});
 }
 
+TEST_CASE("rows of many experts on a device get the biases that a CPU gives them", "[cuda]") {
+  // Some have no rows, two rows at the end are room.
+  std::int64_t const experts = 70, columns = 3;
+  TestTensor counts{ElementType::i32, {2, experts}};
+  std::int64_t all = 2;
+  for (std::int64_t i = 0; i < counts.size(); ++i) {
+    std::int64_t const count = i * 5 % 7 > 3 ? i * 5 % 7 - 3 : 0;
+    counts.set(i, static_cast<double>(count));
+    all += count;
+  }
+  RankShare const rank = whole(small_model(Precision::fp32));
+  require_agreement(
+      rank, {.kind = OpKind::grouped_bias_add,
+             .tensors = {TestTensor::random(ElementType::f32, {all, columns}, 1),
+                         TestTensor::random(ElementType::f32, {experts * columns}, 2), counts},
+             .reads = {{0}, {1}, {2}},
+             .writes = {{0}}});
+}
+
 TEST_CASE("weighted activations on a device, and their gradients, are those of a CPU", "[cuda]") {
   auto const type = GENERATE(from_range(std::begin(float_types), std::end(float_types)));
   auto const activation = GENERATE(Activation::gelu, Activation::relu, Activation::swiglu,
