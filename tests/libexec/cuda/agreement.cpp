@@ -31,7 +31,6 @@ KernelCall call_at(DeviceCase const& what, std::vector<void*> const& addresses) 
     return all;
   };
   KernelCall call = make_call(what.kind, operands(what.reads), operands(what.writes));
-  call.attributes = what.attributes;
   if (what.kind == OpKind::gemm || what.kind == OpKind::grouped_gemm) {
     call.attributes = GemmAttributes{what.gemm, call.writes[0].type};
   }

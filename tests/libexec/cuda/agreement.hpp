@@ -26,10 +26,9 @@ struct DeviceCase {
   std::vector<Use> reads{};
   std::vector<Use> writes{};
   GemmShape gemm{};
-  OpAttributes attributes{};  ///< of kinds that do not have them of the model
+  OpAttributes attributes{};  ///< in place of the model's, if the op has some
   RandomDraw draw{};
   double loss_gradient = 1;
-  OpAttributes attributes{};  ///< in place of the model's, if the op has some
 };
 
 /// The tensors after the call, the case's own untouched.

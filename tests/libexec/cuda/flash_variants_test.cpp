@@ -48,12 +48,12 @@ DeviceCase forward_of(ElementType type, Variant const& v) {
                   TestTensor::random(type, {v.heads}, 5)},
       .reads = {{0}, {1}, {2}},
       .writes = {{3}, {4}},
-      .draw = some_draw(DropoutSite::attention),
       .attributes = FlashAttributes{.scale = 0.4,
                                     .dropout = {.site = DropoutSite::attention, .rate = v.dropout},
                                     .window = v.window,
                                     .softcap = v.softcap,
-                                    .part = v.part}};
+                                    .part = v.part},
+      .draw = some_draw(DropoutSite::attention)};
   if (v.sinks) forward.reads.push_back({9});
   return forward;
 }
