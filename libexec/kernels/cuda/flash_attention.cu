@@ -104,8 +104,6 @@ __global__ void __launch_bounds__(FlashTile<S, depth>::threads, FlashTile<S, dep
   std::int64_t const end = sizes.end_of_keys(first + warp_row, 16);
   int first_key[2];
   int end_key[2];
-  std::int64_t const last_begin = sizes.first_key(first + warp_row + 15);
-  std::int64_t const first_end = sizes.attended.seen_by(first + warp_row);
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
     end_key[half] =
@@ -149,13 +147,15 @@ __global__ void __launch_bounds__(FlashTile<S, depth>::threads, FlashTile<S, dep
     }
     all.scores.template apply_cap<Tile::flat>(scores);
     C const factor = all.scores.factor();
-    // Only tiles at the ends of what the rows of this warp see have keys that one does not see.
-    bool const is_whole = key >= last_begin && key + Tile::keys <= first_end;
 #pragma unroll Tile::flat
     for (int half = 0; half < 2; ++half) {
       C maximum = running.maximum[half];
-      if (!is_whole)
+      // Only the tiles at the ends of what a row sees have keys that it does not see.
+      bool const sees_all = key >= first_key[half] && key + Tile::keys <= end_key[half];
+      if (!sees_all) {
         hide_unseen(scores, half, static_cast<int>(key), first_key[half], end_key[half]);
+      }
+      __syncwarp();
 #pragma unroll Tile::flat
       for (int j = 0; j < Tile::keys / 8; ++j) {
 #pragma unroll

@@ -1,4 +1,4 @@
-#include <type_traits>
+#include <cstdint>
 
 #include "libexec/kernels/copy_operands.hpp"
 #include "libexec/kernels/cuda/cuda_op_kernels.hpp"
