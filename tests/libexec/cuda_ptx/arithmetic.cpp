@@ -56,6 +56,14 @@ struct Remainder {
     return static_cast<T>(a % b);
   }
 };
+/// Of the first operand, on the magnitude of the second.
+struct CopySign {
+  template <typename T>
+  T operator()(T sign, T magnitude) const {
+    return std::copysign(magnitude, sign);
+  }
+};
+
 /// Of a number and NaN, the number; -0 is less than +0.
 struct Minimum {
   template <typename T>
@@ -155,6 +163,15 @@ void fused_multiply_add_down(WarpRegisters& warp, Instruction const& one, std::u
   std::fesetround(before);
 }
 
+/// add.rz: rounds towards zero.
+template <typename T>
+void add_towards_zero(WarpRegisters& warp, Instruction const& one, std::uint32_t lanes) {
+  int const before = std::fegetround();
+  std::fesetround(FE_TOWARDZERO);
+  binary<T, Add>(warp, one, lanes);
+  std::fesetround(before);
+}
+
 /// mul.wide
 template <typename T, typename Wide>
 void multiply_wide(WarpRegisters& warp, Instruction const& one, std::uint32_t lanes) {
@@ -226,6 +243,13 @@ bool make_binary(Form& form, Instruction& made) {
     take_operands(form, made, type.bits, 3);
     return true;
   };
+  if (name == "add" && form.take("rz")) {
+    Type const type = form.take_type();
+    made.execute =
+        of_float(form, type, [](auto t) -> Execute { return &add_towards_zero<decltype(t)>; });
+    take_operands(form, made, type.bits, 3);
+    return true;
+  }
   if (name == "add" || name == "sub") {
     form.take("rn");
     return name == "add" ? make(Add{}, true) : make(Subtract{}, true);
@@ -238,6 +262,14 @@ bool make_binary(Form& form, Instruction& made) {
     Type const type = form.take_type();
     made.execute =
         of_integer(form, type, [](auto t) -> Execute { return &binary<decltype(t), Remainder>; });
+    take_operands(form, made, type.bits, 3);
+    return true;
+  }
+  if (name == "copysign") {
+    Type const type = form.take_type();
+    if (type.kind != 'f') form.refuse("an unknown type");
+    made.execute =
+        of_float(form, type, [](auto t) -> Execute { return &binary<decltype(t), CopySign>; });
     take_operands(form, made, type.bits, 3);
     return true;
   }
@@ -266,8 +298,8 @@ bool make_unary(Form& form, Instruction& made) {
     }
     Type const type = form.take_type();
     if (is_approximate) {
-      if (name != "rcp" || type.bits != 64) form.refuse("an unknown approximation");
-      made.execute = &unary<double, RoughReciprocal>;
+      if (name != "rcp") form.refuse("an unknown approximation");
+      made.execute = type.bits == 64 ? &unary<double, RoughReciprocal> : &unary<float, Reciprocal>;
     } else {
       made.execute = of_float(form, type, [&](auto t) -> Execute {
         using T = decltype(t);
