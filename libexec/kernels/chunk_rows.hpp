@@ -24,7 +24,7 @@ struct ChunkCounts {
   }
 };
 
-/// Where a chunk goes: (i, j) to (j, i).
+/// The number of a chunk after the move, which takes (i, j) to (j, i).
 STAGECRAFT_HOST_DEVICE inline std::int64_t moved_chunk(ChunkAttributes const& chunks,
                                                        std::int64_t chunk) {
   return chunk % chunks.inner * chunks.outer + chunk / chunks.inner;

@@ -84,8 +84,8 @@ struct MapSize {
   std::int64_t experts = 0;
 };
 
-/// Where the tokens of a microbatch are in a matrix that has those of each rank behind those of the
-/// rank before it. Tokens of the `micro` sequences alternate.
+/// The rows of a microbatch's tokens in a matrix that is gathered from all ranks, in the order of
+/// ranks. Tokens of the `micro` sequences alternate.
 struct GatheredTokens {
   SequencePart sequence{};
   std::int64_t micro = 1;
@@ -117,7 +117,7 @@ STAGECRAFT_HOST_DEVICE constexpr bool is_dropped_first(DropBy drop,
 
 /// Gives an expert, a column of both matrices, at most as many rows as it takes: drops choices as
 /// is_dropped_first() orders them; and pads with the first tokens that did not choose it, if the
-/// attributes say so. place_of(i) is where the i-th token is in the matrices.
+/// attributes say so. place_of(i) is the row of token i in the matrices.
 template <typename C, typename PlaceOf>
 void limit_expert(MapSize const& size,
                   RoutingAttributes const& routing,

@@ -51,8 +51,8 @@ class Allocator {
   virtual void take_foreign(std::int64_t bytes) = 0;
   /// Limits what is reserved to a fraction of the device, from 0 to 1; 1 is no limit.
   virtual void set_memory_fraction(double fraction) = 0;
-  /// Says where the device's segments lie, before the first is taken; ignored by allocators that do
-  /// not place blocks.
+  /// Sets the addresses of the device's segments. Call it before the first is taken; allocators
+  /// that do not place blocks ignore it.
   virtual void place_segments(SegmentPlaces const& /*places*/) {}
   /// Time passes, in any unit; not negative.
   virtual void advance(std::int64_t time) = 0;

@@ -15,8 +15,8 @@ struct RecordedSegment {
   std::int64_t given_back = 0;  ///< segments that had been given back before
 };
 
-/// Where the driver puts the segments of an allocator. PyTorch serves a request from the lower of
-/// two free blocks of equal size, so places decide which segments stay whole.
+/// The addresses at which the driver places an allocator's segments. Of two free blocks of equal
+/// size PyTorch takes the one at the lower address, so addresses decide which segments stay whole.
 struct SegmentPlaces {
   enum class Order : std::uint8_t {
     rising,   ///< each above all before it

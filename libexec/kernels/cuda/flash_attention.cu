@@ -166,7 +166,7 @@ __global__ void __launch_bounds__(FlashTile<S, depth>::threads, FlashTile<S, dep
         }
       }
       maximum = combine_group(maximum, [](C a, C b) { return larger(a, b); });
-      // Of a row that has seen no key yet, nothing is subtracted: all terms are e^-infinity.
+      // A row that has seen no key yet subtracts nothing: every term is e^-infinity.
       bool const is_empty = maximum == -std::numeric_limits<C>::infinity();
       C const reference = is_empty ? C{0} : maximum;
       C const correction = exponential(running.maximum[half] - reference);

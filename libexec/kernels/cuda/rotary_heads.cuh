@@ -16,7 +16,7 @@ inline constexpr int rotary_threads = 256;
 /// The number of pairs (i, i + half) of a head whose sines are kept at a time.
 inline constexpr int most_rotary_pairs = 128;
 
-/// By how much the pairs of a position are turned.
+/// The angles by which the pairs of elements at a position are rotated.
 struct RotaryAngles {
   double base;
   double direction;   ///< 1 or -1

@@ -22,7 +22,8 @@ __global__ void __launch_bounds__(scan_threads)
   if (threadIdx.x == 0) counts[column] = rows;
 }
 
-/// Writes each row's number where the map of its token has the column; a block per column.
+/// Numbers the rows of each column, one block per column, and writes each number into its token's
+/// row of the map.
 template <typename Has>
 __global__ void __launch_bounds__(scan_threads)
     number_rows_of_columns(Has const has, RowMap const rows, std::int32_t const* counts) {

@@ -19,7 +19,7 @@ struct ChunkRows {
   __device__ bool is_used(std::int64_t row) const {
     return first == nullptr || row < first[chunks.outer * chunks.inner];
   }
-  /// Where a row goes. Pre: it is used.
+  /// The row that a row is moved to. Pre: is_used(row).
   __device__ std::int64_t target_of(std::int64_t row) const {
     if (first == nullptr) {
       std::int64_t const chunk = row / rows_per_chunk;
