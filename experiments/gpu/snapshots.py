@@ -37,8 +37,7 @@ def main():
     import torch
     from transformers import LlamaConfig, LlamaForCausalLM
 
-    free, total = torch.cuda.mem_get_info()  # makes the context
-    context = total - free
+    _, total = torch.cuda.mem_get_info()
     share = 1.0
     if is_tight:
         needed = json.loads((folder / "uneven.json").read_text())["stats"]["allocated_bytes.all.peak"]
@@ -65,12 +64,11 @@ def main():
         died = True
     torch.cuda.synchronize()
     stats = torch.cuda.memory_stats()
-    free, _ = torch.cuda.mem_get_info()
     with gzip.open(folder / f"{name}.pickle.gz", "wb", compresslevel=6) as file:
         pickle.dump(torch.cuda.memory._snapshot(), file)
     (folder / f"{name}.json").write_text(json.dumps({
         "torch": torch.__version__, "gpu": torch.cuda.get_device_name(), "settings": settings, "steps": steps,
-        "recompute": recomputes, "capacity": int(share * total), "total": total, "died": died, "context": context, "in_use": total - free,
+        "recompute": recomputes, "capacity": int(share * total), "total": total, "died": died,
         "stats": {key: value for key, value in stats.items() if isinstance(value, (int, float))}}, indent=1))
 
 
