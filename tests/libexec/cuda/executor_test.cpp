@@ -97,12 +97,11 @@ TEST_CASE("a step that is validated later has the bits of one behind a barrier o
 }
 
 TEST_CASE("a device counts the bytes that the CPU counts", "[cuda]") {
-  constexpr int every = 4;  // plan: on the emulation each takes a second
   int compared = 0;
   for (NamedRun const& run : plan_grid()) {
-    if (compared++ % every != 0) continue;
     CAPTURE(run.name);
     require_same_memory(run.config);
+    ++compared;
   }
   REQUIRE(compared >= 100);
 }
