@@ -40,7 +40,7 @@ __global__ void __launch_bounds__(scan_threads) limit_experts(MapSize const size
       for (std::int64_t tile = 0; tile < size.tokens; tile += blockDim.x) {
         std::int64_t const j = tile + threadIdx.x;
         __syncthreads();  // the tile before has been read
-        // A choice that another block or thread has dropped since still counts: the token made it.
+        // A choice that has been dropped meanwhile still counts: the token made it.
         is_taken[threadIdx.x] = j < size.tokens && is_chosen(choices[element(j)]);
         if (is_taken[threadIdx.x]) probability[threadIdx.x] = probabilities[element(j)];
         __syncthreads();
