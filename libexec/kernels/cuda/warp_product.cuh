@@ -3,6 +3,7 @@
 #include <cuda_runtime.h>
 
 #include <cstdint>
+#include <cstring>
 #include <type_traits>
 
 #include "libexec/kernels/cuda/pack.cuh"
@@ -145,6 +146,17 @@ __device__ LeftFragment<S> left_of(SumFragment<C> const& first, SumFragment<C> c
   return {{pair(first.value), pair(first.value + 2), pair(second.value), pair(second.value + 2)}};
 }
 
+/// What the lane `source` of the warp gives.
+template <typename Fragment>
+__device__ Fragment of_lane(Fragment fragment, int source) {
+  unsigned long long words[sizeof(Fragment) / sizeof(unsigned long long)];
+  static_assert(sizeof(words) == sizeof(Fragment));
+  std::memcpy(words, &fragment, sizeof(words));
+  for (unsigned long long& word : words) word = __shfl_sync(0xFFFFFFFFU, word, source);
+  std::memcpy(&fragment, words, sizeof(words));
+  return fragment;
+}
+
 /// sums += left x right. The whole warp calls it.
 template <typename S>
 __device__ void add_product(SumFragment<Compute<S>>& sums,
@@ -168,23 +180,24 @@ __device__ void add_product(SumFragment<Compute<S>>& sums,
 #undef STAGECRAFT_MULTIPLY
 #endif
   // The four lanes of this group hold row `group`; those of group `pair` hold column pair.
-  using C = Compute<S>;
   WarpLane const lane;
-  auto const from = [](S value, int source) {
-    return __shfl_sync(0xFFFFFFFFU, widen(value), source);
-  };
-#pragma unroll 2
-  for (int k = 0; k < 16; ++k) {
-    int const half = k / 8;
-    int const holder = k % 8 / 2;
-    C const upper = from(left.pair[2 * half][k % 2], lane.group * 4 + holder);
-    C const lower = from(left.pair[2 * half + 1][k % 2], lane.group * 4 + holder);
-    C const first = from(right.pair[half][k % 2], lane.pair * 4 + holder);
-    C const second = from(right.pair[half][k % 2], (lane.pair + 1) * 4 + holder);
-    sums.value[0] += upper * first;
-    sums.value[1] += upper * second;
-    sums.value[2] += lower * first;
-    sums.value[3] += lower * second;
+#pragma unroll 1
+  for (int holder = 0; holder < 4; ++holder) {
+    LeftFragment<S> const rows = of_lane(left, lane.group * 4 + holder);
+    RightFragment<S> const first = of_lane(right, lane.pair * 4 + holder);
+    RightFragment<S> const second = of_lane(right, (lane.pair + 1) * 4 + holder);
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+#pragma unroll
+      for (int k = 0; k < 2; ++k) {
+        auto const upper = widen(rows.pair[2 * half][k]);
+        auto const lower = widen(rows.pair[2 * half + 1][k]);
+        sums.value[0] += upper * widen(first.pair[half][k]);
+        sums.value[1] += upper * widen(second.pair[half][k]);
+        sums.value[2] += lower * widen(first.pair[half][k]);
+        sums.value[3] += lower * widen(second.pair[half][k]);
+      }
+    }
   }
 }
 

@@ -1,7 +1,6 @@
 #include "tests/libexec/cuda_emulation/thread_block.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <cstdlib>
 #include <cstring>
 #include <numeric>
@@ -42,7 +41,7 @@ std::string text(std::source_location const& where) {
 
 bool same_place(std::source_location const& a, std::source_location const& b) {
   return a.line() == b.line() && a.column() == b.column() &&
-         std::strcmp(a.file_name(), b.file_name()) == 0;
+         (a.file_name() == b.file_name() || std::strcmp(a.file_name(), b.file_name()) == 0);
 }
 
 /// The lane whose number `lane` gets; its own where there is none (CUDA C++ Programming
@@ -176,12 +175,9 @@ void BlockRunner::begin_wait(State state, std::source_location const& where) {
 void BlockRunner::wait_for_block(std::source_location const& where) {
   Thread const& self = threads_[current_];
   begin_wait(State::at_barrier, where);
-  if (at_barrier_ > 0) {
-    auto const other = std::find_if(threads_.begin(), threads_.end(), [&](Thread const& thread) {
-      return &thread != &self && thread.state == State::at_barrier;
-    });
-    if (!same_place(other->where, where)) fail({&*other, &self});
-  }
+  if (at_barrier_ == 0) first_at_barrier_ = current_;
+  Thread const& other = threads_[first_at_barrier_];
+  if (!same_place(other.where, where)) fail({&other, &self});
   if (++at_barrier_ < threads_.size()) {
     wait();
   } else {
@@ -203,18 +199,18 @@ unsigned long long BlockRunner::exchange(ShuffleKind kind,
   begin_wait(State::at_shuffle, where);
   if (mask != 0xffffffffU) fail({&self, nullptr, "its mask is not 0xffffffff"});
   if (first + 32 > threads_.size()) fail({&self, nullptr, "its warp has less than 32 threads"});
-  if (width < 1 || width > 32 || !std::has_single_bit(static_cast<unsigned>(width))) {
+  if (width < 1 || width > 32 || (width & (width - 1)) != 0) {
     fail({&self, nullptr, "its width is no power of two up to 32"});
   }
-  if (warp.waiting > 0) {
-    for (std::size_t i = first; i < first + 32; ++i) {
-      if (i == current_ || threads_[i].state != State::at_shuffle) continue;
-      if (same_place(threads_[i].where, where) && warp.kind == kind && warp.width == width) break;
-      fail({&threads_[i], &self});
-    }
+  if (warp.waiting == 0) {
+    warp.kind = kind;
+    warp.width = width;
+    warp.first = current_;
   }
-  warp.kind = kind;
-  warp.width = width;
+  Thread const& other = threads_[warp.first];
+  if (!same_place(other.where, where) || warp.kind != kind || warp.width != width) {
+    fail({&other, &self});
+  }
   warp.given[lane] = bits;
   warp.source[lane] = source_lane(kind, static_cast<int>(lane), operand, width);
   if (++warp.waiting < 32) {

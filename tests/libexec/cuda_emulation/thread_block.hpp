@@ -67,6 +67,8 @@ class BlockRunner {
   };
   struct Warp {
     int waiting;
+    // Of those that wait, the first to come, and what it asked for.
+    std::size_t first;
     ShuffleKind kind;
     int width;
     unsigned long long given[32];
@@ -108,6 +110,7 @@ class BlockRunner {
   std::vector<std::size_t> ready_;  ///< threads that have not started, or may go on
   std::size_t current_ = 0;
   std::size_t at_barrier_ = 0;
+  std::size_t first_at_barrier_ = 0;  ///< the first to come
   std::size_t ended_ = 0;
   Mistake mistake_;
 };
