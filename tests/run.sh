@@ -87,11 +87,15 @@ build_without_tests() {
 # Whether an installation serves programs that know nothing of this folder.
 use_installation() { tests/install/run.sh build/plain build/install; }
 
-# Reads the sources as they were compiled, several as one file, which includes them. (It does not know
-# CUDA's newer versions.)
+# Reads the sources of a library as one file, which includes them: most of the time goes into what they
+# include. (It does not know CUDA's newer versions.)
 run_tidy() {
-  run-clang-tidy-14 -p "build/$preset" -quiet -checks=-bugprone-suspicious-include \
-    "^$PWD/(build/$preset/(libsim|libexec|apps)/.*/unity_[0-9]+_cxx\\.cxx|(libsim|libexec|apps)/.*\\.cpp)$" >build/tidy.log 2>&1 ||
+  local options=()
+  [ "$preset" = cuda ] || options=(-DWITH_CUDA=OFF -DWITH_NCCL=OFF)
+  cmake --preset tidy "${options[@]}" >build/configure.log || { cat build/configure.log && return 1; }
+  cmake --build build/tidy --target stagecraft_git_commit libsim/page/page_files.cpp
+  run-clang-tidy-14 -p build/tidy -quiet -checks=-bugprone-suspicious-include \
+    "^$PWD/(build/tidy/(libsim|libexec|apps)/.*/unity_[0-9]+_cxx\\.cxx|(libsim|libexec|apps)/.*\\.cpp)$" >build/tidy.log 2>&1 ||
     { grep -E 'warning:|error:' -A 4 build/tidy.log && return 1; }
 }
 

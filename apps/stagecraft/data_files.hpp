@@ -7,6 +7,9 @@
 
 namespace stagecraft {
 
+/// The exit code where no row could be used.
+inline constexpr int all_rows_failed = 1;
+
 /// Reads the data files that a command line names.
 /// \throws CommandLineError  if there are none.
 /// \throws ConfigError  with the problems of all files.

@@ -28,8 +28,6 @@ namespace stagecraft {
 
 namespace {
 
-constexpr int all_rows_failed = 1;
-
 /// The kind of a file of the result: run.yaml, system.yaml or software.yaml.
 OutputKind kind_of(std::filesystem::path const& file) {
   if (file.stem() == "run") return OutputKind::run;

@@ -21,8 +21,6 @@ namespace stagecraft {
 
 namespace {
 
-constexpr int all_rows_failed = 1;
-
 std::vector<std::string> read_keys(CommandLine const& line) {
   std::vector<std::string> keys;
   for (std::string const& list : line.values_of("by")) {

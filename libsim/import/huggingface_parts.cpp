@@ -4,11 +4,11 @@
 #include <array>
 #include <string>
 
+#include "libsim/import/number_ranges.hpp"
+
 namespace stagecraft {
 namespace {
 
-// A limit far above any existing model, the same as that of model files.
-constexpr IntegerRange widths{1, 1 << 24};
 constexpr IntegerRange head_counts{1, 1 << 20};
 
 bool is_one_of(std::string_view word, std::initializer_list<std::string_view> words) {

@@ -5,12 +5,12 @@
 #include <string>
 #include <vector>
 
+#include "libsim/import/number_ranges.hpp"
 #include "libsim/plan/context_checks.hpp"
 
 namespace stagecraft {
 namespace {
 
-constexpr IntegerRange degrees{1, 1'000'000};
 constexpr std::string_view of_megatron = "context-parallel-size";
 constexpr std::string_view of_deepspeed = "ds-sequence-parallel-size";
 constexpr std::string_view sizes_flag = "hierarchical-context-parallel-sizes";

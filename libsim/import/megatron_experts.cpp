@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "libsim/import/layer_list.hpp"
+#include "libsim/import/number_ranges.hpp"
 #include "libsim/units/parse_number.hpp"
 
 namespace stagecraft {
@@ -144,7 +145,6 @@ std::optional<std::vector<bool>> parse_layer_frequency(std::string_view text, st
 }
 
 void read_megatron_experts(MegatronArguments& arguments, TrainingConfig& config) {
-  constexpr IntegerRange widths{1, 1 << 24};
   std::int64_t const count = arguments.integer("num-experts", {0, 1 << 20}).value_or(0);
   if (count == 0) return;
   ExpertsConfig experts{.count = count,

@@ -5,11 +5,10 @@
 
 #include "libsim/import/megatron_context.hpp"
 #include "libsim/import/megatron_stage_layers.hpp"
+#include "libsim/import/number_ranges.hpp"
 
 namespace stagecraft {
 namespace {
-
-constexpr IntegerRange degrees{1, 1'000'000};
 
 /// Megatron-DeepSpeed's --zero-stage: stage 1 is the distributed optimizer; 2 and 3 shard more.
 bool shards_by_zero(MegatronArguments& arguments) {

@@ -3,11 +3,10 @@
 #include <algorithm>
 
 #include "libsim/import/megatron_attention.hpp"
+#include "libsim/import/number_ranges.hpp"
 
 namespace stagecraft {
 namespace {
-
-constexpr IntegerRange widths{1, 1 << 24};
 
 /// A number with two names, the first of which is required if the second is missing.
 std::int64_t required_either(MegatronArguments const& arguments,

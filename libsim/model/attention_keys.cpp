@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "libsim/model/model_names.hpp"
+#include "libsim/model/read_values.hpp"
 
 namespace stagecraft {
 namespace {
@@ -46,16 +47,6 @@ WindowPeriod read_period(ConfigNode const& window) {
     if (auto const layer = item.integer({0, result.period - 1})) result.full.push_back(*layer);
   }
   return result;
-}
-
-/// What the pattern says of a layer; whether it is one with experts follows from its number.
-LayerConfig const& written_kind(ModelConfig const& model, std::int64_t layer) {
-  std::int64_t rest = model.pattern.empty() ? 0 : layer % pattern_layers(model);
-  for (LayerRun const& run : model.pattern) {
-    if (rest < run.count) return run.kind;
-    rest -= run.count;
-  }
-  return model;
 }
 
 /// Reports `key` of `section`, where it is given, or whose default it is.

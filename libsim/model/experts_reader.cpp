@@ -5,11 +5,11 @@
 #include "libsim/config/section_reader.hpp"
 #include "libsim/config/section_writer.hpp"
 #include "libsim/model/model_names.hpp"
+#include "libsim/model/read_values.hpp"
 
 namespace stagecraft {
 namespace {
 
-constexpr std::int64_t most_layers = 100'000;
 constexpr std::int64_t most_experts = 1 << 16;
 constexpr std::int64_t most_width = 1 << 26;
 
@@ -41,10 +41,6 @@ void visit_experts(Visitor& visitor, Experts& experts, Need need) {
   visitor.integer("offset", experts.offset, {0, most_layers});
   visitor.word("probabilities_on", experts.probabilities_on);
   visitor.boolean("biases", experts.biases);
-}
-
-std::string with_value(ConfigNode const& node, std::int64_t value) {
-  return node.key() + " (" + std::to_string(value) + ")";
 }
 
 /// How many experts a token chooses among. Nothing is reported that depends on an unsound key.

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
-namespace stagecraft {
-namespace {
+#include "libsim/model/read_values.hpp"
 
-/// What the pattern says of a layer.
+namespace stagecraft {
+
 LayerConfig const& written_kind(ModelConfig const& model, std::int64_t layer) {
   if (model.pattern.empty()) return model;
   std::int64_t rest = layer % pattern_layers(model);
@@ -13,8 +13,6 @@ LayerConfig const& written_kind(ModelConfig const& model, std::int64_t layer) {
   while (rest >= run->count) rest -= (run++)->count;
   return run->kind;
 }
-
-}  // namespace
 
 std::int64_t pattern_layers(ModelConfig const& model) {
   std::int64_t layers = 0;

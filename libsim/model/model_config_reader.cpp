@@ -13,14 +13,13 @@
 #include "libsim/model/attention_keys.hpp"
 #include "libsim/model/experts_reader.hpp"
 #include "libsim/model/model_names.hpp"
+#include "libsim/model/read_values.hpp"
 
 namespace stagecraft {
 namespace {
 
 // The keys of section `model`, for reading and for writing. The bounds are far above any real
 // model; products of several dimensions are checked with the layout, in read_training_config().
-
-constexpr std::int64_t most_layers = 100'000;
 
 template <typename Visitor, typename Layer>
 void visit_mlp_and_norms(Visitor& visitor, Layer& layer) {
@@ -102,10 +101,6 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 16> huggingf
      {"vocab_size", "vocabulary"},
      {"rope_theta", "rotary_base"},
      {"rms_norm_eps", "norm_epsilon"}}};
-
-std::string with_value(ConfigNode const& node, std::int64_t value) {
-  return node.key() + " (" + std::to_string(value) + ")";
-}
 
 /// Checks the keys of a layer kind whose default or meaning depends on other keys, and clears those
 /// that repeat a default, so that equal models have equal configurations.

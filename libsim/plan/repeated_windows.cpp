@@ -12,25 +12,25 @@ namespace {
 std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
 
 /// Entries, and transfers among them, that a part of a program stands for.
-struct Extent {
+struct ProgramPart {
   std::int32_t entries = 0;
   std::int32_t transfers = 0;
   std::int32_t forwards = 0;
 };
 
-Extent extent_of(PipelineSchedule const& schedule,
-                 StageProgram const& program,
-                 std::int32_t begin,
-                 std::int32_t end) {
-  Extent extent;
+ProgramPart part_of(PipelineSchedule const& schedule,
+                    StageProgram const& program,
+                    std::int32_t begin,
+                    std::int32_t end) {
+  ProgramPart part;
   auto const add = [&](IssueEntry const& entry, std::int32_t /*advance*/) {
-    ++extent.entries;
-    if (entry.kind == IssueEntry::Kind::post) extent.transfers += entry.count;
+    ++part.entries;
+    if (entry.kind == IssueEntry::Kind::post) part.transfers += entry.count;
     bool const runs = entry.kind == IssueEntry::Kind::run;
-    if (runs && schedule.run_of(entry).pass == Pass::forward) ++extent.forwards;
+    if (runs && schedule.run_of(entry).pass == Pass::forward) ++part.forwards;
   };
   visit_entries(program, begin, end, 0, add);
-  return extent;
+  return part;
 }
 
 }  // namespace
@@ -39,8 +39,8 @@ RepeatedWindows repeat_windows(PipelineSchedule const& schedule, StageId stage, 
   StageProgram const& whole = schedule.stages[stage];
   if (whole.steady_loop == StageProgram::none) return {.order = unroll(whole)};
   IssueEntry const loop = whole.entries[at(whole.steady_loop)];
-  Extent const before = extent_of(schedule, whole, 0, whole.loop_begin());
-  Extent const body = extent_of(schedule, whole, whole.loop_begin(), whole.steady_loop);
+  ProgramPart const before = part_of(schedule, whole, 0, whole.loop_begin());
+  ProgramPart const body = part_of(schedule, whole, whole.loop_begin(), whole.steady_loop);
   int const window = store_window(schedule.shape, stage);
   bool const are_alike = stored == 0 || stored >= window;
   int const period = are_alike ? 1 : window / std::gcd(window, body.forwards);  // in loops

@@ -28,7 +28,7 @@ TrainingConfig with_large_buffers(TrainingConfig config) {
 TEST_CASE(
     "an allocator that serves the executor's requests reserves what the simulator predicts, "
     "to the byte after each of them, on more than 100 plans",
-    "[memory]") {
+    "[memory][long]") {
   std::vector<NamedRun> grid = plan_grid();
   REQUIRE(grid.size() >= 100);
   std::int64_t most = 0;

@@ -229,7 +229,8 @@ void require_predicted(TrainingConfig const& config, std::string const& layout) 
   require_predicted_bytes(config);
 }
 
-TEST_CASE("plans that split sequences hold what the simulator predicts, to the byte", "[context]") {
+TEST_CASE("plans that split sequences hold what the simulator predicts, to the byte",
+          "[context][long]") {
   int compared = 0;
   std::vector<RecomputePolicy> const all = policies();
   std::size_t turn = 0;

@@ -119,7 +119,7 @@ bool is_of_experts(std::string const& name) {
          name.find("mlp_norm") != std::string::npos || name.find("sinks") != std::string::npos;
 }
 
-TEST_CASE("the gradients of routers and experts are slopes of the loss", "[experts]") {
+TEST_CASE("the gradients of routers and experts are slopes of the loss", "[experts][long]") {
   TrainingConfig config = GENERATE(
       small_mixture(Precision::fp64), small_sigmoid(Precision::fp64),
       small_softmax_before(Precision::fp64, true), small_softmax_before(Precision::fp64, false),
@@ -191,7 +191,7 @@ TEST_CASE("pairs of a forward and a backward have the bits of interleaved 1F1B",
   }
 }
 
-TEST_CASE("sparse plans hold what the simulator predicts, to the byte", "[experts]") {
+TEST_CASE("sparse plans hold what the simulator predicts, to the byte", "[experts][long]") {
   int compared = 0;
   std::vector<RecomputePolicy> const all = policies();
   std::size_t turn = 0;

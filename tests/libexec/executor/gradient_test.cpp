@@ -28,7 +28,7 @@ TrainingConfig small_neox() {
   return config;
 }
 
-TEST_CASE("every parameter's gradient is the slope of the loss, dropout on", "[gradients]") {
+TEST_CASE("every parameter's gradient is the slope of the loss, dropout on", "[gradients][long]") {
   TrainingConfig config =
       GENERATE(small_gpt(Precision::fp64), small_llama(Precision::fp64), small_falcon(),
                small_neox(), small_qwen3(Precision::fp64), small_olmo2(Precision::fp64),

@@ -171,7 +171,7 @@ TEST_CASE("with a capacity that drops choices, padding changes no gradient", "[r
   require_close(with(base, dropping(1, true, drop)), with(base, dropping(1, false, drop)), 1e-12);
 }
 
-TEST_CASE("capacities of a microbatch drop the same tokens in every layout", "[routing]") {
+TEST_CASE("capacities of a microbatch drop the same tokens in every layout", "[routing][long]") {
   bool const pads = GENERATE(true, false);
   DropBy const drop = GENERATE(DropBy::probabilities, DropBy::position);
   Dispatch const dispatch = GENERATE(Dispatch::alltoall, Dispatch::allgather, Dispatch::deepep);
@@ -213,7 +213,7 @@ TEST_CASE("experts with biases compute uneven rows as one rank does", "[routing]
 }
 
 TEST_CASE("gathered tokens, and those sent once, have the gradients of exchanged ones",
-          "[routing]") {
+          "[routing][long]") {
   Routing const routing =
       GENERATE(Routing{}, counted(true), natural(), dropping(2, true, DropBy::probabilities),
                dropping(1, false, DropBy::position));
@@ -331,7 +331,8 @@ TEST_CASE("the first rank of an expert group computes as many more rows as the f
   REQUIRE(seen.rows() == seen.room());
 }
 
-TEST_CASE("plans of uneven rows hold on every rank what is predicted, to the byte", "[routing]") {
+TEST_CASE("plans of uneven rows hold on every rank what is predicted, to the byte",
+          "[routing][long]") {
   int compared = 0;
   std::vector<RecomputePolicy> const all = policies();
   std::size_t turn = 0;

@@ -87,7 +87,7 @@ TrainingConfig reference_of(TrainingConfig const& base, TrainingConfig const& co
 }
 
 TEST_CASE("schedules that split the backward compute the bits of one rank, with every policy",
-          "[split]") {
+          "[split][long]") {
   TrainingConfig const base =
       GENERATE(untied(small_gpt(Precision::fp32)), small_llama(Precision::bf16));
   for (NamedRun const& run : split_layouts_of(base)) {
@@ -159,7 +159,7 @@ std::vector<NamedRun> late_and_early_runs(TrainingConfig const& base) {
 }
 
 TEST_CASE("early recompute, and recompute for weight gradients again, compute the same bits",
-          "[split]") {
+          "[split][long]") {
   TrainingConfig const base =
       GENERATE(untied(small_gpt(Precision::fp32)), small_llama(Precision::bf16));
   int early = 0;
@@ -206,7 +206,7 @@ std::vector<NamedRun> split_grid() {
 }
 
 TEST_CASE("split backwards hold what the simulator predicts, to the byte, on more than 150 plans",
-          "[split][memory]") {
+          "[split][memory][long]") {
   std::vector<NamedRun> grid = split_grid();
   REQUIRE(grid.size() >= 150);
   TrainingConfig sharded = small_llama(Precision::bf16);

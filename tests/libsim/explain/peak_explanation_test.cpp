@@ -26,7 +26,8 @@ bool is_statistics(TensorGroup const& group) {
 }  // namespace
 
 TEST_CASE(
-    "live tensors sum to every stage's peak by category, and no buffer is counted for nothing") {
+    "live tensors sum to every stage's peak by category, and no buffer is counted for nothing",
+    "[long]") {
   for (std::string const& run : small_runs()) {
     SmallPlan const small = make_small_plan(run);
     INFO(run);

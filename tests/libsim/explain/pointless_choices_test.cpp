@@ -26,7 +26,7 @@ int count(std::vector<std::string> const& warnings, std::string const& begin) {
 
 }  // namespace
 
-TEST_CASE("the paper's present work makes no choice that does not pay") {
+TEST_CASE("the paper's present work makes no choice that does not pay", "[long]") {
   for (std::string const name : {"22b-present", "175b-present", "530b-present", "1t-present"}) {
     INFO(name);
     REQUIRE(warnings_of(name, {}).empty());

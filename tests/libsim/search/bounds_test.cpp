@@ -70,7 +70,7 @@ bool left_out_correctly(CandidateSource& source, SearchRequest const& request) {
 }  // namespace
 
 TEST_CASE("every plan's bound of time is below its simulation, its memory is the simulation's",
-          "[search]") {
+          "[search][long]") {
   int const which = GENERATE(range(0, 21, static_cast<int>(case_step(4))));
   SearchRequest request = which >= 19 ? small_uneven_search()
                           : which < 7 ? small_searches()[static_cast<std::size_t>(which)]

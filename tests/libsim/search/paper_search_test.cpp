@@ -13,7 +13,7 @@ namespace stagecraft {
 TEST_CASE(
     "for the paper's models the plan found is no slower than the paper's, and its strategies "
     "come in the paper's order",
-    "[search]") {
+    "[search][long]") {
   // 22B has no pipeline; 175B is searched as the larger two are.
   std::vector<std::string> const models = {"22b", "175b", "530b", "1t"};
   std::string const name =

@@ -21,7 +21,8 @@ std::vector<std::string> texts(std::vector<FoundPlan> const& plans) {
 
 }  // namespace
 
-TEST_CASE("bounds dismiss nothing of the answer that an exhaustive search gives", "[search]") {
+TEST_CASE("bounds dismiss nothing of the answer that an exhaustive search gives",
+          "[search][long]") {
   SearchRequest request = small_searches()[GENERATE(0, 1, 2, 3, 4, 5, 6)];
   SearchResult const quick = search_plans(request);
   request.exhaustive = true;
@@ -43,7 +44,7 @@ TEST_CASE("bounds dismiss nothing of the answer that an exhaustive search gives"
 }
 
 TEST_CASE("bounds dismiss nothing of the answer if the rows of ranks and layers come from a file",
-          "[search]") {
+          "[search][long]") {
   SearchRequest request = small_uneven_search();
   SearchResult const quick = search_plans(request);
   request.exhaustive = true;

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "libsim/config/config_node.hpp"
+#include "libsim/model/model_config.hpp"
+
+/// What the readers and writers of section `model` share.
+namespace stagecraft {
+
+/// Far above any real model.
+inline constexpr std::int64_t most_layers = 100'000;
+
+/// A key and what it was read as, for errors that name another: "heads (96)".
+inline std::string with_value(ConfigNode const& node, std::int64_t value) {
+  return node.key() + " (" + std::to_string(value) + ")";
+}
+
+/// What the pattern says of a layer; whether it is one with experts follows from its number, too:
+/// layer_kind() knows.
+LayerConfig const& written_kind(ModelConfig const& model, std::int64_t layer);
+
+}  // namespace stagecraft
