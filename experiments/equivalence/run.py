@@ -18,6 +18,10 @@ import sys
 import tempfile
 
 
+ALLOCATOR_SETTINGS = ["expandable_segments:True", "max_split_size_mb:64", "roundup_power2_divisions:4",
+                      "garbage_collection_threshold:0.6", "backend:cudaMallocAsync"]
+
+
 def random_model(rng):
     head_dim = rng.choice([32, 64, 80, 128])
     heads = rng.choice([4, 8, 12, 16, 24, 32])
@@ -83,10 +87,13 @@ def random_run(rng, systems):
     tensor = rng.choice([t for t in (1, 2, 4, 8) if model["heads"] % t == 0])
     pipeline = rng.choice([p for p in (1, 2, 3, 4, 8) if model["layers"] >= p])
     interleave = 1
-    kind = rng.choice(["1f1b", "gpipe", "interleaved", "1f1b", "interleaved"])
+    kind = rng.choice(["1f1b", "gpipe", "interleaved", "1f1b", "interleaved", "zb_h1", "zbv", "v_half"])
     if kind == "interleaved":
         pipeline = max(2, pipeline)
         interleave = rng.choice([1, 2, 3])
+    if kind in ("zbv", "v_half"):
+        pipeline = max(2, pipeline)
+        interleave = 2
     data = rng.choice([1, 1, 2, 3, 4, 8])
     micro = rng.choice([1, 1, 2, 4])
     microbatches = rng.choice([1, 2, 4, 7, 8, 12, 16, 32])
@@ -98,7 +105,9 @@ def random_run(rng, systems):
                 "sequence": rng.random() < 0.5, "overlap_gradients": rng.random() < 0.4}
     if interleave > 1:
         parallel["interleave"] = interleave
-    schedule = {"kind": kind, "p2p": rng.choice(["blocking", "overlapped"]), "scatter_gather": rng.random() < 0.7}
+    schedule = {"kind": kind, "scatter_gather": rng.random() < 0.7}
+    if kind in ("1f1b", "gpipe", "interleaved"):
+        schedule["p2p"] = rng.choice(["blocking", "overlapped"])
     if kind == "interleaved" and rng.random() < 0.5:
         groups = [g for g in range(pipeline, microbatches + 1) if microbatches % g == 0 or microbatches % g >= pipeline]
         schedule["group"] = rng.choice(groups)
@@ -132,6 +141,10 @@ def random_run(rng, systems):
         memory["output_deallocation"] = False
     if rng.random() < 0.4:
         memory["distributed_optimizer"] = True
+    if rng.random() < 0.5:
+        memory["allocator_settings"] = rng.choice(ALLOCATOR_SETTINGS)
+    if rng.random() < 0.2:
+        memory["empty_cache"] = rng.choice(["before_step", "around_step"])
     if memory:
         run["memory"] = memory
     return run

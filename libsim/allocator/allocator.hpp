@@ -8,9 +8,11 @@
 
 namespace stagecraft {
 
-/// A live allocation, as its allocator numbers it.
-using BlockId = std::int32_t;
-inline constexpr BlockId no_block = -1;
+struct Block;
+
+/// A live allocation. What it points to concerns its allocator alone.
+using BlockId = Block*;
+inline constexpr BlockId no_block = nullptr;
 
 /// The largest request, so that no sum overflows.
 inline constexpr std::int64_t largest_request = std::int64_t{1} << 60;

@@ -1,7 +1,7 @@
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <limits>
 #include <vector>
 
@@ -9,108 +9,107 @@
 
 namespace stagecraft {
 
+struct StreamPool;
+
 /// A piece of a segment. The pieces of a segment follow each other without gaps.
-struct alignas(64) Block {  // a cache line, all that most requests touch of a block
+struct Block {
   std::int64_t address = 0;
-  std::int64_t requested = 0;  ///< between address and size, so that these are not copied at once
   std::int64_t size = 0;
-  std::int64_t search = 0;  ///< searches of its pool before it became free; its age starts here
-  BlockId previous = no_block;
-  BlockId next = no_block;
-  BlockId smaller = no_block;  ///< its neighbours among the free blocks of its bin
-  BlockId larger = no_block;
-  std::int32_t pool = 0;     ///< of its stream: 2 stream, plus 1 if large
+  Block* previous = nullptr;  ///< never null in a table: none() if there is no neighbour
+  Block* next = nullptr;
+  Block* smaller = nullptr;  ///< its neighbours among the free blocks of its bin
+  Block* larger = nullptr;
+  StreamPool* pool = nullptr;  ///< that it belongs to, free or not
+  std::int64_t requested = 0;
+  std::uint16_t bin = 0;  ///< the bin that it is in, if it is free
+  bool is_allocated = false;
+  bool is_available = true;  ///< it may be given out, or joined with a neighbour
+  bool is_mapped = true;     ///< false: address space of a growing segment without memory
+  bool is_removed = false;
+  // What most requests do not touch stands last.
+  std::int64_t search = 0;   ///< searches before it became free; its age starts here
   std::int32_t uses = -1;    ///< first of its recorded streams
   std::int32_t pending = 0;  ///< events that it waits for
-  std::uint16_t bin = 0;     ///< the bin that it is in, if it is free
-  bool is_allocated : 1 = false;
-  bool is_available : 1 = true;  ///< it may be given out, or joined with a neighbour
-  bool is_mapped : 1 = true;     ///< false: address space of a growing segment without memory
-
-  bool is_split() const { return previous != no_block || next != no_block; }
-  bool is_large() const { return pool % 2 != 0; }
 };
-static_assert(sizeof(Block) == 64);
 
-/// The blocks of an allocator by number. Numbers of removed blocks are used again. no_block
-/// names a sentinel for a missing neighbour: it is never available, larger than any block, and its
-/// links mean nothing.
+/// The blocks of an allocator, which stay where they are. A sentinel stands for a missing
+/// neighbour: it is never available, larger than any block, and its links mean nothing.
 class BlockTable {
  public:
-  BlockTable() : blocks_(1) {
-    (*this)[no_block].is_available = false;
-    (*this)[no_block].size = std::numeric_limits<std::int64_t>::max();
+  BlockTable() {
+    none_.is_available = false;
+    none_.size = std::numeric_limits<std::int64_t>::max();
   }
+  BlockTable(BlockTable const&) = delete;  // blocks point to the sentinel
+  BlockTable& operator=(BlockTable const&) = delete;
+  BlockTable(BlockTable&&) = delete;
+  BlockTable& operator=(BlockTable&&) = delete;
+  ~BlockTable() = default;
 
-  Block& operator[](BlockId id) { return blocks_[static_cast<std::size_t>(id) + 1]; }
-  Block const& operator[](BlockId id) const { return blocks_[static_cast<std::size_t>(id) + 1]; }
+  Block* none() { return &none_; }
+  Block const* none() const { return &none_; }
+  bool is_split(Block const* block) const {
+    return (block->previous != &none_) | (block->next != &none_);
+  }
+  /// The size of a block that is split; 0 for others. A product, because no branch could be
+  /// predicted.
+  std::int64_t split_bytes(Block const* block) const { return block->size * is_split(block); }
 
-  BlockId add(Block const& block) {
-    BlockId const id = take_number();
-    (*this)[id] = block;
-    return id;
+  /// A new block without neighbours.
+  Block* add() {
+    Block* const block = take();
+    *block = {};
+    block->previous = block->next = &none_;
+    return block;
   }
   /// Adds what is behind the first `size` bytes of a block, and ends that one there.
-  BlockId split(BlockId id, std::int64_t size) {
-    BlockId const rest_id = take_number();
-    Block& block = (*this)[id];
-    Block& rest = (*this)[rest_id];
+  Block* split(Block* block, std::int64_t size) {
+    Block* const rest = take();
     // Field by field: a copy of the whole would wait for what has just been written.
-    rest.address = block.address + size;
-    rest.size = block.size - size;
-    rest.requested = block.requested;
-    rest.search = block.search;
-    rest.previous = id;
-    rest.next = block.next;
-    rest.pool = block.pool;
-    rest.uses = block.uses;
-    rest.pending = block.pending;
-    rest.is_allocated = block.is_allocated;
-    rest.is_available = block.is_available;
-    rest.is_mapped = block.is_mapped;
-    (*this)[rest.next].previous = rest_id;
-    block.size = size;
-    block.next = rest_id;
-    return rest_id;
+    rest->address = block->address + size;
+    rest->size = block->size - size;
+    rest->previous = block;
+    rest->next = block->next;
+    rest->requested = block->requested;
+    rest->pool = block->pool;
+    rest->is_allocated = block->is_allocated;
+    rest->is_available = block->is_available;
+    rest->is_mapped = block->is_mapped;
+    rest->is_removed = false;
+    rest->search = block->search;
+    rest->uses = block->uses;
+    rest->pending = block->pending;
+    rest->next->previous = rest;
+    block->size = size;
+    block->next = rest;
+    return rest;
   }
-  void remove(BlockId id) {
-    Block& block = (*this)[id];
-    block.pool = removed;
-    block.next = unused_;
-    unused_ = id;
+  void remove(Block* block) {
+    block->is_removed = true;
+    block->next = unused_;
+    unused_ = block;
   }
 
-  /// The numbers of all blocks that have not been removed.
-  std::vector<BlockId> ids() const {
-    std::vector<BlockId> result;
-    for (BlockId id = 0; id < static_cast<BlockId>(blocks_.size()) - 1; ++id) {
-      if ((*this)[id].pool != removed) result.push_back(id);
+  /// All blocks that have not been removed.
+  std::vector<Block const*> all() const {
+    std::vector<Block const*> result;
+    for (Block const& block : blocks_) {
+      if (!block.is_removed) result.push_back(&block);
     }
     return result;
   }
 
-  /// Puts `id` between its neighbours, which its own fields name.
-  void link(BlockId id) {
-    Block const& block = (*this)[id];
-    (*this)[block.previous].next = id;
-    (*this)[block.next].previous = id;
-  }
-
  private:
-  static constexpr std::int32_t removed = -1;  ///< Block::pool of unused numbers
-
-  BlockId take_number() {
-    if (unused_ == no_block) {
-      blocks_.emplace_back();
-      return static_cast<BlockId>(blocks_.size() - 2);
-    }
-    BlockId const id = unused_;
-    unused_ = (*this)[id].next;
-    return id;
+  Block* take() {
+    if (unused_ == nullptr) return &blocks_.emplace_back();
+    Block* const block = unused_;
+    unused_ = block->next;
+    return block;
   }
 
-  std::vector<Block> blocks_;
-  BlockId unused_ = no_block;  ///< first of the removed blocks, which `next` chains
+  std::deque<Block> blocks_;
+  Block none_;
+  Block* unused_ = nullptr;  ///< first of the removed blocks, which `next` chains
 };
 
 }  // namespace stagecraft

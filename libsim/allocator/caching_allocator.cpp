@@ -11,47 +11,68 @@ CachingAllocator::CachingAllocator(AllocatorSettings const& settings, std::int64
   if (settings.memory_fraction) set_memory_fraction(*settings.memory_fraction);
 }
 
-BlockId CachingAllocator::find_memory(Request const& request) {
+CachingAllocator::Request CachingAllocator::new_request(std::int64_t bytes, std::int32_t stream) {
+  std::int64_t const size = request_sizes::block_size(bytes, settings_);
+  bool const is_large = !request_sizes::is_small(size);
+  for (auto next = static_cast<std::int32_t>(pools_.size()) / 2; next <= stream; ++next) {
+    for (bool const large : {false, true}) {
+      pools_.push_back({FreeBlocks{blocks_.none()}, next, large, {}, {}});
+    }
+  }
+  bool const is_oversize = size >= settings_.max_split_size;
+  bool const splits_all = !is_large || settings_.expandable_segments;
+  return {
+      .bytes = bytes,
+      .stream = stream,
+      .bin = FreeBlocks::bin_of(size),
+      .size = size,
+      .too_large = is_oversize ? size + settings_.max_non_split_rounding : settings_.max_split_size,
+      .least_rest = splits_all    ? request_sizes::smallest_block
+                    : is_oversize ? AllocatorSettings::unlimited
+                                  : request_sizes::largest_small + 1,
+      .pool = &pools_[2 * static_cast<std::size_t>(stream) + (is_large ? 1 : 0)]};
+}
+
+Block* CachingAllocator::find_memory(Request const& request) {
   if (collects_garbage()) collect_garbage();
-  BlockId found = take_segment(request);
-  if (found == no_block && release_oversize(request)) found = take_segment(request);
-  if (found == no_block) {
+  Block* found = take_segment(request);
+  if (found == nullptr && release_oversize(request)) found = take_segment(request);
+  if (found == nullptr) {
     release_cached();
     ++counters_.retries;
     found = take_segment(request);
   }
-  if (found == no_block) ++counters_.ooms;
+  if (found == nullptr) ++counters_.ooms;
   return found;
 }
 
 void CachingAllocator::collect_events() {
-  events_.collect([this](BlockId id) { finish_event(id); });
+  events_.collect([this](Block* block) { finish_event(block); });
 }
 
-BlockId CachingAllocator::take_segment(Request const& request) {
+Block* CachingAllocator::take_segment(Request const& request) {
   std::int64_t const segment = request_sizes::segment_size(request.size, settings_);
-  if (is_over_allowed(segment)) return no_block;
+  if (is_over_allowed(segment)) return nullptr;
   if (settings_.expandable_segments) return take_expandable(request);
-  if (!device_.take(segment)) return no_block;
+  if (!device_.take(segment)) return nullptr;
   note_device();
-  GrowthWatch const& watch = pool_at(request.pool).watch;
+  GrowthWatch const& watch = request.pool->watch;
   if (watch.is_watching() && !watch.repeats_with(segment)) {
     repeats_round_ = false;
     for (StreamPool& pool : pools_) pool.watch.end();
   }
   counters_.reserve(segment);
   ++counters_.segments;
-  Block block;
-  block.address = addresses_.take(segment, counters_.device_free);
-  block.size = segment;
-  block.pool = request.pool;
-  return blocks_.add(block);
+  Block* const block = blocks_.add();
+  block->address = addresses_.take(segment, counters_.device_free);
+  block->size = segment;
+  block->pool = request.pool;
+  return block;
 }
 
-void CachingAllocator::record_stream(BlockId id, std::int32_t stream) {
-  Block& block = blocks_[id];
-  if (stream == block.pool / 2) return;  // its own
-  for (std::int32_t use = block.uses; use >= 0; use = uses_[static_cast<std::size_t>(use)].next) {
+void CachingAllocator::record_stream(BlockId block, std::int32_t stream) {
+  if (stream == block->pool->stream) return;  // its own
+  for (std::int32_t use = block->uses; use >= 0; use = uses_[static_cast<std::size_t>(use)].next) {
     if (uses_[static_cast<std::size_t>(use)].stream == stream) return;
   }
   std::int32_t entry = unused_use_;
@@ -61,40 +82,38 @@ void CachingAllocator::record_stream(BlockId id, std::int32_t stream) {
   } else {
     unused_use_ = uses_[static_cast<std::size_t>(entry)].next;
   }
-  uses_[static_cast<std::size_t>(entry)] = {stream, block.uses};
-  block.uses = entry;
+  uses_[static_cast<std::size_t>(entry)] = {stream, block->uses};
+  block->uses = entry;
 }
 
-void CachingAllocator::record_events(BlockId id) {
-  Block& block = blocks_[id];
-  while (block.uses >= 0) {
-    std::int32_t const entry = block.uses;
+void CachingAllocator::record_events(Block* block) {
+  while (block->uses >= 0) {
+    std::int32_t const entry = block->uses;
     StreamUse& use = uses_[static_cast<std::size_t>(entry)];
-    events_.record(id, use.stream);
-    ++block.pending;
-    block.uses = use.next;
+    events_.record(block, use.stream);
+    ++block->pending;
+    block->uses = use.next;
     use.next = unused_use_;
     unused_use_ = entry;
   }
 }
 
-void CachingAllocator::finish_event(BlockId id) {
-  if (--blocks_[id].pending == 0) free_now(id);
+void CachingAllocator::finish_event(Block* block) {
+  if (--block->pending == 0) free_now(block);
 }
 
 std::vector<MemoryBlock> CachingAllocator::blocks() const {
   std::vector<MemoryBlock> result;
-  for (BlockId const id : blocks_.ids()) {
-    Block const& block = blocks_[id];
-    if (!block.is_mapped) continue;
-    result.push_back({.address = block.address,
-                      .size = block.size,
-                      .requested = block.is_allocated ? block.requested : 0,
-                      .stream = block.pool / 2,
-                      .is_small = !block.is_large(),
-                      .is_live = block.is_allocated,
-                      .is_split = block.is_split(),
-                      .begins_segment = block.previous == no_block});
+  for (Block const* const block : blocks_.all()) {
+    if (!block->is_mapped) continue;
+    result.push_back({.address = block->address,
+                      .size = block->size,
+                      .requested = block->is_allocated ? block->requested : 0,
+                      .stream = block->pool->stream,
+                      .is_small = !block->pool->is_large,
+                      .is_live = block->is_allocated,
+                      .is_split = blocks_.is_split(block),
+                      .begins_segment = block->previous == blocks_.none()});
   }
   std::sort(result.begin(), result.end(),
             [](MemoryBlock const& a, MemoryBlock const& b) { return a.address < b.address; });
@@ -103,16 +122,16 @@ std::vector<MemoryBlock> CachingAllocator::blocks() const {
 
 bool CachingAllocator::append_state(std::vector<std::int64_t>& state) const {
   if (collects_garbage() || !events_.is_empty()) return false;
-  std::vector<BlockId> ids = blocks_.ids();
-  std::ranges::sort(ids, {}, [this](BlockId id) { return blocks_[id].address; });
+  std::vector<Block const*> blocks = blocks_.all();
+  std::ranges::sort(blocks, {}, [](Block const* block) { return block->address; });
   state.push_back(device_.used());
   addresses_.append_to(state);
-  for (BlockId const id : ids) {
-    Block const& block = blocks_[id];
-    int const use = (block.is_allocated ? 1 : 0) + (block.is_mapped ? 2 : 0) +
-                    (block.previous == no_block ? 4 : 0) + (block.uses >= 0 ? 8 : 0);
-    state.insert(state.end(), {block.address, block.size, block.is_allocated ? block.requested : 0,
-                               16 * block.pool + use});
+  for (Block const* const block : blocks) {
+    int const use = (block->is_allocated ? 1 : 0) + (block->is_mapped ? 2 : 0) +
+                    (block->previous == blocks_.none() ? 4 : 0) + (block->uses >= 0 ? 8 : 0);
+    state.insert(state.end(),
+                 {block->address, block->size, block->is_allocated ? block->requested : 0,
+                  32 * block->pool->stream + (block->pool->is_large ? 16 : 0) + use});
   }
   return true;
 }

@@ -1,7 +1,10 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
+#include <deque>
+#include <limits>
 #include <optional>
 #include <vector>
 
@@ -16,6 +19,15 @@
 #include "libsim/allocator/stream_events.hpp"
 
 namespace stagecraft {
+
+/// The free memory of one stream, for small or for large blocks.
+struct StreamPool {
+  FreeBlocks free;
+  std::int32_t stream = 0;
+  bool is_large = false;
+  std::vector<Block*> unmapped;  ///< by address; growing segments only
+  GrowthWatch watch;
+};
 
 /// PyTorch's native caching allocator for CUDA.
 ///
@@ -43,7 +55,7 @@ class CachingAllocator final : public Allocator {
   void set_event_delay(std::int64_t time) override { events_.set_delay(time); }
   std::vector<MemoryBlock> blocks() const override;
   bool append_state(std::vector<std::int64_t>& state) const override;
-  std::int64_t address_of(BlockId block) const override { return blocks_[block].address; }
+  std::int64_t address_of(BlockId block) const override { return block->address; }
 
   /// Watches a round of requests of the first stream from here on (growth_watch.hpp).
   void watch_round();
@@ -52,16 +64,15 @@ class CachingAllocator final : public Allocator {
   bool would_repeat_round() const;
 
  private:
-  /// The free memory of one stream, for small or for large blocks.
-  struct StreamPool {
-    FreeBlocks free;
-    std::vector<BlockId> unmapped;  ///< by address; growing segments only
-    GrowthWatch watch;
-  };
-  /// A request on its way.
+  /// A request, and what follows from its size and stream.
   struct Request {
-    std::int64_t size = 0;  ///< rounded
-    std::int32_t pool = 0;
+    std::int64_t bytes = 0;
+    std::int32_t stream = 0;
+    std::size_t bin = 0;          ///< FreeBlocks::bin_of(size)
+    std::int64_t size = 0;        ///< rounded
+    std::int64_t too_large = 0;   ///< a free block of this size does not serve it
+    std::int64_t least_rest = 0;  ///< what is left of a block is split off from this size on
+    StreamPool* pool = nullptr;
   };
   /// A stream that uses a block which belongs to another.
   struct StreamUse {
@@ -69,59 +80,62 @@ class CachingAllocator final : public Allocator {
     std::int32_t next = -1;
   };
 
-  StreamPool& pool_at(std::int32_t pool) { return pools_[static_cast<std::size_t>(pool)]; }
-  std::int64_t& searches_of(Block const& block) { return searches_[block.is_large() ? 1 : 0]; }
   bool collects_garbage() const { return allowed_ && settings_.garbage_collection_threshold > 0; }
   bool is_over_allowed(std::int64_t segment) const {
     return allowed_ && counters_.reserved + segment > *allowed_;
   }
   void note_device() { counters_.device_used = device_.used(); }
 
-  BlockId take_free(Request const& request);
-  /// Memory for a request that no free block serves; no_block if the device has none left.
-  BlockId find_memory(Request const& request);
-  BlockId take_segment(Request const& request);
-  BlockId carve(BlockId found, Request const& request, std::int64_t bytes);
-  bool should_split(Block const& block, std::int64_t size) const;
+  /// The request, looked at only if no recent one was the same.
+  Request const& request(std::int64_t bytes, std::int32_t stream);
+  Request new_request(std::int64_t bytes, std::int32_t stream);
+  /// The best fit, taken out of its pool; null if there is none.
+  Block* take_free(Request const& request);
+  /// Memory for a request that no free block serves; null if the device has none left.
+  Block* find_memory(Request const& request);
+  Block* take_segment(Request const& request);
+  Block* carve(Block* found, Request const& request);
 
-  void insert_free(BlockId id);
-  void remove_free(BlockId id);
+  void insert_free(Block* block);
+  void remove_free(Block const* block);
   /// Joins `from` to its neighbour `into`, if it may be. \return the bytes that `into` has gained
-  std::int64_t merge(BlockId into, BlockId from);
-  void free_now(BlockId id);
+  std::int64_t merge(Block* into, Block* from);
+  void free_now(Block* block);
   void collect_events();
-  void finish_event(BlockId id);
-  void record_events(BlockId id);
+  void finish_event(Block* block);
+  void record_events(Block* block);
 
   void collect_garbage();
   bool release_oversize(Request const& request);
   void release_cached();
   void release_pool(StreamPool& pool);
-  void release_segment(BlockId id);
+  void release_segment(Block* block);
 
   // Growing segments (expandable_segments.cpp).
-  std::int64_t page_of(Block const& block) const;
+  std::int64_t page_of(StreamPool const& pool) const;
   /// The free block that can grow least is the best fit: what follows it without memory counts.
-  BlockId least_growing(FreeBlocks const& free, std::int64_t size) const;
-  BlockId take_expandable(Request const& request);
-  BlockId find_expandable(Request const& request);
-  BlockId reserve_addresses(Request const& request);
-  bool map(BlockId id, std::int64_t bytes);
-  void unmap(BlockId id);
-  void insert_unmapped(BlockId id);
-  void remove_unmapped(BlockId id);
+  Block* least_growing(FreeBlocks const& free, std::int64_t size) const;
+  Block* take_expandable(Request const& request);
+  Block* find_expandable(Request const& request);
+  Block* reserve_addresses(Request const& request);
+  bool map(Block* block, std::int64_t bytes);
+  void unmap(Block* block);
+  void insert_unmapped(Block* block);
+  void remove_unmapped(Block const* block);
 
   AllocatorSettings settings_;
   PhysicalMemory device_;
   std::optional<std::int64_t> allowed_;  ///< most bytes to be reserved
   BlockTable blocks_;
-  std::vector<StreamPool> pools_;           ///< by Block::pool
-  std::array<std::int64_t, 2> searches_{};  ///< of small and of large blocks, for their age
+  std::deque<StreamPool> pools_;  ///< by stream; of small blocks, then of large ones
+  std::int64_t searches_ = 0;     ///< for large blocks, for their age
   StreamEvents events_;
   std::vector<StreamUse> uses_;
   std::int32_t unused_use_ = -1;  ///< first of the entries of uses_ that are free
   SegmentAddresses addresses_;
-  std::vector<BlockId> found_;   ///< kept, so that a release allocates nothing
+  static constexpr int recent_bits = 7;
+  std::array<Request, std::size_t{1} << recent_bits> recent_;  ///< by a hash of their bytes
+  std::vector<Block*> found_;    ///< kept, so that a release allocates nothing
   std::int64_t given_back_ = 0;  ///< segments, when a round began to be watched
   bool repeats_round_ = false;   ///< nothing that was watched says otherwise
 };
@@ -131,113 +145,96 @@ class CachingAllocator final : public Allocator {
 
 inline BlockId CachingAllocator::allocate(std::int64_t bytes, std::int32_t stream) {
   if (!events_.is_empty()) collect_events();
-  std::int64_t const size = request_sizes::block_size(bytes, settings_);
-  Request const request{size, 2 * stream + (request_sizes::is_small(size) ? 0 : 1)};
-  auto const pools = 2 * static_cast<std::size_t>(stream) + 2;
-  if (pools_.size() < pools) pools_.resize(pools);
-  BlockId found = take_free(request);
-  if (found == no_block) found = find_memory(request);
-  return found == no_block ? no_block : carve(found, request, bytes);
+  Request const& of = request(bytes, stream);
+  Block* found = take_free(of);
+  if (found == nullptr) found = find_memory(of);
+  return found == nullptr ? no_block : carve(found, of);
 }
 
-inline BlockId CachingAllocator::take_free(Request const& request) {
-  if (collects_garbage()) ++searches_[static_cast<std::size_t>(request.pool % 2)];
-  FreeBlocks& free = pool_at(request.pool).free;
-  BlockId const found = settings_.expandable_segments ? least_growing(free, request.size)
-                                                      : free.lower_bound(blocks_, request.size);
-  if (found == no_block) return no_block;
-  std::int64_t const size = blocks_[found].size;
-  std::int64_t const oversize = settings_.max_split_size;
-  if (request.size < oversize && size >= oversize) return no_block;
-  if (request.size >= oversize && size - request.size >= settings_.max_non_split_rounding) {
-    return no_block;
-  }
-  free.remove(blocks_, found);
+inline CachingAllocator::Request const& CachingAllocator::request(std::int64_t bytes,
+                                                                  std::int32_t stream) {
+  // Fibonacci hashing: sizes are products of small factors and powers of two.
+  constexpr std::uint64_t golden = 0x9E3779B97F4A7C15;
+  Request& recent = recent_[static_cast<std::uint64_t>(bytes) * golden >> (64 - recent_bits)];
+  if (recent.bytes != bytes || recent.stream != stream) recent = new_request(bytes, stream);
+  return recent;
+}
+
+inline Block* CachingAllocator::take_free(Request const& request) {
+  FreeBlocks& free = request.pool->free;
+  if (collects_garbage() && request.pool->is_large) ++searches_;
+  Block* const found = settings_.expandable_segments ? least_growing(free, request.size)
+                                                     : free.lower_bound(request.size, request.bin);
+  if (found->size >= request.too_large) return nullptr;
+  free.remove(found);
   return found;
 }
 
-inline bool CachingAllocator::should_split(Block const& block, std::int64_t size) const {
-  std::int64_t const rest = block.size - size;
-  if (!block.is_large() || settings_.expandable_segments) {
-    return rest >= request_sizes::smallest_block;
-  }
-  return size < settings_.max_split_size && rest > request_sizes::largest_small;
-}
-
-inline BlockId CachingAllocator::carve(BlockId found, Request const& request, std::int64_t bytes) {
-  GrowthWatch& watch = pool_at(request.pool).watch;
-  if (watch.is_watching()) watch.note_served(request.size, blocks_[found].size);
-  std::int64_t const before = blocks_[found].is_split() ? blocks_[found].size : 0;
+inline Block* CachingAllocator::carve(Block* found, Request const& request) {
+  GrowthWatch& watch = request.pool->watch;
+  if (watch.is_watching()) watch.note_served(request.size, found->size);
+  std::int64_t const before = blocks_.split_bytes(found);
   std::int64_t left = 0;
-  if (should_split(blocks_[found], request.size)) {
-    BlockId const rest = blocks_.split(found, request.size);
+  if (found->size - request.size >= request.least_rest) {
+    Block* const rest = blocks_.split(found, request.size);
     insert_free(rest);
-    left = blocks_[rest].size;
+    left = rest->size;
   }
   if (!settings_.expandable_segments) counters_.inactive_split += left - before;
-  Block& block = blocks_[found];
-  block.is_allocated = true;
-  block.is_available = false;
-  block.requested = bytes;
-  counters_.allocate(block.size, bytes);
+  found->is_allocated = true;
+  found->is_available = false;
+  found->requested = request.bytes;
+  counters_.allocate(found->size, request.bytes);
   return found;
 }
 
-inline void CachingAllocator::free(BlockId id) {
-  Block& block = blocks_[id];
-  block.is_allocated = false;
-  counters_.allocated -= block.size;
-  if (block.uses >= 0) {
-    record_events(id);
+inline void CachingAllocator::free(BlockId block) {
+  block->is_allocated = false;
+  counters_.allocated -= block->size;
+  if (block->uses >= 0) {
+    record_events(block);
   } else {
-    free_now(id);
+    free_now(block);
   }
 }
 
-inline void CachingAllocator::free_now(BlockId id) {
-  Block& block = blocks_[id];
-  counters_.active -= block.size;
-  counters_.requested -= block.requested;
-  block.is_available = true;
-  std::int64_t gained = merge(id, block.previous);
-  gained += merge(id, block.next);
-  insert_free(id);
+inline void CachingAllocator::free_now(Block* block) {
+  counters_.active -= block->size;
+  counters_.requested -= block->requested;
+  block->is_available = true;
+  std::int64_t gained = merge(block, block->previous);
+  gained += merge(block, block->next);
+  insert_free(block);
   if (settings_.expandable_segments) return;
-  counters_.inactive_split += (block.is_split() ? block.size : 0) - gained;
+  counters_.inactive_split += blocks_.split_bytes(block) - gained;
 }
 
-inline std::int64_t CachingAllocator::merge(BlockId into, BlockId from) {
-  Block& block = blocks_[into];
-  Block const& other = blocks_[from];
-  if (!other.is_available || other.is_mapped != block.is_mapped) return 0;
-  if (other.is_mapped) {
+inline std::int64_t CachingAllocator::merge(Block* into, Block* from) {
+  if (!from->is_available || from->is_mapped != into->is_mapped) return 0;
+  if (from->is_mapped) {
     remove_free(from);
   } else {
     remove_unmapped(from);
   }
-  if (block.previous == from) {
-    block.address = other.address;
-    block.previous = other.previous;
-    blocks_[block.previous].next = into;
+  if (into->previous == from) {
+    into->address = from->address;
+    into->previous = from->previous;
+    into->previous->next = into;
   } else {
-    block.next = other.next;
-    blocks_[block.next].previous = into;
+    into->next = from->next;
+    into->next->previous = into;
   }
-  std::int64_t const gained = other.size;
-  block.size += gained;
+  std::int64_t const gained = from->size;
+  into->size += gained;
   blocks_.remove(from);
   return gained;
 }
 
-inline void CachingAllocator::insert_free(BlockId id) {
-  Block& block = blocks_[id];
-  block.search = searches_of(block);
-  pool_at(block.pool).free.insert(blocks_, id);
+inline void CachingAllocator::insert_free(Block* block) {
+  block->search = searches_;
+  block->pool->free.insert(block);
 }
 
-inline void CachingAllocator::remove_free(BlockId id) {
-  Block const& block = blocks_[id];
-  pool_at(block.pool).free.remove(blocks_, id);
-}
+inline void CachingAllocator::remove_free(Block const* block) { block->pool->free.remove(block); }
 
 }  // namespace stagecraft

@@ -7,64 +7,56 @@
 
 namespace stagecraft {
 
-std::int64_t CachingAllocator::page_of(Block const& block) const {
-  return block.is_large() ? settings_.large_segment_size : request_sizes::small_segment;
+std::int64_t CachingAllocator::page_of(StreamPool const& pool) const {
+  return pool.is_large ? settings_.large_segment_size : request_sizes::small_segment;
 }
 
-BlockId CachingAllocator::least_growing(FreeBlocks const& free, std::int64_t size) const {
-  BlockId at = free.lower_bound(blocks_, size);
-  if (at == no_block) return no_block;
-  auto const reach = [&](BlockId id) {
-    Block const& block = blocks_[id];
-    bool const grows = block.next != no_block && !blocks_[block.next].is_mapped;
-    return block.size + (grows ? blocks_[block.next].size : 0);
+Block* CachingAllocator::least_growing(FreeBlocks const& free, std::int64_t size) const {
+  Block* at = free.lower_bound(size);
+  if (at == blocks_.none()) return at;
+  auto const reach = [](Block const* block) {
+    return block->size + (block->next->is_mapped ? 0 : block->next->size);
   };
-  for (BlockId next = free.next(blocks_, at); next != no_block && reach(next) < reach(at);
-       next = free.next(blocks_, at)) {
+  for (Block* next = free.next(at); next != blocks_.none() && reach(next) < reach(at);
+       next = free.next(at)) {
     at = next;
   }
   return at;
 }
 
-BlockId CachingAllocator::take_expandable(Request const& request) {
-  BlockId found = find_expandable(request);
-  if (found == no_block) return no_block;
-  if (!blocks_[found].is_mapped && !map(found, std::min(blocks_[found].size, request.size))) {
-    return no_block;
-  }
-  while (blocks_[found].size < request.size) {
+Block* CachingAllocator::take_expandable(Request const& request) {
+  Block* found = find_expandable(request);
+  if (found == nullptr) return nullptr;
+  if (!found->is_mapped && !map(found, std::min(found->size, request.size))) return nullptr;
+  while (found->size < request.size) {
     // What follows has no memory yet; mapping it joins the free block before.
-    BlockId const next = blocks_[found].next;
-    std::int64_t const missing = request.size - blocks_[found].size;
-    if (!map(next, std::min(missing, blocks_[next].size))) return no_block;
+    Block* const next = found->next;
+    std::int64_t const missing = request.size - found->size;
+    if (!map(next, std::min(missing, next->size))) return nullptr;
     found = next;
   }
   remove_free(found);
   return found;
 }
 
-BlockId CachingAllocator::find_expandable(Request const& request) {
-  auto const has_room_from = [&](BlockId id) {
+Block* CachingAllocator::find_expandable(Request const& request) {
+  auto const has_room_from = [&](Block const* block) {
     std::int64_t bytes = 0;
-    while (bytes < request.size && blocks_[id].is_available) {
-      bytes += blocks_[id].size;
-      id = blocks_[id].next;
+    while (bytes < request.size && block->is_available) {
+      bytes += block->size;
+      block = block->next;
     }
     return bytes >= request.size;
   };
-  for (BlockId id : pool_at(request.pool).unmapped) {
-    BlockId const before = blocks_[id].previous;
-    if (blocks_[before].is_available) id = before;
-    if (has_room_from(id)) return id;
+  for (Block* block : request.pool->unmapped) {
+    if (block->previous->is_available) block = block->previous;
+    if (has_room_from(block)) return block;
   }
   return reserve_addresses(request);
 }
 
-BlockId CachingAllocator::reserve_addresses(Request const& request) {
-  Block block;
-  block.pool = request.pool;
-  block.is_mapped = false;
-  std::int64_t const page = page_of(block);
+Block* CachingAllocator::reserve_addresses(Request const& request) {
+  std::int64_t const page = page_of(*request.pool);
   // An eighth more than the device has, so that pages in the middle may be given back and others
   // mapped at the end.
   std::int64_t const whole = device_.capacity() + device_.capacity() / 8;
@@ -75,90 +67,70 @@ BlockId CachingAllocator::reserve_addresses(Request const& request) {
     double const wanted = settings_.reservation->value * unit;
     if (wanted < static_cast<double>(whole)) bytes = static_cast<std::int64_t>(wanted);
   }
-  block.size = std::max(request_sizes::rounded_up(bytes, page), page);
-  if (block.size < request.size) return no_block;
-  block.address = addresses_.reserve(block.size, page);
-  BlockId const id = blocks_.add(block);
-  insert_unmapped(id);
-  return id;
+  std::int64_t const size = std::max(request_sizes::rounded_up(bytes, page), page);
+  if (size < request.size) return nullptr;
+  Block* const block = blocks_.add();
+  block->pool = request.pool;
+  block->is_mapped = false;
+  block->size = size;
+  block->address = addresses_.reserve(size, page);
+  insert_unmapped(block);
+  return block;
 }
 
-bool CachingAllocator::map(BlockId id, std::int64_t bytes) {
-  std::int64_t const page = page_of(blocks_[id]);
+bool CachingAllocator::map(Block* block, std::int64_t bytes) {
+  std::int64_t const page = page_of(*block->pool);
   std::int64_t const mapped = request_sizes::rounded_up(bytes, page);
   if (!device_.take(page, mapped / page)) return false;
   note_device();
   counters_.reserve(mapped);
-  remove_unmapped(id);
-  blocks_[id].is_mapped = true;
-  if (mapped < blocks_[id].size) {
-    Block rest = blocks_[id];
-    rest.address += mapped;
-    rest.size -= mapped;
-    rest.is_mapped = false;
-    rest.previous = id;
-    BlockId const rest_id = blocks_.add(rest);
-    blocks_.link(rest_id);
-    blocks_[id].size = mapped;
-    insert_unmapped(rest_id);
-  }
-  merge(id, blocks_[id].previous);
-  merge(id, blocks_[id].next);
-  insert_free(id);
+  remove_unmapped(block);
+  if (mapped < block->size) insert_unmapped(blocks_.split(block, mapped));
+  block->is_mapped = true;
+  merge(block, block->previous);
+  merge(block, block->next);
+  insert_free(block);
   return true;
 }
 
-void CachingAllocator::unmap(BlockId id) {
-  Block const whole = blocks_[id];
-  std::int64_t const page = page_of(whole);
-  std::int64_t const begin = request_sizes::rounded_up(whole.address, page);
-  std::int64_t const end = (whole.address + whole.size) / page * page;
+void CachingAllocator::unmap(Block* block) {
+  std::int64_t const page = page_of(*block->pool);
+  std::int64_t const begin = request_sizes::rounded_up(block->address, page);
+  std::int64_t const end = (block->address + block->size) / page * page;
   if (begin >= end) return;
 
-  remove_free(id);
-  auto const keep = [&](std::int64_t address, std::int64_t size, BlockId previous, BlockId next) {
-    Block block = whole;
-    block.address = address;
-    block.size = size;
-    block.previous = previous;
-    block.next = next;
-    BlockId const kept = blocks_.add(block);
-    blocks_.link(kept);
-    insert_free(kept);
-  };
-  if (begin > whole.address) keep(whole.address, begin - whole.address, whole.previous, id);
-  std::int64_t const after = whole.address + whole.size - end;
-  if (after > 0) keep(end, after, id, blocks_[id].next);
-  Block& block = blocks_[id];
-  block.address = begin;
-  block.size = end - begin;
-  block.is_mapped = false;
-  merge(id, block.previous);
-  merge(id, blocks_[id].next);
+  remove_free(block);
+  if (begin > block->address) {
+    Block* const before = block;
+    block = blocks_.split(before, begin - before->address);
+    insert_free(before);
+  }
+  if (end < begin + block->size) insert_free(blocks_.split(block, end - begin));
+  block->is_mapped = false;
+  merge(block, block->previous);
+  merge(block, block->next);
 
   device_.give_back(page, (end - begin) / page);
   note_device();
   counters_.reserved -= end - begin;
   ++counters_.device_free;
-  if (blocks_[id].is_split()) {
-    insert_unmapped(id);
+  if (blocks_.is_split(block)) {
+    insert_unmapped(block);
   } else {
-    blocks_.remove(id);  // the whole reservation is without memory
+    blocks_.remove(block);  // the whole reservation is without memory
   }
 }
 
-void CachingAllocator::insert_unmapped(BlockId id) {
-  Block const& block = blocks_[id];
-  auto& list = pool_at(block.pool).unmapped;
-  auto const place = std::lower_bound(
-      list.begin(), list.end(), block.address,
-      [&](BlockId other, std::int64_t address) { return blocks_[other].address < address; });
-  list.insert(place, id);
+void CachingAllocator::insert_unmapped(Block* block) {
+  auto& list = block->pool->unmapped;
+  auto const place = std::ranges::lower_bound(list, block->address, {},
+                                              [](Block const* other) { return other->address; });
+  list.insert(place, block);
 }
 
-void CachingAllocator::remove_unmapped(BlockId id) {
-  auto& list = pool_at(blocks_[id].pool).unmapped;
-  list.erase(std::find(list.begin(), list.end(), id));
+void CachingAllocator::remove_unmapped(Block const* block) {
+  auto& list = block->pool->unmapped;
+  list.erase(std::ranges::find(list, block));
 }
 
 }  // namespace stagecraft

@@ -14,17 +14,20 @@ namespace stagecraft {
 ///
 /// Sizes fall into bins, 64 between two powers of two, each a sorted list whose links stand in the
 /// blocks. A block is removed, and the best fit is found, without a search but within a
-/// bin. Most are added in front of their bin; the others by a search from the closest of its
-/// two ends and the place of its last change, because a bin often holds hundreds of blocks of one
-/// size, and blocks that are freed together lie together.
+/// bin. Most are added in front of their bin; the others by a search from the place of its last
+/// change, because a bin often holds hundreds of blocks of one size, and blocks that are freed
+/// together lie together.
 ///
 /// Each list ends with the table's sentinel, which is larger than any block; an empty list is the
 /// sentinel alone. Its own links may be written but mean nothing, so that ends are no case of their
-/// own. All calls get the table that holds the blocks, and no block changes while it is there.
+/// own. No block changes while it is there.
 class FreeBlocks {
  public:
   static constexpr std::size_t bin_words = 32;
   static constexpr std::size_t most_bins = 64 * bin_words;
+
+  /// `none`: the sentinel of the table that holds the blocks, which must outlive the object.
+  explicit FreeBlocks(Block* none) : none_{none} { bins_.fill({none, none}); }
 
   /// Rises with the size. Up to 64 KiB, sizes have bins of their own; from 64 TiB on, all share
   /// one.
@@ -39,82 +42,79 @@ class FreeBlocks {
   }
 
   /// Pre: the block is not there.
-  void insert(BlockTable& blocks, BlockId id) {
-    Block& added = blocks[id];
-    std::size_t const bin = bin_of(added.size);
-    added.bin = static_cast<std::uint16_t>(bin);
+  void insert(Block* added) {
+    std::size_t const bin = bin_of(added->size);
+    added->bin = static_cast<std::uint16_t>(bin);
     Bin& list = bins_[bin];
-    BlockId const first = list.first;
-    if (is_before(blocks[first], added)) {
-      insert_behind_first(blocks, list, id);
+    Block* const first = list.first;
+    if (is_before(first, added)) {
+      insert_behind_first(list, added);
       return;
     }
-    added.smaller = no_block;
-    added.larger = first;
-    blocks[first].smaller = id;
-    list.first = list.recent = id;
-    list.last = first == no_block ? id : list.last;
+    added->smaller = none_;
+    added->larger = first;
+    first->smaller = added;
+    list.first = list.recent = added;
     filled_[bin / 64] |= std::uint64_t{1} << (bin % 64);
   }
   /// Pre: the block is there.
-  void remove(BlockTable& blocks, BlockId id) {
-    Block const& removed = blocks[id];
-    std::size_t const bin = removed.bin;
-    BlockId const smaller = removed.smaller;
-    BlockId const larger = removed.larger;
-    blocks[smaller].larger = larger;
-    blocks[larger].smaller = smaller;
+  void remove(Block const* removed) {
+    std::size_t const bin = removed->bin;
+    Block* const smaller = removed->smaller;
+    Block* const larger = removed->larger;
+    smaller->larger = larger;
+    larger->smaller = smaller;
     // Without branches, which nobody could predict.
     Bin& list = bins_[bin];
-    list.first = list.first == id ? larger : list.first;
-    list.last = list.last == id ? smaller : list.last;
-    list.recent = larger == no_block ? smaller : larger;
-    std::uint64_t const is_empty = list.first == no_block ? 1 : 0;
+    list.first = list.first == removed ? larger : list.first;
+    list.recent = smaller;
+    std::uint64_t const is_empty = list.first == none_ ? 1 : 0;
     filled_[bin / 64] &= ~(is_empty << (bin % 64));
   }
 
-  /// The first block of at least `size` bytes; no_block if there is none.
-  BlockId lower_bound(BlockTable const& blocks, std::int64_t size) const {
-    std::size_t const bin = bin_of(size);
-    BlockId at = bins_[bin].first;
-    while (blocks[at].size < size) at = blocks[at].larger;
-    return at == no_block ? first_from(bin + 1) : at;
+  /// The first block of at least `size` bytes; the sentinel if there is none, as in all below.
+  Block* lower_bound(std::int64_t size) const { return lower_bound(size, bin_of(size)); }
+  /// The same, given bin_of(size).
+  Block* lower_bound(std::int64_t size, std::size_t bin) const {
+    Block* at = bins_[bin].first;
+    while (at->size < size) at = at->larger;
+    return at == none_ ? first_from(bin + 1) : at;
   }
-  /// The block after one, or before one; no_block if there is none. Pre: the block is there.
-  BlockId next(BlockTable const& blocks, BlockId id) const;
-  BlockId before(BlockTable const& blocks, BlockId id) const;
-  /// The largest block of all, at the highest address; no_block if there are none.
-  BlockId last() const { return last_until(most_bins); }
+  /// The block after one. Pre: that one is there.
+  Block* next(Block const* block) const {
+    return block->larger == none_ ? first_from(std::size_t{block->bin} + 1) : block->larger;
+  }
+  /// The largest block of all, at the highest address.
+  Block* last() const;
 
   /// Appends all blocks to `found`, by size and address.
-  void append_to(std::vector<BlockId>& found, BlockTable const& blocks) const;
+  void append_to(std::vector<Block*>& found) const;
 
  private:
   struct Bin {
-    BlockId first = no_block;
-    BlockId last = no_block;
-    BlockId recent = no_block;  ///< the block at which it last changed
+    Block* first;
+    Block* recent;  ///< the block at which it last changed; the sentinel: `first`
   };
 
-  static bool is_before(Block const& block, Block const& other) {
+  static bool is_before(Block const* block, Block const* other) {
     // Bit by bit: which of the two decides is not to be predicted.
-    bool const is_lower = (block.size == other.size) & (block.address < other.address);
-    return (block.size < other.size) | is_lower;
+    bool const is_lower = (block->size == other->size) & (block->address < other->address);
+    return (block->size < other->size) | is_lower;
   }
-  void insert_behind_first(BlockTable& blocks, Bin& bin, BlockId id);
-  /// The first block of the bins from `bin` on, the last of those before.
-  BlockId first_from(std::size_t bin) const {
+  void insert_behind_first(Bin& bin, Block* added);
+  /// The first block of the bins from `bin` on.
+  Block* first_from(std::size_t bin) const {
     std::size_t word = bin / 64;
-    if (word == bin_words) return no_block;
+    if (word == bin_words) return none_;
     std::uint64_t bits = filled_[word] & (~std::uint64_t{0} << (bin % 64));
     while (bits == 0) {
-      if (++word == bin_words) return no_block;
+      if (++word == bin_words) return none_;
       bits = filled_[word];
     }
     return bins_[word * 64 + static_cast<std::size_t>(std::countr_zero(bits))].first;
   }
-  BlockId last_until(std::size_t bin) const;
 
+  Block* none_;
   std::array<Bin, most_bins> bins_;
   std::array<std::uint64_t, bin_words> filled_{};  ///< a bit per bin
 };

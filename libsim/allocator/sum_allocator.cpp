@@ -12,13 +12,8 @@ BlockId SumAllocator::allocate(std::int64_t bytes, std::int32_t) {
     return no_block;
   }
   counters_.allocate(bytes, bytes);
-  if (unused_.empty()) {
-    sizes_.push_back(bytes);
-    return static_cast<BlockId>(sizes_.size() - 1);
-  }
-  BlockId const block = unused_.back();
-  unused_.pop_back();
-  sizes_[static_cast<std::size_t>(block)] = bytes;
+  BlockId const block = blocks_.add();
+  block->size = bytes;
   return block;
 }
 
@@ -31,11 +26,11 @@ bool SumAllocator::grow(std::int64_t reserved) {
 }
 
 void SumAllocator::free(BlockId block) {
-  std::int64_t const bytes = sizes_[static_cast<std::size_t>(block)];
+  std::int64_t const bytes = block->size;
   counters_.allocated -= bytes;
   counters_.active -= bytes;
   counters_.requested -= bytes;
-  unused_.push_back(block);
+  blocks_.remove(block);
 }
 
 void SumAllocator::empty_cache() {

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "libsim/allocator/allocator.hpp"
+#include "libsim/allocator/block_table.hpp"
 
 namespace stagecraft {
 
@@ -38,8 +39,7 @@ class SumAllocator final : public Allocator {
   std::int64_t capacity_;
   std::int64_t allowed_;
   std::int64_t foreign_ = 0;
-  std::vector<std::int64_t> sizes_;  ///< of live blocks
-  std::vector<BlockId> unused_;
+  BlockTable blocks_;  ///< that are live; of each only the size is known
 };
 
 }  // namespace stagecraft

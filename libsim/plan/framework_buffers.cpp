@@ -122,7 +122,8 @@ void FrameworkBuffers::launch() {
   launched_ += framework_.kernels_per_op;
   auto const most = static_cast<double>(framework_.host_lead);
   double const lead = stands_still_ ? most : std::min(launched_ * framework_.host_gain, most);
-  allocator_.whole().set_event_delay(std::llround(lead * time_per_kernel));
+  if (lead != lead_) allocator_.whole().set_event_delay(std::llround(lead * time_per_kernel));
+  lead_ = lead;
   allocator_.whole().advance(op_time_);
 }
 
@@ -172,6 +173,8 @@ FrameworkBuffers::OpBuffers const& FrameworkBuffers::buffers_of(BufferChange con
       buffers.gradients.push_back(tensor.shape.elements() * size);
     }
   }
+  buffers.has_any = buffers.temporary > 0 || buffers.held > 0 || buffers.kept > 0 ||
+                    buffers.global > 0 || !buffers.gradients.empty() || buffers.ends_kept;
   buffers.is_launched =
       framework_.host_lead > 0 && traits_of(op.kind).op_class != OpClass::synchronisation;
   buffers.is_known = true;
@@ -181,6 +184,7 @@ FrameworkBuffers::OpBuffers const& FrameworkBuffers::buffers_of(BufferChange con
 bool FrameworkBuffers::run(BufferEvent const& event) {
   OpBuffers const& buffers = buffers_of(*event.change);
   if (buffers.is_launched) launch();
+  if (!buffers.has_any) return true;
   if (!grow(global_, buffers.global)) return false;
   BlockId temporary = no_block;
   if (!allocator_.allocate(buffers.temporary, temporary)) return false;

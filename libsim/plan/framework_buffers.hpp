@@ -54,6 +54,7 @@ class FrameworkBuffers {
     std::int64_t global = 0;              ///< of the global buffer
     std::vector<std::int64_t> gradients;  ///< of the pass
     bool ends_kept = false;               ///< it reads what was kept last
+    bool has_any = false;                 ///< of all of the above
     bool is_launched = false;
     bool is_known = false;
   };
@@ -94,6 +95,7 @@ class FrameworkBuffers {
   std::array<bool, 2> has_workspace_{};  ///< by pass
   std::int64_t op_time_;                 ///< that an op's kernels take
   double launched_ = 0;                  ///< kernels since the host has last waited
+  double lead_ = -1;                     ///< of the host, in kernels, as the allocator knows it
   int iterations_ = 0;                   ///< that have begun
   int forwards_sent_ = 0;                ///< in the first iteration
   bool stands_still_ = false;            ///< the accelerator, until the host waits
