@@ -268,7 +268,9 @@ PlanOptions read_plan_options(CommandLine const& line) {
   if (line.has("safety")) request.safety = read_safety(line.value("safety"), request);
   if (line.has("launchable")) read_launchable(line.value("launchable"), options);
   if (auto warning = batch_warning(request)) options.warnings.push_back(std::move(*warning));
-  if (auto warning = validation_warning(request.system)) {
+  TrainingConfig job = request.base;  // on so many accelerators
+  job.parallel.data = std::max(1, request.gpus / world_size(job.parallel));
+  if (auto warning = validation_warning(job, request.system)) {
     options.warnings.push_back(std::move(*warning));
   }
   return options;
