@@ -9,6 +9,7 @@
 #include "libsim/report/text_table.hpp"
 #include "libsim/sweep/sweep_columns.hpp"
 #include "libsim/sweep/sweep_table.hpp"
+#include "libsim/units/counted.hpp"
 
 namespace stagecraft {
 namespace {
@@ -97,12 +98,11 @@ FitCounts fit_counts(ColumnFile const& table) {
 std::string of_those_that_fit(FitCounts const& counts) {
   std::string const text = " of " + std::to_string(counts.all) + " that fit";
   if (counts.by_replay == counts.all) return text + " by the allocator's replay\n";
-  std::size_t const counted = counts.all - counts.by_replay;
+  std::size_t const by_bytes = counts.all - counts.by_replay;
   std::string const by_counts =
-      counted == counts.all
-          ? " by counted bytes"
-          : ", " + std::to_string(counted) + " of them by counted bytes and " +
-                std::to_string(counts.by_replay) + " by the allocator's replay";
+      by_bytes == counts.all ? " by counted bytes"
+                             : ", " + std::to_string(by_bytes) + " of them by counted bytes and " +
+                                   std::to_string(counts.by_replay) + " by the allocator's replay";
   return text + by_counts +
          "\n(counted bytes are a cheaper verdict: `simulate --require-fit` also replays the "
          "allocator, which may run out)\n";
@@ -189,9 +189,9 @@ std::string duration_text(double seconds) {
 std::string sweep_summary(SweepOutcome const& outcome, SweepRank rank) {
   ColumnFile const& table = outcome.table;
   std::size_t const rows = table.columns.front().rows();
-  std::string text = outcome.output.string() + ": " + std::to_string(rows) + " rows of " +
-                     std::to_string(outcome.points) + " points (" +
-                     std::to_string(outcome.excluded) + " excluded by where)";
+  std::string text = outcome.output.string() + ": " + counted(rows, "row") + " of " +
+                     counted(outcome.points, "point") + " (" + std::to_string(outcome.excluded) +
+                     " excluded by where)";
   if (table.attribute("shard") != Shard{}.text()) text += ", shard " + table.attribute("shard");
   text += "; " + std::to_string(count_ones(integers_of(table, valid_column))) + " possible, " +
           std::to_string(count_ones(reals_of(table, "fits"))) + " fit\n";
