@@ -14,7 +14,8 @@ namespace {
 
 constexpr std::int64_t any = std::numeric_limits<std::int64_t>::max();
 constexpr char const* letters =
-    "a, f, r, t, d, n, F, e, q (stagecraft allocator --help says what they do; comments are none)";
+    "a, f, r, t, d, n, F, e, q (stagecraft allocator --help says what they do; there are no "
+    "comments)";
 
 class SequenceReader {
  public:

@@ -47,7 +47,7 @@ TEST_CASE("allocator refuses a sequence without events, and comments, with what 
                   {"FILE: found no event in '", "a memory snapshot with a history, or lines such"});
   require_refusal("allocator '" + folder.write("notes.txt", "# a run\n") + "'",
                   {":1: found '#'; accepted: a, f, r, t, d, n, F, e, q (stagecraft allocator "
-                   "--help says what they do; comments are none)"});
+                   "--help says what they do; there are no comments)"});
   REQUIRE_THAT(run_stagecraft("allocator '" + folder.write("one.txt", "a 1 512\n") + "'").output,
                Catch::Contains("\n1 allocation; 1 segment; device memory taken 1 time and given "
                                "back 0 times; 0 retries\n"));

@@ -50,7 +50,9 @@ Overrides beside(std::string const& key) {
   }
   if (key == "recompute.modules") return {"recompute={granularity: selective}"};
   if (below("recompute")) return {"recompute={granularity: full}"};
-  if (below("routing")) return {"routing={capacity: 1}"};
+  if (below("routing")) {
+    return {"model.experts={count: 4, per_token: 1, ffn_hidden: 8}", "routing={capacity: 1}"};
+  }
   if (below("layout")) return {"layout={first: 2, last: 2}", "parallel.pipeline=2"};
   if (key == "schedule.group") return kind("interleaved");
   if (key == "schedule.variant") return kind("zbv");

@@ -209,8 +209,8 @@ TEST_CASE("a condition that divides by zero at a point names it", "[sweep]") {
 TEST_CASE("a number of chunks that the schedule cannot have is refused in one sentence",
           "[sweep]") {
   REQUIRE_THAT(check_complaint("values: {parallel.interleave: [1, 2]}\n"),
-               Contains("parallel.interleave: found '2' beside schedule '1f1b' (the default); "
-                        "accepted: another value, or beside it schedule interleaved, as "
+               Contains("parallel.interleave: found '2' beside schedule.kind '1f1b'; accepted: "
+                        "another value, or beside it schedule.kind interleaved, as "
                         "parallel.interleave is 2; no point of the sweep can have it"));
 }
 
