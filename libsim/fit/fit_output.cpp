@@ -174,13 +174,9 @@ std::string fit_text(Fit const& fit, FitData const& data) {
     }
   }
   text += errors.text();
+  if (!fit.held_out) text += "\nAll groups are in one fold: nothing was held out.\n";
   if (fit.runs == 1) {
-    text +=
-        "\nOne run bounds nothing: it is met as well as the priors allow, and how far off other "
-        "runs "
-        "are is not\nknown from it.\n";
-  } else if (!fit.held_out) {
-    text += "\nAll groups are in one fold: nothing was held out.\n";
+    text += "One run bounds nothing: how far off other runs are is not known from it.\n";
   }
   return text;
 }

@@ -47,7 +47,8 @@ std::vector<ComparedRuns> const& compared_runs() {
 }
 
 bool is_compared(std::string const& system) {
-  return std::ranges::any_of(compared_runs(), [&](auto const& runs) { return runs.system == system; });
+  return std::ranges::any_of(compared_runs(),
+                             [&](auto const& runs) { return runs.system == system; });
 }
 
 std::string regime_text(TrainingConfig const& config) {
@@ -56,11 +57,15 @@ std::string regime_text(TrainingConfig const& config) {
   return text + " in " + std::string{name_of(config.model.precision)};
 }
 
+bool are_like(ComparedRuns const& runs, TrainingConfig const& config) {
+  return runs.experts == has_experts(config.model) &&
+         runs.context_parallel == (config.parallel.context > 1) &&
+         runs.precision == config.model.precision;
+}
+
 ComparedRuns const* compared_runs_of(std::string const& system, TrainingConfig const& config) {
   auto const found = std::ranges::find_if(compared_runs(), [&](ComparedRuns const& runs) {
-    return runs.system == system && runs.experts == has_experts(config.model) &&
-           runs.context_parallel == (config.parallel.context > 1) &&
-           runs.precision == config.model.precision;
+    return runs.system == system && are_like(runs, config);
   });
   return found == compared_runs().end() ? nullptr : &*found;
 }

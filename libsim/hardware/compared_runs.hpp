@@ -51,6 +51,9 @@ bool is_compared(std::string const& system);
 /// "mixtures of experts with context parallelism in bf16".
 std::string regime_text(TrainingConfig const& config);
 
+/// Whether runs are of the regime of a configuration.
+bool are_like(ComparedRuns const& runs, TrainingConfig const& config);
+
 /// The runs on a system (by its name) of the regime of a configuration; null if there are none.
 ComparedRuns const* compared_runs_of(std::string const& system, TrainingConfig const& config);
 

@@ -160,15 +160,10 @@ std::optional<std::string> validation_warning(TrainingConfig const& config, Syst
     return "system '" + system.name + "' with the stack '" + system.software.name +
            "' is not validated: no measurement was held against " + joined(given);
   }
-  if (system.measured) return std::nullopt;
-  std::string const subject = "system '" + system.name + "' is not validated";
-  bool const has_runs = is_compared(system.name);
-  if (system.validated) {
-    if (!has_runs || compared_runs_of(system.name, config) != nullptr) return std::nullopt;
-    return subject + " for " + regime_text(config) + ": no run of them was measured on it";
-  }
-  std::string const guesses = subject + ": its constants are public numbers and guesses";
-  if (!has_runs) return guesses + " that no measurement was held against";
+  if (system.validated || system.measured) return std::nullopt;
+  std::string const guesses =
+      "system '" + system.name + "' is not validated: its constants are public numbers and guesses";
+  if (!is_compared(system.name)) return guesses + " that no measurement was held against";
   return guesses + ", none fitted to runs on it; " + comparison_text(config, system.name);
 }
 

@@ -32,10 +32,10 @@ std::vector<std::string> given_constants(System const& system);
 std::vector<std::string> given_constants(Software const& software);
 
 /// The warning for readers of a run's numbers if its system or stack was never compared with
-/// measurements, if constants were changed since, or if no run of the configuration's regime was
-/// measured on the system. It says how far off predictions were only if runs of that regime were
-/// measured and the configuration lies among them. nullopt if both are validated, or the system is
-/// made of measurements (for which there is assumed_constants()).
+/// measurements, or if constants were changed since. It says how far off predictions were only if
+/// runs of the configuration's regime were measured on the system and the configuration lies among
+/// them. nullopt if both are validated, or the system is made of measurements (for which there is
+/// assumed_constants()).
 std::optional<std::string> validation_warning(TrainingConfig const& config, System const& system);
 
 /// How the source of a constant begins if a calibration took it from another system.

@@ -98,7 +98,8 @@ std::vector<std::string> outside_of_measured(TrainingConfig const& config,
 
 std::vector<std::string> unmeasured_settings(TrainingConfig const& config, System const& system) {
   MeasuredRange const* const range = range_of(system);
-  if (range == nullptr) return {"accelerator " + system.accelerator.name + " (no run was measured)"};
+  if (range == nullptr)
+    return {"accelerator " + system.accelerator.name + " (no run was measured)"};
   std::string const family{range->accelerator};
   std::string const on = " (measured on " + family + ": ";
   std::vector<std::string> settings = outside_of_measured(
@@ -106,6 +107,14 @@ std::vector<std::string> unmeasured_settings(TrainingConfig const& config, Syste
   auto const add = [&](bool is_outside, std::string const& setting, std::string const& measured) {
     if (is_outside) settings.push_back(setting + on + measured + ")");
   };
+  // A validated system has no warning of which regimes it was validated for.
+  bool const is_measured_elsewhere = std::ranges::any_of(compared_runs(), [&](auto const& runs) {
+    return is_on(runs.accelerator, family) && are_like(runs, config);
+  });
+  if (system.validated && is_compared(system.name) && is_measured_elsewhere &&
+      compared_runs_of(system.name, config) == nullptr) {
+    settings.push_back(regime_text(config) + " on " + system.name + " (measured on other systems)");
+  }
   ModelConfig const& model = config.model;
   bool const has_windows =
       has_setting(model, [](LayerConfig const& layer) { return layer.window > 0; });

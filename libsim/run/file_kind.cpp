@@ -42,10 +42,6 @@ std::vector<KindFacts> const& kinds() {
        {"num_hidden_layers", "hidden_size"},
        "a config.json of Hugging Face",
        "stagecraft import huggingface makes a model file of it"},
-      {FileKind::huggingface,
-       {"num_attention_heads", "hidden_size"},
-       "a model with keys of Hugging Face",
-       "stagecraft import huggingface makes a model file of a config.json"},
       {FileKind::sweep, {"base", "values"}, "a sweep file", "stagecraft sweep takes it"},
       {FileKind::sweep, {"base", "cases"}, "a sweep file", "stagecraft sweep takes it"}};
   return facts;

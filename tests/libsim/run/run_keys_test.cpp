@@ -156,6 +156,7 @@ TEST_CASE("the defaults of keys are those of a run that leaves them out", "[run]
     std::string const key{text.key};
     CAPTURE(key);
     if (beside(key) == beside("schedule.file")) continue;  // an order has no other keys then
+    if (key == "routing.capacity") continue;               // which beside() gives
     Json const config = to_json(parse_run_config(run, run_file, beside(key)));
     std::string pointer = "/" + key;
     std::ranges::replace(pointer, '.', '/');
