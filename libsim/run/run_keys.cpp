@@ -317,7 +317,7 @@ constexpr std::array keys{
             "Whose behaviour reserved bytes are predicted of.", "pytorch"},
     KeyText{"memory.empty_cache", "never, before_step, around_step",
             "When the allocator's cache is given back to the device in each iteration.", "never"},
-    KeyText{"memory.allocator_settings", "text", "The text of PYTORCH_CUDA_ALLOC_CONF.", "none"},
+    KeyText{"memory.allocator_settings", "text", "The text of PYTORCH_CUDA_ALLOC_CONF.", "\"\""},
     KeyText{"layout", "even, a map {first: 11, last: 11}, or a list of layers per stage",
             "How layers fall onto stages. even: as many on each chunk, of which there are "
             "pipeline x interleave. {first: F, last: L}, or one of both: layers of the first and "

@@ -94,7 +94,7 @@ std::string text_of(Json const& value) {
     for (Json const& item : value) text += (text.size() > 1 ? ", " : "") + text_of(item);
     return text + "]";
   }
-  return value.is_string() ? value.get<std::string>() : value.dump();
+  return value.is_string() && value != "" ? value.get<std::string>() : value.dump();
 }
 
 }  // namespace
