@@ -15,7 +15,7 @@ namespace stagecraft {
 struct TimeInterval {
   std::optional<std::array<double, 2>> seconds;  ///< low, high
   std::string reason;                            ///< what stands behind it, or why nothing does
-  ResidualRegime const* regime = nullptr;  ///< also of runs outside of it; null: none
+  ResidualRegime const* regime = nullptr;        ///< also of runs outside of it; null: none
 };
 
 /// The regime that says how far off the prediction of a run may be.

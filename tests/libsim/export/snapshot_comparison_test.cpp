@@ -64,9 +64,9 @@ TEST_CASE("a snapshot of the trace's own requests follows it to its end", "[expo
 }
 
 TEST_CASE("a block that the recorded history never frees is resident", "[export]") {
-  // Moments that the first recorded step makes, and what only the iteration needs. PyTorch draws the
-  // former to the end of the history (torch/utils/viz/MemoryViz.js). The trace's 600 bytes of the
-  // last op go, as the iteration ends.
+  // Moments that the first recorded step makes, and what only the iteration needs. PyTorch draws
+  // the former to the end of the history (torch/utils/viz/MemoryViz.js). The trace's 600 bytes of
+  // the last op go, as the iteration ends.
   SnapshotComparison const parts =
       compare_snapshot(recorded({3000, 600, 5000, 600}, 1, 2), small_trace(), names());
   REQUIRE(parts.parts.size() == 2);

@@ -51,9 +51,10 @@ TEST_CASE("a run has the narrowest regime that it belongs to, and none without m
   REQUIRE(index(system_of("a100-4hdr", "w", "NVIDIA A100"), config_in(Precision::fp32)) == -1);
 }
 
-TEST_CASE("a run outside of what was measured on its machine has the interval of a wider regime, "
-          "and outside of what was measured on its accelerator none",
-          "[interval]") {
+TEST_CASE(
+    "a run outside of what was measured on its machine has the interval of a wider regime, "
+    "and outside of what was measured on its accelerator none",
+    "[interval]") {
   // Runs on a100-4hdr had up to 512 GPUs (vTrain), those on other A100s up to 3360 (MT-NLG), and
   // sequences of 1024 and 2048.
   System const system = system_of("a100-4hdr", "megatron-deepspeed-2022", "NVIDIA A100");
