@@ -93,6 +93,7 @@ def print_documents(repository, program, executor, folder):
     yield run("system", "--keys")
     yield run("software", "megatron-2022")
     yield run("software", "--keys")
+    yield run("simulate", "--keys")
     yield run("validate", repository / "experiments/validation/table5.csv", "--by", "recompute")
     yield run("fit", paper / "22b-present.yaml", "--measured", "1.13s")
     yield run("fit", repository / "experiments/validation/data/vtrain-single-node.csv", "--base",

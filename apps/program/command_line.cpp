@@ -60,8 +60,23 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 7> other_nam
      {"--compare", "--against"},
      {"--baseline", "--against"}}};
 
+/// Sections of a run file, which users look for as options.
+constexpr std::array<std::string_view, 12> sections{
+    "model",     "system",  "software", "parallel", "batch",  "schedule",
+    "recompute", "routing", "dispatch", "memory",   "layout", "training"};
+
+bool is_run_key(std::string const& option) {
+  std::string const key = option.substr(std::min(option.find_first_not_of('-'), option.size()));
+  return std::ranges::find(sections, key.substr(0, key.find('.'))) != sections.end();
+}
+
 /// The options that there are instead of an unknown one, and the one that was probably meant.
 std::string accepted_options(std::string const& name, std::vector<std::string> const& spellings) {
+  bool const takes_keys = std::ranges::find(spellings, "--set") != spellings.end();
+  if (takes_keys && is_run_key(name)) {
+    return joined(spellings) +
+           hint_of("--set " + name.substr(name.find_first_not_of('-')) + "=VALUE");
+  }
   auto const* const other =
       std::ranges::find(other_names, name, [](auto const& pair) { return pair.first; });
   bool const is_known =

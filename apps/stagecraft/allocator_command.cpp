@@ -46,6 +46,10 @@ int run_allocator(CommandLine const& line) {
   std::optional<std::int32_t> device;
   if (line.has("device")) device = line.whole_number("device", 0, 1 << 20);
   SequenceFile const file = read_sequence_file(line.arguments().front(), device);
+  if (file.sequence.events.empty()) {
+    throw CommandLineError{"FILE", "no event in '" + printable(line.arguments().front()) + "'",
+                           "a memory snapshot with a history, or lines such as `a 1 4096`"};
+  }
   for (std::string const& note : file.notes) std::cerr << "note: " << note << '\n';
   auto const allocator = make_allocator(AllocatorKind::pytorch, settings, capacity);
   AllocationReplay const result = replay(file.sequence, *allocator);

@@ -12,6 +12,7 @@
 #include "libsim/plan/schedule_rules.hpp"
 #include "libsim/plan/training_names.hpp"
 #include "libsim/schedule/order_timeline.hpp"
+#include "libsim/units/counted.hpp"
 
 namespace stagecraft {
 
@@ -29,14 +30,6 @@ std::optional<ScheduleKind> issued_kind(OrderRequest const& request) {
   return std::nullopt;
 }
 
-std::string counted(int count, std::string const& one) {
-  return std::to_string(count) + ' ' + one + (count == 1 ? "" : "s");
-}
-
-std::string microbatches_text(int count) {
-  return std::to_string(count) + (count == 1 ? " microbatch" : " microbatches");
-}
-
 AskedSchedule play_issued(OrderRequest const& request,
                           ScheduleKind kind,
                           P2p p2p,
@@ -47,7 +40,8 @@ AskedSchedule play_issued(OrderRequest const& request,
   PipelineSchedule const schedule = make_pipeline_schedule(shape);
   ScheduleRules const& rules = rules_of(kind);
   std::string title{rules.title};
-  title += ", " + counted(shape.stages, "stage") + ", " + microbatches_text(shape.microbatches);
+  title += ", " + counted(shape.stages, "stage") + ", " +
+           counted(shape.microbatches, "microbatch", "microbatches");
   if (rules.takes_chunks) {
     title += ", " + counted(shape.chunks, "chunk") + " per stage, groups of " +
              std::to_string(schedule.shape.group);
@@ -59,7 +53,7 @@ AskedSchedule play_issued(OrderRequest const& request,
 AskedSchedule play_ordered(CommandLine const& line, PipelineOrder order, ChunkCosts const& costs) {
   check_ordered(line, order);
   std::string title = line.value("schedule") + ", " + counted(order.placement.stages(), "stage") +
-                      ", " + microbatches_text(order.microbatches);
+                      ", " + counted(order.microbatches, "microbatch", "microbatches");
   if (order.placement.chunks() > 1) {
     title += ", " + counted(order.placement.chunks(), "chunk") + " per stage";
   }

@@ -15,9 +15,10 @@ std::vector<DataFile> read_data_files(std::vector<std::string> const& paths) {
   for (std::string const& path : paths) {
     std::string const ending = std::filesystem::path{path}.extension().string();
     if (ending != ".yaml" && ending != ".yml") continue;
-    throw CommandLineError{"DATA.csv", "'" + printable(path) + "', which is no table",
-                           "data files; of one run file, fit takes its iteration with --measured "
-                           "TIME"};
+    throw CommandLineError{
+        "DATA.csv", "'" + printable(path) + "', a run file without a measurement",
+        "data files (CSV), a measured run a row; for one run file, `stagecraft fit RUN.yaml "
+        "--measured TIME` with what its iteration took, such as 12.9s"};
   }
   std::vector<DataFile> files;
   std::vector<Problem> problems;

@@ -12,6 +12,7 @@
 #include "libsim/plan/training_names.hpp"
 #include "libsim/report/text_table.hpp"
 #include "libsim/search/search_space.hpp"
+#include "libsim/units/counted.hpp"
 
 namespace stagecraft {
 namespace {
@@ -97,7 +98,7 @@ std::string fewest_text(TrainingConfig const& config, PlanOptions const& options
 }  // namespace
 
 std::string near_miss_text(SearchResult const& result, PlanOptions const& options) {
-  std::string text = "nothing fits: of " + std::to_string(result.considered) + " plans for " +
+  std::string text = "nothing fits: of " + counted(result.considered, "plan") + " for " +
                      std::to_string(options.request.gpus) + " x " +
                      options.request.system.accelerator.name;
   if (result.run_out > 0) return text + ", some fit by counted bytes: " + run_out_text(result);

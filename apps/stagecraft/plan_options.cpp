@@ -98,9 +98,23 @@ void read_launchable(std::string const& text, PlanOptions& options) {
   options.request.is_wanted = [version](TrainingConfig const& config) {
     return is_launchable(config, version);
   };
+  std::string gaps;
   for (std::string const& gap : megatron_gaps_of_model(options.request.base, version)) {
-    options.warnings.push_back("--launchable " + text + " cannot run this model as it is: " + gap);
+    if (gap.starts_with("model.vocabulary")) {  // files of the user's own say it
+      options.warnings.push_back("--launchable " + text +
+                                 " cannot run this model as it is: " + gap);
+    } else {
+      gaps += (gaps.empty() ? "" : "; ") + gap;
+    }
   }
+  if (gaps.empty()) return;
+  MegatronVersion const other =
+      version == MegatronVersion::current ? MegatronVersion::of_2022 : MegatronVersion::current;
+  bool const other_can = megatron_gaps_of_model(options.request.base, other).empty();
+  throw CommandLineError{"--launchable",
+                         "'" + text + "', which can run no plan of this model (" + gaps + ")",
+                         std::string{other_can ? name_of(other) + std::string{", or "} : ""} +
+                             "no --launchable: the flags of a plan then say what they leave out"};
 }
 
 constexpr char const* command_line = "the command line";
@@ -268,7 +282,9 @@ PlanOptions read_plan_options(CommandLine const& line) {
   if (line.has("safety")) request.safety = read_safety(line.value("safety"), request);
   if (line.has("launchable")) read_launchable(line.value("launchable"), options);
   if (auto warning = batch_warning(request)) options.warnings.push_back(std::move(*warning));
-  if (auto warning = validation_warning(request.system)) {
+  TrainingConfig job = request.base;  // on so many accelerators
+  job.parallel.data = std::max(1, request.gpus / world_size(job.parallel));
+  if (auto warning = validation_warning(job, request.system)) {
     options.warnings.push_back(std::move(*warning));
   }
   return options;

@@ -17,6 +17,7 @@
 #include "libsim/report/wrapped_text.hpp"
 #include "libsim/search/search_space.hpp"
 #include "libsim/search/standings.hpp"
+#include "libsim/units/counted.hpp"
 
 namespace stagecraft {
 namespace {
@@ -65,8 +66,8 @@ std::string room_text(PlanOptions const& options) {
 
 std::string counts_text(SearchResult const& result, PlanOptions const& options, double seconds) {
   double const rate = static_cast<double>(result.considered) / seconds / options.request.jobs;
-  return std::to_string(result.considered) + " plans considered in " + decimals(seconds, 2) +
-         " s (" + decimals(rate, 0) +
+  return counted(result.considered, "plan") + " considered in " + decimals(seconds, 2) + " s (" +
+         decimals(rate, 0) +
          " per second and thread): " + std::to_string(result.dismissed_by_memory) +
          " cannot fit, " + std::to_string(result.dismissed_by_bound) +
          " cannot be among the best, " + std::to_string(result.simulated) + " simulated\n" +

@@ -10,11 +10,13 @@
 #include "apps/program/run_options.hpp"
 #include "apps/program/trace_options.hpp"
 #include "apps/stagecraft/commands.hpp"
+#include "apps/stagecraft/key_listing.hpp"
 #include "apps/stagecraft/operating_options.hpp"
 #include "libsim/engine/ready_run.hpp"
 #include "libsim/engine/record.hpp"
 #include "libsim/engine/simulation.hpp"
 #include "libsim/host/output_file.hpp"
+#include "libsim/host/schemas.hpp"
 #include "libsim/plan/make_plan.hpp"
 #include "libsim/report/fit_verdict.hpp"
 #include "libsim/report/memory_excess.hpp"
@@ -23,6 +25,7 @@
 #include "libsim/report/what_if.hpp"
 #include "libsim/run/config_files.hpp"
 #include "libsim/run/named_file.hpp"
+#include "libsim/run/run_keys.hpp"
 
 namespace stagecraft {
 
@@ -79,6 +82,7 @@ struct BaseLine {
 };
 
 int run_simulate(CommandLine const& line) {
+  if (line.has("keys")) return print_keys(line, run_keys_schema, run_keys());
   RunArguments const run = read_run_arguments(line);
   if (run.is_over) return 0;
   std::optional<TraceRequest> const trace = read_trace_request(line, run);
@@ -124,9 +128,10 @@ Command simulate_command() {
       .name = "simulate",
       .summary = "memory per stage and iteration time of a run file",
       .introduction = R"(usage: stagecraft simulate CONFIG [options]
+       stagecraft simulate --keys
 
 Predicts, for every pipeline stage, what it holds in memory at its peak, and how long an
-iteration takes and what the time goes to.
+iteration takes and what the time goes to. With --keys, explains every key of a run file.
 )",
       .examples = R"(  stagecraft simulate configs/paper/175b-present.yaml
   stagecraft simulate configs/paper/175b-present.yaml --set recompute=full --set batch.micro=2
@@ -136,9 +141,12 @@ iteration takes and what the time goes to.
   stagecraft simulate configs/paper/175b-present.yaml --price 2.5/gpu-hour --power 400W \
     --pue 1.2 --tokens 300B --gpu-hours-per-failure 40k
   stagecraft simulate configs/paper/1t-full.yaml --trace 1t.h5 --detail op --ranks 0,1,32,63
+  stagecraft simulate --keys
 )",
       .options = joined_options(
-          {{{.name = "require-fit", .description = "exit with 3 if a stage does not fit in memory"},
+          {{{.name = "keys",
+             .description = "explain every key of a run file, with its default, without a file"},
+            {.name = "require-fit", .description = "exit with 3 if a stage does not fit in memory"},
             {.name = "against",
              .value = Value::file("BASE.yaml"),
              .description = "a run file to show beside this run, with the differences; --set does "

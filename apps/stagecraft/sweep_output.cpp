@@ -9,6 +9,7 @@
 #include "libsim/report/text_table.hpp"
 #include "libsim/sweep/sweep_columns.hpp"
 #include "libsim/sweep/sweep_table.hpp"
+#include "libsim/units/counted.hpp"
 
 namespace stagecraft {
 namespace {
@@ -61,19 +62,50 @@ std::vector<std::size_t> best_rows(ColumnFile const& table, SweepRank rank, std:
   return best;
 }
 
-/// The heading of the table for people.
-char const* heading_of(SweepRank rank) {
+char const* superlative_of(SweepRank rank) {
   switch (rank) {
     case SweepRank::iteration_seconds:
-      return "shortest iterations of those that fit";
+      return "shortest iterations";
     case SweepRank::mfu:
-      return "highest MFU of those that fit";
+      return "highest MFU";
     case SweepRank::cost:
-      return "least cost of those that fit";
+      return "least cost";
     case SweepRank::tokens_per_second_per_gpu:
       break;
   }
-  return "most tokens per second and GPU of those that fit";
+  return "most tokens per second and GPU";
+}
+
+/// The rows that fit, and those of them for which the allocator was replayed.
+struct FitCounts {
+  std::size_t all = 0;
+  std::size_t by_replay = 0;
+};
+
+FitCounts fit_counts(ColumnFile const& table) {
+  std::vector<double> const& fits = reals_of(table, "fits");
+  std::vector<double> const& reserved = reals_of(table, "reserved_bytes");
+  FitCounts counts;
+  for (std::size_t row = 0; row < fits.size(); ++row) {
+    if (fits[row] != 1) continue;
+    ++counts.all;
+    if (!std::isnan(reserved[row])) ++counts.by_replay;
+  }
+  return counts;
+}
+
+/// Of which rows the table shows the best, and by what they are said to fit.
+std::string of_those_that_fit(FitCounts const& counts) {
+  std::string const text = " of " + std::to_string(counts.all) + " that fit";
+  if (counts.by_replay == counts.all) return text + " by the allocator's replay\n";
+  std::size_t const by_bytes = counts.all - counts.by_replay;
+  std::string const by_counts =
+      by_bytes == counts.all ? " by counted bytes"
+                             : ", " + std::to_string(by_bytes) + " of them by counted bytes and " +
+                                   std::to_string(counts.by_replay) + " by the allocator's replay";
+  return text + by_counts +
+         "\n(counted bytes are a cheaper verdict: `simulate --require-fit` also replays the "
+         "allocator, which may run out)\n";
 }
 
 /// The columns that distinguish points.
@@ -141,7 +173,8 @@ std::string best_table(ColumnFile const& table, SweepRank rank) {
     if (rank == SweepRank::cost) cells.push_back(amount_text(reals_of(table, "cost")[row]));
     text.add_row(std::move(cells));
   }
-  return "\n" + std::string{heading_of(rank)} + "\n" + text.text();
+  return "\n" + std::string{superlative_of(rank)} + of_those_that_fit(fit_counts(table)) +
+         text.text();
 }
 
 }  // namespace
@@ -156,9 +189,9 @@ std::string duration_text(double seconds) {
 std::string sweep_summary(SweepOutcome const& outcome, SweepRank rank) {
   ColumnFile const& table = outcome.table;
   std::size_t const rows = table.columns.front().rows();
-  std::string text = outcome.output.string() + ": " + std::to_string(rows) + " rows of " +
-                     std::to_string(outcome.points) + " points (" +
-                     std::to_string(outcome.excluded) + " excluded by where)";
+  std::string text = outcome.output.string() + ": " + counted(rows, "row") + " of " +
+                     counted(outcome.points, "point") + " (" + std::to_string(outcome.excluded) +
+                     " excluded by where)";
   if (table.attribute("shard") != Shard{}.text()) text += ", shard " + table.attribute("shard");
   text += "; " + std::to_string(count_ones(integers_of(table, valid_column))) + " possible, " +
           std::to_string(count_ones(reals_of(table, "fits"))) + " fit\n";
@@ -183,6 +216,7 @@ std::vector<std::string> warning_lines(SweepOutcome const& outcome) {
 
 nlohmann::ordered_json to_json(SweepOutcome const& outcome, SweepRank rank) {
   ColumnFile const& table = outcome.table;
+  FitCounts const fit = fit_counts(table);
   nlohmann::ordered_json best = nullptr;
   for (std::size_t const row : best_rows(table, rank, 1)) {
     best = nlohmann::ordered_json::object();
@@ -204,7 +238,8 @@ nlohmann::ordered_json to_json(SweepOutcome const& outcome, SweepRank rank) {
           {"excluded", outcome.excluded},
           {"rows", table.columns.front().rows()},
           {"valid", count_ones(integers_of(table, valid_column))},
-          {"fit", count_ones(reals_of(table, "fits"))},
+          {"fit", fit.all},
+          {"fit_by_replay", fit.by_replay},
           {"computed", outcome.computed},
           {"seconds", outcome.seconds},
           {"best", best},

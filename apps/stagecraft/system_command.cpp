@@ -1,12 +1,12 @@
 #include <algorithm>
 #include <iostream>
 #include <nlohmann/json.hpp>
-#include <span>
 
 #include "apps/program/command_line.hpp"
 #include "apps/program/file_count.hpp"
 #include "apps/program/shared_options.hpp"
 #include "apps/stagecraft/commands.hpp"
+#include "apps/stagecraft/key_listing.hpp"
 #include "apps/stagecraft/terminal.hpp"
 #include "libsim/config/optional_json.hpp"
 #include "libsim/hardware/key_texts.hpp"
@@ -32,24 +32,6 @@ Json to_json(std::vector<ConstantRow> const& rows) {
                          {"fitted", text_or_null(row.fitted)}});
   }
   return constants;
-}
-
-Json to_json(std::span<KeyText const> keys) {
-  Json list = Json::array();
-  for (KeyText const& text : keys) {
-    list.push_back({{"key", text.key}, {"accepts", text.accepts}, {"meaning", text.meaning}});
-  }
-  return list;
-}
-
-/// Each key with what it accepts, and below it what it means.
-std::string to_text(std::span<KeyText const> keys, int width) {
-  std::string text;
-  for (KeyText const& key : keys) {
-    text += std::string{key.key} + ": " + std::string{key.accepts} + "\n";
-    text += "    " + wrapped(std::string{key.meaning}, width - 4, 4);
-  }
-  return text;
 }
 
 /// Numbers the texts that constants share, from 1.
@@ -111,12 +93,6 @@ std::string const& subject(CommandLine const& line, std::string const& what) {
     throw CommandLineError{"FILE", file_count(files.size()), "one " + what + " file, or a name"};
   }
   return files.front();
-}
-
-int print_keys(CommandLine const& line, std::string_view schema, std::span<KeyText const> keys) {
-  std::cout << (line.has("json") ? Json{{"schema", schema}, {"keys", to_json(keys)}}.dump(1) + "\n"
-                                 : to_text(keys, standard_output_style().width));
-  return 0;
 }
 
 int run_system(CommandLine const& line) {

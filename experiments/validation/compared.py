@@ -1,41 +1,61 @@
-#!/usr/bin/env python3
-"""Writes configs/compared.yaml: on which systems predictions were compared with measured runs.
+"""Writes configs/compared.yaml: how far off predictions of measured runs were by system and regime, and between which settings
+these runs lie.
 
-usage: compared.py RESULTS   a folder with the documents of `stagecraft validate --json` (see run.sh)
+usage: compared.py RESULTS   a folder with the documents of `stagecraft validate --json --by KEYS` (see run.sh), or
+       compared.py --keys    prints KEYS
 """
 import collections
 import csv
 import json
+import math
 import pathlib
 import statistics
 import sys
 
 import intervals
 
-SETS = {**intervals.SETS, "published-context": (None, None), "published-moe": (None, None)}
+SYSTEM, ACCELERATOR = "system", "system.accelerator.name"
+PRECISION, SEQUENCE = "model.precision", "model.sequence"
+CONTEXT = "parallel.context"
+RANKS = ("parallel.tensor", CONTEXT, "parallel.pipeline", "parallel.data")
+EXPERTS = "model.experts"  # a column of its own where models have them
+KEYS = (SYSTEM, ACCELERATOR, PRECISION, SEQUENCE, *RANKS)
+SETS = {**intervals.SETS, "published-moe": (None, None)}
 
 
-def errors(results):
-    """The errors in percent of all timed runs that have a prediction, by system."""
+def regimes(results):
+    """The settings and errors in percent of all timed runs that have a prediction, by regime."""
     found = collections.defaultdict(list)
-    for name, (of_set, _) in SETS.items():
-        folder = intervals.fit.HERE if name == "table5" else intervals.fit.HERE / "data"
+    for name in SETS:
         document = results / f"{name}.json"
+        folder = intervals.fit.HERE if name == "table5" else intervals.fit.HERE / "data"
         if not document.exists():
             sys.exit(f"{document} is missing: run.sh makes it")
         with open(folder / f"{name}.csv", newline="") as file:
             rows = list(csv.DictReader(file))
         for row, result in zip(rows, json.loads(document.read_text())["rows"]):
-            if result["error_percent"] is not None:
-                found[of_set or row["system"]].append(abs(result["error_percent"]))
+            if result["error_percent"] is None:
+                continue
+            by = result["by"]
+            regime = (by[SYSTEM], by[ACCELERATOR], bool(row.get(EXPERTS)), int(by[CONTEXT]) > 1, by[PRECISION])
+            found[regime].append((int(by[SEQUENCE]), int(by[CONTEXT]), math.prod(int(by[key]) for key in RANKS),
+                                  abs(result["error_percent"])))
     return found
 
 
 def main():
-    lines = ["# Systems on which predictions were compared with measured runs, and the median error of the iteration's time.",
-             "# Made by experiments/validation/run.sh from all data sets of that folder.", "systems:"]
-    for system, percent in sorted(errors(pathlib.Path(sys.argv[1])).items()):
-        lines.append(f"  - {{system: {system}, runs: {len(percent)}, median_percent: {statistics.median(percent):.1f}}}")
+    if sys.argv[1] == "--keys":
+        print(",".join(KEYS))
+        return
+    lines = ["# Measured runs that predictions were compared with, by system and regime: the median error of the iteration's time, and",
+             "# between which settings the runs lie. Made by experiments/validation/run.sh from all data sets of that folder.",
+             "regimes:"]
+    for (system, accelerator, experts, context, precision), runs in sorted(regimes(pathlib.Path(sys.argv[1])).items()):
+        sequences, contexts, gpus, errors = zip(*runs)
+        lines += [f"  - system: {system}", f"    accelerator: {accelerator}", f"    experts: {str(experts).lower()}",
+                  f"    context_parallel: {str(context).lower()}", f"    precision: {precision}", f"    runs: {len(runs)}",
+                  f"    median_percent: {statistics.median(errors):.1f}", f"    least_sequence: {min(sequences)}",
+                  f"    most_sequence: {max(sequences)}", f"    most_context: {max(contexts)}", f"    most_gpus: {max(gpus)}"]
     (intervals.ROOT / "configs/compared.yaml").write_text("\n".join(lines) + "\n")
 
 

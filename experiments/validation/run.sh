@@ -12,15 +12,16 @@ program=build/plain/apps/stagecraft/stagecraft
   cmake --build build/plain --target stagecraft
 } >&2
 mkdir -p "$results"
+by=$(/usr/bin/python3 experiments/validation/compared.py --keys)
 for data in nanotron vtrain-single-node vtrain-multi-node narayanan-2021 published published-context published-moe; do
   $program validate "experiments/validation/data/$data.csv" --base "experiments/validation/$data.yaml" \
-    --json >"$results/$data.json"
+    --by "$by" --json >"$results/$data.json"
 done
-$program validate experiments/validation/table5.csv --json >"$results/table5.json"
+$program validate experiments/validation/table5.csv --by "$by" --json >"$results/table5.json"
 /usr/bin/python3 experiments/validation/table.py "$results"
 # Groups that were fitted, predicted with constants that were fitted without them.
 /usr/bin/python3 experiments/validation/cross.py predict "$program" "$results"
 # Writes configs/residuals.yaml, which the next build has in it.
 /usr/bin/python3 experiments/validation/intervals.py "$results"
-# Writes configs/compared.yaml, which warnings about systems quote.
+# Writes configs/compared.yaml, which warnings about systems quote and which says where measured runs end.
 /usr/bin/python3 experiments/validation/compared.py "$results"

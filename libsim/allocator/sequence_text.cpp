@@ -13,7 +13,9 @@ namespace stagecraft {
 namespace {
 
 constexpr std::int64_t any = std::numeric_limits<std::int64_t>::max();
-constexpr char const* letters = "a, f, r, t, d, n, F, e, q";
+constexpr char const* letters =
+    "a, f, r, t, d, n, F, e, q (stagecraft allocator --help says what they do; there are no "
+    "comments)";
 
 class SequenceReader {
  public:

@@ -9,7 +9,8 @@ namespace stagecraft {
 
 RunConfig ready_run(RunConfig run) {
   run.training = settled(std::move(run.training), run.system).get();
-  if (auto warning = validation_warning(run.system)) run.warnings.push_back(std::move(*warning));
+  if (auto warning = validation_warning(run.training, run.system))
+    run.warnings.push_back(std::move(*warning));
   return run;
 }
 

@@ -4,6 +4,7 @@
 
 #include "libsim/explain/explanation.hpp"
 #include "libsim/explain/explanation_style.hpp"
+#include "libsim/units/counted.hpp"
 
 namespace stagecraft {
 
@@ -28,11 +29,6 @@ std::string changes_section(Explanation const& explanation, ExplanationStyle con
 
 /// The effect of the pairs that help most. Pre: the explanation has pairs.
 std::string pairs_section(Explanation const& explanation, ExplanationStyle const& style);
-
-/// "1 layer", "3 layers".
-inline std::string counted(std::int64_t count, std::string const& one, std::string const& many) {
-  return std::to_string(count) + " " + (count == 1 ? one : many);
-}
 
 inline std::string joined(std::vector<std::string> const& texts, std::string const& separator) {
   std::string all;

@@ -20,7 +20,7 @@ constexpr std::int64_t most_steps = 50'000'000;
 struct Allocation {
   std::int64_t bytes = 0;
   std::int32_t part = 0;     ///< index into the names of parts
-  bool is_resident = false;  ///< exists before the first event
+  bool is_older = false;     ///< than the first event
   std::int64_t origin = -1;  ///< row of the trace
 };
 
@@ -29,10 +29,11 @@ struct Side {
   std::vector<Allocation> allocations;
   std::vector<std::int64_t> events;
 
-  std::vector<std::size_t> transient() const {
+  /// Those that the events make.
+  std::vector<std::size_t> made() const {
     std::vector<std::size_t> result;
     for (std::size_t i = 0; i < allocations.size(); ++i) {
-      if (!allocations[i].is_resident) result.push_back(i);
+      if (!allocations[i].is_older) result.push_back(i);
     }
     return result;
   }
@@ -64,6 +65,20 @@ bool names_categories(SnapshotSequence const& snapshot) {
                              [](std::string const& name) { return category_in(name) >= 0; });
 }
 
+/// What is never freed was not transient, although it is younger than the first event.
+/// Source: PyTorch, torch/utils/viz/MemoryViz.js: an allocation without a `free_completed` is drawn
+/// to the end of the history.
+void mark_what_stays(Side& side) {
+  std::vector<bool> goes(side.allocations.size(), false);
+  for (std::int64_t const event : side.events) {
+    if (event < 0) goes[static_cast<std::size_t>(-1 - event)] = true;
+  }
+  for (std::size_t i = 0; i < goes.size(); ++i) {
+    std::int32_t& part = side.allocations[i].part;
+    if (!goes[i] && part == transient_part) part = resident_part;
+  }
+}
+
 Side side_of(SnapshotSequence const& snapshot, bool has_categories) {
   Side side;
   std::vector<std::int32_t> categories;
@@ -73,19 +88,20 @@ Side side_of(SnapshotSequence const& snapshot, bool has_categories) {
     auto const slot = static_cast<std::size_t>(event.slot);
     if (event.kind == AllocationEvent::Kind::allocate) {
       auto const index = static_cast<std::int64_t>(side.allocations.size());
-      bool const is_resident = index < snapshot.live_before;
-      std::int32_t part = is_resident ? resident_part : transient_part;
+      bool const is_older = index < snapshot.live_before;
+      std::int32_t part = is_older ? resident_part : transient_part;
       auto const name = snapshot.name_of_allocation[static_cast<std::size_t>(index)];
       if (has_categories && name >= 0 && categories[static_cast<std::size_t>(name)] >= 0) {
         part = categories[static_cast<std::size_t>(name)];
       }
-      side.allocations.push_back({.bytes = event.value, .part = part, .is_resident = is_resident});
+      side.allocations.push_back({.bytes = event.value, .part = part, .is_older = is_older});
       side.events.push_back(index);
       live[slot] = index;
     } else if (event.kind == AllocationEvent::Kind::free) {
       side.events.push_back(-1 - live[slot]);
     }
   }
+  mark_what_stays(side);
   return side;
 }
 
@@ -104,14 +120,15 @@ Side side_of(RankTrace const& trace, TraceNames const& names, bool has_categorie
                           event.category == Category::gradients ||
                           event.category == Category::optimizer;
     auto const index = static_cast<std::int64_t>(side.allocations.size());
-    bool const is_resident = event.origin < 0;
+    bool const is_older = event.origin < 0;
     std::int32_t const part =
-        has_categories ? category : (is_state || is_resident ? resident_part : transient_part);
+        has_categories ? category : (is_state || is_older ? resident_part : transient_part);
     side.allocations.push_back(
-        {.bytes = event.size, .part = part, .is_resident = is_resident, .origin = event.origin});
+        {.bytes = event.size, .part = part, .is_older = is_older, .origin = event.origin});
     side.events.push_back(index);
     live[event.address] = index;
   }
+  mark_what_stays(side);
   return side;
 }
 
@@ -150,7 +167,7 @@ void count(SnapshotComparison& result, std::array<Side const*, 2> const& sides) 
   for (std::size_t which : {of_snapshot, of_trace}) {
     Side const& side = *sides[which];
     for (Allocation const& allocation : side.allocations) {
-      if (!allocation.is_resident) ++sizes[class_of(allocation.bytes)].allocations[which];
+      if (!allocation.is_older) ++sizes[class_of(allocation.bytes)].allocations[which];
     }
     for (std::size_t const index : live_at_peak(side, result.peak[which])) {
       Allocation const& allocation = side.allocations[index];
@@ -184,8 +201,8 @@ void align(SnapshotComparison& result,
            Side const& trace,
            RankTrace const& rank,
            TraceNames const& names) {
-  std::vector<std::size_t> const recorded = snapshot.transient();
-  std::vector<std::size_t> const predicted = trace.transient();
+  std::vector<std::size_t> const recorded = snapshot.made();
+  std::vector<std::size_t> const predicted = trace.made();
   result.allocations = {static_cast<std::int64_t>(recorded.size()),
                         static_cast<std::int64_t>(predicted.size())};
   auto const bytes_of = [](Side const& side, std::vector<std::size_t> const& list, std::size_t i) {

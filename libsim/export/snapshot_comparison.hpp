@@ -60,8 +60,9 @@ struct SnapshotComparison {
 /// each op, not its buffers: an increase counts as one allocation (memory_blocks()).
 ///
 /// Parts are the categories if the snapshot's frames name them, as those of `export --format
-/// memory-snapshot` do; else "resident" (older than the first event and still live at the peak; of
-/// the trace parameters, gradients, optimizer) and "transient".
+/// memory-snapshot` do; else "resident" (older than the first event, or without a free in the
+/// recorded history: such a block lives on, as PyTorch's memory_viz takes it; of the trace also
+/// parameters, gradients, optimizer) and "transient".
 /// Pre: `trace` has op detail or chunk detail; `names` are its names.
 SnapshotComparison compare_snapshot(SnapshotSequence const& snapshot,
                                     RankTrace const& trace,

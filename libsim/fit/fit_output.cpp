@@ -8,6 +8,7 @@
 #include "libsim/config/optional_json.hpp"
 #include "libsim/host/schemas.hpp"
 #include "libsim/report/text_table.hpp"
+#include "libsim/units/counted.hpp"
 
 namespace stagecraft {
 namespace {
@@ -15,12 +16,6 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr double repeated_runs = 0.005;  ///< by which iterations of repeated runs differ
-
-/// "1 run", "3 runs".
-template <typename Count>
-std::string counted(Count count, std::string const& noun) {
-  return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
-}
 
 Json errors_json(std::optional<PredictionErrors> const& errors) {
   if (!errors) return nullptr;
@@ -180,6 +175,9 @@ std::string fit_text(Fit const& fit, FitData const& data) {
   }
   text += errors.text();
   if (!fit.held_out) text += "\nAll groups are in one fold: nothing was held out.\n";
+  if (fit.runs == 1) {
+    text += "One run bounds nothing: how far off other runs are is not known from it.\n";
+  }
   return text;
 }
 
@@ -194,7 +192,9 @@ std::string factor_text(StackFactor const& factor) {
          "fastest does\nnot change, and it does not show what was slow: kernels, the network or "
          "the "
          "host. Plans with another\nprecision, microbatch or number of nodes may need another "
-         "factor. `stagecraft fit DATA.csv` fits\nconstants to several runs.\n";
+         "factor. One run bounds nothing: how\nfar off other plans are is not known from it. "
+         "`stagecraft fit "
+         "DATA.csv` fits constants to several runs.\n";
 }
 
 std::string provenance_text(Fit const& fit, std::vector<std::string> const& files) {

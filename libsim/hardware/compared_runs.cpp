@@ -1,28 +1,37 @@
 #include "libsim/hardware/compared_runs.hpp"
 
 #include <algorithm>
-#include <vector>
 
 #include "libsim/config/section_reader.hpp"
 #include "libsim/config/yaml_tree.hpp"
 #include "libsim/hardware/compared_text.hpp"
+#include "libsim/model/model_names.hpp"
 
 namespace stagecraft {
 namespace {
 
 std::vector<ComparedRuns> read_all() {
+  constexpr IntegerRange count{1, 1'000'000'000};
   Diagnostics diagnostics;
   auto const root = parse_yaml(compared_text, "compared.yaml", diagnostics);
   diagnostics.throw_if_any();
   SectionReader reader{ConfigNode{*root, "", diagnostics}};
   std::vector<ComparedRuns> all;
-  for (ConfigNode const& item : reader.take("systems").items()) {
+  for (ConfigNode const& item : reader.take("regimes").items()) {
     ComparedRuns& runs = all.emplace_back();
     SectionReader entry{item};
-    entry.text("system", runs.system);
-    entry.integer("runs", runs.runs, {1, 1'000'000}, Need::required);
+    entry.text("system", runs.system, Need::required);
+    entry.text("accelerator", runs.accelerator, Need::required);
+    entry.boolean("experts", runs.experts, Need::required);
+    entry.boolean("context_parallel", runs.context_parallel, Need::required);
+    entry.word("precision", runs.precision, Need::required);
+    entry.integer("runs", runs.runs, count, Need::required);
     entry.number("median_percent", runs.median_percent,
                  {.lower = 0, .upper = 1000, .includes_upper = true}, Need::required);
+    entry.integer("least_sequence", runs.range.least_sequence, count, Need::required);
+    entry.integer("most_sequence", runs.range.most_sequence, count, Need::required);
+    entry.integer("most_context", runs.range.most_context, count, Need::required);
+    entry.integer("most_gpus", runs.range.most_gpus, count, Need::required);
     entry.finish();
   }
   reader.finish();
@@ -32,10 +41,63 @@ std::vector<ComparedRuns> read_all() {
 
 }  // namespace
 
-ComparedRuns const* compared_runs_of(std::string_view system) {
+std::vector<ComparedRuns> const& compared_runs() {
   static std::vector<ComparedRuns> const all = read_all();
-  auto const found = std::ranges::find(all, system, &ComparedRuns::system);
-  return found == all.end() ? nullptr : &*found;
+  return all;
+}
+
+bool is_compared(std::string const& system) {
+  return std::ranges::any_of(compared_runs(),
+                             [&](auto const& runs) { return runs.system == system; });
+}
+
+std::string regime_text(TrainingConfig const& config) {
+  std::string text = has_experts(config.model) ? "mixtures of experts" : "dense models";
+  if (config.parallel.context > 1) text += " with context parallelism";
+  return text + " in " + std::string{name_of(config.model.precision)};
+}
+
+bool are_like(ComparedRuns const& runs, TrainingConfig const& config) {
+  return runs.experts == has_experts(config.model) &&
+         runs.context_parallel == (config.parallel.context > 1) &&
+         runs.precision == config.model.precision;
+}
+
+ComparedRuns const* compared_runs_of(std::string const& system, TrainingConfig const& config) {
+  auto const found = std::ranges::find_if(compared_runs(), [&](ComparedRuns const& runs) {
+    return runs.system == system && are_like(runs, config);
+  });
+  return found == compared_runs().end() ? nullptr : &*found;
+}
+
+RunRange joined(RunRange const& a, RunRange const& b) {
+  return {.least_sequence = std::min(a.least_sequence, b.least_sequence),
+          .most_sequence = std::max(a.most_sequence, b.most_sequence),
+          .most_context = std::max(a.most_context, b.most_context),
+          .most_gpus = std::max(a.most_gpus, b.most_gpus)};
+}
+
+std::vector<std::string> outside(TrainingConfig const& config,
+                                 RunRange const& range,
+                                 std::string const& where) {
+  std::vector<std::string> settings;
+  auto const add = [&](bool is_outside, std::string const& setting, std::string const& measured) {
+    if (is_outside) settings.push_back(setting + " (measured on " + where + ": " + measured + ")");
+  };
+  std::int64_t const sequence = config.model.sequence;
+  std::string const least = std::to_string(range.least_sequence);
+  add(sequence < range.least_sequence || sequence > range.most_sequence,
+      "model.sequence " + std::to_string(sequence),
+      range.least_sequence == range.most_sequence
+          ? least
+          : least + " to " + std::to_string(range.most_sequence));
+  int const gpus = world_size(config.parallel);
+  add(gpus > range.most_gpus, std::to_string(gpus) + " GPUs",
+      "up to " + std::to_string(range.most_gpus));
+  int const context = config.parallel.context;
+  add(context > range.most_context, "parallel.context " + std::to_string(context),
+      range.most_context == 1 ? "1" : "up to " + std::to_string(range.most_context));
+  return settings;
 }
 
 }  // namespace stagecraft

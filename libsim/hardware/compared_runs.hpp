@@ -1,18 +1,60 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
-#include <string_view>
+#include <vector>
+
+#include "libsim/hardware/system.hpp"
+#include "libsim/plan/training_config.hpp"
 
 namespace stagecraft {
 
-/// How many measured runs of a system predictions were compared with, and how far they were off.
-struct ComparedRuns {
-  std::string system;
-  int runs = 0;
-  double median_percent = 0;  ///< of the errors of the iteration's time
+/// Between which settings measured runs lie.
+struct RunRange {
+  std::int64_t least_sequence = 0;
+  std::int64_t most_sequence = 0;
+  int most_context = 1;  ///< the widest context parallelism
+  int most_gpus = 1;
 };
 
-/// That of configs/compared.yaml; null if no run of a system of this name was measured.
-ComparedRuns const* compared_runs_of(std::string_view system);
+/// The smallest range that holds two.
+RunRange joined(RunRange const& a, RunRange const& b);
+
+/// What of a configuration lies outside of a range, each with `where` it was measured:
+/// "model.sequence 131072 (measured on H100: 4096 to 8192)".
+std::vector<std::string> outside(TrainingConfig const& config,
+                                 RunRange const& range,
+                                 std::string const& where);
+
+/// Measured runs of one regime on one system that predictions were compared with, how far these
+/// were off, and between which settings the runs lie.
+///
+/// A regime is what may err by an amount of its own: dense models or mixtures of experts, with or
+/// without context parallelism, in one precision.
+struct ComparedRuns {
+  std::string system;
+  std::string accelerator;  ///< the name of the system's
+  bool experts = false;
+  bool context_parallel = false;
+  Precision precision = Precision::fp16;
+  int runs = 0;
+  double median_percent = 0;  ///< of the errors of the iteration's time
+  RunRange range;
+};
+
+/// Those of configs/compared.yaml.
+std::vector<ComparedRuns> const& compared_runs();
+
+/// Whether runs on a system of this name were measured, of whatever regime.
+bool is_compared(std::string const& system);
+
+/// "mixtures of experts with context parallelism in bf16".
+std::string regime_text(TrainingConfig const& config);
+
+/// Whether runs are of the regime of a configuration.
+bool are_like(ComparedRuns const& runs, TrainingConfig const& config);
+
+/// The runs on a system (by its name) of the regime of a configuration; null if there are none.
+ComparedRuns const* compared_runs_of(std::string const& system, TrainingConfig const& config);
 
 }  // namespace stagecraft

@@ -35,9 +35,7 @@ class ConstantReader {
     if (!node.exists() && need == Need::required && node.is_sound()) node.report("a map");
     ConstantReader below{node};
     visit(below);
-    for (MisplacedKey const& misplaced : misplaced_keys) {
-      if (misplaced.section == key) below.reader_.synonym(misplaced.key, misplaced.meant);
-    }
+    below.name_misplaced(key);
     below.finish();
   }
 
@@ -60,6 +58,13 @@ class ConstantReader {
   void optional_constant(std::string_view key, Sourced<Value>& field, Range... range) {
     ConfigNode const node = reader_.take(key);
     if (node.exists()) read_any(node, field, range...);
+  }
+
+  /// Names the keys that are meant by those which users look for in a section.
+  void name_misplaced(std::string_view section) {
+    for (MisplacedKey const& misplaced : misplaced_keys) {
+      if (misplaced.section == section) reader_.synonym(misplaced.key, misplaced.meant);
+    }
   }
 
   void finish() const { reader_.finish(); }

@@ -8,13 +8,18 @@ namespace stagecraft {
 /// A key that users look for in the wrong section of a system file, or under another name (from
 /// the trials of new users): the hint "did you mean" names the one that is meant.
 struct MisplacedKey {
-  std::string_view section;
+  std::string_view section;  ///< empty: in none
   std::string_view key;
   std::string_view meant;
 };
 
-inline constexpr std::array<MisplacedKey, 18> misplaced_keys{
-    {{"node", "adapters", "network.adapters"},
+inline constexpr std::array<MisplacedKey, 23> misplaced_keys{
+    {{"", "nics", "network.adapters"},
+     {"", "adapters", "network.adapters"},
+     {"", "gpus", "node.accelerators"},
+     {"", "memory", "accelerator.memory"},
+     {"", "bandwidth", "network.bandwidth"},
+     {"node", "adapters", "network.adapters"},
      {"node", "nics", "network.adapters"},
      {"node", "network", "network.bandwidth"},
      {"node", "efficiency", "network.efficiency"},

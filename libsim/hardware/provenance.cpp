@@ -120,6 +120,20 @@ std::vector<std::string> given_of(Constants const& constants) {
   return given;
 }
 
+/// What is known of predictions of runs on a system that are like one.
+std::string comparison_text(TrainingConfig const& config, std::string const& system) {
+  std::string const regime = regime_text(config);
+  ComparedRuns const* const compared = compared_runs_of(system, config);
+  if (compared == nullptr) return "no run of " + regime + " was measured on it";
+  std::vector<std::string> const settings = outside(config, compared->range, system);
+  if (!settings.empty()) {
+    return "no run of " + regime + " was measured on it with " + joined(settings);
+  }
+  return "on " + std::to_string(compared->runs) + " measured runs of " + regime +
+         " its predictions were off by " + fmt::format("{:.1f}", compared->median_percent) +
+         " % in the median";
+}
+
 }  // namespace
 
 std::vector<ConstantRow> list_constants(System const& system) {
@@ -137,25 +151,20 @@ std::vector<ConstantRow> list_constants(Software const& software) {
 std::vector<std::string> given_constants(System const& system) { return given_of(system); }
 std::vector<std::string> given_constants(Software const& software) { return given_of(software); }
 
-std::optional<std::string> validation_warning(System const& system) {
+std::optional<std::string> validation_warning(TrainingConfig const& config, System const& system) {
   std::vector<std::string> given = given_constants(system);
   for (std::string const& constant : given_constants(system.software)) {
     given.push_back("software." + constant);
   }
-  bool const is_measured = system.validated || system.measured;
-  if (is_measured && given.empty()) return std::nullopt;
-  std::string const subject = "system '" + system.name + "' with the stack '" +
-                              system.software.name + "' is not validated: ";
-  if (given.empty()) {
-    std::string const guesses = "system '" + system.name +
-                                "' is not validated: its constants are public numbers and guesses";
-    ComparedRuns const* const compared = compared_runs_of(system.name);
-    if (compared == nullptr) return guesses + " that no measurement was held against";
-    return guesses + ", none fitted to runs on it; on " + fmt::format("{}", compared->runs) +
-           " measured runs its predictions were off by " +
-           fmt::format("{:.1f}", compared->median_percent) + " % in the median";
+  if (!given.empty()) {
+    return "system '" + system.name + "' with the stack '" + system.software.name +
+           "' is not validated: no measurement was held against " + joined(given);
   }
-  return subject + "no measurement was held against " + joined(given);
+  if (system.validated || system.measured) return std::nullopt;
+  std::string const guesses =
+      "system '" + system.name + "' is not validated: its constants are public numbers and guesses";
+  if (!is_compared(system.name)) return guesses + " that no measurement was held against";
+  return guesses + ", none fitted to runs on it; " + comparison_text(config, system.name);
 }
 
 std::vector<std::string> assumed_constants(System const& system) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "libsim/hardware/system.hpp"
+#include "libsim/plan/training_config.hpp"
 
 namespace stagecraft {
 
@@ -30,10 +31,12 @@ std::vector<ConstantRow> list_constants(Software const& software);
 std::vector<std::string> given_constants(System const& system);
 std::vector<std::string> given_constants(Software const& software);
 
-/// The warning for readers of numbers of a system or stack that was never compared with
-/// measurements, or of which constants were changed since; nullopt if both are validated, or the
-/// system is made of measurements (for which there is assumed_constants()).
-std::optional<std::string> validation_warning(System const& system);
+/// The warning for readers of a run's numbers if its system or stack was never compared with
+/// measurements, or if constants were changed since. It says how far off predictions were only if
+/// runs of the configuration's regime were measured on the system and the configuration lies among
+/// them. nullopt if both are validated, or the system is made of measurements (for which there is
+/// assumed_constants()).
+std::optional<std::string> validation_warning(TrainingConfig const& config, System const& system);
 
 /// How the source of a constant begins if a calibration took it from another system.
 inline constexpr std::string_view assumed_source = "assumed to be as in ";

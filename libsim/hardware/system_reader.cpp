@@ -21,12 +21,28 @@ void check_leaf_ports(System const& system, ConfigNode const& section) {
   }
 }
 
+/// What a whole system lacks, a base has.
+void name_base_if_missing(ConfigNode const& section) {
+  std::string const below = section.key().empty() ? "" : section.key() + ".";
+  bool const lacks_some =
+      std::ranges::any_of(section.diagnostics().problems(), [&](Problem const& problem) {
+        if (!problem.found.empty() || !problem.key.starts_with(below)) return false;
+        // Parts of a constant's value are missing in files with a base, too.
+        return std::ranges::count(problem.key.substr(below.size()), '.') <= 1;
+      });
+  if (!lacks_some || !section.is_map()) return;
+  section.diagnostics().add({section.place(), section.key(), "no base",
+                             "all keys that are missing, or `base: dgx-h100` or another name of "
+                             "configs/systems, from which they are inherited"});
+}
+
 }  // namespace
 
 System read_system(ConfigNode const& section) {
   System system;
   ConstantReader reader{section};
   visit_system(reader, system);
+  reader.name_misplaced("");
   reader.finish();
   if (!system.node.p2p.value.table.empty()) {
     section.child("node").child("p2p").child("value").report(
@@ -37,6 +53,7 @@ System read_system(ConfigNode const& section) {
     (memory.is_map() ? memory.child("value") : memory).report("a size above 0 B");
   }
   check_leaf_ports(system, section);
+  name_base_if_missing(section);
   bool const is_changed = std::ranges::any_of(section.entries(), [](ConfigNode const& entry) {
     return entry.is_map() && entry.is_overridden();
   });

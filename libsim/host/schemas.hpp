@@ -32,6 +32,7 @@ inline constexpr std::string_view system_schema = "stagecraft.system/1";
 inline constexpr std::string_view software_schema = "stagecraft.software/1";
 inline constexpr std::string_view system_keys_schema = "stagecraft.system_keys/1";
 inline constexpr std::string_view software_keys_schema = "stagecraft.software_keys/1";
+inline constexpr std::string_view run_keys_schema = "stagecraft.run_keys/1";
 inline constexpr std::string_view execution_schema = "stagecraft.execution/1";
 inline constexpr std::string_view devices_schema = "stagecraft.devices/1";
 

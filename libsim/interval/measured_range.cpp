@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string_view>
 
 #include "libsim/model/layer_kinds.hpp"
@@ -11,22 +12,17 @@
 namespace stagecraft {
 namespace {
 
-/// What the measured runs on one accelerator have.
+/// What the measured runs on one accelerator have, beside what configs/compared.yaml says.
 struct MeasuredRange {
   std::string_view accelerator;  ///< a part of its name
   Precision precision = Precision::fp16;
   Attention attention = Attention::unfused;
-  std::int64_t least_sequence = 0;
-  std::int64_t most_sequence = 0;
   int most_tensor = 1;
-  int most_context = 1;
-  int most_gpus = 1;
   bool has_interleaved = false;
   bool has_overlapped_p2p = false;
   bool has_sharded_optimizer = false;
   bool has_selective = false;  ///< recompute
   bool has_full = false;       ///< recompute
-  bool has_experts = false;
   bool has_latents = false;
 };
 
@@ -36,75 +32,93 @@ struct MeasuredRange {
 constexpr std::array<MeasuredRange, 3> ranges{{{.accelerator = "A100",
                                                 .precision = Precision::fp16,
                                                 .attention = Attention::unfused,
-                                                .least_sequence = 1024,
-                                                .most_sequence = 2048,
                                                 .most_tensor = 16,
-                                                .most_context = 1,
-                                                .most_gpus = 3360,
                                                 .has_interleaved = true,
                                                 .has_overlapped_p2p = false,
                                                 .has_sharded_optimizer = true,
                                                 .has_selective = true,
                                                 .has_full = true,
-                                                .has_experts = false,
                                                 .has_latents = false},
                                                {.accelerator = "H100",
                                                 .precision = Precision::bf16,
                                                 .attention = Attention::flash,
-                                                .least_sequence = 4096,
-                                                .most_sequence = 8192,
                                                 .most_tensor = 128,
-                                                .most_context = 2,
-                                                .most_gpus = 2304,
                                                 .has_interleaved = true,
                                                 .has_overlapped_p2p = false,
                                                 .has_sharded_optimizer = true,
                                                 .has_selective = true,
                                                 .has_full = false,
-                                                .has_experts = true,
                                                 .has_latents = true},
                                                {.accelerator = "B200",
                                                 .precision = Precision::bf16,
                                                 .attention = Attention::flash,
-                                                .least_sequence = 4096,
-                                                .most_sequence = 131072,
                                                 .most_tensor = 8,
-                                                .most_context = 8,
-                                                .most_gpus = 8,
                                                 .has_interleaved = false,
                                                 .has_overlapped_p2p = false,
                                                 .has_sharded_optimizer = true,
                                                 .has_selective = false,
                                                 .has_full = false,
-                                                .has_experts = true,
                                                 .has_latents = true}}};
+
+/// Null if no run on an accelerator like a system's was measured.
+MeasuredRange const* range_of(System const& system) {
+  auto const found = std::ranges::find_if(ranges, [&](MeasuredRange const& range) {
+    return is_on(system.accelerator.name, range.accelerator);
+  });
+  return found == ranges.end() ? nullptr : &*found;
+}
+
+bool has_setting(ModelConfig const& model, auto predicate) {
+  LayerKinds const kinds{model};
+  for (std::int64_t layer = 0; layer < model.layers; ++layer) {
+    if (predicate(kinds.of_layer(layer))) return true;
+  }
+  return false;
+}
 
 }  // namespace
 
+bool is_on(std::string_view accelerator, std::string_view family) {
+  return accelerator.find(family) != std::string_view::npos;
+}
+
+std::vector<std::string> outside_of_measured(TrainingConfig const& config,
+                                             std::string const& where,
+                                             IsMeasuredOn const& is_measured_on) {
+  std::optional<RunRange> range;
+  bool const experts = has_experts(config.model);
+  for (ComparedRuns const& runs : compared_runs()) {
+    if (runs.experts != experts || !is_measured_on(runs)) continue;
+    range = range ? joined(*range, runs.range) : runs.range;
+  }
+  if (range) return outside(config, *range, where);
+  return {experts ? "model.experts (measured on " + where + ": dense models)"
+                  : "dense models (measured on " + where + ": mixtures of experts)"};
+}
+
 std::vector<std::string> unmeasured_settings(TrainingConfig const& config, System const& system) {
-  auto const* const range = std::ranges::find_if(ranges, [&](MeasuredRange const& candidate) {
-    return system.accelerator.name.find(candidate.accelerator) != std::string::npos;
-  });
-  if (range == ranges.end())
+  MeasuredRange const* const range = range_of(system);
+  if (range == nullptr)
     return {"accelerator " + system.accelerator.name + " (no run was measured)"};
-  std::vector<std::string> settings;
-  std::string const on = " (measured on " + std::string{range->accelerator} + ": ";
+  std::string const family{range->accelerator};
+  std::string const on = " (measured on " + family + ": ";
+  std::vector<std::string> settings = outside_of_measured(
+      config, family, [&](ComparedRuns const& runs) { return is_on(runs.accelerator, family); });
   auto const add = [&](bool is_outside, std::string const& setting, std::string const& measured) {
     if (is_outside) settings.push_back(setting + on + measured + ")");
   };
+  // A validated system has no warning of which regimes it was validated for.
+  bool const is_measured_elsewhere = std::ranges::any_of(compared_runs(), [&](auto const& runs) {
+    return is_on(runs.accelerator, family) && are_like(runs, config);
+  });
+  if (system.validated && is_compared(system.name) && is_measured_elsewhere &&
+      compared_runs_of(system.name, config) == nullptr) {
+    settings.push_back(regime_text(config) + " on " + system.name + " (measured on other systems)");
+  }
   ModelConfig const& model = config.model;
-  LayerKinds const kinds{model};
-  auto const has = [&](auto predicate) {
-    for (std::int64_t layer = 0; layer < model.layers; ++layer) {
-      if (predicate(kinds.of_layer(layer))) return true;
-    }
-    return false;
-  };
-  add(!range->has_experts &&
-          has([](LayerConfig const& layer) { return layer.experts.has_value(); }),
-      "model.experts", "dense models");
-  add(has([](LayerConfig const& layer) { return layer.window > 0; }), "model.window",
-      "full attention");
+  bool const has_windows =
+      has_setting(model, [](LayerConfig const& layer) { return layer.window > 0; });
+  add(has_windows, "model.window", "full attention");
   add(!range->has_latents && has_latents(model), "model.latent_attention",
       "keys and values by head");
   ParallelLayout const& parallel = config.parallel;
@@ -114,25 +128,14 @@ std::vector<std::string> unmeasured_settings(TrainingConfig const& config, Syste
   add(model.attention != range->attention,
       "model.attention " + std::string{name_of(model.attention)},
       std::string{name_of(range->attention)});
-  std::string const least = std::to_string(range->least_sequence);
-  add(model.sequence < range->least_sequence || model.sequence > range->most_sequence,
-      "model.sequence " + std::to_string(model.sequence),
-      range->least_sequence == range->most_sequence
-          ? least
-          : least + " to " + std::to_string(range->most_sequence));
   add(parallel.tensor > range->most_tensor, "parallel.tensor " + std::to_string(parallel.tensor),
       "up to " + std::to_string(range->most_tensor));
-  add(world_size(parallel) > range->most_gpus, std::to_string(world_size(parallel)) + " GPUs",
-      "up to " + std::to_string(range->most_gpus));
   ScheduleKind const kind = config.schedule.kind;
   bool const is_measured = kind == ScheduleKind::one_f_one_b ||
                            (kind == ScheduleKind::interleaved && range->has_interleaved);
   add(!is_measured, "schedule", range->has_interleaved ? "1f1b, interleaved" : "1f1b");
   add(parallel.pipeline > 1 && config.schedule.p2p == P2p::overlapped && !range->has_overlapped_p2p,
       "schedule.p2p overlapped", "blocking");
-  add(parallel.context > range->most_context,
-      "parallel.context " + std::to_string(parallel.context),
-      range->most_context == 1 ? "1" : "up to " + std::to_string(range->most_context));
   add(config.memory.distributed_optimizer && parallel.data > 1 && !range->has_sharded_optimizer,
       "memory.distributed_optimizer", "the whole optimizer on each replica");
   auto const recomputes = [&](RecomputeGranularity granularity) {

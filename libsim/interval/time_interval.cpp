@@ -1,8 +1,14 @@
 #include "libsim/interval/time_interval.hpp"
 
 #include <cmath>
+#include <optional>
+#include <string_view>
+#include <utility>
+#include <vector>
 
+#include "libsim/config/did_you_mean.hpp"
 #include "libsim/hardware/fitted_stack.hpp"
+#include "libsim/interval/measured_range.hpp"
 
 namespace stagecraft {
 namespace {
@@ -13,8 +19,7 @@ constexpr double normal_quantile_of_90 = 1.2815515655446004;
 bool is_of(ResidualRegime const& regime, System const& system) {
   return (regime.system.empty() || regime.system == system.name) &&
          (regime.software.empty() || regime.software == described_stack(system.software)) &&
-         (regime.accelerator.empty() ||
-          system.accelerator.name.find(regime.accelerator) != std::string::npos);
+         (regime.accelerator.empty() || is_on(system.accelerator.name, regime.accelerator));
 }
 
 std::string text_of(ResidualRegime const& regime) {
@@ -27,21 +32,53 @@ std::string text_of(ResidualRegime const& regime) {
          (regime.accelerator.empty() ? " on other machines" : " on " + regime.accelerator);
 }
 
+/// The family of a system's accelerator; nullopt if it is none of those whose runs have residuals.
+std::optional<std::string_view> measured_family(System const& system) {
+  for (std::string_view const family : {"A100", "H100"}) {
+    if (is_on(system.accelerator.name, family)) return family;
+  }
+  return std::nullopt;
+}
+
+/// What of a run lies outside of the runs of a regime.
+std::vector<std::string> outside_of(ResidualRegime const& regime,
+                                    TrainingConfig const& config,
+                                    System const& system) {
+  if (!regime.system.empty()) {
+    return outside_of_measured(config, regime.system, [&](ComparedRuns const& runs) {
+      return runs.system == regime.system;
+    });
+  }
+  // Runs on other machines show how far off a stranger's run may be, not what its accelerator does
+  // where no run on it was measured.
+  std::string const family{*measured_family(system)};
+  return outside_of_measured(
+      config, family, [&](ComparedRuns const& runs) { return is_on(runs.accelerator, family); });
+}
+
+/// Whether some regime has runs like these, wherever they lie.
+bool has_regime(TrainingConfig const& config, System const& system) {
+  Precision const precision = config.model.precision;
+  bool const is_half = precision == Precision::fp16 || precision == Precision::bf16;
+  return is_half && !has_experts(config.model) && measured_family(system).has_value();
+}
+
 }  // namespace
 
-ResidualRegime const* regime_of(TrainingConfig const& config,
-                                System const& system,
-                                std::vector<ResidualRegime> const& regimes) {
-  if (has_experts(config.model)) return nullptr;
-  Precision const precision = config.model.precision;
-  if (precision != Precision::fp16 && precision != Precision::bf16) return nullptr;
-  bool const is_known = system.accelerator.name.find("A100") != std::string::npos ||
-                        system.accelerator.name.find("H100") != std::string::npos;
-  if (!is_known) return nullptr;
+RegimeChoice regime_of(TrainingConfig const& config,
+                       System const& system,
+                       std::vector<ResidualRegime> const& regimes) {
+  RegimeChoice choice;
+  if (!has_regime(config, system)) return choice;
   for (ResidualRegime const& regime : regimes) {
-    if (is_of(regime, system)) return &regime;
+    if (!is_of(regime, system)) continue;
+    choice.regime = &regime;
+    std::vector<std::string> settings = outside_of(regime, config, system);
+    choice.holds_run = settings.empty();
+    if (choice.holds_run) break;
+    if (choice.outside.empty()) choice.outside = std::move(settings);
   }
-  return nullptr;
+  return choice;
 }
 
 TimeInterval time_interval(double seconds,
@@ -49,14 +86,18 @@ TimeInterval time_interval(double seconds,
                            TrainingConfig const& config,
                            System const& system) {
   TimeInterval interval;
-  interval.regime = regime_of(config, system, residual_regimes());
+  RegimeChoice const choice = regime_of(config, system, residual_regimes());
+  interval.regime = choice.regime;
   if (interval.regime == nullptr) {
     interval.reason = has_experts(config.model)
-                          ? "no measured runs of mixtures of experts"
+                          ? "fewer than " + std::to_string(fewest_units) +
+                                " sources of measured runs of mixtures of experts"
                           : "no measured runs in 16 bits on an accelerator such as '" +
                                 system.accelerator.name + "'";
     return interval;
   }
+  std::string const outside =
+      choice.outside.empty() ? "" : "outside of what was measured: " + joined(choice.outside);
   if (is_fitted_to_one_run(system.software)) {
     // The measured run's own residual replaces the bias; what remains is how differently two plans
     // of one machine err.
@@ -66,12 +107,16 @@ TimeInterval time_interval(double seconds,
         "the measured iteration that software.factor was fitted to, and plans that "
         "err apart as in " +
         text_of(*interval.regime);
+  } else if (choice.holds_run) {
+    double const middle = interval.regime->bias;
+    double const half = interval.regime->scale * relative_error;
+    interval.seconds = {{seconds * std::exp(middle - half), seconds * std::exp(middle + half)}};
+    interval.reason = text_of(*interval.regime);
+  } else {
+    interval.reason = outside;
     return interval;
   }
-  double const middle = interval.regime->bias;
-  double const half = interval.regime->scale * relative_error;
-  interval.seconds = {{seconds * std::exp(middle - half), seconds * std::exp(middle + half)}};
-  interval.reason = text_of(*interval.regime);
+  if (!outside.empty()) interval.reason += "; " + outside;
   return interval;
 }
 

@@ -3,6 +3,7 @@
 #include <array>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "libsim/hardware/system.hpp"
 #include "libsim/interval/residual_regimes.hpp"
@@ -14,16 +15,28 @@ namespace stagecraft {
 struct TimeInterval {
   std::optional<std::array<double, 2>> seconds;  ///< low, high
   std::string reason;                            ///< what stands behind it, or why nothing does
-  ResidualRegime const* regime = nullptr;        ///< null: none
+  ResidualRegime const* regime = nullptr;        ///< also of runs outside of it; null: none
 };
 
-/// The narrowest regime that a run belongs to; null if it is on an accelerator, or in a precision,
-/// of which no source was measured, or if the model has experts.
-ResidualRegime const* regime_of(TrainingConfig const& config,
-                                System const& system,
-                                std::vector<ResidualRegime> const& regimes);
+/// The regime that says how far off the prediction of a run may be.
+struct RegimeChoice {
+  ResidualRegime const* regime = nullptr;  ///< null: none has runs like this
+  bool holds_run = false;                  ///< whether the run lies among those of the regime
+  /// What lies outside of the runs of the narrowest regime: see outside_of_measured().
+  std::vector<std::string> outside;
+};
 
-/// The interval T exp(bias +- scale x error) of a predicted time T.
+/// The narrowest regime that has runs like this and among whose runs it lies; the widest if it lies
+/// outside of all of them. None has runs on an accelerator or in a precision of which no source was
+/// measured, nor runs of models with experts.
+RegimeChoice regime_of(TrainingConfig const& config,
+                       System const& system,
+                       std::vector<ResidualRegime> const& regimes);
+
+/// The interval T exp(bias +- scale x error) of a predicted time T. There is none outside of what
+/// was measured on the accelerator: how far off predictions were says nothing about runs that are
+/// not exchangeable with the measured ones (longer sequences, more GPUs), and their own relative
+/// error, which falls as products dominate, would make it narrower there.
 /// Source: split conformal prediction of groups of observations, Dunn, Wasserman and Ramdas 2022,
 /// "Distribution-free prediction sets for two-layer hierarchical models", arXiv:1809.07441.
 TimeInterval time_interval(double seconds,

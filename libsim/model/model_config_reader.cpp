@@ -266,10 +266,22 @@ void refuse_other_precisions(ConfigNode const& precision) {
   }
 }
 
+/// A model with several keys of a config.json was copied from one.
+void name_import(ConfigNode const& section) {
+  std::vector<std::string> found;
+  for (auto const& [other, key] : huggingface_names) {
+    if (section.child(std::string{other}).exists()) found.emplace_back(other);
+  }
+  if (found.size() < 2) return;
+  section.report("keys of Hugging Face (" + joined(found) + ")",
+                 "keys of a model file; `stagecraft import huggingface config.json` makes one");
+}
+
 }  // namespace
 
 ModelConfig read_model_config(ConfigNode const& section) {
   ModelConfig model;
+  name_import(section);
   refuse_other_precisions(section.child("precision"));
   SectionReader reader{section};
   visit_fields(reader, model, section.child("pattern").exists() ? Need::optional : Need::required);

@@ -87,7 +87,7 @@ std::string validation_html(std::vector<PageTrace> const& traces) {
     auto const add = [&](std::string const& text) {
       html += "<p class=\"note\">" + html_text(name + ": " + text) + ".</p>\n";
     };
-    if (auto const warning = validation_warning(system)) add(*warning);
+    if (auto const warning = validation_warning(trace.config->training, system)) add(*warning);
     std::string const settings =
         unmeasured_text(unmeasured_settings(trace.config->training, system));
     if (!settings.empty()) add(settings.substr(0, settings.size() - 1));

@@ -5,6 +5,7 @@
 #include "libsim/config/optional_json.hpp"
 #include "libsim/host/schemas.hpp"
 #include "libsim/report/text_table.hpp"
+#include "libsim/units/counted.hpp"
 
 namespace stagecraft {
 namespace {
@@ -59,10 +60,9 @@ std::string allocation_text(AllocationReplay const& replay) {
                  bytes(replay.inactive_split_at_peak)});
   table.add_row({"used on the device", bytes(end.device_used), ""});
   text += table.text();
-  text += "\n" + std::to_string(replay.n) + " allocations; " + std::to_string(end.segments) +
-          " segments; device memory taken " + std::to_string(end.device_alloc) +
-          " times and given back " + std::to_string(end.device_free) + " times; " +
-          std::to_string(end.retries) + (end.retries == 1 ? " retry" : " retries") + "\n";
+  text += "\n" + counted(replay.n, "allocation") + "; " + counted(end.segments, "segment") +
+          "; device memory taken " + counted(end.device_alloc, "time") + " and given back " +
+          counted(end.device_free, "time") + "; " + counted(end.retries, "retry", "retries") + "\n";
   if (replay.checkpoints.empty()) return text;
   TextTable checkpoints{{{"checkpoint at"}, {"allocated"}, {"reserved"}, {"inactive split"}}};
   for (AllocationCheckpoint const& at : replay.checkpoints) {

@@ -256,7 +256,11 @@ std::string explain_rows(Comparison const& comparison) {
   add("The work differs", &RowComparison::order);
   add("The sizes of the work differ", &RowComparison::size);
   add("Memory over the iteration differs", &RowComparison::memory);
-  if (text.empty()) text = "All rows are the same work in the same order, with the same memory.";
+  if (text.empty()) {
+    text =
+        "All rows are the same work in the same order, with the same memory in every category but "
+        "workspace, which each backend declares for itself and which is not compared.";
+  }
   std::int64_t start = 0;
   std::int64_t duration = 0;
   for (RowComparison const& rows : comparison.rows) {

@@ -62,11 +62,18 @@ std::optional<Problem> of_shape(YamlNode const& root,
     return Problem{model->place, referrer, "a section 'model'",
                    "a model file, whose keys (layers, hidden, ...) are in no section", true};
   }
-  bool const is_part = root.find("base") == nullptr && root.find("accelerator") == nullptr &&
-                       (root.find("node") != nullptr || root.find("network") != nullptr ||
-                        root.find("calibration") != nullptr);
-  if (wanted != FileKind::system || !is_part) return std::nullopt;
-  return Problem{root.place, referrer, "no base",
+  if (wanted != FileKind::system || root.find("base") != nullptr) return std::nullopt;
+  std::string missing;
+  std::size_t there = 0;
+  for (char const* const section : {"accelerator", "node", "network", "calibration"}) {
+    if (root.find(section) != nullptr) {
+      ++there;
+    } else {
+      missing += (missing.empty() ? "" : ", ") + std::string{section};
+    }
+  }
+  if (there == 0 || missing.empty()) return std::nullopt;
+  return Problem{root.place, referrer, "no base, and no section " + missing,
                  "a system file: `base: dgx-h100` names the system that it changes; without a base "
                  "it needs all sections (stagecraft system --keys)",
                  true};

@@ -67,7 +67,8 @@ SweepRow evaluate_point(Sweep const& sweep, std::int64_t point) {
       row.integers.push_back(column.value(simulation, plan));
     }
     row.warnings = run.warnings;
-    if (auto warning = validation_warning(run.system)) row.warnings.push_back(std::move(*warning));
+    if (auto warning = validation_warning(run.training, run.system))
+      row.warnings.push_back(std::move(*warning));
     for (RealColumn const& column : real_columns()) {
       row.reals.push_back(column.value(simulation, plan));
     }

@@ -83,10 +83,12 @@ Problem const* own_problem(SweepEntry const& entry, Reasons const& reasons) {
 Problem problem_with(SweepAxis const& axis, SweepEntry const& entry, Reasons const& reasons) {
   if (Problem const* const own = own_problem(entry, reasons)) return *own;
   Problem const& reason = reasons.commonest();
+  // A way out that the reason offers as another value of this key is said once.
+  std::string const accepted = reason.accepted.substr(0, reason.accepted.find(", or " + axis.name));
   return {entry.place, axis.name,
-          "'" + printable(entry.label) + "', and so for " + reason.key + " " +
-              (reason.found.empty() ? "no value" : reason.found),
-          "another value, or for " + reason.key + " " + reason.accepted};
+          "'" + printable(entry.label) + "' beside " + reason.key + " " +
+              (reason.found.empty() ? "without a value" : reason.found),
+          "another value, or beside it " + reason.key + " " + accepted};
 }
 
 /// The results of the points with one entry of one axis.

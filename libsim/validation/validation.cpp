@@ -107,7 +107,7 @@ bool add_prediction(RunConfig run, ValidatedRow& row) {
 class WarningCounts {
  public:
   void add(RunConfig const& run) {
-    auto const of_system = validation_warning(run.system);
+    auto const of_system = validation_warning(run.training, run.system);
     if (run.warnings.empty() && !of_system) return;
     std::lock_guard const lock{mutex_};
     for (std::string const& warning : run.warnings) ++counts_[warning];

@@ -31,8 +31,10 @@ Json problem_text(ValidatedRow const& row) {
   return text_or_null(text);
 }
 
-Json to_json(ValidatedRow const& row) {
+Json to_json(ValidatedRow const& row, std::vector<std::string> const& keys) {
   auto const ratio = row.time_ratio();
+  auto by = Json::object();
+  for (std::size_t i = 0; i < row.regimes.size(); ++i) by[keys[i]] = row.regimes[i];
   return {{"id", text_or_null(row.measured.id)},
           {"group", text_or_null(row.measured.group)},
           {"place", to_string(row.place)},
@@ -47,6 +49,7 @@ Json to_json(ValidatedRow const& row) {
           {"measured_allocated_bytes", row.measured.allocated_bytes},
           {"predicted_fits", row.predicted_fits},
           {"measured_fits", row.measured.fits},
+          {"by", by},
           {"problem", problem_text(row)}};
 }
 
@@ -90,7 +93,7 @@ void write_json(Validation const& validation, std::ostream& out) {
   out << "{\n\"schema\": \"" << validation_schema << "\",\n\"rows\": [";
   char const* separator = "\n ";
   for (ValidatedRow const& row : validation.rows) {
-    out << separator << text_of(to_json(row), -1);
+    out << separator << text_of(to_json(row, validation.by), -1);
     separator = ",\n ";
   }
   auto by = Json::object();

@@ -59,6 +59,13 @@ std::string text_of(std::filesystem::path const& file) {
   return {std::istreambuf_iterator<char>{stream}, {}};
 }
 
+std::string in_one_line(std::string const& text) {
+  std::istringstream stream{text};
+  std::string line;
+  for (std::string word; stream >> word;) line += (line.empty() ? "" : " ") + word;
+  return line;
+}
+
 std::vector<std::string> keys_of(nlohmann::json const& object) {
   std::vector<std::string> keys;
   for (auto const& [key, value] : object.items()) keys.push_back(key);

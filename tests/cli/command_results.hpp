@@ -20,6 +20,9 @@ void require_refusal(std::string const& arguments, std::vector<std::string> cons
 
 std::string text_of(std::filesystem::path const& file);
 
+/// The words of a text, a space between them.
+std::string in_one_line(std::string const& text);
+
 /// The keys of an object, sorted.
 std::vector<std::string> keys_of(nlohmann::json const& object);
 

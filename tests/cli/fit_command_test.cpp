@@ -114,7 +114,8 @@ TEST_CASE("fit ends with 1 if no row can be used, and leaves bad rows out otherw
       run_stagecraft("fit " + data_file(folder, header + "a,7,1\na,1,0.9\n") + options);
   REQUIRE(some.exit_code == 0);
   REQUIRE_THAT(some.output, Contains("1 run in 1 group, of 2 rows") &&
-                                Contains("All groups are in one fold: nothing was held out.") &&
+                                Contains("All groups are in one fold: nothing was held out.\n"
+                                         "One run bounds nothing: ") &&
                                 Contains("if runs err independently. All are of one group"));
 }
 
@@ -154,7 +155,8 @@ TEST_CASE("fit refuses what it cannot use, with what is accepted", "[cli]") {
                   {"--constants: found 'software.host.kernl'", "did you mean"});
   require_refusal("fit " + file, {"system: missing", "--system S.yaml"});
   require_refusal("fit", {"DATA.csv: found no file"});
-  require_refusal("fit " + paper_run("22b-present"), {"which is no table", "--measured TIME"});
+  require_refusal("fit " + paper_run("22b-present"),
+                  {"a run file without a measurement", "--measured TIME"});
   require_refusal("fit " + data_file(folder, "id\na\n") + base, {"no column with measured values"});
   require_refusal("fit " + paper_run("22b-present") + " --measured 12.9",
                   {"--measured: found '12.9'", "the time of an iteration with its unit"});

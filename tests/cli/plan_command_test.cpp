@@ -259,6 +259,20 @@ TEST_CASE("plan --launchable finds plans that the flags say, and import megatron
   REQUIRE(warned < other.output.find("--num-layers"));
 }
 
+TEST_CASE(
+    "plan --launchable finds no plan of a model that the framework cannot run, and says why") {
+  // Megatron-LM of 2022 has neither rotary positions nor RMS norms; the current one has flags for
+  // all of Llama 2.
+  require_refusal(plan("llama2-7b", 16, 64, "--launchable megatron-2022"),
+                  {"--launchable: found 'megatron-2022', which can run no plan of this model (",
+                   "model.positions rotary: Megatron-LM of 2022 has learned positions",
+                   "model.norm rmsnorm: Megatron-LM of 2022 has LayerNorm",
+                   "; accepted: megatron-core, or no "});
+  REQUIRE(
+      run_stagecraft(plan("llama2-7b", 16, 64, "--top 1 --launchable megatron-core")).exit_code ==
+      0);
+}
+
 TEST_CASE("no plan of the answer runs out by its allocator's replay") {
   // Without a margin the fastest plans fill the device, and driver, context and NCCL take the rest.
   json const result = json_of(plan("gpt3-175b", 64, 64, "--margin 0 --top 4 --json"));

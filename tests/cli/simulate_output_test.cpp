@@ -114,7 +114,9 @@ TEST_CASE("simulate names what was never validated") {
   std::string const longer = run + " --set model.attention=flash --set model.sequence=16384";
   REQUIRE(json_of(longer + " --json").at("not_validated_for").size() == 2);
   REQUIRE_THAT(run_stagecraft(longer).output,
-               Contains("not validated for model.attention flash (measured on A100: "));
+               Contains("not validated for model.sequence 16384 (measured on A100: 1024 to 2048), "
+                        "model.attention flash (measured on A100: ") &&
+                   Contains("no 80 % interval: outside of what was measured: model.sequence "));
 }
 
 }  // namespace stagecraft

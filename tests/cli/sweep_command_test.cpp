@@ -70,9 +70,30 @@ TEST_CASE("sweep writes HDF5 and CSV, and prints the counts and the best", "[cli
   REQUIRE(std::count(csv.begin(), csv.end(), '\n') == 7);
   ProgramResult const text = run_stagecraft("sweep " + file + " -o " + in(folder, "t.h5"));
   REQUIRE(text.exit_code == 0);
-  REQUIRE_THAT(text.output, Contains("6 rows of 6 points (0 excluded by where)") &&
-                                Contains("most tokens per second and GPU of those that fit"));
+  REQUIRE_THAT(text.output,
+               Contains("6 rows of 6 points (0 excluded by where)") &&
+                   Contains("most tokens per second and GPU of 1 that fit by counted bytes\n"
+                            "(counted bytes are a cheaper verdict: `simulate "
+                            "--require-fit` also replays the allocator"));
   REQUIRE(text_of(folder.path() / "t.h5") == text_of(folder.path() / "r.h5"));
+}
+
+TEST_CASE("the table of a sweep says by which verdict its rows fit", "[cli]") {
+  TemporaryFolder const folder;
+  // Of these stacks only megatron-2022-memory says what its framework allocates.
+  std::string const both = "values: {software: [megatron-2022, megatron-2022-memory]}\n";
+  std::string const command = "sweep " + sweep_file(folder, both) + " -o " + in(folder, "r.h5");
+  json const document = json_of(command + " --json");
+  REQUIRE(document.at("fit") == 2);
+  REQUIRE(document.at("fit_by_replay") == 1);
+  REQUIRE_THAT(run_stagecraft(command + " --resume").output,
+               Contains("of 2 that fit, 1 of them by counted bytes and 1 by the allocator's "
+                        "replay\n"));
+  std::string const replayed = "values: {software: [megatron-2022-memory]}\n";
+  ProgramResult const alone =
+      run_stagecraft("sweep " + sweep_file(folder, replayed) + " -o " + in(folder, "s.h5"));
+  REQUIRE_THAT(alone.output,
+               Contains("of 1 that fit by the allocator's replay\n") && !Contains("cheaper"));
 }
 
 TEST_CASE("sweep ranks by tokens per second and GPU unless asked", "[cli]") {
@@ -107,7 +128,8 @@ TEST_CASE("sweep ranks by cost, in which interruptions count, when asked", "[cli
   json const best = json_of(command + "cost --json" + rates).at("best");
   REQUIRE(best.at("parallel.data") == 1);
   ProgramResult const text = run_stagecraft(command + "cost" + rates);
-  REQUIRE_THAT(text.output, Contains("least cost of those that fit") && Contains("  cost EUR\n"));
+  REQUIRE_THAT(text.output,
+               Contains("least cost of 2 that fit by counted bytes") && Contains("  cost EUR\n"));
   require_refusal(command + "cost --price 3/gpu-hour",
                   {"--rank: found 'cost' without --price and --tokens; accepted: it with both"});
 }

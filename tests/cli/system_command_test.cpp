@@ -33,14 +33,6 @@ std::vector<std::string> lines_of(std::string const& text) {
   return lines;
 }
 
-/// The words of a text, a space between them.
-std::string in_one_line(std::string const& text) {
-  std::istringstream stream{text};
-  std::string line;
-  for (std::string word; stream >> word;) line += (line.empty() ? "" : " ") + word;
-  return line;
-}
-
 }  // namespace
 
 TEST_CASE("system lists a value and a source for every constant of every system") {

@@ -61,36 +61,90 @@ TEST_CASE("every system of the data sets of experiments/validation is known as c
   for (std::string const name :
        {"a100-4hdr", "aws-p5", "b200-hgx", "dgx-h100", "jean-zay-a100", "selene-a100"}) {
     CAPTURE(name);
-    REQUIRE(compared_runs_of(name) != nullptr);
-    REQUIRE(compared_runs_of(name)->runs >= 18);  // the fewest rows of a system
+    REQUIRE(is_compared(name));
   }
-  REQUIRE(compared_runs_of("h200") == nullptr);
+  REQUIRE_FALSE(is_compared("h200"));
 }
 
-TEST_CASE("a system of guesses on which runs were measured says how far off predictions were",
-          "[hardware]") {
+/// A run of a model in bf16 with sequences of 4096 on 64 GPUs.
+TrainingConfig training(bool has_experts, int context = 1) {
+  TrainingConfig config;
+  config.model.precision = Precision::bf16;
+  config.model.sequence = context > 1 ? 8192 : 4096;
+  if (has_experts) config.model.experts.emplace();
+  config.parallel.context = context;
+  config.parallel.data = 64 / context;
+  return config;
+}
+
+System named_system(std::string const& name) {
   System system;
-  system.name = "dgx-h100";
-  std::string const compared = validation_warning(system).value();
-  REQUIRE(compared.find("system 'dgx-h100' is not validated: ") == 0);
-  REQUIRE(compared.find("that no measurement was held against") == std::string::npos);
-  // A line per timed run of experiments/validation/data.
-  REQUIRE(compared.find(" measured runs its predictions were off by ") != std::string::npos);
-  system.name = "h200";
-  REQUIRE(validation_warning(system).value().find("that no measurement was held against") !=
-          std::string::npos);
+  system.name = name;
+  return system;
+}
+
+TEST_CASE("the runs that predictions were compared with are counted by regime", "[hardware]") {
+  // The timed rows of experiments/validation/data on a DGX H100: 24 of published.csv, 28 of
+  // published-context.csv, 17 of published-moe.csv.
+  REQUIRE(compared_runs_of("dgx-h100", training(false))->runs == 24);
+  REQUIRE(compared_runs_of("dgx-h100", training(false, 2))->runs == 28);
+  REQUIRE(compared_runs_of("dgx-h100", training(true))->runs == 17);
+  REQUIRE(compared_runs_of("dgx-h100", training(true, 2)) == nullptr);
+}
+
+TEST_CASE(
+    "a system of guesses on which runs were measured says how far off predictions of the "
+    "same regime were",
+    "[hardware]") {
+  System const system = named_system("dgx-h100");
+  std::string const guesses =
+      "system 'dgx-h100' is not validated: its constants are public numbers and guesses";
+  std::string const dense = validation_warning(training(false), system).value();
+  REQUIRE_THAT(dense, Catch::StartsWith(guesses));
+  REQUIRE_THAT(dense, Catch::Contains("on 24 measured runs of dense models in bf16 its "
+                                      "predictions were off by "));
+  // The median of the 17 rows of experiments/validation/experts.md on a DGX H100: the ninth of
+  // their sizes.
+  REQUIRE_THAT(validation_warning(training(true), system).value(),
+               Catch::EndsWith("on 17 measured runs of mixtures of experts in bf16 its "
+                               "predictions were off by 21.6 % in the median"));
+  REQUIRE_THAT(validation_warning(training(true), named_system("h200")).value(),
+               Catch::Contains("that no measurement was held against"));
+}
+
+TEST_CASE("no accuracy is quoted for a regime or a length of which no run was measured",
+          "[hardware]") {
+  System const system = named_system("dgx-h100");
+  REQUIRE_THAT(validation_warning(training(true, 2), system).value(),
+               Catch::EndsWith("; no run of mixtures of experts with context parallelism in bf16 "
+                               "was measured on it"));
+  TrainingConfig half = training(false);
+  half.model.precision = Precision::fp16;
+  REQUIRE_THAT(validation_warning(half, system).value(),
+               Catch::EndsWith("; no run of dense models in fp16 was measured on it"));
+  TrainingConfig longer = training(false);
+  longer.model.sequence = 131072;
+  REQUIRE_THAT(validation_warning(longer, system).value(),
+               Catch::EndsWith("; no run of dense models in bf16 was measured on it with "
+                               "model.sequence 131072 (measured on dgx-h100: 4096)"));
+  TrainingConfig larger = training(false);
+  larger.parallel.data = 4096;
+  REQUIRE_THAT(validation_warning(larger, system).value(),
+               Catch::EndsWith("with 4096 GPUs (measured on dgx-h100: up to 2048)"));
 }
 
 TEST_CASE("only a system of guesses is said to be one, not a validated or a measured one",
           "[hardware]") {
   System system;
   system.name = "x";
-  REQUIRE(validation_warning(system).value().find("system 'x' is not validated: ") == 0);
+  REQUIRE(
+      validation_warning(training(false), system).value().find("system 'x' is not validated: ") ==
+      0);
   system.measured.emplace();  // as `stagecraft-exec calibrate` leaves it
-  REQUIRE_FALSE(validation_warning(system).has_value());
+  REQUIRE_FALSE(validation_warning(training(false), system).has_value());
   system.measured.reset();
   system.validated = true;
-  REQUIRE_FALSE(validation_warning(system).has_value());
+  REQUIRE_FALSE(validation_warning(training(false), system).has_value());
 }
 
 TEST_CASE("the sources of a system that nobody measured say so", "[hardware]") {
@@ -164,7 +218,7 @@ TEST_CASE("constants that a user gave are named with where, and make a system no
   system.software.host.kernel.source = "given in --set software.host.kernel=1 us";
   REQUIRE(given_constants(system) ==
           std::vector<std::string>{"network.bandwidth (given in mine.yaml)"});
-  REQUIRE(validation_warning(system).value() ==
+  REQUIRE(validation_warning(training(false), system).value() ==
           "system 'x' with the stack 'y' is not validated: no measurement was held against "
           "network.bandwidth (given in mine.yaml), software.host.kernel (given in --set "
           "software.host.kernel=1 us)");

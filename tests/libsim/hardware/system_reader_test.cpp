@@ -146,15 +146,18 @@ TEST_CASE("the topology of a network is a unit of nodes, or a leaf switch, and w
               .network.topology.value.leaf_ports == 7);
 }
 
-TEST_CASE("a section that is left out is one problem", "[hardware]") {
+TEST_CASE("a section that is left out is one problem, beside which a base is named", "[hardware]") {
   Diagnostics diagnostics;
   auto root = parse_yaml_file(selene, Place{}, "", diagnostics);
   root->keys.pop_back();
   root->items.pop_back();
   read_system(ConfigNode{*root, "system", diagnostics});
-  REQUIRE(diagnostics.problems().size() == 1);
+  REQUIRE(diagnostics.problems().size() == 2);
   REQUIRE(to_string(diagnostics.problems().front()) ==
           selene + ":3:1: system.calibration: missing; accepted: a map");
+  REQUIRE_THAT(to_string(diagnostics.problems().back()),
+               Catch::Contains("system: found no base; accepted: all keys that are missing, or "
+                               "`base: dgx-h100`"));
 }
 
 }  // namespace

@@ -30,12 +30,12 @@ TEST_CASE("the runs of table 5, which were measured, have no unmeasured settings
 TEST_CASE("what no run was measured with is named with what was", "[interval]") {
   using Texts = std::vector<std::string>;
   REQUIRE(unmeasured("175b-present.yaml", {"model.attention=flash", "model.sequence=131072"}) ==
-          Texts{"model.attention flash (measured on A100: unfused)",
-                "model.sequence 131072 (measured on A100: 1024 to 2048)"});
+          Texts{"model.sequence 131072 (measured on A100: 1024 to 2048)",
+                "model.attention flash (measured on A100: unfused)"});
   REQUIRE(unmeasured("175b-present.yaml",
                      {"model.precision=bf16", "parallel.data=128", "batch.global=8192"}) ==
-          Texts{"model.precision bf16 (measured on A100: fp16)",
-                "8192 GPUs (measured on A100: up to 3360)"});
+          Texts{"8192 GPUs (measured on A100: up to 3360)",
+                "model.precision bf16 (measured on A100: fp16)"});
   REQUIRE(unmeasured(
               "175b-present.yaml",
               {"model.experts={count: 8, per_token: 2, ffn_hidden: 4096}", "model.biases=false"}) ==
@@ -46,6 +46,19 @@ TEST_CASE("what no run was measured with is named with what was", "[interval]") 
           Texts{"parallel.context 4 (measured on H100: up to 2)",
                 "recompute full (measured on H100: none, selective)"});
   REQUIRE(unmeasured("22b-full.yaml", {"system=mi300x"}).front().starts_with("accelerator "));
+}
+
+TEST_CASE("a regime of which runs were measured on other systems only is named", "[interval]") {
+  // aws-p5 has dense models of nanotron; experts were measured on a DGX H100.
+  std::vector<std::string> const experts{"system=aws-p5",
+                                         "recompute=none",
+                                         "model=mixtral-8x7b",
+                                         "parallel.data=8",
+                                         "batch={global: 64, micro: 1}",
+                                         "model.sequence=4096"};
+  REQUIRE(unmeasured("22b-present.yaml", experts) ==
+          std::vector<std::string>{
+              "mixtures of experts in bf16 on aws-p5 (measured on other systems)"});
 }
 
 }  // namespace stagecraft

@@ -10,7 +10,7 @@ namespace {
 std::vector<ResidualRegime> regimes() {
   return read_regimes(R"(
 regimes:
-  - {system: s, software: w, units: 4, bias: 0.01, scale: 2, difference: 0.05, coverage: 0.8}
+  - {system: a100-4hdr, software: w, units: 4, bias: 0.01, scale: 2, difference: 0.05, coverage: 0.8}
   - {accelerator: A100, units: 4, bias: 0, scale: 3, difference: 0.1, coverage: 0.8}
   - {units: 6, bias: 0, scale: 4, difference: 0.1, coverage: 0.8}
 )",
@@ -25,9 +25,11 @@ System system_of(std::string const& name, std::string const& software, std::stri
   return system;
 }
 
-TrainingConfig config_in(Precision precision) {
+/// With a sequence that was measured on A100, or on H100 (configs/compared.yaml).
+TrainingConfig config_in(Precision precision, std::int64_t sequence = 2048) {
   TrainingConfig config;
   config.model.precision = precision;
+  config.model.sequence = sequence;
   return config;
 }
 
@@ -36,18 +38,46 @@ TrainingConfig config_in(Precision precision) {
 TEST_CASE("a run has the narrowest regime that it belongs to, and none without measurements",
           "[interval]") {
   auto const known = regimes();
-  TrainingConfig const config = config_in(Precision::bf16);
-  auto const index = [&](System const& system) -> int {
-    ResidualRegime const* const regime = regime_of(config, system, known);
+  auto const index = [&](System const& system, TrainingConfig const& config) -> int {
+    ResidualRegime const* const regime = regime_of(config, system, known).regime;
     return regime == nullptr ? -1 : static_cast<int>(regime - known.data());
   };
-  REQUIRE(index(system_of("s", "w", "NVIDIA A100")) == 0);
-  REQUIRE(index(system_of("s", "other", "NVIDIA A100")) == 1);
-  REQUIRE(index(system_of("t", "w", "NVIDIA A100")) == 1);
-  REQUIRE(index(system_of("t", "w", "NVIDIA H100")) == 2);
-  REQUIRE(index(system_of("t", "w", "AMD MI300X")) == -1);
-  System const a100 = system_of("s", "w", "NVIDIA A100");
-  REQUIRE(regime_of(config_in(Precision::fp32), a100, known) == nullptr);
+  TrainingConfig const config = config_in(Precision::bf16);
+  REQUIRE(index(system_of("a100-4hdr", "w", "NVIDIA A100"), config) == 0);
+  REQUIRE(index(system_of("a100-4hdr", "other", "NVIDIA A100"), config) == 1);
+  REQUIRE(index(system_of("t", "w", "NVIDIA A100"), config) == 1);
+  REQUIRE(index(system_of("t", "w", "NVIDIA H100"), config_in(Precision::bf16, 4096)) == 2);
+  REQUIRE(index(system_of("t", "w", "AMD MI300X"), config) == -1);
+  REQUIRE(index(system_of("a100-4hdr", "w", "NVIDIA A100"), config_in(Precision::fp32)) == -1);
+}
+
+TEST_CASE(
+    "a run outside of what was measured on its machine has the interval of a wider regime, "
+    "and outside of what was measured on its accelerator none",
+    "[interval]") {
+  // Runs on a100-4hdr had up to 512 GPUs (vTrain), those on other A100s up to 3360 (MT-NLG), and
+  // sequences of 1024 and 2048.
+  System const system = system_of("a100-4hdr", "megatron-deepspeed-2022", "NVIDIA A100");
+  TrainingConfig config = config_in(Precision::fp16);
+  auto const width = [](TimeInterval const& interval) {
+    return std::log((*interval.seconds)[1] / (*interval.seconds)[0]);
+  };
+  config.parallel.data = 512;
+  TimeInterval const inside = time_interval(10, 0.03, config, system);
+  REQUIRE_THAT(inside.reason, Catch::Contains(" on a100-4hdr, kept out of the fit") &&
+                                  !Catch::Contains("outside"));
+  config.parallel.data = 1024;
+  TimeInterval const wider = time_interval(10, 0.03, config, system);
+  REQUIRE_THAT(wider.reason, Catch::Contains(" on A100; outside of what was measured: 1024 GPUs "
+                                             "(measured on a100-4hdr: up to 512)"));
+  REQUIRE(width(wider) > width(inside));
+  config.model.sequence = 16384;
+  TimeInterval const none = time_interval(10, 0.03, config, system);
+  REQUIRE_FALSE(none.seconds);
+  REQUIRE_THAT(none.reason, Catch::StartsWith("outside of what was measured: model.sequence 16384 "
+                                              "(measured on a100-4hdr: 1024 to 2048)"));
+  // Plans of one model are still compared.
+  REQUIRE(none.regime != nullptr);
 }
 
 TEST_CASE("an interval is bias and scale times the error, in the logarithm", "[interval]") {
@@ -64,13 +94,14 @@ TEST_CASE("an interval is bias and scale times the error, in the logarithm", "[i
   REQUIRE(std::log(high * low / 100) == Approx(2 * wide.regime->bias).margin(1e-9));
 }
 
-TEST_CASE("no run with experts has been measured, so their times have no interval", "[interval]") {
+TEST_CASE("experts were measured by fewer sources than an interval needs", "[interval]") {
+  // Three: SimuMax, Megatron-Bridge and ModelZoo (experiments/validation/experts.md).
   System const a100 = system_of("t", "w", "NVIDIA A100");
   TrainingConfig config = config_in(Precision::bf16);
   config.model.experts.emplace();
   TimeInterval const none = time_interval(10, 0.03, config, a100);
   REQUIRE_FALSE(none.seconds);
-  REQUIRE(none.reason == "no measured runs of mixtures of experts");
+  REQUIRE(none.reason == "fewer than 4 sources of measured runs of mixtures of experts");
 }
 
 TEST_CASE("of two plans the faster one is surer the more they differ", "[interval]") {
@@ -90,6 +121,12 @@ TEST_CASE("the regimes that come along have at least four units and positive wid
     REQUIRE(regime.units >= fewest_units);
     REQUIRE(regime.scale > 0);
     REQUIRE(regime.difference > 0);
+    // What is not of one machine is less certain than what is.
+    if (regime.system.empty()) {
+      for (ResidualRegime const& narrow : residual_regimes()) {
+        if (!narrow.system.empty()) REQUIRE(regime.scale > narrow.scale);
+      }
+    }
   }
   REQUIRE_THROWS_WITH(read_regimes("regimes: [{units: 3}]", "r.yaml"),
                       Catch::Contains("units: found '3'"));

@@ -206,6 +206,14 @@ TEST_CASE("a condition that divides by zero at a point names it", "[sweep]") {
               "\n")) == 1);
 }
 
+TEST_CASE("a number of chunks that the schedule cannot have is refused in one sentence",
+          "[sweep]") {
+  REQUIRE_THAT(check_complaint("values: {parallel.interleave: [1, 2]}\n"),
+               Contains("parallel.interleave: found '2' beside schedule.kind '1f1b'; accepted: "
+                        "another value, or beside it schedule.kind interleaved, as "
+                        "parallel.interleave is 2; no point of the sweep can have it"));
+}
+
 TEST_CASE("a value that no point can have is refused, one that some points can have is not",
           "[sweep]") {
   // 4 heads: tensor 3 never divides them; 6 heads come with the second case only.
@@ -214,8 +222,8 @@ TEST_CASE("a value that no point can have is refused, one that some points can h
                    Contains("no point of the sweep can have it"));
   // 8 sequences on 3 replicas: the problem is one of batch.global, which the sweep leaves alone.
   REQUIRE_THAT(check_complaint("values: {parallel.data: [1, 2, 3]}\n"),
-               Contains("sweep.yaml:7:32: parallel.data: found '3', and so for batch.global '8'; "
-                        "accepted: another value, or for batch.global a multiple of ") &&
+               Contains("sweep.yaml:7:32: parallel.data: found '3' beside batch.global '8'; "
+                        "accepted: another value, or beside it batch.global a multiple of ") &&
                    Contains("no point of the sweep can have it"));
   REQUIRE(check_complaint("cases: {m: {four: {}, six: {model.heads: 6, model.hidden: 96}}}\n"
                           "values: {parallel.tensor: [1, 3]}\n")
