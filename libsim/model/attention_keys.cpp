@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "libsim/model/model_names.hpp"
-#include "libsim/model/read_values.hpp"
 
 namespace stagecraft {
 namespace {

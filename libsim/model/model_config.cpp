@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "libsim/model/read_values.hpp"
-
 namespace stagecraft {
 
 LayerConfig const& written_kind(ModelConfig const& model, std::int64_t layer) {

@@ -115,6 +115,9 @@ struct ModelConfig : LayerConfig {
 /// The number of layers after which the pattern repeats. Pre: it is not empty.
 std::int64_t pattern_layers(ModelConfig const& model);
 
+/// What the pattern says of a layer, whether or not its number makes it dense. Pre: 0 <= layer.
+LayerConfig const& written_kind(ModelConfig const& model, std::int64_t layer);
+
 /// The kind of a layer: what the pattern says, with experts only if the layer is sparse. For all
 /// layers of a model, see LayerKinds. Pre: 0 <= layer.
 LayerConfig layer_kind(ModelConfig const& model, std::int64_t layer);

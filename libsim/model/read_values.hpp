@@ -4,9 +4,8 @@
 #include <string>
 
 #include "libsim/config/config_node.hpp"
-#include "libsim/model/model_config.hpp"
 
-/// What the readers and writers of section `model` share.
+/// What the readers of section `model` share.
 namespace stagecraft {
 
 /// Far above any real model.
@@ -16,9 +15,5 @@ inline constexpr std::int64_t most_layers = 100'000;
 inline std::string with_value(ConfigNode const& node, std::int64_t value) {
   return node.key() + " (" + std::to_string(value) + ")";
 }
-
-/// What the pattern says of a layer; whether it is one with experts follows from its number, too:
-/// layer_kind() knows.
-LayerConfig const& written_kind(ModelConfig const& model, std::int64_t layer);
 
 }  // namespace stagecraft
