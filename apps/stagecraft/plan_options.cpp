@@ -90,6 +90,7 @@ std::int64_t read_margin(std::string const& text, std::int64_t device) {
 }
 
 /// Restricts the search to what --launchable names.
+/// \throws CommandLineError  if it can run no plan of the model.
 void read_launchable(std::string const& text, PlanOptions& options) {
   MegatronVersion const version = text == name_of(MegatronVersion::of_2022)
                                       ? MegatronVersion::of_2022
@@ -98,9 +99,10 @@ void read_launchable(std::string const& text, PlanOptions& options) {
   options.request.is_wanted = [version](TrainingConfig const& config) {
     return is_launchable(config, version);
   };
+  constexpr std::string_view vocabulary = "model.vocabulary";
   std::string gaps;
   for (std::string const& gap : megatron_gaps_of_model(options.request.base, version)) {
-    if (gap.starts_with("model.vocabulary")) {  // files of the user's own say it
+    if (gap.starts_with(vocabulary)) {  // files of the user's own say it
       options.warnings.push_back("--launchable " + text +
                                  " cannot run this model as it is: " + gap);
     } else {
@@ -110,7 +112,9 @@ void read_launchable(std::string const& text, PlanOptions& options) {
   if (gaps.empty()) return;
   MegatronVersion const other =
       version == MegatronVersion::current ? MegatronVersion::of_2022 : MegatronVersion::current;
-  bool const other_can = megatron_gaps_of_model(options.request.base, other).empty();
+  bool const other_can =
+      std::ranges::all_of(megatron_gaps_of_model(options.request.base, other),
+                          [](std::string const& gap) { return gap.starts_with(vocabulary); });
   throw CommandLineError{"--launchable",
                          "'" + text + "', which can run no plan of this model (" + gaps + ")",
                          std::string{other_can ? name_of(other) + std::string{", or "} : ""} +
@@ -283,6 +287,7 @@ PlanOptions read_plan_options(CommandLine const& line) {
   if (line.has("launchable")) read_launchable(line.value("launchable"), options);
   if (auto warning = batch_warning(request)) options.warnings.push_back(std::move(*warning));
   TrainingConfig job = request.base;  // on so many accelerators
+  if (request.filter.context.size() == 1) job.parallel.context = request.filter.context.front();
   job.parallel.data = std::max(1, request.gpus / world_size(job.parallel));
   if (auto warning = validation_warning(job, request.system)) {
     options.warnings.push_back(std::move(*warning));

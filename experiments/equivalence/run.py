@@ -19,7 +19,7 @@ import tempfile
 
 
 ALLOCATOR_SETTINGS = ["expandable_segments:True", "max_split_size_mb:64", "roundup_power2_divisions:4",
-                      "garbage_collection_threshold:0.6", "backend:cudaMallocAsync"]
+                      "garbage_collection_threshold:0.6,per_process_memory_fraction:0.5", "backend:cudaMallocAsync"]
 
 
 def random_model(rng):

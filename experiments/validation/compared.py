@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 """Writes configs/compared.yaml: how far off predictions of measured runs were by system and regime, and between which settings
 these runs lie.
 
@@ -14,12 +15,12 @@ import sys
 
 import intervals
 
-SYSTEM, ACCELERATOR = "system", "system.accelerator.name"
+SYSTEM, SOFTWARE, ACCELERATOR = "system", "software", "system.accelerator.name"
 PRECISION, SEQUENCE = "model.precision", "model.sequence"
 CONTEXT = "parallel.context"
 RANKS = ("parallel.tensor", CONTEXT, "parallel.pipeline", "parallel.data")
 EXPERTS = "model.experts"  # a column of its own where models have them
-KEYS = (SYSTEM, ACCELERATOR, PRECISION, SEQUENCE, *RANKS)
+KEYS = (SYSTEM, SOFTWARE, ACCELERATOR, PRECISION, SEQUENCE, *RANKS)
 SETS = {**intervals.SETS, "published-moe": (None, None)}
 
 
@@ -37,9 +38,9 @@ def regimes(results):
             if result["error_percent"] is None:
                 continue
             by = result["by"]
-            regime = (by[SYSTEM], by[ACCELERATOR], bool(row.get(EXPERTS)), int(by[CONTEXT]) > 1, by[PRECISION])
+            regime = (by[SYSTEM], by[SOFTWARE], by[ACCELERATOR], bool(row.get(EXPERTS)), int(by[CONTEXT]) > 1, by[PRECISION])
             found[regime].append((int(by[SEQUENCE]), int(by[CONTEXT]), math.prod(int(by[key]) for key in RANKS),
-                                  abs(result["error_percent"])))
+                                  result["error_percent"]))
     return found
 
 
@@ -50,11 +51,12 @@ def main():
     lines = ["# Measured runs that predictions were compared with, by system and regime: the median error of the iteration's time, and",
              "# between which settings the runs lie. Made by experiments/validation/run.sh from all data sets of that folder.",
              "regimes:"]
-    for (system, accelerator, experts, context, precision), runs in sorted(regimes(pathlib.Path(sys.argv[1])).items()):
+    for (system, software, accelerator, experts, context, precision), runs in sorted(regimes(pathlib.Path(sys.argv[1])).items()):
         sequences, contexts, gpus, errors = zip(*runs)
-        lines += [f"  - system: {system}", f"    accelerator: {accelerator}", f"    experts: {str(experts).lower()}",
+        lines += [f"  - system: {system}", f"    software: {software}", f"    accelerator: {accelerator}", f"    experts: {str(experts).lower()}",
                   f"    context_parallel: {str(context).lower()}", f"    precision: {precision}", f"    runs: {len(runs)}",
-                  f"    median_percent: {statistics.median(errors):.1f}", f"    least_sequence: {min(sequences)}",
+                  f"    median_percent: {statistics.median(map(abs, errors)):.1f}",
+                  f"    median_signed_percent: {statistics.median(errors):.1f}", f"    least_sequence: {min(sequences)}",
                   f"    most_sequence: {max(sequences)}", f"    most_context: {max(contexts)}", f"    most_gpus: {max(gpus)}"]
     (intervals.ROOT / "configs/compared.yaml").write_text("\n".join(lines) + "\n")
 

@@ -26,7 +26,7 @@ struct Block {
   bool is_available = true;  ///< it may be given out, or joined with a neighbour
   bool is_mapped = true;     ///< false: address space of a growing segment without memory
   bool is_removed = false;
-  // What most requests do not touch stands last.
+  // What finding and splitting a block do not read stands last.
   std::int64_t search = 0;   ///< searches before it became free; its age starts here
   std::int32_t uses = -1;    ///< first of its recorded streams
   std::int32_t pending = 0;  ///< events that it waits for

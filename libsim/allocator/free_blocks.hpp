@@ -13,14 +13,14 @@ namespace stagecraft {
 /// The free blocks of one pool and stream, ordered by size, then address.
 ///
 /// Sizes fall into bins, 64 between two powers of two, each a sorted list whose links stand in the
-/// blocks. A block is removed, and the best fit is found, without a search but within a
+/// blocks. A block is removed without a search, and the best fit is found by a search of one
 /// bin. Most are added in front of their bin; the others by a search from the place of its last
 /// change, because a bin often holds hundreds of blocks of one size, and blocks that are freed
 /// together lie together.
 ///
 /// Each list ends with the table's sentinel, which is larger than any block; an empty list is the
-/// sentinel alone. Its own links may be written but mean nothing, so that ends are no case of their
-/// own. No block changes while it is there.
+/// sentinel alone. Its own links may be written but mean nothing, so that the ends need no special
+/// case. No block changes while it is there.
 class FreeBlocks {
  public:
   static constexpr std::size_t bin_words = 32;

@@ -4,6 +4,7 @@
 
 #include "libsim/config/optional_json.hpp"
 #include "libsim/host/schemas.hpp"
+#include "libsim/interval/measured_range.hpp"
 #include "libsim/plan/fingerprint.hpp"
 #include "libsim/report/fit_verdict.hpp"
 #include "libsim/report/interval_report.hpp"
@@ -167,6 +168,7 @@ Json to_json(Explanation const& explanation, RunConfig const& run) {
             {"best_pairs", explanation.pairs ? best_json(explanation.best_pairs) : Json(nullptr)},
             {"warnings", warnings}};
   put_interval(json, interval_of(explanation.simulation, explanation.plan.config, run.system));
+  json["not_validated_for"] = unmeasured_settings(explanation.plan.config, run.system);
   return json;
 }
 

@@ -1,6 +1,7 @@
 #include "libsim/explain/explanation_text.hpp"
 
 #include "libsim/explain/explanation_sections.hpp"
+#include "libsim/interval/measured_range.hpp"
 #include "libsim/report/interval_report.hpp"
 #include "libsim/report/simulation_tables.hpp"
 #include "libsim/report/text_table.hpp"
@@ -37,6 +38,8 @@ std::string explanation_text(Explanation const& explanation,
       wrapped(
           interval_text(interval_of(explanation.simulation, explanation.plan.config, run.system)),
           style.width) +
+      wrapped_lines(unmeasured_text(unmeasured_settings(explanation.plan.config, run.system)),
+                    style.width) +
       '\n' + memory_section(explanation, style) + '\n' + reserved_section(explanation, run, style) +
       '\n' + time_section(explanation, style) + '\n' + changes_section(explanation, style);
   if (explanation.pairs) text += '\n' + pairs_section(explanation, style);

@@ -65,9 +65,9 @@ bool names_categories(SnapshotSequence const& snapshot) {
                              [](std::string const& name) { return category_in(name) >= 0; });
 }
 
-/// What is never freed was not transient, although it is younger than the first event.
-/// Source: PyTorch, torch/utils/viz/MemoryViz.js: an allocation without a `free_completed` is drawn
-/// to the end of the history.
+/// What is never freed counts as resident, although it is younger than the first event: whether it
+/// would have been freed later is not recorded. PyTorch's torch/utils/viz/MemoryViz.js draws it to
+/// the end of the history likewise.
 void mark_what_stays(Side& side) {
   std::vector<bool> goes(side.allocations.size(), false);
   for (std::int64_t const event : side.events) {
@@ -101,7 +101,10 @@ Side side_of(SnapshotSequence const& snapshot, bool has_categories) {
       side.events.push_back(-1 - live[slot]);
     }
   }
-  mark_what_stays(side);
+  // Where memory ran out, what an iteration would have freed is still there.
+  auto const& events = snapshot.sequence.events;
+  bool const ran_out = !events.empty() && events.back().kind == AllocationEvent::Kind::refused;
+  if (!ran_out) mark_what_stays(side);
   return side;
 }
 

@@ -61,7 +61,7 @@ struct SnapshotComparison {
 ///
 /// Parts are the categories if the snapshot's frames name them, as those of `export --format
 /// memory-snapshot` do; else "resident" (older than the first event, or without a free in the
-/// recorded history: such a block lives on, as PyTorch's memory_viz takes it; of the trace also
+/// recorded history unless that ends where memory ran out; of the trace also
 /// parameters, gradients, optimizer) and "transient".
 /// Pre: `trace` has op detail or chunk detail; `names` are its names.
 SnapshotComparison compare_snapshot(SnapshotSequence const& snapshot,

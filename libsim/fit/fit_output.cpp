@@ -176,7 +176,7 @@ std::string fit_text(Fit const& fit, FitData const& data) {
   text += errors.text();
   if (!fit.held_out) text += "\nAll groups are in one fold: nothing was held out.\n";
   if (fit.runs == 1) {
-    text += "One run bounds nothing: how far off other runs are is not known from it.\n";
+    text += "One run gives no bound: it does not show how far off predictions of other runs are.\n";
   }
   return text;
 }
@@ -192,7 +192,8 @@ std::string factor_text(StackFactor const& factor) {
          "fastest does\nnot change, and it does not show what was slow: kernels, the network or "
          "the "
          "host. Plans with another\nprecision, microbatch or number of nodes may need another "
-         "factor. One run bounds nothing: how\nfar off other plans are is not known from it. "
+         "factor. One run gives no bound: it\ndoes not show how far off predictions of other plans "
+         "are. "
          "`stagecraft fit "
          "DATA.csv` fits constants to several runs.\n";
 }

@@ -5,6 +5,7 @@
 #include "libsim/config/section_reader.hpp"
 #include "libsim/config/yaml_tree.hpp"
 #include "libsim/hardware/compared_text.hpp"
+#include "libsim/hardware/fitted_stack.hpp"
 #include "libsim/model/model_names.hpp"
 
 namespace stagecraft {
@@ -21,6 +22,7 @@ std::vector<ComparedRuns> read_all() {
     ComparedRuns& runs = all.emplace_back();
     SectionReader entry{item};
     entry.text("system", runs.system, Need::required);
+    entry.text("software", runs.software, Need::required);
     entry.text("accelerator", runs.accelerator, Need::required);
     entry.boolean("experts", runs.experts, Need::required);
     entry.boolean("context_parallel", runs.context_parallel, Need::required);
@@ -28,6 +30,8 @@ std::vector<ComparedRuns> read_all() {
     entry.integer("runs", runs.runs, count, Need::required);
     entry.number("median_percent", runs.median_percent,
                  {.lower = 0, .upper = 1000, .includes_upper = true}, Need::required);
+    entry.number("median_signed_percent", runs.median_signed_percent,
+                 {.lower = -1000, .upper = 1000, .includes_upper = true}, Need::required);
     entry.integer("least_sequence", runs.range.least_sequence, count, Need::required);
     entry.integer("most_sequence", runs.range.most_sequence, count, Need::required);
     entry.integer("most_context", runs.range.most_context, count, Need::required);
@@ -51,21 +55,19 @@ bool is_compared(std::string const& system) {
                              [&](auto const& runs) { return runs.system == system; });
 }
 
-std::string regime_text(TrainingConfig const& config) {
+std::string regime_text(TrainingConfig const& config, Software const& software) {
   std::string text = has_experts(config.model) ? "mixtures of experts" : "dense models";
   if (config.parallel.context > 1) text += " with context parallelism";
-  return text + " in " + std::string{name_of(config.model.precision)};
+  return text + " in " + std::string{name_of(config.model.precision)} + " with the stack '" +
+         std::string{described_stack(software)} + "'";
 }
 
-bool are_like(ComparedRuns const& runs, TrainingConfig const& config) {
-  return runs.experts == has_experts(config.model) &&
-         runs.context_parallel == (config.parallel.context > 1) &&
-         runs.precision == config.model.precision;
-}
-
-ComparedRuns const* compared_runs_of(std::string const& system, TrainingConfig const& config) {
+ComparedRuns const* compared_runs_of(TrainingConfig const& config, System const& system) {
   auto const found = std::ranges::find_if(compared_runs(), [&](ComparedRuns const& runs) {
-    return runs.system == system && are_like(runs, config);
+    return runs.system == system.name && runs.software == described_stack(system.software) &&
+           runs.experts == has_experts(config.model) &&
+           runs.context_parallel == (config.parallel.context > 1) &&
+           runs.precision == config.model.precision;
   });
   return found == compared_runs().end() ? nullptr : &*found;
 }

@@ -30,15 +30,17 @@ std::vector<std::string> outside(TrainingConfig const& config,
 /// were off, and between which settings the runs lie.
 ///
 /// A regime is what may err by an amount of its own: dense models or mixtures of experts, with or
-/// without context parallelism, in one precision.
+/// without context parallelism, in one precision, with one software stack.
 struct ComparedRuns {
   std::string system;
+  std::string software;     ///< the name of the stack
   std::string accelerator;  ///< the name of the system's
   bool experts = false;
   bool context_parallel = false;
   Precision precision = Precision::fp16;
   int runs = 0;
-  double median_percent = 0;  ///< of the errors of the iteration's time
+  double median_percent = 0;         ///< of the errors of the iteration's time
+  double median_signed_percent = 0;  ///< below 0: predicted too short
   RunRange range;
 };
 
@@ -48,13 +50,11 @@ std::vector<ComparedRuns> const& compared_runs();
 /// Whether runs on a system of this name were measured, of whatever regime.
 bool is_compared(std::string const& system);
 
-/// "mixtures of experts with context parallelism in bf16".
-std::string regime_text(TrainingConfig const& config);
+/// "mixtures of experts with context parallelism in bf16 with the stack 'megatron-core'".
+std::string regime_text(TrainingConfig const& config, Software const& software);
 
-/// Whether runs are of the regime of a configuration.
-bool are_like(ComparedRuns const& runs, TrainingConfig const& config);
-
-/// The runs on a system (by its name) of the regime of a configuration; null if there are none.
-ComparedRuns const* compared_runs_of(std::string const& system, TrainingConfig const& config);
+/// The runs on a system (by its name, with its stack) of the regime of a configuration; null if
+/// there are none.
+ComparedRuns const* compared_runs_of(TrainingConfig const& config, System const& system);
 
 }  // namespace stagecraft

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <utility>
 
 #include "libsim/config/did_you_mean.hpp"
@@ -121,17 +122,22 @@ std::vector<std::string> given_of(Constants const& constants) {
 }
 
 /// What is known of predictions of runs on a system that are like one.
-std::string comparison_text(TrainingConfig const& config, std::string const& system) {
-  std::string const regime = regime_text(config);
-  ComparedRuns const* const compared = compared_runs_of(system, config);
+std::string comparison_text(TrainingConfig const& config, System const& system) {
+  std::string const regime = regime_text(config, system.software);
+  ComparedRuns const* const compared = compared_runs_of(config, system);
   if (compared == nullptr) return "no run of " + regime + " was measured on it";
-  std::vector<std::string> const settings = outside(config, compared->range, system);
+  std::vector<std::string> const settings = outside(config, compared->range, system.name);
   if (!settings.empty()) {
     return "no run of " + regime + " was measured on it with " + joined(settings);
   }
+  // Errors of either sign cancel in the signed median.
+  bool const is_biased = std::abs(compared->median_signed_percent) > compared->median_percent / 2;
+  std::string const direction = !is_biased                            ? ""
+                                : compared->median_signed_percent < 0 ? ", mostly too short"
+                                                                      : ", mostly too long";
   return "on " + std::to_string(compared->runs) + " measured runs of " + regime +
          " its predictions were off by " + fmt::format("{:.1f}", compared->median_percent) +
-         " % in the median";
+         " % in the median" + direction;
 }
 
 }  // namespace
@@ -158,13 +164,16 @@ std::optional<std::string> validation_warning(TrainingConfig const& config, Syst
   }
   if (!given.empty()) {
     return "system '" + system.name + "' with the stack '" + system.software.name +
-           "' is not validated: no measurement was held against " + joined(given);
+           "' is not validated: no measurement was held against " + joined(given) +
+           (system.validated || system.measured
+                ? ""
+                : "; its other constants are public numbers and guesses");
   }
   if (system.validated || system.measured) return std::nullopt;
   std::string const guesses =
       "system '" + system.name + "' is not validated: its constants are public numbers and guesses";
   if (!is_compared(system.name)) return guesses + " that no measurement was held against";
-  return guesses + ", none fitted to runs on it; " + comparison_text(config, system.name);
+  return guesses + ", none fitted to runs on it; " + comparison_text(config, system);
 }
 
 std::vector<std::string> assumed_constants(System const& system) {

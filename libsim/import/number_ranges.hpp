@@ -2,7 +2,7 @@
 
 #include "libsim/config/config_node.hpp"
 
-/// Of parallel degrees, and of a model's widths and sequences: far above what there is.
+/// Accepted ranges of parallel degrees and of a model's widths: far above any real run.
 namespace stagecraft {
 
 inline constexpr IntegerRange degrees{1, 1'000'000};

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <cstdint>
 #include <optional>
 #include <string_view>
 
+#include "libsim/hardware/fitted_stack.hpp"
 #include "libsim/model/layer_kinds.hpp"
 #include "libsim/model/model_names.hpp"
 
@@ -79,18 +81,27 @@ bool has_setting(ModelConfig const& model, auto predicate) {
 }  // namespace
 
 bool is_on(std::string_view accelerator, std::string_view family) {
-  return accelerator.find(family) != std::string_view::npos;
+  // GB200 is not of the family B200.
+  std::size_t const begin = accelerator.find(family);
+  return begin != std::string_view::npos &&
+         (begin == 0 || std::isalnum(static_cast<unsigned char>(accelerator[begin - 1])) == 0);
 }
 
 std::vector<std::string> outside_of_measured(TrainingConfig const& config,
                                              std::string const& where,
                                              IsMeasuredOn const& is_measured_on) {
-  std::optional<RunRange> range;
+  std::optional<RunRange> range;  // of runs that split sequences as this one does, or not
+  std::optional<RunRange> any;
   bool const experts = has_experts(config.model);
+  auto const add = [](std::optional<RunRange>& to, RunRange const& more) {
+    to = to ? joined(*to, more) : more;
+  };
   for (ComparedRuns const& runs : compared_runs()) {
     if (runs.experts != experts || !is_measured_on(runs)) continue;
-    range = range ? joined(*range, runs.range) : runs.range;
+    add(any, runs.range);
+    if (runs.context_parallel == (config.parallel.context > 1)) add(range, runs.range);
   }
+  if (!range) range = any;
   if (range) return outside(config, *range, where);
   return {experts ? "model.experts (measured on " + where + ": dense models)"
                   : "dense models (measured on " + where + ": mixtures of experts)"};
@@ -107,13 +118,21 @@ std::vector<std::string> unmeasured_settings(TrainingConfig const& config, Syste
   auto const add = [&](bool is_outside, std::string const& setting, std::string const& measured) {
     if (is_outside) settings.push_back(setting + on + measured + ")");
   };
-  // A validated system has no warning of which regimes it was validated for.
-  bool const is_measured_elsewhere = std::ranges::any_of(compared_runs(), [&](auto const& runs) {
-    return is_on(runs.accelerator, family) && are_like(runs, config);
+  // A validated system has no warning that says for which regimes it was.
+  auto const is_alike = [&](ComparedRuns const& runs) {
+    return runs.experts == has_experts(config.model) &&
+           runs.context_parallel == (config.parallel.context > 1);
+  };
+  bool const is_known = std::ranges::any_of(compared_runs(), [&](ComparedRuns const& runs) {
+    return is_on(runs.accelerator, family) && is_alike(runs);
   });
-  if (system.validated && is_compared(system.name) && is_measured_elsewhere &&
-      compared_runs_of(system.name, config) == nullptr) {
-    settings.push_back(regime_text(config) + " on " + system.name + " (measured on other systems)");
+  bool const is_known_here = std::ranges::any_of(compared_runs(), [&](ComparedRuns const& runs) {
+    return runs.system == system.name && runs.software == described_stack(system.software) &&
+           is_alike(runs);
+  });
+  if (system.validated && is_compared(system.name) && is_known && !is_known_here) {
+    settings.push_back(regime_text(config, system.software) + " on " + system.name +
+                       " (no run was measured)");
   }
   ModelConfig const& model = config.model;
   bool const has_windows =
@@ -133,7 +152,8 @@ std::vector<std::string> unmeasured_settings(TrainingConfig const& config, Syste
   ScheduleKind const kind = config.schedule.kind;
   bool const is_measured = kind == ScheduleKind::one_f_one_b ||
                            (kind == ScheduleKind::interleaved && range->has_interleaved);
-  add(!is_measured, "schedule", range->has_interleaved ? "1f1b, interleaved" : "1f1b");
+  add(!is_measured, "schedule.kind " + std::string{name_of(kind)},
+      range->has_interleaved ? "1f1b, interleaved" : "1f1b");
   add(parallel.pipeline > 1 && config.schedule.p2p == P2p::overlapped && !range->has_overlapped_p2p,
       "schedule.p2p overlapped", "blocking");
   add(config.memory.distributed_optimizer && parallel.data > 1 && !range->has_sharded_optimizer,

@@ -27,7 +27,8 @@ std::vector<std::string> outside_of_measured(TrainingConfig const& config,
 /// each with what was measured: "model.attention flash (measured on A100: unfused)". Empty if
 /// the run lies within what was measured.
 ///
-/// Source: configs/compared.yaml, and the runs of experiments/validation/data and table 5 of Korthikanti et al. 2022.
+/// Source: configs/compared.yaml, and the runs of experiments/validation/data and table 5 of
+/// Korthikanti et al. 2022.
 std::vector<std::string> unmeasured_settings(TrainingConfig const& config, System const& system);
 
 }  // namespace stagecraft

@@ -9,6 +9,7 @@
 #include "libsim/config/did_you_mean.hpp"
 #include "libsim/hardware/fitted_stack.hpp"
 #include "libsim/interval/measured_range.hpp"
+#include "libsim/model/model_names.hpp"
 
 namespace stagecraft {
 namespace {
@@ -28,8 +29,8 @@ std::string text_of(ResidualRegime const& regime) {
     return units + " groups of measured runs of " + regime.software + " on " + regime.system +
            ", kept out of the fit";
   }
-  return units + " sources of measured runs" +
-         (regime.accelerator.empty() ? " on other machines" : " on " + regime.accelerator);
+  return units + " sources of measured runs" + " on " +
+         (regime.accelerator.empty() ? "A100 and H100" : regime.accelerator);
 }
 
 /// The family of a system's accelerator; nullopt if it is none of those whose runs have residuals.
@@ -56,11 +57,14 @@ std::vector<std::string> outside_of(ResidualRegime const& regime,
       config, family, [&](ComparedRuns const& runs) { return is_on(runs.accelerator, family); });
 }
 
+bool is_in_16_bits(TrainingConfig const& config) {
+  Precision const precision = config.model.precision;
+  return precision == Precision::fp16 || precision == Precision::bf16;
+}
+
 /// Whether some regime has runs like these, wherever they lie.
 bool has_regime(TrainingConfig const& config, System const& system) {
-  Precision const precision = config.model.precision;
-  bool const is_half = precision == Precision::fp16 || precision == Precision::bf16;
-  return is_half && !has_experts(config.model) && measured_family(system).has_value();
+  return is_in_16_bits(config) && !has_experts(config.model) && measured_family(system).has_value();
 }
 
 }  // namespace
@@ -70,14 +74,17 @@ RegimeChoice regime_of(TrainingConfig const& config,
                        std::vector<ResidualRegime> const& regimes) {
   RegimeChoice choice;
   if (!has_regime(config, system)) return choice;
+  std::vector<std::string> outside_of_widest;
   for (ResidualRegime const& regime : regimes) {
     if (!is_of(regime, system)) continue;
     choice.regime = &regime;
     std::vector<std::string> settings = outside_of(regime, config, system);
     choice.holds_run = settings.empty();
     if (choice.holds_run) break;
-    if (choice.outside.empty()) choice.outside = std::move(settings);
+    if (choice.outside.empty()) choice.outside = settings;
+    outside_of_widest = std::move(settings);
   }
+  if (!choice.holds_run) choice.outside = std::move(outside_of_widest);
   return choice;
 }
 
@@ -89,11 +96,14 @@ TimeInterval time_interval(double seconds,
   RegimeChoice const choice = regime_of(config, system, residual_regimes());
   interval.regime = choice.regime;
   if (interval.regime == nullptr) {
-    interval.reason = has_experts(config.model)
-                          ? "fewer than " + std::to_string(fewest_units) +
-                                " sources of measured runs of mixtures of experts"
-                          : "no measured runs in 16 bits on an accelerator such as '" +
-                                system.accelerator.name + "'";
+    interval.reason = "fewer than " + std::to_string(fewest_units) + " sources of measured runs ";
+    if (has_experts(config.model)) {
+      interval.reason += "of mixtures of experts";
+    } else if (!is_in_16_bits(config)) {
+      interval.reason += "in " + std::string{name_of(config.model.precision)};
+    } else {
+      interval.reason += "on an accelerator such as '" + system.accelerator.name + "'";
+    }
     return interval;
   }
   std::string const outside =

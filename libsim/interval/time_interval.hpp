@@ -22,7 +22,8 @@ struct TimeInterval {
 struct RegimeChoice {
   ResidualRegime const* regime = nullptr;  ///< null: none has runs like this
   bool holds_run = false;                  ///< whether the run lies among those of the regime
-  /// What lies outside of the runs of the narrowest regime: see outside_of_measured().
+  /// What lies outside of the runs of the narrowest regime, or if the run lies among those of none,
+  /// of the widest: see outside_of_measured().
   std::vector<std::string> outside;
 };
 
@@ -34,7 +35,8 @@ RegimeChoice regime_of(TrainingConfig const& config,
                        std::vector<ResidualRegime> const& regimes);
 
 /// The interval T exp(bias +- scale x error) of a predicted time T. There is none outside of what
-/// was measured on the accelerator: how far off predictions were says nothing about runs that are
+/// was measured on the accelerator, unless the stack was fitted to one measured run: the reason
+/// then also names what lies outside. How far off predictions were says nothing about runs that are
 /// not exchangeable with the measured ones (longer sequences, more GPUs), and their own relative
 /// error, which falls as products dominate, would make it narrower there.
 /// Source: split conformal prediction of groups of observations, Dunn, Wasserman and Ramdas 2022,

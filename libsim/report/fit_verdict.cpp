@@ -14,7 +14,9 @@ FitProbability fit_probability_of(Simulation const& simulation,
   result.stages.resize(simulation.stages.size());
   MemoryRegime const* const regime = memory_regime_of(config, system);
   if (regime == nullptr) {
-    result.reason = "no measured runs of " + system.software.name + " with reserved bytes";
+    result.reason = "too few measured runs of " + system.software.name +
+                    " with reserved bytes and " +
+                    (config.parallel.pipeline > 1 ? "several stages" : "one stage");
     return result;
   }
   bool const is_asked = std::ranges::all_of(

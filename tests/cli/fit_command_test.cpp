@@ -115,7 +115,7 @@ TEST_CASE("fit ends with 1 if no row can be used, and leaves bad rows out otherw
   REQUIRE(some.exit_code == 0);
   REQUIRE_THAT(some.output, Contains("1 run in 1 group, of 2 rows") &&
                                 Contains("All groups are in one fold: nothing was held out.\n"
-                                         "One run bounds nothing: ") &&
+                                         "One run gives no bound: ") &&
                                 Contains("if runs err independently. All are of one group"));
 }
 

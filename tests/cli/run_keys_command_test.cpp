@@ -36,7 +36,7 @@ TEST_CASE("a key of the run file that is written as an option is told how to set
 
 TEST_CASE("fit says of one run that it bounds nothing") {
   REQUIRE_THAT(run_stagecraft("fit " + paper_run("22b-present") + " --measured 1.13s").output,
-               Catch::Contains("One run bounds nothing"));
+               Catch::Contains("One run gives no bound"));
 }
 
 TEST_CASE("allocator refuses a sequence without events, and comments, with what it takes") {

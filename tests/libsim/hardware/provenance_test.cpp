@@ -80,16 +80,21 @@ TrainingConfig training(bool has_experts, int context = 1) {
 System named_system(std::string const& name) {
   System system;
   system.name = name;
+  system.software.name = "megatron-core";
   return system;
 }
 
 TEST_CASE("the runs that predictions were compared with are counted by regime", "[hardware]") {
   // The timed rows of experiments/validation/data on a DGX H100: 24 of published.csv, 28 of
   // published-context.csv, 17 of published-moe.csv.
-  REQUIRE(compared_runs_of("dgx-h100", training(false))->runs == 24);
-  REQUIRE(compared_runs_of("dgx-h100", training(false, 2))->runs == 28);
-  REQUIRE(compared_runs_of("dgx-h100", training(true))->runs == 17);
-  REQUIRE(compared_runs_of("dgx-h100", training(true, 2)) == nullptr);
+  System system = named_system("dgx-h100");
+  REQUIRE(compared_runs_of(training(false), system)->runs == 24);
+  REQUIRE(compared_runs_of(training(false, 2), system)->runs == 28);
+  REQUIRE(compared_runs_of(training(true), system)->runs == 17);
+  REQUIRE(compared_runs_of(training(true, 2), system) == nullptr);
+  // All of these ran with Megatron-Core.
+  system.software.name = "megatron-2022";
+  REQUIRE(compared_runs_of(training(false), system) == nullptr);
 }
 
 TEST_CASE(
@@ -101,13 +106,14 @@ TEST_CASE(
       "system 'dgx-h100' is not validated: its constants are public numbers and guesses";
   std::string const dense = validation_warning(training(false), system).value();
   REQUIRE_THAT(dense, Catch::StartsWith(guesses));
-  REQUIRE_THAT(dense, Catch::Contains("on 24 measured runs of dense models in bf16 its "
-                                      "predictions were off by "));
+  REQUIRE_THAT(dense, Catch::Contains("on 24 measured runs of dense models in bf16 with the stack "
+                                      "'megatron-core' its predictions were off by "));
   // The median of the 17 rows of experiments/validation/experts.md on a DGX H100: the ninth of
   // their sizes.
   REQUIRE_THAT(validation_warning(training(true), system).value(),
-               Catch::EndsWith("on 17 measured runs of mixtures of experts in bf16 its "
-                               "predictions were off by 21.6 % in the median"));
+               Catch::EndsWith("on 17 measured runs of mixtures of experts in bf16 with the stack "
+                               "'megatron-core' its predictions were off by 21.6 % in the median, "
+                               "mostly too short"));
   REQUIRE_THAT(validation_warning(training(true), named_system("h200")).value(),
                Catch::Contains("that no measurement was held against"));
 }
@@ -117,15 +123,18 @@ TEST_CASE("no accuracy is quoted for a regime or a length of which no run was me
   System const system = named_system("dgx-h100");
   REQUIRE_THAT(validation_warning(training(true, 2), system).value(),
                Catch::EndsWith("; no run of mixtures of experts with context parallelism in bf16 "
-                               "was measured on it"));
+                               "with the stack 'megatron-core' was measured on it"));
   TrainingConfig half = training(false);
   half.model.precision = Precision::fp16;
-  REQUIRE_THAT(validation_warning(half, system).value(),
-               Catch::EndsWith("; no run of dense models in fp16 was measured on it"));
+  REQUIRE_THAT(
+      validation_warning(half, system).value(),
+      Catch::EndsWith("; no run of dense models in fp16 with the stack 'megatron-core' was "
+                      "measured on it"));
   TrainingConfig longer = training(false);
   longer.model.sequence = 131072;
   REQUIRE_THAT(validation_warning(longer, system).value(),
-               Catch::EndsWith("; no run of dense models in bf16 was measured on it with "
+               Catch::EndsWith("; no run of dense models in bf16 with the stack 'megatron-core' "
+                               "was measured on it with "
                                "model.sequence 131072 (measured on dgx-h100: 4096)"));
   TrainingConfig larger = training(false);
   larger.parallel.data = 4096;

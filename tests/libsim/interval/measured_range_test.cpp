@@ -48,17 +48,23 @@ TEST_CASE("what no run was measured with is named with what was", "[interval]") 
   REQUIRE(unmeasured("22b-full.yaml", {"system=mi300x"}).front().starts_with("accelerator "));
 }
 
-TEST_CASE("a regime of which runs were measured on other systems only is named", "[interval]") {
+TEST_CASE("a regime or stack of which no run was measured on a validated system is named",
+          "[interval]") {
+  // Korthikanti et al. ran Megatron-LM of their time, without context parallelism.
+  REQUIRE(unmeasured("175b-present.yaml", {}).empty());
+  REQUIRE(unmeasured("175b-present.yaml", {"software=megatron-core"}) ==
+          std::vector<std::string>{
+              "dense models in fp16 with the stack 'megatron-core' on selene-a100 (no run was "
+              "measured)"});
   // aws-p5 has dense models of nanotron; experts were measured on a DGX H100.
-  std::vector<std::string> const experts{"system=aws-p5",
-                                         "recompute=none",
-                                         "model=mixtral-8x7b",
-                                         "parallel.data=8",
-                                         "batch={global: 64, micro: 1}",
+  std::vector<std::string> const experts{"system=aws-p5",      "software=nanotron",
+                                         "recompute=none",     "model=mixtral-8x7b",
+                                         "parallel.data=8",    "batch={global: 64, micro: 1}",
                                          "model.sequence=4096"};
   REQUIRE(unmeasured("22b-present.yaml", experts) ==
           std::vector<std::string>{
-              "mixtures of experts in bf16 on aws-p5 (measured on other systems)"});
+              "mixtures of experts in bf16 with the stack 'nanotron' on aws-p5 (no run was "
+              "measured)"});
 }
 
 }  // namespace stagecraft
