@@ -192,10 +192,8 @@ std::string factor_text(StackFactor const& factor) {
          "fastest does\nnot change, and it does not show what was slow: kernels, the network or "
          "the "
          "host. Plans with another\nprecision, microbatch or number of nodes may need another "
-         "factor. One run gives no bound: it\ndoes not show how far off predictions of other plans "
-         "are. "
-         "`stagecraft fit "
-         "DATA.csv` fits constants to several runs.\n";
+         "factor. One run gives no bound: it does\nnot show how far off predictions of other plans "
+         "are. `stagecraft fit DATA.csv` fits constants to\nseveral runs.\n";
 }
 
 std::string provenance_text(Fit const& fit, std::vector<std::string> const& files) {
