@@ -94,7 +94,7 @@ FitCounts fit_counts(ColumnFile const& table) {
   return counts;
 }
 
-/// Of which rows the table shows the best, and by what they are said to fit.
+/// Which rows the table shows the best of, and which verdict says that they fit.
 std::string of_those_that_fit(FitCounts const& counts) {
   std::string const text = " of " + std::to_string(counts.all) + " that fit";
   if (counts.by_replay == counts.all) return text + " by the allocator's replay\n";

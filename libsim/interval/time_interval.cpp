@@ -29,7 +29,7 @@ std::string text_of(ResidualRegime const& regime) {
     return units + " groups of measured runs of " + regime.software + " on " + regime.system +
            ", kept out of the fit";
   }
-  return units + " sources of measured runs" + " on " +
+  return units + " sources of measured runs on " +
          (regime.accelerator.empty() ? "A100 and H100" : regime.accelerator);
 }
 

@@ -80,7 +80,7 @@ TEST_CASE("sweep writes HDF5 and CSV, and prints the counts and the best", "[cli
 
 TEST_CASE("the table of a sweep says by which verdict its rows fit", "[cli]") {
   TemporaryFolder const folder;
-  // Of these stacks only megatron-2022-memory says what its framework allocates.
+  // Only megatron-2022-memory says what its framework allocates; the other stacks do not.
   std::string const both = "values: {software: [megatron-2022, megatron-2022-memory]}\n";
   std::string const command = "sweep " + sweep_file(folder, both) + " -o " + in(folder, "r.h5");
   json const document = json_of(command + " --json");

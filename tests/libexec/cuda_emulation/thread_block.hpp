@@ -67,7 +67,7 @@ class BlockRunner {
   };
   struct Warp {
     int waiting;
-    // Of those that wait, the first to come, and what it asked for.
+    // The first thread that waits, and what it asked for.
     std::size_t first;
     ShuffleKind kind;
     int width;

@@ -25,7 +25,7 @@ System system_of(std::string const& name, std::string const& software, std::stri
   return system;
 }
 
-/// With a sequence that was measured on A100, or on H100 (configs/compared.yaml).
+/// The sequence length is one that was measured on A100 or H100 (configs/compared.yaml).
 TrainingConfig config_in(Precision precision, std::int64_t sequence = 2048) {
   TrainingConfig config;
   config.model.precision = precision;
