@@ -93,7 +93,7 @@ run_tidy() {
   local options=()
   [ "$preset" = cuda ] || options=(-DWITH_CUDA=OFF -DWITH_NCCL=OFF)
   cmake --preset tidy "${options[@]}" >build/configure.log || { cat build/configure.log && return 1; }
-  cmake --build build/tidy --target stagecraft_git_commit libsim/page/page_files.cpp
+  cmake --build build/tidy --target stagecraft_git_commit stagecraft_page_files
   run-clang-tidy-14 -p build/tidy -quiet -checks=-bugprone-suspicious-include \
     "^$PWD/(build/tidy/(libsim|libexec|apps)/.*/unity_[0-9]+_cxx\\.cxx|(libsim|libexec|apps)/.*\\.cpp)$" >build/tidy.log 2>&1 ||
     { grep -E 'warning:|error:' -A 4 build/tidy.log && return 1; }

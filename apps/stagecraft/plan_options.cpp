@@ -99,10 +99,12 @@ void read_launchable(std::string const& text, PlanOptions& options) {
   options.request.is_wanted = [version](TrainingConfig const& config) {
     return is_launchable(config, version);
   };
-  constexpr std::string_view vocabulary = "model.vocabulary";
+  auto const is_of_vocabulary = [](std::string const& gap) {
+    return gap.starts_with("model.vocabulary");
+  };
   std::string gaps;
   for (std::string const& gap : megatron_gaps_of_model(options.request.base, version)) {
-    if (gap.starts_with(vocabulary)) {  // files of the user's own say it
+    if (is_of_vocabulary(gap)) {  // files of the user's own say it
       options.warnings.push_back("--launchable " + text +
                                  " cannot run this model as it is: " + gap);
     } else {
@@ -113,8 +115,7 @@ void read_launchable(std::string const& text, PlanOptions& options) {
   MegatronVersion const other =
       version == MegatronVersion::current ? MegatronVersion::of_2022 : MegatronVersion::current;
   bool const other_can =
-      std::ranges::all_of(megatron_gaps_of_model(options.request.base, other),
-                          [](std::string const& gap) { return gap.starts_with(vocabulary); });
+      std::ranges::all_of(megatron_gaps_of_model(options.request.base, other), is_of_vocabulary);
   throw CommandLineError{"--launchable",
                          "'" + text + "', which can run no plan of this model (" + gaps + ")",
                          std::string{other_can ? name_of(other) + std::string{", or "} : ""} +
