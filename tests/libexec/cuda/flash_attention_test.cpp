@@ -79,7 +79,7 @@ void require_agreement_of(ElementType type, Sizes const& sizes, double dropout) 
   require_agreement(rank, backward_of(forward, on_cpu(rank, forward)));
 }
 
-TEST_CASE("flash attention on a device and its gradients are those of a CPU", "[cuda]") {
+TEST_CASE("flash attention on a device and its gradients are those of a CPU", "[cuda][long]") {
   auto const type = GENERATE(from_range(std::begin(float_types), std::end(float_types)));
   // Few positions (one alone has gradients of rounding errors); odd heads, which no access fits;
   // more than a tile of positions, grouped.

@@ -74,7 +74,7 @@ void require_agreement_of(ElementType type, Variant const& variant) {
   require_agreement(rank, backward);
 }
 
-TEST_CASE("windows of flash attention on a device have the results of a CPU", "[cuda]") {
+TEST_CASE("windows of flash attention on a device have the results of a CPU", "[cuda][long]") {
   auto const type = GENERATE(from_range(std::begin(float_types), std::end(float_types)));
   // Within a tile, over its edge, narrower than a tile that is skipped, wider than one.
   auto const [s, window] = GENERATE(std::pair{20, 2}, std::pair{37, 5}, std::pair{150, 3},

@@ -120,7 +120,8 @@ TEST_CASE("choices of a microbatch are limited on a device as on a CPU", "[cuda]
                            .attributes = routing});
 }
 
-TEST_CASE("losses of routers on a device, and their gradients, are those of a CPU", "[cuda]") {
+TEST_CASE("losses of routers on a device, and their gradients, are those of a CPU",
+          "[cuda][long]") {
   // Gradients are of the model's type, logits of it or wider.
   auto const [model, type] = GENERATE(std::pair{ElementType::f64, ElementType::f64},
                                       std::pair{ElementType::f32, ElementType::f32},
