@@ -54,7 +54,7 @@ TEST_CASE("products between the measured shapes are interpolated, others take th
 }
 
 TEST_CASE("flash attention has a rate of arithmetic, no more than a core can have",
-          "[calibration]") {
+          "[calibration][long]") {
   ExecutionParts parts;
   parts.make_backend = [](KernelNeeds const& needs) { return make_cpu_backend(needs, {}); };
   FlashRates const rates = measure_flash(parts, Precision::fp32);

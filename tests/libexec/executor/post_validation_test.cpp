@@ -52,7 +52,7 @@ double first_norm(TrainingConfig const& config) {
   return execute(config).steps.front().gradient_norm;
 }
 
-TEST_CASE("a step that is validated later has the bits of one behind a barrier", "[step]") {
+TEST_CASE("a step that is validated later has the bits of one behind a barrier", "[step][long]") {
   Precision const precision = GENERATE(Precision::fp16, Precision::bf16);
   for (NamedRun const& run : staged_runs(precision)) {
     double const norm = first_norm(run.config);
