@@ -99,6 +99,14 @@ void read_launchable(std::string const& text, PlanOptions& options) {
   options.request.is_wanted = [version](TrainingConfig const& config) {
     return is_launchable(config, version);
   };
+  Software const& stack = options.request.system.software;
+  MegatronVersion const other =
+      version == MegatronVersion::current ? MegatronVersion::of_2022 : MegatronVersion::current;
+  if (described_stack(stack) == name_of(other)) {
+    options.warnings.push_back("--launchable " + text +
+                               ": times and memory are those of the software '" + stack.name +
+                               "'; --software " + text + " has those of that framework");
+  }
   auto const is_of_vocabulary = [](std::string const& gap) {
     return gap.starts_with("model.vocabulary");
   };
@@ -112,8 +120,6 @@ void read_launchable(std::string const& text, PlanOptions& options) {
     }
   }
   if (gaps.empty()) return;
-  MegatronVersion const other =
-      version == MegatronVersion::current ? MegatronVersion::of_2022 : MegatronVersion::current;
   bool const other_can =
       std::ranges::all_of(megatron_gaps_of_model(options.request.base, other), is_of_vocabulary);
   throw CommandLineError{"--launchable",

@@ -157,7 +157,7 @@ std::string best_table(ColumnFile const& table, SweepRank rank) {
   std::vector<TextTable::Column> headings{{"index"}};
   for (NamedColumn const* const key : keys)
     headings.push_back({heading_of(*key, keys), Align::left});
-  for (char const* const heading : {"s", "tokens/s", "MFU %", "waiting %", "peak GiB"}) {
+  for (char const* const heading : {"s", "tokens/s/GPU", "MFU %", "waiting %", "peak GiB"}) {
     headings.push_back({heading});
   }
   if (rank == SweepRank::cost) headings.push_back({cost_heading(table)});

@@ -193,7 +193,12 @@ std::string factor_text(StackFactor const& factor) {
          "the "
          "host. Plans with another\nprecision, microbatch or number of nodes may need another "
          "factor. One run gives no bound: it does\nnot show how far off predictions of other plans "
-         "are. `stagecraft fit DATA.csv` fits constants to\nseveral runs.\n";
+         "are. `stagecraft fit DATA.csv` fits constants to\nseveral runs.\n" +
+         (factor.is_credible()
+              ? ""
+              : "\nThis factor is further from 1 than that of any stack in the validation. Check "
+                "that the run file is the\nrun that was measured (batch, layout, system), and that "
+                "the time is that of one iteration.\n");
 }
 
 std::string provenance_text(Fit const& fit, std::vector<std::string> const& files) {

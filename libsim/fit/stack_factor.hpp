@@ -16,6 +16,12 @@ struct StackFactor {
   double measured = 0;          ///< seconds
 
   double value() const { return run.system.software.factor.value; }
+
+  /// Whether stacks differ so much from their description. (Measured runs in
+  /// experiments/validation are between 0.5 and 2 times as long as predicted.)
+  bool is_credible() const {
+    return measured < 2 * predicted_before && 2 * measured > predicted_before;
+  }
 };
 
 /// Fits the factor of a run's stack, by which every duration is multiplied, to one measured

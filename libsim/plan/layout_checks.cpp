@@ -55,14 +55,16 @@ class LayoutCheck : CombinationCheck {
     std::int64_t const between = p - (split.first ? 1 : 0) - (split.last ? 1 : 0);
     std::int64_t const rest = layers - split.first.value_or(0) - split.last.value_or(0);
     std::string const layers_text = "model.layers (" + to_text(layers) + ")";
+    bool const gives_both = split.first && split.last;
+    std::string const given = gives_both ? "first and last" : split.first ? "first" : "last";
     if (between < 0) {
       section.report("both first and last", "one of them, as parallel.pipeline is 1");
     } else if (between == 0 && rest != 0) {
-      section.report("first and last with " + to_text(layers - rest) + " layers",
+      section.report(given + " with " + to_text(layers - rest) + " layers",
                      layers_text + " in all");
     } else if (between > 0 && (rest < between || rest % between != 0)) {
       section.report(
-          "first and last that leave " + to_text(rest) + " layers",
+          given + (gives_both ? " that leave " : " that leaves ") + to_text(rest) + " layers",
           "a multiple of the " + to_text(between) + " stages between them, of " + layers_text);
     } else {
       check_stage_layers();

@@ -68,7 +68,7 @@ void visit_batch(Visitor& visitor, Batch& batch) {
 template <typename Visitor, typename Schedule>
 void visit_schedule(Visitor& visitor, Schedule& schedule) {
   constexpr std::int64_t many = std::numeric_limits<std::int64_t>::max();
-  visitor.word("kind", schedule.kind, Need::required);
+  visitor.word("kind", schedule.kind);
   if constexpr (!std::is_const_v<Schedule>) {
     if (has_order(schedule.kind)) schedule.p2p = P2p::overlapped;
   }

@@ -215,7 +215,7 @@ constexpr std::array keys{
     KeyText{"schedule.kind",
             "gpipe, 1f1b, interleaved, zb_h1, zb_h2, zb_auto, interleaved_zb, zbv, v_half, v_min, "
             "v_auto, 1f1b_v, dualpipev, dualpipe, group_interleaved, order, searched",
-            "As schedule.", required},
+            "As schedule.", "1f1b"},
     KeyText{"schedule.group", "a whole number",
             "With interleaved, interleaved_zb and group_interleaved: microbatches per group.",
             "parallel.pipeline"},

@@ -108,16 +108,17 @@ class ConditionCheck {
     std::string const accepted = accepted_by(use);
     if (accepted.empty()) return;
     report("'" + printable(use.word) + "', which " + printable(name(use.key)) + " can never be",
-           accepted + did_you_mean_of_list(use.word, accepted));
+           accepted);
   }
 
-  /// What the key accepts instead of the word; empty if it accepts the word.
+  /// What the key accepts instead of the word, and which it looks like; empty if it accepts the
+  /// word.
   std::string accepted_by(Condition::WordUse const& use) const {
     for (SweepAxis const& axis : axes_) {
       if (!axis.is_group || axis.name != name(use.key)) continue;
       std::vector<std::string> cases;
       for (SweepEntry const& entry : axis.entries) cases.push_back(entry.label);
-      return joined(cases);
+      return joined(cases) + did_you_mean_of_list(use.word, joined(cases));
     }
     Setting setting{name(use.key), {}, condition_.place()};
     setting.value.kind = YamlNode::Kind::scalar;
