@@ -196,9 +196,9 @@ std::string factor_text(StackFactor const& factor) {
          "are. `stagecraft fit DATA.csv` fits constants to\nseveral runs.\n" +
          (factor.is_credible()
               ? ""
-              : "\nThis factor is further from 1 than that of any stack in the validation. Check "
-                "that the run file is the\nrun that was measured (batch, layout, system), and that "
-                "the time is that of one iteration.\n");
+              : "\nOf 1,494 measured runs of experiments/validation 4 are this far from their "
+                "prediction. Check that\nthe run file is the run that was measured (batch, layout, "
+                "system), and that the time is that of\none iteration.\n");
 }
 
 std::string provenance_text(Fit const& fit, std::vector<std::string> const& files) {

@@ -17,10 +17,10 @@ struct StackFactor {
 
   double value() const { return run.system.software.factor.value; }
 
-  /// Whether stacks differ so much from their description. (Measured runs in
-  /// experiments/validation are between 0.5 and 2 times as long as predicted.)
+  /// Whether runs differ so much from their prediction. Of 1,494 measured runs that
+  /// experiments/validation predicts, all but 4 are between 0.75 and 3 times as long.
   bool is_credible() const {
-    return measured < 2 * predicted_before && 2 * measured > predicted_before;
+    return measured < 3 * predicted_before && 2 * measured > predicted_before;
   }
 };
 

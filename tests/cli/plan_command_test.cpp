@@ -257,6 +257,14 @@ TEST_CASE("plan --launchable finds plans that the flags say, and import megatron
   std::size_t const warned = other.output.find("These flags do not run the best plan");
   REQUIRE(warned != std::string::npos);
   REQUIRE(warned < other.output.find("--num-layers"));
+  // The stack that nobody names is that of 2022.
+  constexpr char const* of_another =
+      "are those of the software 'megatron-2022'; --software megatron-core";
+  REQUIRE_THAT(other.errors, !Catch::Contains("are those of the software"));
+  std::string const of_core = "--top 1 --fix tensor=4 --launchable megatron-core";
+  REQUIRE_THAT(run_stagecraft(plan("gpt-22b", 8, 8, of_core)).errors, Catch::Contains(of_another));
+  REQUIRE_THAT(run_stagecraft(plan("gpt-22b", 8, 8, of_core + " --software megatron-core")).errors,
+               !Catch::Contains("are those of the software"));
 }
 
 TEST_CASE(

@@ -5,6 +5,7 @@
 
 #include "libsim/engine/prediction.hpp"
 #include "libsim/engine/simulation.hpp"
+#include "libsim/fit/fit_output.hpp"
 #include "libsim/plan/make_plan.hpp"
 #include "libsim/run/config_files.hpp"
 
@@ -48,6 +49,20 @@ TEST_CASE("after one measurement the prediction is what was measured", "[fit]") 
     StackFactor const again = fit_factor(fitted.run, Seconds{12.9 * 2}, name);
     REQUIRE(again.prior == fitted.value());
     REQUIRE(again.value() == Approx(2 * fitted.value()));
+  }
+}
+
+TEST_CASE("a factor is doubted that hardly a measured run needs", "[fit]") {
+  RunConfig const run = load_run_config(std::string{paper} + "22b-present.yaml", {});
+  auto const text = [&](double seconds) {
+    return factor_text(fit_factor(run, Seconds{seconds}, "r.yaml"));
+  };
+  double const predicted = fit_factor(run, Seconds{1}, "r.yaml").predicted_before;
+  for (double const factor : {0.6, 1.0, 2.8}) {
+    REQUIRE_THAT(text(factor * predicted), !Catch::Contains("Check that"));
+  }
+  for (double const factor : {0.4, 3.2}) {
+    REQUIRE_THAT(text(factor * predicted), Catch::Contains("Check that"));
   }
 }
 

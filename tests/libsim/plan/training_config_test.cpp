@@ -38,6 +38,7 @@ TEST_CASE("a run that names only its model trains on one rank, 1F1B, without rec
   REQUIRE(config.batch == BatchConfig{1, 1});
   REQUIRE(config.schedule == ScheduleConfig{});
   REQUIRE(config.schedule.kind == ScheduleKind::one_f_one_b);
+  REQUIRE(read("schedule: {p2p: overlapped}").schedule.kind == ScheduleKind::one_f_one_b);
   REQUIRE(config.recompute == std::vector{RecomputePolicy{}});
   REQUIRE(config.memory == MemoryConfig{});
   REQUIRE(config.layout == LayerSplit{});
@@ -211,6 +212,9 @@ TEST_CASE("a layout puts all layers somewhere, at least one on each inner virtua
           "x.yaml:3:9: layout: found first and last that leave 9 layers; accepted: a multiple of "
           "the 2 stages "
           "between them, of model.layers (12)");
+  REQUIRE(layout("{first: 1}") ==
+          "x.yaml:3:9: layout: found first that leaves 11 layers; accepted: a multiple of the 3 "
+          "stages between them, of model.layers (12)");
   REQUIRE(layout("{frist: 2}")
               .find("layout.frist: found an unknown key; accepted: first, last; did you mean "
                     "'first'?") != std::string::npos);

@@ -153,6 +153,7 @@ TEST_CASE("all parts of a sweep file are read before anything is refused", "[swe
   }
   // A line a problem: an unknown key once for all its values, and nothing that only follows.
   REQUIRE(std::count(all.begin(), all.end(), '\n') == 8);
+  REQUIRE(all.find("did you mean 'gpipe'?") == all.rfind("did you mean 'gpipe'?"));
   REQUIRE_THAT(complaint_of("vales: {parallel.tensor: []}\nbse: x.yaml\n"),
                Contains("vales: found") && Contains("bse: found") && !Contains("base: found") &&
                    !Contains("what is to vary"));
