@@ -6,6 +6,7 @@ FrameworkMemory framework_memory(Software const& software) {
   MemoryUse const& memory = software.memory;
   return {.kept = memory.kept.value,
           .held = memory.held.value,
+          .held_of_prediction = memory.held_of_prediction.value,
           .temporary = memory.temporary.value,
           .separates_gradients = memory.separate_gradients.value,
           .passes_gradients = memory.passing_gradients.value,

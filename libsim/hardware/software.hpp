@@ -77,6 +77,7 @@ struct TensorTraffic {
 struct MemoryUse {
   Sourced<std::map<OpKind, double>> kept;
   Sourced<std::map<OpKind, double>> held;
+  Sourced<std::map<OpKind, double>> held_of_prediction;
   Sourced<std::map<OpKind, double>> temporary;
   Sourced<bool> separate_gradients;
   Sourced<bool> passing_gradients;

@@ -52,6 +52,7 @@ void visit_software(Visitor& visitor, AnySoftware& software) {
     auto& memory = software.memory;
     section.optional_constant("kept", memory.kept, factor);
     section.optional_constant("held", memory.held, factor);
+    section.optional_constant("held_of_prediction", memory.held_of_prediction, factor);
     section.optional_constant("temporary", memory.temporary, factor);
     section.optional_constant("separate_gradients", memory.separate_gradients);
     section.optional_constant("passing_gradients", memory.passing_gradients);

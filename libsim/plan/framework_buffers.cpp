@@ -162,6 +162,9 @@ FrameworkBuffers::OpBuffers const& FrameworkBuffers::buffers_of(BufferChange con
   WrittenBytes const written = written_bytes(block, op);
   buffers.temporary = bytes_of(framework_.temporary, op, written.all);
   buffers.held = bytes_of(framework_.held, op, written.largest);
+  if (block.prediction_modules > 0 && op.layer == block.prediction_modules && op.module == "head") {
+    buffers.held += bytes_of(framework_.held_of_prediction, op, written.largest);
+  }
   if (keeps(change)) buffers.kept = bytes_of(framework_.kept, op, written.all);
   if (uses_global(op)) buffers.global = bytes_of(framework_.global_buffer, op, written.largest);
   buffers.ends_kept = kept_until_.contains(op.kind);

@@ -79,7 +79,7 @@ void require_agreement_of(ElementType type, Sizes const& sizes, double dropout) 
   require_agreement(rank, backward_of(forward, on_cpu(rank, forward)));
 }
 
-TEST_CASE("flash attention on a device and its gradients are those of a CPU", "[cuda][long]") {
+TEST_CASE("flash attention on a device and its gradients are those of a CPU", "[cuda]") {
   auto const type = GENERATE(from_range(std::begin(float_types), std::end(float_types)));
   // Few positions (one alone has gradients of rounding errors); odd heads, which no access fits;
   // more than a tile of positions, grouped.
@@ -88,7 +88,7 @@ TEST_CASE("flash attention on a device and its gradients are those of a CPU", "[
   require_agreement_of(type, sizes, GENERATE(0.0, 0.25));
 }
 
-TEST_CASE("heads of every size a kernel is built for have the results of a CPU", "[cuda][long]") {
+TEST_CASE("heads of every size a kernel is built for have the results of a CPU", "[cuda]") {
   auto const type = GENERATE(ElementType::bf16, ElementType::f16, ElementType::f32);
   std::int64_t const d = GENERATE(64, 80, 128, 130, 256);
   require_agreement_of(type, {.s = 40, .heads = 1, .kv_heads = 1, .d = d}, 0);
@@ -99,7 +99,7 @@ TEST_CASE("large heads in fp64 have the results of a CPU", "[cuda]") {
 }
 
 TEST_CASE("heads that fill a kernel's tiles have the results of a CPU, grouped and dropped",
-          "[cuda][long]") {
+          "[cuda]") {
   auto const type = GENERATE(ElementType::bf16, ElementType::f16);
   std::int64_t const d = GENERATE(64, 128, 256);
   require_agreement_of(type, {.s = 80, .heads = 2, .kv_heads = 1, .d = d}, 0.25);

@@ -74,7 +74,7 @@ void require_agreement_of(ElementType type, Variant const& variant) {
   require_agreement(rank, backward);
 }
 
-TEST_CASE("windows of flash attention on a device have the results of a CPU", "[cuda][long]") {
+TEST_CASE("windows of flash attention on a device have the results of a CPU", "[cuda]") {
   auto const type = GENERATE(from_range(std::begin(float_types), std::end(float_types)));
   // Within a tile, over its edge, narrower than a tile that is skipped, wider than one.
   auto const [s, window] = GENERATE(std::pair{20, 2}, std::pair{37, 5}, std::pair{150, 3},
@@ -84,15 +84,14 @@ TEST_CASE("windows of flash attention on a device have the results of a CPU", "[
   require_agreement_of(type, variant);
 }
 
-TEST_CASE("caps on scores in flash attention on a device have the results of a CPU",
-          "[cuda][long]") {
+TEST_CASE("caps on scores in flash attention on a device have the results of a CPU", "[cuda]") {
   auto const type = GENERATE(from_range(std::begin(float_types), std::end(float_types)));
   Variant variant = square(GENERATE(5, 70), 2, 2, GENERATE(5, 64));
   variant.softcap = 0.9;
   require_agreement_of(type, variant);
 }
 
-TEST_CASE("sinks of flash attention on a device have the results of a CPU", "[cuda][long]") {
+TEST_CASE("sinks of flash attention on a device have the results of a CPU", "[cuda]") {
   auto const type = GENERATE(from_range(std::begin(float_types), std::end(float_types)));
   Variant variant = square(GENERATE(5, 70), 4, 2, 16);
   variant.sinks = true;
@@ -100,7 +99,7 @@ TEST_CASE("sinks of flash attention on a device have the results of a CPU", "[cu
   require_agreement_of(type, variant);
 }
 
-TEST_CASE("values of another size than keys have the results of a CPU", "[cuda][long]") {
+TEST_CASE("values of another size than keys have the results of a CPU", "[cuda]") {
   auto const type = GENERATE(from_range(std::begin(float_types), std::end(float_types)));
   auto const [d, value_d] =
       GENERATE(std::pair{6, 5}, std::pair{24, 40}, std::pair{72, 64}, std::pair{40, 130});
@@ -127,7 +126,7 @@ TEST_CASE("windows, caps, sinks, dropout and groups together have the results of
   require_agreement_of(type, variant);
 }
 
-TEST_CASE("steps of a ring on a device have the results of a CPU", "[cuda][long]") {
+TEST_CASE("steps of a ring on a device have the results of a CPU", "[cuda]") {
   auto const type = GENERATE(ElementType::f64, ElementType::bf16);
   // Chunks of 5 rows, and of 83, which tiles do not divide.
   std::int64_t const s = GENERATE(10, 166);
@@ -146,7 +145,7 @@ TEST_CASE("steps of a ring on a device have the results of a CPU", "[cuda][long]
   }
 }
 
-TEST_CASE("chunks of queries against gathered keys have the results of a CPU", "[cuda][long]") {
+TEST_CASE("chunks of queries against gathered keys have the results of a CPU", "[cuda]") {
   auto const type = GENERATE(ElementType::f64, ElementType::bf16);
   std::int64_t const s = GENERATE(5, 50);
   for (std::int64_t const window : {0, 4, 70}) {

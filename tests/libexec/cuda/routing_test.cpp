@@ -120,8 +120,7 @@ TEST_CASE("choices of a microbatch are limited on a device as on a CPU", "[cuda]
                            .attributes = routing});
 }
 
-TEST_CASE("losses of routers on a device, and their gradients, are those of a CPU",
-          "[cuda][long]") {
+TEST_CASE("losses of routers on a device, and their gradients, are those of a CPU", "[cuda]") {
   // Gradients are of the model's type, logits of it or wider.
   auto const [model, type] = GENERATE(std::pair{ElementType::f64, ElementType::f64},
                                       std::pair{ElementType::f32, ElementType::f32},

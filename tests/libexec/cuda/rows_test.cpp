@@ -47,7 +47,7 @@ TEST_CASE("the gradient of the causal softmax on a device is that of a CPU", "[c
 }
 
 TEST_CASE("softmax and dropout in one kernel on a device, and the gradient, are those of a CPU",
-          "[cuda][long]") {
+          "[cuda]") {
   auto const type = GENERATE(from_range(std::begin(float_types), std::end(float_types)));
   bool const stores = GENERATE(false, true);
   std::int64_t const s = GENERATE(1, 37, 64, 200, 1032);
@@ -81,7 +81,7 @@ TEST_CASE("softmax and dropout in one kernel on a device, and the gradient, are 
 }
 
 TEST_CASE("a window of the causal softmax on a device, and its gradient, are those of a CPU",
-          "[cuda][long]") {
+          "[cuda]") {
   auto const type = GENERATE(from_range(std::begin(float_types), std::end(float_types)));
   std::int64_t const window = GENERATE(1, 7, 90);
   std::int64_t const s = GENERATE(10, 37, 200);

@@ -187,6 +187,24 @@ TEST_CASE("what a framework allocates beside the op program is reserved on top",
   REQUIRE(reserved(framework) == two + 4 * config.batch.micro * model.sequence * padded);
 }
 
+TEST_CASE("the logits of the last module of multi-token prediction are held beside the model's",
+          "[plan]") {
+  std::int64_t const modules = GENERATE(0, 1, 2);
+  CAPTURE(modules);
+  TrainingConfig config = modest_run(1, 1, 2);
+  config.model.predicted_tokens = modules;
+  config.memory.allocator = AllocatorKind::arena;
+  TrainingPlan const plan = make_plan(as_settled(config));
+  StagePlan const& stage = plan.stages.front();
+  FrameworkMemory framework;
+  framework.held_of_prediction = {{OpKind::cross_entropy, 0.5}};
+  std::int64_t const held = reserve_stage(plan, stage, unlimited_capacity, framework).reserved -
+                            reserve_stage(plan, stage, unlimited_capacity, {}).reserved;
+  // 2 s b v bytes, while the model's own logits (fp32 beside 16 bits) are at their largest.
+  std::int64_t const logits = 2 * config.batch.micro * config.model.sequence * 1024;
+  REQUIRE(held == (modules > 0 ? logits : 0));
+}
+
 TEST_CASE("gradients of a pass live until it ends, beside the main gradients", "[plan]") {
   TrainingConfig config = modest_run(1, 1);
   config.model.sequence = 8;
