@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "libsim/config/did_you_mean.hpp"
+#include "libsim/run/run_keys.hpp"
 #include "libsim/units/parse_number.hpp"
 #include "libsim/units/split_text.hpp"
 
@@ -60,14 +61,15 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 7> other_nam
      {"--compare", "--against"},
      {"--baseline", "--against"}}};
 
-/// Sections of a run file, which users look for as options.
-constexpr std::array<std::string_view, 12> sections{
-    "model",     "system",  "software", "parallel", "batch",  "schedule",
-    "recompute", "routing", "dispatch", "memory",   "layout", "training"};
+std::string_view section_of(std::string_view key) { return key.substr(0, key.find('.')); }
 
-bool is_run_key(std::string const& option) {
-  std::string const key = option.substr(std::min(option.find_first_not_of('-'), option.size()));
-  return std::ranges::find(sections, key.substr(0, key.find('.'))) != sections.end();
+/// Whether an option is a key of a run file, or looks like one.
+bool is_run_key(std::string_view option) {
+  std::string_view const section =
+      section_of(option.substr(std::min(option.find_first_not_of('-'), option.size())));
+  return section == "system" || section == "software" ||
+         std::ranges::any_of(
+             run_keys(), [&](KeyText const& known) { return section_of(known.key) == section; });
 }
 
 /// The options that there are instead of an unknown one, and the one that was probably meant.

@@ -121,7 +121,6 @@ SOFTWARE = (
     ("megatron-core", "host.gemm", 42 * us),
     ("megatron-core", "host.collective", 42 * us),
     ("megatron-core", "host.backward", 1.4),
-    ("megatron-core", "replicas.bucket", 40e6 * 4),
     # For each thread: cuBLAS's for its handle, and half of Transformer Engine's.
     ("megatron-core", "memory.workspace", 32 * MiB + 32 * MiB / 2),
     ("megatron-core", "memory.held_of_prediction.cross_entropy", 2 / 4),  # bytes: logits of 16 bits, their softmax of 32
