@@ -25,7 +25,8 @@ std::string experts_text(TrainingConfig const& config) {
 }
 
 /// How the GPUs can be split if there are few ways: users do not expect that 13 have any.
-std::string shapes_text(SearchRequest const& request) {
+std::string shapes_text(PlanOptions const& options) {
+  SearchRequest const& request = options.request;
   constexpr std::size_t most_shown = 3;
   std::set<std::tuple<int, int, int, int>> shapes;
   for (ShapeChoice const& shape : shape_choices(request)) {
@@ -41,7 +42,10 @@ std::string shapes_text(SearchRequest const& request) {
             " x pipeline " + std::to_string(pipeline) + " x data " + std::to_string(data) +
             (context > 1 ? " x context " + std::to_string(context) : "");
   }
-  return ". This model splits over " + std::to_string(request.gpus) + " GPUs only as " + text;
+  std::string fixes;
+  for (FixOption const& fix : options.fixes) fixes += " --fix " + fix.text;
+  return (fixes.empty() ? ". This model" : ". With" + fixes + " this model") + " splits over " +
+         std::to_string(request.gpus) + " GPUs only as " + text;
 }
 
 /// Bytes of parameters, gradients and optimizer state of a model that is held once.
@@ -126,8 +130,8 @@ std::string near_miss_text(SearchResult const& result, PlanOptions const& option
                                       : "") +
          experts_text(config) + ", " + std::string{name_of(config.schedule.kind)} + ", recompute " +
          recompute_text(config) + ", optimizer state " +
-         (miss.distributed_optimizer ? "sharded" : "not sharded") + without +
-         shapes_text(options.request) + fewest_text(config, options);
+         (miss.distributed_optimizer ? "sharded" : "not sharded") + without + shapes_text(options) +
+         fewest_text(config, options);
 }
 
 }  // namespace stagecraft

@@ -51,6 +51,28 @@ void check_override(std::string const& text) {
                          "--fix to hold it, or another key"};
 }
 
+/// Leaves plans of several stages out of a search with --safety if none of them has a probability:
+/// too few such runs of the software were measured.
+void keep_to_measured_pipelines(PlanOptions& options) {
+  Software const& software = options.request.system.software;
+  bool const knows_pipelines =
+      std::ranges::any_of(memory_regimes(), [&](MemoryRegime const& regime) {
+        return regime.is_pipelined && regime.software == described_stack(software);
+      });
+  if (knows_pipelines) return;
+  std::string const reason = "too few runs of software '" + software.name +
+                             "' with several stages and reserved bytes were measured for a "
+                             "probability";
+  std::vector<int>& pipeline = options.request.filter.pipeline;
+  if (!pipeline.empty() && std::ranges::find(pipeline, 1) == pipeline.end()) {
+    throw CommandLineError{"--safety", "--fix pipeline, but " + reason,
+                           "--fix pipeline=1, or --margin, which keeps a share of the device free"};
+  }
+  pipeline = {1};
+  options.fixes.push_back({"pipeline=1", {.pipeline = {1}}});
+  options.warnings.push_back("--safety: only plans of one stage are looked at, as " + reason);
+}
+
 /// Reads --safety. Refuses software of which nothing was measured.
 double read_safety(std::string const& text, SearchRequest const& request) {
   double const probability = number_from_zero("--safety", text);
@@ -290,7 +312,10 @@ PlanOptions read_plan_options(CommandLine const& line) {
   options.warnings = std::move(base.warnings);
   request.margin =
       read_margin(line.value("margin"), request.system.accelerator.memory.value.count());
-  if (line.has("safety")) request.safety = read_safety(line.value("safety"), request);
+  if (line.has("safety")) {
+    request.safety = read_safety(line.value("safety"), request);
+    if (request.safety > 0) keep_to_measured_pipelines(options);
+  }
   if (line.has("launchable")) read_launchable(line.value("launchable"), options);
   if (auto warning = batch_warning(request)) options.warnings.push_back(std::move(*warning));
   TrainingConfig job = request.base;  // on so many accelerators

@@ -57,8 +57,9 @@ std::string best_text(RunFigures const& run,
                    style.width, 2);
   };
   std::string const hint = what == "pair" ? "" : " (--pairs tries every two of them)";
-  return line(run.fits() ? "Helps time most: " : "Makes it fit and is fastest then: ", best.fastest,
-              "no " + what + (run.fits() ? " is faster and fits" : " makes it fit" + hint)) +
+  std::string const fits = best.fastest ? "Makes it fit and is fastest then: " : "Makes it fit: ";
+  return line(run.fits() ? "Helps time most: " : fits, best.fastest,
+              "no " + what + (run.fits() ? " is faster and fits" : hint)) +
          line("Helps memory most: ", best.smallest, "no " + what + " saves any") +
          line("Saves most memory for at most 1 % more time: ", best.cheapest,
               "no " + what + " saves 1 %");

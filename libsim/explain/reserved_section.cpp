@@ -80,7 +80,8 @@ std::string reserved_section(Explanation const& explanation,
   std::string text = "MEMORY OF THE DEVICE, BY STAGE\n" + stages_table(simulation);
   FitProbability const fit = fit_probability_of(simulation, explanation.plan.config, run.system);
   text += wrapped("The run " + std::string{text_of(verdict_of(simulation))} +
-                      (fit.run ? ", with a probability of " + decimals(*fit.run, 3) : "") + " (" +
+                      (fit.run ? ", with a probability of " + decimals(*fit.run, 3) + " ("
+                               : " (no probability: ") +
                       fit.reason +
                       "). Reserved is what the allocator takes from the device; "
                       "device adds driver, context and NCCL, or the reserve of the run.",

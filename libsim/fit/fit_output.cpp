@@ -196,9 +196,11 @@ std::string factor_text(StackFactor const& factor) {
          "are. `stagecraft fit DATA.csv` fits constants to\nseveral runs.\n" +
          (factor.is_credible()
               ? ""
-              : "\nOf 1,494 measured runs of experiments/validation 4 are this far from their "
-                "prediction. Check that\nthe run file is the run that was measured (batch, layout, "
-                "system), and that the time is that of\none iteration.\n");
+              : "\nOf the measured runs of experiments/validation four took more than three times "
+                "as long as predicted,\nand none less than half as long. Check that the run file "
+                "is "
+                "the run that was measured (batch,\nlayout, system), and that the time is that of "
+                "one iteration.\n");
 }
 
 std::string provenance_text(Fit const& fit, std::vector<std::string> const& files) {

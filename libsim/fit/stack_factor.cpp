@@ -6,11 +6,24 @@
 
 #include "libsim/engine/prediction.hpp"
 #include "libsim/engine/settle.hpp"
+#include "libsim/engine/simulation.hpp"
 #include "libsim/hardware/fitted_stack.hpp"
 #include "libsim/hardware/tunable_constants.hpp"
+#include "libsim/plan/make_plan.hpp"
 #include "libsim/units/quantity.hpp"
 
 namespace stagecraft {
+namespace {
+
+[[noreturn]] void refuse(Seconds measured, std::string accepted) {
+  Problem problem;
+  problem.place.origin = std::make_shared<std::string const>("--measured");
+  problem.found = "'" + exact_text(measured) + "'";
+  problem.accepted = std::move(accepted);
+  throw ConfigError{{std::move(problem)}};
+}
+
+}  // namespace
 
 StackFactor fit_factor(RunConfig run, Seconds measured, std::string const& name) {
   SettledConfig const training = settled(run.training, run.system);
@@ -18,7 +31,13 @@ StackFactor fit_factor(RunConfig run, Seconds measured, std::string const& name)
   StackFactor result;
   result.prior = factor.value;
   result.measured = measured.value;
-  result.predicted_before = to_seconds(predict(training, run.system).iteration);
+  Simulation const before = simulate(make_plan(training), run.system);
+  result.predicted_before = to_seconds(before.iteration);
+  double const least = before.mfu * result.predicted_before;
+  if (measured.value < least) {
+    refuse(measured, "at least " + readable_text(Seconds{least}) +
+                         ", in which the accelerators do the model's FLOPs at their peak");
+  }
   factor.value *= measured.value / result.predicted_before;
   factor.source = "One measured iteration of " + name + ", which took " + exact_text(measured);
   factor.fitted = std::string{one_measurement} + name + "; no other run was held against it";
@@ -30,12 +49,8 @@ StackFactor fit_factor(RunConfig run, Seconds measured, std::string const& name)
     return c.key() == "software.factor";
   });
   if (factor.value < range->least() || factor.value > range->most()) {
-    Problem problem;
-    problem.place.origin = std::make_shared<std::string const>("--measured");
-    problem.found = "'" + exact_text(measured) + "'";
-    problem.accepted = "a thousandth to a thousand times what is predicted (" +
-                       readable_text(Seconds{result.predicted_before}) + ")";
-    throw ConfigError{{std::move(problem)}};
+    refuse(measured, "a thousandth to a thousand times what is predicted (" +
+                         readable_text(Seconds{result.predicted_before}) + ")");
   }
   result.predicted = to_seconds(predict(training, run.system).iteration);
   result.run = std::move(run);

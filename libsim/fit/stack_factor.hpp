@@ -26,7 +26,8 @@ struct StackFactor {
 
 /// Fits the factor of a run's stack, by which every duration is multiplied, to one measured
 /// iteration. `name` names the run in the factor's source.
-/// \throws ConfigError  naming `--measured`, if the factor is outside its range.
+/// \throws ConfigError  naming `--measured`, if the accelerators cannot be so fast, or the factor is
+///                      outside its range.
 StackFactor fit_factor(RunConfig run, Seconds measured, std::string const& name);
 
 }  // namespace stagecraft

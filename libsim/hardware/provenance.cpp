@@ -167,7 +167,7 @@ std::optional<std::string> validation_warning(TrainingConfig const& config, Syst
            "' is not validated: no measurement was held against " + joined(given) +
            (system.validated || system.measured
                 ? ""
-                : "; its other constants are public numbers and guesses");
+                : "; `stagecraft system` says where its other constants come from");
   }
   if (system.validated || system.measured) return std::nullopt;
   std::string const guesses =

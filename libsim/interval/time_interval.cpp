@@ -1,6 +1,8 @@
 #include "libsim/interval/time_interval.hpp"
 
+#include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -8,6 +10,7 @@
 
 #include "libsim/config/did_you_mean.hpp"
 #include "libsim/hardware/fitted_stack.hpp"
+#include "libsim/hardware/provenance.hpp"
 #include "libsim/interval/measured_range.hpp"
 #include "libsim/model/model_names.hpp"
 
@@ -41,10 +44,23 @@ std::optional<std::string_view> measured_family(System const& system) {
   return std::nullopt;
 }
 
-/// What of a run lies outside of the runs of a regime.
-std::vector<std::string> outside_of(ResidualRegime const& regime,
-                                    TrainingConfig const& config,
-                                    System const& system) {
+/// The constants that somebody gave in place of those of the machines of a regime's runs. Runs on
+/// other machines tell of networks and nodes of any description, but not of another accelerator.
+std::vector<std::string> changed_constants(ResidualRegime const& regime, System const& system) {
+  std::vector<std::string> changed;
+  for (std::string const& constant : given_constants(system)) {
+    if (constant.starts_with("accelerator.memory")) continue;  // no time depends on it
+    bool const is_of_accelerator =
+        constant.starts_with("accelerator.") || constant.starts_with("calibration.");
+    if (is_of_accelerator || !regime.system.empty()) changed.push_back("system." + constant);
+  }
+  return changed;
+}
+
+/// What settings of a run lie outside of the runs of a regime.
+std::vector<std::string> settings_outside_of(ResidualRegime const& regime,
+                                             TrainingConfig const& config,
+                                             System const& system) {
   if (!regime.system.empty()) {
     return outside_of_measured(config, regime.system, [&](ComparedRuns const& runs) {
       return runs.system == regime.system;
@@ -78,7 +94,8 @@ RegimeChoice regime_of(TrainingConfig const& config,
   for (ResidualRegime const& regime : regimes) {
     if (!is_of(regime, system)) continue;
     choice.regime = &regime;
-    std::vector<std::string> settings = outside_of(regime, config, system);
+    std::vector<std::string> settings = changed_constants(regime, system);
+    std::ranges::copy(settings_outside_of(regime, config, system), std::back_inserter(settings));
     choice.holds_run = settings.empty();
     if (choice.holds_run) break;
     if (choice.outside.empty()) choice.outside = settings;

@@ -89,6 +89,12 @@ TEST_CASE("way out: if nothing fits, plan says how many GPUs the state needs and
   REQUIRE_THAT(eight.errors, Catch::Contains("GiB, which need at least 16 of these GPUs"));
   ProgramResult const thirteen = run_stagecraft(
       "plan '" + models + "llama2-70b.yaml' --system dgx-h100 --gpus 13 " + "--global-batch 128");
+  REQUIRE_THAT(eight.errors, !Catch::Contains("This model splits"));
+  ProgramResult const fixed =
+      run_stagecraft("plan '" + models + "llama3-70b.yaml' --system dgx-h100 --gpus 8 " +
+                     "--global-batch 64 --fix tensor=1 --fix pipeline=1");
+  REQUIRE_THAT(fixed.errors, Catch::Contains("With --fix tensor=1 --fix pipeline=1 this model "
+                                             "splits over 8 GPUs only as tensor 1 x"));
   REQUIRE_THAT(thirteen.errors,
                Catch::Contains("splits over 13 GPUs only as tensor 1 x pipeline 13 x data 1"));
 }

@@ -61,9 +61,19 @@ TEST_CASE("a factor is doubted that hardly a measured run needs", "[fit]") {
   for (double const factor : {0.6, 1.0, 2.8}) {
     REQUIRE_THAT(text(factor * predicted), !Catch::Contains("Check that"));
   }
-  for (double const factor : {0.4, 3.2}) {
+  for (double const factor : {0.48, 3.2}) {
     REQUIRE_THAT(text(factor * predicted), Catch::Contains("Check that"));
   }
+}
+
+TEST_CASE("a measurement faster than the accelerators' peak is refused", "[fit]") {
+  RunConfig const run = load_run_config(std::string{paper} + "22b-present.yaml", {});
+  Simulation const simulation = simulate(make_plan(as_settled(run.training)), run.system);
+  // All ranks at 312 TFLOP/s (NVIDIA A100 data sheet).
+  double const least = simulation.model_flops / (8 * 312e12);
+  REQUIRE_NOTHROW(fit_factor(run, Seconds{1.01 * least}, "r.yaml"));
+  REQUIRE_THROWS_WITH(fit_factor(run, Seconds{0.99 * least}, "r.yaml"),
+                      Catch::Contains("--measured: found '") && Catch::Contains("at their peak"));
 }
 
 TEST_CASE("a measurement a thousand times off is refused with what is predicted", "[fit]") {

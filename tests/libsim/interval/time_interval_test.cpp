@@ -81,6 +81,27 @@ TEST_CASE(
   REQUIRE(none.regime != nullptr);
 }
 
+TEST_CASE("constants that somebody gives are not those of the machines that were measured",
+          "[interval]") {
+  System system = system_of("a100-4hdr", "megatron-deepspeed-2022", "NVIDIA A100");
+  TrainingConfig const config = config_in(Precision::fp16);
+  std::string const given = std::string{given_source} + "--set";
+  REQUIRE_THAT(time_interval(10, 0.03, config, system).reason,
+               Catch::Contains(" on a100-4hdr, kept out of the fit"));
+  // Other clusters have other networks, but the same accelerator.
+  system.network.bandwidth.source = given;
+  TimeInterval const wider = time_interval(10, 0.03, config, system);
+  REQUIRE(wider.seconds);
+  REQUIRE_THAT(wider.reason, Catch::Contains("sources of measured runs on A100; outside of what "
+                                             "was measured: system.network.bandwidth (given in"));
+  system.calibration.gemm_efficiency.source = given;
+  TimeInterval const none = time_interval(10, 0.03, config, system);
+  REQUIRE_FALSE(none.seconds);
+  REQUIRE_THAT(none.reason,
+               Catch::Contains("system.calibration.gemm_efficiency (given in --set)") &&
+                   !Catch::Contains("network"));
+}
+
 TEST_CASE("an interval is bias and scale times the error, in the logarithm", "[interval]") {
   System const other = system_of("t", "w", "AMD MI300X");
   TimeInterval const none = time_interval(10, 0.03, config_in(Precision::bf16), other);
