@@ -2,7 +2,7 @@
 # Builds and runs the tests; installs missing Debian packages by itself.
 #
 # usage: tests/run.sh [--all]
-#   --all  also clang-format, headers compiled alone, the build without tests, a program that uses an
+#   --all  also clang-format, headers without a source compiled alone, the build without tests, a program that uses an
 #          installation, the Python package, clang-tidy, reports in a browser, sanitizers, fuzzers
 #
 # Stops at the first step that fails. The last line counts each test, and each other step, once; lines

@@ -67,9 +67,8 @@ std::string_view section_of(std::string_view key) { return key.substr(0, key.fin
 bool is_run_key(std::string_view option) {
   std::string_view const section =
       section_of(option.substr(std::min(option.find_first_not_of('-'), option.size())));
-  return section == "system" || section == "software" ||
-         std::ranges::any_of(
-             run_keys(), [&](KeyText const& known) { return section_of(known.key) == section; });
+  return std::ranges::any_of(
+      run_keys(), [&](KeyText const& known) { return section_of(known.key) == section; });
 }
 
 /// The options that there are instead of an unknown one, and the one that was probably meant.

@@ -40,11 +40,11 @@ void require_memory(TrainingPlan const& plan,
   std::string const who = rank ? "rank " + std::to_string(rank->value()) + " needs "
                                : "the " + std::to_string(plan.groups.ranks()) + " ranks need ";
   std::string const alone = rank ? "" : "one rank alone (--ranks solo), or ";
-  throw MemoryLimitError{who + readable_text(needed) + " at their peaks, and " +
-                         (is_on_gpu ? "the GPU has " : "this machine has ") +
-                         readable_text(*there) + (is_on_gpu ? " free" : " available") + "; run " +
-                         alone +
-                         "a smaller model of the same layout, as configs/paper/*-twin.yaml\n"};
+  throw MemoryLimitError{
+      who + readable_text(needed) + (rank ? " at its peak, and " : " at their peaks, and ") +
+      (is_on_gpu ? "the GPU has " : "this machine has ") + readable_text(*there) +
+      (is_on_gpu ? " free" : " available") + "; run " + alone +
+      "a smaller model of the same layout, as configs/paper/*-twin.yaml\n"};
 }
 
 }  // namespace stagecraft

@@ -64,13 +64,17 @@ void keep_to_measured_pipelines(PlanOptions& options) {
                              "' with several stages and reserved bytes were measured for a "
                              "probability";
   std::vector<int>& pipeline = options.request.filter.pipeline;
+  if (pipeline == std::vector{1}) return;
   if (!pipeline.empty() && std::ranges::find(pipeline, 1) == pipeline.end()) {
-    throw CommandLineError{"--safety", "--fix pipeline, but " + reason,
+    throw CommandLineError{"--safety", "--fix pipeline without 1, but " + reason,
                            "--fix pipeline=1, or --margin, which keeps a share of the device free"};
   }
   pipeline = {1};
-  options.fixes.push_back({"pipeline=1", {.pipeline = {1}}});
-  options.warnings.push_back("--safety: only plans of one stage are looked at, as " + reason);
+  options.fixes.push_back({"pipeline=1", {}});
+  options.fixes.back().alone.pipeline = pipeline;
+  options.warnings.push_back(
+      "--safety: only plans of one stage are searched, as with --fix pipeline=1, because " +
+      reason);
 }
 
 /// Reads --safety. Refuses software of which nothing was measured.
@@ -122,9 +126,7 @@ void read_launchable(std::string const& text, PlanOptions& options) {
     return is_launchable(config, version);
   };
   Software const& stack = options.request.system.software;
-  MegatronVersion const other =
-      version == MegatronVersion::current ? MegatronVersion::of_2022 : MegatronVersion::current;
-  if (described_stack(stack) == name_of(other)) {
+  if (described_stack(stack) != text) {
     options.warnings.push_back("--launchable " + text +
                                ": times and memory are those of the software '" + stack.name +
                                "'; --software " + text + " has those of that framework");
@@ -142,6 +144,8 @@ void read_launchable(std::string const& text, PlanOptions& options) {
     }
   }
   if (gaps.empty()) return;
+  MegatronVersion const other =
+      version == MegatronVersion::current ? MegatronVersion::of_2022 : MegatronVersion::current;
   bool const other_can =
       std::ranges::all_of(megatron_gaps_of_model(options.request.base, other), is_of_vocabulary);
   throw CommandLineError{"--launchable",

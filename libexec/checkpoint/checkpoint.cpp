@@ -7,6 +7,7 @@
 #include <fstream>
 #include <functional>
 #include <map>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -139,8 +140,9 @@ std::int64_t step_of(std::string const& name) {
   return step;
 }
 
-/// Makes the checkpoint in `partial` the newest one, then removes all but `keep` of the highest
-/// steps. Until then the previous one is unchanged, even if it is of the same step.
+/// Makes the checkpoint in `partial` the newest one, then removes the older ones but the `keep` of
+/// the highest steps. Until then the previous one is unchanged, even if it is of the same step. One
+/// of a higher step is another run's, and stays.
 void publish(fs::path const& folder, fs::path const& partial, std::string const& step, int keep) {
   std::error_code error;
   std::string name = step;
@@ -158,6 +160,7 @@ void publish(fs::path const& folder, fs::path const& partial, std::string const&
   std::ranges::sort(others, std::greater{});
   int kept = 1;
   for (auto const& [of, path] : others) {
+    if (of > step_of(name)) continue;
     bool const is_replaced = of == step_of(name);
     if (is_replaced || kept == keep) {
       fs::remove_all(path, error);
@@ -247,6 +250,19 @@ class PartReader {
   std::vector<bool> known_;
 };
 
+/// Refuses tensors that no stage of the model has: what they were trained for would be lost.
+void require_known(fs::path const& folder, CheckpointShare const& share, TrainingPlan const& plan) {
+  std::set<std::string> known;
+  for (StagePlan const& stage : plan.stages) {
+    for (PlacedParameter const& placed : parameter_layout(plan, stage)) known.insert(placed.name());
+  }
+  for (CheckpointPiece const& piece : share.pieces) {
+    if (known.contains(piece.name)) continue;
+    throw DataError{folder.string() + ": found " + piece.name +
+                    ", which this model has not; accepted: a checkpoint of this model"};
+  }
+}
+
 }  // namespace
 
 void require_checkpoint_folder(fs::path const& folder) {
@@ -287,6 +303,7 @@ void save_checkpoint(fs::path const& folder,
 
 void load_checkpoint(fs::path const& folder, RankContext const& context, RankExecutor& executor) {
   auto const shares = read_shares(folder);
+  for (auto const& [path, share] : shares) require_known(folder, share, context.plan);
   std::map<std::string, std::vector<std::pair<CheckpointPiece const*, CheckpointShare const*>>>
       pieces;
   for (auto const& [path, share] : shares) {
@@ -315,6 +332,8 @@ void load_checkpoint(fs::path const& folder, RankContext const& context, RankExe
     store.set_moments(context.backend, placed, part.first_moment, part.second_moment);
   }
   context.state = shares.front().second.state;
+  bool const scales_loss = context.plan.config.model.precision == Precision::fp16;
+  if (!scales_loss) context.state.loss_scale = TrainingState{}.loss_scale;
 }
 
 }  // namespace stagecraft

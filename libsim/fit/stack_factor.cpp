@@ -10,6 +10,7 @@
 #include "libsim/hardware/fitted_stack.hpp"
 #include "libsim/hardware/tunable_constants.hpp"
 #include "libsim/plan/make_plan.hpp"
+#include "libsim/report/causal_mfu.hpp"
 #include "libsim/units/quantity.hpp"
 
 namespace stagecraft {
@@ -33,10 +34,11 @@ StackFactor fit_factor(RunConfig run, Seconds measured, std::string const& name)
   result.measured = measured.value;
   Simulation const before = simulate(make_plan(training), run.system);
   result.predicted_before = to_seconds(before.iteration);
-  double const least = before.mfu * result.predicted_before;
+  double const least = mfu_causal(before, run.training) * result.predicted_before;
   if (measured.value < least) {
     refuse(measured, "at least " + readable_text(Seconds{least}) +
-                         ", in which the accelerators do the model's FLOPs at their peak");
+                         ", in which the accelerators do the model's FLOPs, with causal attention "
+                         "counted half, at their peak");
   }
   factor.value *= measured.value / result.predicted_before;
   factor.source = "One measured iteration of " + name + ", which took " + exact_text(measured);

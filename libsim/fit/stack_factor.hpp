@@ -17,8 +17,8 @@ struct StackFactor {
 
   double value() const { return run.system.software.factor.value; }
 
-  /// Whether runs differ so much from their prediction. Of 1,494 measured runs that
-  /// experiments/validation predicts, all but 4 are between 0.75 and 3 times as long.
+  /// Whether the measured time is as close to the predicted one as in nearly all measured runs: of
+  /// 1,494 that experiments/validation predicts, all but 4 took 0.75 to 3 times as long.
   bool is_credible() const {
     return measured < 3 * predicted_before && 2 * measured > predicted_before;
   }

@@ -213,8 +213,7 @@ constexpr std::array keys_of_software{
             "The same until the pass of a chunk ends, relative to the largest tensor that the op "
             "writes."},
     KeyText{"memory.held_of_prediction", "factors by kind of op",
-            "As held, of the ops of the head that follow the last module of multi-token "
-            "prediction."},
+            "As held, for the head's ops on the last module of multi-token prediction."},
     KeyText{"memory.temporary", "factors by kind of op", "The same while the op runs."},
     KeyText{"memory.separate_gradients", "true or false",
             "Whether the weight gradients of a microbatch have buffers of their own, in the type "

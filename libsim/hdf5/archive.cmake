@@ -17,6 +17,10 @@ if(hdf5_archive)
   unset(CMAKE_REQUIRED_LIBRARIES)
 endif()
 if(hdf5_archive AND HDF5_ARCHIVE_LINKS)
+  # A target, so that what it needs comes behind it on every command line.
+  add_library(stagecraft_hdf5_archive STATIC IMPORTED)
+  set_target_properties(stagecraft_hdf5_archive PROPERTIES
+    IMPORTED_LOCATION ${hdf5_archive} INTERFACE_LINK_LIBRARIES "${hdf5_needs};ZLIB::ZLIB")
   set_target_properties(HDF5::HDF5 PROPERTIES INTERFACE_LINK_LIBRARIES
-    "$<IF:$<STREQUAL:$<TARGET_PROPERTY:TYPE>,EXECUTABLE>,${hdf5_archive};${hdf5_needs};ZLIB::ZLIB,${HDF5_LIBRARIES}>")
+    "$<IF:$<STREQUAL:$<TARGET_PROPERTY:TYPE>,EXECUTABLE>,stagecraft_hdf5_archive,${HDF5_LIBRARIES}>")
 endif()

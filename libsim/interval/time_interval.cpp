@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <initializer_list>
 #include <iterator>
 #include <optional>
 #include <string_view>
@@ -44,15 +45,26 @@ std::optional<std::string_view> measured_family(System const& system) {
   return std::nullopt;
 }
 
-/// The constants that somebody gave in place of those of the machines of a regime's runs. Runs on
-/// other machines tell of networks and nodes of any description, but not of another accelerator.
+bool starts_with_any(std::string_view text, std::initializer_list<std::string_view> starts) {
+  return std::ranges::any_of(starts, [&](auto start) { return text.starts_with(start); });
+}
+
+/// The constants that somebody gave in place of those of the machine and stack of a regime's runs.
+/// Runs elsewhere tell of networks, nodes and stacks of any description, but not of another
+/// accelerator. Constants of memory do not count: no time depends on them.
 std::vector<std::string> changed_constants(ResidualRegime const& regime, System const& system) {
   std::vector<std::string> changed;
   for (std::string const& constant : given_constants(system)) {
-    if (constant.starts_with("accelerator.memory")) continue;  // no time depends on it
+    if (starts_with_any(constant, {"accelerator.memory", "device.", "calibration.workspace"}))
+      continue;
     bool const is_of_accelerator =
-        constant.starts_with("accelerator.") || constant.starts_with("calibration.");
+        starts_with_any(constant, {"accelerator.", "calibration.", "measured."});
     if (is_of_accelerator || !regime.system.empty()) changed.push_back("system." + constant);
+  }
+  if (regime.software.empty()) return changed;
+  for (std::string const& constant : given_constants(system.software)) {
+    if (starts_with_any(constant, {"memory.", "communicators.", "factor"})) continue;
+    changed.push_back("software." + constant);
   }
   return changed;
 }

@@ -16,7 +16,7 @@ struct FrameworkMemory {
   /// needed only while the op runs.
   std::map<OpKind, double> kept;
   std::map<OpKind, double> held;
-  /// As held, of the head's ops for the last module of multi-token prediction.
+  /// As `held`, for the head's ops on the last module of multi-token prediction.
   std::map<OpKind, double> held_of_prediction;
   std::map<OpKind, double> temporary;
   /// The gradients of a pass have buffers of their own, in the type of the parameters, until they

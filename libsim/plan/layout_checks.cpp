@@ -64,8 +64,9 @@ class LayoutCheck : CombinationCheck {
                      layers_text + " in all");
     } else if (between > 0 && (rest < between || rest % between != 0)) {
       section.report(
-          given + (gives_both ? " that leave " : " that leaves ") + to_text(rest) + " layers",
-          "a multiple of the " + to_text(between) + " stages between them, of " + layers_text);
+          given + (gives_both ? " that leave " : ", which leaves ") + to_text(rest) + " layers",
+          "a multiple of the " + to_text(between) +
+              (gives_both ? " stages between them, of " : " other stages, of ") + layers_text);
     } else {
       check_stage_layers();
     }

@@ -111,7 +111,7 @@ class ConditionCheck {
            accepted);
   }
 
-  /// What the key accepts instead of the word, and which it looks like; empty if it accepts the
+  /// What the key accepts instead, with the word that was probably meant; empty if it accepts the
   /// word.
   std::string accepted_by(Condition::WordUse const& use) const {
     for (SweepAxis const& axis : axes_) {

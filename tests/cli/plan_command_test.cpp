@@ -127,13 +127,15 @@ TEST_CASE("plan --safety looks at plans that have a probability, and says so") {
       "plan llama3-8b --system aws-p5 --gpus 16 --global-batch 64 --software nanotron --safety "
       "0.9 ";
   ProgramResult const text = run_stagecraft(of_nanotron + "--top 1");
-  REQUIRE_THAT(text.errors, Catch::Contains("--safety: only plans of one stage are looked at"));
+  REQUIRE_THAT(text.errors, Catch::Contains("--safety: only plans of one stage are searched"));
   for (json const& entry : json_of(of_nanotron + "--top 3 --json").at("best")) {
     REQUIRE(entry.at("config").at("parallel").at("pipeline") == 1);
     REQUIRE(entry.at("fits_probability").get<double>() >= 0.9);
   }
   require_refusal(of_nanotron + "--fix pipeline=2",
-                  {"--safety: found --fix pipeline", "--fix pipeline=1"});
+                  {"--safety: found --fix pipeline without 1", "--fix pipeline=1"});
+  REQUIRE_THAT(run_stagecraft(of_nanotron + "--top 1 --fix pipeline=1").errors,
+               !Catch::Contains("--safety"));
 }
 
 TEST_CASE("plan keeps 5 % of the device free unless --margin says otherwise") {

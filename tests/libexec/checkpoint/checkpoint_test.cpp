@@ -149,6 +149,29 @@ TEST_CASE("saving twice leaves one checkpoint, the newest", "[checkpoint]") {
   REQUIRE(execute(config, resuming(folder.path())).steps.front().step == 3);
 }
 
+TEST_CASE("a checkpoint of a higher step, another run's, outlives those that are saved beside it",
+          "[checkpoint]") {
+  TrainingConfig const config = small_gpt(Precision::fp32);
+  Folder const folder;
+  execute(config, saving(folder.path(), 3));
+  execute(config, saving(folder.path(), 1));
+  REQUIRE(fs::exists(folder.path() / "step-3"));
+  REQUIRE(execute(config, resuming(folder.path())).steps.front().step == 1);
+}
+
+TEST_CASE("only models in fp16 go on with the loss scale of a checkpoint", "[checkpoint]") {
+  Folder const folder;
+  execute(small_gpt(Precision::fp16), saving(folder.path(), 1));
+  // The gradient of scaled losses would be 65,536 times as large (configs/README.md, loss_scale).
+  double const norm =
+      execute(small_gpt(Precision::fp16), resuming(folder.path())).steps.front().gradient_norm;
+  for (Precision const precision : {Precision::bf16, Precision::fp32}) {
+    double const other =
+        execute(small_gpt(precision), resuming(folder.path())).steps.front().gradient_norm;
+    REQUIRE(other == Approx(norm).epsilon(0.05));
+  }
+}
+
 void require_refused(fs::path const& folder, std::string const& because) {
   try {
     execute(small_gpt(Precision::fp32), resuming(folder));
@@ -186,6 +209,12 @@ TEST_CASE("a checkpoint that is missing, damaged or of another model is refused 
   SECTION("latest leads elsewhere") {
     std::ofstream{folder.path() / "latest"} << "../elsewhere\n";
     require_refused(folder.path(), "latest");
+  }
+  SECTION("a model of more layers") {
+    config.model.layers *= 2;
+    Folder const other;
+    execute(config, saving(other.path(), 1));
+    require_refused(other.path(), ", which this model has not");
   }
   SECTION("another model") {
     config.model.hidden = 32;

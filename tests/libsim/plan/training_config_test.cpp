@@ -213,8 +213,8 @@ TEST_CASE("a layout puts all layers somewhere, at least one on each inner virtua
           "the 2 stages "
           "between them, of model.layers (12)");
   REQUIRE(layout("{first: 1}") ==
-          "x.yaml:3:9: layout: found first that leaves 11 layers; accepted: a multiple of the 3 "
-          "stages between them, of model.layers (12)");
+          "x.yaml:3:9: layout: found first, which leaves 11 layers; accepted: a multiple of the 3 "
+          "other stages, of model.layers (12)");
   REQUIRE(layout("{frist: 2}")
               .find("layout.frist: found an unknown key; accepted: first, last; did you mean "
                     "'first'?") != std::string::npos);
