@@ -86,7 +86,10 @@ std::vector<Option> execution_options() {
          .fallback = "wall",
          .description = "wall, or virtual: ranks take turns on the machine, communication takes "
                         "the system file's times"},
-        {.name = "steps", .value = Value::text("N"), .fallback = "1", .description = "iterations"},
+        {.name = "steps",
+         .value = Value::text("N"),
+         .fallback = "1",
+         .description = "iterations; after --resume, so many more"},
         {.name = "data",
          .value = Value::file("FILE"),
          .description = "train on the bytes of a file instead of random tokens"},

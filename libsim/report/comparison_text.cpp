@@ -278,7 +278,7 @@ std::string comparison_tables(Comparison const& comparison, int width) {
   return header(comparison) + "\nmemory at the peak\n" + memory_table(comparison) + "\n" +
          wrapped("time of stage " + std::to_string(comparison.stage) +
                      ", the busiest of A; transfer and data_parallel: only what no computation "
-                     "hides; bubble: waiting for other stages",
+                     "hides; bubble: waiting for other stages, in traces of ops also for the host",
                  width) +
          stage_table(comparison) + "\nops, all stages that both have together\n" +
          op_table(comparison) + "\n" + wrapped(explain_difference(comparison), width) +
