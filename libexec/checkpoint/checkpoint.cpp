@@ -140,9 +140,9 @@ std::int64_t step_of(std::string const& name) {
   return step;
 }
 
-/// Makes the checkpoint in `partial` the newest one, then removes the older ones but the `keep` of
-/// the highest steps. Until then the previous one is unchanged, even if it is of the same step. One
-/// of a higher step is another run's, and stays.
+/// Makes the checkpoint in `partial` the newest one, and keeps the last `keep` up to its step.
+/// Until then the previous one is unchanged, even if it is of the same step. Another run saved
+/// those of higher steps: they stay.
 void publish(fs::path const& folder, fs::path const& partial, std::string const& step, int keep) {
   std::error_code error;
   std::string name = step;
@@ -250,7 +250,7 @@ class PartReader {
   std::vector<bool> known_;
 };
 
-/// Refuses tensors that no stage of the model has: what they were trained for would be lost.
+/// \throws DataError  naming a saved tensor that no stage of the model has: it belongs to another model.
 void require_known(fs::path const& folder, CheckpointShare const& share, TrainingPlan const& plan) {
   std::set<std::string> known;
   for (StagePlan const& stage : plan.stages) {

@@ -15,7 +15,7 @@ struct StreamPool;
 struct Block {
   std::int64_t address = 0;
   std::int64_t size = 0;
-  Block* previous = nullptr;  ///< in a table none(), not null, if there is no neighbour
+  Block* previous = nullptr;  ///< never null in a BlockTable: none() is the missing neighbour
   Block* next = nullptr;
   Block* smaller = nullptr;  ///< its neighbours among the free blocks of its bin
   Block* larger = nullptr;

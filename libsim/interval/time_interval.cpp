@@ -49,7 +49,7 @@ bool starts_with_any(std::string_view text, std::initializer_list<std::string_vi
   return std::ranges::any_of(starts, [&](auto start) { return text.starts_with(start); });
 }
 
-/// The constants that somebody gave in place of those of the machine and stack of a regime's runs.
+/// The constants that override those of the machine and stack of a regime's runs.
 /// Runs elsewhere tell of networks, nodes and stacks of any description, but not of another
 /// accelerator. Constants of memory do not count: no time depends on them.
 std::vector<std::string> changed_constants(ResidualRegime const& regime, System const& system) {

@@ -35,7 +35,7 @@ RegimeChoice regime_of(TrainingConfig const& config,
                        std::vector<ResidualRegime> const& regimes);
 
 /// The interval T exp(bias +- scale x error) of a predicted time T. There is none outside of what
-/// was measured on the accelerator, or with constants of the accelerator that somebody gave, unless
+/// was measured on the accelerator, or with overridden constants of the accelerator, unless
 /// the stack was fitted to one measured run: the reason then also names what lies outside. How far
 /// off predictions were says nothing about runs that are not exchangeable with the measured ones
 /// (longer sequences, more GPUs), and their own relative error, which falls as products dominate,
