@@ -250,7 +250,7 @@ class PartReader {
   std::vector<bool> known_;
 };
 
-/// \throws DataError  naming a saved tensor that no stage of the model has: it belongs to another model.
+/// \throws DataError  naming a saved tensor that no stage of the model has.
 void require_known(fs::path const& folder, CheckpointShare const& share, TrainingPlan const& plan) {
   std::set<std::string> known;
   for (StagePlan const& stage : plan.stages) {
