@@ -1,21 +1,26 @@
 #!/usr/bin/env bash
 # Builds and runs the tests; installs missing Debian packages by itself.
 #
-# usage: tests/run.sh [--all]
-#   --all  also clang-format, headers without a source compiled alone, the build without tests, a program that uses an
-#          installation, the Python package, clang-tidy, reports in a browser, sanitizers, fuzzers
+# usage: tests/run.sh [--all | --nightly]
+#   --all      what continuous integration runs: also the format, the build without tests, the reproduction of the paper, an
+#              installation, the Python package, reports in a browser, sanitizers, and, of the sources that changed since
+#              the commit in tests/nightly_commit, CUDA's compiler, clang-tidy and each source compiled alone. The tests of
+#              the libraries are built once, with the sanitizers; those of the programs, kernels and speed optimized.
+#   --nightly  all of it: every source, every test optimized and with the sanitizers, fuzzers, mutations. The commit that
+#              passes belongs into tests/nightly_commit.
 #
 # Stops at the first step that fails. The last line counts each test, and each other step, once; lines
 # before it name what was skipped.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-all=false
+mode=tests
 case "$*" in
   '') ;;
-  --all) all=true ;;
+  --all) mode=all ;;
+  --nightly) mode=nightly ;;
   *)
-    echo "run.sh: found '$*'; accepted: nothing, or --all" >&2
+    echo "run.sh: found '$*'; accepted: nothing, --all, or --nightly" >&2
     exit 2
     ;;
 esac
@@ -48,20 +53,17 @@ step() {
   durations+=$(printf '%5d s  %s' $((SECONDS - begin)) "$current")$'\n'
 }
 
-# Configures a preset and builds it, or only the given targets. Kernels are compiled for one kind of device:
-# they take ten minutes for two, and none is here to run them.
-build() {
-  local preset=$1 options=()
-  shift
+# configure PRESET [OPTION...]
+configure() {
   mkdir -p build
-  [ "$preset" != cuda ] || options=(-DCMAKE_CUDA_ARCHITECTURES=90)
-  cmake --preset "$preset" "${options[@]}" >build/configure.log || { cat build/configure.log && return 1; }
-  cmake --build --preset "$preset" ${1:+--target "$@"}
+  cmake --preset "$@" >build/configure.log || { cat build/configure.log && return 1; }
 }
 
+# build_and_test PRESET [OPTION...]: builds all of a preset and runs its tests.
 build_and_test() {
   local log=build/$1/tests.log status=0
-  build "$1"
+  configure "$@"
+  cmake --build --preset "$1"
   ctest --preset "$1" | tee "$log" || status=$?
   local bad total
   read -r bad total < <(sed -nE 's/.*, ([0-9]+) tests failed out of ([0-9]+)$/\1 \2/p' "$log") || true
@@ -73,41 +75,59 @@ build_and_test() {
   return "$status"
 }
 
+# The sources, of those whose path matches a pattern, that changed since the nightly commit; all of them in the nightly run
+# and where that commit is not known.
+changed_sources() {
+  local commit
+  commit=$(cat tests/nightly_commit)
+  if [ "$mode" = nightly ] || ! git cat-file -e "$commit^{commit}" 2>/dev/null; then
+    git ls-files
+  else
+    git diff --name-only --diff-filter=d "$commit"
+  fi | grep -E "$1" || true
+}
+
 sources() { find libsim libexec apps tests experiments -name '*.[ch]pp' -o -name '*.cu' -o -name '*.cuh'; }
 
-check_format() { sources | xargs clang-format-14 --dry-run --Werror; }
-
-build_headers_alone() { build "$preset" all_verify_interface_header_sets; }
+check_format() { sources | xargs -P 2 -n 100 clang-format-14 --dry-run --Werror; }
 
 # As someone builds who has no Catch2.
 build_without_tests() {
-  cmake --preset plain -DCMAKE_DISABLE_FIND_PACKAGE_Catch2=ON >build/configure.log ||
-    { cat build/configure.log && return 1; }
+  configure plain -DCMAKE_DISABLE_FIND_PACKAGE_Catch2=ON
   cmake --build build/plain
 }
 
 # Whether an installation serves programs that know nothing of this folder.
 use_installation() { tests/install/run.sh build/plain build/install; }
 
-# Reads the sources of a library as one file, which includes them: most of the time goes into what they
-# include. (It does not know CUDA's newer versions.)
+# Compiles sources, and headers without a source, alone: what they use and do not include is missing there.
+compile_alone() {
+  configure alone "${cuda_options[@]}"
+  cmake --build build/alone --target stagecraft_git_commit stagecraft_page_files
+  local file targets=()
+  while read -r file; do
+    targets+=("$(ninja -C build/alone -t targets all | sed -nE "s#^(.*\.dir/(.*/)?$(basename "$file")(\.cxx)?\.o): CXX_COMPILER.*#\1#p" |
+      grep -F "$(dirname "$file")/" || true)")
+  done < <(changed_sources '^(libsim|libexec|apps)/.*\.[ch]pp$')
+  printf '%s\n' "${targets[@]}" | sort -u | sed '/^$/d' >build/alone/targets
+  [ ! -s build/alone/targets ] || xargs ninja -C build/alone -k 0 <build/alone/targets
+}
+
+# clang-tidy does not know CUDA's newer versions: it reads no kernels.
 run_tidy() {
-  local options=()
-  [ "$preset" = cuda ] || options=(-DWITH_CUDA=OFF -DWITH_NCCL=OFF)
-  cmake --preset tidy "${options[@]}" >build/configure.log || { cat build/configure.log && return 1; }
-  cmake --build build/tidy --target stagecraft_git_commit stagecraft_page_files
-  run-clang-tidy-14 -p build/tidy -quiet -checks=-bugprone-suspicious-include \
-    "^$PWD/(build/tidy/(libsim|libexec|apps)/.*/unity_[0-9]+_cxx\\.cxx|(libsim|libexec|apps)/.*\\.cpp)$" >build/tidy.log 2>&1 ||
+  local files
+  files=$(changed_sources '^(libsim|libexec|apps)/.*\.cpp$' | sed "s#^#^$PWD/#; s#\$#\$#")
+  [ -n "$files" ] || return 0
+  xargs run-clang-tidy-14 -p build/alone -quiet <<<"$files" >build/tidy.log 2>&1 ||
     { grep -E 'warning:|error:' -A 4 build/tidy.log && return 1; }
 }
 
 # The Python package in the build folder of the tests. Its tools come from PyPI: where that cannot be
 # reached, the step is skipped and the last lines say so.
 test_python() {
-  experiments/packages.sh python
   local probe=build/python-probe
   if python3 -m venv "$probe" && "$probe/bin/pip" download -q --no-deps -d "$probe" nanobind; then
-    tests/python/run.sh "build/$preset"
+    tests/python/run.sh build/release
   else
     skipped+=$'skipped: the Python package, for PyPI cannot be reached\n'
   fi
@@ -115,8 +135,7 @@ test_python() {
 
 # Reports as a browser shows them.
 open_in_browser() {
-  experiments/packages.sh browser
-  /usr/bin/python3 tests/browser/report_test.py "build/$preset/apps/stagecraft/stagecraft" configs/paper
+  /usr/bin/python3 tests/browser/report_test.py build/release/apps/stagecraft/stagecraft configs/paper
 }
 
 # What ranks that are threads do together, with OpenBLAS, into which the sanitizer cannot see, and
@@ -124,22 +143,24 @@ open_in_browser() {
 # where newer kernels put things.
 run_four_ranks_with_tsan() {
   local target targets=(test_executor_four_ranks test_exec_comm)
-  build tsan "${targets[@]}"
+  configure tsan
+  cmake --build --preset tsan --target "${targets[@]}"
   for target in "${targets[@]}"; do
     TSAN_OPTIONS=halt_on_error=1 setarch -R "$(find build/tsan/tests -name "$target" -type f)"
   done
 }
 
-# Runs each tests/fuzz/X_fuzz.cpp, with the seeds of X_seeds/ and, if there is one, the dictionary X.dict.
+# Runs each tests/fuzz/X_fuzz.cpp for ten minutes, with the seeds of X_seeds/ and, if there is one, the dictionary X.dict.
+# (As tests of the preset asan they run on the seeds alone.)
 run_fuzzers() {
-  local source name corpus targets=()
-  for source in tests/fuzz/*_fuzz.cpp; do targets+=("$(basename "$source" .cpp)"); done
-  build fuzz "${targets[@]}"
+  local source name corpus
+  configure fuzz
+  cmake --build --preset fuzz
   for source in tests/fuzz/*_fuzz.cpp; do
     name=$(basename "$source" _fuzz.cpp)
     corpus=build/fuzz/corpus/$name
     mkdir -p "$corpus"
-    local options=(-max_total_time=7 -timeout=10 -print_final_stats=1 -artifact_prefix=build/fuzz/)
+    local options=(-max_total_time=600 -timeout=10 -print_final_stats=1 -artifact_prefix=build/fuzz/)
     [ ! -f "tests/fuzz/$name.dict" ] || options+=("-dict=tests/fuzz/$name.dict")
     "build/fuzz/tests/fuzz/${name}_fuzz" "${options[@]}" "$corpus" "tests/fuzz/${name}_seeds" \
       >"build/fuzz/$name.log" 2>&1 || { tail -n 60 "build/fuzz/$name.log" && return 1; }
@@ -147,33 +168,47 @@ run_fuzzers() {
   done
 }
 
+run_mutations() {
+  tests/mutations/run.py
+  tests/mutations/constants.py
+  tests/mutations/terms.py
+}
+
 # The same sources are compiled several times: with tests and without, here and in other clones.
 use_compiler_cache() {
   command -v ccache >/dev/null || return 0
   export CMAKE_C_COMPILER_LAUNCHER=ccache CMAKE_CXX_COMPILER_LAUNCHER=ccache CMAKE_CUDA_COMPILER_LAUNCHER=ccache
-  export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
+  export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1 CCACHE_SLOPPINESS=pch_defines,time_macros
 }
 
-# CUDA and NCCL are compiled if there is an nvcc; their tests run on a CPU.
-preset=release
-if $all; then
-  if command -v nvcc >/dev/null || [ -x /usr/local/cuda/bin/nvcc ]; then preset=cuda; fi
-  step 'packages' experiments/packages.sh build test mpi checks
-  step 'clang-format' check_format
-else
+cuda_options=(-DWITH_CUDA=OFF -DWITH_NCCL=OFF)
+if command -v nvcc >/dev/null || [ -x /usr/local/cuda/bin/nvcc ]; then cuda_options=(); fi
+
+if [ "$mode" = tests ]; then
   step 'packages' experiments/packages.sh build test mpi
+  use_compiler_cache
+  step 'tests' build_and_test release
+  exit
 fi
+
+step 'packages' experiments/packages.sh build test mpi checks python browser
 use_compiler_cache
-step 'tests' build_and_test "$preset"
-if $all; then
-  step 'headers compiled alone' build_headers_alone
-  step 'build without tests' build_without_tests
-  step 'reproduction of the paper' experiments/reproduce.sh
-  step 'use of an installation' use_installation
-  step 'Python package' test_python
-  step 'browser' open_in_browser
-  step 'clang-tidy' run_tidy
-  step 'tests with address and undefined-behaviour sanitizers' build_and_test asan
-  step 'four ranks with the thread sanitizer' run_four_ranks_with_tsan
+step 'clang-format' check_format
+step 'build without tests' build_without_tests
+step 'reproduction of the paper' experiments/reproduce.sh
+step 'use of an installation' use_installation
+if [ "$mode" = nightly ]; then
+  step 'tests' build_and_test release
+else
+  step 'tests of optimized code' build_and_test release -DLIBRARY_TESTS=OFF
+fi
+step 'Python package' test_python
+step 'browser' open_in_browser
+step 'tests with address and undefined-behaviour sanitizers' build_and_test asan
+step 'four ranks with the thread sanitizer' run_four_ranks_with_tsan
+step 'sources compiled alone' compile_alone
+step 'clang-tidy' run_tidy
+if [ "$mode" = nightly ]; then
   step 'fuzzers' run_fuzzers
+  step 'mutations' run_mutations
 fi

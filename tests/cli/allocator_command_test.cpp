@@ -6,7 +6,7 @@
 #include "tests/cli/run_program.hpp"
 #include "tests/cli/trace_folder.hpp"
 
-namespace stagecraft {
+namespace stagecraft::allocator_command_test {
 namespace {
 
 using Catch::Contains;
@@ -66,4 +66,4 @@ TEST_CASE("allocator refuses wrong sequences, settings and capacities", "[cli]")
   require_refusal("allocator no-such-file", {"no-such-file: found a file that cannot be opened"});
 }
 
-}  // namespace stagecraft
+}  // namespace stagecraft::allocator_command_test

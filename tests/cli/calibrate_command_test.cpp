@@ -3,7 +3,7 @@
 #include "tests/cli/command_results.hpp"
 #include "tests/cli/run_program.hpp"
 
-namespace stagecraft {
+namespace stagecraft::calibrate_command_test {
 namespace {
 
 TEST_CASE("stagecraft-exec calibrate refuses what it cannot do") {
@@ -13,4 +13,4 @@ TEST_CASE("stagecraft-exec calibrate refuses what it cannot do") {
 }
 
 }  // namespace
-}  // namespace stagecraft
+}  // namespace stagecraft::calibrate_command_test

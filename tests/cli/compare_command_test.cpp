@@ -7,7 +7,7 @@
 
 #include "tests/cli/run_program.hpp"
 
-namespace stagecraft {
+namespace stagecraft::compare_command_test {
 
 namespace {
 
@@ -150,4 +150,4 @@ TEST_CASE("a trace that cannot be written is exit code 1, and nothing is left of
   REQUIRE_THAT(result.errors, Contains("/no/such/folder/a.h5: No such file or directory"));
 }
 
-}  // namespace stagecraft
+}  // namespace stagecraft::compare_command_test

@@ -10,7 +10,7 @@
 #include "tests/cli/command_results.hpp"
 #include "tests/cli/run_program.hpp"
 
-namespace stagecraft {
+namespace stagecraft::exec_run_test {
 namespace {
 
 using Catch::Contains;
@@ -298,4 +298,4 @@ TEST_CASE("a process for each GPU is refused in one line where it cannot run") {
 }
 
 }  // namespace
-}  // namespace stagecraft
+}  // namespace stagecraft::exec_run_test

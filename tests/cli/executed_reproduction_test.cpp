@@ -3,7 +3,7 @@
 #include "tests/cli/command_results.hpp"
 #include "tests/cli/run_program.hpp"
 
-namespace stagecraft {
+namespace stagecraft::executed_reproduction_test {
 namespace {
 
 using Catch::Contains;
@@ -167,4 +167,4 @@ TEST_CASE("reproduce --executed refuses a folder that is not there and damaged f
 }
 
 }  // namespace
-}  // namespace stagecraft
+}  // namespace stagecraft::executed_reproduction_test

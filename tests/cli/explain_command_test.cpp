@@ -7,7 +7,7 @@
 #include "tests/cli/command_results.hpp"
 #include "tests/cli/run_program.hpp"
 
-namespace stagecraft {
+namespace stagecraft::explain_command_test {
 namespace {
 
 using nlohmann::json;
@@ -263,4 +263,4 @@ TEST_CASE("explain refuses what simulate refuses") {
   require_refusal("explain " + paper_run("22b-present") + " --everything", {"--everything"});
 }
 
-}  // namespace stagecraft
+}  // namespace stagecraft::explain_command_test

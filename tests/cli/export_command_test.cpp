@@ -4,7 +4,7 @@
 #include "tests/cli/run_program.hpp"
 #include "tests/cli/trace_folder.hpp"
 
-namespace stagecraft {
+namespace stagecraft::export_command_test {
 
 using Catch::Contains;
 using Catch::StartsWith;
@@ -103,4 +103,4 @@ TEST_CASE("export says what it does not accept") {
   REQUIRE(run_stagecraft("export --help").exit_code == 0);
 }
 
-}  // namespace stagecraft
+}  // namespace stagecraft::export_command_test

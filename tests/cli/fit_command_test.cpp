@@ -5,7 +5,7 @@
 #include "tests/cli/command_results.hpp"
 #include "tests/cli/run_program.hpp"
 
-namespace stagecraft {
+namespace stagecraft::fit_command_test {
 namespace {
 
 using Catch::Contains;
@@ -165,4 +165,4 @@ TEST_CASE("fit refuses what it cannot use, with what is accepted", "[cli]") {
                   {"--constants: found with --measured"});
 }
 
-}  // namespace stagecraft
+}  // namespace stagecraft::fit_command_test

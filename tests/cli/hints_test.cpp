@@ -6,7 +6,7 @@
 
 // What a newcomer types, each with the way out that the message must name.
 
-namespace stagecraft {
+namespace stagecraft::hints_test {
 
 namespace {
 
@@ -131,4 +131,4 @@ TEST_CASE("hints: anchors and merges of YAML are read") {
               .at("micro") == 4);
 }
 
-}  // namespace stagecraft
+}  // namespace stagecraft::hints_test

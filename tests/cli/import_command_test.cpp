@@ -4,7 +4,7 @@
 #include "tests/cli/command_results.hpp"
 #include "tests/cli/run_program.hpp"
 
-namespace stagecraft {
+namespace stagecraft::import_command_test {
 namespace {
 
 std::string const fixtures = STAGECRAFT_SOURCE_DIR "/tests/libsim/import/";
@@ -129,4 +129,4 @@ TEST_CASE("help shows examples", "[cli]") {
 }
 
 }  // namespace
-}  // namespace stagecraft
+}  // namespace stagecraft::import_command_test

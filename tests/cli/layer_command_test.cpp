@@ -6,7 +6,7 @@
 #include "tests/cli/command_results.hpp"
 #include "tests/cli/run_program.hpp"
 
-namespace stagecraft {
+namespace stagecraft::layer_command_test {
 
 namespace {
 
@@ -158,4 +158,4 @@ TEST_CASE("layer refuses what simulate refuses, with exit code 2") {
   require_refusal("layer no/such.yaml", {"no/such.yaml: found ", "accepted: a readable YAML file"});
 }
 
-}  // namespace stagecraft
+}  // namespace stagecraft::layer_command_test

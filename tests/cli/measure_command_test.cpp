@@ -4,7 +4,7 @@
 #include "tests/cli/command_results.hpp"
 #include "tests/cli/run_program.hpp"
 
-namespace stagecraft {
+namespace stagecraft::measure_command_test {
 namespace {
 
 using Catch::Contains;
@@ -112,4 +112,4 @@ TEST_CASE("measure refuses what it cannot measure with exit code 2") {
 }
 
 }  // namespace
-}  // namespace stagecraft
+}  // namespace stagecraft::measure_command_test

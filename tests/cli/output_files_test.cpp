@@ -9,7 +9,7 @@
 #include "tests/cli/command_results.hpp"
 #include "tests/cli/run_program.hpp"
 
-namespace stagecraft {
+namespace stagecraft::output_files_test {
 
 // One rule for all commands: a file is replaced only by one of its kind, and if stagecraft wrote
 // it.
@@ -145,4 +145,4 @@ TEST_CASE("what a command reads is not written over") {
   fs::remove_all(folder);
 }
 
-}  // namespace stagecraft
+}  // namespace stagecraft::output_files_test

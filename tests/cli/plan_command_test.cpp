@@ -5,7 +5,7 @@
 #include "tests/cli/command_results.hpp"
 #include "tests/cli/run_program.hpp"
 
-namespace stagecraft {
+namespace stagecraft::plan_command_test {
 namespace {
 
 using nlohmann::json;
@@ -412,4 +412,4 @@ TEST_CASE("reproduce appendix-c finds a gain where the paper has one") {
   REQUIRE(gains == 2);
 }
 
-}  // namespace stagecraft
+}  // namespace stagecraft::plan_command_test

@@ -7,7 +7,7 @@
 #include "tests/cli/command_results.hpp"
 #include "tests/cli/run_program.hpp"
 
-namespace stagecraft {
+namespace stagecraft::plan_table_test {
 namespace {
 
 using Catch::Contains;
@@ -87,4 +87,4 @@ TEST_CASE("what plans have in common is said once, what they differ in has a col
   REQUIRE(has_column == (sharded.size() == 2));
 }
 
-}  // namespace stagecraft
+}  // namespace stagecraft::plan_table_test

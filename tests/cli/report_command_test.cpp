@@ -6,7 +6,7 @@
 #include "tests/cli/run_program.hpp"
 #include "tests/cli/trace_folder.hpp"
 
-namespace stagecraft {
+namespace stagecraft::report_command_test {
 
 using Catch::Contains;
 using Catch::StartsWith;
@@ -84,4 +84,4 @@ TEST_CASE("report says what it does not accept, and what it cannot read or write
   REQUIRE(folder.files() == 2);
 }
 
-}  // namespace stagecraft
+}  // namespace stagecraft::report_command_test

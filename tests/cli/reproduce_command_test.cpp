@@ -8,7 +8,7 @@
 #include "tests/cli/command_results.hpp"
 #include "tests/cli/run_program.hpp"
 
-namespace stagecraft {
+namespace stagecraft::reproduce_command_test {
 
 namespace {
 
@@ -273,4 +273,4 @@ TEST_CASE("reproduce --output into what cannot be a folder is exit code 1") {
   REQUIRE_THAT(result.errors, Catch::Contains("/dev/null"));
 }
 
-}  // namespace stagecraft
+}  // namespace stagecraft::reproduce_command_test

@@ -5,7 +5,7 @@
 #include "tests/cli/command_results.hpp"
 #include "tests/cli/run_program.hpp"
 
-namespace stagecraft {
+namespace stagecraft::routing_command_test {
 namespace {
 
 using nlohmann::json;
@@ -172,4 +172,4 @@ TEST_CASE("stagecraft-exec sends tokens once to each rank, also on a rank alone"
 }
 
 }  // namespace
-}  // namespace stagecraft
+}  // namespace stagecraft::routing_command_test

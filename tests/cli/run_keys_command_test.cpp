@@ -5,7 +5,7 @@
 #include "tests/cli/command_results.hpp"
 #include "tests/cli/run_program.hpp"
 
-namespace stagecraft {
+namespace stagecraft::run_keys_command_test {
 
 using nlohmann::json;
 
@@ -75,4 +75,4 @@ TEST_CASE("a model in keys of Hugging Face is told the command that reads these"
        "`stagecraft import huggingface config.json` makes one"});
 }
 
-}  // namespace stagecraft
+}  // namespace stagecraft::run_keys_command_test

@@ -10,7 +10,7 @@
 #include "tests/oracle/order_oracle.hpp"
 #include "tests/oracle/schedule_oracle.hpp"
 
-namespace stagecraft {
+namespace stagecraft::schedule_command_test {
 
 namespace {
 
@@ -316,4 +316,4 @@ TEST_CASE("colour is for terminals, and not where NO_COLOR is set") {
   REQUIRE_THAT(plain.output, !Contains(escape) && Contains("0▓"));
 }
 
-}  // namespace stagecraft
+}  // namespace stagecraft::schedule_command_test

@@ -5,7 +5,7 @@
 #include "tests/cli/command_results.hpp"
 #include "tests/cli/run_program.hpp"
 
-namespace stagecraft {
+namespace stagecraft::simulate_command_test {
 
 namespace {
 
@@ -342,4 +342,4 @@ TEST_CASE(
   }
 }
 
-}  // namespace stagecraft
+}  // namespace stagecraft::simulate_command_test

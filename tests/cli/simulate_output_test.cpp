@@ -3,7 +3,7 @@
 #include "tests/cli/command_results.hpp"
 #include "tests/cli/run_program.hpp"
 
-namespace stagecraft {
+namespace stagecraft::simulate_output_test {
 
 namespace {
 
@@ -119,4 +119,4 @@ TEST_CASE("simulate names what was never validated") {
                    Contains("no 80 % interval: outside of what was measured: model.sequence "));
 }
 
-}  // namespace stagecraft
+}  // namespace stagecraft::simulate_output_test

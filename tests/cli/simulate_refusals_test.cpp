@@ -4,7 +4,7 @@
 #include "tests/cli/command_results.hpp"
 #include "tests/cli/run_program.hpp"
 
-namespace stagecraft {
+namespace stagecraft::simulate_refusals_test {
 
 TEST_CASE("simulate refuses bad files, keys and options with exit code 2, place, found, accepted") {
   TemporaryFolder const folder;
@@ -57,4 +57,4 @@ TEST_CASE("a file of another kind is refused in one line that says what it is an
   REQUIRE(std::count(result.errors.begin(), result.errors.end(), '\n') == 1);
 }
 
-}  // namespace stagecraft
+}  // namespace stagecraft::simulate_refusals_test

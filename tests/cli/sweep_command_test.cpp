@@ -6,7 +6,7 @@
 #include "tests/cli/command_results.hpp"
 #include "tests/cli/run_program.hpp"
 
-namespace stagecraft {
+namespace stagecraft::sweep_command_test {
 namespace {
 
 using Catch::Contains;
@@ -383,4 +383,4 @@ TEST_CASE("shards put together are the sweep, and what does not belong together 
   REQUIRE(text_of(folder.path() / "all.h5") == text_of(folder.path() / "whole.h5"));
 }
 
-}  // namespace stagecraft
+}  // namespace stagecraft::sweep_command_test

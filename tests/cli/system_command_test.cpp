@@ -6,7 +6,7 @@
 #include "tests/cli/command_results.hpp"
 #include "tests/cli/run_program.hpp"
 
-namespace stagecraft {
+namespace stagecraft::system_command_test {
 
 namespace {
 
@@ -148,4 +148,4 @@ TEST_CASE("system refuses what is no system file with exit code 2") {
                   {"22b-full.yaml:2:1: found a run file (", "; accepted: a system file\n"});
 }
 
-}  // namespace stagecraft
+}  // namespace stagecraft::system_command_test

@@ -5,7 +5,7 @@
 #include "tests/cli/command_results.hpp"
 #include "tests/cli/run_program.hpp"
 
-namespace stagecraft {
+namespace stagecraft::validate_command_test {
 namespace {
 
 using Catch::Contains;
@@ -131,4 +131,4 @@ TEST_CASE("measured runs are predicted as well as the page on validation says", 
   REQUIRE(vtrain.at("bias_percent").get<double>() == Approx(-1.4).margin(0.06));
 }
 
-}  // namespace stagecraft
+}  // namespace stagecraft::validate_command_test

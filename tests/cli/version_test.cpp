@@ -2,7 +2,7 @@
 
 #include "tests/cli/run_program.hpp"
 
-namespace stagecraft {
+namespace stagecraft::version_test {
 
 TEST_CASE("stagecraft --version says version, commit and what the program was built with") {
   ProgramResult const result = run_stagecraft("--version");
@@ -24,4 +24,4 @@ TEST_CASE("stagecraft-exec --version says which libraries it executes with, and 
                               "(NCCL [0-9.]+|without NCCL), (MPI [0-9.]+|without MPI)\n"));
 }
 
-}  // namespace stagecraft
+}  // namespace stagecraft::version_test

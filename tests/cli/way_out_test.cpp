@@ -5,7 +5,7 @@
 
 // Questions that somebody who buys a cluster asks, and that have another answer than the asked one.
 
-namespace stagecraft {
+namespace stagecraft::way_out_test {
 
 namespace {
 
@@ -138,4 +138,4 @@ TEST_CASE("way out: plan's legend has the words that its table has") {
   REQUIRE_THAT(plan.output, Catch::Contains("data, steps and checkpoints are to be added"));
 }
 
-}  // namespace stagecraft
+}  // namespace stagecraft::way_out_test

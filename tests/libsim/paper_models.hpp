@@ -28,24 +28,24 @@ inline ModelConfig gpt(std::int64_t layers,
 }
 
 /// A row of table 3 of Korthikanti et al. 2022 (t = 8, s = 2048, v = 51200, no data parallelism).
-struct PaperModel {
+struct Table3Row {
   char const* name;
   std::int64_t heads, hidden, layers;
   int pipeline, interleave;
   std::int64_t global, micro;
 };
 
-inline constexpr std::array<PaperModel, 4> paper_models{{{"22B", 64, 6144, 48, 1, 1, 4, 4},
+inline constexpr std::array<Table3Row, 4> table3_rows{{{"22B", 64, 6144, 48, 1, 1, 4, 4},
                                                          {"175B", 96, 12288, 96, 8, 3, 64, 1},
                                                          {"530B", 128, 20480, 105, 35, 3, 280, 1},
                                                          {"1T", 160, 25600, 128, 64, 1, 512, 1}}};
 
-inline ModelConfig model_of(PaperModel const& row) {
+inline ModelConfig model_of(Table3Row const& row) {
   return gpt(row.layers, row.hidden, row.heads, 2048, 51200);
 }
 
 /// The run of table 3 under a policy, with or without sequence parallelism.
-inline TrainingConfig run_of(PaperModel const& row,
+inline TrainingConfig run_of(Table3Row const& row,
                              RecomputeGranularity granularity,
                              bool sequence) {
   TrainingConfig config;

@@ -6,7 +6,7 @@
 #include "libexec/calibration/collective_measurement.hpp"
 #include "libsim/cost/measured_time.hpp"
 
-namespace stagecraft {
+namespace stagecraft::kernel_measurement_test {
 namespace {
 
 TEST_CASE("a line through exact samples is found", "[calibration]") {
@@ -72,4 +72,4 @@ TEST_CASE("collectives between threads have a latency and a bandwidth", "[calibr
 }
 
 }  // namespace
-}  // namespace stagecraft
+}  // namespace stagecraft::kernel_measurement_test

@@ -7,7 +7,7 @@
 #include "tests/libexec/executor/communication_costs.hpp"
 #include "tests/libexec/executor/small_runs.hpp"
 
-namespace stagecraft {
+namespace stagecraft::layer_measurement_test {
 namespace {
 
 struct Policies {
@@ -107,4 +107,4 @@ TEST_CASE("the measured layer is the plan's own", "[layer]") {
 }
 
 }  // namespace
-}  // namespace stagecraft
+}  // namespace stagecraft::layer_measurement_test

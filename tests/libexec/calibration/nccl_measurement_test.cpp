@@ -6,7 +6,7 @@
 
 #include "tests/libexec/cuda_emulation/emulation.hpp"
 
-namespace stagecraft {
+namespace stagecraft::nccl_measurement_test {
 namespace {
 
 constexpr NcclSizes sizes{.smallest = 1 << 10, .largest = 1 << 16};
@@ -49,4 +49,4 @@ TEST_CASE("a GPU that cannot take part ends the measurement of all", "[nccl]") {
 }
 
 }  // namespace
-}  // namespace stagecraft
+}  // namespace stagecraft::nccl_measurement_test

@@ -8,7 +8,7 @@
 #include "tests/libexec/executor/plan_grid.hpp"
 #include "tests/libexec/executor/small_runs.hpp"
 
-namespace stagecraft {
+namespace stagecraft::checkpoint_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -226,4 +226,4 @@ TEST_CASE("a checkpoint that is missing, damaged or of another model is refused 
 }
 
 }  // namespace
-}  // namespace stagecraft
+}  // namespace stagecraft::checkpoint_test

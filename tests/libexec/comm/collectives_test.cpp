@@ -9,7 +9,7 @@
 #include "libexec/comm/collective_reduction.hpp"
 #include "libexec/comm/thread_group.hpp"
 
-namespace stagecraft {
+namespace stagecraft::collectives_test {
 namespace {
 
 class StillClock : public JobClock {
@@ -267,4 +267,4 @@ TEST_CASE("an all-to-all gives member i the i-th piece of every member, in their
 }
 
 }  // namespace
-}  // namespace stagecraft
+}  // namespace stagecraft::collectives_test

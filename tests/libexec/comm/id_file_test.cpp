@@ -10,7 +10,7 @@
 
 #include "libexec/comm/communication_error.hpp"
 
-namespace stagecraft {
+namespace stagecraft::id_file_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -63,4 +63,4 @@ TEST_CASE("a rank says how long it waited for which file", "[comm]") {
 }
 
 }  // namespace
-}  // namespace stagecraft
+}  // namespace stagecraft::id_file_test

@@ -5,7 +5,7 @@
 
 #include "libexec/comm/thread_mailboxes.hpp"
 
-namespace stagecraft {
+namespace stagecraft::mailboxes_test {
 namespace {
 
 class StillClock : public JobClock {
@@ -100,4 +100,4 @@ TEST_CASE("who waits for a message of a rank that has failed stops waiting", "[c
 }
 
 }  // namespace
-}  // namespace stagecraft
+}  // namespace stagecraft::mailboxes_test

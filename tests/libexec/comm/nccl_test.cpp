@@ -22,7 +22,7 @@
 #include "libexec/kernels/cuda/cuda_handles.hpp"
 #include "libsim/plan/make_plan.hpp"
 
-namespace stagecraft {
+namespace stagecraft::nccl_test {
 namespace {
 
 NcclComm lone_comm() {
@@ -257,4 +257,4 @@ TEST_CASE("a collective that does not end is noticed, one that has ended is not"
 }
 
 }  // namespace
-}  // namespace stagecraft
+}  // namespace stagecraft::nccl_test

@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 #include <map>
 
-namespace stagecraft {
+namespace stagecraft::process_environment_test {
 namespace {
 
 using Variables = std::map<std::string, std::string>;
@@ -166,4 +166,4 @@ TEST_CASE("a shared folder needs no address of rank 0", "[comm]") {
 }
 
 }  // namespace
-}  // namespace stagecraft
+}  // namespace stagecraft::process_environment_test

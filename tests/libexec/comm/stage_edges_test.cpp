@@ -5,7 +5,7 @@
 
 #include "libsim/plan/make_plan.hpp"
 
-namespace stagecraft {
+namespace stagecraft::stage_edges_test {
 namespace {
 
 TrainingPlan plan_of(int stages, ScheduleKind kind, P2p p2p) {
@@ -69,4 +69,4 @@ TEST_CASE("a plan that receives in another order than it sends is refused", "[co
 }
 
 }  // namespace
-}  // namespace stagecraft
+}  // namespace stagecraft::stage_edges_test

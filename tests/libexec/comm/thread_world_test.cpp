@@ -8,7 +8,7 @@
 #include "tests/libsim/odd_runs.hpp"
 #include "tests/libsim/other_axis.hpp"
 
-namespace stagecraft {
+namespace stagecraft::thread_world_test {
 namespace {
 
 class StillClock : public JobClock {
@@ -67,4 +67,4 @@ TEST_CASE("threads meet in every group of a plan, and in one of an axis that nob
   }
 }
 
-}  // namespace stagecraft
+}  // namespace stagecraft::thread_world_test

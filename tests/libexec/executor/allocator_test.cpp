@@ -9,7 +9,7 @@
 #include "tests/libsim/invented_system.hpp"
 #include "tests/libsim/recorded.hpp"
 
-namespace stagecraft {
+namespace stagecraft::allocator_test {
 namespace {
 
 /// Settings that change how requests are rounded, placed and split.
@@ -80,4 +80,4 @@ TEST_CASE("no buffer of a pass outlives the last op that is given its address", 
 }
 
 }  // namespace
-}  // namespace stagecraft
+}  // namespace stagecraft::allocator_test

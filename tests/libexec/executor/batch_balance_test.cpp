@@ -16,7 +16,7 @@
 #include "tests/libexec/executor/slope_checks.hpp"
 #include "tests/libexec/executor/small_runs.hpp"
 
-namespace stagecraft {
+namespace stagecraft::batch_balance_test {
 namespace {
 
 constexpr double coefficient = 0.3;
@@ -240,4 +240,4 @@ TEST_CASE("plans with counters hold what the simulator predicts, to the byte", "
 }
 
 }  // namespace
-}  // namespace stagecraft
+}  // namespace stagecraft::batch_balance_test

@@ -5,7 +5,7 @@
 #include "tests/libexec/executor/communication_costs.hpp"
 #include "tests/libexec/executor/small_runs.hpp"
 
-namespace stagecraft {
+namespace stagecraft::clock_test {
 namespace {
 
 TEST_CASE("in virtual time collectives take their duration, in every iteration anew", "[clock]") {
@@ -38,4 +38,4 @@ TEST_CASE("in virtual time blocking messages take theirs, as the simulator's do"
 }
 
 }  // namespace
-}  // namespace stagecraft
+}  // namespace stagecraft::clock_test

@@ -13,7 +13,7 @@
 #include "tests/libexec/executor/small_runs.hpp"
 #include "tests/libsim/invented_system.hpp"
 
-namespace stagecraft {
+namespace stagecraft::context_test {
 namespace {
 
 /// Flash attention without a dropout of its own: what sequences can be split with.
@@ -279,4 +279,4 @@ TEST_CASE("training with split sequences lowers the loss as one rank does", "[co
 }
 
 }  // namespace
-}  // namespace stagecraft
+}  // namespace stagecraft::context_test

@@ -16,7 +16,7 @@
 #include "tests/libexec/executor/small_runs.hpp"
 #include "tests/libsim/invented_system.hpp"
 
-namespace stagecraft {
+namespace stagecraft::experts_test {
 namespace {
 
 /// A layer of 4 experts, of which a token uses 2, beside one shared expert.
@@ -260,4 +260,4 @@ TEST_CASE("plans that the executor cannot run yet are refused by key", "[executo
 }
 
 }  // namespace
-}  // namespace stagecraft
+}  // namespace stagecraft::experts_test

@@ -3,7 +3,7 @@
 
 #include "tests/libexec/executor/small_runs.hpp"
 
-namespace stagecraft {
+namespace stagecraft::fault_test {
 namespace {
 
 using Catch::Contains;
@@ -64,4 +64,4 @@ TEST_CASE("a rank whose memory does not suffice says at which op, for which tens
 }
 
 }  // namespace
-}  // namespace stagecraft
+}  // namespace stagecraft::fault_test

@@ -5,7 +5,7 @@
 
 // An executable of its own, small enough to be built and run with the thread sanitizer too.
 
-namespace stagecraft {
+namespace stagecraft::four_ranks_test {
 namespace {
 
 /// Everything that four ranks do together, a change of the one-rank run each.
@@ -73,4 +73,4 @@ TEST_CASE("a rank that throws ends four", "[four ranks]") {
 }
 
 }  // namespace
-}  // namespace stagecraft
+}  // namespace stagecraft::four_ranks_test

@@ -7,7 +7,7 @@
 #include "tests/libexec/executor/slope_checks.hpp"
 #include "tests/libexec/executor/small_runs.hpp"
 
-namespace stagecraft {
+namespace stagecraft::gradient_test {
 namespace {
 
 /// Layers side by side, gated by GeLU, a QKV bias alone.
@@ -76,4 +76,4 @@ TEST_CASE("training on a text lowers the loss, on every layout alike", "[gradien
 }
 
 }  // namespace
-}  // namespace stagecraft
+}  // namespace stagecraft::gradient_test

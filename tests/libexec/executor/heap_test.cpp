@@ -60,7 +60,7 @@ void free(void* block) {
 }
 }
 
-namespace stagecraft {
+namespace stagecraft::heap_test {
 namespace {
 
 /// What an iteration takes from the heap beyond the tensors that it counts.
@@ -108,4 +108,4 @@ TEST_CASE("kernels and executor take nothing from the heap that grows with s or 
 }
 
 }  // namespace
-}  // namespace stagecraft
+}  // namespace stagecraft::heap_test

@@ -8,7 +8,7 @@
 #include "tests/libexec/executor/small_runs.hpp"
 
 /// The executor against Hugging Face's classes: tests/libexec/reference/make_huggingface.py.
-namespace stagecraft {
+namespace stagecraft::huggingface_test {
 namespace {
 
 /// One iteration of a small model.
@@ -77,4 +77,4 @@ TEST_CASE("loss, logits and gradients of mixtures are Hugging Face's, on every l
 }
 
 }  // namespace
-}  // namespace stagecraft
+}  // namespace stagecraft::huggingface_test

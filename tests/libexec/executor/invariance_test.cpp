@@ -4,7 +4,7 @@
 #include "tests/libexec/executor/plan_grid.hpp"
 #include "tests/libexec/executor/small_runs.hpp"
 
-namespace stagecraft {
+namespace stagecraft::invariance_test {
 namespace {
 
 bool is_pipeline_only(ParallelLayout const& layout) {
@@ -157,4 +157,4 @@ TEST_CASE("flash attention has the gradients of unfused attention", "[invariance
 }
 
 }  // namespace
-}  // namespace stagecraft
+}  // namespace stagecraft::invariance_test

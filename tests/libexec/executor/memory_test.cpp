@@ -6,7 +6,7 @@
 #include "tests/libexec/executor/small_runs.hpp"
 #include "tests/libsim/invented_system.hpp"
 
-namespace stagecraft {
+namespace stagecraft::memory_test {
 namespace {
 
 TEST_CASE("what is counted is what the simulator predicts, to the byte, on more than 100 plans",
@@ -35,4 +35,4 @@ TEST_CASE("what is counted is what the simulator predicts, to the byte, on more 
 }
 
 }  // namespace
-}  // namespace stagecraft
+}  // namespace stagecraft::memory_test

@@ -13,7 +13,7 @@
 #include "tests/libsim/invented_system.hpp"
 #include "tests/libsim/recorded.hpp"
 
-namespace stagecraft {
+namespace stagecraft::post_validation_test {
 namespace {
 
 TrainingConfig validated_later(TrainingConfig config) {
@@ -113,4 +113,4 @@ TEST_CASE("a step that is validated later holds and traces what the simulator sa
 }
 
 }  // namespace
-}  // namespace stagecraft
+}  // namespace stagecraft::post_validation_test

@@ -6,7 +6,7 @@
 #include "tests/libexec/reference/reference_training.hpp"
 
 /// The executor against PyTorch: tests/libexec/reference/make_reference.py.
-namespace stagecraft {
+namespace stagecraft::reference_test {
 namespace {
 
 struct NamedLayout {
@@ -81,4 +81,4 @@ TEST_CASE("products through BLAS lead to PyTorch's numbers too", "[reference]") 
 }
 
 }  // namespace
-}  // namespace stagecraft
+}  // namespace stagecraft::reference_test

@@ -19,7 +19,7 @@
 #include "tests/libsim/invented_system.hpp"
 
 /// Plans whose experts compute different numbers of rows: forced ones, and those of routers.
-namespace stagecraft {
+namespace stagecraft::routing_test {
 namespace {
 
 /// A layer of 4 experts, of which a token uses 2, beside one shared expert; 16 tokens per
@@ -417,4 +417,4 @@ TEST_CASE("training with a router that chooses freely lowers the loss, in all la
 }
 
 }  // namespace
-}  // namespace stagecraft
+}  // namespace stagecraft::routing_test

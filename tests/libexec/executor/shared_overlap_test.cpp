@@ -9,7 +9,7 @@
 #include "tests/libexec/executor/small_runs.hpp"
 
 /// Shared experts that compute while tokens travel to the routed ones and back.
-namespace stagecraft {
+namespace stagecraft::shared_overlap_test {
 namespace {
 
 /// A layer of 4 experts, of which a token uses 2, beside one shared expert.
@@ -135,4 +135,4 @@ TEST_CASE("plans with shared experts beside exchanges hold what is predicted, to
 }
 
 }  // namespace
-}  // namespace stagecraft
+}  // namespace stagecraft::shared_overlap_test

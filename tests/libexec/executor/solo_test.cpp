@@ -10,7 +10,7 @@
 #include "tests/libexec/executor/small_runs.hpp"
 #include "tests/libsim/invented_system.hpp"
 
-namespace stagecraft {
+namespace stagecraft::solo_test {
 namespace {
 
 TEST_CASE("a rank alone counts what the simulator predicts, to the byte, and stays finite",
@@ -75,4 +75,4 @@ TEST_CASE("a rank alone pays for its blocking messages as if its peer were alway
 }
 
 }  // namespace
-}  // namespace stagecraft
+}  // namespace stagecraft::solo_test

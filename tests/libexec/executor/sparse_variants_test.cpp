@@ -10,7 +10,7 @@
 #include "tests/libexec/executor/slope_checks.hpp"
 #include "tests/libexec/executor/small_runs.hpp"
 
-namespace stagecraft {
+namespace stagecraft::sparse_variants_test {
 namespace {
 
 /// As Qwen2-MoE has them: a gate on shared experts, a softmax over all experts.
@@ -187,4 +187,4 @@ TEST_CASE("the losses of routers are those of the formulas", "[experts]") {
 }
 
 }  // namespace
-}  // namespace stagecraft
+}  // namespace stagecraft::sparse_variants_test

@@ -14,7 +14,7 @@
 #include "tests/libexec/executor/small_runs.hpp"
 #include "tests/libsim/invented_system.hpp"
 
-namespace stagecraft {
+namespace stagecraft::split_backward_test {
 namespace {
 
 PipelineOrder order_of(TrainingConfig const& config) {
@@ -239,4 +239,4 @@ TEST_CASE("split backwards hold what the simulator predicts, to the byte, on mor
 }
 
 }  // namespace
-}  // namespace stagecraft
+}  // namespace stagecraft::split_backward_test

@@ -9,7 +9,7 @@
 #include "tests/libexec/executor/slope_checks.hpp"
 #include "tests/libexec/executor/small_runs.hpp"
 
-namespace stagecraft {
+namespace stagecraft::token_prediction_test {
 namespace {
 
 TrainingConfig predicting(TrainingConfig config, std::int64_t modules, bool is_tied = false) {
@@ -324,4 +324,4 @@ TEST_CASE("training with predictions on a text lowers the loss", "[prediction]")
 }
 
 }  // namespace
-}  // namespace stagecraft
+}  // namespace stagecraft::token_prediction_test

@@ -9,7 +9,7 @@
 #include "tests/libsim/invented_system.hpp"
 #include "tests/libsim/recorded.hpp"
 
-namespace stagecraft {
+namespace stagecraft::trace_test {
 namespace {
 
 /// The largest sum without workspace.
@@ -69,4 +69,4 @@ TEST_CASE("at chunk detail memory has no more rows than the simulator keeps", "[
 }
 
 }  // namespace
-}  // namespace stagecraft
+}  // namespace stagecraft::trace_test

@@ -11,7 +11,7 @@
 #include "tests/libexec/executor/small_runs.hpp"
 
 /// Ranks that run alone, to which others would send uneven rows.
-namespace stagecraft {
+namespace stagecraft::uneven_alone_test {
 namespace {
 
 /// Experts of which a file, a factor or the router itself decides how many rows they compute.
@@ -65,4 +65,4 @@ TEST_CASE("a rank alone with uneven rows counts what its plan predicts, and stay
 }
 
 }  // namespace
-}  // namespace stagecraft
+}  // namespace stagecraft::uneven_alone_test

@@ -6,7 +6,7 @@
 
 // The model's own programs, run op by op: what kernels expect is what the model writes.
 
-namespace stagecraft::test {
+namespace stagecraft::test::block_program_test {
 namespace {
 
 /// Layers that between them have every op kind of a layer.
@@ -239,4 +239,4 @@ TEST_CASE("a head in 16 bits widens and narrows its logits", "[kernels]") {
 }
 
 }  // namespace
-}  // namespace stagecraft::test
+}  // namespace stagecraft::test::block_program_test

@@ -4,7 +4,7 @@
 #include "libexec/kernels/philox.hpp"
 #include "tests/libexec/kernels/kernel_test.hpp"
 
-namespace stagecraft::test {
+namespace stagecraft::test::dropout_test {
 namespace {
 
 /// Whether global element i of a draw is kept, from the definition alone.
@@ -194,4 +194,4 @@ TEST_CASE("what a dropout site does not have is refused by name", "[kernels]") {
 }
 
 }  // namespace
-}  // namespace stagecraft::test
+}  // namespace stagecraft::test::dropout_test

@@ -7,7 +7,7 @@
 
 #include "libexec/kernels/formulas.hpp"
 
-namespace stagecraft {
+namespace stagecraft::element_test {
 namespace {
 
 constexpr float infinity = std::numeric_limits<float>::infinity();
@@ -163,4 +163,4 @@ TEST_CASE("GELU and SiLU are their textbook formulas, and their derivatives thos
 }
 
 }  // namespace
-}  // namespace stagecraft
+}  // namespace stagecraft::element_test

@@ -3,7 +3,7 @@
 
 #include "tests/libexec/kernels/kernel_test.hpp"
 
-namespace stagecraft::test {
+namespace stagecraft::test::embedding_test {
 namespace {
 
 constexpr std::int64_t s = 10;
@@ -120,4 +120,4 @@ TEST_CASE("rows of a rank that splits sequences stand behind those of the ranks 
 }
 
 }  // namespace
-}  // namespace stagecraft::test
+}  // namespace stagecraft::test::embedding_test

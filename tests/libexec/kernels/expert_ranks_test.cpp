@@ -4,7 +4,7 @@
 #include "tests/libexec/kernels/kernel_test.hpp"
 
 /// Kernels of choices and tokens that several ranks have.
-namespace stagecraft::test {
+namespace stagecraft::test::expert_ranks_test {
 namespace {
 
 void run_with(KernelNeeds needs,
@@ -127,4 +127,4 @@ TEST_CASE("biases of experts are added to the rows that counts give them", "[ker
 }
 
 }  // namespace
-}  // namespace stagecraft::test
+}  // namespace stagecraft::test::expert_ranks_test

@@ -4,7 +4,7 @@
 
 #include "tests/libexec/kernels/kernel_test.hpp"
 
-namespace stagecraft::test {
+namespace stagecraft::test::experts_kernels_test {
 namespace {
 
 void run_with(OpAttributes const& attributes,
@@ -250,4 +250,4 @@ TEST_CASE("a grouped product is a product per group", "[kernels]") {
 }
 
 }  // namespace
-}  // namespace stagecraft::test
+}  // namespace stagecraft::test::experts_kernels_test

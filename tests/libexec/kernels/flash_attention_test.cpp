@@ -7,7 +7,7 @@
 #include "libexec/kernels/philox.hpp"
 #include "tests/libexec/kernels/kernel_test.hpp"
 
-namespace stagecraft::test {
+namespace stagecraft::test::flash_attention_test {
 namespace {
 
 /// Sizes of an attention core; d of small_model() is 6.
@@ -313,4 +313,4 @@ TEST_CASE("flash attention gives the same bits with one thread and with three", 
 }
 
 }  // namespace
-}  // namespace stagecraft::test
+}  // namespace stagecraft::test::flash_attention_test

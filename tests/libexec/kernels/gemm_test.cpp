@@ -4,7 +4,7 @@
 #include "libexec/kernels/openblas.hpp"
 #include "tests/libexec/kernels/kernel_test.hpp"
 
-namespace stagecraft::test {
+namespace stagecraft::test::gemm_test {
 namespace {
 
 /// Where element (i, j) of matrix `index` lies in an operand.
@@ -188,4 +188,4 @@ TEST_CASE("the OpenBLAS that is linked is a threaded build", "[kernels]") {
 }
 
 }  // namespace
-}  // namespace stagecraft::test
+}  // namespace stagecraft::test::gemm_test

@@ -4,7 +4,7 @@
 
 #include "tests/libexec/kernels/kernel_test.hpp"
 
-namespace stagecraft::test {
+namespace stagecraft::test::heads_test {
 namespace {
 
 constexpr std::int64_t s = 10;
@@ -176,4 +176,4 @@ TEST_CASE("heads that fall into no groups, or odd ones, are refused by name", "[
 }
 
 }  // namespace
-}  // namespace stagecraft::test
+}  // namespace stagecraft::test::heads_test

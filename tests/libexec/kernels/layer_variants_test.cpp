@@ -3,7 +3,7 @@
 
 #include "tests/libexec/kernels/kernel_test.hpp"
 
-namespace stagecraft::test {
+namespace stagecraft::test::layer_variants_test {
 namespace {
 
 // Norms of heads, caps, and the clamped gate, by definition; each gradient is a finite difference.
@@ -124,4 +124,4 @@ TEST_CASE("the clamped SwiGLU is GPT-OSS's, on both sides of its clamps", "[kern
 }
 
 }  // namespace
-}  // namespace stagecraft::test
+}  // namespace stagecraft::test::layer_variants_test

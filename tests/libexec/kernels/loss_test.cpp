@@ -4,7 +4,7 @@
 
 #include "tests/libexec/kernels/kernel_test.hpp"
 
-namespace stagecraft::test {
+namespace stagecraft::test::loss_test {
 namespace {
 
 constexpr std::int64_t s = 10;
@@ -159,4 +159,4 @@ TEST_CASE("the gradient of the loss is a finite difference of it", "[kernels]") 
 }
 
 }  // namespace
-}  // namespace stagecraft::test
+}  // namespace stagecraft::test::loss_test

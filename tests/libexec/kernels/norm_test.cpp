@@ -3,7 +3,7 @@
 
 #include "tests/libexec/kernels/kernel_test.hpp"
 
-namespace stagecraft::test {
+namespace stagecraft::test::norm_test {
 namespace {
 
 constexpr std::int64_t h = 24;
@@ -173,4 +173,4 @@ TEST_CASE("a call without the attributes of its kind is refused", "[kernels]") {
 }
 
 }  // namespace
-}  // namespace stagecraft::test
+}  // namespace stagecraft::test::norm_test

@@ -4,7 +4,7 @@
 
 #include "tests/libexec/kernels/kernel_test.hpp"
 
-namespace stagecraft::test {
+namespace stagecraft::test::partial_attention_test {
 namespace {
 
 constexpr std::int64_t b = 2;
@@ -236,4 +236,4 @@ TEST_CASE("rows of ranks become those of the sequence, and back", "[kernels]") {
 }
 
 }  // namespace
-}  // namespace stagecraft::test
+}  // namespace stagecraft::test::partial_attention_test

@@ -4,7 +4,7 @@
 
 #include "libexec/kernels/dropout_draw.hpp"
 
-namespace stagecraft {
+namespace stagecraft::philox_test {
 namespace {
 
 TEST_CASE("Philox4x32-10 gives the known answers of Random123", "[kernels]") {
@@ -57,4 +57,4 @@ TEST_CASE("an element is kept from floor(rate 2^32) on", "[kernels]") {
 }
 
 }  // namespace
-}  // namespace stagecraft
+}  // namespace stagecraft::philox_test

@@ -3,7 +3,7 @@
 
 #include "tests/libexec/kernels/kernel_test.hpp"
 
-namespace stagecraft::test {
+namespace stagecraft::test::pointwise_test {
 namespace {
 
 // More columns than a chunk of any kernel, and a row that is no multiple of a vector.
@@ -148,4 +148,4 @@ TEST_CASE("gradients of GELU and SwiGLU are finite differences of them", "[kerne
 }
 
 }  // namespace
-}  // namespace stagecraft::test
+}  // namespace stagecraft::test::pointwise_test

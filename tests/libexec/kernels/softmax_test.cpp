@@ -4,7 +4,7 @@
 
 #include "tests/libexec/kernels/kernel_test.hpp"
 
-namespace stagecraft::test {
+namespace stagecraft::test::softmax_test {
 namespace {
 
 /// [b, heads, s, s] of small_model() with a longer sequence: more than the lanes of a reduction.
@@ -175,4 +175,4 @@ TEST_CASE("softmax and dropout in one kernel, and its gradient, have the bits of
 }
 
 }  // namespace
-}  // namespace stagecraft::test
+}  // namespace stagecraft::test::softmax_test

@@ -6,7 +6,7 @@
 #include "libexec/kernels/rank_order_reduction.hpp"
 #include "tests/libexec/kernels/step_calls.hpp"
 
-namespace stagecraft::test {
+namespace stagecraft::test::step_kernels_test {
 namespace {
 
 /// More than one task of the pool, and no multiple of anything.
@@ -224,4 +224,4 @@ TEST_CASE("reductions are in rank order, 16-bit ones summed in float and rounded
 }
 
 }  // namespace
-}  // namespace stagecraft::test
+}  // namespace stagecraft::test::step_kernels_test

@@ -6,7 +6,7 @@
 #include <fstream>
 #include <string>
 
-namespace stagecraft {
+namespace stagecraft::available_memory_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -76,4 +76,4 @@ TEST_CASE("a system that says nothing has no known limit") {
 TEST_CASE("this machine says what it has") { REQUIRE(available_memory().value() > Bytes{0}); }
 
 }  // namespace
-}  // namespace stagecraft
+}  // namespace stagecraft::available_memory_test

@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 #include <cstdlib>
 
-namespace stagecraft {
+namespace stagecraft::lifetime_check_test {
 namespace {
 
 class HostMemory final : public DeviceMemory {
@@ -39,4 +39,4 @@ TEST_CASE("a buffer is late by the ops that ran after the last that was given it
 }
 
 }  // namespace
-}  // namespace stagecraft
+}  // namespace stagecraft::lifetime_check_test

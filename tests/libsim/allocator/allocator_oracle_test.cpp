@@ -8,7 +8,7 @@
 #include "libsim/allocator/sequence_file.hpp"
 #include "tests/libsim/allocator/replayed.hpp"
 
-namespace stagecraft {
+namespace stagecraft::allocator_oracle_test {
 namespace {
 
 using nlohmann::json;
@@ -80,4 +80,4 @@ TEST_CASE("every recorded sequence ends as PyTorch's allocator ended, in every f
   REQUIRE(ran_out == 48);
 }
 
-}  // namespace stagecraft
+}  // namespace stagecraft::allocator_oracle_test

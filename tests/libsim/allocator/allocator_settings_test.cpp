@@ -2,7 +2,7 @@
 
 #include "tests/libsim/allocator/replayed.hpp"
 
-namespace stagecraft {
+namespace stagecraft::allocator_settings_test {
 namespace {
 
 using Catch::Contains;
@@ -78,4 +78,4 @@ TEST_CASE("a wrong setting is refused with what was found and what is accepted",
   REQUIRE_THAT(problem_of(text), Contains(message) && Contains("memory.allocator_settings"));
 }
 
-}  // namespace stagecraft
+}  // namespace stagecraft::allocator_settings_test

@@ -4,7 +4,7 @@
 
 // Expected values are worked by hand from the rules of PyTorch's CUDACachingAllocator.cpp.
 
-namespace stagecraft {
+namespace stagecraft::cache_release_test {
 
 TEST_CASE("whole free segments of every stream go back before a request fails", "[allocator]") {
   std::string const text =
@@ -118,4 +118,4 @@ TEST_CASE("other programs take device memory in pages of 2 MiB", "[allocator]") 
   REQUIRE(result.end.device_used == 72 * mib);
 }
 
-}  // namespace stagecraft
+}  // namespace stagecraft::cache_release_test

@@ -4,7 +4,7 @@
 
 // Expected values are worked by hand from the rules of PyTorch's CUDACachingAllocator.cpp.
 
-namespace stagecraft {
+namespace stagecraft::caching_allocator_test {
 namespace {
 
 AllocatorCounters end_of(std::string const& text,
@@ -154,4 +154,4 @@ TEST_CASE("large_segment_size_mb packs more requests below 10 MiB into a segment
   REQUIRE(end_of("a 1 " + text_of(10 * mib), "large_segment_size_mb:64").reserved == 10 * mib);
 }
 
-}  // namespace stagecraft
+}  // namespace stagecraft::caching_allocator_test

@@ -4,7 +4,7 @@
 
 // Expected values are worked by hand from the rules of PyTorch's CUDACachingAllocator.cpp.
 
-namespace stagecraft {
+namespace stagecraft::expandable_segments_test {
 namespace {
 
 AllocatorCounters end_of(std::string const& text,
@@ -90,4 +90,4 @@ TEST_CASE("a reservation bounds what one segment can grow to", "[allocator]") {
   REQUIRE(two.end.reserved == 60 * mib);
 }
 
-}  // namespace stagecraft
+}  // namespace stagecraft::expandable_segments_test

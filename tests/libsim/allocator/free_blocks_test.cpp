@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-namespace stagecraft {
+namespace stagecraft::free_blocks_test {
 
 TEST_CASE("free blocks are found in the order of an ordered set", "[allocator]") {
   std::mt19937_64 random{7};
@@ -52,4 +52,4 @@ TEST_CASE("free blocks are found in the order of an ordered set", "[allocator]")
   REQUIRE(std::ranges::is_permutation(table.all(), all));
 }
 
-}  // namespace stagecraft
+}  // namespace stagecraft::free_blocks_test

@@ -6,7 +6,7 @@
 
 #include "libsim/allocator/caching_allocator.hpp"
 
-namespace stagecraft {
+namespace stagecraft::growth_watch_test {
 namespace {
 
 constexpr std::int64_t mib = std::int64_t{1} << 20;
@@ -137,4 +137,4 @@ TEST_CASE("a round in which segments are given back is not certain", "[allocator
   REQUIRE_FALSE(allocator.would_repeat_round());
 }
 
-}  // namespace stagecraft
+}  // namespace stagecraft::growth_watch_test

@@ -5,7 +5,7 @@
 
 #include "libsim/host/file_error.hpp"
 
-namespace stagecraft {
+namespace stagecraft::pickle_reader_test {
 namespace {
 
 using Catch::Contains;
@@ -107,4 +107,4 @@ TEST_CASE("a pickle that is cut anywhere is refused", "[allocator]") {
   REQUIRE_THAT(refusal_of(huge), Contains("found the end of the file"));
 }
 
-}  // namespace stagecraft
+}  // namespace stagecraft::pickle_reader_test

@@ -11,7 +11,7 @@
 #include "libsim/allocator/sequence_file.hpp"
 #include "tests/libsim/allocator/replayed.hpp"
 
-namespace stagecraft {
+namespace stagecraft::recorded_snapshots_test {
 namespace {
 
 using nlohmann::json;
@@ -120,4 +120,4 @@ TEST_CASE("every allocation of the snapshots from a GPU is replayed at the addre
   }
 }
 
-}  // namespace stagecraft
+}  // namespace stagecraft::recorded_snapshots_test

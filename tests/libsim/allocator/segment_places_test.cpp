@@ -4,7 +4,7 @@
 
 #include "tests/libsim/allocator/replayed.hpp"
 
-namespace stagecraft {
+namespace stagecraft::segment_places_test {
 namespace {
 
 /// Takes two segments of equal size and frees them. \return whether the later one serves what is
@@ -54,4 +54,4 @@ TEST_CASE("segments lie as recorded until one differs, then beside all recorded 
   CHECK(longer.take(10, 1) == 2990);  // beyond the last
 }
 
-}  // namespace stagecraft
+}  // namespace stagecraft::segment_places_test

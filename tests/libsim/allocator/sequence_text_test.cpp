@@ -6,7 +6,7 @@
 #include "libsim/host/file_error.hpp"
 #include "tests/libsim/allocator/replayed.hpp"
 
-namespace stagecraft {
+namespace stagecraft::sequence_text_test {
 namespace {
 
 using Catch::Contains;
@@ -72,4 +72,4 @@ TEST_CASE("a gzipped file that is cut short is refused", "[allocator]") {
   REQUIRE_THROWS_WITH(read_sequence_file("/"), Contains("found a folder"));
 }
 
-}  // namespace stagecraft
+}  // namespace stagecraft::sequence_text_test

@@ -14,7 +14,7 @@
 #include "libsim/export/pickle_writer.hpp"
 #include "libsim/host/file_error.hpp"
 
-namespace stagecraft {
+namespace stagecraft::snapshot_sequence_test {
 namespace {
 
 using Catch::Contains;
@@ -213,4 +213,4 @@ TEST_CASE("what is no snapshot, or contradicts itself, is refused", "[allocator]
                       Contains("device 0 has no events; accepted: 1"));
 }
 
-}  // namespace stagecraft
+}  // namespace stagecraft::snapshot_sequence_test

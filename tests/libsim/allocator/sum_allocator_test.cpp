@@ -3,7 +3,7 @@
 #include "libsim/allocator/make_allocator.hpp"
 #include "tests/libsim/allocator/replayed.hpp"
 
-namespace stagecraft {
+namespace stagecraft::sum_allocator_test {
 namespace {
 
 AllocationReplay replayed_by(AllocatorKind kind, std::string text, std::int64_t capacity) {
@@ -36,4 +36,4 @@ TEST_CASE("the backend cudaMallocAsync is the driver's pool", "[allocator]") {
   REQUIRE(result.end.allocated == 3'000'000);
 }
 
-}  // namespace stagecraft
+}  // namespace stagecraft::sum_allocator_test

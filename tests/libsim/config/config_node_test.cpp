@@ -4,7 +4,7 @@
 #include <functional>
 #include <string>
 
-namespace stagecraft {
+namespace stagecraft::config_node_test {
 namespace {
 
 /// What reading the key `k` of a document reports.
@@ -119,4 +119,4 @@ TEST_CASE("a key is unsound with a problem at it, around it or below it", "[conf
 }
 
 }  // namespace
-}  // namespace stagecraft
+}  // namespace stagecraft::config_node_test

@@ -6,7 +6,7 @@
 
 #include "libsim/config/csv_field.hpp"
 
-namespace stagecraft {
+namespace stagecraft::csv_table_test {
 namespace {
 
 std::vector<std::string> texts(std::vector<CsvCell> const& cells) {
@@ -93,4 +93,4 @@ TEST_CASE("what is no table is refused with its place and what is accepted", "[v
           "f.csv:1:1: found a header without rows; accepted: at least one row below the header");
 }
 
-}  // namespace stagecraft
+}  // namespace stagecraft::csv_table_test

@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-namespace stagecraft {
+namespace stagecraft::did_you_mean_test {
 namespace {
 
 std::vector<std::string> const keys{"tensor", "pipeline", "interleave", "data", "sequence"};
@@ -51,4 +51,4 @@ TEST_CASE("of a list in words only the words are candidates", "[config]") {
 }
 
 }  // namespace
-}  // namespace stagecraft
+}  // namespace stagecraft::did_you_mean_test

@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 #include <string>
 
-namespace stagecraft {
+namespace stagecraft::override_test {
 namespace {
 
 /// A document after an override.
@@ -66,4 +66,4 @@ TEST_CASE("an override without a key, a value or a way to its key is refused", "
 }
 
 }  // namespace
-}  // namespace stagecraft
+}  // namespace stagecraft::override_test

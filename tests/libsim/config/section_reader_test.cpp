@@ -5,7 +5,7 @@
 
 #include "libsim/config/section_writer.hpp"
 
-namespace stagecraft {
+namespace stagecraft::section_reader_test {
 namespace {
 
 struct Sample {
@@ -82,4 +82,4 @@ TEST_CASE("what is written has every key, in the order in which it is read", "[c
 }
 
 }  // namespace
-}  // namespace stagecraft
+}  // namespace stagecraft::section_reader_test

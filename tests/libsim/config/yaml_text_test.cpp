@@ -5,7 +5,7 @@
 
 #include "libsim/config/yaml_tree.hpp"
 
-namespace stagecraft {
+namespace stagecraft::yaml_text_test {
 namespace {
 
 TEST_CASE("maps go one key a line, small ones below the first level in braces", "[config]") {
@@ -35,4 +35,4 @@ TEST_CASE("any text reads back as the same text", "[config]") {
 }
 
 }  // namespace
-}  // namespace stagecraft
+}  // namespace stagecraft::yaml_text_test

@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 #include <string>
 
-namespace stagecraft {
+namespace stagecraft::yaml_tree_test {
 namespace {
 
 std::string problems_of(std::string const& text) {
@@ -166,4 +166,4 @@ TEST_CASE("a file full of mistakes lists the first hundred", "[config]") {
 }
 
 }  // namespace
-}  // namespace stagecraft
+}  // namespace stagecraft::yaml_tree_test

@@ -4,7 +4,7 @@
 
 #include "tests/libsim/invented_system.hpp"
 
-namespace stagecraft {
+namespace stagecraft::collective_time_test {
 namespace {
 
 constexpr std::int64_t MiB = 1 << 20;
@@ -357,4 +357,4 @@ TEST_CASE("distinct destinations of a token's choices", "[cost]") {
 }
 
 }  // namespace
-}  // namespace stagecraft
+}  // namespace stagecraft::collective_time_test

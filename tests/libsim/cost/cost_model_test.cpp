@@ -11,7 +11,7 @@
 #include "tests/libsim/invented_system.hpp"
 #include "tests/libsim/odd_runs.hpp"
 
-namespace stagecraft {
+namespace stagecraft::cost_model_test {
 namespace {
 
 Op sweep(std::int64_t bytes) {
@@ -394,4 +394,4 @@ TEST_CASE("a system without a peak for the precision is refused by name", "[cost
 }
 
 }  // namespace
-}  // namespace stagecraft
+}  // namespace stagecraft::cost_model_test

@@ -4,7 +4,7 @@
 
 #include "tests/libsim/invented_system.hpp"
 
-namespace stagecraft {
+namespace stagecraft::gemm_time_test {
 namespace {
 
 // 4 processors of 25 TFLOP/s and 1 TB/s: a tile of 256x128 takes 2 x 256 x 128 x k / 25e12 s.
@@ -125,4 +125,4 @@ TEST_CASE("swapping rows and columns changes nothing", "[cost]") {
 }
 
 }  // namespace
-}  // namespace stagecraft
+}  // namespace stagecraft::gemm_time_test

@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-namespace stagecraft {
+namespace stagecraft::measured_time_test {
 namespace {
 
 TEST_CASE("a measured product takes its FLOPs at the measured rate", "[cost]") {
@@ -35,4 +35,4 @@ TEST_CASE("a measured kernel takes its latency and its bytes", "[cost]") {
 }
 
 }  // namespace
-}  // namespace stagecraft
+}  // namespace stagecraft::measured_time_test

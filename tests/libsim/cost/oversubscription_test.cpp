@@ -9,7 +9,7 @@
 #include "tests/libsim/invented_system.hpp"
 #include "tests/libsim/odd_runs.hpp"
 
-namespace stagecraft {
+namespace stagecraft::oversubscription_test {
 namespace {
 
 /// Nodes of 8 with 8 adapters of 10 GB/s, in units of so many nodes.
@@ -142,4 +142,4 @@ TEST_CASE("groups and messages of a plan cross units by where their ranks are", 
 }
 
 }  // namespace
-}  // namespace stagecraft
+}  // namespace stagecraft::oversubscription_test

@@ -6,7 +6,7 @@
 #include "tests/libsim/invented_system.hpp"
 #include "tests/libsim/odd_runs.hpp"
 
-namespace stagecraft {
+namespace stagecraft::software_cost_test {
 namespace {
 
 /// Expected values are hand counts on the invented system: 1 TB/s of memory, 10 GB/s of network.
@@ -198,4 +198,4 @@ TEST_CASE("computation is slowed down by where the gradients are reduced", "[cos
 }
 
 }  // namespace
-}  // namespace stagecraft
+}  // namespace stagecraft::software_cost_test

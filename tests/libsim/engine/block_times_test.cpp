@@ -7,7 +7,7 @@
 #include "tests/libsim/invented_system.hpp"
 #include "tests/libsim/paper_models.hpp"
 
-namespace stagecraft {
+namespace stagecraft::block_times_test {
 namespace {
 
 constexpr SimTime microsecond{1'000'000};
@@ -145,7 +145,7 @@ TEST_CASE("exposed communication counts in the phase that waits for it", "[engin
 
 TEST_CASE("the all-reduces of forward are exposed again when it is recomputed", "[engine]") {
   // Korthikanti et al. 2022, section 6.1: why full recompute costs more than a third.
-  TrainingConfig config = run_of(paper_models[0], RecomputeGranularity::full, false);
+  TrainingConfig config = run_of(table3_rows[0], RecomputeGranularity::full, false);
   System const system = lossy_system();
   TrainingPlan const outline = make_outline(config);
   CostModel const cost{system, outline};
@@ -162,7 +162,7 @@ TEST_CASE("the all-reduces of forward are exposed again when it is recomputed", 
 TEST_CASE("layers in a row take as long as each alone: every layer drains its streams",
           "[engine]") {
   bool const sequence = GENERATE(false, true);
-  TrainingConfig config = run_of(paper_models[1], RecomputeGranularity::none, sequence);
+  TrainingConfig config = run_of(table3_rows[1], RecomputeGranularity::none, sequence);
   System const system = lossy_system();
   TrainingPlan const outline = make_outline(config);
   CostModel const cost{system, outline};
@@ -178,7 +178,7 @@ TEST_CASE("the shares of a pass sum to its duration, and no stream does two thin
   bool const sequence = GENERATE(false, true);
   auto const granularity = GENERATE(RecomputeGranularity::none, RecomputeGranularity::selective,
                                     RecomputeGranularity::full);
-  TrainingConfig config = run_of(paper_models[1], granularity, sequence);
+  TrainingConfig config = run_of(table3_rows[1], granularity, sequence);
   System const system = lossy_system();
   TrainingPlan const outline = make_outline(config);
   CostModel const cost{system, outline};
@@ -250,4 +250,4 @@ TEST_CASE("the product of the own shard hides behind the gather of the others", 
 }
 
 }  // namespace
-}  // namespace stagecraft
+}  // namespace stagecraft::block_times_test

@@ -8,7 +8,7 @@
 
 // What a few microbatches of first, middle and last stage take makes the iteration of all.
 
-namespace stagecraft {
+namespace stagecraft::composed_iteration_test {
 namespace {
 
 std::string run_of(int microbatches, std::string const& rest) {
@@ -88,4 +88,4 @@ TEST_CASE("a trace op by op is no measurement of tasks", "[engine]") {
 }
 
 }  // namespace
-}  // namespace stagecraft
+}  // namespace stagecraft::composed_iteration_test

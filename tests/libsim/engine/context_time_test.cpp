@@ -5,7 +5,7 @@
 #include "tests/libsim/invented_system.hpp"
 #include "tests/libsim/odd_runs.hpp"
 
-namespace stagecraft {
+namespace stagecraft::context_time_test {
 namespace {
 
 /// 8 layers, h = k = 128, s = 64 on two ranks that split each sequence of two; 8 microbatches.
@@ -101,4 +101,4 @@ TEST_CASE("the work of all ranks together does not depend on which rows they hav
 }
 
 }  // namespace
-}  // namespace stagecraft
+}  // namespace stagecraft::context_time_test

@@ -8,7 +8,7 @@
 #include "tests/libsim/invented_system.hpp"
 #include "tests/libsim/odd_runs.hpp"
 
-namespace stagecraft {
+namespace stagecraft::flops_test {
 namespace {
 
 TEST_CASE("MFU and HFU are FLOPs over what all ranks could do in the time", "[simulation]") {
@@ -29,9 +29,9 @@ TEST_CASE("published MFU follows from equation 7 and the published seconds", "[s
       {{1.10, 41.5, 43.7}, {13.75, 51.4, 52.8}, {37.83, 56.0, 57.0}, {71.49, 56.3, 57.0}}};
   for (std::size_t i = 0; i < 4; ++i) {
     TrainingPlan const plan =
-        make_plan(as_settled(run_of(paper_models[i], RecomputeGranularity::selective, true)));
+        make_plan(as_settled(run_of(table3_rows[i], RecomputeGranularity::selective, true)));
     double const possible = table5[i].seconds * 312e12 * world_size(plan.config.parallel);
-    CAPTURE(paper_models[i].name);
+    CAPTURE(table3_rows[i].name);
     // The seconds have two decimals: 0.5 % of 1.10.
     REQUIRE(100 * model_flops(plan.config) / possible == Approx(table5[i].mfu).margin(0.25));
     REQUIRE(100 * paper_hardware_flops(plan).value() / possible ==
@@ -41,7 +41,7 @@ TEST_CASE("published MFU follows from equation 7 and the published seconds", "[s
 
 TEST_CASE("hardware FLOPs are equation 7 without recompute, with or without sequence parallelism",
           "[simulation][flops]") {
-  for (PaperModel const& row : paper_models) {
+  for (Table3Row const& row : table3_rows) {
     TrainingPlan const plain =
         make_plan(as_settled(run_of(row, RecomputeGranularity::none, false)));
     TrainingPlan const split = make_plan(as_settled(run_of(row, RecomputeGranularity::none, true)));
@@ -52,7 +52,7 @@ TEST_CASE("hardware FLOPs are equation 7 without recompute, with or without sequ
 
 TEST_CASE("strict hardware FLOPs: selective adds 4Bs^2h a layer, full one forward of the layers",
           "[simulation][flops]") {
-  for (PaperModel const& row : paper_models) {
+  for (Table3Row const& row : table3_rows) {
     double const B = static_cast<double>(row.global), L = static_cast<double>(row.layers),
                  h = static_cast<double>(row.hidden), s = 2048;
     CAPTURE(row.name);
@@ -100,4 +100,4 @@ TEST_CASE("a window of stored microbatches recomputes only the others", "[simula
 }
 
 }  // namespace
-}  // namespace stagecraft
+}  // namespace stagecraft::flops_test

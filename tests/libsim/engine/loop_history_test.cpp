@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 #include <vector>
 
-namespace stagecraft {
+namespace stagecraft::loop_history_test {
 namespace {
 
 /// Two ranks, the second with two components. Returns what is known after the last border.
@@ -44,4 +44,4 @@ TEST_CASE("the shortest of several repetitions is found, also over two times thr
 }
 
 }  // namespace
-}  // namespace stagecraft
+}  // namespace stagecraft::loop_history_test

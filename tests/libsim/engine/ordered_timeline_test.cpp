@@ -16,7 +16,7 @@
 #include "tests/libsim/split_runs.hpp"
 #include "tests/oracle/order_oracle.hpp"
 
-namespace stagecraft {
+namespace stagecraft::ordered_timeline_test {
 namespace {
 
 ScheduleShape shape_of(PipelineOrder order) {
@@ -216,4 +216,4 @@ TEST_CASE(
   }
 }
 
-}  // namespace stagecraft
+}  // namespace stagecraft::ordered_timeline_test

@@ -8,7 +8,7 @@
 #include "tests/libsim/invented_system.hpp"
 #include "tests/libsim/odd_runs.hpp"
 
-namespace stagecraft {
+namespace stagecraft::other_axis_test {
 namespace {
 
 /// Appends a collective of the group of the other axis to the forward of every block of layers.
@@ -65,4 +65,4 @@ TEST_CASE("gradients are summed over the ranks of another axis where these join 
   REQUIRE(fingerprint(made.plan) != fingerprint(make_plan(as_settled(modest_run(4, 1, 2)))));
 }
 
-}  // namespace stagecraft
+}  // namespace stagecraft::other_axis_test

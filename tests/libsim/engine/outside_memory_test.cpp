@@ -5,7 +5,7 @@
 #include "libsim/plan/make_plan.hpp"
 #include "tests/libsim/odd_runs.hpp"
 
-namespace stagecraft {
+namespace stagecraft::outside_memory_test {
 namespace {
 
 constexpr std::int64_t mib = std::int64_t{1} << 20;
@@ -99,4 +99,4 @@ TEST_CASE("what is outside the allocator is a set reserve, a sum, or the usual r
   REQUIRE(outside() == 2048 * mib);
 }
 
-}  // namespace stagecraft
+}  // namespace stagecraft::outside_memory_test

@@ -16,7 +16,7 @@
 #include "tests/libsim/paper_models.hpp"
 #include "tests/libsim/uneven_runs.hpp"
 
-namespace stagecraft {
+namespace stagecraft::prediction_test {
 namespace {
 
 /// What is not the same in both, in words; empty where all is.
@@ -144,4 +144,4 @@ TEST_CASE("a window of stored microbatches is played in full", "[engine]") {
 }
 
 }  // namespace
-}  // namespace stagecraft
+}  // namespace stagecraft::prediction_test

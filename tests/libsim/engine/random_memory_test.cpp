@@ -5,7 +5,7 @@
 #include "tests/libsim/engine/random_runs.hpp"
 #include "tests/libsim/plan/summed_events.hpp"
 
-namespace stagecraft {
+namespace stagecraft::random_memory_test {
 
 TEST_CASE("the summaries of tasks peak as the stream of buffer events does, on random plans",
           "[memory]") {
@@ -25,4 +25,4 @@ TEST_CASE("the summaries of tasks peak as the stream of buffer events does, on r
   }
 }
 
-}  // namespace stagecraft
+}  // namespace stagecraft::random_memory_test

@@ -11,7 +11,7 @@
 #include "tests/libsim/uneven_runs.hpp"
 
 /// The time of ranks whose experts compute different numbers of rows.
-namespace stagecraft {
+namespace stagecraft::rank_busy_test {
 namespace {
 
 using Rows = std::vector<std::int64_t>;
@@ -129,4 +129,4 @@ TEST_CASE("tokens that are sent once wait for the rank that most of them reach",
 }
 
 }  // namespace
-}  // namespace stagecraft
+}  // namespace stagecraft::rank_busy_test

@@ -13,7 +13,7 @@
 #include "tests/libsim/uneven_runs.hpp"
 #include "tests/long_tests.hpp"
 
-namespace stagecraft {
+namespace stagecraft::record_test {
 
 namespace {
 
@@ -315,4 +315,4 @@ TEST_CASE("a recorded stage holds what its fullest rank does, to the byte and th
   }
 }
 
-}  // namespace stagecraft
+}  // namespace stagecraft::record_test

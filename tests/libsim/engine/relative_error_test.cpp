@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 
-namespace stagecraft {
+namespace stagecraft::relative_error_test {
 namespace {
 
 TEST_CASE("each part of an iteration errs by what it is known to") {
@@ -35,4 +35,4 @@ TEST_CASE("parts of an iteration err independently of each other") {
 }
 
 }  // namespace
-}  // namespace stagecraft
+}  // namespace stagecraft::relative_error_test

@@ -12,7 +12,7 @@
 #include "tests/libsim/odd_runs.hpp"
 #include "tests/libsim/split_runs.hpp"
 
-namespace stagecraft {
+namespace stagecraft::schedule_bound_test {
 namespace {
 
 /// The iteration of a run over its bound; 0 if it has none.
@@ -127,4 +127,4 @@ TEST_CASE("schedules that other passes have are without a bound, and it is said 
   CHECK(over_bound(config, invented_system()) == 0);
 }
 
-}  // namespace stagecraft
+}  // namespace stagecraft::schedule_bound_test

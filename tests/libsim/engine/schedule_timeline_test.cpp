@@ -7,7 +7,7 @@
 #include "libsim/plan/schedule_layout.hpp"
 #include "tests/libsim/plan/legal_shapes.hpp"
 
-namespace stagecraft {
+namespace stagecraft::schedule_timeline_test {
 
 namespace {
 
@@ -145,4 +145,4 @@ TEST_CASE("costs that are no costs are refused") {
   REQUIRE_THROWS_WITH(play_schedule(schedule, {0, 0, 1}), Catch::Contains("forward and backward"));
 }
 
-}  // namespace stagecraft
+}  // namespace stagecraft::schedule_timeline_test

@@ -7,7 +7,7 @@
 #include "tests/libsim/invented_system.hpp"
 #include "tests/libsim/paper_models.hpp"
 
-namespace stagecraft {
+namespace stagecraft::shared_overlap_test {
 namespace {
 
 /// Four layers of 4 experts on two ranks, beside one that every token uses; one microbatch.
@@ -70,4 +70,4 @@ TEST_CASE("exchanges cost nothing beside shared experts that take longer", "[eng
 }
 
 }  // namespace
-}  // namespace stagecraft
+}  // namespace stagecraft::shared_overlap_test

@@ -9,7 +9,7 @@
 #include "tests/libsim/invented_system.hpp"
 #include "tests/libsim/odd_runs.hpp"
 
-namespace stagecraft {
+namespace stagecraft::simulation_test {
 namespace {
 
 SimTime sum(Breakdown const& breakdown) {
@@ -197,7 +197,7 @@ TEST_CASE(
 
 TEST_CASE("the optimizer phase of the 22B run takes 105 ms on its A100s", "[simulation]") {
   // 66 bytes x 22.07e9 / 8 parameters at 0.85 of 2039 GB/s; 1 % above, for what is not cut into 8.
-  TrainingConfig const config = run_of(paper_models[0], RecomputeGranularity::selective, true);
+  TrainingConfig const config = run_of(table3_rows[0], RecomputeGranularity::selective, true);
   System system = invented_system();
   system.accelerator.bandwidth.value = {2039e9};
   system.calibration.stream_efficiency.value = 0.85;
@@ -270,7 +270,7 @@ TEST_CASE("overlapping the reduction hides it and slows the backward beside it",
 }
 
 TEST_CASE("the layer of a result is one layer's passes and table 2", "[simulation]") {
-  TrainingConfig const config = run_of(paper_models[1], RecomputeGranularity::selective, true);
+  TrainingConfig const config = run_of(table3_rows[1], RecomputeGranularity::selective, true);
   Simulation const result = simulate(make_plan(as_settled(config)), lossy_system());
   BlockShape const shape = make_outline(config).shape;
   BlockProgram const layer = build_layers(shape, 1, config.recompute.front());
@@ -347,4 +347,4 @@ TEST_CASE("no iteration is shorter than its FLOPs at peak", "[simulation]") {
 }
 
 }  // namespace
-}  // namespace stagecraft
+}  // namespace stagecraft::simulation_test

@@ -4,7 +4,7 @@
 #include "libsim/plan/schedule_layout.hpp"
 #include "tests/oracle/schedule_oracle.hpp"
 
-namespace stagecraft {
+namespace stagecraft::timeline_oracle_test {
 
 namespace {
 
@@ -58,4 +58,4 @@ TEST_CASE("blocking exchanges give the makespan of Megatron-LM's recorded calls 
   REQUIRE(without == 91);
 }
 
-}  // namespace stagecraft
+}  // namespace stagecraft::timeline_oracle_test

@@ -7,7 +7,7 @@
 #include "tests/libsim/engine/hand_made_stages.hpp"
 #include "tests/libsim/plan/legal_shapes.hpp"
 
-namespace stagecraft {
+namespace stagecraft::timeline_order_test {
 
 namespace {
 
@@ -83,4 +83,4 @@ TEST_CASE("stages end at the same times in whichever order they are taken up") {
   }
 }
 
-}  // namespace stagecraft
+}  // namespace stagecraft::timeline_order_test

@@ -6,7 +6,7 @@
 #include "libsim/engine/player.hpp"
 #include "tests/libsim/engine/hand_made_stages.hpp"
 
-namespace stagecraft {
+namespace stagecraft::timeline_test {
 
 namespace {
 
@@ -346,4 +346,4 @@ TEST_CASE("an observer hears of every run, every wait and every message once") {
   REQUIRE(listener.messages == std::vector<std::pair<int, int>>{{100, 125}});
 }
 
-}  // namespace stagecraft
+}  // namespace stagecraft::timeline_test

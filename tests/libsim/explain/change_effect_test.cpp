@@ -13,7 +13,7 @@
 #include "tests/libsim/invented_system.hpp"
 #include "tests/libsim/uneven_runs.hpp"
 
-namespace stagecraft {
+namespace stagecraft::change_effect_test {
 namespace {
 
 std::string const paper = STAGECRAFT_SOURCE_DIR "/configs/paper/";
@@ -313,4 +313,4 @@ TEST_CASE("of the changes the fastest that fits, the smallest and the cheapest a
   REQUIRE_FALSE(none.cheapest);
 }
 
-}  // namespace stagecraft
+}  // namespace stagecraft::change_effect_test

@@ -11,7 +11,7 @@
 #include "tests/libsim/invented_system.hpp"
 #include "tests/libsim/paper_models.hpp"
 
-namespace stagecraft {
+namespace stagecraft::critical_path_test {
 namespace {
 
 /// A run whose stages differ in embedding and head only, on a machine with free messages.
@@ -219,4 +219,4 @@ TEST_CASE("without overlap the collectives of a layer are waited for in full") {
   REQUIRE(forward[TimeKind::tensor_parallel] == SimTime{layers * 2 * all_reduce});
 }
 
-}  // namespace stagecraft
+}  // namespace stagecraft::critical_path_test

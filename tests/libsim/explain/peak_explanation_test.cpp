@@ -9,7 +9,7 @@
 #include "tests/libsim/paper_models.hpp"
 #include "tests/libsim/uneven_runs.hpp"
 
-namespace stagecraft {
+namespace stagecraft::peak_explanation_test {
 namespace {
 
 TensorGroup const* find_tensor(PeakExplanation const& peak, std::string const& tensor) {
@@ -138,4 +138,4 @@ TEST_CASE(
   }
 }
 
-}  // namespace stagecraft
+}  // namespace stagecraft::peak_explanation_test

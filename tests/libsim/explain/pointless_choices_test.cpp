@@ -5,7 +5,7 @@
 #include "libsim/explain/single_changes.hpp"
 #include "libsim/run/config_files.hpp"
 
-namespace stagecraft {
+namespace stagecraft::pointless_choices_test {
 namespace {
 
 std::string const paper = STAGECRAFT_SOURCE_DIR "/configs/paper/";
@@ -98,4 +98,4 @@ TEST_CASE("a reserve below the default is named where the run fits only by it") 
   REQUIRE(warnings_of("22b-present", {"memory.reserve=1 GiB"}).empty());
 }
 
-}  // namespace stagecraft
+}  // namespace stagecraft::pointless_choices_test

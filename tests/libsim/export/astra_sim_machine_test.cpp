@@ -5,7 +5,7 @@
 
 #include "tests/libsim/invented_system.hpp"
 
-namespace stagecraft {
+namespace stagecraft::astra_sim_machine_test {
 namespace {
 
 using Catch::Contains;
@@ -51,4 +51,4 @@ TEST_CASE(
   REQUIRE_THAT(astra_sim_network(system, 16), Contains("bandwidth: [ 93.132, 9.313 ]"));
 }
 
-}  // namespace stagecraft
+}  // namespace stagecraft::astra_sim_machine_test

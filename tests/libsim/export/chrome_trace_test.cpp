@@ -9,7 +9,7 @@
 #include "tests/libsim/export/rows.hpp"
 #include "tests/libsim/trace/sample_trace.hpp"
 
-namespace stagecraft {
+namespace stagecraft::chrome_trace_test {
 
 namespace {
 
@@ -137,4 +137,4 @@ TEST_CASE("a trace without rows gives formats that can be read") {
   REQUIRE(nlohmann::json::parse(written(empty, write_chrome_trace)).at("traceEvents").empty());
 }
 
-}  // namespace stagecraft
+}  // namespace stagecraft::chrome_trace_test

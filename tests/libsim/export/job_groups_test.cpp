@@ -6,7 +6,7 @@
 #include "libsim/run/config_files.hpp"
 #include "tests/libsim/other_axis.hpp"
 
-namespace stagecraft {
+namespace stagecraft::job_groups_test {
 
 namespace {
 
@@ -59,4 +59,4 @@ TEST_CASE("collectives are known by the names that traces give them") {
   REQUIRE_FALSE(collectives.contains("attention.qkv.forward"));
 }
 
-}  // namespace stagecraft
+}  // namespace stagecraft::job_groups_test

@@ -5,7 +5,7 @@
 #include "libsim/export/block_arena.hpp"
 #include "tests/libsim/export/rows.hpp"
 
-namespace stagecraft {
+namespace stagecraft::memory_blocks_test {
 
 TEST_CASE("an arena uses the lowest place where a block fits, and joins holes that touch") {
   BlockArena arena;
@@ -56,4 +56,4 @@ TEST_CASE("a rank without memory has no blocks") {
   REQUIRE(blocks.arena == 0);
 }
 
-}  // namespace stagecraft
+}  // namespace stagecraft::memory_blocks_test

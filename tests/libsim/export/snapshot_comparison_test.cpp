@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-namespace stagecraft {
+namespace stagecraft::snapshot_comparison_test {
 namespace {
 
 /// A trace of one rank: 3000 bytes of parameters, then 600, 5000, and 600 bytes of activations, of
@@ -119,4 +119,4 @@ TEST_CASE("frames of exported snapshots say the category", "[export]") {
 }
 
 }  // namespace
-}  // namespace stagecraft
+}  // namespace stagecraft::snapshot_comparison_test

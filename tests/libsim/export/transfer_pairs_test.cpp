@@ -4,7 +4,7 @@
 
 #include "tests/libsim/export/rows.hpp"
 
-namespace stagecraft {
+namespace stagecraft::transfer_pairs_test {
 
 namespace {
 
@@ -86,4 +86,4 @@ TEST_CASE("a message whose other end was not recorded stays alone") {
   REQUIRE(pairs.unmatched() == 3);
 }
 
-}  // namespace stagecraft
+}  // namespace stagecraft::transfer_pairs_test

@@ -7,7 +7,7 @@
 #include "libsim/export/protobuf_writer.hpp"
 #include "tests/libsim/trace/sample_trace.hpp"
 
-namespace stagecraft {
+namespace stagecraft::wire_formats_test {
 
 TEST_CASE("protobuf fields are the bytes of the encoding guide's examples") {
   ProtobufMessage message;
@@ -84,4 +84,4 @@ TEST_CASE("microseconds have three decimals, JSON strings no control characters"
   REQUIRE(nanoseconds_of(1'500) == 2);
 }
 
-}  // namespace stagecraft
+}  // namespace stagecraft::wire_formats_test

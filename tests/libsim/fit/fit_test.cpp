@@ -14,7 +14,7 @@
 #include "libsim/hardware/tunable_constants.hpp"
 #include "libsim/run/config_files.hpp"
 
-namespace stagecraft {
+namespace stagecraft::fit_test {
 namespace {
 
 std::string const base_file =
@@ -228,4 +228,4 @@ TEST_CASE("rows of another stack, without a time, or with a problem are left out
   REQUIRE(data.problems.rows.size() == 1);
 }
 
-}  // namespace stagecraft
+}  // namespace stagecraft::fit_test

@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-namespace stagecraft {
+namespace stagecraft::fold_test {
 
 TEST_CASE("the fold of a group follows from the FNV-1a hash of its name alone", "[fit]") {
   // The offset basis and the hashes of "a" and "foobar", RFC 9923, appendix C:
@@ -12,4 +12,4 @@ TEST_CASE("the fold of a group follows from the FNV-1a hash of its name alone", 
   REQUIRE(fold_of("foobar") == 0x85944171U % 5);
 }
 
-}  // namespace stagecraft
+}  // namespace stagecraft::fold_test

@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 
-namespace stagecraft {
+namespace stagecraft::least_squares_test {
 namespace {
 
 /// A problem whose deviations are `constant - slopes x unknowns`.
@@ -92,4 +92,4 @@ TEST_CASE("the noise is the median distance from the median, as a normal distrib
   REQUIRE(solution.standard_errors[0] == Approx(1));  // the rows say nothing
 }
 
-}  // namespace stagecraft
+}  // namespace stagecraft::least_squares_test

@@ -9,7 +9,7 @@
 #include "libsim/plan/make_plan.hpp"
 #include "libsim/run/config_files.hpp"
 
-namespace stagecraft {
+namespace stagecraft::stack_factor_test {
 namespace {
 
 constexpr char const* paper = STAGECRAFT_SOURCE_DIR "/configs/paper/";
@@ -88,4 +88,4 @@ TEST_CASE("a measurement a thousand times off is refused with what is predicted"
       Catch::Contains("--measured: found '12900 s'") && Catch::Contains("is predicted (1.09 s)"));
 }
 
-}  // namespace stagecraft
+}  // namespace stagecraft::stack_factor_test

@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-namespace stagecraft {
+namespace stagecraft::collective_tables_test {
 namespace {
 
 CollectiveTables read(std::string const& text) {
@@ -73,4 +73,4 @@ TEST_CASE("a file of tables names every problem with its place", "[hardware]") {
 }
 
 }  // namespace
-}  // namespace stagecraft
+}  // namespace stagecraft::collective_tables_test

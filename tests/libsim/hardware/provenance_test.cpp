@@ -12,7 +12,7 @@
 #include "libsim/hardware/software_reader.hpp"
 #include "libsim/hardware/system_reader.hpp"
 
-namespace stagecraft {
+namespace stagecraft::provenance_test {
 namespace {
 
 std::vector<ConstantRow> rows_of(std::string const& name) {
@@ -243,4 +243,4 @@ TEST_CASE("what a calibration assumed is found by its source", "[hardware]") {
 }
 
 }  // namespace
-}  // namespace stagecraft
+}  // namespace stagecraft::provenance_test

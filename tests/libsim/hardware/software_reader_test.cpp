@@ -6,7 +6,7 @@
 
 #include "libsim/config/yaml_tree.hpp"
 
-namespace stagecraft {
+namespace stagecraft::software_reader_test {
 namespace {
 
 std::filesystem::path const folder =
@@ -76,4 +76,4 @@ TEST_CASE("what a stack cannot have is refused with what is accepted", "[hardwar
 }
 
 }  // namespace
-}  // namespace stagecraft
+}  // namespace stagecraft::software_reader_test

@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 #include <string>
 
-namespace stagecraft {
+namespace stagecraft::system_reader_test {
 namespace {
 
 std::string const selene = std::string{STAGECRAFT_SOURCE_DIR} + "/configs/systems/selene-a100.yaml";
@@ -161,4 +161,4 @@ TEST_CASE("a section that is left out is one problem, beside which a base is nam
 }
 
 }  // namespace
-}  // namespace stagecraft
+}  // namespace stagecraft::system_reader_test

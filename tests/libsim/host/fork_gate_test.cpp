@@ -12,7 +12,7 @@
 
 #include "libsim/host/parallel_for.hpp"
 
-namespace stagecraft {
+namespace stagecraft::fork_gate_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -91,4 +91,4 @@ TEST_CASE("a thread that is inside a call may fork itself", "[host]") {
           }) == 0);
 }
 
-}  // namespace stagecraft
+}  // namespace stagecraft::fork_gate_test

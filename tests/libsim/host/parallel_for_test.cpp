@@ -5,7 +5,7 @@
 #include <stdexcept>
 #include <vector>
 
-namespace stagecraft {
+namespace stagecraft::parallel_for_test {
 namespace {
 
 TEST_CASE("each index is called once, whatever the number of threads", "[host]") {
@@ -28,4 +28,4 @@ TEST_CASE("what a call throws is thrown by the caller, and the rest is left out"
 }
 
 }  // namespace
-}  // namespace stagecraft
+}  // namespace stagecraft::parallel_for_test

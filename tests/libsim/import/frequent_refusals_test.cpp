@@ -9,7 +9,7 @@
 // What launch scripts of public repositories were refused for most often, and the flags of
 // Megatron-LM's descendants.
 
-namespace stagecraft {
+namespace stagecraft::frequent_refusals_test {
 namespace {
 
 std::string const flags =
@@ -181,4 +181,4 @@ TEST_CASE("flags of MindSpeed-LLM and Pai-Megatron-Patch without effect are note
 }
 
 }  // namespace
-}  // namespace stagecraft
+}  // namespace stagecraft::frequent_refusals_test

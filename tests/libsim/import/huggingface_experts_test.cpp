@@ -9,7 +9,7 @@
 // config.json by the formula of each class, to the thousandth of a billion, in Megatron-Core's
 // terms).
 
-namespace stagecraft {
+namespace stagecraft::huggingface_experts_test {
 namespace {
 
 ModelConfig parse(std::string const& type, std::string const& keys) {
@@ -197,4 +197,4 @@ TEST_CASE("Llama 4 has experts in every layer or every second one, and its publi
 }
 
 }  // namespace
-}  // namespace stagecraft
+}  // namespace stagecraft::huggingface_experts_test

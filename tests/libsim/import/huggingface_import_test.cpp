@@ -8,7 +8,7 @@
 #include "libsim/run/config_files.hpp"
 #include "tests/libsim/import/import_fixtures.hpp"
 
-namespace stagecraft {
+namespace stagecraft::huggingface_import_test {
 namespace {
 
 /// A public model and the number of its parameters, tied matrices counted once. Published: the sums
@@ -174,4 +174,4 @@ TEST_CASE("notes say what was assumed, approximated and without effect", "[impor
 }
 
 }  // namespace
-}  // namespace stagecraft
+}  // namespace stagecraft::huggingface_import_test

@@ -6,7 +6,7 @@
 #include "libsim/import/huggingface_import.hpp"
 #include "tests/libsim/import/import_fixtures.hpp"
 
-namespace stagecraft {
+namespace stagecraft::huggingface_refusal_test {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -183,4 +183,4 @@ TEST_CASE("biases of attention and MLP together are represented", "[import]") {
 }
 
 }  // namespace
-}  // namespace stagecraft
+}  // namespace stagecraft::huggingface_refusal_test

@@ -5,7 +5,7 @@
 #include "libsim/import/shell_arithmetic.hpp"
 #include "libsim/import/shell_words.hpp"
 
-namespace stagecraft {
+namespace stagecraft::launch_script_test {
 namespace {
 
 LaunchCommand read(std::string const& script,
@@ -164,4 +164,4 @@ TEST_CASE("arithmetic fails where it has no value", "[import]") {
 }
 
 }  // namespace
-}  // namespace stagecraft
+}  // namespace stagecraft::launch_script_test

@@ -10,7 +10,7 @@
 #include "tests/libsim/import/megatron_round_trip.hpp"
 #include "tests/libsim/odd_runs.hpp"
 
-namespace stagecraft {
+namespace stagecraft::megatron_expert_flags_test {
 namespace {
 
 /// A run of a model with experts, in one of many ways.
@@ -239,4 +239,4 @@ TEST_CASE("Megatron-LM splits each expert as the tensor ranks do unless told oth
 }
 
 }  // namespace
-}  // namespace stagecraft
+}  // namespace stagecraft::megatron_expert_flags_test

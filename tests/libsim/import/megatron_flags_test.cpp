@@ -13,7 +13,7 @@
 #include "tests/libsim/import/megatron_round_trip.hpp"
 #include "tests/libsim/odd_runs.hpp"
 
-namespace stagecraft {
+namespace stagecraft::megatron_flags_test {
 namespace {
 
 TEST_CASE("the flags of the paper's runs read back to the same runs", "[import]") {
@@ -70,7 +70,7 @@ TEST_CASE("the flags of runs on an edge of what is legal read back", "[import]")
 }
 
 TEST_CASE("the flag --empty-unused-memory-level says when the cache is emptied", "[import]") {
-  TrainingConfig config = run_of(paper_models[1], RecomputeGranularity::selective, true);
+  TrainingConfig config = run_of(table3_rows[1], RecomputeGranularity::selective, true);
   config.memory.empty_cache = EmptyCache::around_step;
   REQUIRE(megatron_flags(config).find("--empty-unused-memory-level 2") != std::string::npos);
   require_round_trip(config);
@@ -122,7 +122,7 @@ TEST_CASE("the flags of random runs read back, but for what is listed as a gap",
 }
 
 TEST_CASE("the flags of 175B with sequence parallelism are those that one would type", "[import]") {
-  REQUIRE(megatron_flags(run_of(paper_models[1], RecomputeGranularity::selective, true)) ==
+  REQUIRE(megatron_flags(run_of(table3_rows[1], RecomputeGranularity::selective, true)) ==
           "--num-layers 96 --hidden-size 12288 --ffn-hidden-size 49152 --num-attention-heads 96 "
           "--seq-length 2048 --max-position-embeddings 2048 --position-embedding-type "
           "learned_absolute --tokenizer-type NullTokenizer --vocab-size 51199 "
@@ -180,4 +180,4 @@ TEST_CASE("a pipeline layout says the layers of each virtual stage", "[import]")
 }
 
 }  // namespace
-}  // namespace stagecraft
+}  // namespace stagecraft::megatron_flags_test

@@ -7,7 +7,7 @@
 #include "libsim/import/megatron_flag_table.hpp"
 #include "libsim/run/config_files.hpp"
 
-namespace stagecraft {
+namespace stagecraft::megatron_import_test {
 namespace {
 
 std::string const plain =
@@ -232,4 +232,4 @@ TEST_CASE("an imported run is written as a run file that loads to the same run",
 }
 
 }  // namespace
-}  // namespace stagecraft
+}  // namespace stagecraft::megatron_import_test

@@ -9,7 +9,7 @@
 // Launch scripts as their projects publish them, their flags typed in
 // (tests/libsim/import/scripts); each expectation is what the flags say.
 
-namespace stagecraft {
+namespace stagecraft::megatron_script_test {
 namespace {
 
 MegatronImport import_script(std::string const& name,
@@ -180,4 +180,4 @@ TEST_CASE("Mixtral's script is imported with the loss of its router", "[import]"
 }
 
 }  // namespace
-}  // namespace stagecraft
+}  // namespace stagecraft::megatron_script_test

@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 #include <sstream>
 
-namespace stagecraft {
+namespace stagecraft::nccl_tests_test {
 namespace {
 
 /// `count` lines of ranks, `per_host` on each host.
@@ -115,4 +115,4 @@ TEST_CASE("wrong values are left out, and what cannot be understood is refused",
 }
 
 }  // namespace
-}  // namespace stagecraft
+}  // namespace stagecraft::nccl_tests_test

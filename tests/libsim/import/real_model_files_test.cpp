@@ -10,7 +10,7 @@
 // What a trial on 230 config files of public repositories stumbled over, each with the smallest
 // input that has it.
 
-namespace stagecraft {
+namespace stagecraft::real_model_files_test {
 namespace {
 
 HuggingfaceImport parse(std::string const& text, std::vector<std::string> ignore = {}) {
@@ -220,4 +220,4 @@ TEST_CASE("of a model of images the language model is read", "[import]") {
 }
 
 }  // namespace
-}  // namespace stagecraft
+}  // namespace stagecraft::real_model_files_test

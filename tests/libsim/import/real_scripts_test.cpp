@@ -11,7 +11,7 @@
 // What a trial on 756 launch scripts of public repositories stumbled over, each with the smallest
 // input that has it.
 
-namespace stagecraft {
+namespace stagecraft::real_scripts_test {
 namespace {
 
 std::string const model_flags =
@@ -202,4 +202,4 @@ TEST_CASE("11: eval expands a second time", "[import]") {
 }
 
 }  // namespace
-}  // namespace stagecraft
+}  // namespace stagecraft::real_scripts_test

@@ -5,7 +5,7 @@
 
 #include "libsim/config/problem.hpp"
 
-namespace stagecraft {
+namespace stagecraft::fit_probability_test {
 namespace {
 
 std::vector<MemoryRegime> regimes() {
@@ -51,4 +51,4 @@ TEST_CASE("regimes of memory that make no sense are refused", "[interval]") {
       Catch::Contains("reserved[0].spread: found '0'; accepted: a number from 0.0001 to 10"));
 }
 
-}  // namespace stagecraft
+}  // namespace stagecraft::fit_probability_test

@@ -5,7 +5,7 @@
 
 #include "libsim/run/config_files.hpp"
 
-namespace stagecraft {
+namespace stagecraft::measured_range_test {
 namespace {
 
 std::filesystem::path const configs = std::filesystem::path{STAGECRAFT_SOURCE_DIR} / "configs";
@@ -67,4 +67,4 @@ TEST_CASE("a regime or stack of which no run was measured on a validated system 
               "measured)"});
 }
 
-}  // namespace stagecraft
+}  // namespace stagecraft::measured_range_test

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <string>
 
-namespace stagecraft {
+namespace stagecraft::time_interval_test {
 namespace {
 
 std::vector<ResidualRegime> regimes() {
@@ -154,4 +154,4 @@ TEST_CASE("the regimes that come along have at least four units and positive wid
                       Catch::Contains("units: found '3'"));
 }
 
-}  // namespace stagecraft
+}  // namespace stagecraft::time_interval_test

@@ -7,7 +7,7 @@
 
 // Closed forms of layers with latents, windows, and other norms.
 
-namespace stagecraft {
+namespace stagecraft::attention_variants_test {
 namespace {
 
 constexpr std::int64_t s = 64, b = 3, h = 768, a = 12;
@@ -170,4 +170,4 @@ TEST_CASE("caps keep what they cap: 2abs^2 of scores, 2sbv of logits", "[model]"
 }
 
 }  // namespace
-}  // namespace stagecraft
+}  // namespace stagecraft::attention_variants_test

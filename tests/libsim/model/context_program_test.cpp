@@ -9,7 +9,7 @@
 #include "libsim/model/context_parallel.hpp"
 #include "tests/libsim/paper_models.hpp"
 
-namespace stagecraft {
+namespace stagecraft::context_program_test {
 namespace {
 
 /// A layer of Llama 3 8B in bf16.
@@ -250,4 +250,4 @@ TEST_CASE("all else of a layer has 1/c of the rows", "[model]") {
 }
 
 }  // namespace
-}  // namespace stagecraft
+}  // namespace stagecraft::context_program_test

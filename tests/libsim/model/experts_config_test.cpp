@@ -7,7 +7,7 @@
 #include "libsim/model/layer_kinds.hpp"
 #include "libsim/model/model_config_reader.hpp"
 
-namespace stagecraft {
+namespace stagecraft::experts_config_test {
 namespace {
 
 /// L = 6, h = 64, a = 8, unless `more` says otherwise.
@@ -229,4 +229,4 @@ TEST_CASE("a rank holds its share of the experts, all of the router, and 1/t of 
 }
 
 }  // namespace
-}  // namespace stagecraft
+}  // namespace stagecraft::experts_config_test

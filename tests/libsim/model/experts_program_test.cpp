@@ -8,7 +8,7 @@
 #include "libsim/model/liveness.hpp"
 #include "tests/libsim/paper_models.hpp"
 
-namespace stagecraft {
+namespace stagecraft::experts_program_test {
 namespace {
 
 /// bf16, gated, RMS norms, no dropout: what DeepSeek's and Mixtral's layers have in common.
@@ -364,4 +364,4 @@ TEST_CASE("products of experts wait for the weight gradient's own pass", "[model
 }
 
 }  // namespace
-}  // namespace stagecraft
+}  // namespace stagecraft::experts_program_test

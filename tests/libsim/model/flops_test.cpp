@@ -6,7 +6,7 @@
 // Korthikanti et al. 2022, appendix A: forward of a layer 24Bsh^2 + 4Bs^2h, head 2Bshv, backward
 // twice.
 
-namespace stagecraft {
+namespace stagecraft::flops_test {
 namespace {
 
 constexpr std::int64_t s = 128, b = 2, h = 512, a = 8;
@@ -26,7 +26,7 @@ BlockShape shape_on(int tensor, bool sequence) {
 
 TEST_CASE("equation 7 comes out of the programs, to the last FLOP", "[model][flops]") {
   // 72BLsh^2 (1 + s/(6h) + v/(12hL)) = 72BLsh^2 + 12BLs^2h + 6Bshv, for one sequence.
-  for (PaperModel const& row : paper_models) {
+  for (Table3Row const& row : table3_rows) {
     CAPTURE(row.name);
     std::int64_t const L = row.layers, H = row.hidden, S = 2048, v = 51200;
     REQUIRE(model_flops_per_sequence(model_of(row)) ==
@@ -128,4 +128,4 @@ TEST_CASE("a kv head replicated onto two ranks is projected twice", "[model][flo
 }
 
 }  // namespace
-}  // namespace stagecraft
+}  // namespace stagecraft::flops_test

@@ -6,7 +6,7 @@
 #include <set>
 #include <vector>
 
-namespace stagecraft {
+namespace stagecraft::forced_routing_test {
 namespace {
 
 using Rows = std::vector<std::int64_t>;
@@ -57,4 +57,4 @@ TEST_CASE("a microbatch without counts of its own has those of all", "[model]") 
 }
 
 }  // namespace
-}  // namespace stagecraft
+}  // namespace stagecraft::forced_routing_test

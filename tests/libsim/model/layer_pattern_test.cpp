@@ -6,7 +6,7 @@
 #include "libsim/model/layer_kinds.hpp"
 #include "libsim/model/model_config_reader.hpp"
 
-namespace stagecraft {
+namespace stagecraft::layer_pattern_test {
 namespace {
 
 /// h = 64, a = 8, f = 256, gelu, dropout 0.1, unless `text` says otherwise.
@@ -97,4 +97,4 @@ TEST_CASE("parameters and FLOPs of a model are the sums over its layers", "[mode
 }
 
 }  // namespace
-}  // namespace stagecraft
+}  // namespace stagecraft::layer_pattern_test

@@ -8,7 +8,7 @@
 // Closed forms: Megatron-LM of 2026, as its code saves tensors, for layers that differ from the
 // paper's; 2 bytes per element, statistics of norms left out.
 
-namespace stagecraft {
+namespace stagecraft::layer_variants_test {
 namespace {
 
 constexpr std::int64_t s = 64, b = 3, h = 768, a = 12, d = 64, t = 4;
@@ -349,4 +349,4 @@ TEST_CASE("a bias of the QKV projection alone has a(d + 2gd/a) elements", "[mode
 }
 
 }  // namespace
-}  // namespace stagecraft
+}  // namespace stagecraft::layer_variants_test

@@ -6,7 +6,7 @@
 
 #include "tests/libsim/model/layer_kinds.hpp"
 
-namespace stagecraft {
+namespace stagecraft::liveness_test {
 namespace {
 
 /// Follows one microbatch through both passes op by op, as an allocator would, and checks at each
@@ -250,4 +250,4 @@ TEST_CASE("computation waits before it reads, overwrites or feeds what a collect
 }
 
 }  // namespace
-}  // namespace stagecraft
+}  // namespace stagecraft::liveness_test

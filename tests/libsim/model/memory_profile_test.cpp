@@ -5,7 +5,7 @@
 #include "libsim/model/blocks.hpp"
 #include "tests/libsim/model/layer_kinds.hpp"
 
-namespace stagecraft {
+namespace stagecraft::memory_profile_test {
 namespace {
 
 // One shape on one rank, small enough to count: s = 128, b = 2, h = 1024, a = 16, so that as^2b =
@@ -104,4 +104,4 @@ TEST_CASE(
 }
 
 }  // namespace
-}  // namespace stagecraft
+}  // namespace stagecraft::memory_profile_test

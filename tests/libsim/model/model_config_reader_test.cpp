@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 #include <string>
 
-namespace stagecraft {
+namespace stagecraft::model_config_reader_test {
 namespace {
 
 /// Reads `more` below the keys that every model needs: h = 64, a = 8.
@@ -213,4 +213,4 @@ TEST_CASE("latents set the size of heads, and go with rotary positions and no bi
 }
 
 }  // namespace
-}  // namespace stagecraft
+}  // namespace stagecraft::model_config_reader_test

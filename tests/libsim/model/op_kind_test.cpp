@@ -6,7 +6,7 @@
 
 #include "libsim/model/blocks.hpp"
 
-namespace stagecraft {
+namespace stagecraft::op_kind_test {
 namespace {
 
 ModelConfig small_model() {
@@ -97,4 +97,4 @@ TEST_CASE("every op of a model's blocks has the operands of its kind's line", "[
   }
 }
 
-}  // namespace stagecraft
+}  // namespace stagecraft::op_kind_test

@@ -7,7 +7,7 @@
 #include "libsim/run/config_files.hpp"
 #include "tests/libsim/paper_models.hpp"
 
-namespace stagecraft {
+namespace stagecraft::parameter_count_test {
 namespace {
 
 std::filesystem::path const models =
@@ -73,7 +73,7 @@ TEST_CASE("every model file has the published number of parameters", "[model]") 
 TEST_CASE(
     "the paper's models have 12Lh^2 (1 + 13/(12h) + (v + s)/(12hL)) parameters and a final norm",
     "[model]") {
-  for (PaperModel const& row : paper_models) {
+  for (Table3Row const& row : table3_rows) {
     CAPTURE(row.name);
     std::int64_t const L = row.layers, h = row.hidden;
     REQUIRE(parameter_count(model_of(row)) ==
@@ -122,4 +122,4 @@ TEST_CASE("an untied head has a matrix of its own, a tied one none", "[model]") 
 }
 
 }  // namespace
-}  // namespace stagecraft
+}  // namespace stagecraft::parameter_count_test

@@ -6,7 +6,7 @@
 
 #include "libsim/run/config_files.hpp"
 
-namespace stagecraft {
+namespace stagecraft::published_models_test {
 namespace {
 
 /// What is published of a model, as far as its training depends on it.
@@ -302,4 +302,4 @@ TEST_CASE("bundled models agree with what is published in every field that train
 }
 
 }  // namespace
-}  // namespace stagecraft
+}  // namespace stagecraft::published_models_test

@@ -8,7 +8,7 @@
 #include "libsim/model/tensor_copies.hpp"
 #include "tests/libsim/model/layer_kinds.hpp"
 
-namespace stagecraft {
+namespace stagecraft::recompute_test {
 namespace {
 
 constexpr std::int64_t s = 64, b = 2, h = 256;
@@ -200,4 +200,4 @@ TEST_CASE("random numbers are drawn where a mask is made, and again where none w
 }
 
 }  // namespace
-}  // namespace stagecraft
+}  // namespace stagecraft::recompute_test

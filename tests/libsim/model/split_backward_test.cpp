@@ -8,7 +8,7 @@
 #include "libsim/model/memory_profile.hpp"
 #include "tests/libsim/paper_models.hpp"
 
-namespace stagecraft {
+namespace stagecraft::split_backward_test {
 namespace {
 
 constexpr std::int64_t s = 64;
@@ -175,4 +175,4 @@ TEST_CASE("an input gradient waits at once for the all-reduce that a whole backw
   REQUIRE(products_beside(Pass::weight_gradient).empty());
 }
 
-}  // namespace stagecraft
+}  // namespace stagecraft::split_backward_test

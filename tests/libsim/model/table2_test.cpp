@@ -5,7 +5,7 @@
 #include "tests/libsim/model/kept_buffers.hpp"
 #include "tests/libsim/paper_models.hpp"
 
-namespace stagecraft {
+namespace stagecraft::table2_test {
 namespace {
 
 struct RandomShape {
@@ -87,7 +87,7 @@ TEST_CASE("a layer keeps table 2 and beside it only the statistics of its norms"
 TEST_CASE("at the paper's shapes the statistics are less than 1 % of a layer", "[model][table2]") {
   auto const granularity = GENERATE(RecomputeGranularity::none, RecomputeGranularity::selective);
   bool const sequence = GENERATE(false, true);
-  for (PaperModel const& row : paper_models) {
+  for (Table3Row const& row : table3_rows) {
     BlockShape const shape{
         .model = model_of(row), .tensor = 8, .sequence_parallel = sequence, .micro = row.micro};
     auto const paper = static_cast<double>(paper_bytes(shape, policy_with(granularity)).count());
@@ -193,4 +193,4 @@ TEST_CASE("table 2 claims no architecture but the paper's", "[model][table2]") {
 }
 
 }  // namespace
-}  // namespace stagecraft
+}  // namespace stagecraft::table2_test

@@ -3,7 +3,7 @@
 #include "libsim/model/blocks.hpp"
 #include "libsim/run/config_files.hpp"
 
-namespace stagecraft {
+namespace stagecraft::token_prediction_test {
 namespace {
 
 /// A model of the Llama kind in bf16: 4 layers, h 64, a 4, f 96, s 32.
@@ -82,4 +82,4 @@ TEST_CASE("modules of multi-token prediction are counted without the copies that
 }
 
 }  // namespace
-}  // namespace stagecraft
+}  // namespace stagecraft::token_prediction_test

@@ -5,7 +5,7 @@
 #include <numeric>
 #include <vector>
 
-namespace stagecraft {
+namespace stagecraft::unique_tokens_test {
 namespace {
 
 BlockShape shape_of(std::int64_t experts, std::int64_t per_token, int ranks, std::int64_t tokens) {
@@ -90,4 +90,4 @@ TEST_CASE("tokens of DeepSeek-V3 go to 7.7 of 64 ranks, at most to all that they
 }
 
 }  // namespace
-}  // namespace stagecraft
+}  // namespace stagecraft::unique_tokens_test

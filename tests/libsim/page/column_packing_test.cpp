@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-namespace stagecraft {
+namespace stagecraft::column_packing_test {
 
 TEST_CASE("base64 gives what RFC 4648 gives") {
   REQUIRE(base64("").empty());
@@ -29,4 +29,4 @@ TEST_CASE("the extremes of 64 bits survive packing in ten bytes") {
   REQUIRE(packed.size() == 1 + 2 * (1 + 10));
 }
 
-}  // namespace stagecraft
+}  // namespace stagecraft::column_packing_test

@@ -12,7 +12,7 @@
 #include "tests/libsim/export/rows.hpp"
 #include "tests/libsim/trace/sample_trace.hpp"
 
-namespace stagecraft {
+namespace stagecraft::report_page_test {
 
 namespace {
 
@@ -205,4 +205,4 @@ TEST_CASE("text of a page replaces what is no UTF-8") {
   REQUIRE(html_text("a\xff<>") == "a\xef\xbf\xbd&lt;&gt;");
 }
 
-}  // namespace stagecraft
+}  // namespace stagecraft::report_page_test

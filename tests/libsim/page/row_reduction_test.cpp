@@ -6,7 +6,7 @@
 #include "libsim/page/rank_figures.hpp"
 #include "tests/libsim/export/rows.hpp"
 
-namespace stagecraft {
+namespace stagecraft::row_reduction_test {
 
 namespace {
 
@@ -109,4 +109,4 @@ TEST_CASE("thinned memory keeps its peak, its end and its order") {
   REQUIRE(thinned(rank.memory, 1000) == rank.memory);
 }
 
-}  // namespace stagecraft
+}  // namespace stagecraft::row_reduction_test

@@ -11,7 +11,7 @@
 #include "tests/libsim/odd_runs.hpp"
 #include "tests/libsim/split_runs.hpp"
 
-namespace stagecraft {
+namespace stagecraft::buffer_events_test {
 namespace {
 
 using Kind = BufferChange::Kind;
@@ -173,4 +173,4 @@ TEST_CASE("resident buffers come before the first entry, 18 bytes per parameter 
                        {"parameters", 2 * n}, {"gradients", 4 * n}, {"optimizer", 12 * n}});
 }
 
-}  // namespace stagecraft
+}  // namespace stagecraft::buffer_events_test

@@ -7,7 +7,7 @@
 #include "libsim/plan/training_config_reader.hpp"
 #include "tests/libsim/paper_models.hpp"
 
-namespace stagecraft {
+namespace stagecraft::context_checks_test {
 namespace {
 
 /// The ranks of a rank's group.
@@ -182,4 +182,4 @@ TEST_CASE("a plan without context parallelism has no axis for it", "[plan]") {
 }
 
 }  // namespace
-}  // namespace stagecraft
+}  // namespace stagecraft::context_checks_test

@@ -5,7 +5,7 @@
 #include "libsim/schedule/interleaved_orders.hpp"
 #include "libsim/schedule/order_text.hpp"
 
-namespace stagecraft {
+namespace stagecraft::expert_checks_test {
 namespace {
 
 /// Reads sections below a model of 12 layers, h = 64, a = 8, s = 32, with 8 experts of which a token
@@ -212,4 +212,4 @@ TEST_CASE("routing and dispatch are written back", "[plan]") {
 }
 
 }  // namespace
-}  // namespace stagecraft
+}  // namespace stagecraft::expert_checks_test

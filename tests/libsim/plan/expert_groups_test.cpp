@@ -5,7 +5,7 @@
 #include "libsim/plan/parameter_layout.hpp"
 #include "tests/libsim/paper_models.hpp"
 
-namespace stagecraft {
+namespace stagecraft::expert_groups_test {
 namespace {
 
 /// Two layers of 8 experts on the ranks of `parallel`.
@@ -138,4 +138,4 @@ TEST_CASE("experts that one rank alone holds are neither summed nor cut", "[plan
 }
 
 }  // namespace
-}  // namespace stagecraft
+}  // namespace stagecraft::expert_groups_test

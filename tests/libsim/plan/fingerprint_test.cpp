@@ -10,7 +10,7 @@
 #include "libsim/plan/make_plan.hpp"
 #include "tests/libsim/paper_models.hpp"
 
-namespace stagecraft {
+namespace stagecraft::fingerprint_test {
 namespace {
 
 /// Every feature on: each of its settings decides something.
@@ -176,4 +176,4 @@ TEST_CASE("a fingerprint is 64 hexadecimal digits and the same every time", "[pl
 }
 
 }  // namespace
-}  // namespace stagecraft
+}  // namespace stagecraft::fingerprint_test

@@ -5,7 +5,7 @@
 #include "libsim/plan/make_plan.hpp"
 #include "tests/libsim/plan/small_steps.hpp"
 
-namespace stagecraft {
+namespace stagecraft::gradient_buckets_test {
 namespace {
 
 TEST_CASE("the first chunk is reduced in buckets of at least 40 M elements, every other whole",
@@ -82,4 +82,4 @@ TEST_CASE("overlapped reduction begins only with the last microbatch of a chunk"
 }
 
 }  // namespace
-}  // namespace stagecraft
+}  // namespace stagecraft::gradient_buckets_test

@@ -5,7 +5,7 @@
 #include "libsim/plan/make_plan.hpp"
 #include "tests/libsim/paper_models.hpp"
 
-namespace stagecraft {
+namespace stagecraft::order_digest_test {
 namespace {
 
 TrainingPlan pipelined(int microbatches) {
@@ -59,4 +59,4 @@ TEST_CASE("orders that differ in anything differ in their digests", "[plan]") {
           }) != digest);
 }
 
-}  // namespace stagecraft
+}  // namespace stagecraft::order_digest_test

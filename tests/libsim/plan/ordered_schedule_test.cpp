@@ -13,7 +13,7 @@
 #include "tests/libsim/plan/summed_events.hpp"
 #include "tests/libsim/split_runs.hpp"
 
-namespace stagecraft {
+namespace stagecraft::ordered_schedule_test {
 namespace {
 
 std::vector<int> in_flight(ScheduleKind kind, int p, int chunks) {
@@ -203,4 +203,4 @@ TEST_CASE("an order recomputes only where the policy is to do so early", "[order
   REQUIRE(std::count_if(stage.tasks.begin(), stage.tasks.end(), is_recompute) == 1);
 }
 
-}  // namespace stagecraft
+}  // namespace stagecraft::ordered_schedule_test

@@ -6,7 +6,7 @@
 #include "libsim/plan/schedule_layout.hpp"
 #include "tests/libsim/plan/legal_shapes.hpp"
 
-namespace stagecraft {
+namespace stagecraft::pipeline_schedule_test {
 
 namespace {
 
@@ -307,4 +307,4 @@ TEST_CASE("a shape that no schedule has is refused with what was found and what 
   REQUIRE_NOTHROW(make(interleaved, 4, 12, 2, 8));  // rest 4 = p
 }
 
-}  // namespace stagecraft
+}  // namespace stagecraft::pipeline_schedule_test

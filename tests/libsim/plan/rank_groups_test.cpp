@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 
-namespace stagecraft {
+namespace stagecraft::rank_groups_test {
 namespace {
 
 using Ranks = std::vector<int>;
@@ -194,4 +194,4 @@ TEST_CASE("a group that does not fit its grid is refused", "[plan]") {
       Contains("joined twice"));
 }
 
-}  // namespace stagecraft
+}  // namespace stagecraft::rank_groups_test

@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-namespace stagecraft {
+namespace stagecraft::repeated_state_test {
 namespace {
 
 using State = RepeatedState::State;
@@ -57,4 +57,4 @@ TEST_CASE("a state is not taken for another with the same digest", "[plan]") {
   REQUIRE(looks_at({one, other, other}) == std::vector{0, 0, 1});
 }
 
-}  // namespace stagecraft
+}  // namespace stagecraft::repeated_state_test

@@ -20,7 +20,7 @@
 #include "libsim/plan/store_window.hpp"
 #include "tests/libsim/paper_models.hpp"
 
-namespace stagecraft {
+namespace stagecraft::repeated_windows_test {
 namespace {
 
 /// 1F1B and interleaved shapes with up to 6 stages and, on some stage, windows that repeat.
@@ -231,4 +231,4 @@ TEST_CASE("a stage with repeated windows holds and reserves what it does written
   }
 }
 
-}  // namespace stagecraft
+}  // namespace stagecraft::repeated_windows_test

@@ -10,7 +10,7 @@
 #include "libsim/plan/training_config_reader.hpp"
 
 /// Routing whose counts a file or a factor gives.
-namespace stagecraft {
+namespace stagecraft::routing_test {
 namespace {
 
 /// A file that exists as long as the object.
@@ -238,4 +238,4 @@ TEST_CASE("plans with other counts have other fingerprints", "[plan]") {
 }
 
 }  // namespace
-}  // namespace stagecraft
+}  // namespace stagecraft::routing_test

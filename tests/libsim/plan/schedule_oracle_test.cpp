@@ -5,7 +5,7 @@
 #include "libsim/plan/schedule_layout.hpp"
 #include "libsim/schedule/order_text.hpp"
 
-namespace stagecraft {
+namespace stagecraft::schedule_oracle_test {
 
 TEST_CASE("every stage computes in the order that Megatron-LM was seen to compute") {
   REQUIRE(schedule_oracle().size() == 119);
@@ -32,4 +32,4 @@ TEST_CASE("every stage holds as many chunks in flight as the recorded order says
   }
 }
 
-}  // namespace stagecraft
+}  // namespace stagecraft::schedule_oracle_test

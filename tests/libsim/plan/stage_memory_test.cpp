@@ -14,7 +14,7 @@
 #include "tests/libsim/odd_runs.hpp"
 #include "tests/libsim/plan/summed_events.hpp"
 
-namespace stagecraft {
+namespace stagecraft::stage_memory_test {
 namespace {
 
 StageMemory memory_of(TrainingPlan const& plan, std::size_t stage) {
@@ -316,17 +316,17 @@ TEST_CASE("the activations of figure 1 are table 2 times the layers in flight",
   // figure is of layers only; what the program keeps in layers must meet it within 1 %.
   std::array<double, 4> const baseline{59.25, 66.84, 114.02, 131.25};
   std::array<double, 4> const present{9.56, 12.35, 23.08, 26.56};
-  for (std::size_t i = 0; i < paper_models.size(); ++i) {
+  for (std::size_t i = 0; i < table3_rows.size(); ++i) {
     for (bool const is_present : {false, true}) {
       TrainingConfig const config = run_of(
-          paper_models[i],
+          table3_rows[i],
           is_present ? RecomputeGranularity::selective : RecomputeGranularity::none, is_present);
       TrainingPlan const plan = make_plan(as_settled(config));
       BlockProgram const layer =
           build_layers(make_outline(config).shape, 1, config.recompute.front());
       std::int64_t const layers = memory_of(plan, 0).in_flight_chunks * plan.chunks.front().layers;
       double const gib = static_cast<double>(layers * saved_bytes(layer).count()) / 0x1p30;
-      CAPTURE(paper_models[i].name, is_present);
+      CAPTURE(table3_rows[i].name, is_present);
       REQUIRE(gib == Approx(is_present ? present[i] : baseline[i]).epsilon(0.01));
       // The stage's real peak holds these and what the figure leaves out.
       REQUIRE(static_cast<double>(memory_of(plan, 0).activation_peak) / 0x1p30 > gib);
@@ -353,4 +353,4 @@ TEST_CASE("with one stage the head adds 4sbh/t (1 + v/h) while its backward has 
 }
 
 }  // namespace
-}  // namespace stagecraft
+}  // namespace stagecraft::stage_memory_test

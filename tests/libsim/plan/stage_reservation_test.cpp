@@ -11,12 +11,12 @@
 #include "tests/libsim/paper_models.hpp"
 #include "tests/libsim/split_runs.hpp"
 
-namespace stagecraft {
+namespace stagecraft::stage_reservation_test {
 namespace {
 
 /// The 175B model of the paper with a fourth of its layers and microbatches.
 TrainingConfig quarter(ScheduleKind kind, RecomputeGranularity granularity) {
-  TrainingConfig config = run_of(paper_models[1], granularity, true);
+  TrainingConfig config = run_of(table3_rows[1], granularity, true);
   config.model.layers = 24;
   config.batch.global = 16;
   config.schedule.kind = kind;
@@ -414,4 +414,4 @@ TEST_CASE("while later stages connect, the first one's host goes on", "[plan]") 
   REQUIRE(added(2, 0) == 0);
 }
 
-}  // namespace stagecraft
+}  // namespace stagecraft::stage_reservation_test

@@ -6,7 +6,7 @@
 #include "libsim/plan/schedule_layout.hpp"
 #include "tests/libsim/plan/legal_shapes.hpp"
 
-namespace stagecraft {
+namespace stagecraft::steady_loop_test {
 namespace {
 
 bool repeats(StageProgram const& program) {
@@ -59,4 +59,4 @@ TEST_CASE("with blocking messages GPipe takes few entries, however many microbat
 }
 
 }  // namespace
-}  // namespace stagecraft
+}  // namespace stagecraft::steady_loop_test

@@ -8,7 +8,7 @@
 #include "tests/libsim/paper_models.hpp"
 #include "tests/libsim/plan/small_steps.hpp"
 
-namespace stagecraft {
+namespace stagecraft::step_program_test {
 namespace {
 
 /// Bytes that element-wise kernels of the step move, by name.
@@ -204,4 +204,4 @@ TEST_CASE("key and value gradients are summed over the ranks that hold the same 
 }
 
 }  // namespace
-}  // namespace stagecraft
+}  // namespace stagecraft::step_program_test

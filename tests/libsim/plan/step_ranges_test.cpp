@@ -10,7 +10,7 @@
 #include "libsim/plan/parameter_layout.hpp"
 #include "tests/libsim/plan/small_steps.hpp"
 
-namespace stagecraft {
+namespace stagecraft::step_ranges_test {
 namespace {
 
 StepOp const& op_named(StagePlan const& stage, std::string const& name) {
@@ -181,4 +181,4 @@ TEST_CASE("overlapped reductions cover all parameters where the last microbatch 
 }
 
 }  // namespace
-}  // namespace stagecraft
+}  // namespace stagecraft::step_ranges_test

@@ -6,7 +6,7 @@
 #include "libsim/plan/training_config_checks.hpp"
 #include "libsim/plan/training_config_reader.hpp"
 
-namespace stagecraft {
+namespace stagecraft::training_config_test {
 namespace {
 
 /// Reads sections below a model of 12 layers, h = 64, a = 8, 4 kv heads, s = 32.
@@ -406,4 +406,4 @@ TEST_CASE("jobs and schedules beyond what a plan can hold are refused", "[plan]"
 }
 
 }  // namespace
-}  // namespace stagecraft
+}  // namespace stagecraft::training_config_test

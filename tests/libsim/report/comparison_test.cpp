@@ -10,7 +10,7 @@
 #include "libsim/trace/trace_error.hpp"
 #include "libsim/trace/trace_writer.hpp"
 
-namespace stagecraft {
+namespace stagecraft::comparison_test {
 
 namespace {
 
@@ -282,4 +282,4 @@ TEST_CASE("an iteration that takes no time has no percentage") {
   REQUIRE_THAT(comparison_tables(comparison, 100), Contains("5.000000"));
 }
 
-}  // namespace stagecraft
+}  // namespace stagecraft::comparison_test

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <random>
 
-namespace stagecraft {
+namespace stagecraft::operation_test {
 namespace {
 
 /// The goodput of a job that is played: useful seconds over all seconds.
@@ -85,4 +85,4 @@ TEST_CASE("what is not asked for is neither computed nor said", "[report]") {
   REQUIRE(to_json(figures, {}).at("cost").is_null());
 }
 
-}  // namespace stagecraft
+}  // namespace stagecraft::operation_test

@@ -12,7 +12,7 @@
 #include "libsim/trace/trace_writer.hpp"
 #include "tests/libsim/recorded.hpp"
 
-namespace stagecraft {
+namespace stagecraft::own_plan_test {
 namespace {
 
 /// Writes a trace, checks it, removes it.
@@ -48,4 +48,4 @@ TEST_CASE("a trace whose configuration is not that of its plan is refused", "[re
   REQUIRE_THROWS_AS(require_own_plan_of(trace), TraceFileError);
 }
 
-}  // namespace stagecraft
+}  // namespace stagecraft::own_plan_test

@@ -8,7 +8,7 @@
 #include "libsim/engine/schedule_timeline.hpp"
 #include "libsim/plan/schedule_layout.hpp"
 
-namespace stagecraft {
+namespace stagecraft::pipeline_picture_test {
 
 namespace {
 
@@ -112,4 +112,4 @@ TEST_CASE("a computation too short for a column is announced") {
       !Catch::Contains("may be missing"));
 }
 
-}  // namespace stagecraft
+}  // namespace stagecraft::pipeline_picture_test

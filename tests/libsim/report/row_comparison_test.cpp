@@ -8,7 +8,7 @@
 #include "tests/libsim/odd_runs.hpp"
 #include "tests/libsim/recorded.hpp"
 
-namespace stagecraft {
+namespace stagecraft::row_comparison_test {
 namespace {
 
 /// A trace of a small run, and a copy of it to change.
@@ -119,4 +119,4 @@ TEST_CASE("workspace and times of memory are no difference of work", "[report]")
   REQUIRE(traces.compare().is_same_work());
 }
 
-}  // namespace stagecraft
+}  // namespace stagecraft::row_comparison_test

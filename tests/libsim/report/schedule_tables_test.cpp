@@ -5,7 +5,7 @@
 #include "libsim/engine/schedule_timeline.hpp"
 #include "libsim/plan/schedule_layout.hpp"
 
-namespace stagecraft {
+namespace stagecraft::schedule_tables_test {
 
 namespace {
 
@@ -41,4 +41,4 @@ TEST_CASE("an order longer than the width ends between two computations") {
   REQUIRE_THAT(text, Catch::EndsWith("\n    0  F0.0 F1.0 F2.0 F3.0 F4.0 F5.0 ...\n"));
 }
 
-}  // namespace stagecraft
+}  // namespace stagecraft::schedule_tables_test

@@ -11,7 +11,7 @@
 #include "tests/libsim/recorded.hpp"
 #include "tests/libsim/trace/sample_trace.hpp"
 
-namespace stagecraft {
+namespace stagecraft::stages_alone_test {
 namespace {
 
 std::filesystem::path const paper_configs = STAGECRAFT_SOURCE_DIR "/configs/paper";
@@ -105,4 +105,4 @@ TEST_CASE("why no iteration is composed is said", "[report]") {
 }
 
 }  // namespace
-}  // namespace stagecraft
+}  // namespace stagecraft::stages_alone_test

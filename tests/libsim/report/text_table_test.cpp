@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-namespace stagecraft {
+namespace stagecraft::text_table_test {
 namespace {
 
 TEST_CASE("tables of bytes take the largest unit of which they hold a tenth", "[report]") {
@@ -37,4 +37,4 @@ TEST_CASE("parts of a time sum, as they are shown, to the whole as it is shown",
 }
 
 }  // namespace
-}  // namespace stagecraft
+}  // namespace stagecraft::text_table_test

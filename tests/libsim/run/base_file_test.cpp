@@ -7,7 +7,7 @@
 #include "libsim/run/config_files.hpp"
 #include "tests/libsim/run/temporary_folder.hpp"
 
-namespace stagecraft {
+namespace stagecraft::base_file_test {
 namespace {
 
 TEST_CASE("a system file gives what differs from its base, with its own provenance", "[run]") {
@@ -132,4 +132,4 @@ TEST_CASE("a system is validated only if measurements of this very machine stand
 }
 
 }  // namespace
-}  // namespace stagecraft
+}  // namespace stagecraft::base_file_test

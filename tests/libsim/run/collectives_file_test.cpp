@@ -5,7 +5,7 @@
 #include "libsim/run/config_files.hpp"
 #include "tests/libsim/run/temporary_folder.hpp"
 
-namespace stagecraft {
+namespace stagecraft::collectives_file_test {
 namespace {
 
 constexpr char const* tables_text = "bytes,all_reduce 1x4,all_reduce 2x8\n8,1,2\n1024,3,4\n";
@@ -74,4 +74,4 @@ TEST_CASE("tables that cannot be used are named with what is wrong", "[run]") {
 }
 
 }  // namespace
-}  // namespace stagecraft
+}  // namespace stagecraft::collectives_file_test

@@ -7,7 +7,7 @@
 #include "libsim/hardware/software.hpp"
 #include "libsim/run/config_files.hpp"
 
-namespace stagecraft {
+namespace stagecraft::configs_test {
 namespace {
 
 std::filesystem::path const configs = std::filesystem::path{STAGECRAFT_SOURCE_DIR} / "configs";
@@ -145,4 +145,4 @@ TEST_CASE("a run names its software stack, which settles what the run leaves ope
 }
 
 }  // namespace
-}  // namespace stagecraft
+}  // namespace stagecraft::configs_test

@@ -5,7 +5,7 @@
 #include "libsim/config/problem.hpp"
 #include "libsim/run/config_files.hpp"
 
-namespace stagecraft {
+namespace stagecraft::override_run_test {
 namespace {
 
 std::filesystem::path const file =
@@ -126,4 +126,4 @@ TEST_CASE("an override that names a file that is not there says so at its place"
 }
 
 }  // namespace
-}  // namespace stagecraft
+}  // namespace stagecraft::override_run_test

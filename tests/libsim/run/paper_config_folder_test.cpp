@@ -3,7 +3,7 @@
 #include <array>
 #include <catch2/catch.hpp>
 
-namespace stagecraft {
+namespace stagecraft::paper_config_folder_test {
 namespace {
 
 using Catch::Contains;
@@ -26,4 +26,4 @@ TEST_CASE("where no folder is there, the error names every place that was looked
 }
 
 }  // namespace
-}  // namespace stagecraft
+}  // namespace stagecraft::paper_config_folder_test

@@ -5,7 +5,7 @@
 
 #include "libsim/run/config_files.hpp"
 
-namespace stagecraft {
+namespace stagecraft::round_trip_test {
 namespace {
 
 std::filesystem::path const paper =
@@ -69,4 +69,4 @@ TEST_CASE("the printed configuration has every section, with model and system in
 }
 
 }  // namespace
-}  // namespace stagecraft
+}  // namespace stagecraft::round_trip_test

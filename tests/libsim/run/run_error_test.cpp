@@ -7,7 +7,7 @@
 #include "libsim/hardware/system_reader.hpp"
 #include "libsim/run/config_files.hpp"
 
-namespace stagecraft {
+namespace stagecraft::run_error_test {
 namespace {
 
 std::filesystem::path const paper =
@@ -146,4 +146,4 @@ TEST_CASE("sequence parallelism without tensor parallelism is a warning and has 
 }
 
 }  // namespace
-}  // namespace stagecraft
+}  // namespace stagecraft::run_error_test

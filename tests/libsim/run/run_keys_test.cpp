@@ -12,7 +12,7 @@
 #include "libsim/config/problem.hpp"
 #include "libsim/run/config_files.hpp"
 
-namespace stagecraft {
+namespace stagecraft::run_keys_test {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -179,4 +179,4 @@ TEST_CASE("a run without a required key is told that it is missing", "[run]") {
   }
 }
 
-}  // namespace stagecraft
+}  // namespace stagecraft::run_keys_test

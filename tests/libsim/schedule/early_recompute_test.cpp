@@ -5,7 +5,7 @@
 #include "libsim/schedule/order_text.hpp"
 #include "libsim/schedule/order_timeline.hpp"
 
-namespace stagecraft {
+namespace stagecraft::early_recompute_test {
 namespace {
 
 /// 1F1B of whole backwards.
@@ -83,4 +83,4 @@ TEST_CASE("what a window stores is not recomputed", "[schedule]") {
   REQUIRE(order_text(early.stages[0]) == "F0.0 F1.0 R0.0 B0.0 F2.0 B1.0 R2.0 B2.0");
 }
 
-}  // namespace stagecraft
+}  // namespace stagecraft::early_recompute_test

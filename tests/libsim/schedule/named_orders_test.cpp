@@ -6,7 +6,7 @@
 #include "libsim/schedule/schedule_error.hpp"
 #include "tests/oracle/order_oracle.hpp"
 
-namespace stagecraft {
+namespace stagecraft::named_orders_test {
 
 namespace {
 
@@ -373,4 +373,4 @@ TEST_CASE("a shape that a schedule does not take is refused with what it takes")
                Contains("pipeline stages: found '0'"));
 }
 
-}  // namespace stagecraft
+}  // namespace stagecraft::named_orders_test

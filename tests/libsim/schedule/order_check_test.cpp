@@ -5,7 +5,7 @@
 #include "libsim/schedule/order_text.hpp"
 #include "libsim/schedule/schedule_error.hpp"
 
-namespace stagecraft {
+namespace stagecraft::order_check_test {
 
 namespace {
 
@@ -78,4 +78,4 @@ TEST_CASE("an order of other than one list per stage, or with a pair of three, i
   REQUIRE_THROWS_WITH(check_order(order), Contains("accepted: pairs of two tasks"));
 }
 
-}  // namespace stagecraft
+}  // namespace stagecraft::order_check_test

@@ -9,7 +9,7 @@
 #include "libsim/schedule/order_text.hpp"
 #include "libsim/schedule/schedule_error.hpp"
 
-namespace stagecraft {
+namespace stagecraft::order_file_test {
 
 namespace {
 
@@ -61,4 +61,4 @@ TEST_CASE("the shape of a placement is known from its places") {
   }
 }
 
-}  // namespace stagecraft
+}  // namespace stagecraft::order_file_test

@@ -10,7 +10,7 @@
 #include "libsim/schedule/schedule_error.hpp"
 #include "tests/oracle/order_oracle.hpp"
 
-namespace stagecraft {
+namespace stagecraft::order_search_test {
 
 namespace {
 
@@ -292,4 +292,4 @@ TEST_CASE("a memory limit that no order keeps is said to have none") {
       Contains("memory limit: found one of 0.500000 forwards, within which no order was found"));
 }
 
-}  // namespace stagecraft
+}  // namespace stagecraft::order_search_test

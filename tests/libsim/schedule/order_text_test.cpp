@@ -4,7 +4,7 @@
 
 #include "libsim/schedule/schedule_error.hpp"
 
-namespace stagecraft {
+namespace stagecraft::order_text_test {
 
 TEST_CASE("an order's text has the letter of each pass, and a plus within a pair") {
   std::vector<OrderTask> const tasks{{{Pass::forward, MicrobatchId{12}, ChunkId{0}}, false},
@@ -28,4 +28,4 @@ TEST_CASE("a word that is no task is refused by name") {
   }
 }
 
-}  // namespace stagecraft
+}  // namespace stagecraft::order_text_test

@@ -5,7 +5,7 @@
 #include "libsim/schedule/order_text.hpp"
 #include "libsim/schedule/schedule_error.hpp"
 
-namespace stagecraft {
+namespace stagecraft::order_timeline_test {
 
 namespace {
 
@@ -78,4 +78,4 @@ TEST_CASE("a stage that starts late and ends late has a span below the makespan"
   REQUIRE(played.in_units(played.stages[1].end - played.stages[1].start) == 3);
 }
 
-}  // namespace stagecraft
+}  // namespace stagecraft::order_timeline_test

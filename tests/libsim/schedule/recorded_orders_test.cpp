@@ -3,7 +3,7 @@
 #include "libsim/schedule/order_timeline.hpp"
 #include "tests/oracle/order_oracle.hpp"
 
-namespace stagecraft {
+namespace stagecraft::recorded_orders_test {
 
 namespace {
 
@@ -87,4 +87,4 @@ TEST_CASE("an order that is read and written again is the same") {
   }
 }
 
-}  // namespace stagecraft
+}  // namespace stagecraft::recorded_orders_test

@@ -8,7 +8,7 @@
 #include "tests/libsim/search/small_searches.hpp"
 #include "tests/long_tests.hpp"
 
-namespace stagecraft {
+namespace stagecraft::bounds_test {
 namespace {
 
 /// A model of any kind, on a machine of any costs.
@@ -113,4 +113,4 @@ TEST_CASE("every plan's bound of time is below its simulation, its memory is the
   REQUIRE(tight > (is_forced ? 0 : seen / 4));
 }
 
-}  // namespace stagecraft
+}  // namespace stagecraft::bounds_test

@@ -5,7 +5,7 @@
 #include "libsim/search/plan_search.hpp"
 #include "tests/libsim/search/small_searches.hpp"
 
-namespace stagecraft {
+namespace stagecraft::bucket_test {
 namespace {
 
 /// Stages of more than 40 million elements, of which Megatron-LM makes several gradient buckets
@@ -66,4 +66,4 @@ TEST_CASE("a plan that fits to the byte is found without --exhaustive", "[search
   REQUIRE(quick.considered == whole.considered);
 }
 
-}  // namespace stagecraft
+}  // namespace stagecraft::bucket_test

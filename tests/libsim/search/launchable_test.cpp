@@ -9,7 +9,7 @@
 #include "libsim/search/plan_search.hpp"
 #include "tests/libsim/search/small_searches.hpp"
 
-namespace stagecraft {
+namespace stagecraft::launchable_test {
 namespace {
 
 /// A search for plans that a version can run, of a model that it has.
@@ -83,4 +83,4 @@ TEST_CASE("a search for what can be launched finds no other plan and misses none
   REQUIRE(some.best.size() < all.best.size());
 }
 
-}  // namespace stagecraft
+}  // namespace stagecraft::launchable_test

@@ -8,7 +8,7 @@
 #include "libsim/search/plan_search.hpp"
 #include "tests/libsim/search/small_searches.hpp"
 
-namespace stagecraft {
+namespace stagecraft::ordered_plans_test {
 namespace {
 
 std::set<ScheduleKind> kinds_of(std::vector<FoundPlan> const& plans) {
@@ -75,4 +75,4 @@ TEST_CASE("schedules that depend on costs are not tried", "[search]") {
   REQUIRE(is_tried(ScheduleKind::dualpipe));
 }
 
-}  // namespace stagecraft
+}  // namespace stagecraft::ordered_plans_test

@@ -8,7 +8,7 @@
 #include "libsim/search/plan_search.hpp"
 #include "tests/long_tests.hpp"
 
-namespace stagecraft {
+namespace stagecraft::paper_search_test {
 
 TEST_CASE(
     "for the paper's models the plan found is no slower than the paper's, and its strategies "
@@ -39,4 +39,4 @@ TEST_CASE(
   REQUIRE(result.simulated < result.considered / 10);
 }
 
-}  // namespace stagecraft
+}  // namespace stagecraft::paper_search_test

@@ -7,7 +7,7 @@
 #include "libsim/plan/training_config_reader.hpp"
 #include "tests/libsim/search/small_searches.hpp"
 
-namespace stagecraft {
+namespace stagecraft::plan_search_test {
 namespace {
 
 std::vector<std::string> texts(std::vector<FoundPlan> const& plans) {
@@ -117,4 +117,4 @@ TEST_CASE("where nothing fits, the result says what came closest", "[search]") {
   REQUIRE(result.considered == result.dismissed_by_memory);
 }
 
-}  // namespace stagecraft
+}  // namespace stagecraft::plan_search_test

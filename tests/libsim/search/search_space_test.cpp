@@ -6,7 +6,7 @@
 #include "libsim/search/candidate_source.hpp"
 #include "tests/libsim/search/small_searches.hpp"
 
-namespace stagecraft {
+namespace stagecraft::search_space_test {
 
 TEST_CASE("a search goes through legal runs, each once", "[search]") {
   SearchRequest request = small_searches()[GENERATE(0, 2, 5)];
@@ -133,4 +133,4 @@ TEST_CASE("uneven ends hold no more layers than a stage between them", "[search]
   REQUIRE(share_choices(request, {.pipeline = 1}) == std::vector<LayerShares>{{10, 0, 0}});
 }
 
-}  // namespace stagecraft
+}  // namespace stagecraft::search_space_test

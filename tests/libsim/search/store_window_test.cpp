@@ -7,7 +7,7 @@
 #include "tests/libsim/invented_system.hpp"
 #include "tests/libsim/paper_models.hpp"
 
-namespace stagecraft {
+namespace stagecraft::store_window_test {
 
 TEST_CASE("auto stores as many microbatches as fit on each stage, and not one more", "[engine]") {
   TrainingConfig config;
@@ -59,4 +59,4 @@ TEST_CASE("a plan is not made of a window that is still open", "[engine]") {
   REQUIRE_THROWS_AS(make_plan(as_settled(config)), std::invalid_argument);
 }
 
-}  // namespace stagecraft
+}  // namespace stagecraft::store_window_test

@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-namespace stagecraft {
+namespace stagecraft::condition_test {
 namespace {
 
 /// Parses and evaluates; `values` are what its keys are worth, as a file has them.
@@ -124,4 +124,4 @@ TEST_CASE("a text that is no condition says where and what was wanted", "[sweep]
   REQUIRE(problem_of(std::string(100000, '(')).accepted.find("at most 32") == 0);
 }
 
-}  // namespace stagecraft
+}  // namespace stagecraft::condition_test

@@ -8,7 +8,7 @@
 
 #include "tests/libsim/sweep/sweep_files.hpp"
 
-namespace stagecraft {
+namespace stagecraft::point_source_test {
 namespace {
 
 Sweep some_sweep(SweepFolder const& folder) {
@@ -92,4 +92,4 @@ TEST_CASE("shards have each point once and differ in size by one at most", "[swe
   REQUIRE(together == whole);
 }
 
-}  // namespace stagecraft
+}  // namespace stagecraft::point_source_test

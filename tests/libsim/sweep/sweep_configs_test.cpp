@@ -9,7 +9,7 @@
 #include "libsim/sweep/sweep_check.hpp"
 #include "libsim/sweep/sweep_reader.hpp"
 
-namespace stagecraft {
+namespace stagecraft::sweep_configs_test {
 namespace {
 
 std::filesystem::path const sweeps =
@@ -66,4 +66,4 @@ TEST_CASE("configs/sweeps/strategies.yaml gives figure 7 of the paper", "[sweep]
   }
 }
 
-}  // namespace stagecraft
+}  // namespace stagecraft::sweep_configs_test

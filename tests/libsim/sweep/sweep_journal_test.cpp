@@ -10,7 +10,7 @@
 #include "libsim/host/file_error.hpp"
 #include "tests/libsim/sweep/sweep_files.hpp"
 
-namespace stagecraft {
+namespace stagecraft::sweep_journal_test {
 namespace {
 
 JournalHeader const header{"1.0 (commit x)", "abc", "1/1"};
@@ -144,4 +144,4 @@ TEST_CASE("two cannot be at work on one journal", "[sweep]") {
                       Catch::Contains("another process"));
 }
 
-}  // namespace stagecraft
+}  // namespace stagecraft::sweep_journal_test

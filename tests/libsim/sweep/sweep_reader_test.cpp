@@ -7,7 +7,7 @@
 #include "libsim/sweep/sweep_check.hpp"
 #include "tests/libsim/sweep/sweep_files.hpp"
 
-namespace stagecraft {
+namespace stagecraft::sweep_reader_test {
 namespace {
 
 using Catch::Contains;
@@ -261,4 +261,4 @@ TEST_CASE("a sweep without any possible point is refused with the reason", "[swe
                Contains("batch.global") && !Contains("no point"));
 }
 
-}  // namespace stagecraft
+}  // namespace stagecraft::sweep_reader_test

@@ -16,7 +16,7 @@
 #include "libsim/sweep/sweep_run.hpp"
 #include "tests/libsim/sweep/sweep_files.hpp"
 
-namespace stagecraft {
+namespace stagecraft::sweep_table_test {
 namespace {
 
 constexpr char const* axes =
@@ -229,4 +229,4 @@ TEST_CASE("shards that are missing, doubled, foreign or damaged are refused by n
   REQUIRE(refusal({"3.h5", "1.h5", "2.h5"}).empty());
 }
 
-}  // namespace stagecraft
+}  // namespace stagecraft::sweep_table_test

@@ -4,7 +4,7 @@
 
 #include "tests/libsim/export/rows.hpp"
 
-namespace stagecraft {
+namespace stagecraft::chunk_slices_test {
 
 TEST_CASE(
     "ops of one microbatch, chunk and direction make one slice, transfers between do not part it") {
@@ -128,4 +128,4 @@ TEST_CASE("FLOPs that no sum can hold do not overflow") {
   REQUIRE(chunk_slices(rank.ops, KnownNames{names_of_rows()}).front().flops == most);
 }
 
-}  // namespace stagecraft
+}  // namespace stagecraft::chunk_slices_test

@@ -6,7 +6,7 @@
 #include "libsim/trace/trace_writer.hpp"
 #include "tests/libsim/trace/sample_trace.hpp"
 
-namespace stagecraft {
+namespace stagecraft::trace_damage_test {
 
 namespace {
 
@@ -53,4 +53,4 @@ TEST_CASE("a trace with flipped bits is read or refused, and nothing else happen
   REQUIRE(refused < 3'000);
 }
 
-}  // namespace stagecraft
+}  // namespace stagecraft::trace_damage_test

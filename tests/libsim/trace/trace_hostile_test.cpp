@@ -7,7 +7,7 @@
 #include "libsim/trace/trace_reader.hpp"
 #include "tests/libsim/trace/sample_trace.hpp"
 
-namespace stagecraft {
+namespace stagecraft::trace_hostile_test {
 
 namespace {
 
@@ -204,4 +204,4 @@ TEST_CASE("data outside the file is not read") {
       Contains("/names/op: found another layout"));
 }
 
-}  // namespace stagecraft
+}  // namespace stagecraft::trace_hostile_test

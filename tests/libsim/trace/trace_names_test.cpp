@@ -6,7 +6,7 @@
 #include "libsim/plan/make_plan.hpp"
 #include "libsim/run/config_files.hpp"
 
-namespace stagecraft {
+namespace stagecraft::trace_names_test {
 
 namespace {
 
@@ -61,4 +61,4 @@ TEST_CASE("transfers, whole chunks, phases and streams have their own names") {
           "tensor_parallel");
 }
 
-}  // namespace stagecraft
+}  // namespace stagecraft::trace_names_test

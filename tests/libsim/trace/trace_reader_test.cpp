@@ -6,7 +6,7 @@
 #include "libsim/trace/trace_writer.hpp"
 #include "tests/libsim/trace/sample_trace.hpp"
 
-namespace stagecraft {
+namespace stagecraft::trace_reader_test {
 
 namespace {
 
@@ -173,4 +173,4 @@ TEST_CASE("values that no trace has are refused with their row") {
           "/ranks/0/memory/workspace, row 1");
 }
 
-}  // namespace stagecraft
+}  // namespace stagecraft::trace_reader_test

@@ -9,7 +9,7 @@
 #include "libsim/trace/trace_reader.hpp"
 #include "tests/libsim/trace/sample_trace.hpp"
 
-namespace stagecraft {
+namespace stagecraft::trace_writer_test {
 
 namespace {
 
@@ -138,4 +138,4 @@ TEST_CASE("two traces can be written side by side") {
   REQUIRE(TraceReader{folder.file("b.h5")}.read_all() == trace);
 }
 
-}  // namespace stagecraft
+}  // namespace stagecraft::trace_writer_test

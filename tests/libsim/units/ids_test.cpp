@@ -5,7 +5,7 @@
 #include <type_traits>
 #include <vector>
 
-namespace stagecraft {
+namespace stagecraft::ids_test {
 
 TEST_CASE("ids of different kinds do not convert into each other or into integers") {
   STATIC_REQUIRE_FALSE(std::is_convertible_v<GroupId, GridId>);
@@ -38,4 +38,4 @@ TEST_CASE("an item of an IdVector is found under the id that it was given") {
   REQUIRE_THROWS_AS(names.at(GroupId{2}), std::out_of_range);
 }
 
-}  // namespace stagecraft
+}  // namespace stagecraft::ids_test

@@ -6,7 +6,7 @@
 
 #include "libsim/units/split_text.hpp"
 
-namespace stagecraft {
+namespace stagecraft::parse_number_test {
 namespace {
 
 TEST_CASE("a number is all of a text, without spaces and a plus sign", "[units]") {
@@ -42,4 +42,4 @@ TEST_CASE("a text has one part more than separators, and parts may be empty", "[
 }
 
 }  // namespace
-}  // namespace stagecraft
+}  // namespace stagecraft::parse_number_test

@@ -5,7 +5,7 @@
 #include <random>
 #include <string>
 
-namespace stagecraft {
+namespace stagecraft::quantity_test {
 namespace {
 
 TEST_CASE("GB is 10^9 bytes and GiB is 2^30", "[units]") {
@@ -112,4 +112,4 @@ TEST_CASE("other spellings of a unit mean the same", "[units]") {
 }
 
 }  // namespace
-}  // namespace stagecraft
+}  // namespace stagecraft::quantity_test

@@ -4,7 +4,7 @@
 #include <catch2/catch.hpp>
 #include <vector>
 
-namespace stagecraft {
+namespace stagecraft::sorted_search_test {
 namespace {
 
 TEST_CASE("the first number above a value is the one that the standard library finds", "[units]") {
@@ -19,4 +19,4 @@ TEST_CASE("the first number above a value is the one that the standard library f
 }
 
 }  // namespace
-}  // namespace stagecraft
+}  // namespace stagecraft::sorted_search_test

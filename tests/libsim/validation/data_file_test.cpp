@@ -5,7 +5,7 @@
 
 #include "libsim/run/config_files.hpp"
 
-namespace stagecraft {
+namespace stagecraft::data_file_test {
 namespace {
 
 constexpr char const* folder = STAGECRAFT_SOURCE_DIR "/configs/paper/";
@@ -155,4 +155,4 @@ TEST_CASE("a key that neither a column nor the base has is the file's fault", "[
   REQUIRE(refusal("batch.micro,measured.fits\n1,true\n", wrong) == "none");
 }
 
-}  // namespace stagecraft
+}  // namespace stagecraft::data_file_test

@@ -4,7 +4,7 @@
 #include "libsim/interval/measured_range.hpp"
 #include "libsim/validation/data_file.hpp"
 
-namespace stagecraft {
+namespace stagecraft::measured_data_test {
 
 TEST_CASE("every run that was measured lies within what is called measured", "[validation]") {
   std::filesystem::path const folder =
@@ -26,4 +26,4 @@ TEST_CASE("every run that was measured lies within what is called measured", "[v
   REQUIRE(seen >= 10);
 }
 
-}  // namespace stagecraft
+}  // namespace stagecraft::measured_data_test

@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-namespace stagecraft {
+namespace stagecraft::prediction_errors_test {
 
 TEST_CASE("mean, median, p90, bias and spread of four ratios are what a hand computes",
           "[validation]") {
@@ -32,4 +32,4 @@ TEST_CASE("quantiles of one value are the value, and those of two lie on the lin
   REQUIRE(quantile({4, 2}, 1) == 4);
 }
 
-}  // namespace stagecraft
+}  // namespace stagecraft::prediction_errors_test

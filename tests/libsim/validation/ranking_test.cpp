@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-namespace stagecraft {
+namespace stagecraft::ranking_test {
 
 TEST_CASE("equal values have the average of their ranks", "[validation]") {
   REQUIRE(average_ranks({7, 3, 7, 1}) == std::vector<double>{3.5, 2, 3.5, 1});
@@ -30,4 +30,4 @@ TEST_CASE("regret is what the run predicted fastest takes beyond the fastest mea
   REQUIRE(regret({{1, 1, 2}, {2.2, 2.0, 2.5}}) == Approx(0.1));
 }
 
-}  // namespace stagecraft
+}  // namespace stagecraft::ranking_test

@@ -12,7 +12,7 @@
 #include "libsim/validation/validation_summary.hpp"
 #include "libsim/validation/validation_text.hpp"
 
-namespace stagecraft {
+namespace stagecraft::validation_test {
 namespace {
 
 constexpr char const* paper = STAGECRAFT_SOURCE_DIR "/configs/paper/";
@@ -190,4 +190,4 @@ TEST_CASE("the JSON document has every field, null where nothing was measured", 
   REQUIRE(json.at("by").empty());
 }
 
-}  // namespace stagecraft
+}  // namespace stagecraft::validation_test
