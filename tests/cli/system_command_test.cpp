@@ -109,12 +109,12 @@ TEST_CASE("system's text keeps within 100 columns and has all that its JSON has"
   }
 }
 
-TEST_CASE("system --keys explains the keys of a system file, and configs/README.md has the same") {
+TEST_CASE("system --keys explains the keys of a system file, and configs/KEYS.md has the same") {
   json const keys = json_of("system --keys --json").at("keys");
   REQUIRE(keys.size() > 30);
   std::string const text = in_one_line(run_stagecraft("system --keys").output);
   std::string const stack = in_one_line(run_stagecraft("software --keys").output);
-  std::string const page = in_one_line(text_of(STAGECRAFT_SOURCE_DIR "/configs/README.md"));
+  std::string const page = in_one_line(text_of(STAGECRAFT_SOURCE_DIR "/configs/KEYS.md"));
   REQUIRE_THAT(page, Catch::Contains(text));
   REQUIRE_THAT(page, Catch::Contains(stack));
   for (json const& key : keys) {

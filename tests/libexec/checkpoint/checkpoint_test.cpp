@@ -162,7 +162,7 @@ TEST_CASE("a checkpoint of a higher step, another run's, outlives those that are
 TEST_CASE("only models in fp16 go on with the loss scale of a checkpoint", "[checkpoint]") {
   Folder const folder;
   execute(small_gpt(Precision::fp16), saving(folder.path(), 1));
-  // The gradient of scaled losses would be 65,536 times as large (configs/README.md, loss_scale).
+  // The gradient of scaled losses would be 65,536 times as large (configs/KEYS.md, loss_scale).
   double const norm =
       execute(small_gpt(Precision::fp16), resuming(folder.path())).steps.front().gradient_norm;
   for (Precision const precision : {Precision::bf16, Precision::fp32}) {
