@@ -100,6 +100,22 @@ build_without_tests() {
 # Whether an installation serves programs that know nothing of this folder.
 use_installation() { tests/install/run.sh build/plain build/install; }
 
+# CUDA's compiler on the kernels that changed since the nightly commit; and which changed since a device last ran their
+# tests (libexec/kernels/cuda/tested_on_device).
+compile_kernels() {
+  local kernels since=tests/nightly_commit
+  tests/changed_kernels.py "$(cat libexec/kernels/cuda/tested_on_device)" | sed 's/^/not tested on a device since its last change: /'
+  if [ "${#cuda_options[@]}" -gt 0 ]; then
+    skipped+=$'skipped: CUDA kernels, for there is no nvcc\n'
+    return 0
+  fi
+  [ "$mode" != nightly ] || since=/dev/null
+  kernels=$(tests/changed_kernels.py "$(cat $since)")
+  [ -n "$kernels" ] || return 0
+  configure cuda -DBUILD_TESTING=OFF -DCMAKE_CUDA_ARCHITECTURES=90
+  sed 's#.*/#libexec/kernels/cuda/CMakeFiles/stagecraft_exec_cuda_kernels.dir/#; s#$#.o#' <<<"$kernels" | xargs ninja -C build/cuda
+}
+
 # Compiles sources, and headers without a source, alone: what they use and do not include is missing there.
 compile_alone() {
   configure alone "${cuda_options[@]}"
@@ -206,6 +222,7 @@ step 'Python package' test_python
 step 'browser' open_in_browser
 step 'tests with address and undefined-behaviour sanitizers' build_and_test asan
 step 'four ranks with the thread sanitizer' run_four_ranks_with_tsan
+step 'CUDA kernels' compile_kernels
 step 'sources compiled alone' compile_alone
 step 'clang-tidy' run_tidy
 if [ "$mode" = nightly ]; then

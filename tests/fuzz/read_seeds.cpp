@@ -1,4 +1,5 @@
-// The main function of a fuzz target without a fuzzer: reads each file of the folders that are given.
+// The main function of a fuzz target without a fuzzer: reads each file of the folders that are
+// given.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>

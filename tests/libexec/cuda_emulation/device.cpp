@@ -13,8 +13,6 @@ namespace stagecraft::emulation {
 namespace {
 
 constexpr std::uint64_t default_seed = 1;
-constexpr int processors = 4;
-constexpr std::size_t shared_bytes = 48 << 10;
 
 std::uint64_t from_environment(char const* name, std::uint64_t otherwise) {
   char const* const text = std::getenv(name);
@@ -106,6 +104,11 @@ std::size_t memory_in_use() {
   return Device::get().configure([](Device& device) { return device.memory.used(); });
 }
 
+bool is_device_memory(void const* memory) {
+  return Device::get().configure(
+      [&](Device& device) { return device.memory.contains(memory, 0, MemoryKind::device); });
+}
+
 void repair() {
   last_error = cudaSuccess;
   Device::get().configure([](Device& device) { device.broken.reset(); });
@@ -135,51 +138,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
   using namespace stagecraft::emulation;
   return Device::get().call([&](Device& all) {
     require_device(all, device);
-    *properties = {"CUDA emulation",
-                   all.memory.capacity(),
-                   shared_bytes,
-                   32,
-                   1024,
-                   {1024, 1024, 64},
-                   {2147483647, 65535, 65535},
-                   9,
-                   0,
-                   processors,
-                   1 << 20,
-                   device,
-                   0,
-                   0};
-  });
-}
-
-cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device) {
-  cudaDeviceProp properties{};
-  if (cudaError_t const status = cudaGetDeviceProperties(&properties, device)) return status;
-  return Device::get().call([&](Device&) {
-    switch (attribute) {
-      case cudaDevAttrMaxThreadsPerBlock:
-        *value = properties.maxThreadsPerBlock;
-        return;
-      case cudaDevAttrMaxSharedMemoryPerBlock:
-        *value = static_cast<int>(properties.sharedMemPerBlock);
-        return;
-      case cudaDevAttrWarpSize:
-        *value = properties.warpSize;
-        return;
-      case cudaDevAttrMultiProcessorCount:
-        *value = properties.multiProcessorCount;
-        return;
-      case cudaDevAttrL2CacheSize:
-        *value = properties.l2CacheSize;
-        return;
-      case cudaDevAttrComputeCapabilityMajor:
-        *value = properties.major;
-        return;
-      case cudaDevAttrComputeCapabilityMinor:
-        *value = properties.minor;
-        return;
-    }
-    throw Failure{cudaErrorInvalidValue, "no such attribute is emulated"};
+    *properties = {"CUDA emulation", all.memory.capacity(), 9, 0, 4, device, 0, 0};
   });
 }
 

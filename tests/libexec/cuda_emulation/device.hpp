@@ -12,7 +12,6 @@
 #include "tests/libexec/cuda_emulation/failure.hpp"
 #include "tests/libexec/cuda_emulation/random_order.hpp"
 #include "tests/libexec/cuda_emulation/schedule.hpp"
-#include "tests/libexec/cuda_emulation/thread_block.hpp"
 
 namespace stagecraft::emulation {
 
@@ -61,17 +60,11 @@ class Device {
   RandomOrder order;
   DeviceMemory memory;
   Schedule schedule{order, [this] { pause(); }};
-  BlockRunner blocks;
-  /// Runs a kernel; a test may have something else run it (tests/libexec/cuda_ptx).
-  std::function<void(Launch const&)> run_kernel = [this](Launch const& launch) {
-    blocks.run(launch, order);
-  };
   struct Pooled {
     cudaMemPool_t pool;
     std::size_t bytes;
   };
-  std::unordered_map<void const*, Pooled> pooled;               ///< what was allocated from pools
-  std::unordered_map<void const*, std::size_t> allowed_shared;  ///< dynamic bytes, by kernel
+  std::unordered_map<void const*, Pooled> pooled;  ///< what was allocated from pools
 
  private:
   Device();

@@ -1,32 +1,27 @@
 #pragma once
 
+#include <cuda_runtime_api.h>
+
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <span>
 
-/// An emulation of the CUDA runtime, cuBLASLt and NCCL on a CPU, for tests: CUDA sources are
-/// compiled as C++ against the headers of include/, and run with their own launches, streams and
-/// events.
+/// An emulation of the CUDA runtime and NCCL on a CPU, for tests: the sources of the device's
+/// backend and communication are compiled against the headers of include/, and run with their own
+/// streams and events. A kernel is the CPU's (cpu_kernels_on_streams.cpp); those of CUDA are tested
+/// on devices.
 ///
 /// What it shows:
 /// - Work is done only when somebody waits for some of it, and then in an order that respects
 ///   nothing but streams and events, and is otherwise drawn from a seed: a missing event gives
 ///   a wrong result for some seeds.
-/// - Barriers and shuffles are places where threads meet. Between them the threads of a block,
-///   and the blocks of a grid, run in an order drawn from the seed: a missing barrier gives a
-///   wrong result for some seeds. Threads that do not meet are named in an error.
-/// - Fresh memory, and shared memory at the begin of a block, holds NaN. AddressSanitizer finds
-///   accesses beyond allocations and arrays, UBSan misaligned vectors.
-/// - Limits of launches, pointers that are no memory of the device, what cuBLASLt refuses.
+/// - Fresh memory holds NaN. AddressSanitizer finds accesses beyond allocations.
+/// - Pointers that are not memory of the device.
 ///
 /// What it does not show:
 /// - Time. Events measure a virtual time that knows nothing of a device.
-/// - Real concurrency: one block, and one of its threads, runs at a time, until it meets
-///   others. Races within one step of a thread, and the memory model (fences, caches,
-///   volatile), do not show.
-/// - Registers, occupancy, the size of shared memory: nvcc tells.
-/// - What nvcc makes of kernels (../cuda_ptx runs that), and the last bits of a device's
-///   arithmetic: formulas are those of the CPU (no __CUDA_ARCH__), products of matrices plain
-///   sums.
+/// - Real concurrency: one kernel runs at a time, and the host waits for those of the step.
 /// - Copies from and to pageable host memory are as asynchronous as others; on a device some
 ///   wait.
 /// - Several devices differ in nothing but their number; they share memory and one lock.
@@ -78,6 +73,17 @@ void set_memory_capacity(std::size_t bytes);
 
 /// Bytes of device memory that are allocated.
 std::size_t memory_in_use();
+
+/// Whether an allocation of device memory has the address.
+bool is_device_memory(void const* memory);
+
+/// Enqueues `work`, which takes `seconds` of virtual time. What it throws breaks the device, as a
+/// kernel's failure does.
+/// \returns cudaErrorIllegalAddress  if a pointer is neither null nor memory of the device
+cudaError_t enqueue_kernel(cudaStream_t stream,
+                           std::span<void const* const> pointers,
+                           double seconds,
+                           std::function<void()> work);
 
 /// Makes the device work again after a kernel's failure.
 void repair();

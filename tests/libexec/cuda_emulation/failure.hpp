@@ -17,4 +17,9 @@ class Failure : public std::runtime_error {
   cudaError_t code_;
 };
 
+/// What a kernel failed of, which breaks the device.
+class KernelFailure : public std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
 }  // namespace stagecraft::emulation

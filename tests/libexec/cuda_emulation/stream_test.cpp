@@ -3,6 +3,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <csignal>
@@ -11,12 +12,26 @@
 
 #include "tests/libexec/cuda/device_objects.hpp"
 #include "tests/libexec/cuda_emulation/emulation.hpp"
-#include "tests/libexec/cuda_emulation/test_kernels.hpp"
 
 namespace stagecraft::emulation::test {
 namespace {
 
 using namespace stagecraft::test;
+
+/// values[i] = factor * values[i] + term
+cudaError_t scale_and_add(
+    float* values, float factor, float term, unsigned elements, cudaStream_t stream) {
+  std::array<void const*, 1> const pointers{values};
+  return enqueue_kernel(stream, pointers, 1e-9 * elements, [=] {
+    for (unsigned i = 0; i < elements; ++i) values[i] = factor * values[i] + term;
+  });
+}
+
+/// values[offset] = 1
+cudaError_t write_at(float* values, long offset, cudaStream_t stream) {
+  std::array<void const*, 1> const pointers{values};
+  return enqueue_kernel(stream, pointers, 0, [=] { values[offset] = 1; });
+}
 
 TEST_CASE("what is enqueued happens when somebody waits, in the stream's order", "[emulation]") {
   DeviceArray<float> const values{std::vector<float>(300, 1.F)};
@@ -218,6 +233,16 @@ TEST_CASE("a kernel that writes next to its memory ends the program", "[emulatio
   CHECK(ends_well(9));
   CHECK_FALSE(ends_well(10));
   CHECK_FALSE(ends_well(-1));
+}
+
+TEST_CASE("a kernel that fails breaks the device until it is repaired", "[emulation]") {
+  Stream const stream;
+  require(enqueue_kernel(stream, {}, 0, [] { throw std::logic_error{"no such op"}; }));
+  CHECK(cudaStreamSynchronize(stream) == cudaErrorLaunchFailure);
+  CHECK_THAT(cudaGetErrorString(cudaErrorLaunchFailure), Catch::Contains("no such op"));
+  CHECK(cudaDeviceSynchronize() == cudaErrorLaunchFailure);
+  repair();
+  CHECK(cudaDeviceSynchronize() == cudaSuccess);
 }
 
 TEST_CASE("host threads with streams of their own get their own results", "[emulation]") {

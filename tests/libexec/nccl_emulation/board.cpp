@@ -10,6 +10,8 @@
 #include <stdexcept>
 #include <string>
 
+#include "tests/libexec/nccl_emulation/failure.hpp"
+
 namespace stagecraft::nccl_emulation {
 namespace {
 
@@ -27,10 +29,6 @@ std::uint64_t hash(BoardKey const& key) {
     mixed ^= mixed >> 29U;
   }
   return mixed;
-}
-
-[[noreturn]] void fail(char const* call) {
-  throw std::runtime_error{std::string{call} + ": " + std::strerror(errno)};
 }
 
 }  // namespace

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cerrno>
+#include <cstring>
 #include <stdexcept>
 #include <string>
 
@@ -16,6 +18,11 @@ class Failure : public std::runtime_error {
  private:
   ncclResult_t code_;
 };
+
+/// Fails of a call of the system's. \throws std::runtime_error  with its name and errno's text
+[[noreturn]] inline void fail(char const* call) {
+  throw std::runtime_error{std::string{call} + ": " + std::strerror(errno)};
+}
 
 /// Keeps what ncclGetLastError() says. Device's lock is held.
 void remember(std::string const& why);

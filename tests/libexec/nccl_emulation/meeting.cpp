@@ -19,13 +19,10 @@
 #include <thread>
 
 #include "tests/libexec/nccl_emulation/board.hpp"
+#include "tests/libexec/nccl_emulation/failure.hpp"
 
 namespace stagecraft::nccl_emulation {
 namespace {
-
-[[noreturn]] void fail(char const* call) {
-  throw std::runtime_error{std::string{call} + ": " + std::strerror(errno)};
-}
 
 /// A descriptor, closed once.
 class Descriptor {

@@ -30,18 +30,6 @@ enum cudaMemcpyKind {
   cudaMemcpyDefault = 4
 };
 
-enum cudaDeviceAttr {
-  cudaDevAttrMaxThreadsPerBlock = 1,
-  cudaDevAttrMaxSharedMemoryPerBlock = 8,
-  cudaDevAttrWarpSize = 10,
-  cudaDevAttrMultiProcessorCount = 16,
-  cudaDevAttrL2CacheSize = 38,
-  cudaDevAttrComputeCapabilityMajor = 75,
-  cudaDevAttrComputeCapabilityMinor = 76
-};
-
-enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize = 8 };
-
 inline constexpr unsigned cudaStreamDefault = 0;
 inline constexpr unsigned cudaStreamNonBlocking = 1;
 inline constexpr unsigned cudaEventDefault = 0;
@@ -73,40 +61,12 @@ struct cudaMemPoolProps {
 struct CUmemPoolHandle_st;
 using cudaMemPool_t = CUmemPoolHandle_st*;
 
-struct uint3 {
-  unsigned x, y, z;
-};
-
-struct dim3 {
-  unsigned x, y, z;
-  // Not explicit: nvcc converts numbers.
-  constexpr dim3(unsigned columns = 1, unsigned rows = 1, unsigned planes = 1)
-      : x{columns}, y{rows}, z{planes} {}
-};
-
-struct cudaLaunchAttribute;
-
-struct cudaLaunchConfig_t {
-  dim3 gridDim;
-  dim3 blockDim;
-  std::size_t dynamicSmemBytes;
-  cudaStream_t stream;
-  cudaLaunchAttribute* attrs;
-  unsigned numAttrs;
-};
-
 struct cudaDeviceProp {
   char name[256];
   std::size_t totalGlobalMem;
-  std::size_t sharedMemPerBlock;
-  int warpSize;
-  int maxThreadsPerBlock;
-  int maxThreadsDim[3];
-  int maxGridSize[3];
   int major;
   int minor;
   int multiProcessorCount;
-  int l2CacheSize;
   int pciBusID;
   int pciDeviceID;
   int pciDomainID;
@@ -116,7 +76,6 @@ cudaError_t cudaGetDeviceCount(int* count);
 cudaError_t cudaGetDevice(int* device);
 cudaError_t cudaSetDevice(int device);
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device);
-cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device);
 cudaError_t cudaDriverGetVersion(int* version);
 cudaError_t cudaRuntimeGetVersion(int* version);
 cudaError_t cudaDeviceSynchronize();

@@ -1,5 +1,0 @@
-#pragma once
-
-/// Element types of matrices; names and values are NVIDIA's.
-enum cudaDataType { CUDA_R_32F = 0, CUDA_R_64F = 1, CUDA_R_16F = 2, CUDA_R_16BF = 14 };
-using cudaDataType_t = cudaDataType;
