@@ -152,7 +152,7 @@ def check_summary(claims):
     for line in table:
         claims.checked += 1
         row = line[:line.rindex("| [")] + "|"
-        if row.replace("| |", "|") not in regimes:
+        if row not in regimes:
             claims.problems.append(f"README.md: found '{row}'; accepted: a row of regimes.md")
 
 
