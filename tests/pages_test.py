@@ -4,7 +4,7 @@ usage: pages_test.py REPOSITORY [STAGECRAFT]
 
 In every page: each file that an example reads is there, or is written by another example; what examples write is ignored
 by git; each link leads to a file. So do the configurations that the programs' own --help names. README.md links to every
-page and has at most 250 lines.
+page and has at most 180 lines.
 
 With STAGECRAFT, the program, its examples are run too, and print what the pages show: `...` stands for any lines, and the time
 that a command took may differ. Examples that read what only another program writes are not run.
@@ -78,8 +78,8 @@ def check_links(repository, texts):
         if page not in linked and page != repository / "README.md":
             yield f"{page.relative_to(repository)}: no page links to it"
     lines = len(texts[repository / "README.md"].splitlines())
-    if lines > 250:
-        yield f"README.md: {lines} lines, more than 250"
+    if lines > 180:
+        yield f"README.md: {lines} lines, more than 180"
 
 
 def without_times(line):

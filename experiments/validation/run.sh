@@ -1,6 +1,6 @@
 #!/bin/sh
 # Predicts all measured runs of this folder and prints how far the predictions are to be trusted, by
-# regime, as the table of README.md. Builds the simulator first; runs from any folder.
+# regime, as the table of regimes.md. Builds the simulator first; runs from any folder.
 set -eu
 cd "$(dirname "$0")/../.."
 

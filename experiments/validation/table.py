@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The table "How far to trust it" of the results of `stagecraft validate --json`.
+"""The table of regimes.md and the regrets of README.md, from the results of `stagecraft validate --json`.
 
 usage: table.py RESULTS   a folder with a document for each data set (see run.sh)
 """

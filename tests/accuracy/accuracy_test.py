@@ -4,8 +4,8 @@
 usage: accuracy_test.py PROGRAM [CONFIG_FOLDER]
 
 Table 4 and Table 5 against experiments/README.md, each row of Table 5 against README.md, and runs that others measured
-against the table of experiments/validation/README.md: of nanotron's sweep some regimes, as all of it takes long. It also checks
-that the paper's runs fit, and the ratios of experiments/rings.
+against the table of experiments/validation/regimes.md: of nanotron's sweep some regimes, as all of it takes long. The rows of
+experiments/validation/README.md are rows of that table. It also checks that the paper's runs fit, and the ratios of experiments/rings.
 """
 import csv
 import json
@@ -125,7 +125,7 @@ def errors_of_runs(program, configs, name, is_wanted, folder):
 
 
 def check_runs(program, configs, claims):
-    page = (VALIDATION / "README.md").read_text()
+    page = (VALIDATION / "regimes.md").read_text()
     for name in dict.fromkeys(name for name, _, _ in REGIMES):
         regimes = [(title, chosen) for of, title, chosen in REGIMES if of == name]
         with tempfile.TemporaryDirectory() as folder:
@@ -142,6 +142,18 @@ def check_runs(program, configs, claims):
             claims.compare(f"{title}, median", median, statistics.median(sizes))
             claims.compare(f"{title}, p90", p90, statistics.quantiles(sizes, n=10, method="inclusive")[-1])
             claims.compare(f"{title}, bias", bias, statistics.median(errors))
+
+
+def check_summary(claims):
+    """Each row of the page's own table stands in the table of all regimes."""
+    page = (VALIDATION / "README.md").read_text()
+    table = page[page.index("| kind of run |"):].partition("\n\n")[0].splitlines()[2:]
+    regimes = (VALIDATION / "regimes.md").read_text().splitlines()
+    for line in table:
+        claims.checked += 1
+        row = line[:line.rindex("| [")] + "|"
+        if row not in regimes:
+            claims.problems.append(f"README.md: found '{row}'; accepted: a row of regimes.md")
 
 
 def check_memory(program, configs, claims):
@@ -179,6 +191,7 @@ def main():
     claims = Claims()
     check_tables(program, configs, claims)
     check_runs(program, configs, claims)
+    check_summary(claims)
     check_memory(program, configs, claims)
     check_rings(program, claims)
     for problem in claims.problems:
