@@ -13,7 +13,7 @@ constexpr std::int64_t chunk = 256;
 
 /// A bias of zeros, so that rows without a bias use the same loop.
 template <typename S>
-constexpr S no_bias[chunk] = {};
+constexpr S no_activation_bias[chunk] = {};
 
 /// Calls body(row, first column, columns, bias of the first column) over [0, rows) x [0, columns).
 template <typename S, typename Body>
@@ -26,7 +26,7 @@ void for_chunks(KernelContext const& context,
     for (std::int64_t row = begin; row < end; ++row) {
       for (std::int64_t first = 0; first < columns; first += chunk) {
         std::int64_t const width = std::min(chunk, columns - first);
-        body(row, first, width, bias == nullptr ? no_bias<S> : bias + first);
+        body(row, first, width, bias == nullptr ? no_activation_bias<S> : bias + first);
       }
     }
   });

@@ -32,7 +32,7 @@ void drop(KernelContext const& context,
 }
 
 template <typename S>
-constexpr S no_bias[draw_chunk] = {};
+constexpr S no_dropout_bias[draw_chunk] = {};
 
 /// y = residual + dropout(x + bias).
 template <typename S>
@@ -57,7 +57,7 @@ void add_dropped(KernelContext const& context, KernelCall const& call) {
         std::int64_t const place = row * h + first;
         S const* const from = elements_of<S>(x) + place;
         S const* const residual = elements_of<S>(call.reads[1]) + place;
-        S const* const bias = biased ? elements_of<S>(call.reads[2]) + first : no_bias<S>;
+        S const* const bias = biased ? elements_of<S>(call.reads[2]) + first : no_dropout_bias<S>;
         S* const to = elements_of<S>(call.writes[0]) + place;
         if (!drops) {
           for (std::int64_t i = 0; i < n; ++i) {

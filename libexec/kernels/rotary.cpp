@@ -12,7 +12,7 @@ namespace stagecraft::STAGECRAFT_ISA {
 namespace {
 
 /// The number of pairs (i, i + d/2) that are rotated at a time.
-constexpr std::int64_t chunk = 64;
+constexpr std::int64_t pair_chunk = 64;
 
 /// Rotates pairs [first, first + count) of every head of a row by direction (1 or -1) times
 /// position times frequency. `from` and `to` may be the same memory.
@@ -26,8 +26,8 @@ void rotate(Operand const& from,
             std::int64_t position,
             double direction) {
   using C = Compute<S>;
-  C cosine[chunk];
-  C sine[chunk];
+  C cosine[pair_chunk];
+  C sine[pair_chunk];
   for (std::int64_t i = 0; i < count; ++i) {
     double const angle = static_cast<double>(position) * frequency[i];
     cosine[i] = static_cast<C>(std::cos(angle));
@@ -40,8 +40,8 @@ void rotate(Operand const& from,
     for (std::int64_t head = 0; head < from.shape[2]; ++head) {
       S const* const x = source.head(row, sequence, head) + first;
       S* const y = target.head(row, sequence, head) + first;
-      C low[chunk];
-      C high[chunk];
+      C low[pair_chunk];
+      C high[pair_chunk];
       for (std::int64_t i = 0; i < count; ++i) {
         RotaryPair<C> const pair =
             turned(RotaryPair<C>{widen(x[i]), widen(x[half + i])}, cosine[i], sine[i]);
@@ -62,9 +62,9 @@ void rotate_all(KernelContext const& context, KernelCall const& call, double dir
   std::int64_t const row_cost = q.elements() / std::max<std::int64_t>(q[0], 1);
   with_storage_type(call, [&](auto tag) {
     for_row_ranges(*context.pool, q[0], row_cost, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t first = 0; first < half; first += chunk) {
-        std::int64_t const count = std::min(chunk, half - first);
-        double frequency[chunk];
+      for (std::int64_t first = 0; first < half; first += pair_chunk) {
+        std::int64_t const count = std::min(pair_chunk, half - first);
+        double frequency[pair_chunk];
         for (std::int64_t i = 0; i < count; ++i) {
           frequency[i] = rotary_frequency(base, first + i, q[3]);
         }

@@ -7,7 +7,7 @@ FILE: names of configs/systems and configs/software, `selene-a100`; without them
 tests/accuracy/constants_test.py looks at the changed file; what it leaves to predictions (constants that were fitted) goes
 to tests/accuracy/accuracy_test.py, which takes seconds. Whole numbers that a factor would not change are raised by one,
 shares that would exceed 1 are lowered; choices and switches (`overlap: unless_sharded`) are left alone. Prints what survives,
-and exits 1 if something does. Not part of tests/run.sh. Needs python3-yaml.
+and exits 1 if something does. Part of tests/run.sh --nightly. Needs python3-yaml.
 """
 import argparse
 import csv

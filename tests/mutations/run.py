@@ -9,7 +9,7 @@ copy of the tree, uncommitted changes to files that git tracks included: a git w
 with one build folder, both kept for the next run.
 
 First the named tests must pass as things are. Then for each mutation: the patch must apply, the target must build, and the
-tests must fail. Prints a table, and exits 1 if a mutation survives or cannot be tried. Not part of tests/run.sh: ten
+tests must fail. Prints a table, and exits 1 if a mutation survives or cannot be tried. Part of tests/run.sh --nightly: ten
 minutes on two cores, less with ccache. --check, which is: only whether each patch fits the sources as they are.
 """
 

@@ -6,7 +6,7 @@ usage: tests/mutations/terms.py [--check] [TERM...]
 A term is a part of an expression, marked «so» in a fragment that stands once in its file; TERM: numbers as printed. In a
 copy of the tree (build/mutations, as run.py makes it) every marked part is wrapped in a function that returns it as it is
 unless the environment names it, so that one build serves all terms. Each term is tried with the tests of its folder. Prints
-a line for each, and exits 1 if one survives. Not part of tests/run.sh: a build of two test programs, then a second or two
+a line for each, and exits 1 if one survives. Part of tests/run.sh --nightly: a build of two test programs, then a second or two
 for each term. --check, which is, without a build: only whether each fragment is where it should be, and whether every
 constant with a unit (`.value.value`) that these files calculate with stands in one. That a fragment's term is noticed only
 the whole run shows; that every number of configs/ is what its source says is tests/accuracy/constants_test.py's.
