@@ -1,304 +1,201 @@
-#!/usr/bin/env python3
-"""Holds two builds against each other: the same random configurations must give the same numbers.
+#!/usr/bin/python3
+"""Holds the programs of the working tree against those of a base commit: the same input must give the same results.
 
-usage: experiments/equivalence/run.py --old BUILD --new BUILD [-n 1000] [--seed 1] [--traces 60] [--plans 12]
+usage: experiments/equivalence/run.py [--base COMMIT | --base-build DIR] [--build DIR] [--quick] [--may-gain MEMBER]...
 
-BUILD is a build folder (the program is BUILD/apps/stagecraft/stagecraft). For each configuration `simulate --json`
-must be equal in every number (fingerprints and schema versions aside); for some of them op-detail traces must be
-equal in every row, and `plan --json` must give the same answers. Exits 1 and names what differs. It needs h5py.
+Random configurations are simulated by both until enough of them are legal; samples are traced, explained, listed by
+layer and printed, small ones executed on the CPU. Plans, sweeps, schedules, imports, exports, validations, the paper's
+tables and the files of configs/ are compared besides. What is compared of a command: its exit code, all values that it
+prints, its warnings, and every file that it writes. Left out are only wall-clock times, versions and command lines.
+
+Prints a line per kind, and each difference with its input and the first value that differs; exits 1 if anything
+differs, if a member was gained that --may-gain does not name, or if the configurations do not cover every key and word
+that the base accepts. What differs stays below build/equivalence/run. It needs Debian's python3-h5py and python3-yaml.
 """
 
 import argparse
+import collections
 import concurrent.futures
 import json
-import pathlib
 import random
-import subprocess
+import re
+import shutil
 import sys
-import tempfile
+import time
+
+import builds
+import cases
+import comparison
+import coverage
+import runs
+
+FOLDER = builds.ROOT / "build" / "equivalence" / "run"
+SIZES = {"trace": 60, "explain": 60, "layer": 40, "print": 40, "execute": 240}
+QUICK_SIZES = {"trace": 8, "explain": 6, "layer": 6, "print": 6, "execute": 24}
+COVERING_COUNT = 1000  # fewer configurations than these need not cover everything
 
 
-ALLOCATOR_SETTINGS = ["expandable_segments:True", "max_split_size_mb:64", "roundup_power2_divisions:4",
-                      "garbage_collection_threshold:0.6,per_process_memory_fraction:0.5", "backend:cudaMallocAsync"]
+def read_options():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--base", default="5d46324c", metavar="COMMIT", help="is built below build/ (%(default)s)")
+    parser.add_argument("--base-build", metavar="DIR", help="a folder with the base's programs, built already")
+    parser.add_argument("--build", metavar="DIR", help="a folder with the new programs, built already")
+    parser.add_argument("--count", type=int, help="configurations to simulate (default: 1000, with --quick 150)")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--quick", action="store_true", help="smaller samples, in about a minute")
+    parser.add_argument("--only", metavar="KIND,...", help="these kinds alone, and simulate, whose runs they take")
+    parser.add_argument("--may-gain", action="append", default=[], metavar="MEMBER",
+                        help="a member that the new documents may have besides, such as config.sharding")
+    options = parser.parse_args()
+    options.count = options.count or (150 if options.quick else 1000)
+    return options
 
 
-def random_model(rng):
-    head_dim = rng.choice([32, 64, 80, 128])
-    heads = rng.choice([4, 8, 12, 16, 24, 32])
-    model = {
-        "layers": rng.choice([4, 6, 8, 12, 16, 24, 48]),
-        "hidden": heads * head_dim,
-        "heads": heads,
-        "sequence": rng.choice([256, 512, 1024, 2048]),
-        "vocabulary": rng.choice([1000, 32000, 50257, 51200]),
-        "precision": rng.choice(["fp16", "bf16", "bf16", "fp16", "fp32"]),
-    }
-    if rng.random() < 0.35:
-        model["kv_heads"] = rng.choice([k for k in (1, 2, 4, 8, 16) if heads % k == 0])
-    if rng.random() < 0.2:
-        model["head_dim"] = rng.choice([64, 96, 128])
-    if rng.random() < 0.4:
-        model["ffn_hidden"] = rng.choice([2, 3, 4]) * model["hidden"]
-    for key, values in {
-        "activation": ["gelu", "swiglu", "relu", "geglu"],
-        "norm": ["layernorm", "rmsnorm"],
-        "positions": ["learned", "rotary"],
-        "tied_embeddings": [True, False],
-        "residual": ["sequential", "parallel", "parallel_one_norm"],
-        "dropout": [0.1, 0, 0.2],
-        "attention_dropout": [0, 0.1],
-        "biases": [True, False],
-        "qkv_bias": [True],
-        "attention": ["unfused", "flash"],
-        "softmax_dropout": ["separate", "fused"],
-        "dropout_mask": ["stored", "regenerated"],
-        "causal_mask": ["per_microbatch", "none"],
-        "vocabulary_multiple": [1, 64, 128],
-        "norm_epsilon": [1e-6],
-    }.items():
-        if rng.random() < 0.4:
-            model[key] = rng.choice(values)
-    return model
+class Report:
+    """Counts what was compared, by kind."""
+
+    def __init__(self, may_gain):
+        self.counts = collections.defaultdict(collections.Counter)
+        self.differences = collections.defaultdict(list)
+        self.gained = collections.Counter()
+        self.may_gain = [re.compile(rf"(^|\.){re.escape(member)}($|[.\[])") for member in may_gain]
+
+    def add(self, outcome):
+        case = outcome.case
+        self.counts[case.kind]["compared"] += 1
+        self.counts[case.kind]["refused"] += outcome.code != 0
+        self.gained.update(outcome.gained)
+        if outcome.difference:
+            where = case.source or FOLDER / case.kind / case.name
+            self.differences[case.kind].append(f"  {where}: {outcome.difference}")
+
+    def print_kind(self, kind):
+        counts = self.counts[kind]
+        print(f"{kind}: {counts['compared']} compared, {counts['refused']} of them errors of the base; "
+              f"{len(self.differences[kind])} differences", flush=True)
+        for line in self.differences[kind][:20]:
+            print(line)
+
+    def finish(self, missing):
+        """Prints what is wrong beside the differences; returns the exit code."""
+        refused = 0
+        for member, count in sorted(self.gained.items()):
+            is_allowed = any(allowed.search(member) for allowed in self.may_gain)
+            refused += not is_allowed
+            print(f"gained: {member} in {count}" + ("" if is_allowed else ", which --may-gain does not name"))
+        if missing:
+            print(f"not covered: {' '.join(sorted(missing))}")
+        return 1 if refused or missing or any(self.differences.values()) else 0
 
 
-def random_policy(rng, sequence_parallel, layers_of_chunk):
-    kind = rng.random()
-    if kind < 0.2:
-        return "none"
-    if kind < 0.4:
-        policy = {"granularity": "selective"}
-        modules = [m for m in ("core_attention", "mlp", "layernorm") if rng.random() < 0.5]
-        if modules:
-            policy["modules"] = modules
-    elif kind < 0.85:
-        policy = {"granularity": "full", "method": rng.choice(["uniform", "block"]),
-                  "layers": rng.randint(1, max(1, min(4, layers_of_chunk)))}
-        if not sequence_parallel and rng.random() < 0.4:
-            policy["sharded_checkpoints"] = True
-    else:
-        policy = {"granularity": rng.choice(["selective", "full"])}
-    if rng.random() < 0.25:
-        policy["store_microbatches"] = rng.choice(["auto", 1, 2, 3])
-    return policy
+def random_cases(kind, options, inputs, small):
+    """An endless stream of run files, each written beside the others, with the command that reads it."""
+    rng = random.Random(f"{options.seed} {kind}")
+    folder = FOLDER / "inputs"
+    folder.mkdir(exist_ok=True)
+    number = 0
+    while True:
+        path = folder / f"{kind}-{number:05}.json"
+        run = runs.random_run(rng, inputs, path, small)
+        path.write_text(json.dumps(run))
+        more = ["--json"]
+        if kind == "execute":
+            more += ["--clock", "virtual", "--steps", "2", "--trace", "t.h5"]
+            more += rng.choice([[], ["--save", "saved"], ["--allocator", "pytorch"], ["--detail", "chunk"],
+                                ["--check-lifetimes"]])
+        elif number % 20 == 0:
+            more += ["--price", "2.5/gpu-hour", "--power", "850W", "--tokens", "300e9", "--require-fit"]
+        command = "run" if kind == "execute" else "simulate"
+        case = comparison.Case(kind, path.stem, [command, path, *more], source=str(path))
+        if kind == "execute":
+            case.program, case.measures = "stagecraft-exec", True
+        yield run, case
+        number += 1
 
 
-def random_run(rng, systems):
-    model = random_model(rng)
-    tensor = rng.choice([t for t in (1, 2, 4, 8) if model["heads"] % t == 0])
-    pipeline = rng.choice([p for p in (1, 2, 3, 4, 8) if model["layers"] >= p])
-    interleave = 1
-    kind = rng.choice(["1f1b", "gpipe", "interleaved", "1f1b", "interleaved", "zb_h1", "zbv", "v_half"])
-    if kind == "interleaved":
-        pipeline = max(2, pipeline)
-        interleave = rng.choice([1, 2, 3])
-    if kind in ("zbv", "v_half"):
-        pipeline = max(2, pipeline)
-        interleave = 2
-    data = rng.choice([1, 1, 2, 3, 4, 8])
-    micro = rng.choice([1, 1, 2, 4])
-    microbatches = rng.choice([1, 2, 4, 7, 8, 12, 16, 32])
-    if kind == "interleaved":
-        microbatches = max(microbatches, pipeline)
-        if rng.random() < 0.6:
-            microbatches -= microbatches % pipeline
-    parallel = {"tensor": tensor, "pipeline": pipeline, "data": data,
-                "sequence": rng.random() < 0.5, "overlap_gradients": rng.random() < 0.4}
-    if interleave > 1:
-        parallel["interleave"] = interleave
-    schedule = {"kind": kind, "scatter_gather": rng.random() < 0.7}
-    if kind in ("1f1b", "gpipe", "interleaved"):
-        schedule["p2p"] = rng.choice(["blocking", "overlapped"])
-    if kind == "interleaved" and rng.random() < 0.5:
-        groups = [g for g in range(pipeline, microbatches + 1) if microbatches % g == 0 or microbatches % g >= pipeline]
-        schedule["group"] = rng.choice(groups)
-    stages = pipeline * interleave
-    run = {"model": model, "system": rng.choice(systems), "parallel": parallel,
-           "batch": {"global": microbatches * micro * data, "micro": micro}, "schedule": schedule}
-    per_chunk = max(1, model["layers"] // stages)
-    if model["layers"] % stages != 0:
-        counts = [model["layers"] // stages] * stages
-        for i in rng.sample(range(stages), model["layers"] % stages):
-            counts[i] += 1
-        run["layout"] = counts
-    elif rng.random() < 0.2 and pipeline > 2 and interleave == 1:
-        middle = pipeline - 2
-        first = rng.randint(1, max(1, model["layers"] // pipeline))
-        rest = model["layers"] - first
-        last = next((k for k in range(1, rest) if (rest - k) % middle == 0 and (rest - k) > 0), None)
-        if last:
-            run["layout"] = {"first": first, "last": last}
-    sequence_parallel = parallel["sequence"] and tensor > 1
-    if rng.random() < 0.2 and pipeline > 1:
-        policies = []
-        for _ in range(pipeline):
-            policy = random_policy(rng, sequence_parallel, per_chunk)
-            policies.append(policy)
-        run["recompute"] = {"per_stage": policies}
-    else:
-        run["recompute"] = random_policy(rng, sequence_parallel, per_chunk)
-    memory = {}
-    if rng.random() < 0.3:
-        memory["output_deallocation"] = False
-    if rng.random() < 0.4:
-        memory["distributed_optimizer"] = True
-    if rng.random() < 0.5:
-        memory["allocator_settings"] = rng.choice(ALLOCATOR_SETTINGS)
-    if rng.random() < 0.2:
-        memory["empty_cache"] = rng.choice(["before_step", "around_step"])
-    if memory:
-        run["memory"] = memory
-    return run
+def compare_random(pool, kind, count, options, inputs, pair, report):
+    """Compares random configurations until the base accepts `count` of them; returns these with their run files."""
+    accepted = []
+    stream = random_cases(kind, options, inputs, small=kind == "execute")
+    while len(accepted) < count:
+        batch = [next(stream) for _ in range(min(64, 2 * (count - len(accepted)) + 8))]
+        outcomes = pool.map(comparison.compare, [case for _, case in batch], [pair] * len(batch), [FOLDER] * len(batch))
+        for (run, case), outcome in zip(batch, outcomes):
+            report.add(outcome)
+            if outcome.code in (0, 3):  # 3: it does not fit, and is simulated all the same
+                accepted.append((run, case))
+        if report.counts[kind]["compared"] > 8 * count + 400:
+            raise SystemExit(f"{kind}: the base refuses too much")
+    report.print_kind(kind)
+    return accepted
 
 
-def numbers(value, path=""):
-    """Every leaf of a JSON document but fingerprints and schema versions."""
-    if isinstance(value, dict):
-        for key, below in value.items():
-            if key in ("plan", "schema", "config", "seconds", "warnings", "megatron_flags", "megatron_gaps"):
-                continue
-            yield from numbers(below, f"{path}.{key}")
-    elif isinstance(value, list):
-        for i, below in enumerate(value):
-            yield from numbers(below, f"{path}[{i}]")
-    else:
-        yield path, value
+def sample(accepted, count):
+    """So many configurations, first those with features that the ones before them lack."""
+    seen, first, rest = set(), [], []
+    for run, case in accepted:
+        found = coverage.features_of(run)
+        (rest if found <= seen else first).append(case)
+        seen |= found
+    return (first + rest)[:count]
 
 
-def run(program, *arguments):
-    done = subprocess.run([program, *map(str, arguments)], capture_output=True, text=True)
-    return done.returncode, done.stdout, done.stderr
+def fixed_cases(options, inputs, accepted, base, sizes):
+    """Everything but random configurations; the longest first, so that no job is left alone with them at the end."""
+    source, quick = base.source, options.quick
+    trace = FOLDER / "inputs" / "exported.h5"
+    traced = comparison.Case("export", "made", ["simulate", "eight", "--detail", "op", "--trace", trace])
+    comparison.execute(traced, base, FOLDER / "made")
+    found = cases.plans(inputs, quick) + cases.reproductions(quick) + cases.validations(source, quick)
+    found += cases.sweeps(inputs, FOLDER / "inputs", quick)
+    options_of = {"explain": ["explain", "--json"], "trace": ["simulate", "--detail", "op", "--trace", "t.h5"],
+                  "layer": ["layer", "--json"], "print": ["simulate", "--print-config"]}
+    for kind, (command, *more) in options_of.items():
+        for case in sample(accepted, sizes[kind]):
+            found.append(comparison.Case(kind, case.name, [command, case.source, *more], source=case.source))
+    found += cases.schedules(inputs["orders"]) + cases.imports(source, inputs)
+    return found + cases.exports(trace) + cases.shipped(inputs, source)
 
 
-def difference(old, new):
-    """The first leaf that is not the same, or None. New fields are allowed."""
-    old, new = dict(numbers(old)), dict(numbers(new))
-    for path, value in old.items():
-        if path not in new:
-            return f"{path}: {value!r} against nothing"
-        if new[path] != value:
-            return f"{path}: {value!r} against {new[path]!r}"
-    return None
-
-
-def compare_simulation(programs, config):
-    outcomes = [run(program, "simulate", config, "--json") for program in programs]
-    if outcomes[0][0] != outcomes[1][0]:
-        return f"exit codes {outcomes[0][0]} and {outcomes[1][0]}: {outcomes[1][2][:300]}", False
-    if outcomes[0][0] != 0:
-        return None, False
-    return difference(json.loads(outcomes[0][1]), json.loads(outcomes[1][1])), True
-
-
-def trace_rows(path):
-    import h5py
-    rows = {}
-    with h5py.File(path) as file:
-        names = {key: [n.decode() for n in file[f"names/{key}"][()]] for key in file["names"]}
-        for rank in file["ranks"]:
-            ops = file[f"ranks/{rank}/ops"]
-            for key in ops:
-                values = ops[key][()].tolist()
-                if key in ("op", "phase", "stream"):
-                    table = names.get(key) or names.get(key + "s")
-                    values = [table[v] for v in values]
-                rows[f"{rank}/ops/{key}"] = values
-            memory = file[f"ranks/{rank}/memory"]
-            for key in memory:
-                rows[f"{rank}/memory/{key}"] = memory[key][()].tolist()
-    return rows
-
-
-def compare_traces(programs, config, folder):
-    traces = []
-    for i, program in enumerate(programs):
-        path = folder / f"{config.stem}-{i}.h5"
-        code, _, errors = run(program, "simulate", config, "--detail", "op", "--trace", path)
-        if code != 0:
-            return f"trace: exit code {code}: {errors[:300]}"
-        traces.append(trace_rows(path))
-        path.unlink()
-    old, new = traces
-    for key, values in old.items():
-        if key not in new:
-            return f"trace: {key} is missing"
-        if values != new[key]:
-            place = next((i for i, (a, b) in enumerate(zip(values, new[key])) if a != b), min(len(values), len(new[key])))
-            return (f"trace: {key} differs at row {place} of {len(values)} and {len(new[key])}: "
-                    f"{values[place:place + 1]} against {new[key][place:place + 1]}")
-    return None
-
-
-def compare_plans(programs, arguments):
-    outcomes = [run(program, "plan", *arguments, "--json") for program in programs]
-    if outcomes[0][0] != outcomes[1][0]:
-        return f"plan: exit codes {outcomes[0][0]} and {outcomes[1][0]}: {outcomes[1][2][:300]}"
-    if outcomes[0][0] != 0:
-        return f"plan: both exit with {outcomes[0][0]}: {outcomes[0][2][:300]}"
-    old, new = (json.loads(outcome[1]) for outcome in outcomes)
-    for document in (old, new):
-        for best in document.get("best", []):
-            best["layout_text"] = json.dumps(best.get("config", {}).get("parallel"), sort_keys=True)
-        document.pop("plans_per_second", None)
-    return difference({"best": old.get("best"), "considered": old.get("considered")},
-                      {"best": new.get("best"), "considered": new.get("considered")})
+def compare_all(options, base, new):
+    shutil.rmtree(FOLDER, ignore_errors=True)
+    (FOLDER / "inputs").mkdir(parents=True)
+    root = FOLDER / "inputs" / "configs"
+    shutil.copytree(base.source / "configs", root)  # so that they are the own files of neither program
+    inputs = {"root": root, "orders": cases.write_orders(base, FOLDER / "inputs" / "orders")}
+    for group in ("systems", "software"):
+        inputs[group] = sorted((root / group).glob("*.yaml"))
+    sizes = QUICK_SIZES if options.quick else SIZES
+    report = Report(options.may_gain)
+    covered = collections.Counter()
+    wanted = options.only.split(",") if options.only else None
+    with concurrent.futures.ProcessPoolExecutor(options.jobs) as pool:
+        accepted = compare_random(pool, "simulate", options.count, options, inputs, (base, new), report)
+        for run, _ in accepted:
+            covered.update(coverage.features_of(run))
+        others = fixed_cases(options, inputs, accepted, base, sizes)
+        others = [case for case in others if wanted is None or case.kind in wanted]
+        for outcome in pool.map(comparison.compare, others, [(base, new)] * len(others), [FOLDER] * len(others)):
+            report.add(outcome)
+        for kind in dict.fromkeys(case.kind for case in others):
+            report.print_kind(kind)
+        if wanted is None or "execute" in wanted:
+            compare_random(pool, "execute", sizes["execute"], options, inputs, (base, new), report)
+    asked = coverage.asked(base)
+    print(f"of {len(accepted)} simulated configurations, those with each key and word:")
+    print(coverage.table({name: covered[name] for name in sorted(asked)}))
+    return report.finish(asked - set(covered) if options.count >= COVERING_COUNT else set())
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--old", required=True)
-    parser.add_argument("--new", required=True)
-    parser.add_argument("-n", type=int, default=1000)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--traces", type=int, default=60)
-    parser.add_argument("--plans", type=int, default=12)
-    parser.add_argument("--configs", default=None, help="folder with models/ and systems/")
-    options = parser.parse_args()
-    programs = [f"{build}/apps/stagecraft/stagecraft" for build in (options.old, options.new)]
-    configs = pathlib.Path(options.configs or pathlib.Path(options.old).resolve().parents[1] / "configs")
-    systems = [str(p) for p in sorted((configs / "systems").glob("*.yaml")) if p.stem in ("selene-a100", "dgx-h100")]
-    folder = pathlib.Path(tempfile.mkdtemp(prefix="equivalence-"))
-    rng = random.Random(options.seed)
-    failures, accepted, refused = [], [], 0
-    with concurrent.futures.ThreadPoolExecutor(2) as pool:
-        number = 0
-        while len(accepted) < options.n and number < 5 * options.n:
-            batch = []
-            for _ in range(min(64, options.n - len(accepted) + 8)):
-                path = folder / f"run-{number:05}.json"
-                path.write_text(json.dumps(random_run(rng, systems)))
-                batch.append(path)
-                number += 1
-            for path, (problem, was_run) in zip(batch, pool.map(lambda p: compare_simulation(programs, p), batch)):
-                if problem:
-                    failures.append((path, problem))
-                if was_run:
-                    accepted.append(path)
-                else:
-                    refused += 1
-        print(f"simulate: {len(accepted)} configurations, {refused} refused by both, {len(failures)} differences", flush=True)
-        traced = accepted[:: max(1, len(accepted) // max(1, options.traces))][: options.traces] if options.traces else []
-        before = len(failures)
-        for path, problem in zip(traced, pool.map(lambda p: compare_traces(programs, p, folder), traced)):
-            if problem:
-                failures.append((path, problem))
-        print(f"traces: {len(traced)}, {len(failures) - before} differences", flush=True)
-    before = len(failures)
-    cases = []
-    models = ["gpt-22b", "gpt3-175b", "mtnlg-530b", "gpt-1t"]
-    for i in range(options.plans):
-        model = configs / "models" / f"{models[i % 4]}.yaml"
-        gpus = {"gpt-22b": [8, 16, 32], "gpt3-175b": [64, 128, 256], "mtnlg-530b": [280, 560, 2240], "gpt-1t": [512, 1024]}[models[i % 4]]
-        count = gpus[(i // 4) % len(gpus)]
-        batch = {"gpt-22b": 4, "gpt3-175b": 64, "mtnlg-530b": 280, "gpt-1t": 512}[models[i % 4]] * (1 + i // 8)
-        cases.append([model, "--system", systems[i % 2], "--gpus", count, "--global-batch", batch, "--top", 3])
-    for case in cases:
-        problem = compare_plans(programs, case)
-        if problem:
-            failures.append((case, problem))
-    print(f"plan: {len(cases)}, {len(failures) - before} differences", flush=True)
-    for where, problem in failures[:20]:
-        print(f"{where}: {problem}")
-    return 1 if failures else 0
+    options = read_options()
+    base = builds.existing_build(options.base_build or builds.base_build(options.base, options.jobs))
+    new = builds.existing_build(options.build or builds.make(builds.ROOT, options.jobs))
+    begin = time.monotonic()
+    code = compare_all(options, base, new)
+    print(f"{time.monotonic() - begin:.0f} s; exit {code}")
+    return code
 
 
 if __name__ == "__main__":
