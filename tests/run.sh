@@ -120,13 +120,15 @@ compile_kernels() {
 compile_alone() {
   configure alone "${cuda_options[@]}"
   cmake --build build/alone --target stagecraft_git_commit stagecraft_page_files
-  local file targets=()
-  while read -r file; do
-    targets+=("$(ninja -C build/alone -t targets all | sed -nE "s#^(.*\.dir/(.*/)?$(basename "$file")(\.cxx)?\.o): CXX_COMPILER.*#\1#p" |
-      grep -F "$(dirname "$file")/" || true)")
-  done < <(changed_sources '^(libsim|libexec|apps)/.*\.[ch]pp$')
-  printf '%s\n' "${targets[@]}" | sort -u | sed '/^$/d' >build/alone/targets
-  [ ! -s build/alone/targets ] || xargs ninja -C build/alone -k 0 <build/alone/targets
+  changed_sources '^(libsim|libexec|apps)/.*\.[ch]pp$' | sed 'p; s/hpp$/cpp/' >build/alone/changed
+  # The object of a source, or of a source that includes a header alone, is named after it.
+  ninja -C build/alone -t targets all | sed -nE 's#^(.*\.o): CXX_COMPILER.*#\1#p' |
+    awk 'NR == FNR { changed[$0]; next }
+         { path = $0
+           if (sub(/^.*_verify_interface_header_sets\//, "", path)) sub(/\.cxx\.o$/, "", path)
+           else { sub(/\/CMakeFiles\/[^\/]*\.dir\//, "/", path); sub(/\.o$/, "", path) } }
+         path in changed' build/alone/changed - >build/alone/objects
+  [ ! -s build/alone/objects ] || xargs ninja -C build/alone -k 0 <build/alone/objects
 }
 
 # clang-tidy does not know CUDA's newer versions: it reads no kernels.
