@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -124,8 +125,13 @@ struct TrainingPlan {
 /// The policy of a stage.
 RecomputePolicy const& policy_of(TrainingConfig const& config, StageId stage);
 
-/// The blocks of a forward or backward task (into TrainingPlan::blocks), in the order in which they
-/// run.
-std::vector<std::int32_t> blocks_in_order(TrainingPlan const& plan, Task const& task);
+/// A block that a task runs.
+struct TaskBlock {
+  std::size_t block = 0;     ///< into TrainingPlan::blocks
+  std::size_t position = 0;  ///< in its chunk
+};
+
+/// The blocks of a task in the order in which they run. Pre: it is not of the step.
+std::vector<TaskBlock> blocks_in_order(TrainingPlan const& plan, Task const& task);
 
 }  // namespace stagecraft
