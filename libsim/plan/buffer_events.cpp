@@ -221,13 +221,9 @@ BufferEvents::BufferEvents(TrainingPlan const& plan, StagePlan const& stage, Eve
   TaskCompiler compiler{plan, stage.tasks, detail};
   compiled_.reserve(stage.tasks.size());
   for (Task const& task : stage.tasks) compiled_.push_back(compiler.compile(task));
-  auto const resident = [&](Category category, Bytes bytes) {
-    if (bytes == Bytes{0}) return;
-    resident_.push_back({.category = category, .bytes = bytes.count()});
-  };
-  resident(Category::parameters, stage.parameter_bytes);
-  resident(Category::gradients, stage.gradient_bytes);
-  resident(Category::optimizer, stage.optimizer_bytes);
+  for (StateBuffer const& buffer : stage.state) {
+    resident_.push_back({.category = buffer.category, .bytes = buffer.bytes().count()});
+  }
   for (std::int32_t chunk = 0; chunk < plan.config.parallel.interleave; ++chunk) {
     for (auto const payload : {Transfer::Payload::activation, Transfer::Payload::gradient}) {
       for (auto const buffer : {MessageBuffer::whole, MessageBuffer::piece}) {

@@ -212,7 +212,7 @@ void write(TextPieces& out, StepOp const& op, RangeTexts& texts) {
 
 void write(TextPieces& out, StagePlan const& rank, RangeTexts& texts) {
   out << "rank " << rank.stage.value() << " parameters " << rank.parameters << " optimizer "
-      << rank.optimizer_bytes.count() << " shards " << rank.shards << " of";
+      << rank.state_bytes(Category::optimizer).count() << " shards " << rank.shards << " of";
   for (ShardedRun const& run : rank.sharded_runs) {
     out << " " << run.first << "+" << run.count;
     if (run.shards != rank.shards) out << "/" << run.shards;

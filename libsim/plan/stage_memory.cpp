@@ -18,10 +18,7 @@ struct Progress {
   std::int32_t entry = 0;  ///< of the issue order
 
   explicit Progress(CategoryBytes const& resident)
-      : now{resident},
-        sum{resident.sum()},
-        activation_sum{resident.activation_sum()},
-        peak{sum} {
+      : now{resident}, sum{resident.sum()}, activation_sum{resident.activation_sum()}, peak{sum} {
     memory.at_peak = resident;
   }
 
@@ -139,9 +136,7 @@ void require_alike_ranks(TrainingPlan const& plan) {
 
 CategoryBytes resident_memory(StagePlan const& stage) {
   CategoryBytes bytes;
-  bytes[Category::parameters] = stage.parameter_bytes.count();
-  bytes[Category::gradients] = stage.gradient_bytes.count();
-  bytes[Category::optimizer] = stage.optimizer_bytes.count();
+  for (StateBuffer const& buffer : stage.state) bytes[buffer.category] += buffer.bytes().count();
   return bytes;
 }
 

@@ -21,7 +21,7 @@ struct StageMemory {
       0;  ///< most (microbatch, chunk) pairs from forward to the end of backward
 };
 
-/// Memory of a rank at the start of an iteration: parameters, gradients and optimizer state.
+/// Memory of a rank at the start of an iteration: what it keeps (StagePlan::state).
 CategoryBytes resident_memory(StagePlan const& stage);
 
 /// The memory of a stage whose i-th entry does moves[i]. Of entries that repeat it follows the

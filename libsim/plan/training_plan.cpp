@@ -17,6 +17,19 @@ bool TrainingPlan::scatters_messages() const {
   return config.schedule.scatter_gather && !shape.sequence_parallel && shape.tensor > 1;
 }
 
+StateBuffer const& StagePlan::state_of(TensorId tensor) const {
+  return state.at(static_cast<std::size_t>(std::ranges::find(state, tensor, &StateBuffer::tensor) -
+                                           state.begin()));
+}
+
+Bytes StagePlan::state_bytes(Category category) const {
+  Bytes sum;
+  for (StateBuffer const& buffer : state) {
+    if (buffer.category == category) sum += buffer.bytes();
+  }
+  return sum;
+}
+
 std::vector<GroupId> TrainingPlan::gradient_groups() const {
   std::vector<GroupId> made;
   for (GroupId const group : groups.ids()) {

@@ -10,6 +10,7 @@
 #include "libsim/plan/issue_entry.hpp"
 #include "libsim/plan/plan_groups.hpp"
 #include "libsim/plan/stage_program.hpp"
+#include "libsim/plan/state_buffers.hpp"
 #include "libsim/plan/step_op.hpp"
 #include "libsim/plan/training_config.hpp"
 #include "libsim/schedule/placement.hpp"
@@ -73,11 +74,14 @@ struct StagePlan {
   std::int64_t parameters = 0;   ///< trained elements per rank, padding and replicas included
   /// All parameters, as ranges whose optimizer state is cut alike.
   std::vector<ShardedRun> sharded_runs;
-  int shards = 1;             ///< the most shards of a run
-  std::int64_t counters = 0;  ///< elements of the counters of its blocks
-  Bytes parameter_bytes;
-  Bytes gradient_bytes;   ///< counters included
-  Bytes optimizer_bytes;  ///< with the distributed optimizer: of the rank's shard
+  int shards = 1;  ///< the most shards of a run
+  /// What it keeps from one iteration to the next.
+  std::vector<StateBuffer> state;
+
+  /// The buffer of one of step_tensors. \throws std::out_of_range  if the rank keeps none.
+  StateBuffer const& state_of(TensorId tensor) const;
+  /// The sum of `state` in a category.
+  Bytes state_bytes(Category category) const;
 };
 
 /// One iteration of training, as every rank performs it: all that is decided before anything runs.

@@ -170,7 +170,7 @@ TEST_CASE("optimizer state is cut over context and data ranks", "[plan]") {
   StagePlan const cut = make_plan(as_settled(config)).stages.front();
   StagePlan const by_data = make_plan(as_settled(alone)).stages.front();
   REQUIRE(cut.shards == 4);
-  REQUIRE(cut.optimizer_bytes == by_data.optimizer_bytes);
+  REQUIRE(cut.state_bytes(Category::optimizer) == by_data.state_bytes(Category::optimizer));
 }
 
 TEST_CASE("a plan without context parallelism has no axis for it", "[plan]") {
