@@ -64,7 +64,7 @@ ModelState state_of_model(SearchRequest const& request, TrainingConfig const& co
   LayerShares shares;
   shares.first = request.base.model.layers;
   Arrangement const one{shape, ScheduleChoice{}, shares};
-  TrainingConfig alone = make_config(request, one, {RecomputePolicy{}}, false);
+  TrainingConfig alone = make_config(request, one, {RecomputePolicy{}}, Sharding{});
   alone.batch.global = alone.batch.micro;
   if (problems_of(alone).empty()) {
     TrainingPlan const plan = make_plan(as_settled(alone));
@@ -107,7 +107,7 @@ std::string near_miss_text(SearchResult const& result, PlanOptions const& option
   NearMiss const& miss = *result.closest;
   std::vector<RecomputePolicy> const policies{policy_of(miss.policy)};
   TrainingConfig const config =
-      make_config(options.request, miss.arrangement, policies, miss.distributed_optimizer);
+      make_config(options.request, miss.arrangement, policies, miss.sharding);
   std::int64_t const margin = options.request.margin;
   std::string const kept =
       margin > 0 ? " of reserve and " + gibibytes(margin) + " of margin" : " of reserve";
@@ -127,8 +127,8 @@ std::string near_miss_text(SearchResult const& result, PlanOptions const& option
                                       : "") +
          experts_text(config) + ", " + std::string{name_of(config.schedule.kind)} + ", recompute " +
          recompute_text(config) + ", optimizer state " +
-         (miss.distributed_optimizer ? "sharded" : "not sharded") + without + shapes_text(options) +
-         fewest_text(config, options);
+         (miss.sharding.shares_optimizer() ? "sharded" : "not sharded") + without +
+         shapes_text(options) + fewest_text(config, options);
 }
 
 }  // namespace stagecraft

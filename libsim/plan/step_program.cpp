@@ -224,7 +224,7 @@ void append_gradient_reduction(StagePlan& stage,
   // The ranks that split a sequence have parts of a replica's gradient, which are summed unscaled.
   step.compute(OpKind::scale_gradients, {"step", "scale_gradients"}, {gradients}, {gradients},
                SharedRanges{{bucket}}, ScaleAttributes{1.0 / plan.config.parallel.data}, false);
-  bool const is_sharded = plan.config.memory.distributed_optimizer;
+  bool const is_sharded = plan.config.sharding.shares_optimizer();
   for (GroupId const group : plan.gradient_groups()) {
     if (plan.groups.members(group) == 1) continue;
     ParameterRanges runs;

@@ -93,7 +93,7 @@ TEST_CASE("a dense plan has no expert groups", "[plan]") {
 TEST_CASE("optimizer state of experts is cut over the ranks that hold the same experts", "[plan]") {
   // Megatron-LM: 12 bytes over d of dense parameters, 12 over EDP of those of experts.
   TrainingConfig config = sparse({.data = 4, .expert = 2});
-  config.memory.distributed_optimizer = true;
+  config.sharding = sharding_of(true);
   TrainingPlan const plan = make_plan(as_settled(config));
   StagePlan const& stage = plan.stages.front();
   std::int64_t dense = 0, of_experts = 0;
@@ -131,7 +131,7 @@ TEST_CASE("all gradients are scaled by 1/d, and summed over the ranks that hold 
 
 TEST_CASE("experts that one rank alone holds are neither summed nor cut", "[plan]") {
   TrainingConfig config = sparse({.data = 4, .expert = 4});
-  config.memory.distributed_optimizer = true;
+  config.sharding = sharding_of(true);
   TrainingPlan const plan = make_plan(as_settled(config));
   REQUIRE(plan.groups.members(plan.roles.expert_gradients.value()) == 1);
   for (StepOp const& op : plan.stages.front().step_ops) {

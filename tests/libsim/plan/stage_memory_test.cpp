@@ -154,9 +154,8 @@ TEST_CASE("narrow gradients and moments take 2 bytes per parameter each", "[memo
   config.model.precision = Precision::bf16;
   config.parallel.data = 4;
   config.batch.global *= 4;
-  config.memory = {.distributed_optimizer = true,
-                   .gradient_dtype = StateType::bf16,
-                   .moments_dtype = StateType::bf16};
+  config.sharding = sharding_of(true);
+  config.memory = {.gradient_dtype = StateType::bf16, .moments_dtype = StateType::bf16};
   TrainingPlan const plan = make_plan(as_settled(config));
   for (StagePlan const& rank : plan.stages) {
     CategoryBytes const bytes = resident_memory(rank);

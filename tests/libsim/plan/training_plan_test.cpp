@@ -278,7 +278,7 @@ TEST_CASE("the distributed optimizer holds 12/d bytes per parameter, its shard r
   TrainingConfig config = small_run();
   config.parallel.data = 8;
   config.batch.global = 64;
-  config.memory.distributed_optimizer = true;
+  config.sharding = sharding_of(true);
   for (StagePlan const& rank : make_plan(as_settled(config)).stages) {
     std::int64_t const shard = (rank.parameters + 7) / 8;
     REQUIRE(rank.state_bytes(Category::optimizer) == Bytes{12 * shard});
