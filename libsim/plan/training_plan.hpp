@@ -95,6 +95,7 @@ struct TrainingPlan {
   BlockShape shape;  ///< without room for uneven rows, which depends on the layer
   RankChoice ranks;
   std::shared_ptr<ForcedRouting const> forced;  ///< null if the configuration forces no counts
+  StreamNames streams{"compute", "tensor_parallel", "data_parallel"};  ///< of each rank
   RankGroups groups;
   GroupRoles roles;
   std::vector<std::shared_ptr<GroupRows const>> expert_rows;  ///< that blocks refer to
