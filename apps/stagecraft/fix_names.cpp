@@ -56,6 +56,13 @@ void read_words(FixText const& fix, std::vector<Enum>& to) {
   }
 }
 
+void read_sharding(FixText const& fix, SearchFilter& filter) {
+  for (std::string const& word : list_items(fix.list)) {
+    if (word != "true" && word != "false") refuse_fix(fix.text, "true or false");
+    filter.sharding.push_back(sharding_of(word == "true"));
+  }
+}
+
 void read_recompute(FixText const& fix, SearchFilter& filter) { read_words(fix, filter.recompute); }
 
 /// "zb_h1, zb_h2": the schedules that a search tries on the layouts that it has found.
@@ -115,8 +122,7 @@ constexpr std::array fix_names{
     FixName{"expert_tensor", "parallel.expert_tensor", read_numbers<&Filter::expert_tensor>,
             number_of<&ShapeChoice::expert_tensor>},
     FixName{"sequence", "parallel.sequence", read_switch<&Filter::sequence>},
-    FixName{"distributed_optimizer", "memory.distributed_optimizer",
-            read_switch<&Filter::distributed_optimizer>},
+    FixName{"distributed_optimizer", "memory.distributed_optimizer", read_sharding},
     FixName{"schedule", "schedule.kind", read_schedules},
     FixName{"recompute", "recompute", read_recompute},
 };
@@ -163,7 +169,7 @@ std::string fix_description() {
 }
 
 bool is_searched(std::string_view key) {
-  if (key == "parallel" || key == "schedule") return true;
+  if (key == "parallel" || key == "schedule" || key.starts_with("sharding")) return true;
   auto const decides = [key](std::string_view searched) {
     return key == searched || key.starts_with(std::string{searched} + ".");
   };

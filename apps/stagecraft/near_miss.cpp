@@ -8,6 +8,7 @@
 #include "apps/stagecraft/plan_output.hpp"
 #include "apps/stagecraft/plan_words.hpp"
 #include "libsim/plan/make_plan.hpp"
+#include "libsim/plan/stage_memory.hpp"
 #include "libsim/plan/training_config_checks.hpp"
 #include "libsim/plan/training_names.hpp"
 #include "libsim/report/text_table.hpp"
@@ -54,11 +55,6 @@ struct ModelState {
   bool is_least = false;  ///< no plan holds fewer on all its GPUs together
 };
 
-std::int64_t resident_bytes(StagePlan const& stage) {
-  return stage.parameter_bytes.count() + stage.gradient_bytes.count() +
-         stage.optimizer_bytes.count();
-}
-
 /// The state of a plan for one GPU, in which nothing is held twice or padded. If the model has no
 /// such plan, an estimate: that of one replica of `config`, which counts what its tensor ranks or
 /// stages replicate as often as they hold it.
@@ -68,16 +64,17 @@ ModelState state_of_model(SearchRequest const& request, TrainingConfig const& co
   LayerShares shares;
   shares.first = request.base.model.layers;
   Arrangement const one{shape, ScheduleChoice{}, shares};
-  TrainingConfig alone = make_config(request, one, {RecomputePolicy{}}, false);
+  TrainingConfig alone = make_config(request, one, {RecomputePolicy{}}, Sharding{});
   alone.batch.global = alone.batch.micro;
   if (problems_of(alone).empty()) {
     TrainingPlan const plan = make_plan(as_settled(alone));
-    return {.bytes = resident_bytes(plan.stages.front()), .is_least = true};
+    return {.bytes = resident_memory(plan.stages.front()).sum(), .is_least = true};
   }
   ModelState state;
   TrainingPlan const plan = make_plan(as_settled(config));
   for (StagePlan const& stage : plan.stages) {
-    state.bytes += resident_bytes(stage) + (stage.shards - 1) * stage.optimizer_bytes.count();
+    state.bytes += resident_memory(stage).sum() +
+                   (stage.shards - 1) * stage.state_bytes(Category::optimizer).count();
   }
   state.bytes *= config.parallel.tensor;
   return state;
@@ -110,7 +107,7 @@ std::string near_miss_text(SearchResult const& result, PlanOptions const& option
   NearMiss const& miss = *result.closest;
   std::vector<RecomputePolicy> const policies{policy_of(miss.policy)};
   TrainingConfig const config =
-      make_config(options.request, miss.arrangement, policies, miss.distributed_optimizer);
+      make_config(options.request, miss.arrangement, policies, miss.sharding);
   std::int64_t const margin = options.request.margin;
   std::string const kept =
       margin > 0 ? " of reserve and " + gibibytes(margin) + " of margin" : " of reserve";
@@ -130,8 +127,8 @@ std::string near_miss_text(SearchResult const& result, PlanOptions const& option
                                       : "") +
          experts_text(config) + ", " + std::string{name_of(config.schedule.kind)} + ", recompute " +
          recompute_text(config) + ", optimizer state " +
-         (miss.distributed_optimizer ? "sharded" : "not sharded") + without + shapes_text(options) +
-         fewest_text(config, options);
+         (miss.sharding.shares_optimizer() ? "sharded" : "not sharded") + without +
+         shapes_text(options) + fewest_text(config, options);
 }
 
 }  // namespace stagecraft

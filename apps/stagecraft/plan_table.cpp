@@ -212,7 +212,7 @@ std::string plan_table(std::vector<FoundPlan> const& plans,
   }
   varying("layout", layout_text, [](Config const& c) { return "layout " + layout_text(c); });
   auto const optimizer = [](Config const& c) {
-    return std::string{c.memory.distributed_optimizer ? "sharded" : "whole"};
+    return std::string{c.sharding.shares_optimizer() ? "sharded" : "whole"};
   };
   varying("optimizer", optimizer,
           [&](Config const& c) { return "optimizer state " + optimizer(c); });

@@ -32,7 +32,7 @@ TrainingConfig one_layer_per_stage(TrainingConfig config) {
   config.parallel.overlap_gradients = false;
   config.batch.global = config.batch.micro;
   config.schedule = {};
-  config.memory.distributed_optimizer = false;
+  config.sharding = {};
   config.layout = {};
   RecomputePolicy policy = config.recompute.front();
   policy.store_microbatches = {};

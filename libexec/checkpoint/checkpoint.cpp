@@ -66,7 +66,7 @@ class ShareWriter {
   }
 
   CheckpointShare take() {
-    bool const shards = context_.plan.config.memory.distributed_optimizer;
+    bool const shards = context_.plan.config.sharding.shares_optimizer();
     for (PlacedParameter const& placed : store_.layout()) {
       bool const is_copy = context_.plan.roles.embedding && placed.parameter->tied_embedding &&
                            context_.place.stage > StageId{0};

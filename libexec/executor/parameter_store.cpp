@@ -7,7 +7,6 @@
 
 #include "libexec/backends/number_codec.hpp"
 #include "libexec/executor/executable.hpp"
-#include "libsim/plan/state_types.hpp"
 
 namespace stagecraft {
 namespace {
@@ -33,54 +32,41 @@ std::span<double const> part_of(std::span<double const> values,
 }  // namespace
 
 ParameterStore::ParameterStore(RankContext const& context)
-    : layout_{parameter_layout(context.plan, context.program)},
-      has_master_{master_bytes_per_parameter(context.plan.config) > Bytes{0}} {
+    : stage_{context.program}, layout_{parameter_layout(context.plan, context.program)} {
   require_executable(context.plan.config);
   for (PlacedParameter const& placed : layout_) elements_ += placed.elements();
-  StagePlan const& stage = context.program;
-  for (ShardedRun const& run : stage.sharded_runs) {
+  std::int64_t state = 0;
+  for (ShardedRun const& run : stage_.sharded_runs) {
     auto const holders = context.plan.groups.membership(run.holders, context.rank);
     std::int64_t const own = run.shards > 1 ? holders.value().member : 0;
     std::int64_t const shard = run.shard();
     std::int64_t const begin = std::min(run.count, own * shard);
     std::int64_t const end = std::min(run.count, begin + shard);
-    if (begin < end) owned_.push_back({run.first + begin, end - begin, state_});
-    state_ += shard;
+    if (begin < end) owned_.push_back({run.first + begin, end - begin, state});
+    state += shard;
   }
-
-  for (std::size_t i = 0; i < types_.size(); ++i) {
-    auto const id = static_cast<TensorId>(i);
-    if (extent_of(id) == StepTensor::Extent::numbers) continue;
-    types_[i] = step_tensor_type(id, context.plan.config);
+  find_operands(context.plan);
+  for (StateBuffer const& kept : stage_.state) {
+    auto const index = static_cast<std::size_t>(kept.tensor);
+    buffers_[index] = context.allocator.allocate({.name = step_tensors[index].name}, kept.category,
+                                                 kept.type, {kept.elements});
+    fill_zero(context.backend, tensor(kept.tensor));
   }
-  find_operands(context.plan, stage.stage);
-  auto const allocate = [&](TensorId id, Category category) {
-    auto const index = static_cast<std::size_t>(id);
-    FlatRange const all = tensor(id);
-    buffers_[index] = context.allocator.allocate({.name = step_tensors[index].name}, category,
-                                                 all.type, {all.elements});
-    fill_zero(context.backend, tensor(id));
-  };
-  allocate(step_tensor::parameters, Category::parameters);
-  allocate(step_tensor::gradients, Category::gradients);
-  if (counters_ > 0) allocate(step_tensor::counters, Category::gradients);
-  if (has_master()) allocate(step_tensor::master, Category::optimizer);
-  allocate(step_tensor::first_moment, Category::optimizer);
-  allocate(step_tensor::second_moment, Category::optimizer);
 }
 
 FlatRange ParameterStore::tensor(TensorId tensor) const {
-  auto const index = static_cast<std::size_t>(tensor);
-  StepTensor::Extent const extent = extent_of(tensor);
-  return {buffers_[index].data(), types_[index],
-          extent == StepTensor::Extent::parameters ? elements_
-          : extent == StepTensor::Extent::counters ? counters_
-                                                   : state_};
+  StateBuffer const& kept = stage_.state_of(tensor);
+  return {buffers_[static_cast<std::size_t>(tensor)].data(), kept.type, kept.elements};
 }
 
 FlatRange ParameterStore::part(TensorId tensor, OwnedRun const& run) const {
-  bool const is_sharded = extent_of(tensor) == StepTensor::Extent::shard;
-  return this->tensor(tensor).part(is_sharded ? run.state : run.first, run.count);
+  bool const is_shared = stage_.state_of(tensor).where.is_shared;
+  return this->tensor(tensor).part(is_shared ? run.state : run.first, run.count);
+}
+
+bool ParameterStore::has_master() const {
+  return std::ranges::any_of(
+      stage_.state, [](StateBuffer const& kept) { return kept.tensor == step_tensor::master; });
 }
 
 std::vector<OwnedRun> ParameterStore::owned(std::int64_t first, std::int64_t count) const {
@@ -93,20 +79,21 @@ std::vector<OwnedRun> ParameterStore::owned(std::int64_t first, std::int64_t cou
   return parts;
 }
 
-void ParameterStore::find_operands(TrainingPlan const& plan, StageId stage) {
+void ParameterStore::find_operands(TrainingPlan const& plan) {
+  std::int64_t counters = 0;  // elements
   std::map<Key, std::int64_t> known;
   std::map<Key, std::int64_t> known_counters;
   for (PlacedParameter const& placed : layout_) {
     known[{placed.chunk, placed.layer, to_string(placed.weight->name)}] = placed.offset;
   }
   operands_.resize(plan.chunks.size());
-  IdVector<ChunkId, StageChunk> const& chunks = plan.stages[stage].chunks;
+  IdVector<ChunkId, StageChunk> const& chunks = stage_.chunks;
   auto const embedding = std::ranges::find_if(chunks, [&](StageChunk const& chunk) {
     return plan.chunks[static_cast<std::size_t>(chunk.program)].has_embedding;
   });
   for (std::size_t i = 0; i < plan.chunks.size(); ++i) {
     ChunkProgram const& chunk = plan.chunks[i];
-    if (chunk.stage != stage) continue;
+    if (chunk.stage != stage_.stage) continue;
     // Programs that store a window of microbatches share the parameters.
     std::int32_t const owner = chunks[chunk.chunk].program;
     for (std::size_t position = 0; position < chunk.blocks.size(); ++position) {
@@ -127,8 +114,8 @@ void ParameterStore::find_operands(TrainingPlan const& plan, StageId stage) {
         std::int64_t const layer =
             layer_of(block.kind, first_layer_of(plan, chunk, position), counter.layer);
         auto const [place, is_new] =
-            known_counters.try_emplace({owner, layer, to_string(counter.name)}, counters_);
-        if (is_new) counters_ += counter.shape.elements();
+            known_counters.try_emplace({owner, layer, to_string(counter.name)}, counters);
+        if (is_new) counters += counter.shape.elements();
         operands[static_cast<std::size_t>(id)] = {place->second, step_tensor::counters};
       }
     }

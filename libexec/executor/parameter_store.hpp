@@ -19,9 +19,9 @@ struct OwnedRun {
   std::int64_t state = 0;
 };
 
-/// What a rank trains: parameters, gradients and optimizer state, each in one flat buffer in the
-/// order of parameter_layout(). The state covers the rank's shard of each of the stage's
-/// sharded_runs. Beside them, what its blocks count over an iteration.
+/// The buffers of StagePlan::state. Parameters, gradients and optimizer state are flat, in the
+/// order of parameter_layout(); what is shared covers the rank's shard of each of the stage's
+/// sharded_runs.
 class ParameterStore {
  public:
   /// Allocates everything; gradients and moments are zero. \throws MemoryLimitError
@@ -29,7 +29,7 @@ class ParameterStore {
 
   std::vector<PlacedParameter> const& layout() const { return layout_; }
   std::int64_t elements() const { return elements_; }
-  /// All that this rank has of one of step_tensors that is not a number.
+  /// All that this rank has of one of step_tensors. Pre: it has a buffer in StagePlan::state.
   FlatRange tensor(TensorId tensor) const;
   FlatRange weights() const { return tensor(step_tensor::parameters); }
   FlatRange gradients() const { return tensor(step_tensor::gradients); }
@@ -42,7 +42,8 @@ class ParameterStore {
   FlatRange master(OwnedRun const& run) const {
     return part(has_master() ? step_tensor::master : step_tensor::parameters, run);
   }
-  bool has_master() const { return has_master_; }
+  /// Otherwise parameters are their own master copies.
+  bool has_master() const;
 
   /// The address of a block's parameter, gradient or counter. Pre: `tensor` has the lifetime of the
   /// job.
@@ -59,17 +60,13 @@ class ParameterStore {
                    std::span<double const> second);
 
  private:
-  /// Also adds up `counters_`.
-  void find_operands(TrainingPlan const& plan, StageId stage);
+  void find_operands(TrainingPlan const& plan);
 
+  StagePlan const& stage_;
   std::vector<PlacedParameter> layout_;
-  bool has_master_;                                       ///< otherwise parameters are their own
-  std::array<ElementType, step_tensors.size()> types_{};  ///< of all but numbers
   std::int64_t elements_ = 0;
   std::vector<OwnedRun> owned_;
-  std::int64_t state_ = 0;     ///< elements of master copies, and of each moment
-  std::int64_t counters_ = 0;  ///< elements
-  std::array<Buffer, step_tensors.size()> buffers_;  ///< those of numbers are empty
+  std::array<Buffer, step_tensors.size()> buffers_;  ///< those of StagePlan::state, by tensor
   struct OperandPlace {
     std::int64_t offset = 0;
     TensorId in = no_tensor;  ///< one of step_tensors; none for tensors of a microbatch

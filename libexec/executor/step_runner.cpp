@@ -65,7 +65,7 @@ KernelCall StepRunner::call_of(StepOp const& op, ParameterRange const& range, Ow
   call.name = op.name;
   call.attributes = op.attributes;
   auto const operand = [&](TensorId tensor) {
-    bool const is_number = extent_of(tensor) == StepTensor::Extent::numbers;
+    bool const is_number = is_on_host(tensor);
     return (is_number ? number(tensor) : parameters_.part(tensor, run)).operand();
   };
   for (TensorId const tensor : op.reads) call.reads.push_back(operand(tensor));
@@ -97,7 +97,7 @@ FlatRange StepRunner::number(TensorId tensor) {
 
 std::vector<Collective> StepRunner::collectives_of(StepOp const& op) {
   TensorId const tensor = op.reads[0];
-  if (extent_of(tensor) == StepTensor::Extent::numbers) {
+  if (is_on_host(tensor)) {
     FlatRange const numbers = number(tensor);
     RankGroups const& groups = context_.plan.groups;
     int const stages =

@@ -9,7 +9,7 @@
 #include "libsim/cost/gemm_time.hpp"
 #include "libsim/cost/measured_time.hpp"
 #include "libsim/cost/oversubscription.hpp"
-#include "libsim/plan/state_types.hpp"
+#include "libsim/plan/state_buffers.hpp"
 
 namespace stagecraft {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "libsim/cost/cost_model.hpp"
 #include "libsim/engine/task_profile.hpp"
-#include "libsim/plan/task_memory.hpp"
+#include "libsim/plan/memory_moves.hpp"
 #include "libsim/plan/training_plan.hpp"
 #include "libsim/schedule/chunk_costs.hpp"
 #include "libsim/schedule/memory_changes.hpp"
@@ -35,7 +35,7 @@ class AverageChunk {
   TrainingPlan const& plan_;
   CostModel cost_;
   std::vector<BlockProfile> blocks_;
-  TaskMemories memories_;
+  MemoryMoves memories_;
 };
 
 }  // namespace stagecraft

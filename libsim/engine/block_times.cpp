@@ -1,6 +1,7 @@
 #include "libsim/engine/block_times.hpp"
 
 #include <algorithm>
+#include <array>
 
 #include "libsim/engine/timeline.hpp"
 
@@ -59,7 +60,8 @@ PassTimes time_pass(BlockProgram const& block, Pass pass, CostModel const& cost)
   times.start.reserve(ops.size());
   times.end.reserve(ops.size());
   SimTime compute{0};
-  SimTime communication{0};
+  std::array<SimTime, Stream::most> idle{};  // by stream: it has no work from here on
+  SimTime communication{0};                  // likewise all but the compute stream
   for (std::size_t i = 0; i < ops.size(); ++i) {
     Op const& op = ops[i];
     Op const* const gather = tensor.own_shard_first.value ? gather_before(ops, i) : nullptr;
@@ -70,10 +72,12 @@ PassTimes time_pass(BlockProgram const& block, Pass pass, CostModel const& cost)
       auto const gathered = static_cast<std::size_t>(ops[i - 1].waits_for);
       SimTime const hidden = times.end[gathered] - times.start[gathered];
       end = start + std::max(product.own - hidden, SimTime{0}) + product.rest;
-    } else if (op.stream == Stream::tensor_parallel) {
-      start = std::max(compute, communication);
+    } else if (op.stream != Stream::compute) {
+      SimTime& of_stream = idle[op.stream.number()];
+      start = std::max(compute, of_stream);
       end = start + cost.duration(op);
-      communication = end;
+      of_stream = end;
+      communication = std::max(communication, end);
       if (!tensor.overlaps_backward.value) {
         share_of(op, times) += end - compute;
         compute = end;

@@ -24,7 +24,7 @@ struct PassTimes {
   SimTime on_links{0};   ///< of the duration: collectives use the links of gradient reductions
 };
 
-/// Plays one pass on the compute and the tensor-parallel stream.
+/// Plays one pass on its streams.
 ///
 /// Collectives start once all compute issued before them is done, in order on their stream. Compute
 /// is slowed down while a collective runs beside it. The compute stream stands still at explicit

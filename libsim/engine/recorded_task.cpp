@@ -75,16 +75,13 @@ RecordedTask record_ops(CostedPlan const& costed,
                         Task const& task,
                         TraceVocabulary const& vocabulary) {
   TrainingPlan const& plan = costed.plan();
-  auto const program = static_cast<std::size_t>(task.program);
-  ChunkProgram const& chunk = plan.chunks[program];
-  bool const is_forward = task.kind == Task::Kind::forward;
+  ChunkProgram const& chunk = plan.chunks[static_cast<std::size_t>(task.program)];
   OpRecorder recorder{costed, vocabulary, pass_of(task)};
-  for (std::int32_t i = 0; i < task.block_count; ++i) {
-    auto const position = static_cast<std::size_t>(
-        is_forward ? task.first_block + i : task.first_block + task.block_count - 1 - i);
-    auto const held_block = static_cast<std::size_t>(held.chunks[program].blocks[position]);
-    recorder.append(static_cast<std::size_t>(chunk.blocks[position]), held.blocks[held_block],
-                    first_layer_of(plan, chunk, position));
+  std::vector<TaskBlock> const blocks = blocks_in_order(plan, task);
+  std::vector<TaskBlock> const blocks_held = blocks_in_order(held, task);
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    recorder.append(blocks[i].block, held.blocks[blocks_held[i].block],
+                    first_layer_of(plan, chunk, blocks[i].position));
   }
   return std::move(recorder).finish();
 }
@@ -124,7 +121,7 @@ std::vector<RecordedMemory> recorded_memory(MemoryProfile const& profile,
 
 std::vector<RecordedTask> record_tasks(CostedPlan const& costed,
                                        TrainingPlan const& held,
-                                       TaskMemories& memories,
+                                       MemoryMoves& memories,
                                        std::size_t rank,
                                        TraceVocabulary const& vocabulary,
                                        TraceDetail detail) {

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "libsim/engine/costed_plan.hpp"
-#include "libsim/plan/task_memory.hpp"
+#include "libsim/plan/memory_moves.hpp"
 #include "libsim/trace/trace_names.hpp"
 
 namespace stagecraft {
@@ -43,7 +43,7 @@ std::vector<RecordedMemory> recorded_memory(MemoryProfile const& profile,
 /// One for each task of a rank; memory is that of `held`, as `memories` are.
 std::vector<RecordedTask> record_tasks(CostedPlan const& costed,
                                        TrainingPlan const& held,
-                                       TaskMemories& memories,
+                                       MemoryMoves& memories,
                                        std::size_t rank,
                                        TraceVocabulary const& vocabulary,
                                        TraceDetail detail);

@@ -9,11 +9,11 @@
 #include "libsim/engine/memory_room.hpp"
 #include "libsim/engine/outside_memory.hpp"
 #include "libsim/engine/task_profile.hpp"
+#include "libsim/plan/memory_moves.hpp"
 #include "libsim/plan/message_buffers.hpp"
 #include "libsim/plan/plan_programs.hpp"
 #include "libsim/plan/stage_memory.hpp"
 #include "libsim/plan/stage_tasks.hpp"
-#include "libsim/plan/task_memory.hpp"
 #include "libsim/schedule/makespan_bound.hpp"
 
 namespace stagecraft {
@@ -116,7 +116,7 @@ SimTime shortest_step(CostedPlan const& costed) {
 /// and does not release, with the message that it has received and without the one that it sends.
 /// From its input gradient on: likewise what that leaves of it, never more. Of the programs that a
 /// chunk may run, the one that holds least.
-HeldMemory held_memory(TrainingPlan const& plan, TaskMemories& memories, VirtualStageId v) {
+HeldMemory held_memory(TrainingPlan const& plan, MemoryMoves& memories, VirtualStageId v) {
   ChunkPlace const place = plan.placement.place(v);
   StagePlan const& stage = plan.stages[place.stage];
   StageChunk const& chunk = stage.chunks[place.chunk];
@@ -149,7 +149,7 @@ HeldMemory held_memory(TrainingPlan const& plan, TaskMemories& memories, Virtual
 /// What orders on that placement hold, and have room for.
 StageRooms rooms_on(Placement const& placement, TrainingPlan const& of, System const& system) {
   TrainingPlan const plan = make_programs(of.config, placement, true);
-  TaskMemories memories{plan};
+  MemoryMoves memories{plan};
   StageRooms rooms;
   for (VirtualStageId const v : placement.virtual_stage_ids()) {
     rooms.held.push_back(held_memory(plan, memories, v));

@@ -26,10 +26,10 @@ class StageRecorder {
         profiles_{costed.tasks(stage.index())},
         times_{times.stages[stage.index()]},
         vocabulary_{vocabulary},
-        memories_{held},
-        messages_{held},
-        entries_{held.stages[stage], times_.order.transfers, memories_, messages_},
-        tasks_{record_tasks(costed, held, memories_, stage.index(), vocabulary, detail)},
+        moves_{held},
+        of_entries_{
+            moves_.of(times_.order.entries, held.stages[stage].tasks, times_.order.transfers)},
+        tasks_{record_tasks(costed, held, moves_, stage.index(), vocabulary, detail)},
         detail_{detail},
         now_{resident_memory(held.stages[stage])} {
     trace_.rank = stage.value();
@@ -41,7 +41,7 @@ class StageRecorder {
   RankTrace record(SimTime makespan) && {
     add_memory(SimTime{0}, now_);
     for (std::size_t i = 0; i < times_.order.entries.size(); ++i) {
-      add(times_.order.entries[i], times_.entries[i]);
+      add(times_.order.entries[i], of_entries_[i]->profile, times_.entries[i]);
     }
     SimTime const overhead = costed_.cost().iteration_overhead();
     if (overhead > SimTime{0}) {
@@ -72,10 +72,10 @@ class StageRecorder {
     trace_.memory.resize(memory);
   }
 
-  void add(IssueEntry const& entry, Interval const& time) {
+  void add(IssueEntry const& entry, MemoryProfile const& memory, Interval const& time) {
     switch (entry.kind) {
       case IssueEntry::Kind::run:
-        add_run(entry, time);
+        add_run(entry, memory, time);
         return;
       case IssueEntry::Kind::post:
         add_transfers(entry);
@@ -86,10 +86,10 @@ class StageRecorder {
         clock_ = std::max(clock_, time.end);
         break;
     }
-    add_states(entries_.of(entry).profile, clock_);
+    add_states(memory, clock_);
   }
 
-  void add_run(IssueEntry const& entry, Interval const& time) {
+  void add_run(IssueEntry const& entry, MemoryProfile const& memory, Interval const& time) {
     auto const index = static_cast<std::size_t>(entry.task);
     Task const& task = plan_.tasks[index];
     RecordedTask const& recorded = tasks_[index];
@@ -124,7 +124,7 @@ class StageRecorder {
       data_parallel_idle_ += running.delay();
       clock_ = time.end;
     }
-    now_ += entries_.of(entry).profile.net;
+    now_ += memory.net;
     if (releases_output(costed_.plan(), task)) add_memory(clock_, now_);
   }
 
@@ -203,9 +203,8 @@ class StageRecorder {
   std::vector<TaskProfile> const& profiles_;
   RecordedStage const& times_;
   TraceVocabulary const& vocabulary_;
-  TaskMemories memories_;
-  MessageMemories messages_;
-  EntryMemories entries_;
+  MemoryMoves moves_;
+  std::vector<MemoryMove const*> of_entries_;  ///< of the issue order
   std::vector<RecordedTask> tasks_;
   TraceDetail detail_;
   CategoryBytes now_;

@@ -10,8 +10,11 @@
 #include "libsim/engine/memory_room.hpp"
 #include "libsim/plan/plan_programs.hpp"
 #include "libsim/plan/received_rows.hpp"
+#include "libsim/plan/repeated_windows.hpp"
 #include "libsim/plan/schedule_layout.hpp"
-#include "libsim/plan/window_memory.hpp"
+#include "libsim/plan/stage_memory.hpp"
+#include "libsim/plan/stage_tasks.hpp"
+#include "libsim/plan/store_window.hpp"
 
 namespace stagecraft {
 namespace {
@@ -21,8 +24,60 @@ struct RankPrograms {
   explicit RankPrograms(TrainingPlan made) : plan{std::move(made)} {}
 
   TrainingPlan plan;
-  TaskMemories tasks{plan};
-  MessageMemories messages{plan};
+  MemoryMoves moves{plan};
+};
+
+/// The memory of a stage under each number of microbatches that it could store per window. With the
+/// number, only the programs that its chunks run change. The step moves no memory, and a backward
+/// whose gradients are reduced piece by piece moves it as the whole does, so that the schedule and
+/// the programs of the chunks are enough.
+class WindowMemory {
+ public:
+  /// Pre: the schedule is of the plan, whose chunks have stored programs.
+  WindowMemory(RankPrograms& rank, PipelineSchedule const& schedule, StageId stage)
+      : resident_{resident_memory(rank.plan.stages[stage]).sum()} {
+    StagePlan const& of = rank.plan.stages[stage];
+    int const some = 1;  // of a window: what repeats with one repeats with every number
+    RepeatedWindows windows = rank.plan.microbatch_stride == 0
+                                  ? repeat_windows(schedule, stage, some)
+                                  : RepeatedWindows{.order = unroll(schedule.stages[stage])};
+    WindowPlaces places{schedule.shape, stage};
+    std::vector<Task> stored;
+    std::vector<Task> recomputed;
+    places_.resize(windows.order.entries.size());
+    for (std::size_t i = 0; i < places_.size(); ++i) {
+      IssueEntry& entry = windows.order.entries[i];
+      if (entry.kind != IssueEntry::Kind::run) continue;
+      ChunkRun const run = schedule.run_of(entry);
+      places_[i] = places.of(run);
+      entry.task = static_cast<std::int32_t>(stored.size());
+      stored.push_back(whole_task(rank.plan, of, run, TaskVariant::stored));
+      recomputed.push_back(whole_task(rank.plan, of, run, TaskVariant::policy));
+    }
+    stored_ = rank.moves.of(windows.order.entries, stored, windows.order.transfers);
+    recomputed_ = rank.moves.of(windows.order.entries, recomputed, windows.order.transfers);
+    program_.entries = windows.order.entries;
+    insert_repeat(program_, windows, 0);
+  }
+
+  /// What a rank holds at its peak, workspace aside, if it stores `count` microbatches per window.
+  std::int64_t peak(int count) const {
+    std::vector<MemoryMove const*> moves = recomputed_;
+    for (std::size_t i = 0; i < moves.size(); ++i) {
+      if (places_[i] < count) moves[i] = stored_[i];
+    }
+    if (program_.window_repeat != StageProgram::none) {
+      moves.insert(moves.begin() + program_.window_repeat, nullptr);
+    }
+    return follow_sum(program_, moves, resident_);
+  }
+
+ private:
+  std::int64_t resident_;
+  StageProgram program_;
+  std::vector<std::int32_t> places_;  ///< of each run's forward in its window, without the repeat
+  std::vector<MemoryMove const*> stored_;
+  std::vector<MemoryMove const*> recomputed_;
 };
 
 /// The choices of a rank of which no two allocate alike.
@@ -62,18 +117,14 @@ TrainingConfig resolve_store_windows(TrainingConfig config, System const& system
     StoreMicrobatches& wanted = config.recompute[stage.index()].store_microbatches;
     if (!wanted.automatic) continue;
     std::vector<WindowMemory> memories;
-    memories.reserve(ranks.size());
-    for (RankPrograms& rank : ranks) {
-      memories.emplace_back(rank.plan, schedule, rank.plan.stages[stage], rank.tasks,
-                            rank.messages);
-    }
+    for (RankPrograms& rank : ranks) memories.emplace_back(rank, schedule, stage);
     auto const fits = [&](int count) {
       return std::ranges::all_of(
-          memories, [&](WindowMemory const& memory) { return memory.fits(count, limit); });
+          memories, [&](WindowMemory const& memory) { return memory.peak(count) <= limit; });
     };
     // From the top: storing one more can lower a peak that recomputation makes, so that a number
     // that does not fit says nothing of the larger ones.
-    wanted = {.count = memories.front().window()};
+    wanted = {.count = store_window(schedule.shape, stage)};
     while (wanted.count > 0 && !fits(wanted.count)) --wanted.count;
   }
   bool const is_uniform =

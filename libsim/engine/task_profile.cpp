@@ -30,13 +30,12 @@ TaskProfile profile_chunk(TrainingPlan const& plan,
                           std::vector<BlockProfile> const& blocks) {
   Pass const pass = pass_of(task);
   TaskProfile profile;
-  for (std::int32_t const index : blocks_in_order(plan, task)) {
-    auto const i = static_cast<std::size_t>(index);
-    PassTimes const& times = blocks[i].times(pass);
+  for (TaskBlock const& of_task : blocks_in_order(plan, task)) {
+    PassTimes const& times = blocks[of_task.block].times(pass);
     profile.duration += times.duration;
     profile.host_wait += times.host_wait;
     profile.on_links += times.on_links;
-    profile.shares += shares_of(plan.blocks[i], times);
+    profile.shares += shares_of(plan.blocks[of_task.block], times);
   }
   return profile;
 }
@@ -88,12 +87,10 @@ SimTime offset_of_op(TrainingPlan const& plan,
   SimTime offset{0};
   if (op < 0) return offset;
   Pass const pass = pass_of(task);
-  std::vector<std::int32_t> const order = blocks_in_order(plan, task);
-  for (std::int32_t i = 0; i < block; ++i) {
-    auto const index = static_cast<std::size_t>(order[static_cast<std::size_t>(i)]);
-    offset += blocks[index].times(pass).duration;
-  }
-  auto const last = static_cast<std::size_t>(order[static_cast<std::size_t>(block)]);
+  std::vector<TaskBlock> const order = blocks_in_order(plan, task);
+  auto const number = static_cast<std::size_t>(block);
+  for (std::size_t i = 0; i < number; ++i) offset += blocks[order[i].block].times(pass).duration;
+  std::size_t const last = order[number].block;
   return offset + issue_time(plan.blocks[last].ops(pass), blocks[last].times(pass),
                              static_cast<std::size_t>(op));
 }

@@ -165,7 +165,7 @@ class ChangeList {
     bool const has_masters = precision == Precision::fp16 || precision == Precision::bf16;
     bool const is_named = schedule == ScheduleConfig{.kind = schedule.kind, .p2p = P2p::overlapped};
     if (!may_split_backward(schedule.kind) || !is_named || !has_masters ||
-        config_.parallel.pipeline < 2 || config_.memory.distributed_optimizer) {
+        config_.parallel.pipeline < 2 || config_.sharding.shares_optimizer()) {
       return;
     }
     std::string const name{name_of(schedule.kind)};
@@ -186,7 +186,7 @@ class ChangeList {
     MemoryConfig const& memory = config_.memory;
     add_switch("sequence parallelism", "parallel.sequence", parallel.sequence, Default::off);
     add_switch("distributed optimizer", "memory.distributed_optimizer",
-               memory.distributed_optimizer, Default::off);
+               config_.sharding.shares_optimizer(), Default::off);
     add_switch("overlapped gradient reduction", "parallel.overlap_gradients",
                overlaps_gradients(config_), Default::off);
     add_switch("output deallocation", "memory.output_deallocation", memory.output_deallocation,

@@ -27,9 +27,9 @@ TimeShares exposed_communication(CostedPlan const& costed, Task const& task) {
   TimeShares exposed;
   if (task.kind == Task::Kind::step) return exposed;
   Pass const pass = pass_of(task);
-  for (std::int32_t const index : blocks_in_order(costed.plan(), task)) {
-    auto const i = static_cast<std::size_t>(index);
-    exposed += exposed_communication(costed.plan().blocks[i], costed.blocks()[i].times(pass), pass);
+  for (TaskBlock const& of_task : blocks_in_order(costed.plan(), task)) {
+    exposed += exposed_communication(costed.plan().blocks[of_task.block],
+                                     costed.blocks()[of_task.block].times(pass), pass);
   }
   return exposed;
 }

@@ -218,7 +218,7 @@ void write_layout_of_2022(FlagLine& line, TrainingConfig const& config) {
   bool const is_cut = parallel.tensor > 1 && parallel.pipeline > 1 && !parallel.sequence;
   line.flag("no-scatter-gather-tensors-in-pipeline", is_cut && !config.schedule.scatter_gather)
       .flag("sequence-parallel", parallel.sequence && parallel.tensor > 1)
-      .flag("use-distributed-optimizer", config.memory.distributed_optimizer);
+      .flag("use-distributed-optimizer", config.sharding.shares_optimizer());
   write_empty_cache(line, config);
 }
 
@@ -261,7 +261,7 @@ void write_layout(FlagLine& line, TrainingConfig const& config) {
   }
   write_context(line, parallel);
   line.flag("sequence-parallel", parallel.sequence && parallel.tensor > 1)
-      .flag("use-distributed-optimizer", config.memory.distributed_optimizer)
+      .flag("use-distributed-optimizer", config.sharding.shares_optimizer())
       .flag("overlap-grad-reduce", overlaps_gradients(config));
   write_empty_cache(line, config);
 }

@@ -113,8 +113,8 @@ void read_megatron_layout(MegatronArguments& arguments,
   parallel.pipeline = degree("pipeline-model-parallel-size");
   parallel.sequence = parallel.tensor > 1 && arguments.has("sequence-parallel");
   if (arguments.has("overlap-grad-reduce")) parallel.overlap_gradients = true;
-  config.memory.distributed_optimizer =
-      arguments.has("use-distributed-optimizer") || shards_by_zero(arguments);
+  config.sharding =
+      sharding_of(arguments.has("use-distributed-optimizer") || shards_by_zero(arguments));
   config.memory.empty_cache =
       static_cast<EmptyCache>(arguments.integer("empty-unused-memory-level", {0, 2}).value_or(0));
   read_interleave(arguments, config);

@@ -156,7 +156,7 @@ std::vector<std::string> unmeasured_settings(TrainingConfig const& config, Syste
       range->has_interleaved ? "1f1b, interleaved" : "1f1b");
   add(parallel.pipeline > 1 && config.schedule.p2p == P2p::overlapped && !range->has_overlapped_p2p,
       "schedule.p2p overlapped", "blocking");
-  add(config.memory.distributed_optimizer && parallel.data > 1 && !range->has_sharded_optimizer,
+  add(config.sharding.shares_optimizer() && parallel.data > 1 && !range->has_sharded_optimizer,
       "memory.distributed_optimizer", "the whole optimizer on each replica");
   auto const recomputes = [&](RecomputeGranularity granularity) {
     return std::ranges::any_of(config.recompute, [granularity](RecomputePolicy const& policy) {

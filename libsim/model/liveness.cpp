@@ -38,24 +38,28 @@ std::vector<Op> with_waits(BlockProgram const& block, std::vector<Op> const& ops
   std::vector<Op> result;
   result.reserve(ops.size() + 16);
   std::vector<Pending> pending;
-  // The stream runs in issue order, so a wait for one op is a wait for all ops before it.
+  // A stream runs in issue order, so that a wait for one op is a wait for all before it there.
+  // Returns how many ops before `last` are still pending.
   auto const wait_for = [&](std::size_t last) {
+    Op const& op = *pending[last].op;
     Op wait;
     wait.kind = OpKind::wait;
-    wait.name = {pending[last].op->name.owner, "wait"};
-    wait.phase = pending[last].op->phase;
-    wait.module = pending[last].op->module;
-    wait.layer = pending[last].op->layer;
+    wait.name = {op.name.owner, "wait"};
+    wait.phase = op.phase;
+    wait.module = op.module;
+    wait.layer = op.layer;
     wait.waits_for = pending[last].position;
     result.push_back(wait);
-    pending.erase(pending.begin(), pending.begin() + static_cast<std::ptrdiff_t>(last) + 1);
+    auto const end = pending.begin() + static_cast<std::ptrdiff_t>(last) + 1;
+    auto const left = std::remove_if(
+        pending.begin(), end, [&](Pending const& other) { return other.op->stream == op.stream; });
+    auto const others = static_cast<std::size_t>(left - pending.begin());
+    pending.erase(left, end);
+    return others;
   };
   for (Op const& op : ops) {
     for (std::size_t i = pending.size(); i-- > 0;) {
-      if (conflicts(block, op, *pending[i].op)) {
-        wait_for(i);
-        break;
-      }
+      if (conflicts(block, op, *pending[i].op)) i = wait_for(i);
     }
     if (op.stream == Stream::compute) {
       result.push_back(op);
@@ -65,16 +69,18 @@ std::vector<Op> with_waits(BlockProgram const& block, std::vector<Op> const& ops
     result.push_back(op);
     if (!op.asynchronous) wait_for(pending.size() - 1);
   }
-  if (!pending.empty()) wait_for(pending.size() - 1);
+  while (!pending.empty()) wait_for(pending.size() - 1);
   return result;
 }
 
 /// The position at which the compute stream knows that the op at `position` is over: that of the op
 /// itself, or of the wait for it.
 std::int32_t end_position(std::vector<Op> const& ops, std::int32_t position) {
-  if (ops[static_cast<std::size_t>(position)].stream == Stream::compute) return position;
+  Stream const stream = ops[static_cast<std::size_t>(position)].stream;
+  if (stream == Stream::compute) return position;
   for (auto i = static_cast<std::size_t>(position) + 1; i < ops.size(); ++i) {
-    if (ops[i].kind == OpKind::wait && ops[i].waits_for >= position) {
+    if (ops[i].kind != OpKind::wait || ops[i].waits_for < position) continue;
+    if (ops[static_cast<std::size_t>(ops[i].waits_for)].stream == stream) {
       return static_cast<std::int32_t>(i);
     }
   }
@@ -87,7 +93,7 @@ std::int32_t end_position(std::vector<Op> const& ops, std::int32_t position) {
 bool is_of_weights(Op const& op) {
   return op.phase == Phase::weight_gradient &&
          (op.kind == OpKind::gemm || op.kind == OpKind::grouped_gemm ||
-          op.stream == Stream::tensor_parallel);
+          op.stream != Stream::compute);
 }
 
 void check_operands(BlockProgram const& block) {

@@ -8,6 +8,7 @@
 #include <span>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "libsim/model/op_attributes.hpp"
 #include "libsim/model/op_kind.hpp"
@@ -19,18 +20,30 @@
 
 namespace stagecraft {
 
-/// The stream that an op runs on. Ops on one stream run in issue order; streams run concurrently.
-enum class Stream : std::uint8_t { compute, tensor_parallel, data_parallel, send, receive };
+/// The stream that an op runs on: its place in the list of its plan's streams. Ops on one stream
+/// run in issue order; streams run concurrently.
+class Stream {
+ public:
+  constexpr Stream() = default;  ///< compute
+  /// Pre: 0 <= number < most.
+  explicit constexpr Stream(int number) : number_{static_cast<std::uint8_t>(number)} {}
+  constexpr std::size_t number() const { return number_; }
+  friend constexpr bool operator==(Stream, Stream) = default;
 
-template <>
-struct EnumNames<Stream> {
-  static constexpr std::array<std::pair<Stream, std::string_view>, 5> all{
-      {{Stream::compute, "compute"},
-       {Stream::tensor_parallel, "tensor_parallel"},
-       {Stream::data_parallel, "data_parallel"},
-       {Stream::send, "send"},
-       {Stream::receive, "receive"}}};
+  static constexpr std::size_t most = 8;  ///< of a plan
+  static Stream const compute;
+  static Stream const tensor_parallel;  ///< every pass waits for what it has issued there
+  static Stream const data_parallel;    ///< the plan says where it is waited for
+
+ private:
+  std::uint8_t number_ = 0;
 };
+inline constexpr Stream Stream::compute{0};
+inline constexpr Stream Stream::tensor_parallel{1};
+inline constexpr Stream Stream::data_parallel{2};
+
+/// The names of the streams of a plan, by number.
+using StreamNames = std::vector<std::string_view>;
 
 /// What a reducing collective computes.
 enum class Reduction : std::uint8_t { sum, maximum };

@@ -100,10 +100,19 @@ class Shape {
 using TensorId = std::int32_t;
 inline constexpr TensorId no_tensor = -1;
 
-/// How long a tensor's buffer lives.
+/// How long a buffer lives.
 enum class Lifetime : std::uint8_t {
-  microbatch,  ///< allocated and released in the passes of one microbatch, as liveness derives
-  job,         ///< parameters, their gradients, and counters
+  microbatch,       ///< allocated and released in the passes of one microbatch, as liveness derives
+  job,              ///< from before the first iteration on
+  from_first_step,  ///< from the first optimizer step on
+};
+
+/// Where a buffer is that outlives the passes of a microbatch.
+struct Residence {
+  enum class Place : std::uint8_t { device, host };
+  Place place = Place::device;
+  /// The ranks that hold the same parameters share it out: each has its shard of every ShardedRun.
+  bool is_shared = false;
 };
 
 /// A name in two parts, "owner.part", of static storage: building a program allocates no text.

@@ -97,10 +97,8 @@ class BufferEvents::TaskCompiler {
     bool const is_forward = pass == Pass::forward;
     CompiledTask compiled;
     compiled.passed.from = is_forward ? Reference::From::activation : Reference::From::gradient;
-    for (std::int32_t i = 0; i < task.block_count; ++i) {
-      auto const position = static_cast<std::size_t>(
-          is_forward ? task.first_block + i : task.first_block + task.block_count - 1 - i);
-      append_block(compiled, chunk, position, pass, references[position]);
+    for (TaskBlock const& of_task : blocks_in_order(plan_, task)) {
+      append_block(compiled, chunk, of_task, pass, references[of_task.position]);
     }
     auto const payload = is_forward ? Transfer::Payload::activation : Transfer::Payload::gradient;
     BufferChange change{.category = MessageMove{}.category(),
@@ -127,11 +125,10 @@ class BufferEvents::TaskCompiler {
 
   void append_block(CompiledTask& compiled,
                     ChunkProgram const& chunk,
-                    std::size_t position,
+                    TaskBlock const& of_task,
                     Pass pass,
                     std::vector<Reference>& references) {
-    auto const index = static_cast<std::size_t>(chunk.blocks[position]);
-    BlockProgram const& block = plan_.blocks[index];
+    BlockProgram const& block = plan_.blocks[of_task.block];
     bool const is_forward = pass == Pass::forward;
     references.resize(block.tensors.size());
     auto const reference_of = [&](TensorId tensor) -> Reference& {
@@ -139,7 +136,7 @@ class BufferEvents::TaskCompiler {
     };
     BufferChange change{.chunk = chunk.chunk.value(), .block = &block};
     if (block.kind == BlockProgram::Kind::layers || block.prediction_modules > 0) {
-      change.first_layer = first_layer_of(plan_, chunk, position);
+      change.first_layer = first_layer_of(plan_, chunk, of_task.position);
     }
     auto const append = [&](BufferChange::Kind kind, TensorId tensor) {
       change.kind = kind;
@@ -155,7 +152,7 @@ class BufferEvents::TaskCompiler {
       reference_of(in) = compiled.passed;
       append(BufferChange::Kind::hand_over, in);
     }
-    PassBuffers const& moves = buffers_of(index, pass);
+    PassBuffers const& moves = buffers_of(of_task.block, pass);
     std::vector<Op> const& ops = block.ops(pass);
     for (std::size_t i = 0; i < ops.size(); ++i) {
       change.op = &ops[i];
@@ -224,13 +221,9 @@ BufferEvents::BufferEvents(TrainingPlan const& plan, StagePlan const& stage, Eve
   TaskCompiler compiler{plan, stage.tasks, detail};
   compiled_.reserve(stage.tasks.size());
   for (Task const& task : stage.tasks) compiled_.push_back(compiler.compile(task));
-  auto const resident = [&](Category category, Bytes bytes) {
-    if (bytes == Bytes{0}) return;
-    resident_.push_back({.category = category, .bytes = bytes.count()});
-  };
-  resident(Category::parameters, stage.parameter_bytes);
-  resident(Category::gradients, stage.gradient_bytes);
-  resident(Category::optimizer, stage.optimizer_bytes);
+  for (StateBuffer const& buffer : stage.state) {
+    resident_.push_back({.category = buffer.category, .bytes = buffer.bytes().count()});
+  }
   for (std::int32_t chunk = 0; chunk < plan.config.parallel.interleave; ++chunk) {
     for (auto const payload : {Transfer::Payload::activation, Transfer::Payload::gradient}) {
       for (auto const buffer : {MessageBuffer::whole, MessageBuffer::piece}) {

@@ -169,7 +169,7 @@ class BufferEvents {
   ProgramReader reader_;
   std::size_t chunks_;
   std::vector<CompiledTask> compiled_;     ///< by index into StagePlan::tasks
-  std::vector<BufferChange> resident_;     ///< at most one per category
+  std::vector<BufferChange> resident_;     ///< of StagePlan::state
   std::vector<BufferChange> of_messages_;  ///< by chunk, payload, buffer, and whether it allocates
   std::vector<InFlight> in_flight_;        ///< by microbatch and chunk, as far as they have come
   std::int64_t buffers_ = 0;               ///< allocated so far

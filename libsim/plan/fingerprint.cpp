@@ -131,9 +131,9 @@ void write(TextPieces& /*out*/, ClipAttributes const& /*clip*/) {}
 void write(TextPieces& /*out*/, AdamAttributes const& /*adam*/) {}
 void write(TextPieces& /*out*/, AdamAheadAttributes const& /*ahead*/) {}
 
-void write(TextPieces& out, Op const& op) {
+void write(TextPieces& out, Op const& op, StreamNames const& streams) {
   out << "op " << name_of(op.kind) << " " << to_string(op.name) << " " << name_of(op.phase) << " "
-      << name_of(op.stream) << " layer " << op.layer << " reads";
+      << streams[op.stream.number()] << " layer " << op.layer << " reads";
   write(out, op.reads);
   out << " writes";
   write(out, op.writes);
@@ -143,22 +143,22 @@ void write(TextPieces& out, Op const& op) {
       << (op.draws_random ? " random" : "") << "\n";
 }
 
-void write(TextPieces& out, BlockProgram const& block) {
+void write(TextPieces& out, BlockProgram const& block, StreamNames const& streams) {
   out << "block " << static_cast<int>(block.kind) << " layers " << block.layers << " input "
       << block.input << " output " << block.output << " gradients " << block.grad_output << " "
       << block.grad_input << "\n";
   for (Tensor const& tensor : block.tensors) write(out, tensor);
   out << "forward\n";
-  for (Op const& op : block.forward) write(out, op);
+  for (Op const& op : block.forward) write(out, op, streams);
   out << "backward\n";
-  for (Op const& op : block.backward) write(out, op);
+  for (Op const& op : block.backward) write(out, op, streams);
   if (!block.recompute.empty()) out << "recompute\n";
-  for (Op const& op : block.recompute) write(out, op);
+  for (Op const& op : block.recompute) write(out, op, streams);
   if (block.input_gradient.empty() && block.weight_gradient.empty()) return;
   out << "input gradient\n";
-  for (Op const& op : block.input_gradient) write(out, op);
+  for (Op const& op : block.input_gradient) write(out, op, streams);
   out << "weight gradient\n";
-  for (Op const& op : block.weight_gradient) write(out, op);
+  for (Op const& op : block.weight_gradient) write(out, op, streams);
 }
 
 void write(TextPieces& out, ChunkProgram const& chunk) {
@@ -198,9 +198,9 @@ class RangeTexts {
   std::vector<Known> known_;
 };
 
-void write(TextPieces& out, StepOp const& op, RangeTexts& texts) {
+void write(TextPieces& out, StepOp const& op, StreamNames const& streams, RangeTexts& texts) {
   constexpr std::size_t longest_written = 8;
-  write(out, static_cast<Op const&>(op));
+  write(out, static_cast<Op const&>(op), streams);
   out << (op.own_shard ? "own" : "whole");
   if (op.ranges.size() > longest_written) {
     out << std::string_view{texts.of(op.ranges)};
@@ -210,17 +210,17 @@ void write(TextPieces& out, StepOp const& op, RangeTexts& texts) {
   out << "\n";
 }
 
-void write(TextPieces& out, StagePlan const& rank, RangeTexts& texts) {
+void write(TextPieces& out, StagePlan const& rank, StreamNames const& streams, RangeTexts& texts) {
   out << "rank " << rank.stage.value() << " parameters " << rank.parameters << " optimizer "
-      << rank.optimizer_bytes.count() << " shards " << rank.shards << " of";
+      << rank.state_bytes(Category::optimizer).count() << " shards " << rank.shards << " of";
   for (ShardedRun const& run : rank.sharded_runs) {
     out << " " << run.first << "+" << run.count;
     if (run.shards != rank.shards) out << "/" << run.shards;
   }
   out << "\n";
-  for (StepOp const& op : rank.step_ops) write(out, op, texts);
+  for (StepOp const& op : rank.step_ops) write(out, op, streams, texts);
   for (Task const& task : rank.tasks) {
-    out << "work " << static_cast<int>(task.kind) << " " << name_of(task.stream) << " "
+    out << "work " << static_cast<int>(task.kind) << " " << streams[task.stream.number()] << " "
         << (task.group ? task.group->value() : -1) << " " << task.program << " " << task.first_block
         << "+" << task.block_count << " " << task.op << "\n";
   }
@@ -271,10 +271,10 @@ void write(TextPieces& out, TrainingPlan const& plan) {
   if (plan.forced) write(out, *plan.forced);
   for (int const rank : plan.ranks.ranks) out << "for rank " << rank << " of each stage\n";
   write(out, plan.groups);
-  for (BlockProgram const& block : plan.blocks) write(out, block);
+  for (BlockProgram const& block : plan.blocks) write(out, block, plan.streams);
   for (ChunkProgram const& chunk : plan.chunks) write(out, chunk);
   RangeTexts texts;
-  for (StagePlan const& rank : plan.stages) write(out, rank, texts);
+  for (StagePlan const& rank : plan.stages) write(out, rank, plan.streams, texts);
 }
 
 }  // namespace

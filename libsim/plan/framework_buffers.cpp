@@ -5,7 +5,7 @@
 #include <limits>
 #include <string>
 
-#include "libsim/plan/state_types.hpp"
+#include "libsim/plan/state_buffers.hpp"
 
 namespace stagecraft {
 namespace {
@@ -283,7 +283,7 @@ bool FrameworkBuffers::begin_step(std::span<std::int64_t const> shards) {
   if (framework_.host_lead > 0) wait_on_host();
   std::int64_t const wide = element_size(ElementType::f32);
   bool const is_narrow = element_size(gradient_type(plan_.config)) < wide;
-  bool const needs_wide = moments_type(plan_.config) == ElementType::f32;
+  bool const needs_wide = stage_.state_of(step_tensor::first_moment).type == ElementType::f32;
   if (!framework_.widens_gradients || !is_narrow || !needs_wide) return true;
   return std::ranges::all_of(
       shards, [this](std::int64_t elements) { return allocate_into(widened_, elements * wide); });

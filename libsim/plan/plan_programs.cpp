@@ -15,7 +15,6 @@
 #include "libsim/plan/received_rows.hpp"
 #include "libsim/plan/schedule_layout.hpp"
 #include "libsim/plan/sharded_runs.hpp"
-#include "libsim/plan/state_types.hpp"
 
 namespace stagecraft {
 namespace {
@@ -231,20 +230,18 @@ std::int64_t counters_of(TrainingPlan const& plan, ChunkProgram const& chunk) {
 }
 
 void count_parameters(TrainingPlan const& plan, StagePlan& rank) {
+  std::int64_t counters = 0;
   for (StageChunk const& chunk : rank.chunks) {
     ChunkProgram const& program = plan.chunks[static_cast<std::size_t>(chunk.program)];
     rank.parameters +=
         parameters_of(plan, program, 0, static_cast<std::int32_t>(program.blocks.size()));
-    rank.counters += counters_of(plan, program);
+    counters += counters_of(plan, program);
   }
-  TrainingConfig const& config = plan.config;
-  rank.parameter_bytes =
-      Bytes{rank.parameters * element_size(activation_type(config.model.precision))};
-  rank.gradient_bytes = Bytes{rank.parameters * element_size(gradient_type(config))} +
-                        counter_bytes(rank.counters, config);
   rank.sharded_runs = sharded_runs(plan, rank);
   for (ShardedRun const& run : rank.sharded_runs) rank.shards = std::max(rank.shards, run.shards);
-  rank.optimizer_bytes = optimizer_shard(rank) * optimizer_bytes_per_parameter(config);
+  rank.state = state_buffers(
+      plan.config,
+      {.parameters = rank.parameters, .shard = optimizer_shard(rank), .counters = counters});
 }
 
 }  // namespace
@@ -312,12 +309,9 @@ TrainingPlan make_programs(TrainingConfig const& config,
     }
     StagePlan const& same = plan.stages[previous(id)];
     stage.parameters = same.parameters;
-    stage.counters = same.counters;
-    stage.parameter_bytes = same.parameter_bytes;
-    stage.gradient_bytes = same.gradient_bytes;
-    stage.optimizer_bytes = same.optimizer_bytes;
     stage.sharded_runs = same.sharded_runs;
     stage.shards = same.shards;
+    stage.state = same.state;
   }
   return plan;
 }

@@ -5,30 +5,13 @@
 #include "libsim/plan/buffer_events.hpp"
 #include "libsim/plan/configured_allocator.hpp"
 #include "libsim/plan/stage_memory.hpp"
-#include "libsim/plan/state_types.hpp"
 
 namespace stagecraft {
-namespace {
-
-/// The blocks that exist before an iteration, in bytes and in the order of their allocation.
-std::vector<std::int64_t> resident_blocks(TrainingPlan const& plan, StagePlan const& stage) {
-  std::int64_t const master = master_bytes_per_parameter(plan.config).count();
-  std::int64_t const moment = element_size(moments_type(plan.config));
-  std::int64_t const elements = stage.optimizer_bytes.count() / (master + 2 * moment);
-  Bytes const counters = counter_bytes(stage.counters, plan.config);
-  std::vector<std::int64_t> blocks{stage.parameter_bytes.count(),
-                                   (stage.gradient_bytes - counters).count(), counters.count()};
-  if (master > 0) blocks.push_back(elements * master);
-  blocks.insert(blocks.end(), 2, elements * moment);
-  return blocks;
-}
-
-}  // namespace
 
 std::vector<ReservedState> reserved_states(TrainingPlan const& plan, StagePlan const& stage) {
   auto const allocator = configured_allocator(plan.config.memory, unlimited_capacity);
-  for (std::int64_t const bytes : resident_blocks(plan, stage)) {
-    if (bytes > 0) allocator->allocate(bytes, 0);
+  for (StateBuffer const& buffer : stage.state) {
+    if (buffer.elements > 0) allocator->allocate(buffer.bytes().count(), 0);
   }
   std::vector<ReservedState> states{{resident_memory(stage), allocator->counters().reserved}};
   CategoryBytes now = states.front().held;

@@ -18,9 +18,9 @@ struct ReservedState {
 /// buffer, in issue order.
 ///
 /// The allocator is that of the configuration, on a device without limits; its cache is empty when
-/// the iteration begins. It serves the plan's own buffers as the executor allocates them:
-/// parameters, gradients, master weights and each moment are one block each. What a framework
-/// allocates beside that is in reserve_stage(), not here.
+/// the iteration begins. It serves the plan's own buffers as the executor allocates them: those of
+/// StagePlan::state are one block each. What a framework allocates beside that is in
+/// reserve_stage(), not here.
 std::vector<ReservedState> reserved_states(TrainingPlan const& plan, StagePlan const& stage);
 
 }  // namespace stagecraft

@@ -9,7 +9,7 @@ namespace stagecraft {
 
 std::vector<ShardedRun> sharded_runs(TrainingPlan const& plan, StagePlan const& stage) {
   TrainingConfig const& config = plan.config;
-  bool const is_sharded = config.memory.distributed_optimizer;
+  bool const is_sharded = config.sharding.shares_optimizer();
   if (!is_sharded && plan.gradient_groups().size() == 1) {
     return {{.first = 0, .count = stage.parameters, .holders = plan.roles.gradients}};
   }

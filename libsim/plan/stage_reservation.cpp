@@ -10,7 +10,6 @@
 #include "libsim/plan/framework_buffers.hpp"
 #include "libsim/plan/parameter_layout.hpp"
 #include "libsim/plan/repeat_search.hpp"
-#include "libsim/plan/state_types.hpp"
 #include "libsim/plan/steady_tasks.hpp"
 
 namespace stagecraft {
@@ -84,24 +83,32 @@ class StageReplay {
  private:
   AllocatorCounters const& counters() const { return allocator_.counters(); }
 
-  /// Buffers of so many bytes per element of optimizer state.
-  bool keep_state(std::int64_t bytes_per_element) {
-    return std::all_of(state_sizes_.begin(), state_sizes_.end(), [&](std::int64_t elements) {
-      return allocator_.keep(elements * bytes_per_element);
-    });
-  }
-
   bool allocate_resident() {
     std::vector<std::int64_t> parameters;
     for (PlacedParameter const& parameter : parameter_layout(plan_, stage_)) {
       parameters.push_back(parameter.elements());
-      if (!allocator_.keep(parameter.weight->bytes().count())) return false;
     }
     state_sizes_ = state_sizes(parameters);
-    Bytes const counters = counter_bytes(stage_.counters, plan_.config);
-    return allocator_.keep((stage_.gradient_bytes - counters).count()) &&
-           (stage_.counters == 0 || allocator_.keep(counters.count())) && allocate_master() &&
-           buffers_.allocate_resident(parameters);
+    for (StateBuffer const& buffer : stage_.state) {
+      bool const is_there = buffer.lifetime == Lifetime::job;
+      if (is_there && !keep(tensors_of(buffer, parameters), buffer.type)) return false;
+    }
+    return buffers_.allocate_resident(parameters);
+  }
+  /// The elements of the tensors that the framework makes of a buffer, given those of the rank's
+  /// parameters.
+  std::vector<std::int64_t> tensors_of(StateBuffer const& buffer,
+                                       std::vector<std::int64_t> const& parameters) const {
+    if (buffer.tensor == step_tensor::parameters) return parameters;
+    if (!buffer.where.is_shared) return {buffer.elements};
+    bool const is_joined = buffer.tensor == step_tensor::master && framework_.joins_master_weights;
+    if (!is_joined) return state_sizes_;
+    return {std::accumulate(state_sizes_.begin(), state_sizes_.end(), std::int64_t{0})};
+  }
+  bool keep(std::vector<std::int64_t> const& tensors, ElementType type) {
+    return std::ranges::all_of(tensors, [&](std::int64_t elements) {
+      return allocator_.keep(elements * element_size(type));
+    });
   }
   /// The elements of each tensor of optimizer state, given those of the rank's parameters.
   std::vector<std::int64_t> state_sizes(std::vector<std::int64_t> sizes) const {
@@ -116,19 +123,13 @@ class StageReplay {
     for (ShardedRun const& run : stage_.sharded_runs) sizes.push_back(run.shard());
     return sizes;
   }
-  bool allocate_master() {
-    if (!framework_.joins_master_weights) return keep_state(master_bytes());
-    std::int64_t const elements =
-        std::accumulate(state_sizes_.begin(), state_sizes_.end(), std::int64_t{0});
-    return allocator_.keep(elements * master_bytes());
-  }
-  /// Half-precision parameters have an fp32 copy; the other bytes per element are moments.
-  std::int64_t master_bytes() const { return master_bytes_per_parameter(plan_.config).count(); }
-  /// Both of one parameter, then those of the next, as Adam's step makes them.
+  /// What appears in the first step: all of one parameter, then those of the next, as Adam's step
+  /// makes them.
   bool allocate_moments() {
-    std::int64_t const each = element_size(moments_type(plan_.config));
     return std::ranges::all_of(state_sizes_, [&](std::int64_t elements) {
-      return allocator_.keep(elements * each) && allocator_.keep(elements * each);
+      return std::ranges::all_of(stage_.state, [&](StateBuffer const& buffer) {
+        return buffer.lifetime == Lifetime::job || keep({elements}, buffer.type);
+      });
     });
   }
 

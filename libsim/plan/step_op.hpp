@@ -12,32 +12,26 @@
 
 namespace stagecraft {
 
-/// A buffer that a rank keeps from one iteration to the next. The ops of the step read and write
-/// these tensors by their positions in step_tensors.
+/// What a rank keeps from one iteration to the next. The ops of the step read and write these
+/// tensors by their positions in step_tensors. Those on the device have a StateBuffer.
 struct StepTensor {
-  enum class Extent : std::uint8_t {
-    parameters,  ///< one element per parameter of the rank, in its flat order: parameter_layout()
-    shard,       ///< one element per parameter of the rank's own shard: StagePlan::shards
-    numbers,     ///< a few numbers in host memory
-    counters,    ///< what blocks count over an iteration: StagePlan::counters
-  };
   Name name;
-  Extent extent = Extent::parameters;
+  Residence::Place place = Residence::Place::device;  ///< host: a few numbers
 };
 
 inline constexpr std::array step_tensors{
-    StepTensor{{"parameters", ""}, StepTensor::Extent::parameters},
-    StepTensor{{"gradients", ""}, StepTensor::Extent::parameters},
-    StepTensor{{"optimizer", "master"}, StepTensor::Extent::shard},
-    StepTensor{{"optimizer", "first_moment"}, StepTensor::Extent::shard},
-    StepTensor{{"optimizer", "second_moment"}, StepTensor::Extent::shard},
-    StepTensor{{"optimizer", "loss_scale"}, StepTensor::Extent::numbers},
-    StepTensor{{"optimizer", "updates"}, StepTensor::Extent::numbers},
-    StepTensor{{"step", "overflow"}, StepTensor::Extent::numbers},
-    StepTensor{{"step", "squares"}, StepTensor::Extent::numbers},
-    StepTensor{{"step", "overflow_so_far"}, StepTensor::Extent::numbers},
-    StepTensor{{"step", "squares_so_far"}, StepTensor::Extent::numbers},
-    StepTensor{{"counters", ""}, StepTensor::Extent::counters},
+    StepTensor{{"parameters", ""}},
+    StepTensor{{"gradients", ""}},
+    StepTensor{{"optimizer", "master"}},
+    StepTensor{{"optimizer", "first_moment"}},
+    StepTensor{{"optimizer", "second_moment"}},
+    StepTensor{{"optimizer", "loss_scale"}, Residence::Place::host},
+    StepTensor{{"optimizer", "updates"}, Residence::Place::host},
+    StepTensor{{"step", "overflow"}, Residence::Place::host},
+    StepTensor{{"step", "squares"}, Residence::Place::host},
+    StepTensor{{"step", "overflow_so_far"}, Residence::Place::host},
+    StepTensor{{"step", "squares_so_far"}, Residence::Place::host},
+    StepTensor{{"counters", ""}},
 };
 
 namespace step_tensor {
@@ -57,8 +51,8 @@ enum : TensorId {
 };
 }  // namespace step_tensor
 
-constexpr StepTensor::Extent extent_of(TensorId tensor) {
-  return step_tensors.at(static_cast<std::size_t>(tensor)).extent;
+constexpr bool is_on_host(TensorId tensor) {
+  return step_tensors.at(static_cast<std::size_t>(tensor)).place == Residence::Place::host;
 }
 
 /// Consecutive elements of a rank's flat order of parameters.

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "libsim/plan/sharded_runs.hpp"
-#include "libsim/plan/state_types.hpp"
 
 namespace stagecraft {
 namespace {
@@ -101,8 +100,7 @@ class StepWriter {
 
   /// Bytes of one parameter in a tensor.
   std::int64_t size_of(TensorId tensor) const {
-    if (extent_of(tensor) == StepTensor::Extent::numbers) return 0;
-    return element_size(step_tensor_type(tensor, plan_.config));
+    return is_on_host(tensor) ? 0 : element_size(stage_.state_of(tensor).type);
   }
 
   void issue(StepOp op) {
@@ -212,9 +210,10 @@ void append_begin_of_step(StagePlan& stage, TrainingPlan const& plan) {
   StepWriter step{stage, plan};
   step.compute(OpKind::zero_gradients, {"step", "zero_gradients"}, {}, {step_tensor::gradients},
                step.all(), {}, false);
-  if (stage.counters == 0) return;
+  auto const counters = std::ranges::find(stage.state, step_tensor::counters, &StateBuffer::tensor);
+  if (counters == stage.state.end()) return;
   step.compute(OpKind::zero_gradients, {"step", "zero_counters"}, {}, {step_tensor::counters},
-               SharedRanges{{{.first = 0, .count = stage.counters}}}, {}, false);
+               SharedRanges{{{.first = 0, .count = counters->elements}}}, {}, false);
 }
 
 void append_gradient_reduction(StagePlan& stage,
@@ -225,7 +224,7 @@ void append_gradient_reduction(StagePlan& stage,
   // The ranks that split a sequence have parts of a replica's gradient, which are summed unscaled.
   step.compute(OpKind::scale_gradients, {"step", "scale_gradients"}, {gradients}, {gradients},
                SharedRanges{{bucket}}, ScaleAttributes{1.0 / plan.config.parallel.data}, false);
-  bool const is_sharded = plan.config.memory.distributed_optimizer;
+  bool const is_sharded = plan.config.sharding.shares_optimizer();
   for (GroupId const group : plan.gradient_groups()) {
     if (plan.groups.members(group) == 1) continue;
     ParameterRanges runs;

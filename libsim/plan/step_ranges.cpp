@@ -51,7 +51,7 @@ std::vector<AxisShare> replicas_of(TrainingPlan const& plan, Parameter const& pa
 /// state both copies of the model, of which the first one's counts.
 bool is_counted_elsewhere(TrainingPlan const& plan, PlacedParameter const& placed, StageId stage) {
   if (plan.roles.embedding && placed.parameter->tied_embedding && stage != StageId{0}) return true;
-  if (plan.config.memory.distributed_optimizer) return false;
+  if (plan.config.sharding.shares_optimizer()) return false;
   ChunkProgram const& chunk = plan.chunks[static_cast<std::size_t>(placed.chunk)];
   return plan.placement.copy_of(plan.placement.virtual_stage({stage, chunk.chunk})) > 0;
 }
@@ -105,14 +105,13 @@ ParameterRanges tied_embedding(std::vector<PlacedParameter> const& layout) {
 }
 
 bool sums_norm_over_job(TrainingPlan const& plan) {
-  return plan.config.memory.distributed_optimizer || plan.gradient_groups().size() > 1;
+  return plan.config.sharding.shares_optimizer() || plan.gradient_groups().size() > 1;
 }
 
 ParameterRanges rows_with_holders(TrainingPlan const& plan,
                                   std::vector<PlacedParameter> const& layout,
                                   StageId stage) {
-  bool const counts_replicas =
-      !plan.config.memory.distributed_optimizer && sums_norm_over_job(plan);
+  bool const counts_replicas = !plan.config.sharding.shares_optimizer() && sums_norm_over_job(plan);
   ParameterRanges ranges;
   for (PlacedParameter const& placed : layout) {
     if (is_counted_elsewhere(plan, placed, stage)) continue;

@@ -12,6 +12,7 @@
 #include "libsim/model/context_parallel.hpp"
 #include "libsim/model/model_config.hpp"
 #include "libsim/model/recompute_policy.hpp"
+#include "libsim/plan/sharding.hpp"
 #include "libsim/schedule/order_kind.hpp"
 #include "libsim/schedule/pipeline_order.hpp"
 #include "libsim/units/units.hpp"
@@ -198,7 +199,6 @@ enum class EmptyCache : std::uint8_t {
 /// Section `memory`.
 struct MemoryConfig {
   bool output_deallocation = true;  ///< free a chunk's output once it is sent (paper, appendix B)
-  bool distributed_optimizer = false;  ///< shard the optimizer state over the replicas (ZeRO-1)
   /// Source: Megatron-LM, megatron/training/arguments.py, --main-grads-dtype and --exp-avg-dtype of
   /// the precision-aware optimizer.
   StateType gradient_dtype = StateType::fp32;
@@ -270,6 +270,7 @@ struct TrainingConfig {
   std::vector<RecomputePolicy> recompute{RecomputePolicy{}};
   Routing routing;                         ///< no effect without experts
   Dispatch dispatch = Dispatch::alltoall;  ///< no effect without experts
+  Sharding sharding;
   MemoryConfig memory;
   LayerSplit layout;
   Hyperparameters training;
@@ -284,7 +285,7 @@ constexpr bool overlaps_gradients(TrainingConfig const& config) {
     case GradientOverlap::never:
       return config.parallel.overlap_gradients.value_or(false);
     case GradientOverlap::unless_sharded:
-      return config.parallel.overlap_gradients.value_or(!config.memory.distributed_optimizer);
+      return config.parallel.overlap_gradients.value_or(!config.sharding.shares_optimizer());
     case GradientOverlap::always:
       return config.parallel.overlap_gradients.value_or(true);
   }

@@ -89,7 +89,7 @@ class Checker : CombinationCheck {
 
   void check_step() const {
     if (config_.schedule.step == StepSync::barrier) return;
-    if (!sound({"schedule", "parallel.pipeline", "model.precision", "memory"})) return;
+    if (!sound({"schedule", "parallel.pipeline", "model.precision", "memory", "sharding"})) return;
     std::string const why = ", as schedule.step is post_validated";
     if (config_.parallel.pipeline < 2) {
       refuse("parallel.pipeline", config_.parallel.pipeline,
@@ -100,9 +100,11 @@ class Checker : CombinationCheck {
       refuse("model.precision", name_of(precision),
              "fp16 or bf16" + why + ", which needs master copies to return to");
     }
-    if (config_.memory.distributed_optimizer) {
-      refuse("memory.distributed_optimizer", "true",
-             "false" + why +
+    if (config_.sharding.shares_optimizer()) {
+      bool const is_short = !root_.child("sharding").exists();
+      refuse(is_short ? "memory.distributed_optimizer" : "sharding",
+             is_short ? "true" : name_of(config_.sharding.kind),
+             (is_short ? "false" : "none") + why +
                  ": parameters that were gathered ahead would have to be gathered again once the "
                  "step is validated");
     }

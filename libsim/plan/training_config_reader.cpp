@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <limits>
+#include <optional>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -92,10 +93,11 @@ void visit_schedule(Visitor& visitor, Schedule& schedule) {
   visitor.boolean("scatter_gather", schedule.scatter_gather);
 }
 
-template <typename Visitor, typename Memory>
-void visit_memory(Visitor& visitor, Memory& memory) {
+/// `distributed_optimizer`: the short form of `sharding`, if the section has it.
+template <typename Visitor, typename Memory, typename ShortForm>
+void visit_memory(Visitor& visitor, Memory& memory, ShortForm&& distributed_optimizer) {
   visitor.boolean("output_deallocation", memory.output_deallocation);
-  visitor.boolean("distributed_optimizer", memory.distributed_optimizer);
+  visitor.boolean("distributed_optimizer", distributed_optimizer);
   visitor.word("gradient_dtype", memory.gradient_dtype);
   visitor.word("moments_dtype", memory.moments_dtype);
   visitor.quantity("reserve", memory.reserve);
@@ -180,6 +182,29 @@ ScheduleConfig read_schedule(ConfigNode const& section) {
   return schedule;
 }
 
+/// Key `sharding`, or the short form of it that section `memory` has. If both are given, an
+/// override goes before what a file says: run files that were printed have both.
+Sharding read_sharding(ConfigNode const& root, std::optional<bool> short_form) {
+  ConfigNode const section = root.child("sharding");
+  if (!section.exists()) return sharding_of(short_form.value_or(false));
+  Sharding sharding;
+  if (section.is_map()) {
+    SectionReader reader{section};
+    reader.word("kind", sharding.kind);
+    reader.finish();
+  } else {
+    sharding.kind = section.word<ShardingKind>().value_or(sharding.kind);
+  }
+  if (!short_form || *short_form == sharding.shares_optimizer()) return sharding;
+  ConfigNode const other = root.child("memory").child("distributed_optimizer");
+  auto const is_override = [](ConfigNode const& node) { return node.place().line == 0; };
+  if (is_override(section) == is_override(other)) {
+    other.report(*short_form ? "false, as sharding is " + std::string{name_of(sharding.kind)}
+                             : "true, as sharding is " + std::string{name_of(sharding.kind)});
+  }
+  return is_override(other) ? sharding_of(*short_form) : sharding;
+}
+
 LayerSplit read_layout(ConfigNode const& section) {
   LayerSplit split;
   if (!section.exists()) return split;
@@ -246,12 +271,14 @@ TrainingConfig read_training_config(ConfigNode const& root) {
   if (auto const dispatch = root.child("dispatch"); dispatch.exists()) {
     config.dispatch = dispatch.word<Dispatch>().value_or(config.dispatch);
   }
-  read("memory", config.memory, [](auto& v, auto& fields) {
-    visit_memory(v, fields);
+  std::optional<bool> distributed_optimizer;
+  read("memory", config.memory, [&](auto& v, auto& fields) {
+    visit_memory(v, fields, distributed_optimizer);
     ConfigNode const settings = v.take("allocator_settings");
     bool const is_given = settings.exists() && !settings.reads("");  // an empty text is the default
     if (is_given) fields.allocator_settings = settings.text().value_or("");
   });
+  config.sharding = read_sharding(root, distributed_optimizer);
   if (!config.memory.allocator_settings.empty()) {
     ConfigNode const settings = root.child("memory").child("allocator_settings");
     read_allocator_settings(config.memory.allocator_settings, settings.place(), settings.key(),
@@ -307,8 +334,9 @@ nlohmann::ordered_json to_json(TrainingConfig const& config) {
   root["recompute"] = to_json(config.recompute);
   root["routing"] = to_json(config.routing);
   root["dispatch"] = name_of(config.dispatch);
-  root["memory"] = written(config.memory, [](auto& v, auto const& fields) {
-    visit_memory(v, fields);
+  root["sharding"] = name_of(config.sharding.kind);
+  root["memory"] = written(config.memory, [&](auto& v, auto const& fields) {
+    visit_memory(v, fields, config.sharding.shares_optimizer());
     v.text("allocator_settings", fields.allocator_settings);
   });
   root["layout"] = to_json(config.layout);

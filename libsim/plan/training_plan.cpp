@@ -17,6 +17,19 @@ bool TrainingPlan::scatters_messages() const {
   return config.schedule.scatter_gather && !shape.sequence_parallel && shape.tensor > 1;
 }
 
+StateBuffer const& StagePlan::state_of(TensorId tensor) const {
+  return state.at(static_cast<std::size_t>(std::ranges::find(state, tensor, &StateBuffer::tensor) -
+                                           state.begin()));
+}
+
+Bytes StagePlan::state_bytes(Category category) const {
+  Bytes sum;
+  for (StateBuffer const& buffer : state) {
+    if (buffer.category == category) sum += buffer.bytes();
+  }
+  return sum;
+}
+
 std::vector<GroupId> TrainingPlan::gradient_groups() const {
   std::vector<GroupId> made;
   for (GroupId const group : groups.ids()) {
@@ -33,10 +46,14 @@ RecomputePolicy const& policy_of(TrainingConfig const& config, StageId stage) {
   return config.recompute.size() == 1 ? config.recompute.front() : config.recompute[stage.index()];
 }
 
-std::vector<std::int32_t> blocks_in_order(TrainingPlan const& plan, Task const& task) {
+std::vector<TaskBlock> blocks_in_order(TrainingPlan const& plan, Task const& task) {
   std::vector<std::int32_t> const& all = plan.chunks[static_cast<std::size_t>(task.program)].blocks;
-  auto const first = all.begin() + task.first_block;
-  std::vector<std::int32_t> blocks(first, first + task.block_count);
+  std::vector<TaskBlock> blocks;
+  blocks.reserve(static_cast<std::size_t>(task.block_count));
+  for (std::int32_t i = 0; i < task.block_count; ++i) {
+    auto const position = static_cast<std::size_t>(task.first_block + i);
+    blocks.push_back({static_cast<std::size_t>(all[position]), position});
+  }
   if (task.kind != Task::Kind::forward) std::reverse(blocks.begin(), blocks.end());
   return blocks;
 }

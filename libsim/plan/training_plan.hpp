@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -9,6 +10,7 @@
 #include "libsim/plan/issue_entry.hpp"
 #include "libsim/plan/plan_groups.hpp"
 #include "libsim/plan/stage_program.hpp"
+#include "libsim/plan/state_buffers.hpp"
 #include "libsim/plan/step_op.hpp"
 #include "libsim/plan/training_config.hpp"
 #include "libsim/schedule/placement.hpp"
@@ -72,11 +74,14 @@ struct StagePlan {
   std::int64_t parameters = 0;   ///< trained elements per rank, padding and replicas included
   /// All parameters, as ranges whose optimizer state is cut alike.
   std::vector<ShardedRun> sharded_runs;
-  int shards = 1;             ///< the most shards of a run
-  std::int64_t counters = 0;  ///< elements of the counters of its blocks
-  Bytes parameter_bytes;
-  Bytes gradient_bytes;   ///< counters included
-  Bytes optimizer_bytes;  ///< with the distributed optimizer: of the rank's shard
+  int shards = 1;  ///< the most shards of a run
+  /// What it keeps from one iteration to the next.
+  std::vector<StateBuffer> state;
+
+  /// The buffer of one of step_tensors. \throws std::out_of_range  if the rank keeps none.
+  StateBuffer const& state_of(TensorId tensor) const;
+  /// The sum of `state` in a category.
+  Bytes state_bytes(Category category) const;
 };
 
 /// One iteration of training, as every rank performs it: all that is decided before anything runs.
@@ -90,6 +95,7 @@ struct TrainingPlan {
   BlockShape shape;  ///< without room for uneven rows, which depends on the layer
   RankChoice ranks;
   std::shared_ptr<ForcedRouting const> forced;  ///< null if the configuration forces no counts
+  StreamNames streams{"compute", "tensor_parallel", "data_parallel"};  ///< of each rank
   RankGroups groups;
   GroupRoles roles;
   std::vector<std::shared_ptr<GroupRows const>> expert_rows;  ///< that blocks refer to
@@ -124,8 +130,13 @@ struct TrainingPlan {
 /// The policy of a stage.
 RecomputePolicy const& policy_of(TrainingConfig const& config, StageId stage);
 
-/// The blocks of a forward or backward task (into TrainingPlan::blocks), in the order in which they
-/// run.
-std::vector<std::int32_t> blocks_in_order(TrainingPlan const& plan, Task const& task);
+/// A block that a task runs.
+struct TaskBlock {
+  std::size_t block = 0;     ///< into TrainingPlan::blocks
+  std::size_t position = 0;  ///< in its chunk
+};
+
+/// The blocks of a task in the order in which they run. Pre: it is not of the step.
+std::vector<TaskBlock> blocks_in_order(TrainingPlan const& plan, Task const& task);
 
 }  // namespace stagecraft

@@ -6,6 +6,7 @@
 #include "libsim/engine/simulation.hpp"
 #include "libsim/model/blocks.hpp"
 #include "libsim/plan/make_plan.hpp"
+#include "libsim/plan/stage_memory.hpp"
 #include "libsim/report/paper_tables.hpp"
 
 namespace stagecraft {
@@ -18,8 +19,7 @@ constexpr double gib = 1 << 30;
 double state_bytes(TrainingPlan const& plan) {
   double sum = 0;
   for (StagePlan const& rank : plan.stages) {
-    sum += static_cast<double>(
-        (rank.parameter_bytes + rank.gradient_bytes + rank.optimizer_bytes).count());
+    sum += static_cast<double>(resident_memory(rank).sum());
   }
   return sum / static_cast<double>(plan.stages.size());
 }

@@ -303,10 +303,15 @@ constexpr std::array keys{
             "rank"},
     KeyText{"dispatch", "alltoall, allgather, deepep",
             "How tokens travel to the ranks of their experts.", "alltoall"},
+    KeyText{"sharding.kind", "none, distributed_optimizer",
+            "What the ranks that hold the same parameters share out among themselves. "
+            "distributed_optimizer: optimizer state, as ZeRO-1 does. `sharding: NAME` is short for "
+            "a map with this key alone.",
+            "none"},
     KeyText{"memory.output_deallocation", "true or false",
             "Whether a chunk's output is freed once it is sent.", "true"},
     KeyText{"memory.distributed_optimizer", "true or false",
-            "Shards optimizer state over the replicas, as ZeRO-1 does.", "false"},
+            "The short form of `sharding: distributed_optimizer`.", "false"},
     KeyText{"memory.gradient_dtype", "fp32, bf16", "The type of main gradients of models in bf16.",
             "fp32"},
     KeyText{"memory.moments_dtype", "fp32, bf16", "The type of Adam's moments of models in bf16.",

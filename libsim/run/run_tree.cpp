@@ -90,8 +90,8 @@ std::int64_t default_bucket(RunConfig const& config) {
 }  // namespace
 
 std::map<std::string, std::string, std::less<>> const& run_word_keys() {
-  static std::map<std::string, std::string, std::less<>> const keys{{"schedule", "kind"},
-                                                                    {"recompute", "granularity"}};
+  static std::map<std::string, std::string, std::less<>> const keys{
+      {"schedule", "kind"}, {"recompute", "granularity"}, {"sharding", "kind"}};
   return keys;
 }
 

@@ -16,14 +16,14 @@ struct Candidate {
   std::int32_t arrangement = 0;
   std::int32_t stages = -1;  ///< per_stage: index into Candidates::stage_policies
   PolicyCode policy;
-  bool distributed_optimizer = false;
+  Sharding sharding;
 };
 
 /// The plan that comes closest to fitting if none fits.
 struct NearMiss {
   Arrangement arrangement;
   PolicyCode policy;
-  bool distributed_optimizer = false;
+  Sharding sharding;
   StageId stage{};          ///< its fullest stage
   std::int64_t excess = 0;  ///< bytes beyond capacity less reserve
 };

@@ -16,11 +16,11 @@ namespace {
 TrainingConfig config_with(SearchRequest const& request,
                            Arrangement const& arrangement,
                            std::span<PolicyCode const> codes,
-                           bool distributed_optimizer) {
+                           Sharding sharding) {
   std::vector<RecomputePolicy> policies;
   policies.reserve(codes.size());
   for (PolicyCode const code : codes) policies.push_back(policy_of(code));
-  return make_config(request, arrangement, std::move(policies), distributed_optimizer);
+  return make_config(request, arrangement, std::move(policies), sharding);
 }
 
 /// A lower bound of the iteration with any layer shares and policies, picoseconds, if a microbatch
@@ -77,9 +77,8 @@ class PolicyRound {
   bool is_wanted(RecomputeKind kind) const { return allows(request_.filter.recompute, kind); }
   /// Whether the request wants the plan that an entry with these policies stands for.
   bool is_wanted(std::span<PolicyCode const> codes) const {
-    return !request_.is_wanted ||
-           request_.is_wanted(config_with(request_, found_.arrangements.back(), codes,
-                                          made_.distributed_optimizer));
+    return !request_.is_wanted || request_.is_wanted(config_with(
+                                      request_, found_.arrangements.back(), codes, made_.sharding));
   }
   StageFacts const& facts(StageId stage) const { return facts_[stage.index()]; }
   StageTimes& times(StageId stage) { return times_[stage.index()]; }
@@ -120,8 +119,8 @@ class PolicyRound {
       ++found_.considered;
       ++found_.dismissed_by_memory;
       if (!found_.closest || most.count() < found_.closest->excess) {
-        found_.closest = NearMiss{found_.arrangements.back(), made.policy,
-                                  made.distributed_optimizer, fullest, most.count()};
+        found_.closest =
+            NearMiss{found_.arrangements.back(), made.policy, made.sharding, fullest, most.count()};
       }
       return;
     }
@@ -215,7 +214,7 @@ CandidateSource::CandidateSource(SearchRequest const& request)
       facts_{request} {}
 
 std::int64_t CandidateSource::dismissed_at_once(Arrangement const& arrangement,
-                                                bool distributed_optimizer,
+                                                Sharding sharding,
                                                 std::vector<StageFacts> const& facts) const {
   if (request_.exhaustive) return 0;
   bool const fits = std::all_of(facts.begin(), facts.end(),
@@ -225,8 +224,7 @@ std::int64_t CandidateSource::dismissed_at_once(Arrangement const& arrangement,
   return std::count_if(policies.begin(), policies.end(), [&](PolicyCode const policy) {
     if (!allows(request_.filter.recompute, policy.kind)) return false;
     return !request_.is_wanted ||
-           request_.is_wanted(
-               config_with(request_, arrangement, std::span{&policy, 1}, distributed_optimizer));
+           request_.is_wanted(config_with(request_, arrangement, std::span{&policy, 1}, sharding));
   });
 }
 
@@ -256,21 +254,21 @@ Candidates CandidateSource::of(ShapeChoice const& shape, Hopeless hopeless, doub
     for (LayerShares const& shares : share_choices(request_, schedule)) {
       Arrangement const arrangement{shape, schedule, shares};
       std::optional<RecomputeChoices> choices;
-      for (bool const distributed : {false, true}) {
-        if ((distributed && schedule.data * shape.context == 1) ||
-            !allows(request_.filter.distributed_optimizer, distributed)) {
+      for (Sharding const sharding : {sharding_of(false), sharding_of(true)}) {
+        if ((sharding.shares_optimizer() && schedule.data * shape.context == 1) ||
+            !allows(request_.filter.sharding, sharding)) {
           continue;
         }
-        auto const facts = facts_.of(arrangement, distributed);
+        auto const facts = facts_.of(arrangement, sharding);
         if (hopeless == Hopeless::counted) {
-          std::int64_t const dismissed = dismissed_at_once(arrangement, distributed, *facts);
+          std::int64_t const dismissed = dismissed_at_once(arrangement, sharding, *facts);
           found.considered += dismissed;
           found.dismissed_by_memory += dismissed;
           if (dismissed > 0) continue;
         }
         if (!choices) {
           TrainingConfig const config =
-              make_config(request_, arrangement, {RecomputePolicy{}}, false);
+              make_config(request_, arrangement, {RecomputePolicy{}}, Sharding{});
           ArrangedStages contents{blocks.kinds(), arrangement};
           // If all layers are alike, the same chunks are equal for all shares.
           if (!moments || !blocks.kinds().are_alike()) moments = moments_.of(config, contents);
@@ -281,7 +279,7 @@ Candidates CandidateSource::of(ShapeChoice const& shape, Hopeless hopeless, doub
         }
         Candidate made;
         made.arrangement = static_cast<std::int32_t>(found.arrangements.size()) - 1;
-        made.distributed_optimizer = distributed;
+        made.sharding = sharding;
         PolicyRound{request_, *choices, *moments, *messages, *facts, room_, made, found}.run();
       }
     }
@@ -295,7 +293,7 @@ TrainingConfig config_of(SearchRequest const& request,
   std::span<PolicyCode const> codes{&plan.policy, 1};
   if (plan.stages >= 0) codes = candidates.stage_policies[static_cast<std::size_t>(plan.stages)];
   return config_with(request, candidates.arrangements[static_cast<std::size_t>(plan.arrangement)],
-                     codes, plan.distributed_optimizer);
+                     codes, plan.sharding);
 }
 
 }  // namespace stagecraft

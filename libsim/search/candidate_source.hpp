@@ -38,7 +38,7 @@ class CandidateSource {
  private:
   /// The number of plans of an arrangement if none can fit whatever is recomputed; 0 if some may.
   std::int64_t dismissed_at_once(Arrangement const& arrangement,
-                                 bool distributed_optimizer,
+                                 Sharding sharding,
                                  std::vector<StageFacts> const& facts) const;
 
   SearchRequest const& request_;

@@ -81,9 +81,8 @@ std::vector<TrainingConfig> ordered_runs(SearchRequest const& request,
       Arrangement arrangement = found;
       arrangement.schedule.interleave = cuts;
       for (PolicyCode const& code : policies_of(request, largest_chunk(arrangement))) {
-        add(with_order_of(
-            make_config(request, arrangement, {policy_of(code)}, plan.distributed_optimizer), kind,
-            chunks));
+        add(with_order_of(make_config(request, arrangement, {policy_of(code)}, plan.sharding), kind,
+                          chunks));
       }
     }
   }

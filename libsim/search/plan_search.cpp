@@ -78,7 +78,8 @@ class Search {
   /// Tries the schedules that follow an order on the best layouts found.
   void try_ordered() {
     if (request_.filter.ordered.empty()) return;
-    std::set<std::tuple<int, int, bool, std::int64_t, int, int, int, std::int64_t, bool>> layouts;
+    std::set<std::tuple<int, int, bool, std::int64_t, int, int, int, std::int64_t, Sharding>>
+        layouts;
     for (Outcome const& outcome : standings_.best()) {
       Candidate const& plan = candidates_.plans[outcome.plan];
       Arrangement const& made =
@@ -88,7 +89,7 @@ class Search {
           layouts
               .emplace(made.shape.tensor, made.shape.context, made.shape.sequence, made.shape.micro,
                        made.shape.expert, made.shape.expert_tensor, made.schedule.pipeline,
-                       made.shares.first, plan.distributed_optimizer)
+                       made.shares.first, plan.sharding)
               .second;
       if (!is_new || made.schedule.pipeline == 1) continue;
       for (TrainingConfig& run : ordered_runs(request_, candidates_, plan)) {

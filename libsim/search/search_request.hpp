@@ -40,7 +40,7 @@ struct SearchFilter {
   std::vector<int> expert_tensor;  ///< ranks that share each expert's weights
   std::vector<int> context;        ///< ranks that split each sequence
   std::vector<bool> sequence;
-  std::vector<bool> distributed_optimizer;
+  std::vector<Sharding> sharding;
   std::vector<ScheduleKind> schedule;  ///< gpipe, 1f1b, interleaved
   /// Schedules that follow an order (is_tried() in ordered_plans.hpp), to be tried on the best
   /// layouts of the others. With no others named, 1F1B finds the layouts and is not in the answer.
@@ -60,7 +60,7 @@ struct SearchProgress {
 /// What to search for.
 struct SearchRequest {
   /// The model and all keys that are not searched. Its parallel, batch, schedule.kind, recompute,
-  /// layout and memory.distributed_optimizer are replaced.
+  /// layout and sharding are replaced.
   TrainingConfig base;
   System system;
   int gpus = 1;

@@ -38,7 +38,7 @@ TrainingConfig shape_probe(SearchRequest const& request, ShapeChoice const& shap
       has_whole_batch ? request.global_batch / shape.micro : fewest_replicas(shape);
   Arrangement const alone{
       shape, {.data = static_cast<int>(replicas)}, {request.base.model.layers, 0, 0}};
-  TrainingConfig config = make_config(request, alone, {RecomputePolicy{}}, false);
+  TrainingConfig config = make_config(request, alone, {RecomputePolicy{}}, Sharding{});
   config.batch = {.global = shape.micro * replicas, .micro = shape.micro};
   return config;
 }
@@ -184,7 +184,7 @@ ScheduleChoices schedule_choices(SearchRequest const& request, ShapeChoice const
     auto const shares = share_choices(request, choice);
     if (shares.empty()) return;
     TrainingConfig const config =
-        make_config(request, {shape, choice, shares.front()}, {RecomputePolicy{}}, false);
+        make_config(request, {shape, choice, shares.front()}, {RecomputePolicy{}}, Sharding{});
     if (is_legal(config)) {
       choices.legal.push_back(choice);
     } else if (is_oversized(config)) {
@@ -283,7 +283,7 @@ void split_experts(TrainingConfig& config, ShapeChoice const& shape) {
 TrainingConfig make_config(SearchRequest const& request,
                            Arrangement const& arrangement,
                            std::vector<RecomputePolicy> recompute,
-                           bool distributed_optimizer) {
+                           Sharding sharding) {
   TrainingConfig config = request.base;
   ScheduleChoice const& schedule = arrangement.schedule;
   config.parallel.tensor = arrangement.shape.tensor;
@@ -297,7 +297,7 @@ TrainingConfig make_config(SearchRequest const& request,
   config.schedule.kind = schedule.kind;
   config.schedule.group = schedule.kind == ScheduleKind::interleaved ? schedule.pipeline : 0;
   config.recompute = std::move(recompute);
-  config.memory.distributed_optimizer = distributed_optimizer;
+  config.sharding = sharding;
   LayerShares const& shares = arrangement.shares;
   bool const is_even =
       schedule.pipeline == 1 ||

@@ -118,7 +118,7 @@ void split_experts(TrainingConfig& config, ShapeChoice const& shape);
 TrainingConfig make_config(SearchRequest const& request,
                            Arrangement const& arrangement,
                            std::vector<RecomputePolicy> recompute,
-                           bool distributed_optimizer);
+                           Sharding sharding);
 
 /// Whether the schedules of the space only find layouts for the filter's `ordered` ones.
 inline bool finds_layouts_only(SearchFilter const& filter) {

@@ -22,10 +22,9 @@ SimTime duration_of(std::vector<StepOp> const& ops, CostModel const& cost) {
 bool depend_on_chunks(SearchRequest const& request,
                       LayerKinds const& kinds,
                       Arrangement const& arrangement,
-                      bool distributed_optimizer) {
+                      Sharding sharding) {
   return !kinds.are_alike() ||
-         overlaps_gradients(
-             make_config(request, arrangement, {RecomputePolicy{}}, distributed_optimizer));
+         overlaps_gradients(make_config(request, arrangement, {RecomputePolicy{}}, sharding));
 }
 
 }  // namespace
@@ -33,14 +32,13 @@ bool depend_on_chunks(SearchRequest const& request,
 std::vector<StageFacts> make_stage_facts(SearchRequest const& request,
                                          LayerKinds const& kinds,
                                          Arrangement const& arrangement,
-                                         bool distributed_optimizer) {
+                                         Sharding sharding) {
   Arrangement plain = arrangement;
-  if (!depend_on_chunks(request, kinds, arrangement, distributed_optimizer)) {
+  if (!depend_on_chunks(request, kinds, arrangement, sharding)) {
     plain.schedule.interleave = 1;
     plain.schedule.kind = ScheduleKind::one_f_one_b;
   }
-  TrainingConfig const config =
-      make_config(request, plain, {RecomputePolicy{}}, distributed_optimizer);
+  TrainingConfig const config = make_config(request, plain, {RecomputePolicy{}}, sharding);
   TrainingPlan const plan = make_programs(config);
   CostModel const cost{request.system, plan};
   ArrangedStages const stages{kinds, plain};
@@ -65,9 +63,9 @@ std::vector<StageFacts> make_stage_facts(SearchRequest const& request,
 }
 
 std::shared_ptr<std::vector<StageFacts> const> StageFactsCache::of(Arrangement const& arrangement,
-                                                                   bool distributed_optimizer) {
+                                                                   Sharding sharding) {
   LayerShares const& shares = arrangement.shares;
-  bool const by_chunk = depend_on_chunks(request_, kinds_, arrangement, distributed_optimizer);
+  bool const by_chunk = depend_on_chunks(request_, kinds_, arrangement, sharding);
   Key const key{arrangement.shape.tensor,
                 arrangement.shape.sequence ? 1 : 0,
                 arrangement.shape.expert,
@@ -78,14 +76,14 @@ std::shared_ptr<std::vector<StageFacts> const> StageFactsCache::of(Arrangement c
                 shares.first,
                 shares.middle,
                 shares.last,
-                distributed_optimizer ? 1 : 0};
+                static_cast<std::int64_t>(sharding.kind)};
   {
     std::lock_guard const lock{mutex_};
     auto const found = known_.find(key);
     if (found != known_.end()) return found->second;
   }
   auto made = std::make_shared<std::vector<StageFacts> const>(
-      make_stage_facts(request_, kinds_, arrangement, distributed_optimizer));
+      make_stage_facts(request_, kinds_, arrangement, sharding));
   std::lock_guard const lock{mutex_};
   return known_.try_emplace(key, std::move(made)).first->second;
 }

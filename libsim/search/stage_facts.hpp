@@ -25,7 +25,7 @@ struct StageFacts {
 std::vector<StageFacts> make_stage_facts(SearchRequest const& request,
                                          LayerKinds const& kinds,
                                          Arrangement const& arrangement,
-                                         bool distributed_optimizer);
+                                         Sharding sharding);
 
 /// Keeps facts that schedules, microbatch sizes and policies share. Threads may share it too.
 class StageFactsCache {
@@ -34,7 +34,7 @@ class StageFactsCache {
   explicit StageFactsCache(SearchRequest const& request)
       : request_{request}, kinds_{request.base.model} {}
   std::shared_ptr<std::vector<StageFacts> const> of(Arrangement const& arrangement,
-                                                    bool distributed_optimizer);
+                                                    Sharding sharding);
 
  private:
   using Key = std::array<std::int64_t, 11>;

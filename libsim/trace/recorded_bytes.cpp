@@ -5,8 +5,8 @@ namespace stagecraft {
 ChunkSums chunk_sums(TrainingPlan const& plan, Task const& task) {
   Pass const pass = pass_of(task);
   ChunkSums sums;
-  for (std::int32_t const block : blocks_in_order(plan, task)) {
-    for (Op const& op : plan.blocks[static_cast<std::size_t>(block)].ops(pass)) {
+  for (TaskBlock const& of_task : blocks_in_order(plan, task)) {
+    for (Op const& op : plan.blocks[of_task.block].ops(pass)) {
       sums.bytes += op.traffic.count();
       sums.flops += op.flops;
     }

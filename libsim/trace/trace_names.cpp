@@ -44,22 +44,6 @@ TracePhase phase_of(Pass pass) {
   return TracePhase::backward;
 }
 
-TraceStream stream_of(Stream stream) {
-  switch (stream) {
-    case Stream::compute:
-      return TraceStream::compute;
-    case Stream::tensor_parallel:
-      return TraceStream::tensor_parallel;
-    case Stream::data_parallel:
-      return TraceStream::data_parallel;
-    case Stream::send:
-    case Stream::receive:
-      break;
-  }
-  assert(false && "the streams of messages depend on the payload");
-  return TraceStream::compute;
-}
-
 TraceStream stream_of(Transfer const& transfer) {
   bool const is_activation = transfer.payload == Transfer::Payload::activation;
   if (transfer.end == Transfer::End::send) {

@@ -51,7 +51,7 @@ TracePhase phase_of(Pass pass);
 /// The stream of a row of a trace. Intervals of one stream of a rank never overlap: messages of
 /// one payload and direction follow each other, but not those of different payloads.
 enum class TraceStream : std::uint8_t {
-  compute,
+  compute,  ///< the first are those of plans
   tensor_parallel,
   data_parallel,
   send_activation,
@@ -72,8 +72,7 @@ struct EnumNames<TraceStream> {
        {TraceStream::receive_gradient, "receive_gradient"}}};
 };
 
-/// Pre: `stream` is not one of the streams of messages, whose payload an op does not have.
-TraceStream stream_of(Stream stream);
+constexpr TraceStream stream_of(Stream stream) { return static_cast<TraceStream>(stream.number()); }
 TraceStream stream_of(Transfer const& transfer);
 
 /// The names in the traces of a plan, simulated or executed: equal plans have equal indices.

@@ -120,11 +120,11 @@ inline std::vector<OddRun> odd_runs() {
   add("whole messages", modest_run(4, 4), [](C& c) { c.schedule.scatter_gather = false; });
   add("8 replicas", modest_run(2, 2, 8), [](C&) {});
   add("8 replicas, overlapped, sharded optimizer", modest_run(2, 2, 8),
-      [](C& c) { c.parallel.overlap_gradients = true, c.memory.distributed_optimizer = true; });
+      [](C& c) { c.parallel.overlap_gradients = true, c.sharding = sharding_of(true); });
   add("8 replicas, overlapped, interleaved", interleaved(modest_run(2, 2, 8), 2, 2),
       [](C& c) { c.parallel.overlap_gradients = true; });
   add("8 replicas of one stage, overlapped", modest_run(1, 1, 8),
-      [](C& c) { c.parallel.overlap_gradients = true, c.memory.distributed_optimizer = true; });
+      [](C& c) { c.parallel.overlap_gradients = true, c.sharding = sharding_of(true); });
   add("overlapped gradients of one replica", modest_run(2, 2),
       [](C& c) { c.parallel.overlap_gradients = true; });
   add("large first stage, overlapped", modest_run(1, 2, 2), [](C& c) {

@@ -46,7 +46,7 @@ inline std::vector<OddRun> split_runs() {
   add("interleaved_zb", with_schedule(modest_run(2, 4), ScheduleKind::interleaved_zb, 2),
       [](C& c) { c.recompute.front().granularity = RecomputeGranularity::selective; });
   add("zbv, tied, replicas, overlapped", with_schedule(modest_run(2, 4, 2), ScheduleKind::zbv, 2),
-      [](C& c) { c.parallel.overlap_gradients = true, c.memory.distributed_optimizer = true; });
+      [](C& c) { c.parallel.overlap_gradients = true, c.sharding = sharding_of(true); });
   add("zbv, all modules, outputs kept", with_schedule(modest_run(2, 4), ScheduleKind::zbv, 2),
       [](C& c) {
         c.memory.output_deallocation = false;
@@ -62,7 +62,7 @@ inline std::vector<OddRun> split_runs() {
   add("dualpipe, tied", with_schedule(modest_run(2, 4), ScheduleKind::dualpipe, 2), [](C&) {});
   add("dualpipe, replicas, sharded state, a layer less at the ends",
       with_schedule(modest_run(2, 4, 2), ScheduleKind::dualpipe, 2), [](C& c) {
-        c.memory.distributed_optimizer = true;
+        c.sharding = sharding_of(true);
         c.model.tied_embeddings = false;
         c.layout = {.kind = LayerSplit::Kind::list, .first = {}, .last = {}, .list = {1, 3, 3, 1}};
         c.recompute.front().granularity = RecomputeGranularity::selective;

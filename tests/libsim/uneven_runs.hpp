@@ -68,7 +68,7 @@ inline std::vector<OddRun> uneven_runs() {
   add("one stage, by microbatch", 1, true, [](C&) {});
   add("two stages", 2, false, [](C&) {});
   add("two stages, by microbatch", 2, true, [](C&) {});
-  add("four stages, by microbatch", 4, true, [](C& c) { c.memory.distributed_optimizer = true; });
+  add("four stages, by microbatch", 4, true, [](C& c) { c.sharding = sharding_of(true); });
   add("four experts' ranks, full recompute", 2, true, [](C& c) {
     c.parallel.data = c.parallel.expert = 4;
     c.recompute.front().granularity = RecomputeGranularity::full;

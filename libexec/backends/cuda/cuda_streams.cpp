@@ -11,8 +11,10 @@ CudaStreams::CudaStreams(int device) {
   auto const [lowest, highest] = stream_priorities();
   for (std::size_t i = 0; i < streams_.size(); ++i) {
     // Communication has priority: it needs few multiprocessors, and other ranks wait for it.
-    streams_[i] = make_stream(i == index(Stream::compute) ? lowest : highest);
+    streams_[i] = make_stream(i == Stream::compute.number() ? lowest : highest);
   }
+  send_ = make_stream(highest);
+  receive_ = make_stream(highest);
   zero_ = make_event();
   restart(false);
 }
@@ -53,6 +55,8 @@ void CudaStreams::synchronize() {
   for (CudaStream const& stream : streams_) {
     check(cudaStreamSynchronize(stream.get()), "cudaStreamSynchronize");
   }
+  check(cudaStreamSynchronize(send()), "cudaStreamSynchronize");
+  check(cudaStreamSynchronize(receive()), "cudaStreamSynchronize");
   // The next kernel starts later than the place that was marked last.
   compute_moved_ = true;
 }

@@ -17,7 +17,9 @@ class CudaStreams final : public DeviceTimeline {
   /// Makes `device` the calling thread's. \throws DeviceError
   explicit CudaStreams(int device);
 
-  cudaStream_t stream(Stream which) const { return streams_[index(which)].get(); }
+  cudaStream_t stream(Stream which) const { return streams_[which.number()].get(); }
+  cudaStream_t send() const { return send_.get(); }
+  cudaStream_t receive() const { return receive_.get(); }
   cudaStream_t compute() const { return stream(Stream::compute); }
   /// Must be called for each launch on the compute stream, so that the next mark is a new place.
   void note_compute() { compute_moved_ = true; }
@@ -37,9 +39,9 @@ class CudaStreams final : public DeviceTimeline {
   SimTime time_of(Mark mark) const override;
 
  private:
-  static std::size_t index(Stream which) { return static_cast<std::size_t>(which); }
-
-  std::array<CudaStream, 5> streams_;  ///< by Stream
+  std::array<CudaStream, 3> streams_;  ///< of plans
+  CudaStream send_;
+  CudaStream receive_;
   CudaEvent zero_;
   std::vector<CudaEvent> events_;
   std::size_t used_events_ = 0;

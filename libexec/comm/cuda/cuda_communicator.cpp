@@ -5,8 +5,8 @@
 
 namespace stagecraft {
 
-CudaCall CudaCommunicator::call_on(Stream stream) {
-  return {.stream = streams_.stream(stream),
+CudaCall CudaCommunicator::call_on(cudaStream_t stream) {
+  return {.stream = stream,
           .ready = streams_.compute_event(),
           .begun = streams_.event(),
           .done = streams_.event()};
@@ -25,7 +25,7 @@ TimeSpan CudaCommunicator::settle(CudaCall const& call, TimeSpan const& time) {
 
 Communicator::Ticket CudaCommunicator::start(Collective const& collective) {
   Collective own = collective;
-  if (!own.in_host_memory) own.cuda = call_on(groups_[own.group].stream);
+  if (!own.in_host_memory) own.cuda = call_on(streams_.stream(groups_[own.group].stream));
   Ticket const ticket = inside_.start(own);
   collectives_.emplace(std::pair{own.group, ticket}, own.cuda);
   return ticket;
@@ -38,7 +38,7 @@ TimeSpan CudaCommunicator::finish(GroupId group, Ticket ticket) {
 
 void CudaCommunicator::post(Message const& message) {
   Message own = message;
-  own.cuda = call_on(message.end == Transfer::End::send ? Stream::send : Stream::receive);
+  own.cuda = call_on(message.end == Transfer::End::send ? streams_.send() : streams_.receive());
   messages_[{message.end, message.number}] = own.cuda;
   inside_.post(own);
 }

@@ -31,7 +31,7 @@ class CudaCommunicator final : public Communicator {
   void fail(std::exception_ptr const& error) override { inside_.fail(error); }
 
  private:
-  CudaCall call_on(Stream stream);
+  CudaCall call_on(cudaStream_t stream);
   /// Makes the compute stream wait for a call, for which `inside` returned `time`.
   TimeSpan settle(CudaCall const& call, TimeSpan const& time);
 

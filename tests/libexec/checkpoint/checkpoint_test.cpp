@@ -63,7 +63,7 @@ TEST_CASE("a run that is resumed ends with the bits of one that never stopped", 
       GENERATE(Precision::fp16, Precision::bf16, Precision::fp32, Precision::fp64);
   TrainingConfig config = small_llama(precision);
   config.parallel = {.tensor = 2, .pipeline = 2, .data = 2, .sequence = true};
-  config.memory.distributed_optimizer = GENERATE(false, true);
+  config.sharding = sharding_of(GENERATE(false, true));
   Folder const folder;
   execute(config, saving(folder.path(), 2));
   require_equal(parameters_after(config, 2, resuming(folder.path())), parameters_after(config, 4));
@@ -113,7 +113,7 @@ TEST_CASE("any layout reads what any other has written", "[checkpoint]") {
     both.parallel = {.pipeline = 2, .interleave = 2};
     both.schedule.kind = ScheduleKind::dualpipe;
     both.schedule.p2p = P2p::overlapped;
-    both.memory.distributed_optimizer = is_sharded;
+    both.sharding = sharding_of(is_sharded);
     layouts.push_back({"dualpipe", both});
   }
   require_all_read(base, layouts);
@@ -130,7 +130,7 @@ TEST_CASE("experts are saved wherever they are", "[checkpoint]") {
               .tensor = 2, .data = 2, .sequence = true, .expert = 2, .expert_tensor = 2}}) {
       TrainingConfig config = base;
       config.parallel = parallel;
-      config.memory.distributed_optimizer = is_sharded;
+      config.sharding = sharding_of(is_sharded);
       layouts.push_back({"layout " + std::to_string(layouts.size()), config});
     }
   }

@@ -31,7 +31,7 @@ TrainingConfig config_named(std::string const& name) {
   } else if (name == "overlapped_gradients") {
     config.parallel = {
         .tensor = 2, .pipeline = 2, .data = 2, .sequence = true, .overlap_gradients = true};
-    config.memory.distributed_optimizer = true;
+    config.sharding = sharding_of(true);
   } else if (name == "interleaved_overlapped") {
     config.parallel = {.tensor = 2, .pipeline = 2, .interleave = 2, .sequence = true};
     config.schedule = {.kind = ScheduleKind::interleaved, .p2p = P2p::overlapped};

@@ -63,7 +63,7 @@ TrainingConfig config_named(std::string const& name) {
     config = small_gpt(Precision::bf16);
     config.parallel = {
         .tensor = 2, .pipeline = 2, .data = 2, .sequence = true, .overlap_gradients = true};
-    config.memory.distributed_optimizer = true;
+    config.sharding = sharding_of(true);
   } else if (name == "tied") {
     config.parallel = {.tensor = 2, .pipeline = 2};
   } else if (name == "grouped_heads") {

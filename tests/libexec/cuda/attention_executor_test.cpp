@@ -157,7 +157,7 @@ std::vector<Split> every_other(std::vector<Split> const& all, int turn) {
 
 TrainingConfig with(TrainingConfig config, Split const& split) {
   config.parallel = split.parallel;
-  config.memory.distributed_optimizer = split.is_sharded;
+  config.sharding = sharding_of(split.is_sharded);
   return config;
 }
 

@@ -68,7 +68,7 @@ TEST_CASE("training on a device follows training on the CPU", "[cuda]") {
   auto const precision = GENERATE(Precision::fp64, Precision::fp16);
   TrainingConfig config = small_gpt(precision);
   config.parallel = {.tensor = 2, .pipeline = 2, .data = 2};
-  config.memory.distributed_optimizer = true;
+  config.sharding = sharding_of(true);
   constexpr int steps = 4;
   auto const device = execute(config, on_device(steps)).steps;
   auto const cpu = execute(config, {.options = {.steps = steps}}).steps;

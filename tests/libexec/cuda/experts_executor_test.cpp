@@ -132,7 +132,7 @@ std::vector<Layout> expert_layouts() {
 
 TrainingConfig with(TrainingConfig config, Layout const& layout) {
   config.parallel = layout.parallel;
-  config.memory.distributed_optimizer = layout.is_sharded;
+  config.sharding = sharding_of(layout.is_sharded);
   return config;
 }
 
@@ -207,7 +207,7 @@ TEST_CASE("products of experts that are measured have the CPU's gradients", "[cu
 TEST_CASE("training mixtures on a device follows training on the CPU", "[cuda]") {
   TrainingConfig config = gated_mixture(Precision::fp64, RouterLoss::global_auxiliary);
   config.parallel = expert_layout(2, 2, 2, 2, 1);
-  config.memory.distributed_optimizer = true;
+  config.sharding = sharding_of(true);
   config.routing = Routing{.is_natural = true};
   constexpr int steps = 4;
   auto const device = execute(config, on_device(steps)).steps;

@@ -183,7 +183,7 @@ TEST_CASE("layouts and orders with as many replicas train a loss over the global
     base.parallel.data = layout.data;
     TrainingConfig config = base;
     config.parallel = layout;
-    config.memory.distributed_optimizer = layout.data > 1;
+    config.sharding = sharding_of(layout.data > 1);
     require_close(base, config, 1e-12);
     REQUIRE(execute(config).steps.front().loss ==
             Approx(execute(base).steps.front().loss).epsilon(1e-13));
@@ -227,7 +227,7 @@ TEST_CASE("plans with counters hold what the simulator predicts, to the byte", "
     for (ParallelLayout const& layout : expert_layouts()) {
       TrainingConfig config = balanced_over_batch(precision);
       config.parallel = layout;
-      config.memory.distributed_optimizer = layout.data > 1;
+      config.sharding = sharding_of(layout.data > 1);
       config.recompute = {policies()[turn++ % policies().size()]};
       require_predicted_bytes(config);
     }

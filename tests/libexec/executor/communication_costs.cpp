@@ -13,8 +13,8 @@ double collectives_in_a_row(TrainingPlan const& plan) {
       continue;
     }
     Pass const pass = task.kind == Task::Kind::forward ? Pass::forward : Pass::backward;
-    for (std::int32_t const block : blocks_in_order(plan, task)) {
-      for (Op const& op : plan.blocks[static_cast<std::size_t>(block)].ops(pass)) {
+    for (TaskBlock const& of_task : blocks_in_order(plan, task)) {
+      for (Op const& op : plan.blocks[of_task.block].ops(pass)) {
         count += op.stream == Stream::tensor_parallel ? 1 : 0;
       }
     }

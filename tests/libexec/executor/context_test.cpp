@@ -100,7 +100,7 @@ std::vector<Layout> layouts() {
 
 TrainingConfig with(TrainingConfig config, Layout const& layout) {
   config.parallel = layout.parallel;
-  config.memory.distributed_optimizer = layout.is_sharded;
+  config.sharding = sharding_of(layout.is_sharded);
   config.schedule = layout.schedule;
   return config;
 }

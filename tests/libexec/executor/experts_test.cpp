@@ -93,7 +93,7 @@ bool is_refused(TrainingConfig const& config, Layout const& layout) {
 
 TrainingConfig with(TrainingConfig config, Layout const& layout) {
   config.parallel = layout.parallel;
-  config.memory.distributed_optimizer = layout.is_sharded;
+  config.sharding = sharding_of(layout.is_sharded);
   return config;
 }
 

@@ -24,10 +24,10 @@ TrainingConfig four_ranks(std::string const& what) {
     config.schedule = {.kind = ScheduleKind::interleaved, .p2p = P2p::overlapped};
   } else if (what == "distributed optimizer") {
     config.parallel.data = 4;
-    config.memory.distributed_optimizer = true;
+    config.sharding = sharding_of(true);
   } else if (what == "overlapped gradients, distributed optimizer") {
     config.parallel = {.pipeline = 2, .data = 2, .overlap_gradients = true};
-    config.memory.distributed_optimizer = true;
+    config.sharding = sharding_of(true);
   }
   return config;
 }

@@ -56,7 +56,7 @@ TEST_CASE("recomputed activations have the bits of stored ones", "[invariance]")
 TEST_CASE("gradients are reduced behind a backward whose activations were stored", "[invariance]") {
   TrainingConfig config = small_gpt(Precision::fp32);
   config.parallel = {.pipeline = 2, .data = 2};
-  config.memory.distributed_optimizer = GENERATE(false, true);
+  config.sharding = sharding_of(GENERATE(false, true));
   // One of two microbatches in flight is stored, the last of a stage among them.
   RecomputePolicy& policy = config.recompute.front();
   policy.granularity = RecomputeGranularity::full;

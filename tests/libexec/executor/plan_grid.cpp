@@ -123,11 +123,11 @@ std::vector<NamedRun> layouts_of(TrainingConfig const& base) {
   add("d 2", [](TrainingConfig& c) { c.parallel.data = 2; });
   add("d 4 distributed", [](TrainingConfig& c) {
     c.parallel.data = 4;
-    c.memory.distributed_optimizer = true;
+    c.sharding = sharding_of(true);
   });
   add("p 2 d 2 overlapped gradients", [](TrainingConfig& c) {
     c.parallel = {.pipeline = 2, .data = 2, .overlap_gradients = true};
-    c.memory.distributed_optimizer = true;
+    c.sharding = sharding_of(true);
   });
   add("p 3 uneven", [](TrainingConfig& c) {
     c.parallel.pipeline = 3;

@@ -67,7 +67,7 @@ TEST_CASE("loss, logits, gradients and three updates are PyTorch's, on every lay
       TrainingConfig config = reference.config;
       config.model.attention = attention;
       config.parallel = layout.layout;
-      config.memory.distributed_optimizer = layout.distributed_optimizer;
+      config.sharding = sharding_of(layout.distributed_optimizer);
       compare(reference, config, GemmKind::plain);
     }
   }

@@ -113,7 +113,7 @@ TrainingConfig comparable(TrainingConfig config, Layout const& layout) {
 TrainingConfig with(TrainingConfig config, Layout const& layout) {
   config = comparable(std::move(config), layout);
   config.parallel = layout.parallel;
-  config.memory.distributed_optimizer = layout.is_sharded;
+  config.sharding = sharding_of(layout.is_sharded);
   return config;
 }
 

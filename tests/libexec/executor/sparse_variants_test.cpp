@@ -85,7 +85,7 @@ std::vector<TrainingConfig> layouts_of_experts(TrainingConfig const& base) {
       configs.push_back(base);
       configs.back().parallel = layout;
       configs.back().dispatch = dispatch;
-      configs.back().memory.distributed_optimizer = layout.data > 1;
+      configs.back().sharding = sharding_of(layout.data > 1);
     }
   }
   return configs;

@@ -184,7 +184,8 @@ std::vector<NamedRun> split_grid() {
   replicated.parallel.data = 2;
   replicated.batch.global *= 2;
   replicated.parallel.overlap_gradients = true;
-  replicated.memory = {.output_deallocation = false, .distributed_optimizer = true};
+  replicated.memory = {.output_deallocation = false};
+  replicated.sharding = sharding_of(true);
   replicated.model.attention = Attention::flash;
   std::vector<NamedRun> grid;
   for (TrainingConfig const& base : {small_gpt(Precision::fp16), sharded, replicated}) {

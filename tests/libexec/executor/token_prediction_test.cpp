@@ -241,7 +241,7 @@ std::vector<TrainingConfig> layouts_of_predictions(TrainingConfig const& base, b
     if (has_experts && layout.tensor * layout.data > 1) layout.expert = 2;
     configs.push_back(base);
     configs.back().parallel = layout;
-    configs.back().memory.distributed_optimizer = is_sharded;
+    configs.back().sharding = sharding_of(is_sharded);
   };
   add({.tensor = 2});
   add({.tensor = 2, .sequence = true});

@@ -24,10 +24,10 @@ class HandMadePass {
     block_.backward.push_back(op);
     return *this;
   }
-  HandMadePass& all_reduce(int microseconds, Phase phase) {
+  HandMadePass& all_reduce(int microseconds, Phase phase, Stream stream = Stream::tensor_parallel) {
     Op op;
     op.kind = OpKind::all_reduce;
-    op.stream = Stream::tensor_parallel;
+    op.stream = stream;
     op.phase = phase;
     op.group = outline_.roles.tensor;
     op.payload = Bytes{microseconds * 100'000};
@@ -88,6 +88,21 @@ class HandMadePass {
 
 constexpr Phase input = Phase::input_gradient, weight = Phase::weight_gradient,
                 recompute = Phase::recompute;
+
+TEST_CASE("collectives of one stream follow each other, those of two run at once", "[engine]") {
+  auto const duration_on = [](Stream stream) {
+    return HandMadePass{}
+        .all_reduce(10, input)
+        .all_reduce(30, input, stream)
+        .wait_for(0, input)
+        .compute(5, input)
+        .wait_for(1, input)
+        .times()
+        .duration;
+  };
+  REQUIRE(duration_on(Stream::tensor_parallel) == 40 * microsecond);
+  REQUIRE(duration_on(Stream{3}) == 30 * microsecond);
+}
 
 TEST_CASE("an all-reduce longer than the weight gradient behind it is exposed by the difference",
           "[engine]") {

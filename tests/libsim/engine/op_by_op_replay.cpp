@@ -66,9 +66,9 @@ class RankReplay {
  private:
   static CategoryBytes resident(StagePlan const& rank) {
     CategoryBytes bytes;
-    bytes[Category::parameters] = rank.parameter_bytes.count();
-    bytes[Category::gradients] = rank.gradient_bytes.count();
-    bytes[Category::optimizer] = rank.optimizer_bytes.count();
+    bytes[Category::parameters] = rank.state_bytes(Category::parameters).count();
+    bytes[Category::gradients] = rank.state_bytes(Category::gradients).count();
+    bytes[Category::optimizer] = rank.state_bytes(Category::optimizer).count();
     return bytes;
   }
 

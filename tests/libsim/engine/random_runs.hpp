@@ -82,7 +82,7 @@ class RandomRuns {
     config.batch.micro = 1 + below(2);
     config.batch.global = microbatches * config.batch.micro * parallel.data;
     config.memory.output_deallocation = !chance(4);
-    config.memory.distributed_optimizer = chance(3);
+    config.sharding = sharding_of(chance(3));
   }
 
   void draw_layers(TrainingConfig& config) {

@@ -88,7 +88,7 @@ void require_same_ops(ReplayedRank const& replayed,
     bool const is_same =
         names.op[static_cast<std::size_t>(rank.ops.op[i])] == to_string(op.op->name) &&
         rank.ops.phase[i] == static_cast<std::int64_t>(phase_of(*op.op)) &&
-        rank.ops.stream[i] == static_cast<std::int64_t>(op.op->stream) &&
+        rank.ops.stream[i] == static_cast<std::int64_t>(op.op->stream.number()) &&
         rank.ops.start[i] == op.start.count() &&
         rank.ops.start[i] + rank.ops.duration[i] == op.end.count() &&
         rank.ops.layer[i] == op.layer && rank.ops.microbatch[i] == op.microbatch &&

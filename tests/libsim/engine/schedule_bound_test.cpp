@@ -94,7 +94,7 @@ TEST_CASE("reductions that hide behind passes do not count towards the bound", "
   TrainingConfig config = modest_run(1, 1, 8);
   config.parallel.overlap_gradients = true;
   for (bool const is_sharded : {false, true}) {
-    config.memory.distributed_optimizer = is_sharded;
+    config.sharding = sharding_of(is_sharded);
     CHECK(over_bound(config, system) >= 1);
   }
 }

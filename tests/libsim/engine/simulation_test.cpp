@@ -56,11 +56,11 @@ TEST_CASE("the peak holds at least parameters, gradients and optimizer, and the 
       CAPTURE(run.name, i);
       CategoryBytes const& peak = result.stages[i].at_peak;
       REQUIRE(peak[Category::parameters] ==
-              plan.stages[StageId::of_index(i)].parameter_bytes.count());
+              plan.stages[StageId::of_index(i)].state_bytes(Category::parameters).count());
       REQUIRE(peak[Category::gradients] ==
-              plan.stages[StageId::of_index(i)].gradient_bytes.count());
+              plan.stages[StageId::of_index(i)].state_bytes(Category::gradients).count());
       REQUIRE(peak[Category::optimizer] ==
-              plan.stages[StageId::of_index(i)].optimizer_bytes.count());
+              plan.stages[StageId::of_index(i)].state_bytes(Category::optimizer).count());
       REQUIRE(peak[Category::workspace] == 4 << 20);
     }
   }

@@ -92,7 +92,7 @@ TEST_CASE("train_llama3_8b_h100_fp8.sh is refused for fp8 and imported in bf16 w
   expected.model.precision = Precision::bf16;
   expected.parallel = {.tensor = 1, .pipeline = 1, .data = 8, .overlap_gradients = true};
   expected.batch = {.global = 128, .micro = 1};
-  expected.memory.distributed_optimizer = true;
+  expected.sharding = sharding_of(true);
   expected.training.init_std = 0.0134;
   expected.training.loss_scale = 0x1p32;
   expected.memory.empty_cache = EmptyCache::before_step;  // --empty-unused-memory-level 1
@@ -151,7 +151,7 @@ TEST_CASE("llm-jp's Llama 2 13B needs its vocabulary and then is Llama 2 13B", "
           ParallelLayout{.tensor = 2, .pipeline = 4, .data = 16, .sequence = true});
   REQUIRE(import.config.model.attention == Attention::flash);
   REQUIRE(import.config.recompute.front().granularity == RecomputeGranularity::selective);
-  REQUIRE(import.config.memory.distributed_optimizer);
+  REQUIRE(import.config.sharding.shares_optimizer());
   REQUIRE(import.config.training.learning_rate == 3e-4);
 }
 

@@ -110,14 +110,14 @@ TEST_CASE("3: Megatron-DeepSpeed's norms, groups, attention and ZeRO stages are 
   REQUIRE(config.model.kv_heads == 4);
   REQUIRE(config.model.attention == Attention::flash);
   REQUIRE(config.model.rotary_base == 500'000);
-  REQUIRE(config.memory.distributed_optimizer);
+  REQUIRE(config.sharding.shares_optimizer());
   auto const zero = [](std::string const& stage) {
     return "python x.py " + model_flags + "--zero-stage " + stage;
   };
-  REQUIRE_FALSE(import_text(zero("0")).config.memory.distributed_optimizer);
+  REQUIRE_FALSE(import_text(zero("0")).config.sharding.shares_optimizer());
   REQUIRE_THAT(refusal(zero("3")),
                Catch::Contains("--ignore zero-stage (modelled instead: stage 1"));
-  REQUIRE(import_text(zero("3"), {.ignore = {"zero-stage"}}).config.memory.distributed_optimizer);
+  REQUIRE(import_text(zero("3"), {.ignore = {"zero-stage"}}).config.sharding.shares_optimizer());
   Input const ulysses{.ignore = {"ds-sequence-parallel-size"}};
   REQUIRE(import_text("python x.py " + model_flags + "--ds-sequence-parallel-size 4", ulysses)
               .config.parallel.data == 2);

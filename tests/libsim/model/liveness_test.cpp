@@ -249,5 +249,17 @@ TEST_CASE("computation waits before it reads, overwrites or feeds what a collect
   REQUIRE(HandMadeBlock{}.op(tensor, {0}, {1}).op(compute, {}, {0}).order() == "gwc");
 }
 
+TEST_CASE(
+    "a wait is for one stream; what another has begun stays until it is needed or the pass ends",
+    "[model]") {
+  constexpr Stream compute = Stream::compute, tensor = Stream::tensor_parallel, other{3};
+  HandMadeBlock two;
+  REQUIRE(two.op(tensor, {}, {1}).op(other, {}, {0}).op(compute, {0}, {}).order() == "ggwcw");
+  REQUIRE(two.block.forward[2].waits_for == 1);
+  REQUIRE(two.block.forward[4].waits_for == 0);
+  HandMadeBlock one;  // in issue order, so that the wait for the second is one for the first
+  REQUIRE(one.op(tensor, {}, {1}).op(tensor, {}, {0}).op(compute, {0}, {}).order() == "ggwc");
+}
+
 }  // namespace
 }  // namespace stagecraft::liveness_test

@@ -164,13 +164,13 @@ TEST_CASE("context ranks stand between tensor and data ranks and share parameter
 TEST_CASE("optimizer state is cut over context and data ranks", "[plan]") {
   TrainingConfig config = read("context: 2, data: 2, context_method: ulysses", splittable);
   config.batch = {.global = 4, .micro = 1};
-  config.memory.distributed_optimizer = true;
+  config.sharding = sharding_of(true);
   TrainingConfig alone = config;
   alone.parallel = {.data = 4};
   StagePlan const cut = make_plan(as_settled(config)).stages.front();
   StagePlan const by_data = make_plan(as_settled(alone)).stages.front();
   REQUIRE(cut.shards == 4);
-  REQUIRE(cut.optimizer_bytes == by_data.optimizer_bytes);
+  REQUIRE(cut.state_bytes(Category::optimizer) == by_data.state_bytes(Category::optimizer));
 }
 
 TEST_CASE("a plan without context parallelism has no axis for it", "[plan]") {

@@ -73,7 +73,8 @@ TEST_CASE("choices over the global batch are summed over all ranks of a stage", 
   REQUIRE(members(plan, plan.roles.stage.value(), 1) == std::vector{0, 1, 2, 3});
   REQUIRE(members(plan, plan.roles.stage.value(), 6) == std::vector{4, 5, 6, 7});
   for (StageId const stage : plan.stages.ids()) {
-    REQUIRE(plan.stages[stage].gradient_bytes - without.stages[stage].gradient_bytes ==
+    REQUIRE(plan.stages[stage].state_bytes(Category::gradients) -
+                without.stages[stage].state_bytes(Category::gradients) ==
             Bytes{4 * (8 + 1)});
     StepOp const& zeros = plan.stages[stage].step_ops[1];
     REQUIRE(zeros.name == Name{"step", "zero_counters"});
@@ -92,7 +93,7 @@ TEST_CASE("a dense plan has no expert groups", "[plan]") {
 TEST_CASE("optimizer state of experts is cut over the ranks that hold the same experts", "[plan]") {
   // Megatron-LM: 12 bytes over d of dense parameters, 12 over EDP of those of experts.
   TrainingConfig config = sparse({.data = 4, .expert = 2});
-  config.memory.distributed_optimizer = true;
+  config.sharding = sharding_of(true);
   TrainingPlan const plan = make_plan(as_settled(config));
   StagePlan const& stage = plan.stages.front();
   std::int64_t dense = 0, of_experts = 0;
@@ -102,8 +103,9 @@ TEST_CASE("optimizer state of experts is cut over the ranks that hold the same e
   // 2 layers of 4 local experts with up [96, 64] and down [64, 96] each.
   REQUIRE(of_experts == 2 * 4 * 2 * 96 * 64);
   std::int64_t const exact = 12 * (dense / 4 + of_experts / 2);
-  REQUIRE(stage.optimizer_bytes.count() >= exact);
-  REQUIRE(stage.optimizer_bytes.count() < exact + 12 * 4 * 8);  // shards are rounded up
+  REQUIRE(stage.state_bytes(Category::optimizer).count() >= exact);
+  REQUIRE(stage.state_bytes(Category::optimizer).count() <
+          exact + 12 * 4 * 8);  // shards are rounded up
 }
 
 TEST_CASE("all gradients are scaled by 1/d, and summed over the ranks that hold the same",
@@ -129,7 +131,7 @@ TEST_CASE("all gradients are scaled by 1/d, and summed over the ranks that hold 
 
 TEST_CASE("experts that one rank alone holds are neither summed nor cut", "[plan]") {
   TrainingConfig config = sparse({.data = 4, .expert = 4});
-  config.memory.distributed_optimizer = true;
+  config.sharding = sharding_of(true);
   TrainingPlan const plan = make_plan(as_settled(config));
   REQUIRE(plan.groups.members(plan.roles.expert_gradients.value()) == 1);
   for (StepOp const& op : plan.stages.front().step_ops) {

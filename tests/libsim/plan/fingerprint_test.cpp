@@ -103,7 +103,7 @@ std::vector<Change> changes_of_what_is_computed() {
       {"window", [](C& c) { c.recompute.front().store_microbatches.count = 1; }},
       {"policy of a stage", [](C& c) { c.recompute.push_back({}); }},
       {"output_deallocation", [](C& c) { c.memory.output_deallocation = false; }},
-      {"distributed_optimizer", [](C& c) { c.memory.distributed_optimizer = true; }},
+      {"distributed_optimizer", [](C& c) { c.sharding = sharding_of(true); }},
       {"layout",
        [](C& c) {
          c.layout = {.kind = LayerSplit::Kind::list, .first = {}, .last = {}, .list = {1, 2, 2, 3}};

@@ -37,7 +37,7 @@ TEST_CASE("buckets cover a chunk's blocks once, from its last to its first", "[p
 TEST_CASE("overlapped reduction sends the same bytes as one reduction at the end", "[plan]") {
   TrainingConfig config = large_first_stage();
   bool const distributed = GENERATE(false, true);
-  config.memory.distributed_optimizer = distributed;
+  config.sharding = sharding_of(distributed);
   auto const sent = [](TrainingPlan const& plan, std::size_t stage) {
     std::int64_t bytes = 0;
     StagePlan const& rank = plan.stages[StageId::of_index(stage)];

@@ -8,9 +8,6 @@
 #include "libsim/model/blocks.hpp"
 #include "libsim/plan/make_plan.hpp"
 #include "libsim/plan/plan_outline.hpp"
-#include "libsim/plan/plan_programs.hpp"
-#include "libsim/plan/schedule_layout.hpp"
-#include "libsim/plan/window_memory.hpp"
 #include "tests/libsim/odd_runs.hpp"
 #include "tests/libsim/plan/summed_events.hpp"
 
@@ -45,8 +42,8 @@ class BufferCounter {
     Task const& task = rank_.tasks[static_cast<std::size_t>(step.task)];
     if (task.kind == Task::Kind::step) return;
     Pass const pass = task.kind == Task::Kind::forward ? Pass::forward : Pass::backward;
-    for (std::int32_t const index : blocks_in_order(plan_, task)) {
-      BlockProgram const& block = plan_.blocks[static_cast<std::size_t>(index)];
+    for (TaskBlock const& of_task : blocks_in_order(plan_, task)) {
+      BlockProgram const& block = plan_.blocks[of_task.block];
       for (std::size_t i = 0; i < block.ops(pass).size(); ++i) {
         auto const position = static_cast<std::int32_t>(i);
         auto const sum = [&](auto is_here) {
@@ -119,45 +116,16 @@ TEST_CASE(
   for (OddRun const& run : odd_runs()) require_peaks_of_events(run);
 }
 
-TEST_CASE("a limit fits a window memory exactly if it is no less than the peak of the plan",
-          "[memory]") {
-  for (OddRun const& run : odd_runs()) {
-    TrainingConfig config = run.config;
-    config.recompute.resize(static_cast<std::size_t>(config.parallel.pipeline),
-                            config.recompute.front());
-    for (RecomputePolicy& policy : config.recompute) policy.store_microbatches = {.count = 1};
-    TrainingPlan const plan = make_programs(config);
-    PipelineSchedule const schedule = make_pipeline_schedule(schedule_shape(config));
-    TaskMemories tasks{plan};
-    MessageMemories messages{plan};
-    for (std::size_t stage = 0; stage < plan.stages.size(); ++stage) {
-      WindowMemory const memory{plan, schedule, plan.stages[StageId::of_index(stage)], tasks,
-                                messages};
-      for (int count = 1; count <= memory.window(); ++count) {
-        CAPTURE(run.name, stage, count);
-        config.recompute[stage].store_microbatches.count = count;
-        TrainingPlan const stored = make_plan(as_settled(config));
-        std::int64_t const peak =
-            summed_events(stored, stored.stages[StageId::of_index(stage)]).at_peak.sum();
-        REQUIRE(memory.fits(count, peak));
-        REQUIRE_FALSE(memory.fits(count, peak - 1));
-      }
-    }
-  }
-}
-
 TEST_CASE("an iteration releases everything it allocates, in every category", "[memory]") {
   for (OddRun const& run : odd_runs()) {
     TrainingPlan const plan = make_plan(as_settled(run.config));
     for (std::size_t stage = 0; stage < plan.stages.size(); ++stage) {
       StagePlan const& rank = plan.stages[StageId::of_index(stage)];
-      TaskMemories tasks{plan};
-      MessageMemories messages{plan};
+      MemoryMoves moves{plan};
       IssueOrder const order = unroll(rank.program);
-      EntryMemories entries{rank, order.transfers, tasks, messages};
       CategoryBytes now = resident_memory(rank);
-      for (IssueEntry const& step : order.entries) {
-        now += entries.of(step).profile.net;
+      for (MemoryMove const* const move : moves.of(order.entries, rank.tasks, order.transfers)) {
+        now += move->profile.net;
         for (int c = 0; c < category_count; ++c) {
           CAPTURE(run.name, stage, c);
           REQUIRE(now[static_cast<Category>(c)] >= 0);
@@ -186,9 +154,8 @@ TEST_CASE("narrow gradients and moments take 2 bytes per parameter each", "[memo
   config.model.precision = Precision::bf16;
   config.parallel.data = 4;
   config.batch.global *= 4;
-  config.memory = {.distributed_optimizer = true,
-                   .gradient_dtype = StateType::bf16,
-                   .moments_dtype = StateType::bf16};
+  config.sharding = sharding_of(true);
+  config.memory = {.gradient_dtype = StateType::bf16, .moments_dtype = StateType::bf16};
   TrainingPlan const plan = make_plan(as_settled(config));
   for (StagePlan const& rank : plan.stages) {
     CategoryBytes const bytes = resident_memory(rank);
@@ -245,17 +212,19 @@ TEST_CASE("a scattered message arrives as 1/t and takes its whole size once gath
   auto const post =
       std::find_if(order.entries.begin(), order.entries.end(),
                    [](IssueEntry const& entry) { return entry.kind == IssueEntry::Kind::post; });
-  TaskMemories tasks{plan};
-  MessageMemories messages{plan};
-  EntryMemories entries{rank, order.transfers, tasks, messages};
-  auto const bytes = [&](IssueEntry const& step) { return entries.of(step).profile.net; };
-  CategoryBytes after = bytes(*post);
+  MemoryMoves moves{plan};
+  std::vector<MemoryMove const*> const of_entries =
+      moves.of(order.entries, rank.tasks, order.transfers);
+  auto const memory = [&](auto entry) -> MemoryProfile const& {
+    return of_entries[static_cast<std::size_t>(entry - order.entries.begin())]->profile;
+  };
+  CategoryBytes after = memory(post).net;
   REQUIRE(after[Category::communication] == (scatters ? whole / 4 : 0));
   REQUIRE(after[Category::activations] == (scatters ? 0 : whole));
   REQUIRE((post + 1)->kind == IssueEntry::Kind::wait);
   // While it is gathered both are there: the whole comes on top of the scattered part.
-  REQUIRE(entries.of(*(post + 1)).profile.peak == (scatters ? whole : 0));
-  after += bytes(*(post + 1));
+  REQUIRE(memory(post + 1).peak == (scatters ? whole : 0));
+  after += memory(post + 1).net;
   REQUIRE(after[Category::communication] == 0);
   REQUIRE(after[Category::activations] == whole);
 }

@@ -336,7 +336,7 @@ TEST_CASE("the step may widen narrow gradients until the next iteration", "[plan
 TEST_CASE("optimizer state is cut per parameter or per bucket", "[plan]") {
   TrainingConfig config = modest_run(1, 1, 3);
   config.parallel.sequence = false;
-  config.memory.distributed_optimizer = true;
+  config.sharding = sharding_of(true);
   config.memory.allocator = AllocatorKind::arena;
   TrainingPlan const plan = make_plan(as_settled(config));
   StagePlan const& stage = plan.stages.front();

@@ -80,7 +80,7 @@ TEST_CASE("full precision needs neither scaling nor narrowing", "[plan]") {
 TEST_CASE("the distributed optimizer steps on 1/d but zeroes and scales every gradient", "[plan]") {
   TrainingConfig config = small_run();
   config.parallel.data = 4;
-  config.memory.distributed_optimizer = true;
+  config.sharding = sharding_of(true);
   StagePlan const rank = make_plan(as_settled(config)).stages[StageId{0}];
   std::int64_t const shard = (rank.parameters + 3) / 4;
   auto const bytes = swept(rank);
@@ -108,7 +108,7 @@ TEST_CASE("the distributed optimizer reduce-scatters gradients and gathers 2 byt
           "[plan]") {
   TrainingConfig config = small_run();
   config.parallel.data = 4;
-  config.memory.distributed_optimizer = true;
+  config.sharding = sharding_of(true);
   TrainingPlan const plan = make_plan(as_settled(config));
   StagePlan const& rank = plan.stages[StageId{0}];
   std::map<OpKind, std::int64_t> payload;

@@ -37,7 +37,7 @@ TrainingConfig eight_ranks(bool distributed) {
   config.parallel.tensor = 2;
   config.parallel.data = 2;
   config.parallel.sequence = true;
-  config.memory.distributed_optimizer = distributed;
+  config.sharding = sharding_of(distributed);
   return config;
 }
 
@@ -160,7 +160,7 @@ TEST_CASE("overlapped reductions cover all parameters where the last microbatch 
   TrainingConfig config = small_run(2);
   config.parallel.data = 2;
   config.parallel.overlap_gradients = true;
-  config.memory.distributed_optimizer = GENERATE(false, true);
+  config.sharding = sharding_of(GENERATE(false, true));
   RecomputePolicy& policy = config.recompute.front();
   policy.granularity = RecomputeGranularity::full;
   policy.store_microbatches.count = 1;

@@ -44,6 +44,22 @@ TEST_CASE("a run that names only its model trains on one rank, 1F1B, without rec
   REQUIRE(config.layout == LayerSplit{});
 }
 
+TEST_CASE("memory.distributed_optimizer is short for a kind of sharding", "[plan]") {
+  REQUIRE(read("").sharding.kind == ShardingKind::none);
+  TrainingConfig const config = read("memory: {distributed_optimizer: true}");
+  REQUIRE(config.sharding.kind == ShardingKind::distributed_optimizer);
+  REQUIRE(read("sharding: distributed_optimizer") == config);
+  REQUIRE(read("sharding: {kind: distributed_optimizer}") == config);
+  REQUIRE(read("sharding: none\nmemory: {distributed_optimizer: false}") == read(""));
+  REQUIRE(message("sharding: none\nmemory: {distributed_optimizer: true}") ==
+          "x.yaml:3:33: memory.distributed_optimizer: found 'true'; accepted: false, as sharding "
+          "is none");
+  REQUIRE(message("sharding: fsdp2") ==
+          "x.yaml:2:11: sharding: found 'fsdp2'; accepted: none, distributed_optimizer");
+  REQUIRE_THAT(message("sharding: {kind: none, group: 4}"),
+               Catch::Contains("sharding.group: found an unknown key; accepted: kind"));
+}
+
 TEST_CASE("settings of the allocator are checked where they are written", "[plan]") {
   TrainingConfig const config =
       read("memory: {allocator: cuda_async, allocator_settings: 'max_split_size_mb:64'}");
@@ -140,6 +156,9 @@ TEST_CASE("a step that is validated later needs stages, master copies and whole 
   REQUIRE_THAT(message(later + "parallel: {pipeline: 2, data: 2}\n"
                                "memory: {distributed_optimizer: true}\n"),
                Catch::Contains("memory.distributed_optimizer: found 'true'; accepted: false"));
+  REQUIRE_THAT(message(later + "parallel: {pipeline: 2, data: 2}\n"
+                               "sharding: distributed_optimizer\n"),
+               Catch::Contains("sharding: found 'distributed_optimizer'; accepted: none, as"));
 }
 
 TEST_CASE("schedules that split backwards say whether adjacent halves are one backward", "[plan]") {

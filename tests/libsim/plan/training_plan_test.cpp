@@ -267,9 +267,9 @@ TEST_CASE("a parameter takes 2+4+12 bytes in 16 bits, 4+4+8 in 32, 8+8+16 in 64"
   TrainingConfig config = small_run();
   config.model.precision = row.precision;
   for (StagePlan const& rank : make_plan(as_settled(config)).stages) {
-    REQUIRE(rank.parameter_bytes == Bytes{row.parameter * rank.parameters});
-    REQUIRE(rank.gradient_bytes == Bytes{row.gradient * rank.parameters});
-    REQUIRE(rank.optimizer_bytes == Bytes{row.optimizer * rank.parameters});
+    REQUIRE(rank.state_bytes(Category::parameters) == Bytes{row.parameter * rank.parameters});
+    REQUIRE(rank.state_bytes(Category::gradients) == Bytes{row.gradient * rank.parameters});
+    REQUIRE(rank.state_bytes(Category::optimizer) == Bytes{row.optimizer * rank.parameters});
   }
 }
 
@@ -278,11 +278,11 @@ TEST_CASE("the distributed optimizer holds 12/d bytes per parameter, its shard r
   TrainingConfig config = small_run();
   config.parallel.data = 8;
   config.batch.global = 64;
-  config.memory.distributed_optimizer = true;
+  config.sharding = sharding_of(true);
   for (StagePlan const& rank : make_plan(as_settled(config)).stages) {
     std::int64_t const shard = (rank.parameters + 7) / 8;
-    REQUIRE(rank.optimizer_bytes == Bytes{12 * shard});
-    REQUIRE(rank.gradient_bytes == Bytes{4 * rank.parameters});
+    REQUIRE(rank.state_bytes(Category::optimizer) == Bytes{12 * shard});
+    REQUIRE(rank.state_bytes(Category::gradients) == Bytes{4 * rank.parameters});
   }
 }
 
@@ -295,8 +295,10 @@ TEST_CASE("parameters, gradients and optimizer of figure 1 are 18 bytes x parame
     TrainingConfig const config = run_of(table3_rows[i], RecomputeGranularity::selective, true);
     double sum = 0;
     for (StagePlan const& rank : make_plan(as_settled(config)).stages) {
-      sum += static_cast<double>(
-          (rank.parameter_bytes + rank.gradient_bytes + rank.optimizer_bytes).count());
+      sum += static_cast<double>((rank.state_bytes(Category::parameters) +
+                                  rank.state_bytes(Category::gradients) +
+                                  rank.state_bytes(Category::optimizer))
+                                     .count());
     }
     // The second copy of the tied embedding is not in the figure.
     std::int64_t const copies = table3_rows[i].pipeline > 1 ? 1 : 0;

@@ -103,7 +103,7 @@ TEST_CASE("the paper's defaults hold in a run that sets none of them", "[run]") 
   REQUIRE(config.schedule.scatter_gather);
   REQUIRE(config.recompute.front().modules == std::vector<std::string>{"core_attention"});
   REQUIRE(config.memory.output_deallocation);
-  REQUIRE_FALSE(config.memory.distributed_optimizer);
+  REQUIRE_FALSE(config.sharding.shares_optimizer());
   REQUIRE(config.memory.kept_in_reserve() == Bytes{std::int64_t{2} << 30});
   REQUIRE(config.layout.kind == LayerSplit::Kind::even);
 }
@@ -132,7 +132,7 @@ TEST_CASE("a run names its software stack, which settles what the run leaves ope
   REQUIRE(overlaps_gradients(overlapped));
   REQUIRE(bucket_elements(overlapped) == 12'500'000);
   // It is decided where a plan is made: a search that shards the optimizer changes it.
-  overlapped.memory.distributed_optimizer = true;
+  overlapped.sharding = sharding_of(true);
   REQUIRE_FALSE(overlaps_gradients(overlapped));
   REQUIRE_FALSE(overlaps_gradients(
       with({"software=nanotron", "memory.distributed_optimizer=true"}).training));

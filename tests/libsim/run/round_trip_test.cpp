@@ -59,13 +59,30 @@ TEST_CASE("the printed configuration has every section, with model and system in
   std::vector<std::string> keys;
   for (auto const& [key, value] : json.items()) keys.push_back(key);
   REQUIRE(keys == std::vector<std::string>{"model", "system", "software", "parallel", "batch",
-                                           "schedule", "recompute", "routing", "dispatch", "memory",
-                                           "layout", "training"});
+                                           "schedule", "recompute", "routing", "dispatch",
+                                           "sharding", "memory", "layout", "training"});
   REQUIRE(json["model"]["layers"] == 96);
   REQUIRE(json["system"]["accelerator"]["memory"]["value"] == "80 GiB");
+  REQUIRE(json["sharding"] == "none");
+  REQUIRE(json["memory"]["distributed_optimizer"] == false);
   REQUIRE_FALSE(json["memory"].contains("reserve"));
   auto const with_reserve = load_run_config(paper / "175b-present.yaml", {"memory.reserve=3 GiB"});
   REQUIRE(to_json(with_reserve)["memory"]["reserve"] == "3 GiB");
+}
+
+TEST_CASE("an override of sharding, or of its short form, goes before both in a printed run",
+          "[run]") {
+  std::string const setting =
+      GENERATE("sharding=distributed_optimizer", "memory.distributed_optimizer=true");
+  std::string const back = GENERATE("sharding=none", "memory.distributed_optimizer=false");
+  RunConfig const given = load_run_config(paper / "175b-present.yaml", {"parallel.data=2"});
+  RunConfig const shared = parse_run_config(to_yaml(given), paper / "x.yaml", {setting});
+  REQUIRE(shared.training.sharding.shares_optimizer());
+  auto const json = to_json(shared);
+  REQUIRE(json["sharding"] == "distributed_optimizer");
+  REQUIRE(json["memory"]["distributed_optimizer"] == true);
+  RunConfig const again = parse_run_config(to_yaml(shared), paper / "x.yaml", {back});
+  REQUIRE(settled(again) == settled(given));
 }
 
 }  // namespace

@@ -39,7 +39,7 @@ TEST_CASE("a plan's memory is its simulation's where buckets are split and padde
       Prediction const prediction = predict(as_settled(config), request.system);
       std::int64_t peak = 0;
       for (StagePrediction const& stage : prediction.stages) peak = std::max(peak, stage.peak());
-      CAPTURE(config.parallel.interleave, config.memory.distributed_optimizer);
+      CAPTURE(config.parallel.interleave, config.sharding.shares_optimizer());
       REQUIRE(plan.peak == peak);
       REQUIRE(plan.bound <= static_cast<double>(prediction.iteration.count()));
       ++seen;
@@ -52,7 +52,7 @@ TEST_CASE("a plan that fits to the byte is found without --exhaustive", "[search
   // The audit's example: chunks pad the optimizer's shards differently from whole stages.
   SearchRequest request = bucket_search(8, 5);
   request.filter.interleave = {2};
-  request.filter.distributed_optimizer = {true};
+  request.filter.sharding = {sharding_of(true)};
   request.filter.recompute = {RecomputeKind::none};
   request.base.memory.allocator = AllocatorKind::arena;  // reserves no more than is counted
   SearchResult const roomy = search_plans(request);

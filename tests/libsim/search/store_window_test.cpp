@@ -2,10 +2,12 @@
 
 #include <catch2/catch.hpp>
 
+#include "libsim/cost/cost_model.hpp"
 #include "libsim/engine/simulation.hpp"
 #include "libsim/plan/make_plan.hpp"
 #include "tests/libsim/invented_system.hpp"
 #include "tests/libsim/paper_models.hpp"
+#include "tests/libsim/plan/summed_events.hpp"
 
 namespace stagecraft::store_window_test {
 
@@ -49,6 +51,45 @@ TEST_CASE("auto stores as many microbatches as fit on each stage, and not one mo
   }
   REQUIRE(stored > 0);
   REQUIRE(result.iteration < least.iteration);
+}
+
+TEST_CASE("auto stores the most with which the buffer events of a plan stay within the limit",
+          "[engine]") {
+  System system = invented_system();
+  for (OddRun const& run : odd_runs()) {
+    TrainingConfig config = run.config;
+    config.memory.reserve = Bytes{0};
+    config.recompute.resize(static_cast<std::size_t>(config.parallel.pipeline),
+                            config.recompute.front());
+    for (RecomputePolicy& policy : config.recompute) policy.store_microbatches = {.count = 1};
+    for (std::size_t stage = 0; stage < config.recompute.size(); ++stage) {
+      StoreMicrobatches& window = config.recompute[stage].store_microbatches;
+      auto const resolved = [&](std::int64_t limit) {
+        TrainingConfig wanted = config;
+        wanted.recompute[stage].store_microbatches = {.automatic = true};
+        system.accelerator.memory.value = Bytes{limit};
+        TrainingConfig const found = resolve_store_windows(wanted, system);
+        return found.recompute[found.recompute.size() == 1 ? 0 : stage].store_microbatches.count;
+      };
+      int const all = resolved(std::int64_t{1} << 50);
+      std::vector<std::int64_t> peaks;
+      for (int count = 0; count <= all; ++count) {
+        window = {.count = count};
+        TrainingPlan const plan = make_plan(as_settled(config));
+        std::int64_t const workspace = CostModel{system, plan}.workspace().count();
+        peaks.push_back(
+            workspace +
+            summed_events(plan, plan.stages[StageId::of_index(stage)]).at_peak.sum());
+      }
+      for (std::int64_t const limit : peaks) {
+        int most = all;
+        while (peaks[static_cast<std::size_t>(most)] > limit) --most;
+        CAPTURE(run.name, stage, limit);
+        REQUIRE(resolved(limit) == most);
+      }
+      window = {.count = 1};
+    }
+  }
 }
 
 TEST_CASE("a plan is not made of a window that is still open", "[engine]") {

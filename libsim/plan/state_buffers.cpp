@@ -1,0 +1,44 @@
+#include "libsim/plan/state_buffers.hpp"
+
+namespace stagecraft {
+namespace {
+
+ElementType type_of(StateType type, Precision precision) {
+  return type == StateType::bf16 ? ElementType::bf16 : accumulation_type(precision);
+}
+
+}  // namespace
+
+std::vector<StateBuffer> state_buffers(TrainingConfig const& config, StateExtents const& extents) {
+  Precision const precision = config.model.precision;
+  ElementType const wide = accumulation_type(precision);
+  ElementType const of_moments = type_of(config.memory.moments_dtype, precision);
+  bool const has_master = precision == Precision::fp16 || precision == Precision::bf16;
+  std::vector<StateBuffer> buffers;
+  auto const add = [&](TensorId tensor, Category category, ElementType type,
+                       std::int64_t elements) {
+    buffers.push_back({.tensor = tensor, .category = category, .type = type, .elements = elements});
+  };
+  auto const add_state = [&](TensorId tensor, ElementType type, Lifetime lifetime) {
+    add(tensor, Category::optimizer, type, extents.shard);
+    buffers.back().where.is_shared = true;
+    buffers.back().lifetime = lifetime;
+  };
+  buffers.reserve(step_tensors.size());
+  add(step_tensor::parameters, Category::parameters, activation_type(precision),
+      extents.parameters);
+  add(step_tensor::gradients, Category::gradients, gradient_type(config), extents.parameters);
+  if (extents.counters > 0) {
+    add(step_tensor::counters, Category::gradients, wide, extents.counters);
+  }
+  if (has_master) add_state(step_tensor::master, wide, Lifetime::job);
+  add_state(step_tensor::first_moment, of_moments, Lifetime::from_first_step);
+  add_state(step_tensor::second_moment, of_moments, Lifetime::from_first_step);
+  return buffers;
+}
+
+ElementType gradient_type(TrainingConfig const& config) {
+  return type_of(config.memory.gradient_dtype, config.model.precision);
+}
+
+}  // namespace stagecraft

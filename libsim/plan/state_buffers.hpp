@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "libsim/model/tensor.hpp"
+#include "libsim/plan/step_op.hpp"
+#include "libsim/plan/training_config.hpp"
+#include "libsim/units/units.hpp"
+
+namespace stagecraft {
+
+/// A buffer that a rank keeps from one iteration to the next: parameters, gradients, optimizer
+/// state, counters. All that follows memory, and the executor, reads what they are from here.
+struct StateBuffer {
+  TensorId tensor = 0;  ///< the one of step_tensors that is in it
+  Category category = Category::parameters;
+  ElementType type = ElementType::f16;
+  std::int64_t elements = 0;  ///< on one rank
+  Residence where{};
+  Lifetime lifetime = Lifetime::job;
+
+  Bytes bytes() const { return Bytes{elements * element_size(type)}; }
+};
+
+/// Elements on one rank.
+struct StateExtents {
+  std::int64_t parameters = 0;
+  std::int64_t shard = 0;     ///< optimizer_shard()
+  std::int64_t counters = 0;  ///< what blocks count over an iteration
+};
+
+/// The buffers of a rank in the order in which they are allocated: master copies only of 16-bit
+/// parameters, counters only if there are any. Bytes per parameter of parameters, gradients, master
+/// copies and Adam's moments: fp16 and bf16 2 + 4 + 4 + 8, fp32 4 + 4 + 0 + 8, fp64 8 + 8 + 0 + 16,
+/// unless `memory` makes gradients or moments narrower.
+std::vector<StateBuffer> state_buffers(TrainingConfig const& config, StateExtents const& extents);
+
+/// Element type of the main gradients.
+ElementType gradient_type(TrainingConfig const& config);
+
+}  // namespace stagecraft
