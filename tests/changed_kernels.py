@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Lists the CUDA kernels that changed since a commit: each .cu of libexec/kernels/cuda that differs, or that includes,
-however indirectly, a file of the repository that differs.
+however indirectly, a file of libexec that differs. If a kernel includes changed files of libsim only, the first such kernel
+stands for all: the files compile for a device, or do not.
 
 usage: tests/changed_kernels.py COMMIT
 
@@ -33,9 +34,13 @@ def included(path, seen):
 
 def main(commit):
     changed = changed_files(commit)
+    has_one_for_libsim = False
     for kernel in sorted((ROOT / "libexec/kernels/cuda").glob("*.cu")):
         path = str(kernel.relative_to(ROOT))
-        if changed is None or included(path, set()) & changed:
+        found = {path} if changed is None else included(path, set()) & changed
+        is_own = any(name.startswith("libexec/") for name in found)
+        if is_own or (found and not has_one_for_libsim):
+            has_one_for_libsim = has_one_for_libsim or not is_own
             print(path)
 
 

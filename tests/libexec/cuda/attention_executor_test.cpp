@@ -14,7 +14,7 @@
 namespace stagecraft {
 namespace {
 
-/// Fewer layers and microbatches: the emulation of a device is slow.
+/// As many layers and microbatches as splits of a sequence need.
 TrainingConfig smaller(TrainingConfig config) {
   config.model.layers = 2;
   config.batch.global = 4;
@@ -61,7 +61,7 @@ std::vector<Model> models(Precision precision) {
                          {"windows and caps, flash", with_flash(small_gemma2(precision))},
                          {"sinks, windows, the clamped gate", with_sinks(precision)},
                          {"predicted tokens", with_predictions(precision)}};
-  for (Model& model : all) model.config.batch.global = 4;  // the emulation of a device is slow
+  for (Model& model : all) model.config.batch.global = 4;
   return all;
 }
 
@@ -105,10 +105,8 @@ TEST_CASE("every layout of such models on a device has the gradients of one rank
   for (std::size_t i = 0; i + 1 < all.size(); ++i) {  // predictions split into fewer stages
     all[i].config.batch.global = 8;                   // for four replicas
     std::vector<WholeTensor> const wanted = gradients_of(all[i].config);
-    std::size_t turn = i;
     for (NamedRun const& run : layouts_of(all[i].config)) {
-      // Every third layout of each model, another one for the next.
-      if (turn++ % 3 != 0 || !fits(run.config)) continue;
+      if (!fits(run.config)) continue;
       CAPTURE(all[i].name, run.name);
       require_close(gradients_of(run.config, on_device()), wanted, 1e-11);
     }
@@ -148,13 +146,6 @@ std::vector<Split> splits() {
   return all;
 }
 
-/// Half of the splits, from the first or the second on: the emulation of a device is slow.
-std::vector<Split> every_other(std::vector<Split> const& all, int turn) {
-  std::vector<Split> half;
-  for (std::size_t i = turn % 2 == 0 ? 0 : 1; i < all.size(); i += 2) half.push_back(all[i]);
-  return half;
-}
-
 TrainingConfig with(TrainingConfig config, Split const& split) {
   config.parallel = split.parallel;
   config.sharding = sharding_of(split.is_sharded);
@@ -172,10 +163,9 @@ std::vector<Model> splittable_models(Precision precision) {
 TEST_CASE("ranks that split sequences on a device have the gradients of one rank on the CPU",
           "[cuda]") {
   int compared = 0;
-  int turn = 0;
   for (Model const& model : splittable_models(Precision::fp64)) {
     std::vector<WholeTensor> const wanted = gradients_of(model.config);
-    for (Split const& split : every_other(splits(), turn++)) {
+    for (Split const& split : splits()) {
       TrainingConfig const config = with(model.config, split);
       if (!fits(config)) continue;
       CAPTURE(model.name, split.name);
@@ -219,7 +209,7 @@ TEST_CASE("a device that splits sequences counts the bytes that the CPU counts",
   std::size_t const models = splittable_models(Precision::fp32).size();
   int compared = 0;
   for (std::size_t i = 0; i < models; ++i) {
-    for (Split const& split : every_other(splits(), static_cast<int>(i) + 1)) {
+    for (Split const& split : splits()) {
       Precision const precision = compared % 2 == 0 ? Precision::bf16 : Precision::fp32;
       Model const model = splittable_models(precision)[i];
       TrainingConfig const config = with(model.config, split);

@@ -96,7 +96,7 @@ TEST_CASE("a step that is validated later has the bits of one behind a barrier o
                     parameters_after(barrier, 3, on_device()));
 }
 
-TEST_CASE("a device counts the bytes that the CPU counts", "[cuda]") {
+TEST_CASE("a device counts the bytes that the CPU counts", "[cuda][long]") {
   int compared = 0;
   for (NamedRun const& run : plan_grid()) {
     CAPTURE(run.name);

@@ -1,5 +1,7 @@
 #include "tests/libexec/cuda_emulation/device.hpp"
 
+#include <cublasLt.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
@@ -13,6 +15,7 @@ namespace stagecraft::emulation {
 namespace {
 
 constexpr std::uint64_t default_seed = 1;
+constexpr int processors = 4;
 
 std::uint64_t from_environment(char const* name, std::uint64_t otherwise) {
   char const* const text = std::getenv(name);
@@ -104,11 +107,6 @@ std::size_t memory_in_use() {
   return Device::get().configure([](Device& device) { return device.memory.used(); });
 }
 
-bool is_device_memory(void const* memory) {
-  return Device::get().configure(
-      [&](Device& device) { return device.memory.contains(memory, 0, MemoryKind::device); });
-}
-
 void repair() {
   last_error = cudaSuccess;
   Device::get().configure([](Device& device) { device.broken.reset(); });
@@ -138,7 +136,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
   using namespace stagecraft::emulation;
   return Device::get().call([&](Device& all) {
     require_device(all, device);
-    *properties = {"CUDA emulation", all.memory.capacity(), 9, 0, 4, device, 0, 0};
+    *properties = {"CUDA emulation", all.memory.capacity(), 9, 0, processors};
   });
 }
 
@@ -169,3 +167,5 @@ cudaError_t cudaGetLastError() {
 }
 
 cudaError_t cudaPeekAtLastError() { return stagecraft::emulation::last_error; }
+
+std::size_t cublasLtGetVersion() { return 130100; }

@@ -2,7 +2,6 @@
 
 #include <cuda_runtime_api.h>
 
-#include <functional>
 #include <mutex>
 #include <optional>
 #include <unordered_map>

@@ -36,25 +36,13 @@ void* DeviceMemory::allocate(std::size_t bytes, MemoryKind kind) {
   if (base == nullptr) return nullptr;
   std::byte* const memory = base + guard;
   std::memset(base, static_cast<int>(guard_byte), guard);
-  std::memset(memory, 0xFF, bytes);
+  std::memset(memory, fresh_byte, bytes);
   std::memset(memory + bytes, static_cast<int>(guard_byte), guard);
   STAGECRAFT_FORBID(base, guard);
   STAGECRAFT_FORBID(memory + bytes, guard);
   allocations_.emplace(memory, Allocation{bytes, kind});
   if (on_device) used_ += bytes;
   return memory;
-}
-
-std::span<std::byte> DeviceMemory::allocation_at(void const* memory) const {
-  auto const found = find(memory, 1);
-  if (found == allocations_.end()) return {};
-  return {found->first, found->second.bytes};
-}
-
-std::vector<std::span<std::byte>> DeviceMemory::allocations() const {
-  std::vector<std::span<std::byte>> all;
-  for (auto const& [begin, allocation] : allocations_) all.emplace_back(begin, allocation.bytes);
-  return all;
 }
 
 void DeviceMemory::free(void* memory, MemoryKind kind) {

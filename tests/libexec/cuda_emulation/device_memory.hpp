@@ -3,16 +3,16 @@
 #include <cstddef>
 #include <functional>
 #include <map>
-#include <span>
-#include <vector>
 
 namespace stagecraft::emulation {
 
+constexpr int fresh_byte = 0xFF;  ///< NaN in every floating-point type
+
 enum class MemoryKind { device, host };
 
-/// What was allocated: real memory, filled with bytes of 0xFF (NaN in every floating-point type),
-/// between guards that are looked at when it is freed. AddressSanitizer finds accesses to guards
-/// when they happen, LeakSanitizer what is never freed.
+/// What was allocated: real memory, filled with fresh_byte, between guards that are looked at when
+/// it is freed. AddressSanitizer finds accesses to guards when they happen, LeakSanitizer what is
+/// never freed.
 class DeviceMemory {
  public:
   static constexpr std::size_t alignment = 256;  ///< as cudaMalloc's
@@ -25,10 +25,6 @@ class DeviceMemory {
   /// Whether the range lies in one allocation. The end of an allocation holds ranges of no bytes.
   bool contains(void const* memory, std::size_t bytes) const;
   bool contains(void const* memory, std::size_t bytes, MemoryKind kind) const;
-
-  /// The allocation that an address is in; empty where there is none.
-  std::span<std::byte> allocation_at(void const* memory) const;
-  std::vector<std::span<std::byte>> allocations() const;
 
   void set_capacity(std::size_t bytes) { capacity_ = bytes; }
   std::size_t capacity() const { return capacity_; }

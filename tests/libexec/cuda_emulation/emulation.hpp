@@ -1,27 +1,26 @@
 #pragma once
 
-#include <cuda_runtime_api.h>
-
 #include <cstddef>
 #include <cstdint>
-#include <functional>
-#include <span>
 
-/// An emulation of the CUDA runtime and NCCL on a CPU, for tests: the sources of the device's
-/// backend and communication are compiled against the headers of include/, and run with their own
-/// streams and events. A kernel is the CPU's (cpu_kernels_on_streams.cpp); those of CUDA are tested
-/// on devices.
+/// An emulation of the CUDA runtime and NCCL on a CPU, for tests: the executor's sources that use
+/// them are compiled against the headers of include/, and run with their own streams and events. A
+/// kernel is a function of the host (kernel_launch.hpp); the kernels of an op are those of the CPU
+/// (../cuda/emulated_kernels.cpp).
 ///
 /// What it shows:
 /// - Work is done only when somebody waits for some of it, and then in an order that respects
 ///   nothing but streams and events, and is otherwise drawn from a seed: a missing event gives
 ///   a wrong result for some seeds.
-/// - Fresh memory holds NaN. AddressSanitizer finds accesses beyond allocations.
-/// - Pointers that are not memory of the device.
+/// - Fresh memory holds NaN, which is written when the stream that allocates comes to it. Kernels
+///   whose memory was freed before they ran are named. AddressSanitizer finds accesses beyond
+///   allocations.
+/// - Pointers that are no memory of the device.
 ///
 /// What it does not show:
+/// - The kernels of CUDA: a device runs their tests (../cuda).
 /// - Time. Events measure a virtual time that knows nothing of a device.
-/// - Real concurrency: one kernel runs at a time, and the host waits for those of the step.
+/// - Real concurrency: one kernel runs at a time.
 /// - Copies from and to pageable host memory are as asynchronous as others; on a device some
 ///   wait.
 /// - Several devices differ in nothing but their number; they share memory and one lock.
@@ -73,17 +72,6 @@ void set_memory_capacity(std::size_t bytes);
 
 /// Bytes of device memory that are allocated.
 std::size_t memory_in_use();
-
-/// Whether an allocation of device memory has the address.
-bool is_device_memory(void const* memory);
-
-/// Enqueues `work`, which takes `seconds` of virtual time. What it throws breaks the device, as a
-/// kernel's failure does.
-/// \returns cudaErrorIllegalAddress  if a pointer is neither null nor memory of the device
-cudaError_t enqueue_kernel(cudaStream_t stream,
-                           std::span<void const* const> pointers,
-                           double seconds,
-                           std::function<void()> work);
 
 /// Makes the device work again after a kernel's failure.
 void repair();

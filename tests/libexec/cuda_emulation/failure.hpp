@@ -17,8 +17,9 @@ class Failure : public std::runtime_error {
   cudaError_t code_;
 };
 
-/// What a kernel failed of, which breaks the device.
+/// A kernel does what no device would do, or what hangs one.
 class KernelFailure : public std::runtime_error {
+ public:
   using std::runtime_error::runtime_error;
 };
 

@@ -21,10 +21,9 @@ class RandomOrder {
   /// Of [0, count); count < 2^32.
   std::size_t below(std::size_t count) { return (next() >> 32U) * count >> 32U; }
 
-  /// Shuffles the elements from `first` on among all that stand before them, too.
   template <typename T>
-  void shuffle_in(std::vector<T>& values, std::size_t first) {
-    for (std::size_t i = first; i < values.size(); ++i) std::swap(values[i], values[below(i + 1)]);
+  void shuffle(std::vector<T>& values) {
+    for (std::size_t i = 0; i < values.size(); ++i) std::swap(values[i], values[below(i + 1)]);
   }
 
  private:

@@ -1,6 +1,6 @@
 // Memory: what the runtime's functions that allocate, free, copy and set check, and what they
 // enqueue.
-#include <cuda_runtime.h>
+#include <cuda_runtime_api.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -85,7 +85,11 @@ cudaError_t cudaMallocAsync(void** memory, std::size_t bytes, cudaStream_t strea
   return Device::get().call([&](Device& device) {
     CUstream_st& on = device.schedule.stream(stream);
     *memory = allocate(device, bytes, MemoryKind::device);
-    device.schedule.enqueue(on, start_seconds, {});
+    if (bytes == 0) return;
+    // Until then its bytes may be another's, so that what is written earlier is lost.
+    device.schedule.enqueue(on, start_seconds, [&device, begin = *memory, bytes] {
+      if (device.memory.contains(begin, bytes)) std::memset(begin, fresh_byte, bytes);
+    });
   });
 }
 

@@ -1,5 +1,5 @@
 // Streams and events: what the runtime's functions check, and what they wait for.
-#include <cuda_runtime.h>
+#include <cuda_runtime_api.h>
 
 #include "tests/libexec/cuda_emulation/device.hpp"
 

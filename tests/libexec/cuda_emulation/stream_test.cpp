@@ -1,17 +1,19 @@
 // Streams, events, memory, errors.
-#include <cuda_runtime.h>
+#include <cuda_runtime_api.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <array>
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <csignal>
+#include <span>
+#include <stdexcept>
 #include <thread>
 #include <vector>
 
 #include "tests/libexec/cuda/device_objects.hpp"
 #include "tests/libexec/cuda_emulation/emulation.hpp"
+#include "tests/libexec/cuda_emulation/kernel_launch.hpp"
 
 namespace stagecraft::emulation::test {
 namespace {
@@ -20,17 +22,12 @@ using namespace stagecraft::test;
 
 /// values[i] = factor * values[i] + term
 cudaError_t scale_and_add(
-    float* values, float factor, float term, unsigned elements, cudaStream_t stream) {
-  std::array<void const*, 1> const pointers{values};
-  return enqueue_kernel(stream, pointers, 1e-9 * elements, [=] {
-    for (unsigned i = 0; i < elements; ++i) values[i] = factor * values[i] + term;
-  });
-}
-
-/// values[offset] = 1
-cudaError_t write_at(float* values, long offset, cudaStream_t stream) {
-  std::array<void const*, 1> const pointers{values};
-  return enqueue_kernel(stream, pointers, 0, [=] { values[offset] = 1; });
+    float* values, float factor, float term, std::size_t elements, cudaStream_t stream) {
+  return launch_kernel(stream, {"scale_and_add", {std::as_bytes(std::span{values, elements})}, [=] {
+                                  for (float& value : std::span{values, elements}) {
+                                    value = factor * value + term;
+                                  }
+                                }});
 }
 
 TEST_CASE("what is enqueued happens when somebody waits, in the stream's order", "[emulation]") {
@@ -191,6 +188,33 @@ TEST_CASE("fresh memory holds NaN, is counted, and does not exceed the capacity"
   cudaGetLastError();
 }
 
+TEST_CASE("memory is the stream's from its allocation on, and what comes before may be lost",
+          "[emulation]") {
+  auto const written = [](std::uint64_t seed, Wait wait) {
+    set_seed(seed);
+    Stream const owner;
+    Stream const writer;
+    Event const is_allocated;
+    void* memory = nullptr;
+    float value = 3;
+    require(cudaMallocAsync(&memory, sizeof value, owner));
+    require(cudaEventRecord(is_allocated, owner));
+    if (wait == Wait::present) require(cudaStreamWaitEvent(writer, is_allocated));
+    require(cudaMemcpyAsync(memory, &value, sizeof value, cudaMemcpyHostToDevice, writer));
+    require(cudaDeviceSynchronize());
+    require(cudaMemcpy(&value, memory, sizeof value, cudaMemcpyDeviceToHost));
+    require(cudaFree(memory));
+    return value;
+  };
+  int lost = 0;
+  for (std::uint64_t seed = 0; seed < 100; ++seed) {
+    REQUIRE(written(seed, Wait::present) == 3);
+    lost += std::isnan(written(seed, Wait::missing)) ? 1 : 0;
+  }
+  CAPTURE(lost);
+  CHECK(lost > 20);
+}
+
 TEST_CASE("copies and kernels take no memory that is not theirs", "[emulation]") {
   DeviceArray<float> const values{8};
   std::vector<float> host(16);
@@ -209,6 +233,39 @@ TEST_CASE("copies and kernels take no memory that is not theirs", "[emulation]")
   cudaGetLastError();
 }
 
+TEST_CASE("a kernel that comes behind the free of its memory, or that throws, breaks the device",
+          "[emulation]") {
+  int late = 0;
+  for (std::uint64_t seed = 0; seed < 50; ++seed) {
+    set_seed(seed);
+    Stream const stream;
+    Stream const other;
+    void* memory = nullptr;
+    require(cudaMallocAsync(&memory, 64, stream));
+    require(scale_and_add(static_cast<float*>(memory), 1, 1, 16, stream));
+    require(cudaFreeAsync(memory, other));
+    if (cudaDeviceSynchronize() == cudaSuccess) continue;
+    CHECK_THAT(cudaGetErrorString(cudaErrorLaunchFailure),
+               Catch::Contains("scale_and_add: its memory was freed"));
+    repair();
+    ++late;
+  }
+  CAPTURE(late);
+  CHECK(late > 10);
+  CHECK(late < 40);
+
+  Stream const stream;
+  require(launch_kernel(stream, {"loss", {}, [] { throw std::logic_error{"no label"}; }}));
+  CHECK(cudaStreamSynchronize(stream) == cudaErrorLaunchFailure);
+  CHECK_THAT(cudaGetErrorString(cudaErrorLaunchFailure), Catch::Contains("loss: no label"));
+  // The device stays broken.
+  CHECK(launch_kernel(stream, {"next", {}, [] {}}) == cudaErrorLaunchFailure);
+  CHECK(cudaGetLastError() == cudaErrorLaunchFailure);
+  repair();
+  require(launch_kernel(stream, {"next", {}, [] {}}));
+  require(cudaStreamSynchronize(stream));
+}
+
 TEST_CASE("a kernel that writes next to its memory ends the program", "[emulation]") {
   auto const ends_well = [](long offset) {
     pid_t const child = fork();
@@ -219,9 +276,9 @@ TEST_CASE("a kernel that writes next to its memory ends the program", "[emulatio
       close(STDERR_FILENO);
       float* values = nullptr;
       cudaStream_t stream = nullptr;
-      cudaMalloc(&values, 40);
+      cudaMalloc(reinterpret_cast<void**>(&values), 40);
       cudaStreamCreate(&stream);
-      write_at(values, offset, stream);
+      launch_kernel(stream, {"write", {}, [=] { values[offset] = 1; }});
       cudaFree(values);
       _exit(0);
     }
@@ -235,16 +292,6 @@ TEST_CASE("a kernel that writes next to its memory ends the program", "[emulatio
   CHECK_FALSE(ends_well(-1));
 }
 
-TEST_CASE("a kernel that fails breaks the device until it is repaired", "[emulation]") {
-  Stream const stream;
-  require(enqueue_kernel(stream, {}, 0, [] { throw std::logic_error{"no such op"}; }));
-  CHECK(cudaStreamSynchronize(stream) == cudaErrorLaunchFailure);
-  CHECK_THAT(cudaGetErrorString(cudaErrorLaunchFailure), Catch::Contains("no such op"));
-  CHECK(cudaDeviceSynchronize() == cudaErrorLaunchFailure);
-  repair();
-  CHECK(cudaDeviceSynchronize() == cudaSuccess);
-}
-
 TEST_CASE("host threads with streams of their own get their own results", "[emulation]") {
   std::vector<std::thread> threads;
   std::vector<std::vector<float>> results(4);
@@ -255,7 +302,7 @@ TEST_CASE("host threads with streams of their own get their own results", "[emul
       float begin = 0;
       results[rank].resize(200);
       cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
-      cudaMalloc(&values, 800);
+      cudaMalloc(reinterpret_cast<void**>(&values), 800);
       for (float& result : results[rank]) {
         cudaMemcpyAsync(values, &begin, sizeof(float), cudaMemcpyHostToDevice, stream);
         scale_and_add(values, 1, static_cast<float>(rank + 1), 1, stream);

@@ -65,7 +65,7 @@ void reduce(ncclDataType_t type,
   std::vector<std::size_t> order(sources.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   emulation::RandomOrder random{draw};
-  random.shuffle_in(order, 0);
+  random.shuffle(order);
   switch (type) {
     case ncclUint8:
       return reduce_typed<std::uint8_t>(reduction, sources, order, count, target);

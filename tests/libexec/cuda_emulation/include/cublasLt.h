@@ -2,5 +2,5 @@
 
 #include <cstddef>
 
-/// Of cuBLASLt, what tells its version.
-inline std::size_t cublasLtGetVersion() { return 130100; }
+/// What stagecraft's sources outside of kernels use of cuBLASLt.
+std::size_t cublasLtGetVersion();

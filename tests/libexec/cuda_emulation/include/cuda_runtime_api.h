@@ -67,9 +67,6 @@ struct cudaDeviceProp {
   int major;
   int minor;
   int multiProcessorCount;
-  int pciBusID;
-  int pciDeviceID;
-  int pciDomainID;
 };
 
 cudaError_t cudaGetDeviceCount(int* count);
