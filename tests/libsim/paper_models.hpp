@@ -36,9 +36,9 @@ struct Table3Row {
 };
 
 inline constexpr std::array<Table3Row, 4> table3_rows{{{"22B", 64, 6144, 48, 1, 1, 4, 4},
-                                                         {"175B", 96, 12288, 96, 8, 3, 64, 1},
-                                                         {"530B", 128, 20480, 105, 35, 3, 280, 1},
-                                                         {"1T", 160, 25600, 128, 64, 1, 512, 1}}};
+                                                       {"175B", 96, 12288, 96, 8, 3, 64, 1},
+                                                       {"530B", 128, 20480, 105, 35, 3, 280, 1},
+                                                       {"1T", 160, 25600, 128, 64, 1, 512, 1}}};
 
 inline ModelConfig model_of(Table3Row const& row) {
   return gpt(row.layers, row.hidden, row.heads, 2048, 51200);

@@ -288,8 +288,8 @@ TEST_CASE("the activations of figure 1 are table 2 times the layers in flight",
   for (std::size_t i = 0; i < table3_rows.size(); ++i) {
     for (bool const is_present : {false, true}) {
       TrainingConfig const config = run_of(
-          table3_rows[i],
-          is_present ? RecomputeGranularity::selective : RecomputeGranularity::none, is_present);
+          table3_rows[i], is_present ? RecomputeGranularity::selective : RecomputeGranularity::none,
+          is_present);
       TrainingPlan const plan = make_plan(as_settled(config));
       BlockProgram const layer =
           build_layers(make_outline(config).shape, 1, config.recompute.front());

@@ -77,9 +77,8 @@ TEST_CASE("auto stores the most with which the buffer events of a plan stay with
         window = {.count = count};
         TrainingPlan const plan = make_plan(as_settled(config));
         std::int64_t const workspace = CostModel{system, plan}.workspace().count();
-        peaks.push_back(
-            workspace +
-            summed_events(plan, plan.stages[StageId::of_index(stage)]).at_peak.sum());
+        peaks.push_back(workspace +
+                        summed_events(plan, plan.stages[StageId::of_index(stage)]).at_peak.sum());
       }
       for (std::int64_t const limit : peaks) {
         int most = all;
