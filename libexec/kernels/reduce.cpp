@@ -9,7 +9,7 @@ namespace stagecraft::STAGECRAFT_ISA {
 namespace {
 
 /// The number of elements that are reduced at a time, few enough for registers and caches.
-constexpr std::int64_t chunk = 512;
+constexpr std::int64_t reduced_chunk = 512;
 
 template <typename S>
 void reduce_chunk(Reduction reduction,
@@ -18,7 +18,7 @@ void reduce_chunk(Reduction reduction,
                   std::int64_t first,
                   std::int64_t n) {
   using C = Compute<S>;
-  C result[chunk];
+  C result[reduced_chunk];
   S const* const start = static_cast<S const*>(sources.front()) + first;
   for (std::int64_t i = 0; i < n; ++i) result[i] = widen(start[i]);
   for (void const* const source : sources.subspan(1)) {
@@ -45,14 +45,14 @@ void reduce(WorkerPool& pool,
             void* destination,
             std::int64_t elements) {
   if (sources.empty()) refuse(OpKind::all_reduce, "there is nothing to reduce");
-  auto const cost = static_cast<std::int64_t>(sources.size()) * chunk;
+  auto const cost = static_cast<std::int64_t>(sources.size()) * reduced_chunk;
   with_storage_type(OpKind::all_reduce, type, [&](auto tag) {
     using S = decltype(tag);
-    std::int64_t const chunks = (elements + chunk - 1) / chunk;
+    std::int64_t const chunks = (elements + reduced_chunk - 1) / reduced_chunk;
     for_row_ranges(pool, chunks, cost, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t i = begin; i < end; ++i) {
-        reduce_chunk(reduction, sources, static_cast<S*>(destination), i * chunk,
-                     std::min(chunk, elements - i * chunk));
+        reduce_chunk(reduction, sources, static_cast<S*>(destination), i * reduced_chunk,
+                     std::min(reduced_chunk, elements - i * reduced_chunk));
       }
     });
   });
