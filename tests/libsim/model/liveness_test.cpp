@@ -249,9 +249,8 @@ TEST_CASE("computation waits before it reads, overwrites or feeds what a collect
   REQUIRE(HandMadeBlock{}.op(tensor, {0}, {1}).op(compute, {}, {0}).order() == "gwc");
 }
 
-TEST_CASE(
-    "a wait is for one stream; what another has begun stays until it is needed or the pass ends",
-    "[model]") {
+TEST_CASE("a wait for one stream is none for another, which the pass waits for at its end",
+          "[model]") {
   constexpr Stream compute = Stream::compute, tensor = Stream::tensor_parallel, other{3};
   HandMadeBlock two;
   REQUIRE(two.op(tensor, {}, {1}).op(other, {}, {0}).op(compute, {0}, {}).order() == "ggwcw");
