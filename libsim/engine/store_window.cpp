@@ -117,6 +117,7 @@ TrainingConfig resolve_store_windows(TrainingConfig config, System const& system
     StoreMicrobatches& wanted = config.recompute[stage.index()].store_microbatches;
     if (!wanted.automatic) continue;
     std::vector<WindowMemory> memories;
+    memories.reserve(ranks.size());
     for (RankPrograms& rank : ranks) memories.emplace_back(rank, schedule, stage);
     auto const fits = [&](int count) {
       return std::ranges::all_of(
