@@ -191,10 +191,11 @@ ScheduleChoices schedule_choices(SearchRequest const& request, ShapeChoice const
       ++choices.oversized;
     }
   };
+  std::int64_t const fewest = fewest_replicas(shape);
   for (std::int64_t const p : divisors(rest)) {
     std::int64_t const d = rest / p;
-    if (request.global_batch % (d * shape.micro) != 0 || p > layers + 2 ||
-        d % fewest_replicas(shape) != 0 || !allows(filter.pipeline, static_cast<int>(p)) ||
+    if (request.global_batch % (d * shape.micro) != 0 || p > layers + 2 || d % fewest != 0 ||
+        !allows(filter.pipeline, static_cast<int>(p)) ||
         !allows(filter.data, static_cast<int>(d))) {
       continue;
     }
