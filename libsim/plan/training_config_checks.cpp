@@ -101,7 +101,7 @@ class Checker : CombinationCheck {
              "fp16 or bf16" + why + ", which needs master copies to return to");
     }
     if (config_.sharding.shares_optimizer()) {
-      bool const is_short = !root_.child("sharding").exists();
+      bool const is_short = root_.child("memory").child("distributed_optimizer").text() == "true";
       refuse(is_short ? "memory.distributed_optimizer" : "sharding",
              is_short ? "true" : name_of(config_.sharding.kind),
              (is_short ? "false" : "none") + why +

@@ -51,7 +51,7 @@ std::vector<TaskBlock> blocks_in_order(TrainingPlan const& plan, Task const& tas
   std::vector<TaskBlock> blocks;
   blocks.reserve(static_cast<std::size_t>(task.block_count));
   for (std::int32_t i = 0; i < task.block_count; ++i) {
-    auto const position = static_cast<std::size_t>(task.first_block + i);
+    auto const position = static_cast<std::size_t>(task.first_block) + static_cast<std::size_t>(i);
     blocks.push_back({static_cast<std::size_t>(all[position]), position});
   }
   if (task.kind != Task::Kind::forward) std::reverse(blocks.begin(), blocks.end());
