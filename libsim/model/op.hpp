@@ -33,7 +33,7 @@ class Stream {
   static constexpr std::size_t most = 8;  ///< of a plan
   static Stream const compute;
   static Stream const tensor_parallel;  ///< every pass waits for what it has issued there
-  static Stream const data_parallel;    ///< the plan says where it is waited for
+  static Stream const data_parallel;    ///< the plan says when it is waited for
 
  private:
   std::uint8_t number_ = 0;

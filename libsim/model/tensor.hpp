@@ -107,7 +107,7 @@ enum class Lifetime : std::uint8_t {
   from_first_step,  ///< from the first optimizer step on
 };
 
-/// Where a buffer is that outlives the passes of a microbatch.
+/// Where a buffer that outlives the passes of a microbatch is kept.
 struct Residence {
   enum class Place : std::uint8_t { device, host };
   Place place = Place::device;
