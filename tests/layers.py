@@ -13,7 +13,8 @@ import pathlib
 import re
 import sys
 
-EXECUTOR_USES = {"units", "host", "config", "allocator", "hdf5", "model", "plan", "hardware", "trace"}
+EXECUTOR_USES = {"units", "host", "config", "allocator", "hdf5", "model", "program", "schedule", "training", "ranks", "plan", "memory",
+                 "hardware", "trace"}
 DEVICE = re.compile(r"cuda|cublas|nccl|mpi(\.h|/)|driver_types|nvtx|nvToolsExt", re.IGNORECASE)
 OWNED = {
     re.compile(r"yaml-cpp/"): {"libsim/config"},

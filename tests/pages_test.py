@@ -55,7 +55,7 @@ def check_files(repository, texts):
     written = set().union(*map(written_by, commands))
     read = {word for command in commands for word in words_of(command)
             if re.search(r"\.(yaml|json|sh)$", word) and not word.startswith(("-", "SWEEP"))}
-    for source in repository.glob("apps/*/*.cpp"):
+    for source in (repository / "apps").rglob("*.cpp"):
         text = re.sub(r'"\s*"', "", source.read_text())  # a literal of several lines is one text
         read |= set(re.findall(r"\bconfigs/[\w/.-]+\.yaml", text))
     for file in sorted(read - written):

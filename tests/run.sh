@@ -78,6 +78,13 @@ build_and_test() {
 # The sources, of those whose path matches a pattern, that changed since the nightly commit; all of them in the nightly run
 # and where that commit is not known.
 changed_sources() {
+  tests/changed.py "$(nightly_commit)" sources | grep -E "$1" || true
+}
+
+# The commit whose nightly run passed; for the nightly run none.
+nightly_commit() { [ "$mode" = nightly ] && echo none || cat tests/nightly_commit; }
+
+sources() {
   local commit
   commit=$(cat tests/nightly_commit)
   if [ "$mode" = nightly ] || ! git cat-file -e "$commit^{commit}" 2>/dev/null; then
@@ -103,17 +110,16 @@ use_installation() { tests/install/run.sh build/plain build/install; }
 # CUDA's compiler on the kernels that changed since the nightly commit; and which changed since a device last ran their
 # tests (libexec/kernels/cuda/tested_on_device).
 compile_kernels() {
-  local kernels since=tests/nightly_commit
-  tests/changed_kernels.py "$(cat libexec/kernels/cuda/tested_on_device)" | sed 's/^/not tested on a device since its last change: /'
+  local kernels
+  tests/changed.py "$(cat libexec/kernels/cuda/tested_on_device)" kernels | sed 's/^/not tested on a device since its last change: /'
   if [ "${#cuda_options[@]}" -gt 0 ]; then
     skipped+=$'skipped: CUDA kernels, for there is no nvcc\n'
     return 0
   fi
-  [ "$mode" != nightly ] || since=/dev/null
-  kernels=$(tests/changed_kernels.py "$(cat $since)")
+  kernels=$(tests/changed.py "$(nightly_commit)" kernels)
   [ -n "$kernels" ] || return 0
   configure cuda -DBUILD_TESTING=OFF -DCMAKE_CUDA_ARCHITECTURES=90
-  sed 's#.*/#libexec/kernels/cuda/CMakeFiles/stagecraft_exec_cuda_kernels.dir/#; s#$#.o#' <<<"$kernels" | xargs ninja -C build/cuda
+  sed 's#libexec/kernels/cuda/#&CMakeFiles/stagecraft_exec_cuda_kernels.dir/#; s#$#.o#' <<<"$kernels" | xargs ninja -C build/cuda
 }
 
 # Compiles sources, and headers without a source, alone: what they use and do not include is missing there.

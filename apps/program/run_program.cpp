@@ -18,7 +18,7 @@
 #include "libsim/config/problem.hpp"
 #include "libsim/host/file_error.hpp"
 #include "libsim/host/program_version.hpp"
-#include "libsim/schedule/schedule_error.hpp"
+#include "libsim/schedule/orders/schedule_error.hpp"
 
 namespace stagecraft {
 

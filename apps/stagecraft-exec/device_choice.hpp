@@ -8,8 +8,8 @@
 #include "apps/program/command_line.hpp"
 #include "libexec/backends/cuda_backend.hpp"
 #include "libexec/executor/job.hpp"
-#include "libexec/kernels/cpu_kernels.hpp"
-#include "libsim/plan/training_config.hpp"
+#include "libexec/kernels/cpu/cpu_kernels.hpp"
+#include "libsim/training/training_config.hpp"
 
 namespace stagecraft {
 

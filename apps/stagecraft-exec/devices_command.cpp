@@ -6,7 +6,7 @@
 #include "apps/stagecraft-exec/commands.hpp"
 #include "libexec/backends/cpu_backend.hpp"
 #include "libexec/backends/cuda_backend.hpp"
-#include "libexec/kernels/openblas.hpp"
+#include "libexec/kernels/cpu/openblas.hpp"
 #include "libsim/host/schemas.hpp"
 #include "libsim/units/quantity.hpp"
 

@@ -7,7 +7,7 @@
 
 #include "libexec/calibration/layer_measurement.hpp"
 #include "libsim/engine/simulation.hpp"
-#include "libsim/report/paper_tables.hpp"
+#include "libsim/report/paper/paper_tables.hpp"
 
 namespace stagecraft {
 

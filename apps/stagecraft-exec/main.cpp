@@ -1,7 +1,7 @@
 #include "apps/program/program_features.hpp"
 #include "apps/program/run_program.hpp"
 #include "apps/stagecraft-exec/commands.hpp"
-#include "libexec/kernels/openblas.hpp"
+#include "libexec/kernels/cpu/openblas.hpp"
 
 namespace stagecraft {
 

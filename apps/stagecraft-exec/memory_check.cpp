@@ -5,7 +5,7 @@
 #include "libexec/backends/cuda_backend.hpp"
 #include "libexec/memory/available_memory.hpp"
 #include "libexec/memory/counting_allocator.hpp"
-#include "libsim/plan/rank_memory.hpp"
+#include "libsim/memory/rank_memory.hpp"
 #include "libsim/units/quantity.hpp"
 
 namespace stagecraft {

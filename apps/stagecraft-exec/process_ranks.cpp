@@ -10,7 +10,7 @@
 #include "libexec/backends/cuda_backend.hpp"
 #include "libexec/comm/cuda/nccl_world.hpp"
 #include "libexec/comm/launched_process.hpp"
-#include "libexec/comm/mpi_world.hpp"
+#include "libexec/comm/mpi/mpi_world.hpp"
 #include "libexec/kernels/cuda/device_error.hpp"
 #include "libexec/memory/counting_allocator.hpp"
 

@@ -9,7 +9,7 @@
 
 #include "apps/program/command.hpp"
 #include "libexec/comm/job_session.hpp"
-#include "libsim/plan/training_config.hpp"
+#include "libsim/training/training_config.hpp"
 
 namespace stagecraft {
 

@@ -25,9 +25,9 @@
 #include "libsim/host/program_version.hpp"
 #include "libsim/plan/fingerprint.hpp"
 #include "libsim/plan/make_plan.hpp"
-#include "libsim/plan/training_names.hpp"
 #include "libsim/trace/trace_names.hpp"
 #include "libsim/trace/trace_writer.hpp"
+#include "libsim/training/training_names.hpp"
 
 namespace stagecraft {
 

@@ -8,7 +8,7 @@
 #include "apps/stagecraft-exec/device_choice.hpp"
 #include "apps/stagecraft-exec/process_ranks.hpp"
 #include "libexec/executor/job.hpp"
-#include "libsim/plan/training_config.hpp"
+#include "libsim/training/training_config.hpp"
 
 namespace stagecraft {
 

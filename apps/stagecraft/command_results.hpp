@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "apps/program/command_line.hpp"
-#include "apps/stagecraft/plan_options.hpp"
-#include "apps/stagecraft/sweep_options.hpp"
-#include "apps/stagecraft/sweep_output.hpp"
+#include "apps/stagecraft/plan/plan_options.hpp"
+#include "apps/stagecraft/sweep/sweep_options.hpp"
+#include "apps/stagecraft/sweep/sweep_output.hpp"
 #include "libsim/search/plan_search.hpp"
 #include "libsim/sweep/sweep.hpp"
 #include "libsim/validation/validation.hpp"

@@ -10,7 +10,7 @@
 #include "apps/stagecraft/command_results.hpp"
 #include "apps/stagecraft/commands.hpp"
 #include "apps/stagecraft/data_files.hpp"
-#include "apps/stagecraft/progress_bar.hpp"
+#include "apps/stagecraft/plan/progress_bar.hpp"
 #include "libsim/config/yaml_text.hpp"
 #include "libsim/fit/fit.hpp"
 #include "libsim/fit/fit_data.hpp"

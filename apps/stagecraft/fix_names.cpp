@@ -9,11 +9,11 @@
 
 #include "apps/program/command_line.hpp"
 #include "libsim/config/did_you_mean.hpp"
-#include "libsim/plan/ordered_schedule.hpp"
-#include "libsim/plan/training_names.hpp"
+#include "libsim/schedule/ordered_schedule.hpp"
 #include "libsim/search/ordered_plans.hpp"
 #include "libsim/search/search_names.hpp"
 #include "libsim/search/search_space.hpp"
+#include "libsim/training/training_names.hpp"
 
 namespace stagecraft {
 namespace {

@@ -4,15 +4,15 @@
 #include <string>
 #include <tuple>
 
-#include "apps/stagecraft/plan_figures.hpp"
-#include "apps/stagecraft/plan_output.hpp"
-#include "apps/stagecraft/plan_words.hpp"
+#include "apps/stagecraft/plan/plan_figures.hpp"
+#include "apps/stagecraft/plan/plan_output.hpp"
+#include "apps/stagecraft/plan/plan_words.hpp"
+#include "libsim/memory/stage_memory.hpp"
 #include "libsim/plan/make_plan.hpp"
-#include "libsim/plan/stage_memory.hpp"
-#include "libsim/plan/training_config_checks.hpp"
-#include "libsim/plan/training_names.hpp"
 #include "libsim/report/text_table.hpp"
 #include "libsim/search/search_space.hpp"
+#include "libsim/training/training_config_checks.hpp"
+#include "libsim/training/training_names.hpp"
 #include "libsim/units/counted.hpp"
 
 namespace stagecraft {

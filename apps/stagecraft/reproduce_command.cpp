@@ -10,9 +10,9 @@
 #include "apps/stagecraft/commands.hpp"
 #include "libsim/config/did_you_mean.hpp"
 #include "libsim/host/output_file.hpp"
-#include "libsim/report/executed_reproduction.hpp"
-#include "libsim/report/reproduce.hpp"
-#include "libsim/report/reproduction.hpp"
+#include "libsim/report/paper/executed_reproduction.hpp"
+#include "libsim/report/paper/reproduce.hpp"
+#include "libsim/report/paper/reproduction.hpp"
 #include "libsim/run/paper_config_folder.hpp"
 
 namespace stagecraft {

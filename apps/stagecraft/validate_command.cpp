@@ -9,7 +9,7 @@
 #include "apps/stagecraft/command_results.hpp"
 #include "apps/stagecraft/commands.hpp"
 #include "apps/stagecraft/data_files.hpp"
-#include "apps/stagecraft/progress_bar.hpp"
+#include "apps/stagecraft/plan/progress_bar.hpp"
 #include "libsim/report/text_table.hpp"
 #include "libsim/run/named_file.hpp"
 #include "libsim/run/run_variants.hpp"

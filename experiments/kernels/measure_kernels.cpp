@@ -16,9 +16,9 @@
 #include <string_view>
 #include <vector>
 
-#include "libexec/kernels/cpu_kernels.hpp"
+#include "libexec/kernels/cpu/cpu_kernels.hpp"
 #include "libexec/kernels/element.hpp"
-#include "libsim/model/blocks.hpp"
+#include "libsim/modules/blocks.hpp"
 
 namespace stagecraft {
 namespace {

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "libexec/backends/backend.hpp"
-#include "libexec/kernels/cpu_kernels.hpp"
+#include "libexec/kernels/cpu/cpu_kernels.hpp"
 
 namespace stagecraft {
 

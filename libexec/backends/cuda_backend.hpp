@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "libexec/backends/backend.hpp"
-#include "libexec/kernels/cuda/product_choices.hpp"
+#include "libexec/kernels/cuda/products/product_choices.hpp"
 #include "libexec/kernels/kernel_call.hpp"
 #include "libsim/units/units.hpp"
 

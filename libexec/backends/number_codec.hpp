@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "libsim/model/tensor.hpp"
+#include "libsim/program/tensor.hpp"
 
 namespace stagecraft {
 

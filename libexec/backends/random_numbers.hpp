@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "libexec/backends/backend.hpp"
-#include "libsim/model/tensor.hpp"
+#include "libsim/program/tensor.hpp"
 
 namespace stagecraft {
 

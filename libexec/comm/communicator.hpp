@@ -8,8 +8,8 @@
 #include <stdexcept>
 #include <string>
 
-#include "libsim/model/op.hpp"
-#include "libsim/plan/pipeline_schedule.hpp"
+#include "libsim/program/op.hpp"
+#include "libsim/schedule/pipeline_schedule.hpp"
 #include "libsim/units/units.hpp"
 
 struct CUevent_st;   ///< what a cudaEvent_t points to

@@ -6,7 +6,7 @@
 #include "libexec/backends/backend.hpp"
 #include "libexec/comm/communicator.hpp"
 #include "libexec/comm/local_transport.hpp"
-#include "libsim/plan/rank_groups.hpp"
+#include "libsim/ranks/rank_groups.hpp"
 
 namespace stagecraft {
 

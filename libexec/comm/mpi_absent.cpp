@@ -1,6 +1,6 @@
 #include "libexec/comm/communication_error.hpp"
-#include "libexec/comm/mpi_session.hpp"
-#include "libexec/comm/mpi_world.hpp"
+#include "libexec/comm/mpi/mpi_session.hpp"
+#include "libexec/comm/mpi/mpi_world.hpp"
 
 // Replaces the MPI sources in a build without MPI.
 

@@ -8,7 +8,7 @@
 #include "libexec/executor/op_runner.hpp"
 #include "libexec/executor/parameter_store.hpp"
 #include "libexec/executor/rank_context.hpp"
-#include "libsim/model/pass_buffers.hpp"
+#include "libsim/program/pass_buffers.hpp"
 
 namespace stagecraft {
 

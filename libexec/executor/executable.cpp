@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "libsim/config/problem.hpp"
-#include "libsim/plan/routing_reader.hpp"
-#include "libsim/plan/training_names.hpp"
+#include "libsim/training/routing_reader.hpp"
+#include "libsim/training/training_names.hpp"
 
 namespace stagecraft {
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "libsim/plan/training_config.hpp"
+#include "libsim/training/training_config.hpp"
 
 namespace stagecraft {
 

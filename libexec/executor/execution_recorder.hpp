@@ -6,8 +6,8 @@
 
 #include "libexec/backends/device_timeline.hpp"
 #include "libexec/comm/communicator.hpp"
-#include "libsim/model/category_bytes.hpp"
 #include "libsim/plan/training_plan.hpp"
+#include "libsim/program/category_bytes.hpp"
 #include "libsim/trace/trace.hpp"
 #include "libsim/trace/trace_names.hpp"
 

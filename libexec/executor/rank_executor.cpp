@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "libexec/executor/parameter_start.hpp"
-#include "libsim/plan/message_buffers.hpp"
+#include "libsim/memory/message_buffers.hpp"
 #include "libsim/trace/trace_names.hpp"
 
 namespace stagecraft {

@@ -10,11 +10,11 @@
 #include "libexec/comm/device_communication.hpp"
 #include "libexec/executor/data_error.hpp"
 #include "libexec/executor/kernel_needs.hpp"
-#include "libexec/kernels/exact_sum.hpp"
+#include "libexec/kernels/cpu/exact_sum.hpp"
 #include "libsim/host/file_error.hpp"
+#include "libsim/memory/configured_allocator.hpp"
+#include "libsim/memory/rank_memory.hpp"
 #include "libsim/model/layer_kinds.hpp"
-#include "libsim/plan/configured_allocator.hpp"
-#include "libsim/plan/rank_memory.hpp"
 
 namespace stagecraft {
 namespace {

@@ -6,7 +6,7 @@
 #include "libexec/executor/op_runner.hpp"
 #include "libexec/executor/parameter_store.hpp"
 #include "libexec/executor/rank_context.hpp"
-#include "libexec/kernels/exact_sum.hpp"
+#include "libexec/kernels/cpu/exact_sum.hpp"
 
 namespace stagecraft {
 

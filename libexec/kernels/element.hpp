@@ -6,8 +6,8 @@
 
 #include "libexec/kernels/host_device.hpp"
 #include "libexec/kernels/kernel_call.hpp"
-#include "libexec/kernels/operand_checks.hpp"
-#include "libsim/model/tensor.hpp"
+#include "libexec/kernels/operands/operand_checks.hpp"
+#include "libsim/program/tensor.hpp"
 
 #ifdef __CUDACC__
 #include <cuda_bf16.h>

@@ -3,8 +3,8 @@
 #include <cstdint>
 
 #include "libexec/kernels/host_device.hpp"
-#include "libsim/model/context_parallel.hpp"
-#include "libsim/model/op_attributes.hpp"
+#include "libsim/program/context_parallel.hpp"
+#include "libsim/program/op_attributes.hpp"
 
 /// Which experts tokens choose, and which of these choices become rows.
 namespace stagecraft {

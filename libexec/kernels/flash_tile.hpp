@@ -6,9 +6,9 @@
 #include "libexec/kernels/dropout_draw.hpp"
 #include "libexec/kernels/dropout_rows.hpp"
 #include "libexec/kernels/element.hpp"
-#include "libexec/kernels/flash_operands.hpp"
 #include "libexec/kernels/formulas.hpp"
 #include "libexec/kernels/heads_view.hpp"
+#include "libexec/kernels/operands/flash_operands.hpp"
 #include "libexec/kernels/scratch.hpp"
 #include "libexec/kernels/tile_product.hpp"
 

@@ -4,9 +4,9 @@
 #include <span>
 #include <vector>
 
-#include "libsim/model/context_parallel.hpp"
-#include "libsim/model/op.hpp"
-#include "libsim/model/tensor.hpp"
+#include "libsim/program/context_parallel.hpp"
+#include "libsim/program/op.hpp"
+#include "libsim/program/tensor.hpp"
 #include "libsim/units/inline_list.hpp"
 
 namespace stagecraft {

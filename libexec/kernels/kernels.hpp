@@ -16,7 +16,7 @@ namespace stagecraft::STAGECRAFT_ISA {
 #define STAGECRAFT_DECLARE_none(kind)
 #define STAGECRAFT_OP_KIND(kind, op_class, attributes, operands, cpu_kernel, cuda_kernel) \
   STAGECRAFT_DECLARE_##cpu_kernel(kind)
-#include "libsim/model/op_kinds.def"
+#include "libsim/program/op_kinds.def"
 #undef STAGECRAFT_DECLARE_cpu
 #undef STAGECRAFT_DECLARE_none
 

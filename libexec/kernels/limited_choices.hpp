@@ -4,7 +4,7 @@
 
 #include "libexec/kernels/element.hpp"
 #include "libexec/kernels/expert_choice.hpp"
-#include "libexec/kernels/operand_checks.hpp"
+#include "libexec/kernels/operands/operand_checks.hpp"
 
 namespace stagecraft {
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "libexec/kernels/host_device.hpp"
-#include "libexec/kernels/operand_checks.hpp"
+#include "libexec/kernels/operands/operand_checks.hpp"
 
 namespace stagecraft {
 

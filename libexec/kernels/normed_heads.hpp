@@ -5,7 +5,7 @@
 #include "libexec/kernels/element.hpp"
 #include "libexec/kernels/heads_view.hpp"
 #include "libexec/kernels/host_device.hpp"
-#include "libexec/kernels/operand_checks.hpp"
+#include "libexec/kernels/operands/operand_checks.hpp"
 
 namespace stagecraft {
 

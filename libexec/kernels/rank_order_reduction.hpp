@@ -4,8 +4,8 @@
 #include <span>
 
 #include "libsim/host/worker_pool.hpp"
-#include "libsim/model/op.hpp"
-#include "libsim/model/tensor.hpp"
+#include "libsim/program/op.hpp"
+#include "libsim/program/tensor.hpp"
 
 namespace stagecraft {
 

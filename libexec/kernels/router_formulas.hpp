@@ -7,8 +7,8 @@
 #include "libexec/kernels/exponential.hpp"
 #include "libexec/kernels/formulas.hpp"
 #include "libexec/kernels/host_device.hpp"
-#include "libexec/kernels/operand_checks.hpp"
-#include "libsim/model/forced_routing.hpp"
+#include "libexec/kernels/operands/operand_checks.hpp"
+#include "libsim/program/forced_routing.hpp"
 
 /// What a router makes of the logits of one token, and the operand checks of its kernels.
 namespace stagecraft {

@@ -9,7 +9,7 @@
 #include "libexec/kernels/exponential.hpp"
 #include "libexec/kernels/formulas.hpp"
 #include "libexec/kernels/host_device.hpp"
-#include "libexec/kernels/operand_checks.hpp"
+#include "libexec/kernels/operands/operand_checks.hpp"
 
 /// The losses of routers, token by token, and the operands of their kernels.
 namespace stagecraft {

@@ -5,7 +5,7 @@
 #include "libexec/kernels/element.hpp"
 #include "libexec/kernels/formulas.hpp"
 #include "libexec/kernels/host_device.hpp"
-#include "libexec/kernels/operand_checks.hpp"
+#include "libexec/kernels/operands/operand_checks.hpp"
 
 /// The factors of rows, and the operands of the kernels that scale rows.
 namespace stagecraft {

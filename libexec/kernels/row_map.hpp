@@ -4,7 +4,7 @@
 
 #include "libexec/kernels/element.hpp"
 #include "libexec/kernels/host_device.hpp"
-#include "libexec/kernels/operand_checks.hpp"
+#include "libexec/kernels/operands/operand_checks.hpp"
 
 /// Which rows are those of a token.
 namespace stagecraft {

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "libexec/kernels/activation_operands.hpp"
+#include "libexec/kernels/operands/activation_operands.hpp"
 
 /// Activations times the probability of each row, and the operands of their kernels.
 namespace stagecraft {

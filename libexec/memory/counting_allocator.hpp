@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "libsim/allocator/allocator.hpp"
-#include "libsim/model/category_bytes.hpp"
-#include "libsim/model/tensor.hpp"
+#include "libsim/program/category_bytes.hpp"
+#include "libsim/program/tensor.hpp"
 #include "libsim/units/ids.hpp"
 
 namespace stagecraft {

@@ -4,8 +4,8 @@
 
 #include "libsim/cost/node_spread.hpp"
 #include "libsim/hardware/system.hpp"
-#include "libsim/model/op.hpp"
-#include "libsim/model/unique_tokens.hpp"
+#include "libsim/program/op.hpp"
+#include "libsim/program/unique_tokens.hpp"
 #include "libsim/units/units.hpp"
 
 namespace stagecraft {

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "libsim/hardware/system.hpp"
-#include "libsim/model/op.hpp"
+#include "libsim/program/op.hpp"
 #include "libsim/units/units.hpp"
 
 namespace stagecraft {

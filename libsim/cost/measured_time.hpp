@@ -3,7 +3,7 @@
 #include <optional>
 
 #include "libsim/hardware/measured_device.hpp"
-#include "libsim/model/op.hpp"
+#include "libsim/program/op.hpp"
 #include "libsim/units/units.hpp"
 
 namespace stagecraft {

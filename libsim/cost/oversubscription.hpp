@@ -2,7 +2,7 @@
 
 #include "libsim/cost/node_spread.hpp"
 #include "libsim/hardware/system.hpp"
-#include "libsim/model/op.hpp"
+#include "libsim/program/op.hpp"
 
 namespace stagecraft {
 

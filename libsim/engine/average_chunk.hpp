@@ -3,11 +3,11 @@
 #include <vector>
 
 #include "libsim/cost/cost_model.hpp"
-#include "libsim/engine/task_profile.hpp"
-#include "libsim/plan/memory_moves.hpp"
+#include "libsim/engine/player/task_profile.hpp"
+#include "libsim/memory/memory_moves.hpp"
 #include "libsim/plan/training_plan.hpp"
-#include "libsim/schedule/chunk_costs.hpp"
-#include "libsim/schedule/memory_changes.hpp"
+#include "libsim/schedule/orders/chunk_costs.hpp"
+#include "libsim/schedule/orders/memory_changes.hpp"
 
 namespace stagecraft {
 

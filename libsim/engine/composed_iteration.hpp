@@ -3,7 +3,7 @@
 #include <map>
 #include <vector>
 
-#include "libsim/engine/costed_plan.hpp"
+#include "libsim/engine/player/costed_plan.hpp"
 #include "libsim/trace/trace.hpp"
 #include "libsim/units/units.hpp"
 

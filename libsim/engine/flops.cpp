@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "libsim/model/blocks.hpp"
+#include "libsim/modules/blocks.hpp"
 #include "libsim/plan/make_plan.hpp"
 
 namespace stagecraft {

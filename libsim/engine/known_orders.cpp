@@ -2,8 +2,8 @@
 
 #include <utility>
 
-#include "libsim/plan/schedule_layout.hpp"
-#include "libsim/schedule/named_orders.hpp"
+#include "libsim/schedule/generators/named_orders.hpp"
+#include "libsim/schedule/schedule_layout.hpp"
 
 namespace stagecraft {
 

@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "libsim/schedule/order_search.hpp"
+#include "libsim/schedule/generators/order_search.hpp"
 
 namespace stagecraft {
 

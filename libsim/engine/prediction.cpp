@@ -2,10 +2,10 @@
 
 #include <cstddef>
 
-#include "libsim/engine/costed_plan.hpp"
+#include "libsim/engine/player/costed_plan.hpp"
 #include "libsim/engine/relative_error.hpp"
+#include "libsim/memory/rank_memory.hpp"
 #include "libsim/plan/make_plan.hpp"
-#include "libsim/plan/rank_memory.hpp"
 
 namespace stagecraft {
 

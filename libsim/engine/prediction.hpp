@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "libsim/hardware/system.hpp"
-#include "libsim/model/category_bytes.hpp"
-#include "libsim/plan/settled_config.hpp"
+#include "libsim/program/category_bytes.hpp"
+#include "libsim/training/settled_config.hpp"
 #include "libsim/units/units.hpp"
 
 namespace stagecraft {

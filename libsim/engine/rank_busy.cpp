@@ -1,6 +1,6 @@
 #include "libsim/engine/rank_busy.hpp"
 
-#include "libsim/engine/costed_plan.hpp"
+#include "libsim/engine/player/costed_plan.hpp"
 #include "libsim/plan/make_plan.hpp"
 #include "libsim/plan/received_rows.hpp"
 

@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <stdexcept>
 
-#include "libsim/engine/recorded_times.hpp"
+#include "libsim/engine/player/recorded_times.hpp"
 #include "libsim/engine/stage_recorder.hpp"
 #include "libsim/host/program_version.hpp"
+#include "libsim/memory/rank_memory.hpp"
 #include "libsim/plan/fingerprint.hpp"
-#include "libsim/plan/rank_memory.hpp"
 #include "libsim/trace/trace_names.hpp"
 #include "libsim/trace/trace_writer.hpp"
 

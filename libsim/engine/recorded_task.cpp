@@ -2,9 +2,9 @@
 
 #include <span>
 
-#include "libsim/model/pass_buffers.hpp"
-#include "libsim/plan/message_buffers.hpp"
+#include "libsim/memory/message_buffers.hpp"
 #include "libsim/plan/parameter_layout.hpp"
+#include "libsim/program/pass_buffers.hpp"
 #include "libsim/trace/recorded_bytes.hpp"
 
 namespace stagecraft {

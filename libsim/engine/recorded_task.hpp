@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "libsim/engine/costed_plan.hpp"
-#include "libsim/plan/memory_moves.hpp"
+#include "libsim/engine/player/costed_plan.hpp"
+#include "libsim/memory/memory_moves.hpp"
 #include "libsim/trace/trace_names.hpp"
 
 namespace stagecraft {

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "libsim/engine/costed_plan.hpp"
+#include "libsim/engine/player/costed_plan.hpp"
 #include "libsim/units/units.hpp"
 
 namespace stagecraft {

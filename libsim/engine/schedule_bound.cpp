@@ -5,16 +5,16 @@
 #include <utility>
 #include <vector>
 
-#include "libsim/engine/costed_plan.hpp"
 #include "libsim/engine/memory_room.hpp"
 #include "libsim/engine/outside_memory.hpp"
-#include "libsim/engine/task_profile.hpp"
-#include "libsim/plan/memory_moves.hpp"
-#include "libsim/plan/message_buffers.hpp"
+#include "libsim/engine/player/costed_plan.hpp"
+#include "libsim/engine/player/task_profile.hpp"
+#include "libsim/memory/memory_moves.hpp"
+#include "libsim/memory/message_buffers.hpp"
+#include "libsim/memory/stage_memory.hpp"
 #include "libsim/plan/plan_programs.hpp"
-#include "libsim/plan/stage_memory.hpp"
 #include "libsim/plan/stage_tasks.hpp"
-#include "libsim/schedule/makespan_bound.hpp"
+#include "libsim/schedule/orders/makespan_bound.hpp"
 
 namespace stagecraft {
 namespace {

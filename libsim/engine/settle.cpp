@@ -11,16 +11,17 @@
 #include "libsim/engine/fullest_stage.hpp"
 #include "libsim/engine/known_orders.hpp"
 #include "libsim/engine/memory_room.hpp"
+#include "libsim/engine/player/task_profile.hpp"
 #include "libsim/engine/prediction.hpp"
 #include "libsim/engine/store_window.hpp"
-#include "libsim/engine/task_profile.hpp"
-#include "libsim/plan/ordered_schedule.hpp"
 #include "libsim/plan/plan_programs.hpp"
-#include "libsim/plan/schedule_layout.hpp"
 #include "libsim/plan/stage_tasks.hpp"
-#include "libsim/plan/store_window.hpp"
-#include "libsim/schedule/early_recompute.hpp"
-#include "libsim/schedule/schedule_error.hpp"
+#include "libsim/schedule/generators/early_recompute.hpp"
+#include "libsim/schedule/ordered_schedule.hpp"
+#include "libsim/schedule/orders/schedule_error.hpp"
+#include "libsim/schedule/schedule_layout.hpp"
+#include "libsim/schedule/store_window.hpp"
+#include "libsim/training/run_schedule.hpp"
 
 namespace stagecraft {
 namespace {

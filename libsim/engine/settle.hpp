@@ -1,7 +1,7 @@
 #pragma once
 
 #include "libsim/hardware/system.hpp"
-#include "libsim/plan/settled_config.hpp"
+#include "libsim/training/settled_config.hpp"
 
 namespace stagecraft {
 

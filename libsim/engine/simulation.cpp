@@ -3,14 +3,14 @@
 #include <algorithm>
 #include <utility>
 
-#include "libsim/engine/costed_plan.hpp"
 #include "libsim/engine/flops.hpp"
 #include "libsim/engine/memory_room.hpp"
-#include "libsim/engine/player.hpp"
+#include "libsim/engine/player/costed_plan.hpp"
+#include "libsim/engine/player/player.hpp"
 #include "libsim/engine/relative_error.hpp"
 #include "libsim/engine/stage_allocators.hpp"
 #include "libsim/host/parallel_for.hpp"
-#include "libsim/model/blocks.hpp"
+#include "libsim/modules/blocks.hpp"
 
 namespace stagecraft {
 namespace {

@@ -5,15 +5,15 @@
 #include <vector>
 
 #include "libsim/engine/outside_memory.hpp"
+#include "libsim/engine/player/recorded_times.hpp"
+#include "libsim/engine/player/task_profile.hpp"
 #include "libsim/engine/rank_busy.hpp"
-#include "libsim/engine/recorded_times.hpp"
-#include "libsim/engine/task_profile.hpp"
 #include "libsim/engine/verdict.hpp"
 #include "libsim/hardware/system.hpp"
-#include "libsim/model/category_bytes.hpp"
-#include "libsim/plan/rank_memory.hpp"
-#include "libsim/plan/stage_reservation.hpp"
+#include "libsim/memory/rank_memory.hpp"
+#include "libsim/memory/stage_reservation.hpp"
 #include "libsim/plan/training_plan.hpp"
+#include "libsim/program/category_bytes.hpp"
 #include "libsim/units/units.hpp"
 
 namespace stagecraft {

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "libsim/cost/cost_model.hpp"
-#include "libsim/engine/block_times.hpp"
+#include "libsim/engine/player/block_times.hpp"
 
 namespace stagecraft {
 namespace {

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "libsim/hardware/system.hpp"
-#include "libsim/plan/framework_memory.hpp"
+#include "libsim/memory/framework_memory.hpp"
 #include "libsim/plan/training_plan.hpp"
 
 namespace stagecraft {

@@ -2,7 +2,7 @@
 
 #include "libsim/engine/outside_memory.hpp"
 #include "libsim/engine/stack_memory.hpp"
-#include "libsim/plan/rank_memory.hpp"
+#include "libsim/memory/rank_memory.hpp"
 
 namespace stagecraft {
 namespace {

@@ -4,8 +4,8 @@
 
 #include "libsim/engine/verdict.hpp"
 #include "libsim/hardware/system.hpp"
-#include "libsim/plan/framework_memory.hpp"
-#include "libsim/plan/stage_reservation.hpp"
+#include "libsim/memory/framework_memory.hpp"
+#include "libsim/memory/stage_reservation.hpp"
 #include "libsim/plan/training_plan.hpp"
 
 namespace stagecraft {

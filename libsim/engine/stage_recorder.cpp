@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <stdexcept>
 
-#include "libsim/plan/message_buffers.hpp"
-#include "libsim/plan/reserved_states.hpp"
-#include "libsim/plan/stage_memory.hpp"
+#include "libsim/memory/message_buffers.hpp"
+#include "libsim/memory/reserved_states.hpp"
+#include "libsim/memory/stage_memory.hpp"
 
 namespace stagecraft {
 

@@ -1,7 +1,7 @@
 #pragma once
 
+#include "libsim/engine/player/recorded_times.hpp"
 #include "libsim/engine/recorded_task.hpp"
-#include "libsim/engine/recorded_times.hpp"
 #include "libsim/trace/trace.hpp"
 
 namespace stagecraft {

@@ -8,13 +8,14 @@
 
 #include "libsim/cost/cost_model.hpp"
 #include "libsim/engine/memory_room.hpp"
+#include "libsim/memory/stage_memory.hpp"
 #include "libsim/plan/plan_programs.hpp"
 #include "libsim/plan/received_rows.hpp"
-#include "libsim/plan/repeated_windows.hpp"
-#include "libsim/plan/schedule_layout.hpp"
-#include "libsim/plan/stage_memory.hpp"
 #include "libsim/plan/stage_tasks.hpp"
-#include "libsim/plan/store_window.hpp"
+#include "libsim/schedule/repeated_windows.hpp"
+#include "libsim/schedule/schedule_layout.hpp"
+#include "libsim/schedule/store_window.hpp"
+#include "libsim/training/run_schedule.hpp"
 
 namespace stagecraft {
 namespace {

@@ -13,10 +13,11 @@
 #include "libsim/host/parallel_for.hpp"
 #include "libsim/plan/make_plan.hpp"
 #include "libsim/plan/plan_programs.hpp"
-#include "libsim/plan/schedule_layout.hpp"
-#include "libsim/plan/store_window.hpp"
 #include "libsim/run/config_files.hpp"
-#include "libsim/schedule/schedule_error.hpp"
+#include "libsim/schedule/orders/schedule_error.hpp"
+#include "libsim/schedule/schedule_layout.hpp"
+#include "libsim/schedule/store_window.hpp"
+#include "libsim/training/run_schedule.hpp"
 
 namespace stagecraft {
 namespace {

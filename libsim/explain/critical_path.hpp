@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "libsim/engine/costed_plan.hpp"
-#include "libsim/engine/recorded_times.hpp"
+#include "libsim/engine/player/costed_plan.hpp"
+#include "libsim/engine/player/recorded_times.hpp"
 #include "libsim/explain/time_kinds.hpp"
 
 namespace stagecraft {

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <map>
 
-#include "libsim/plan/buffer_events.hpp"
+#include "libsim/memory/buffer_events.hpp"
 
 namespace stagecraft {
 

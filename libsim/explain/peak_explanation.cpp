@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "libsim/explain/live_tensors.hpp"
-#include "libsim/plan/rank_memory.hpp"
+#include "libsim/memory/rank_memory.hpp"
 
 namespace stagecraft {
 namespace {

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "libsim/model/model_names.hpp"
-#include "libsim/plan/recompute_reader.hpp"
-#include "libsim/plan/training_names.hpp"
+#include "libsim/training/recompute_reader.hpp"
+#include "libsim/training/training_names.hpp"
 
 namespace stagecraft {
 namespace {

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "libsim/explain/change.hpp"
-#include "libsim/plan/training_config.hpp"
+#include "libsim/training/training_config.hpp"
 
 namespace stagecraft {
 

@@ -6,10 +6,10 @@
 
 #include "libsim/explain/recompute_changes.hpp"
 #include "libsim/model/model_names.hpp"
-#include "libsim/plan/context_checks.hpp"
-#include "libsim/plan/expert_overlap.hpp"
-#include "libsim/plan/ordered_schedule.hpp"
-#include "libsim/plan/training_names.hpp"
+#include "libsim/schedule/ordered_schedule.hpp"
+#include "libsim/training/context_checks.hpp"
+#include "libsim/training/expert_overlap.hpp"
+#include "libsim/training/training_names.hpp"
 
 namespace stagecraft {
 namespace {

@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <string_view>
 
-#include "libsim/engine/costed_plan.hpp"
-#include "libsim/engine/recorded_times.hpp"
+#include "libsim/engine/player/costed_plan.hpp"
+#include "libsim/engine/player/recorded_times.hpp"
 #include "libsim/engine/simulation.hpp"
 #include "libsim/units/enum_names.hpp"
 #include "libsim/units/units.hpp"

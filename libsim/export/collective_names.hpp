@@ -4,7 +4,7 @@
 #include <optional>
 #include <string_view>
 
-#include "libsim/model/op_kind.hpp"
+#include "libsim/program/op_kind.hpp"
 
 namespace stagecraft {
 

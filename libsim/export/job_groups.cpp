@@ -5,7 +5,7 @@
 
 #include "libsim/config/problem.hpp"
 #include "libsim/plan/fingerprint.hpp"
-#include "libsim/report/own_plan.hpp"
+#include "libsim/report/paper/own_plan.hpp"
 #include "libsim/trace/trace_error.hpp"
 
 namespace stagecraft {

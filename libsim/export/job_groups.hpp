@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "libsim/model/op.hpp"
 #include "libsim/plan/training_plan.hpp"
+#include "libsim/program/op.hpp"
 #include "libsim/trace/trace_reader.hpp"
 
 namespace stagecraft {

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "libsim/hardware/system.hpp"
-#include "libsim/plan/training_config.hpp"
 #include "libsim/run/run_variants.hpp"
+#include "libsim/training/training_config.hpp"
 #include "libsim/validation/data_file.hpp"
 #include "libsim/validation/validation.hpp"
 

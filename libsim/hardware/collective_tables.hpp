@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "libsim/config/csv_table.hpp"
-#include "libsim/model/op_kind.hpp"
+#include "libsim/program/op_kind.hpp"
 #include "libsim/units/units.hpp"
 
 namespace stagecraft {

@@ -6,7 +6,7 @@
 
 #include "libsim/hardware/sourced.hpp"
 #include "libsim/model/model_config.hpp"
-#include "libsim/model/op.hpp"
+#include "libsim/program/op.hpp"
 #include "libsim/units/units.hpp"
 
 namespace stagecraft {

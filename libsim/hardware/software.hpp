@@ -5,9 +5,9 @@
 #include <string>
 
 #include "libsim/hardware/sourced.hpp"
-#include "libsim/model/op_kind.hpp"
-#include "libsim/plan/framework_memory.hpp"
-#include "libsim/plan/training_config.hpp"
+#include "libsim/memory/framework_memory.hpp"
+#include "libsim/program/op_kind.hpp"
+#include "libsim/training/training_config.hpp"
 #include "libsim/units/units.hpp"
 
 namespace stagecraft {

@@ -7,7 +7,7 @@
 
 #include "libsim/hardware/compared_runs.hpp"
 #include "libsim/hardware/system.hpp"
-#include "libsim/plan/training_config.hpp"
+#include "libsim/training/training_config.hpp"
 
 namespace stagecraft {
 

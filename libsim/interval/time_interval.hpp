@@ -7,7 +7,7 @@
 
 #include "libsim/hardware/system.hpp"
 #include "libsim/interval/residual_regimes.hpp"
-#include "libsim/plan/training_config.hpp"
+#include "libsim/training/training_config.hpp"
 
 namespace stagecraft {
 

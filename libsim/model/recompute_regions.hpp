@@ -24,6 +24,10 @@ struct RecomputeRegion {
   std::vector<std::string_view> modules;  ///< the modules whose ops it runs again; see Op::module
 };
 
+/// The module of the ops that count choices over the global batch. They run once per microbatch:
+/// what recompute needs of them is kept.
+inline constexpr std::string_view batch_counts_module = "router_batch_counts";
+
 /// All regions, in the order in which configurations list them. Their names appear nowhere else, so
 /// this is the only place to add one.
 /// Source: Megatron-LM, --recompute-modules in megatron/training/arguments.py.

@@ -2,8 +2,8 @@
 
 #include <cstdint>
 
-#include "libsim/model/category_bytes.hpp"
 #include "libsim/page/recompute_shares.hpp"
+#include "libsim/program/category_bytes.hpp"
 #include "libsim/trace/known_names.hpp"
 #include "libsim/trace/trace.hpp"
 

@@ -4,7 +4,7 @@
 #include <stdexcept>
 #include <vector>
 
-#include "libsim/engine/costed_plan.hpp"
+#include "libsim/engine/player/costed_plan.hpp"
 #include "libsim/plan/fingerprint.hpp"
 #include "libsim/plan/make_plan.hpp"
 

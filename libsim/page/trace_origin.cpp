@@ -1,7 +1,8 @@
 #include "libsim/page/trace_origin.hpp"
 
-#include "libsim/plan/schedule_layout.hpp"
 #include "libsim/report/simulation_tables.hpp"
+#include "libsim/schedule/schedule_layout.hpp"
+#include "libsim/training/run_schedule.hpp"
 
 namespace stagecraft {
 

@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "libsim/host/sha256.hpp"
 #include "libsim/plan/order_digest.hpp"
-#include "libsim/plan/sha256.hpp"
 #include "libsim/plan/text_pieces.hpp"
 
 namespace stagecraft {

@@ -2,12 +2,13 @@
 
 #include <utility>
 
-#include "libsim/plan/ordered_schedule.hpp"
 #include "libsim/plan/plan_programs.hpp"
-#include "libsim/plan/schedule_layout.hpp"
 #include "libsim/plan/stage_tasks.hpp"
 #include "libsim/plan/step_program.hpp"
 #include "libsim/plan/step_ranges.hpp"
+#include "libsim/schedule/ordered_schedule.hpp"
+#include "libsim/schedule/schedule_layout.hpp"
+#include "libsim/training/run_schedule.hpp"
 
 namespace stagecraft {
 

@@ -1,7 +1,7 @@
 #pragma once
 
-#include "libsim/plan/settled_config.hpp"
 #include "libsim/plan/training_plan.hpp"
+#include "libsim/training/settled_config.hpp"
 
 namespace stagecraft {
 

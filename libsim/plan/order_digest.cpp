@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <unordered_map>
 
-#include "libsim/plan/sha256.hpp"
+#include "libsim/host/sha256.hpp"
 #include "libsim/plan/text_pieces.hpp"
 
 namespace stagecraft {

@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "libsim/plan/stage_program.hpp"
+#include "libsim/schedule/stage_program.hpp"
 
 namespace stagecraft {
 

@@ -6,15 +6,16 @@
 #include <utility>
 #include <vector>
 
-#include "libsim/model/blocks.hpp"
 #include "libsim/model/layer_kinds.hpp"
-#include "libsim/model/liveness.hpp"
+#include "libsim/modules/blocks.hpp"
 #include "libsim/plan/gradient_buckets.hpp"
-#include "libsim/plan/layer_split.hpp"
 #include "libsim/plan/plan_outline.hpp"
 #include "libsim/plan/received_rows.hpp"
-#include "libsim/plan/schedule_layout.hpp"
 #include "libsim/plan/sharded_runs.hpp"
+#include "libsim/program/liveness.hpp"
+#include "libsim/schedule/schedule_layout.hpp"
+#include "libsim/training/layer_split.hpp"
+#include "libsim/training/run_schedule.hpp"
 
 namespace stagecraft {
 namespace {
@@ -245,18 +246,6 @@ void count_parameters(TrainingPlan const& plan, StagePlan& rank) {
 }
 
 }  // namespace
-
-ScheduleShape schedule_shape(TrainingConfig const& config) {
-  return {.kind = config.schedule.kind,
-          .stages = config.parallel.pipeline,
-          .microbatches = static_cast<int>(microbatches(config)),
-          .chunks = config.parallel.interleave,
-          .group = config.schedule.group,
-          .p2p = config.schedule.p2p,
-          .order = config.schedule.order,
-          .variant = config.schedule.variant,
-          .fuse_adjacent = config.schedule.fuse_adjacent};
-}
 
 bool have_equal_chunks(TrainingPlan const& plan, StagePlan const& a, StagePlan const& b) {
   auto const program = [&](StageChunk const& chunk) -> ChunkProgram const& {

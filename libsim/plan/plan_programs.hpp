@@ -1,12 +1,9 @@
 #pragma once
 
-#include "libsim/plan/schedule_shape.hpp"
 #include "libsim/plan/training_plan.hpp"
+#include "libsim/schedule/schedule_shape.hpp"
 
 namespace stagecraft {
-
-/// The schedule that a configuration asks for.
-ScheduleShape schedule_shape(TrainingConfig const& config);
 
 /// A plan without its issue orders: it has blocks, chunks and what each stage holds. Tasks,
 /// programs and transfers are still empty.

@@ -7,11 +7,11 @@
 #include <utility>
 #include <vector>
 
-#include "libsim/model/block_program.hpp"
-#include "libsim/model/forced_routing.hpp"
 #include "libsim/model/layer_kinds.hpp"
-#include "libsim/plan/plan_groups.hpp"
 #include "libsim/plan/training_plan.hpp"
+#include "libsim/program/block_program.hpp"
+#include "libsim/program/forced_routing.hpp"
+#include "libsim/ranks/plan_groups.hpp"
 
 namespace stagecraft {
 

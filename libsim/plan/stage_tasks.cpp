@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "libsim/plan/gradient_buckets.hpp"
-#include "libsim/plan/repeated_windows.hpp"
 #include "libsim/plan/step_program.hpp"
-#include "libsim/plan/store_window.hpp"
+#include "libsim/schedule/repeated_windows.hpp"
+#include "libsim/schedule/store_window.hpp"
 
 namespace stagecraft {
 namespace {

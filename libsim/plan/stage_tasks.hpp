@@ -2,8 +2,8 @@
 
 #include <cstdint>
 
-#include "libsim/plan/pipeline_schedule.hpp"
 #include "libsim/plan/training_plan.hpp"
+#include "libsim/schedule/pipeline_schedule.hpp"
 
 namespace stagecraft {
 

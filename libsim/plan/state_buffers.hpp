@@ -3,9 +3,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "libsim/model/tensor.hpp"
 #include "libsim/plan/step_op.hpp"
-#include "libsim/plan/training_config.hpp"
+#include "libsim/program/tensor.hpp"
+#include "libsim/training/training_config.hpp"
 #include "libsim/units/units.hpp"
 
 namespace stagecraft {

@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "libsim/model/op.hpp"
-#include "libsim/model/parameter.hpp"
+#include "libsim/program/op.hpp"
+#include "libsim/program/parameter.hpp"
 
 namespace stagecraft {
 

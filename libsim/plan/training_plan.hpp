@@ -5,15 +5,15 @@
 #include <memory>
 #include <vector>
 
-#include "libsim/model/block_program.hpp"
-#include "libsim/model/forced_routing.hpp"
-#include "libsim/plan/issue_entry.hpp"
-#include "libsim/plan/plan_groups.hpp"
-#include "libsim/plan/stage_program.hpp"
 #include "libsim/plan/state_buffers.hpp"
 #include "libsim/plan/step_op.hpp"
-#include "libsim/plan/training_config.hpp"
-#include "libsim/schedule/placement.hpp"
+#include "libsim/program/block_program.hpp"
+#include "libsim/program/forced_routing.hpp"
+#include "libsim/ranks/plan_groups.hpp"
+#include "libsim/schedule/issue_entry.hpp"
+#include "libsim/schedule/orders/placement.hpp"
+#include "libsim/schedule/stage_program.hpp"
+#include "libsim/training/training_config.hpp"
 
 namespace stagecraft {
 

@@ -1,6 +1,6 @@
 #include "libsim/report/causal_mfu.hpp"
 
-#include "libsim/model/blocks.hpp"
+#include "libsim/modules/blocks.hpp"
 
 namespace stagecraft {
 

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "libsim/engine/simulation.hpp"
-#include "libsim/plan/training_config.hpp"
+#include "libsim/training/training_config.hpp"
 
 namespace stagecraft {
 

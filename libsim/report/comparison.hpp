@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "libsim/model/category_bytes.hpp"
+#include "libsim/program/category_bytes.hpp"
 #include "libsim/report/key_changes.hpp"
-#include "libsim/report/row_comparison.hpp"
+#include "libsim/report/paper/row_comparison.hpp"
 #include "libsim/report/trace_summary.hpp"
 #include "libsim/trace/trace_reader.hpp"
 

@@ -5,7 +5,7 @@
 
 #include "libsim/config/optional_json.hpp"
 #include "libsim/host/schemas.hpp"
-#include "libsim/model/blocks.hpp"
+#include "libsim/modules/blocks.hpp"
 #include "libsim/plan/fingerprint.hpp"
 #include "libsim/report/text_table.hpp"
 #include "libsim/trace/recorded_bytes.hpp"

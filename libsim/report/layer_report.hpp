@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "libsim/engine/block_times.hpp"
+#include "libsim/engine/player/block_times.hpp"
 #include "libsim/plan/training_plan.hpp"
 
 namespace stagecraft {

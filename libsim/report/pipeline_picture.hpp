@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <string>
 
-#include "libsim/schedule/played_order.hpp"
+#include "libsim/schedule/orders/played_order.hpp"
 
 namespace stagecraft {
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 
-#include "libsim/schedule/order_text.hpp"
+#include "libsim/schedule/orders/order_text.hpp"
 
 namespace stagecraft {
 

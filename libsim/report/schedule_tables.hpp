@@ -2,8 +2,8 @@
 
 #include <string>
 
-#include "libsim/schedule/pipeline_order.hpp"
-#include "libsim/schedule/played_order.hpp"
+#include "libsim/schedule/orders/pipeline_order.hpp"
+#include "libsim/schedule/orders/played_order.hpp"
 
 namespace stagecraft {
 

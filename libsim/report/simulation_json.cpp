@@ -4,7 +4,7 @@
 
 #include "libsim/config/optional_json.hpp"
 #include "libsim/host/schemas.hpp"
-#include "libsim/model/blocks.hpp"
+#include "libsim/modules/blocks.hpp"
 #include "libsim/plan/fingerprint.hpp"
 #include "libsim/report/causal_mfu.hpp"
 

@@ -7,7 +7,7 @@
 
 #include "libsim/engine/fullest_stage.hpp"
 #include "libsim/interval/measured_range.hpp"
-#include "libsim/model/blocks.hpp"
+#include "libsim/modules/blocks.hpp"
 #include "libsim/report/causal_mfu.hpp"
 #include "libsim/report/fit_verdict.hpp"
 #include "libsim/report/interval_report.hpp"

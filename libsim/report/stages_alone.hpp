@@ -6,7 +6,7 @@
 
 #include "libsim/hardware/system.hpp"
 #include "libsim/plan/training_plan.hpp"
-#include "libsim/report/executed_results.hpp"
+#include "libsim/report/paper/executed_results.hpp"
 
 namespace stagecraft {
 

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "libsim/model/tensor.hpp"
+#include "libsim/program/tensor.hpp"
 #include "libsim/units/units.hpp"
 
 namespace stagecraft {

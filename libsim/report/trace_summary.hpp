@@ -6,7 +6,7 @@
 #include <tuple>
 #include <vector>
 
-#include "libsim/model/category_bytes.hpp"
+#include "libsim/program/category_bytes.hpp"
 #include "libsim/trace/stream_times.hpp"
 #include "libsim/trace/trace_reader.hpp"
 

@@ -8,12 +8,12 @@
 #include "libsim/hardware/software_reader.hpp"
 #include "libsim/hardware/system_reader.hpp"
 #include "libsim/model/model_config_reader.hpp"
-#include "libsim/plan/training_config_reader.hpp"
 #include "libsim/run/base_file.hpp"
 #include "libsim/run/collectives_file.hpp"
 #include "libsim/run/file_kind.hpp"
 #include "libsim/run/named_file.hpp"
 #include "libsim/run/run_tree.hpp"
+#include "libsim/training/training_config_reader.hpp"
 
 namespace stagecraft {
 namespace {

@@ -3,8 +3,9 @@
 #include <algorithm>
 
 #include "libsim/config/problem.hpp"
-#include "libsim/plan/schedule_layout.hpp"
 #include "libsim/run/config_files.hpp"
+#include "libsim/schedule/schedule_layout.hpp"
+#include "libsim/training/run_schedule.hpp"
 
 namespace stagecraft {
 

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "libsim/run/run_config.hpp"
-#include "libsim/schedule/placement.hpp"
+#include "libsim/schedule/orders/placement.hpp"
 #include "libsim/trace/trace.hpp"
 
 namespace stagecraft {

@@ -3,7 +3,7 @@
 #include "libsim/config/yaml_text.hpp"
 #include "libsim/hardware/software_reader.hpp"
 #include "libsim/hardware/system_reader.hpp"
-#include "libsim/plan/training_config_reader.hpp"
+#include "libsim/training/training_config_reader.hpp"
 
 namespace stagecraft {
 namespace {

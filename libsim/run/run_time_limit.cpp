@@ -4,7 +4,7 @@
 #include <string>
 
 #include "libsim/model/model_names.hpp"
-#include "libsim/plan/size_limits.hpp"
+#include "libsim/training/size_limits.hpp"
 
 namespace stagecraft {
 namespace {

@@ -5,11 +5,11 @@
 #include <utility>
 #include <vector>
 
-#include "libsim/engine/block_times.hpp"
-#include "libsim/model/memory_profile.hpp"
-#include "libsim/plan/message_buffers.hpp"
+#include "libsim/engine/player/block_times.hpp"
+#include "libsim/memory/message_buffers.hpp"
 #include "libsim/plan/plan_outline.hpp"
 #include "libsim/plan/training_plan.hpp"
+#include "libsim/program/memory_profile.hpp"
 
 namespace stagecraft {
 namespace {

@@ -6,7 +6,7 @@
 #include <span>
 
 #include "libsim/cost/cost_model.hpp"
-#include "libsim/model/blocks.hpp"
+#include "libsim/modules/blocks.hpp"
 #include "libsim/plan/received_rows.hpp"
 #include "libsim/search/chunk_contents.hpp"
 #include "libsim/search/search_request.hpp"

@@ -4,10 +4,10 @@
 #include <cstdint>
 #include <utility>
 
-#include "libsim/plan/ordered_schedule.hpp"
-#include "libsim/plan/training_config_checks.hpp"
+#include "libsim/schedule/ordered_schedule.hpp"
 #include "libsim/search/candidate_source.hpp"
 #include "libsim/search/search_space.hpp"
+#include "libsim/training/training_config_checks.hpp"
 
 namespace stagecraft {
 namespace {

@@ -4,9 +4,9 @@
 #include <numeric>
 
 #include "libsim/model/layer_kinds.hpp"
-#include "libsim/plan/routing_check.hpp"
-#include "libsim/plan/size_limits.hpp"
-#include "libsim/plan/training_config_checks.hpp"
+#include "libsim/training/routing_check.hpp"
+#include "libsim/training/size_limits.hpp"
+#include "libsim/training/training_config_checks.hpp"
 
 namespace stagecraft {
 namespace {

@@ -3,8 +3,8 @@
 #include <optional>
 
 #include "libsim/cost/cost_model.hpp"
+#include "libsim/memory/stage_memory.hpp"
 #include "libsim/plan/plan_programs.hpp"
-#include "libsim/plan/stage_memory.hpp"
 #include "libsim/plan/step_program.hpp"
 
 namespace stagecraft {

@@ -3,11 +3,12 @@
 #include <algorithm>
 #include <optional>
 
-#include "libsim/plan/message_buffers.hpp"
+#include "libsim/memory/message_buffers.hpp"
 #include "libsim/plan/plan_outline.hpp"
 #include "libsim/plan/plan_programs.hpp"
-#include "libsim/plan/schedule_layout.hpp"
-#include "libsim/plan/store_window.hpp"
+#include "libsim/schedule/schedule_layout.hpp"
+#include "libsim/schedule/store_window.hpp"
+#include "libsim/training/run_schedule.hpp"
 
 namespace stagecraft {
 namespace {

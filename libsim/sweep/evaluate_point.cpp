@@ -7,7 +7,7 @@
 #include "libsim/hardware/provenance.hpp"
 #include "libsim/plan/fingerprint.hpp"
 #include "libsim/plan/make_plan.hpp"
-#include "libsim/schedule/schedule_error.hpp"
+#include "libsim/schedule/orders/schedule_error.hpp"
 
 namespace stagecraft {
 namespace {

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "libsim/config/yaml_text.hpp"
-#include "libsim/plan/training_config_reader.hpp"
+#include "libsim/training/training_config_reader.hpp"
 
 namespace stagecraft {
 namespace {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "libsim/config/yaml_tree.hpp"
-#include "libsim/sweep/condition.hpp"
+#include "libsim/sweep/condition/condition.hpp"
 #include "libsim/sweep/sweep_axis.hpp"
 
 namespace stagecraft {

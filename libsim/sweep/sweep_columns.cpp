@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "libsim/engine/fullest_stage.hpp"
-#include "libsim/model/blocks.hpp"
+#include "libsim/modules/blocks.hpp"
 
 namespace stagecraft {
 namespace {

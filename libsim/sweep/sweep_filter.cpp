@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "libsim/sweep/condition_check.hpp"
+#include "libsim/sweep/condition/condition_check.hpp"
 
 namespace stagecraft {
 SweepFilter::SweepFilter(std::vector<Condition> conditions,

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "libsim/run/run_variants.hpp"
-#include "libsim/sweep/condition.hpp"
+#include "libsim/sweep/condition/condition.hpp"
 #include "libsim/sweep/key_values.hpp"
 #include "libsim/sweep/sweep_axis.hpp"
 

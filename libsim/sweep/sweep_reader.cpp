@@ -9,11 +9,11 @@
 
 #include "libsim/config/override.hpp"
 #include "libsim/config/section_reader.hpp"
-#include "libsim/plan/sha256.hpp"
-#include "libsim/plan/training_config_reader.hpp"
+#include "libsim/host/sha256.hpp"
 #include "libsim/run/file_kind.hpp"
 #include "libsim/sweep/node_text.hpp"
 #include "libsim/sweep/sweep_columns.hpp"
+#include "libsim/training/training_config_reader.hpp"
 
 namespace stagecraft {
 namespace {

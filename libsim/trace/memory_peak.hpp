@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "libsim/model/category_bytes.hpp"
+#include "libsim/program/category_bytes.hpp"
 #include "libsim/trace/trace.hpp"
 
 namespace stagecraft {

@@ -2,8 +2,8 @@
 
 #include <cstdint>
 
-#include "libsim/model/op.hpp"
 #include "libsim/plan/training_plan.hpp"
+#include "libsim/program/op.hpp"
 
 namespace stagecraft {
 

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "libsim/model/tensor.hpp"
+#include "libsim/program/tensor.hpp"
 #include "libsim/units/enum_names.hpp"
 
 namespace stagecraft {

@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "libsim/config/did_you_mean.hpp"
-#include "libsim/plan/training_config_reader.hpp"
 #include "libsim/run/run_variants.hpp"
+#include "libsim/training/training_config_reader.hpp"
 
 namespace stagecraft {
 namespace {

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "libsim/model/model_config.hpp"
-#include "libsim/plan/training_config.hpp"
+#include "libsim/training/training_config.hpp"
 
 namespace stagecraft {
 

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "libsim/plan/training_config.hpp"
+#include "libsim/training/training_config.hpp"
 #include "tests/libsim/odd_runs.hpp"
 
 namespace stagecraft {

@@ -23,8 +23,8 @@ COST = "libsim/cost/cost_model.cpp"
 COLLECTIVES = "libsim/cost/collective_time.cpp"
 GEMM = "libsim/cost/gemm_time.cpp"
 MEASURED = "libsim/cost/measured_time.cpp"
-BLOCKS = "libsim/engine/block_times.cpp"
-TIMELINE = "libsim/engine/timeline.cpp"
+BLOCKS = "libsim/engine/player/block_times.cpp"
+TIMELINE = "libsim/engine/player/timeline.cpp"
 QUANTITY = re.compile(r"[\w.]+\.value\.value\b(?! > 0)")  # but for questions whether it is given
 TERMS = (  # file, fragment
     (COST, "system.accelerator.bandwidth.value.value * «system.calibration.stream_efficiency.value»"),

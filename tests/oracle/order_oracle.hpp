@@ -7,8 +7,8 @@
 #include <string>
 #include <string_view>
 
-#include "libsim/schedule/order_request.hpp"
-#include "libsim/schedule/order_text.hpp"
+#include "libsim/schedule/generators/order_request.hpp"
+#include "libsim/schedule/orders/order_text.hpp"
 
 namespace stagecraft {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "libsim/plan/pipeline_schedule.hpp"
+#include "libsim/schedule/pipeline_schedule.hpp"
 
 namespace stagecraft {
 

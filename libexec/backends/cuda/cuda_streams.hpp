@@ -6,7 +6,7 @@
 
 #include "libexec/backends/device_timeline.hpp"
 #include "libexec/kernels/cuda/cuda_handles.hpp"
-#include "libsim/model/op.hpp"
+#include "libsim/program/op.hpp"
 
 namespace stagecraft {
 

@@ -5,7 +5,7 @@
 
 #include "libexec/backends/cuda/cuda_streams.hpp"
 #include "libexec/comm/communicator.hpp"
-#include "libsim/plan/rank_groups.hpp"
+#include "libsim/ranks/rank_groups.hpp"
 
 namespace stagecraft {
 

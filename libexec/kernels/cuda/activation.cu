@@ -1,6 +1,6 @@
-#include "libexec/kernels/activation_operands.hpp"
 #include "libexec/kernels/cuda/cuda_op_kernels.hpp"
 #include "libexec/kernels/cuda/element_wise.cuh"
+#include "libexec/kernels/operands/activation_operands.hpp"
 
 namespace stagecraft::cuda_ops {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <cstddef>
 
-#include "libexec/kernels/cuda/cublaslt_gemm.hpp"
+#include "libexec/kernels/cuda/products/cublaslt_gemm.hpp"
 #include "libexec/kernels/kernel_call.hpp"
 
 struct CUstream_st;  ///< what a cudaStream_t points to

@@ -9,7 +9,7 @@
 #include "libexec/kernels/cuda/cuda_check.hpp"
 #include "libexec/kernels/cuda/cuda_handles.hpp"
 #include "libexec/kernels/cuda/cuda_op_kernels.hpp"
-#include "libexec/kernels/operand_checks.hpp"
+#include "libexec/kernels/operands/operand_checks.hpp"
 
 namespace stagecraft {
 namespace {
@@ -22,7 +22,7 @@ constexpr std::array<CudaKernel, op_kind_count> make_table() {
 #define STAGECRAFT_SET_none(kind)
 #define STAGECRAFT_OP_KIND(kind, op_class, attributes, operands, cpu_kernel, cuda_kernel) \
   STAGECRAFT_SET_##cuda_kernel(kind)
-#include "libsim/model/op_kinds.def"
+#include "libsim/program/op_kinds.def"
 #undef STAGECRAFT_SET_cuda
 #undef STAGECRAFT_SET_none
   return table;

@@ -2,7 +2,7 @@
 
 #include <memory>
 
-#include "libexec/kernels/cuda/cublaslt_gemm.hpp"
+#include "libexec/kernels/cuda/products/cublaslt_gemm.hpp"
 #include "libexec/kernels/kernel_call.hpp"
 #include "libsim/units/units.hpp"
 

@@ -14,7 +14,7 @@ namespace stagecraft::cuda_ops {
 #define STAGECRAFT_DECLARE_none(kind)
 #define STAGECRAFT_OP_KIND(kind, op_class, attributes, operands, cpu_kernel, cuda_kernel) \
   STAGECRAFT_DECLARE_##cuda_kernel(kind)
-#include "libsim/model/op_kinds.def"
+#include "libsim/program/op_kinds.def"
 #undef STAGECRAFT_DECLARE_cuda
 #undef STAGECRAFT_DECLARE_none
 

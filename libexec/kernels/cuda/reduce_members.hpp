@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <span>
 
-#include "libsim/model/op.hpp"
-#include "libsim/model/tensor.hpp"
+#include "libsim/program/op.hpp"
+#include "libsim/program/tensor.hpp"
 
 struct CUstream_st;  ///< what a cudaStream_t points to
 

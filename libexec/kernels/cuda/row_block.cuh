@@ -7,7 +7,7 @@
 
 #include "libexec/kernels/cuda/launch.cuh"
 #include "libexec/kernels/cuda/pack.cuh"
-#include "libexec/kernels/operand_checks.hpp"
+#include "libexec/kernels/operands/operand_checks.hpp"
 
 /// Kernels in which a group of threads works on a row: threadIdx.x is the position in the row,
 /// threadIdx.y the row of the block. A block has several rows if one warp works on each, which

@@ -5,7 +5,7 @@
 #include "libexec/kernels/cuda/cuda_op_kernels.hpp"
 #include "libexec/kernels/cuda/element_wise.cuh"
 #include "libexec/kernels/cuda/row_block.cuh"
-#include "libexec/kernels/step_operands.hpp"
+#include "libexec/kernels/operands/step_operands.hpp"
 
 namespace stagecraft::cuda_ops {
 namespace {

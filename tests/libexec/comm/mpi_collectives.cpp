@@ -11,7 +11,7 @@
 #include <thread>
 
 #include "libexec/comm/collective_reduction.hpp"
-#include "libexec/comm/mpi_world.hpp"
+#include "libexec/comm/mpi/mpi_world.hpp"
 #include "libexec/executor/clocks.hpp"
 #include "libsim/plan/make_plan.hpp"
 

@@ -3,8 +3,8 @@
 #include <vector>
 
 #include "libsim/model/model_names.hpp"
-#include "libsim/plan/training_config_checks.hpp"
-#include "libsim/plan/training_names.hpp"
+#include "libsim/training/training_config_checks.hpp"
+#include "libsim/training/training_names.hpp"
 #include "tests/libexec/cuda/device_runs.hpp"
 #include "tests/libexec/executor/plan_grid.hpp"
 

@@ -9,8 +9,8 @@
 #include "libexec/executor/solo_job.hpp"
 #include "libsim/model/model_names.hpp"
 #include "libsim/plan/make_plan.hpp"
-#include "libsim/plan/routing_reader.hpp"
-#include "libsim/plan/training_names.hpp"
+#include "libsim/training/routing_reader.hpp"
+#include "libsim/training/training_names.hpp"
 #include "tests/libexec/cuda/device_runs.hpp"
 #include "tests/libexec/executor/communication_costs.hpp"
 

@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "libsim/model/forced_routing.hpp"
+#include "libsim/program/forced_routing.hpp"
 #include "tests/libexec/cuda/agreement.hpp"
 
 // Routers on a device, held against a CPU's: which experts tokens choose, and the losses on it.

@@ -2,7 +2,7 @@
 #include <catch2/catch.hpp>
 
 #include "libsim/plan/make_plan.hpp"
-#include "libsim/report/row_comparison.hpp"
+#include "libsim/report/paper/row_comparison.hpp"
 #include "libsim/trace/trace_names.hpp"
 #include "tests/libexec/executor/plan_grid.hpp"
 #include "tests/libexec/executor/small_runs.hpp"

@@ -6,8 +6,8 @@
 
 #include "libsim/engine/simulation.hpp"
 #include "libsim/model/model_names.hpp"
-#include "libsim/plan/training_config_checks.hpp"
-#include "libsim/plan/training_names.hpp"
+#include "libsim/training/training_config_checks.hpp"
+#include "libsim/training/training_names.hpp"
 #include "tests/libexec/executor/equal_runs.hpp"
 #include "tests/libexec/executor/slope_checks.hpp"
 #include "tests/libexec/executor/small_runs.hpp"

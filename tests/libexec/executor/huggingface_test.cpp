@@ -3,7 +3,7 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 
-#include "libsim/import/huggingface_import.hpp"
+#include "libsim/import/huggingface/huggingface_import.hpp"
 #include "tests/libexec/executor/reference_comparison.hpp"
 #include "tests/libexec/executor/small_runs.hpp"
 

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "libsim/plan/training_config.hpp"
+#include "libsim/training/training_config.hpp"
 
 namespace stagecraft {
 

@@ -9,11 +9,11 @@
 #include <vector>
 
 #include "libsim/engine/simulation.hpp"
+#include "libsim/memory/rank_memory.hpp"
 #include "libsim/plan/make_plan.hpp"
-#include "libsim/plan/rank_memory.hpp"
 #include "libsim/plan/received_rows.hpp"
-#include "libsim/plan/routing_reader.hpp"
-#include "libsim/plan/training_names.hpp"
+#include "libsim/training/routing_reader.hpp"
+#include "libsim/training/training_names.hpp"
 #include "tests/libexec/executor/equal_runs.hpp"
 #include "tests/libexec/executor/small_runs.hpp"
 #include "tests/libsim/invented_system.hpp"

@@ -2,9 +2,9 @@
 #include <string>
 #include <vector>
 
+#include "libsim/memory/rank_memory.hpp"
 #include "libsim/model/model_names.hpp"
 #include "libsim/plan/make_plan.hpp"
-#include "libsim/plan/rank_memory.hpp"
 #include "tests/libexec/executor/equal_runs.hpp"
 #include "tests/libexec/executor/small_runs.hpp"
 

@@ -3,7 +3,7 @@
 #include <functional>
 #include <string>
 
-#include "libsim/plan/training_config.hpp"
+#include "libsim/training/training_config.hpp"
 
 namespace stagecraft {
 

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "libexec/executor/job.hpp"
-#include "libexec/kernels/cpu_kernels.hpp"
-#include "libsim/plan/training_config.hpp"
+#include "libexec/kernels/cpu/cpu_kernels.hpp"
+#include "libsim/training/training_config.hpp"
 
 namespace stagecraft {
 

@@ -2,10 +2,10 @@
 #include <cmath>
 #include <vector>
 
+#include "libsim/memory/rank_memory.hpp"
 #include "libsim/plan/make_plan.hpp"
-#include "libsim/plan/rank_memory.hpp"
-#include "libsim/plan/routing_reader.hpp"
-#include "libsim/plan/settled_config.hpp"
+#include "libsim/training/routing_reader.hpp"
+#include "libsim/training/settled_config.hpp"
 #include "tests/libexec/executor/communication_costs.hpp"
 #include "tests/libexec/executor/lone_rank.hpp"
 #include "tests/libexec/executor/small_runs.hpp"

@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <new>
 
-#include "libsim/model/blocks.hpp"
+#include "libsim/modules/blocks.hpp"
 #include "tests/libexec/kernels/allocation_count.hpp"
 #include "tests/libexec/kernels/lockstep_run.hpp"
 

@@ -1,7 +1,7 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 
-#include "libsim/model/blocks.hpp"
+#include "libsim/modules/blocks.hpp"
 #include "tests/libexec/kernels/lockstep_run.hpp"
 
 // The model's own programs, run op by op: what kernels expect is what the model writes.

@@ -1,7 +1,7 @@
 #include <catch2/catch.hpp>
 #include <stdexcept>
 
-#include "libexec/kernels/openblas.hpp"
+#include "libexec/kernels/cpu/openblas.hpp"
 #include "tests/libexec/kernels/kernel_test.hpp"
 
 namespace stagecraft::test::gemm_test {

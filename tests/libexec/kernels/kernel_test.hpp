@@ -4,9 +4,9 @@
 #include <functional>
 #include <vector>
 
-#include "libexec/kernels/cpu_kernels.hpp"
+#include "libexec/kernels/cpu/cpu_kernels.hpp"
 #include "libexec/kernels/kernel_call.hpp"
-#include "libsim/model/block_program.hpp"
+#include "libsim/program/block_program.hpp"
 
 /// What tests of kernels are written with: tensors that are set and read as doubles whatever their
 /// type, and references in double.

@@ -3,7 +3,7 @@
 #include <memory>
 #include <vector>
 
-#include "libsim/model/block_program.hpp"
+#include "libsim/program/block_program.hpp"
 #include "tests/libexec/kernels/kernel_test.hpp"
 
 namespace stagecraft::test {

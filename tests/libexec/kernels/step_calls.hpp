@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "libexec/kernels/exact_sum.hpp"
+#include "libexec/kernels/cpu/exact_sum.hpp"
 #include "libexec/kernels/flat_range.hpp"
 #include "tests/libexec/kernels/kernel_test.hpp"
 

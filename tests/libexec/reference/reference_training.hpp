@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "libexec/executor/token_source.hpp"
-#include "libsim/plan/training_config.hpp"
+#include "libsim/training/training_config.hpp"
 
 namespace stagecraft {
 

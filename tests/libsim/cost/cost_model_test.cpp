@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "libsim/cost/gemm_time.hpp"
-#include "libsim/model/blocks.hpp"
+#include "libsim/modules/blocks.hpp"
 #include "libsim/plan/make_plan.hpp"
 #include "libsim/plan/plan_outline.hpp"
 #include "tests/libsim/invented_system.hpp"

@@ -1,8 +1,8 @@
-#include "libsim/engine/block_times.hpp"
+#include "libsim/engine/player/block_times.hpp"
 
 #include <catch2/catch.hpp>
 
-#include "libsim/model/blocks.hpp"
+#include "libsim/modules/blocks.hpp"
 #include "libsim/plan/plan_outline.hpp"
 #include "tests/libsim/invented_system.hpp"
 #include "tests/libsim/paper_models.hpp"

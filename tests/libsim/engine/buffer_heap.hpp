@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "libsim/model/category_bytes.hpp"
+#include "libsim/program/category_bytes.hpp"
 #include "libsim/units/units.hpp"
 
 namespace stagecraft {

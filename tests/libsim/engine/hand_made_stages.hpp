@@ -4,7 +4,7 @@
 #include <optional>
 #include <vector>
 
-#include "libsim/engine/timeline.hpp"
+#include "libsim/engine/player/timeline.hpp"
 
 namespace stagecraft {
 

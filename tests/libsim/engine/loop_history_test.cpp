@@ -1,4 +1,4 @@
-#include "libsim/engine/loop_history.hpp"
+#include "libsim/engine/player/loop_history.hpp"
 
 #include <catch2/catch.hpp>
 #include <vector>

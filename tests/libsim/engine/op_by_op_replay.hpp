@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "libsim/hardware/system.hpp"
-#include "libsim/model/category_bytes.hpp"
 #include "libsim/plan/training_plan.hpp"
+#include "libsim/program/category_bytes.hpp"
 #include "libsim/units/units.hpp"
 
 namespace stagecraft {

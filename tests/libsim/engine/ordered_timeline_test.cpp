@@ -4,14 +4,15 @@
 #include <tuple>
 #include <utility>
 
+#include "libsim/engine/player/schedule_timeline.hpp"
 #include "libsim/engine/prediction.hpp"
-#include "libsim/engine/schedule_timeline.hpp"
 #include "libsim/engine/settle.hpp"
 #include "libsim/engine/simulation.hpp"
 #include "libsim/plan/make_plan.hpp"
-#include "libsim/plan/ordered_schedule.hpp"
 #include "libsim/plan/plan_programs.hpp"
-#include "libsim/plan/schedule_layout.hpp"
+#include "libsim/schedule/ordered_schedule.hpp"
+#include "libsim/schedule/schedule_layout.hpp"
+#include "libsim/training/run_schedule.hpp"
 #include "tests/libsim/invented_system.hpp"
 #include "tests/libsim/split_runs.hpp"
 #include "tests/oracle/order_oracle.hpp"

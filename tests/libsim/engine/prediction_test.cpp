@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "libsim/engine/simulation.hpp"
+#include "libsim/memory/rank_memory.hpp"
 #include "libsim/plan/make_plan.hpp"
-#include "libsim/plan/rank_memory.hpp"
 #include "tests/libsim/engine/random_runs.hpp"
 #include "tests/libsim/invented_system.hpp"
 #include "tests/libsim/odd_runs.hpp"

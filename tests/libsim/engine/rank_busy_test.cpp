@@ -6,7 +6,7 @@
 
 #include "libsim/engine/simulation.hpp"
 #include "libsim/plan/make_plan.hpp"
-#include "libsim/plan/settled_config.hpp"
+#include "libsim/training/settled_config.hpp"
 #include "tests/libsim/invented_system.hpp"
 #include "tests/libsim/uneven_runs.hpp"
 

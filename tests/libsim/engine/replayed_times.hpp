@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "libsim/cost/cost_model.hpp"
-#include "libsim/model/op.hpp"
+#include "libsim/program/op.hpp"
 #include "libsim/units/units.hpp"
 
 namespace stagecraft {

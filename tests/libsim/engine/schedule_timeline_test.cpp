@@ -1,10 +1,10 @@
-#include "libsim/engine/schedule_timeline.hpp"
+#include "libsim/engine/player/schedule_timeline.hpp"
 
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
 
-#include "libsim/plan/schedule_layout.hpp"
+#include "libsim/schedule/schedule_layout.hpp"
 #include "tests/libsim/plan/legal_shapes.hpp"
 
 namespace stagecraft::schedule_timeline_test {

@@ -2,10 +2,10 @@
 
 #include <catch2/catch.hpp>
 
-#include "libsim/model/blocks.hpp"
+#include "libsim/memory/stage_memory.hpp"
+#include "libsim/modules/blocks.hpp"
 #include "libsim/plan/make_plan.hpp"
 #include "libsim/plan/plan_outline.hpp"
-#include "libsim/plan/stage_memory.hpp"
 #include "tests/libsim/invented_system.hpp"
 #include "tests/libsim/odd_runs.hpp"
 

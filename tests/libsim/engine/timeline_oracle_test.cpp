@@ -1,7 +1,7 @@
 #include <catch2/catch.hpp>
 
-#include "libsim/engine/schedule_timeline.hpp"
-#include "libsim/plan/schedule_layout.hpp"
+#include "libsim/engine/player/schedule_timeline.hpp"
+#include "libsim/schedule/schedule_layout.hpp"
 #include "tests/oracle/schedule_oracle.hpp"
 
 namespace stagecraft::timeline_oracle_test {

@@ -2,8 +2,8 @@
 #include <catch2/catch.hpp>
 #include <random>
 
-#include "libsim/engine/player.hpp"
-#include "libsim/plan/schedule_layout.hpp"
+#include "libsim/engine/player/player.hpp"
+#include "libsim/schedule/schedule_layout.hpp"
 #include "tests/libsim/engine/hand_made_stages.hpp"
 #include "tests/libsim/plan/legal_shapes.hpp"
 

@@ -1,9 +1,9 @@
-#include "libsim/engine/timeline.hpp"
+#include "libsim/engine/player/timeline.hpp"
 
 #include <algorithm>
 #include <catch2/catch.hpp>
 
-#include "libsim/engine/player.hpp"
+#include "libsim/engine/player/player.hpp"
 #include "tests/libsim/engine/hand_made_stages.hpp"
 
 namespace stagecraft::timeline_test {

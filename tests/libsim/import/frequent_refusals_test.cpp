@@ -2,8 +2,8 @@
 #include <string>
 #include <vector>
 
-#include "libsim/import/launch_script.hpp"
-#include "libsim/import/megatron_import.hpp"
+#include "libsim/import/megatron/megatron_import.hpp"
+#include "libsim/import/shell/launch_script.hpp"
 #include "tests/libsim/import/import_notes.hpp"
 
 // What launch scripts of public repositories were refused for most often, and the flags of

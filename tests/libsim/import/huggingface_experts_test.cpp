@@ -1,8 +1,8 @@
 #include <catch2/catch.hpp>
 #include <string>
 
-#include "libsim/import/huggingface_import.hpp"
-#include "libsim/model/blocks.hpp"
+#include "libsim/import/huggingface/huggingface_import.hpp"
+#include "libsim/modules/blocks.hpp"
 #include "tests/libsim/import/import_fixtures.hpp"
 
 // Counts, in all and active, of published checkpoints (safetensors indices; counted from

@@ -1,10 +1,10 @@
-#include "libsim/import/huggingface_import.hpp"
+#include "libsim/import/huggingface/huggingface_import.hpp"
 
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <set>
 
-#include "libsim/model/blocks.hpp"
+#include "libsim/modules/blocks.hpp"
 #include "libsim/run/config_files.hpp"
 #include "tests/libsim/import/import_fixtures.hpp"
 

@@ -3,7 +3,7 @@
 #include <string>
 
 #include "libsim/config/problem.hpp"
-#include "libsim/import/huggingface_import.hpp"
+#include "libsim/import/huggingface/huggingface_import.hpp"
 #include "tests/libsim/import/import_fixtures.hpp"
 
 namespace stagecraft::huggingface_refusal_test {

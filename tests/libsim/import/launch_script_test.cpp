@@ -1,9 +1,9 @@
-#include "libsim/import/launch_script.hpp"
+#include "libsim/import/shell/launch_script.hpp"
 
 #include <catch2/catch.hpp>
 
-#include "libsim/import/shell_arithmetic.hpp"
-#include "libsim/import/shell_words.hpp"
+#include "libsim/import/shell/shell_arithmetic.hpp"
+#include "libsim/import/shell/shell_words.hpp"
 
 namespace stagecraft::launch_script_test {
 namespace {

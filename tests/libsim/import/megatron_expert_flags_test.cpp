@@ -3,8 +3,8 @@
 #include <vector>
 
 #include "libsim/import/layer_windows.hpp"
-#include "libsim/import/megatron_experts.hpp"
-#include "libsim/model/blocks.hpp"
+#include "libsim/import/megatron/megatron_experts.hpp"
+#include "libsim/modules/blocks.hpp"
 #include "libsim/run/config_files.hpp"
 #include "tests/libsim/engine/random_runs.hpp"
 #include "tests/libsim/import/megatron_round_trip.hpp"

@@ -1,14 +1,14 @@
-#include "libsim/import/megatron_flags.hpp"
+#include "libsim/import/megatron/megatron_flags.hpp"
 
 #include <catch2/catch.hpp>
 #include <string>
 #include <vector>
 
-#include "libsim/import/megatron_gaps.hpp"
-#include "libsim/import/megatron_import.hpp"
+#include "libsim/import/megatron/megatron_gaps.hpp"
+#include "libsim/import/megatron/megatron_import.hpp"
 #include "libsim/import/pipeline_layout.hpp"
-#include "libsim/plan/training_config_checks.hpp"
 #include "libsim/run/config_files.hpp"
+#include "libsim/training/training_config_checks.hpp"
 #include "tests/libsim/engine/random_runs.hpp"
 #include "tests/libsim/import/megatron_round_trip.hpp"
 #include "tests/libsim/odd_runs.hpp"

@@ -1,10 +1,10 @@
-#include "libsim/import/megatron_import.hpp"
+#include "libsim/import/megatron/megatron_import.hpp"
 
 #include <catch2/catch.hpp>
 #include <sstream>
 
 #include "libsim/config/problem.hpp"
-#include "libsim/import/megatron_flag_table.hpp"
+#include "libsim/import/megatron/megatron_flag_table.hpp"
 #include "libsim/run/config_files.hpp"
 
 namespace stagecraft::megatron_import_test {

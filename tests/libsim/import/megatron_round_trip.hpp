@@ -6,13 +6,13 @@
 #include <vector>
 
 #include "libsim/import/layer_windows.hpp"
-#include "libsim/import/megatron_flags.hpp"
-#include "libsim/import/megatron_gaps.hpp"
-#include "libsim/import/megatron_import.hpp"
+#include "libsim/import/megatron/megatron_flags.hpp"
+#include "libsim/import/megatron/megatron_gaps.hpp"
+#include "libsim/import/megatron/megatron_import.hpp"
 #include "libsim/plan/fingerprint.hpp"
-#include "libsim/plan/layer_split.hpp"
 #include "libsim/plan/make_plan.hpp"
-#include "libsim/plan/training_config_checks.hpp"
+#include "libsim/training/layer_split.hpp"
+#include "libsim/training/training_config_checks.hpp"
 
 namespace stagecraft {
 

@@ -1,8 +1,8 @@
 #include <catch2/catch.hpp>
 
-#include "libsim/import/launch_script.hpp"
-#include "libsim/import/megatron_import.hpp"
-#include "libsim/model/blocks.hpp"
+#include "libsim/import/megatron/megatron_import.hpp"
+#include "libsim/import/shell/launch_script.hpp"
+#include "libsim/modules/blocks.hpp"
 #include "tests/libsim/import/import_fixtures.hpp"
 #include "tests/libsim/import/import_notes.hpp"
 

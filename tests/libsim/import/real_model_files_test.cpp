@@ -3,8 +3,8 @@
 #include <string>
 #include <vector>
 
-#include "libsim/import/huggingface_import.hpp"
-#include "libsim/model/blocks.hpp"
+#include "libsim/import/huggingface/huggingface_import.hpp"
+#include "libsim/modules/blocks.hpp"
 #include "tests/libsim/import/import_notes.hpp"
 
 // What a trial on 230 config files of public repositories stumbled over, each with the smallest

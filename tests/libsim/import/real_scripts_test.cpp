@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "libsim/import/launch_script.hpp"
-#include "libsim/import/megatron_import.hpp"
+#include "libsim/import/megatron/megatron_import.hpp"
+#include "libsim/import/shell/launch_script.hpp"
 #include "tests/libsim/import/import_notes.hpp"
 
 // What a trial on 756 launch scripts of public repositories stumbled over, each with the smallest

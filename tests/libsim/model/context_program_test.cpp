@@ -5,8 +5,8 @@
 #include <string_view>
 #include <vector>
 
-#include "libsim/model/blocks.hpp"
-#include "libsim/model/context_parallel.hpp"
+#include "libsim/modules/blocks.hpp"
+#include "libsim/program/context_parallel.hpp"
 #include "tests/libsim/paper_models.hpp"
 
 namespace stagecraft::context_program_test {

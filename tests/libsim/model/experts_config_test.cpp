@@ -3,9 +3,9 @@
 #include <vector>
 
 #include "libsim/config/yaml_text.hpp"
-#include "libsim/model/blocks.hpp"
 #include "libsim/model/layer_kinds.hpp"
 #include "libsim/model/model_config_reader.hpp"
+#include "libsim/modules/blocks.hpp"
 
 namespace stagecraft::experts_config_test {
 namespace {

@@ -3,9 +3,9 @@
 #include <string>
 #include <vector>
 
-#include "libsim/model/blocks.hpp"
-#include "libsim/model/forced_routing.hpp"
-#include "libsim/model/liveness.hpp"
+#include "libsim/modules/blocks.hpp"
+#include "libsim/program/forced_routing.hpp"
+#include "libsim/program/liveness.hpp"
 #include "tests/libsim/paper_models.hpp"
 
 namespace stagecraft::experts_program_test {

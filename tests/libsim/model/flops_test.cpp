@@ -1,6 +1,6 @@
 #include <catch2/catch.hpp>
 
-#include "libsim/model/blocks.hpp"
+#include "libsim/modules/blocks.hpp"
 #include "tests/libsim/paper_models.hpp"
 
 // Korthikanti et al. 2022, appendix A: forward of a layer 24Bsh^2 + 4Bs^2h, head 2Bshv, backward

@@ -1,4 +1,4 @@
-#include "libsim/model/forced_routing.hpp"
+#include "libsim/program/forced_routing.hpp"
 
 #include <algorithm>
 #include <catch2/catch.hpp>

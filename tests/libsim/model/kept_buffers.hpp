@@ -4,7 +4,7 @@
 #include <map>
 #include <string>
 
-#include "libsim/model/block_program.hpp"
+#include "libsim/program/block_program.hpp"
 
 namespace stagecraft {
 

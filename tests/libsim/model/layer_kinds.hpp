@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "libsim/model/blocks.hpp"
+#include "libsim/modules/blocks.hpp"
 #include "tests/libsim/paper_models.hpp"
 
 namespace stagecraft {

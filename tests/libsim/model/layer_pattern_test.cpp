@@ -2,9 +2,9 @@
 #include <string>
 
 #include "libsim/config/yaml_text.hpp"
-#include "libsim/model/blocks.hpp"
 #include "libsim/model/layer_kinds.hpp"
 #include "libsim/model/model_config_reader.hpp"
+#include "libsim/modules/blocks.hpp"
 
 namespace stagecraft::layer_pattern_test {
 namespace {

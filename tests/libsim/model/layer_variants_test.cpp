@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 
-#include "libsim/model/blocks.hpp"
+#include "libsim/modules/blocks.hpp"
 #include "tests/libsim/model/kept_buffers.hpp"
 #include "tests/libsim/paper_models.hpp"
 

@@ -1,4 +1,4 @@
-#include "libsim/model/liveness.hpp"
+#include "libsim/program/liveness.hpp"
 
 #include <catch2/catch.hpp>
 #include <map>

@@ -1,8 +1,8 @@
-#include "libsim/model/memory_profile.hpp"
+#include "libsim/program/memory_profile.hpp"
 
 #include <catch2/catch.hpp>
 
-#include "libsim/model/blocks.hpp"
+#include "libsim/modules/blocks.hpp"
 #include "tests/libsim/model/layer_kinds.hpp"
 
 namespace stagecraft::memory_profile_test {

@@ -1,10 +1,10 @@
-#include "libsim/model/op_kind.hpp"
+#include "libsim/program/op_kind.hpp"
 
 #include <catch2/catch.hpp>
 #include <set>
 #include <stdexcept>
 
-#include "libsim/model/blocks.hpp"
+#include "libsim/modules/blocks.hpp"
 
 namespace stagecraft::op_kind_test {
 namespace {

@@ -3,7 +3,7 @@
 #include <map>
 #include <set>
 
-#include "libsim/model/blocks.hpp"
+#include "libsim/modules/blocks.hpp"
 #include "libsim/run/config_files.hpp"
 #include "tests/libsim/paper_models.hpp"
 

@@ -1,11 +1,11 @@
-#include "libsim/model/recompute.hpp"
+#include "libsim/program/recompute.hpp"
 
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <map>
 
-#include "libsim/model/blocks.hpp"
-#include "libsim/model/tensor_copies.hpp"
+#include "libsim/modules/blocks.hpp"
+#include "libsim/program/tensor_copies.hpp"
 #include "tests/libsim/model/layer_kinds.hpp"
 
 namespace stagecraft::recompute_test {

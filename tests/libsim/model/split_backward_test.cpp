@@ -3,9 +3,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "libsim/model/blocks.hpp"
-#include "libsim/model/liveness.hpp"
-#include "libsim/model/memory_profile.hpp"
+#include "libsim/modules/blocks.hpp"
+#include "libsim/program/liveness.hpp"
+#include "libsim/program/memory_profile.hpp"
 #include "tests/libsim/paper_models.hpp"
 
 namespace stagecraft::split_backward_test {

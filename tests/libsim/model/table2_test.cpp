@@ -1,7 +1,7 @@
 #include <catch2/catch.hpp>
 #include <random>
 
-#include "libsim/model/blocks.hpp"
+#include "libsim/modules/blocks.hpp"
 #include "tests/libsim/model/kept_buffers.hpp"
 #include "tests/libsim/paper_models.hpp"
 

@@ -1,6 +1,6 @@
 #include <catch2/catch.hpp>
 
-#include "libsim/model/blocks.hpp"
+#include "libsim/modules/blocks.hpp"
 #include "libsim/run/config_files.hpp"
 
 namespace stagecraft::token_prediction_test {

@@ -1,4 +1,4 @@
-#include "libsim/model/unique_tokens.hpp"
+#include "libsim/program/unique_tokens.hpp"
 
 #include <algorithm>
 #include <catch2/catch.hpp>

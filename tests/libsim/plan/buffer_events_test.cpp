@@ -1,4 +1,4 @@
-#include "libsim/plan/buffer_events.hpp"
+#include "libsim/memory/buffer_events.hpp"
 
 #include <catch2/catch.hpp>
 #include <map>

@@ -4,7 +4,7 @@
 
 #include "libsim/plan/make_plan.hpp"
 #include "libsim/plan/parameter_layout.hpp"
-#include "libsim/plan/training_config_reader.hpp"
+#include "libsim/training/training_config_reader.hpp"
 #include "tests/libsim/paper_models.hpp"
 
 namespace stagecraft::context_checks_test {

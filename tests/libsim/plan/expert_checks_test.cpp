@@ -1,9 +1,9 @@
 #include <catch2/catch.hpp>
 #include <string>
 
-#include "libsim/plan/training_config_reader.hpp"
-#include "libsim/schedule/interleaved_orders.hpp"
-#include "libsim/schedule/order_text.hpp"
+#include "libsim/schedule/generators/interleaved_orders.hpp"
+#include "libsim/schedule/orders/order_text.hpp"
+#include "libsim/training/training_config_reader.hpp"
 
 namespace stagecraft::expert_checks_test {
 namespace {

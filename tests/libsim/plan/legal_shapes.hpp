@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "libsim/plan/pipeline_schedule.hpp"
+#include "libsim/schedule/pipeline_schedule.hpp"
 
 namespace stagecraft {
 

@@ -1,15 +1,16 @@
-#include "libsim/plan/ordered_schedule.hpp"
+#include "libsim/schedule/ordered_schedule.hpp"
 
 #include <algorithm>
 #include <catch2/catch.hpp>
 
+#include "libsim/memory/stage_memory.hpp"
 #include "libsim/plan/fingerprint.hpp"
 #include "libsim/plan/make_plan.hpp"
 #include "libsim/plan/parameter_layout.hpp"
 #include "libsim/plan/plan_programs.hpp"
-#include "libsim/plan/schedule_layout.hpp"
-#include "libsim/plan/stage_memory.hpp"
-#include "libsim/schedule/order_text.hpp"
+#include "libsim/schedule/orders/order_text.hpp"
+#include "libsim/schedule/schedule_layout.hpp"
+#include "libsim/training/run_schedule.hpp"
 #include "tests/libsim/plan/summed_events.hpp"
 #include "tests/libsim/split_runs.hpp"
 

@@ -3,7 +3,7 @@
 #include <map>
 #include <tuple>
 
-#include "libsim/plan/schedule_layout.hpp"
+#include "libsim/schedule/schedule_layout.hpp"
 #include "tests/libsim/plan/legal_shapes.hpp"
 
 namespace stagecraft::pipeline_schedule_test {

@@ -1,4 +1,4 @@
-#include "libsim/plan/rank_groups.hpp"
+#include "libsim/ranks/rank_groups.hpp"
 
 #include <algorithm>
 #include <catch2/catch.hpp>

@@ -1,4 +1,4 @@
-#include "libsim/plan/repeated_state.hpp"
+#include "libsim/memory/repeated_state.hpp"
 
 #include <catch2/catch.hpp>
 #include <cstdint>

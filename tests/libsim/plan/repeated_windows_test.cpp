@@ -1,4 +1,4 @@
-#include "libsim/plan/repeated_windows.hpp"
+#include "libsim/schedule/repeated_windows.hpp"
 
 #include <catch2/catch.hpp>
 #include <cstddef>
@@ -8,16 +8,17 @@
 #include <utility>
 #include <vector>
 
-#include "libsim/plan/buffer_events.hpp"
-#include "libsim/plan/configured_allocator.hpp"
+#include "libsim/memory/buffer_events.hpp"
+#include "libsim/memory/configured_allocator.hpp"
+#include "libsim/memory/repeat_search.hpp"
+#include "libsim/memory/stage_memory.hpp"
+#include "libsim/memory/stage_reservation.hpp"
 #include "libsim/plan/make_plan.hpp"
 #include "libsim/plan/plan_programs.hpp"
-#include "libsim/plan/program_reader.hpp"
-#include "libsim/plan/repeat_search.hpp"
-#include "libsim/plan/schedule_layout.hpp"
-#include "libsim/plan/stage_memory.hpp"
-#include "libsim/plan/stage_reservation.hpp"
-#include "libsim/plan/store_window.hpp"
+#include "libsim/schedule/program_reader.hpp"
+#include "libsim/schedule/schedule_layout.hpp"
+#include "libsim/schedule/store_window.hpp"
+#include "libsim/training/run_schedule.hpp"
 #include "tests/libsim/paper_models.hpp"
 
 namespace stagecraft::repeated_windows_test {

@@ -7,7 +7,7 @@
 #include "libsim/plan/make_plan.hpp"
 #include "libsim/plan/plan_outline.hpp"
 #include "libsim/plan/received_rows.hpp"
-#include "libsim/plan/training_config_reader.hpp"
+#include "libsim/training/training_config_reader.hpp"
 
 /// Routing whose counts a file or a factor gives.
 namespace stagecraft::routing_test {

@@ -2,8 +2,8 @@
 
 #include <catch2/catch.hpp>
 
-#include "libsim/plan/schedule_layout.hpp"
-#include "libsim/schedule/order_text.hpp"
+#include "libsim/schedule/orders/order_text.hpp"
+#include "libsim/schedule/schedule_layout.hpp"
 
 namespace stagecraft::schedule_oracle_test {
 

@@ -1,11 +1,11 @@
-#include "libsim/plan/stage_memory.hpp"
+#include "libsim/memory/stage_memory.hpp"
 
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <map>
 #include <tuple>
 
-#include "libsim/model/blocks.hpp"
+#include "libsim/modules/blocks.hpp"
 #include "libsim/plan/make_plan.hpp"
 #include "libsim/plan/plan_outline.hpp"
 #include "tests/libsim/odd_runs.hpp"

@@ -1,12 +1,12 @@
-#include "libsim/plan/stage_reservation.hpp"
+#include "libsim/memory/stage_reservation.hpp"
 
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <tuple>
 
+#include "libsim/memory/stage_memory.hpp"
 #include "libsim/plan/make_plan.hpp"
 #include "libsim/plan/parameter_layout.hpp"
-#include "libsim/plan/stage_memory.hpp"
 #include "tests/libsim/odd_runs.hpp"
 #include "tests/libsim/paper_models.hpp"
 #include "tests/libsim/split_runs.hpp"

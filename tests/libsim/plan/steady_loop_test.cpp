@@ -1,9 +1,9 @@
-#include "libsim/plan/steady_loop.hpp"
+#include "libsim/schedule/steady_loop.hpp"
 
 #include <catch2/catch.hpp>
 #include <cstddef>
 
-#include "libsim/plan/schedule_layout.hpp"
+#include "libsim/schedule/schedule_layout.hpp"
 #include "tests/libsim/plan/legal_shapes.hpp"
 
 namespace stagecraft::steady_loop_test {

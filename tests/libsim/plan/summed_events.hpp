@@ -5,9 +5,9 @@
 #include <cstddef>
 #include <vector>
 
-#include "libsim/plan/buffer_events.hpp"
+#include "libsim/memory/buffer_events.hpp"
+#include "libsim/memory/stage_memory.hpp"
 #include "libsim/plan/make_plan.hpp"
-#include "libsim/plan/stage_memory.hpp"
 #include "tests/libsim/odd_runs.hpp"
 
 namespace stagecraft {

@@ -2,9 +2,9 @@
 #include <string>
 #include <vector>
 
-#include "libsim/plan/layer_split.hpp"
-#include "libsim/plan/training_config_checks.hpp"
-#include "libsim/plan/training_config_reader.hpp"
+#include "libsim/training/layer_split.hpp"
+#include "libsim/training/training_config_checks.hpp"
+#include "libsim/training/training_config_reader.hpp"
 
 namespace stagecraft::training_config_test {
 namespace {

@@ -1,4 +1,4 @@
-#include "libsim/report/own_plan.hpp"
+#include "libsim/report/paper/own_plan.hpp"
 
 #include <unistd.h>
 

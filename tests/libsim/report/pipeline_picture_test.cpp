@@ -5,8 +5,8 @@
 #include <sstream>
 #include <vector>
 
-#include "libsim/engine/schedule_timeline.hpp"
-#include "libsim/plan/schedule_layout.hpp"
+#include "libsim/engine/player/schedule_timeline.hpp"
+#include "libsim/schedule/schedule_layout.hpp"
 
 namespace stagecraft::pipeline_picture_test {
 

@@ -1,4 +1,4 @@
-#include "libsim/report/row_comparison.hpp"
+#include "libsim/report/paper/row_comparison.hpp"
 
 #include <algorithm>
 #include <catch2/catch.hpp>

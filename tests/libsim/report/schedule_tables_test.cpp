@@ -2,8 +2,8 @@
 
 #include <catch2/catch.hpp>
 
-#include "libsim/engine/schedule_timeline.hpp"
-#include "libsim/plan/schedule_layout.hpp"
+#include "libsim/engine/player/schedule_timeline.hpp"
+#include "libsim/schedule/schedule_layout.hpp"
 
 namespace stagecraft::schedule_tables_test {
 

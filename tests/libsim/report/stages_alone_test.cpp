@@ -4,8 +4,8 @@
 
 #include "libsim/engine/simulation.hpp"
 #include "libsim/plan/make_plan.hpp"
-#include "libsim/report/executed_reproduction.hpp"
-#include "libsim/report/paper_tables.hpp"
+#include "libsim/report/paper/executed_reproduction.hpp"
+#include "libsim/report/paper/paper_tables.hpp"
 #include "libsim/run/config_files.hpp"
 #include "libsim/trace/trace_writer.hpp"
 #include "tests/libsim/recorded.hpp"

@@ -1,9 +1,9 @@
-#include "libsim/schedule/early_recompute.hpp"
+#include "libsim/schedule/generators/early_recompute.hpp"
 
 #include <catch2/catch.hpp>
 
-#include "libsim/schedule/order_text.hpp"
-#include "libsim/schedule/order_timeline.hpp"
+#include "libsim/schedule/orders/order_text.hpp"
+#include "libsim/schedule/orders/order_timeline.hpp"
 
 namespace stagecraft::early_recompute_test {
 namespace {

@@ -2,8 +2,8 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 
-#include "libsim/schedule/order_timeline.hpp"
-#include "libsim/schedule/schedule_error.hpp"
+#include "libsim/schedule/orders/order_timeline.hpp"
+#include "libsim/schedule/orders/schedule_error.hpp"
 #include "tests/oracle/order_oracle.hpp"
 
 namespace stagecraft::named_orders_test {

@@ -1,4 +1,4 @@
-#include "libsim/schedule/order_file.hpp"
+#include "libsim/schedule/orders/order_file.hpp"
 
 #include <unistd.h>
 
@@ -6,8 +6,8 @@
 #include <fstream>
 #include <string>
 
-#include "libsim/schedule/order_text.hpp"
-#include "libsim/schedule/schedule_error.hpp"
+#include "libsim/schedule/orders/order_text.hpp"
+#include "libsim/schedule/orders/schedule_error.hpp"
 
 namespace stagecraft::order_file_test {
 

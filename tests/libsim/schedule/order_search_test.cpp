@@ -1,13 +1,13 @@
-#include "libsim/schedule/order_search.hpp"
+#include "libsim/schedule/generators/order_search.hpp"
 
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <vector>
 
-#include "libsim/schedule/letter_order.hpp"
-#include "libsim/schedule/makespan_bound.hpp"
-#include "libsim/schedule/order_timeline.hpp"
-#include "libsim/schedule/schedule_error.hpp"
+#include "libsim/schedule/orders/letter_order.hpp"
+#include "libsim/schedule/orders/makespan_bound.hpp"
+#include "libsim/schedule/orders/order_timeline.hpp"
+#include "libsim/schedule/orders/schedule_error.hpp"
 #include "tests/oracle/order_oracle.hpp"
 
 namespace stagecraft::order_search_test {

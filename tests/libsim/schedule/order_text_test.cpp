@@ -1,8 +1,8 @@
-#include "libsim/schedule/order_text.hpp"
+#include "libsim/schedule/orders/order_text.hpp"
 
 #include <catch2/catch.hpp>
 
-#include "libsim/schedule/schedule_error.hpp"
+#include "libsim/schedule/orders/schedule_error.hpp"
 
 namespace stagecraft::order_text_test {
 

@@ -1,9 +1,9 @@
-#include "libsim/schedule/order_timeline.hpp"
+#include "libsim/schedule/orders/order_timeline.hpp"
 
 #include <catch2/catch.hpp>
 
-#include "libsim/schedule/order_text.hpp"
-#include "libsim/schedule/schedule_error.hpp"
+#include "libsim/schedule/orders/order_text.hpp"
+#include "libsim/schedule/orders/schedule_error.hpp"
 
 namespace stagecraft::order_timeline_test {
 

@@ -1,6 +1,6 @@
 #include <catch2/catch.hpp>
 
-#include "libsim/schedule/order_timeline.hpp"
+#include "libsim/schedule/orders/order_timeline.hpp"
 #include "tests/oracle/order_oracle.hpp"
 
 namespace stagecraft::recorded_orders_test {

@@ -1,9 +1,9 @@
 #include <catch2/catch.hpp>
 #include <sstream>
 
-#include "libsim/import/megatron_flags.hpp"
-#include "libsim/import/megatron_gaps.hpp"
-#include "libsim/import/megatron_import.hpp"
+#include "libsim/import/megatron/megatron_flags.hpp"
+#include "libsim/import/megatron/megatron_gaps.hpp"
+#include "libsim/import/megatron/megatron_import.hpp"
 #include "libsim/plan/fingerprint.hpp"
 #include "libsim/plan/make_plan.hpp"
 #include "libsim/search/plan_search.hpp"

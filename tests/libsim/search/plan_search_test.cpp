@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "libsim/engine/prediction.hpp"
-#include "libsim/plan/training_config_reader.hpp"
+#include "libsim/training/training_config_reader.hpp"
 #include "tests/libsim/search/small_searches.hpp"
 
 namespace stagecraft::plan_search_test {

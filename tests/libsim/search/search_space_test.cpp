@@ -1,9 +1,9 @@
 #include <catch2/catch.hpp>
 #include <set>
 
-#include "libsim/plan/training_config_checks.hpp"
-#include "libsim/plan/training_config_reader.hpp"
 #include "libsim/search/candidate_source.hpp"
+#include "libsim/training/training_config_checks.hpp"
+#include "libsim/training/training_config_reader.hpp"
 #include "tests/libsim/search/small_searches.hpp"
 
 namespace stagecraft::search_space_test {

@@ -1,4 +1,4 @@
-#include "libsim/sweep/condition.hpp"
+#include "libsim/sweep/condition/condition.hpp"
 
 #include <catch2/catch.hpp>
 #include <map>

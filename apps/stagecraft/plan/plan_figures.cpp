@@ -1,0 +1,60 @@
+#include "apps/stagecraft/plan/plan_figures.hpp"
+
+#include "libsim/engine/memory_room.hpp"
+#include "libsim/engine/settle.hpp"
+#include "libsim/plan/make_plan.hpp"
+#include "libsim/report/interval_report.hpp"
+
+namespace stagecraft {
+
+OperatingFigures figures_of(FoundPlan const& plan, PlanOptions const& options) {
+  return operating_figures(to_seconds(plan.simulation.iteration), plan.simulation.tokens_per_second,
+                           options.request.gpus, options.rates);
+}
+
+std::optional<double> days_of(FoundPlan const& plan, PlanOptions const& options) {
+  return figures_of(plan, options).days;
+}
+
+std::optional<double> cost_of(FoundPlan const& plan, PlanOptions const& options) {
+  OperatingFigures const figures = figures_of(plan, options);
+  return options.rates.tokens ? figures.cost : figures.cost_per_iteration;
+}
+
+std::optional<double> energy_of(FoundPlan const& plan, PlanOptions const& options) {
+  constexpr double joules_per_kilowatt_hour = 3.6e6;
+  OperatingFigures const figures = figures_of(plan, options);
+  auto const joules = options.rates.tokens ? figures.joules : figures.joules_per_iteration;
+  if (!joules) return std::nullopt;
+  return *joules / joules_per_kilowatt_hour / (options.rates.tokens ? 1000 : 1);
+}
+
+std::int64_t headroom_of(FoundPlan const& plan, PlanOptions const& options) {
+  return room_for(plan.config.memory, options.request.system.accelerator).count() - plan.peak();
+}
+
+double teraflops_per_gpu(FoundPlan const& plan, PlanOptions const& options) {
+  return plan.simulation.model_flops / to_seconds(plan.simulation.iteration) /
+         options.request.gpus / 1e12;
+}
+
+double tokens_per_gpu(FoundPlan const& plan, PlanOptions const& options) {
+  return plan.simulation.tokens_per_second / options.request.gpus;
+}
+
+bool has_margin(FoundPlan const& plan, PlanOptions const& options) {
+  return static_cast<double>(headroom_of(plan, options)) >=
+         usual_margin *
+             static_cast<double>(options.request.system.accelerator.memory.value.count());
+}
+
+TimeInterval interval_of_plan(FoundPlan const& plan, PlanOptions const& options) {
+  return interval_of(plan.simulation, plan.config, options.request.system);
+}
+
+ScheduleBound schedule_bound_of(FoundPlan const& plan, PlanOptions const& options) {
+  System const& system = options.request.system;
+  return schedule_bound(make_plan(settled(plan.config, system)), system);
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "apps/stagecraft/plan/plan_options.hpp"
+#include "libsim/engine/schedule_bound.hpp"
+#include "libsim/interval/time_interval.hpp"
+#include "libsim/report/operation.hpp"
+#include "libsim/search/plan_search.hpp"
+
+namespace stagecraft {
+
+/// Money, energy and goodput of training with the plan.
+OperatingFigures figures_of(FoundPlan const& plan, PlanOptions const& options);
+
+/// The time of training on all tokens, in days.
+std::optional<double> days_of(FoundPlan const& plan, PlanOptions const& options);
+
+/// The cost of training on all tokens; without a number of tokens, of an iteration.
+std::optional<double> cost_of(FoundPlan const& plan, PlanOptions const& options);
+
+/// The energy of training on all tokens in MWh; without a number of tokens, of an iteration in kWh.
+std::optional<double> energy_of(FoundPlan const& plan, PlanOptions const& options);
+
+/// What the fullest rank has left beside the reserve, in bytes.
+std::int64_t headroom_of(FoundPlan const& plan, PlanOptions const& options);
+
+/// Model FLOPs per second and accelerator, in 10^12, as MFU counts them.
+double teraflops_per_gpu(FoundPlan const& plan, PlanOptions const& options);
+
+/// Tokens per second and accelerator.
+double tokens_per_gpu(FoundPlan const& plan, PlanOptions const& options);
+
+/// Whether a plan leaves the usual margin, whatever --margin says.
+bool has_margin(FoundPlan const& plan, PlanOptions const& options);
+
+/// In which the measured time lies, by measured runs.
+TimeInterval interval_of_plan(FoundPlan const& plan, PlanOptions const& options);
+
+/// How fast any other order of its passes could be at most.
+ScheduleBound schedule_bound_of(FoundPlan const& plan, PlanOptions const& options);
+
+}  // namespace stagecraft

@@ -1,0 +1,334 @@
+#include "apps/stagecraft/plan/plan_options.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "apps/program/file_count.hpp"
+#include "apps/program/output_paths.hpp"
+#include "apps/program/shared_options.hpp"
+#include "apps/stagecraft/fix_names.hpp"
+#include "apps/stagecraft/operating_options.hpp"
+#include "libsim/config/problem.hpp"
+#include "libsim/hardware/fitted_stack.hpp"
+#include "libsim/hardware/provenance.hpp"
+#include "libsim/import/megatron/megatron_gaps.hpp"
+#include "libsim/interval/fit_probability.hpp"
+#include "libsim/model/layer_kinds.hpp"
+#include "libsim/model/model_config.hpp"
+#include "libsim/report/text_table.hpp"
+#include "libsim/run/config_files.hpp"
+#include "libsim/units/quantity.hpp"
+
+namespace stagecraft {
+
+namespace {
+
+constexpr int most_ranks = 1 << 24;  // see plan_limits
+
+/// A whole number as a configuration writes it, `4k` too.
+int count_of(CommandLine const& line, std::string const& option, int most) {
+  auto const count = parse_count(line.value(option));
+  if (count && *count >= 1 && *count <= most) return static_cast<int>(*count);
+  return line.whole_number(option, 1, most);  // refuses the text as it was written
+}
+
+void read_filters(CommandLine const& line, PlanOptions& options) {
+  for (std::string const& text : line.values_of("fix")) {
+    read_fix(text, options.request.filter);
+    options.fixes.push_back({text, {}});
+    read_fix(text, options.fixes.back().alone);
+  }
+}
+
+/// Refuses keys that the search sets itself.
+void check_override(std::string const& text) {
+  if (!is_searched(text.substr(0, text.find('=')))) return;
+  throw CommandLineError{"--set", "'" + text + "', which the search decides",
+                         "--fix to hold it, or another key"};
+}
+
+/// Leaves plans of several stages out of a search with --safety if none of them has a probability:
+/// too few such runs of the software were measured.
+void keep_to_measured_pipelines(PlanOptions& options) {
+  Software const& software = options.request.system.software;
+  bool const knows_pipelines =
+      std::ranges::any_of(memory_regimes(), [&](MemoryRegime const& regime) {
+        return regime.is_pipelined && regime.software == described_stack(software);
+      });
+  if (knows_pipelines) return;
+  std::string const reason = "too few runs of software '" + software.name +
+                             "' with several stages and reserved bytes were measured for a "
+                             "probability";
+  std::vector<int>& pipeline = options.request.filter.pipeline;
+  if (pipeline == std::vector{1}) return;
+  if (!pipeline.empty() && std::ranges::find(pipeline, 1) == pipeline.end()) {
+    throw CommandLineError{"--safety", "--fix pipeline without 1, but " + reason,
+                           "--fix pipeline=1, or --margin, which keeps a share of the device free"};
+  }
+  pipeline = {1};
+  options.fixes.push_back({"pipeline=1", {}});
+  options.fixes.back().alone.pipeline = pipeline;
+  options.warnings.push_back(
+      "--safety: only plans of one stage are searched, as with --fix pipeline=1, because " +
+      reason);
+}
+
+/// Reads --safety. Refuses software of which nothing was measured.
+double read_safety(std::string const& text, SearchRequest const& request) {
+  double const probability = number_from_zero("--safety", text);
+  if (probability >= 1) {
+    throw CommandLineError{"--safety", "'" + text + "'",
+                           "a probability from 0 to below 1, such as 0.99"};
+  }
+  std::string known;
+  for (MemoryRegime const& regime : memory_regimes()) {
+    if (regime.software == described_stack(request.system.software)) return probability;
+    if (known.find(regime.software) == std::string::npos) {
+      known += (known.empty() ? "" : ", ") + regime.software;
+    }
+  }
+  throw CommandLineError{"--safety",
+                         "software '" + request.system.software.name +
+                             "', of which too few runs with reserved bytes were measured for a "
+                             "probability",
+                         (known.empty() ? "no software yet" : known) +
+                             "; with other software --margin keeps a share of the device free, "
+                             "such as --margin 10%"};
+}
+
+/// Reads --margin: a share of the device in percent, a size, or 0.
+std::int64_t read_margin(std::string const& text, std::int64_t device) {
+  if (text == "0") return 0;
+  std::optional<Bytes> size = parse_quantity<Bytes>(text);
+  if (text.ends_with('%')) {
+    double const percent = number_from_zero("--margin", text.substr(0, text.size() - 1));
+    if (percent <= 100) size = Bytes{std::llround(percent / 100 * static_cast<double>(device))};
+  }
+  if (!size || size->count() > device) {
+    throw CommandLineError{"--margin", "'" + text + "'",
+                           "a share of the device as in 5%, a size as in 4GiB, or 0"};
+  }
+  return size->count();
+}
+
+/// Restricts the search to what --launchable names.
+/// \throws CommandLineError  if it can run no plan of the model.
+void read_launchable(std::string const& text, PlanOptions& options) {
+  MegatronVersion const version = text == name_of(MegatronVersion::of_2022)
+                                      ? MegatronVersion::of_2022
+                                      : MegatronVersion::current;
+  options.launchable = version;
+  options.request.is_wanted = [version](TrainingConfig const& config) {
+    return is_launchable(config, version);
+  };
+  Software const& stack = options.request.system.software;
+  if (described_stack(stack) != text) {
+    options.warnings.push_back("--launchable " + text +
+                               ": times and memory are those of the software '" + stack.name +
+                               "'; --software " + text + " has those of that framework");
+  }
+  auto const is_of_vocabulary = [](std::string const& gap) {
+    return gap.starts_with("model.vocabulary");
+  };
+  std::string gaps;
+  for (std::string const& gap : megatron_gaps_of_model(options.request.base, version)) {
+    if (is_of_vocabulary(gap)) {  // files of the user's own say it
+      options.warnings.push_back("--launchable " + text +
+                                 " cannot run this model as it is: " + gap);
+    } else {
+      gaps += (gaps.empty() ? "" : "; ") + gap;
+    }
+  }
+  if (gaps.empty()) return;
+  MegatronVersion const other =
+      version == MegatronVersion::current ? MegatronVersion::of_2022 : MegatronVersion::current;
+  bool const other_can =
+      std::ranges::all_of(megatron_gaps_of_model(options.request.base, other), is_of_vocabulary);
+  throw CommandLineError{"--launchable",
+                         "'" + text + "', which can run no plan of this model (" + gaps + ")",
+                         std::string{other_can ? name_of(other) + std::string{", or "} : ""} +
+                             "no --launchable: the flags of a plan then say what they leave out"};
+}
+
+constexpr char const* command_line = "the command line";
+
+/// Moves problems in the generated run file to the options of the command line that they come from.
+std::vector<Problem> at_options(std::vector<Problem> problems) {
+  for (Problem& problem : problems) {
+    if (!problem.place.origin || *problem.place.origin != command_line) continue;
+    problem.place = {};
+    if (problem.key == "system") problem.key = "--system";
+    if (problem.key == "model") problem.key = "MODEL";
+    if (problem.key == "software") problem.key = "--software";
+  }
+  return problems;
+}
+
+/// The most ranks that split the experts of a layer of the model; 1 without experts.
+std::int64_t most_expert_ranks(ModelConfig const& model) {
+  std::int64_t most = 1;
+  for (LayerRun const& run : layer_runs(model)) {
+    if (run.kind.experts) most = std::max(most, run.kind.experts->count);
+  }
+  return most;
+}
+
+/// The run that the search varies. `experts`: ranks that split the experts; with 1, one sequence on
+/// one rank, which is legal for every model.
+RunConfig load_base(std::string const& model,
+                    std::string const& system,
+                    std::optional<std::string> const& software,
+                    std::vector<std::string> const& overrides,
+                    std::int64_t experts) {
+  auto const quoted = [](std::string const& path) {
+    return nlohmann::json(path).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  };
+  try {
+    std::string text = "model: " + quoted(model) + "\nsystem: " + quoted(system) +
+                       "\nschedule: {kind: 1f1b}\nbatch: {global: " + std::to_string(experts) +
+                       "}\n";
+    if (experts > 1) {
+      std::string const ranks = std::to_string(experts);
+      text += "parallel: {data: " + ranks + ", expert: " + ranks + "}\n";
+    }
+    if (software) text += "software: " + quoted(*software) + "\n";
+    return parse_run_config(text, command_line, overrides);
+  } catch (ConfigError const& error) {
+    throw ConfigError{at_options(error.problems())};
+  }
+}
+
+/// The same for any values of `routing`, whose bounds depend on how the experts are split.
+RunConfig load_base_with_routing(std::string const& model,
+                                 std::string const& system,
+                                 std::optional<std::string> const& software,
+                                 std::vector<std::string> const& overrides) {
+  for (std::string const& text : overrides) check_override(text);
+  std::vector<std::string> others;
+  std::copy_if(overrides.begin(), overrides.end(), std::back_inserter(others),
+               [](std::string const& text) { return !text.starts_with("routing"); });
+  RunConfig plain = load_base(model, system, software, others, 1);
+  if (others.size() == overrides.size()) return plain;
+  return load_base(model, system, software, overrides, most_expert_ranks(plain.training.model));
+}
+
+}  // namespace
+
+std::vector<Option> plan_options() {
+  return {
+      {.name = "system", .value = Value::file("S.yaml"), .description = "the machine"},
+      {.name = "software",
+       .value = Value::file("W.yaml"),
+       .description = "the software stack: a file, or a name of configs/software such as nanotron "
+                      "(default: megatron-2022)"},
+      {.name = "gpus",
+       .value = Value::text("N"),
+       .description = "number of accelerators; every plan uses all of them"},
+      {.name = "global-batch",
+       .value = Value::text("B"),
+       .description = "sequences per optimizer step"},
+      {.name = "top",
+       .value = Value::text("K"),
+       .fallback = "10",
+       .description = "how many of the fastest plans to show"},
+      {.name = "fix",
+       .value = Value::text("NAME=VALUE,..."),
+       .may_repeat = true,
+       .description = fix_description()},
+      {.name = "set",
+       .value = Value::text("KEY=VALUE"),
+       .may_repeat = true,
+       .description =
+           "override a key that is not searched, e.g. --set memory.reserve=4GiB; may be repeated"},
+      {.name = "margin",
+       .value = Value::text("M"),
+       .fallback = "5%",
+       .description = "what each GPU keeps free beside memory.reserve: a share of its memory or a "
+                      "size such as 4GiB; 0 fills it"},
+      {.name = "safety",
+       .value = Value::text("P"),
+       .description = "only plans that fit with at least this probability, 0 to below 1, by how "
+                      "far measured runs of the software were from their predicted bytes"},
+      {.name = "launchable",
+       .value = Value::word({name_of(MegatronVersion::of_2022), name_of(MegatronVersion::current)}),
+       .description = "only plans that this framework's flags can say and run: megatron-2022 or "
+                      "megatron-core"},
+      {.name = "exhaustive", .description = "simulate every plan, dismiss none by bounds"},
+      jobs_option(),
+      {.name = "output",
+       .letter = 'o',
+       .value = Value::file("BEST.yaml"),
+       .description = "write the best plan as a run file"},
+      {.name = "json", .description = "print one JSON document"}};
+}
+
+namespace {
+
+/// A batch larger than any that was published is one of tokens by mistake: the largest have tens of
+/// millions of tokens.
+std::optional<std::string> batch_warning(SearchRequest const& request) {
+  constexpr double most_tokens = 5e8;
+  double const tokens =
+      static_cast<double>(request.global_batch) * static_cast<double>(request.base.model.sequence);
+  if (tokens <= most_tokens) return std::nullopt;
+  std::int64_t const meant =
+      std::max<std::int64_t>(request.global_batch / request.base.model.sequence, 1);
+  return "--global-batch counts sequences: " + std::to_string(request.global_batch) +
+         " of them are " + decimals(tokens * 1e-9, 1) +
+         " billion tokens per optimizer step. If it is a number of tokens, say --global-batch " +
+         std::to_string(meant);
+}
+
+}  // namespace
+
+PlanOptions read_plan_options(CommandLine const& line) {
+  std::vector<std::string> const& models = line.arguments();
+  if (models.size() != 1) {
+    throw CommandLineError{"MODEL", file_count(models.size()), "one model file"};
+  }
+  PlanOptions options;
+  SearchRequest& request = options.request;
+  std::string const system = line.needed("system", "a system file");
+  line.needed("gpus", "a number of accelerators");
+  request.gpus = count_of(line, "gpus", most_ranks);
+  line.needed("global-batch", "sequences per optimizer step");
+  request.global_batch = count_of(line, "global-batch", std::numeric_limits<int>::max());
+  request.top = line.whole_number("top", 1, 1000);
+  request.exhaustive = line.has("exhaustive");
+  request.jobs = jobs_of(line);
+  read_filters(line, options);
+  options.rates = read_operating_rates(line);
+  options.json = line.has("json");
+  if (line.has("output")) {
+    options.output = line.value("output");
+    check_output("--output (-o)", *options.output, OutputKind::run,
+                 {models.front(), system, line.find("software").value_or("")});
+  }
+  std::optional<std::string> software;
+  if (line.has("software")) software = line.value("software");
+  RunConfig base = load_base_with_routing(models.front(), system, software, line.values_of("set"));
+  request.base = std::move(base.training);
+  request.system = std::move(base.system);
+  options.warnings = std::move(base.warnings);
+  request.margin =
+      read_margin(line.value("margin"), request.system.accelerator.memory.value.count());
+  if (line.has("safety")) {
+    request.safety = read_safety(line.value("safety"), request);
+    if (request.safety > 0) keep_to_measured_pipelines(options);
+  }
+  if (line.has("launchable")) read_launchable(line.value("launchable"), options);
+  if (auto warning = batch_warning(request)) options.warnings.push_back(std::move(*warning));
+  TrainingConfig job = request.base;  // on so many accelerators
+  if (request.filter.context.size() == 1) job.parallel.context = request.filter.context.front();
+  job.parallel.data = std::max(1, request.gpus / world_size(job.parallel));
+  if (auto warning = validation_warning(job, request.system)) {
+    options.warnings.push_back(std::move(*warning));
+  }
+  return options;
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,98 @@
+#include "apps/stagecraft/plan/plan_overlaps.hpp"
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "libsim/import/megatron/megatron_gaps.hpp"
+#include "libsim/report/text_table.hpp"
+#include "libsim/run/run_config.hpp"
+#include "libsim/training/training_names.hpp"
+
+namespace stagecraft {
+
+namespace {
+
+std::string words_of(bool value) { return value ? "true" : "false"; }
+
+/// Whether a changed run needs something that the framework of --launchable lacks and `config` does
+/// not need.
+bool has_new_gap(TrainingConfig const& config,
+                 TrainingConfig const& changed,
+                 std::optional<MegatronVersion> const& launchable) {
+  return launchable &&
+         megatron_gaps(changed, *launchable).size() > megatron_gaps(config, *launchable).size();
+}
+
+std::vector<Change> changes_of(TrainingConfig const& config,
+                               std::optional<MegatronVersion> const& launchable) {
+  bool const is_blocking = config.schedule.p2p == P2p::blocking;
+  TrainingConfig with_transfers = config;
+  with_transfers.schedule.p2p = is_blocking ? P2p::overlapped : P2p::blocking;
+  TrainingConfig with_gradients = config;
+  with_gradients.parallel.overlap_gradients = !overlaps_gradients(config);
+  std::string const p2p = "schedule.p2p=" + std::string{name_of(with_transfers.schedule.p2p)};
+  std::string const gradients =
+      "parallel.overlap_gradients=" + words_of(!overlaps_gradients(config));
+  std::vector<Change> changes;
+  if (config.parallel.pipeline > 1 && !has_new_gap(config, with_transfers, launchable)) {
+    changes.push_back({.what = p2p, .set = {p2p}, .undoes = ""});
+  }
+  if (config.parallel.data > 1 && !has_new_gap(config, with_gradients, launchable)) {
+    changes.push_back({.what = gradients, .set = {gradients}, .undoes = ""});
+  }
+  if (changes.size() == 2) {
+    changes.push_back({.what = "both", .set = {p2p, gradients}, .undoes = ""});
+  }
+  return changes;
+}
+
+double percent_more(UnsearchedOverlaps const& overlaps, RunFigures const& changed) {
+  return 100 * (to_seconds(changed.iteration) / to_seconds(overlaps.figures.iteration) - 1);
+}
+
+}  // namespace
+
+UnsearchedOverlaps unsearched_overlaps(FoundPlan const& best, PlanOptions const& options) {
+  RunConfig const run{best.config, options.request.system, {}};
+  UnsearchedOverlaps overlaps{
+      .config = settled_with_stack(best.config), .effects = {}, .figures = figures_of(run)};
+  std::vector<ChangeEffect> effects =
+      simulate_changes(run, changes_of(best.config, options.launchable), options.request.jobs);
+  for (ChangeEffect& effect : effects) {
+    if (effect.figures && !effect.is_same_run) overlaps.effects.push_back(std::move(effect));
+  }
+  return overlaps;
+}
+
+std::string to_text(UnsearchedOverlaps const& overlaps) {
+  TrainingConfig const& config = overlaps.config;
+  std::string text = "not searched, in every plan: schedule.p2p " +
+                     std::string{name_of(config.schedule.p2p)} + ", parallel.overlap_gradients " +
+                     words_of(overlaps_gradients(config)) + "\n";
+  if (overlaps.effects.empty()) return text;
+  text += "the best plan with";
+  for (ChangeEffect const& effect : overlaps.effects) {
+    RunFigures const& changed = *effect.figures;
+    text += (&effect == &overlaps.effects.front() ? " " : "; ") + effect.change.what + ": " +
+            decimals(to_seconds(changed.iteration), 3) + " s (" +
+            signed_decimals(percent_more(overlaps, changed), 1) + " %" +
+            (changed.fits() ? "" : ", does not fit") + ")";
+  }
+  return text + "; --set KEY=VALUE repeats the search with it\n";
+}
+
+nlohmann::ordered_json to_json(UnsearchedOverlaps const& overlaps) {
+  auto trials = nlohmann::ordered_json::array();
+  for (ChangeEffect const& effect : overlaps.effects) {
+    trials.push_back({{"set", effect.change.set},
+                      {"iteration_seconds", to_seconds(effect.figures->iteration)},
+                      {"fits", effect.figures->fits()}});
+  }
+  return {{"schedule.p2p", name_of(overlaps.config.schedule.p2p)},
+          {"parallel.overlap_gradients", overlaps_gradients(overlaps.config)},
+          {"best_with", trials}};
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "apps/stagecraft/plan/plan_options.hpp"
+#include "libsim/explain/change_effect.hpp"
+#include "libsim/search/plan_search.hpp"
+
+namespace stagecraft {
+
+/// What overlaps in every plan of a search because it is a matter of the framework, and what the
+/// best plan would do otherwise. Keys schedule.p2p and parallel.overlap_gradients.
+struct UnsearchedOverlaps {
+  TrainingConfig config;              ///< the best plan, with what its stack decides
+  std::vector<ChangeEffect> effects;  ///< the other values, and both; only what changes the run
+  RunFigures figures;                 ///< of the best plan
+};
+
+/// Simulates the best plan with the other values; with --launchable only with those that the
+/// framework can run.
+UnsearchedOverlaps unsearched_overlaps(FoundPlan const& best, PlanOptions const& options);
+
+/// As `plan` prints it, in lines.
+std::string to_text(UnsearchedOverlaps const& overlaps);
+
+/// Member `not_searched` of the document.
+nlohmann::ordered_json to_json(UnsearchedOverlaps const& overlaps);
+
+}  // namespace stagecraft

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "apps/program/command_line.hpp"
+#include "libsim/schedule/generators/order_search.hpp"
+#include "libsim/schedule/orders/pipeline_order.hpp"
+#include "libsim/schedule/orders/played_order.hpp"
+
+namespace stagecraft {
+
+/// A schedule that a command line asks for, laid out and played.
+struct AskedSchedule {
+  std::string title;  ///< kind and shape, for people
+  PipelineOrder order;
+  PlayedOrder played;
+  std::optional<FoundOrder> found{};  ///< --schedule searched: the order, and what the search says
+};
+
+/// \throws CommandLineError, ScheduleError
+AskedSchedule play_asked_schedule(CommandLine const& line);
+
+}  // namespace stagecraft

@@ -1,0 +1,172 @@
+#include <algorithm>
+
+#include "libexec/kernels/element.hpp"
+#include "libexec/kernels/kernels.hpp"
+#include "libexec/kernels/operands/activation_operands.hpp"
+#include "libexec/kernels/row_ranges.hpp"
+
+namespace stagecraft::STAGECRAFT_ISA {
+namespace {
+
+/// The number of columns that are processed at a time.
+constexpr std::int64_t chunk = 256;
+
+/// A bias of zeros, so that rows without a bias use the same loop.
+template <typename S>
+constexpr S no_activation_bias[chunk] = {};
+
+/// Calls body(row, first column, columns, bias of the first column) over [0, rows) x [0, columns).
+template <typename S, typename Body>
+void for_chunks(KernelContext const& context,
+                std::int64_t rows,
+                std::int64_t columns,
+                S const* bias,
+                Body const& body) {
+  for_row_ranges(*context.pool, rows, columns, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t row = begin; row < end; ++row) {
+      for (std::int64_t first = 0; first < columns; first += chunk) {
+        std::int64_t const width = std::min(chunk, columns - first);
+        body(row, first, width, bias == nullptr ? no_activation_bias<S> : bias + first);
+      }
+    }
+  });
+}
+
+template <typename Function, typename S>
+void activate(KernelContext const& context, KernelCall const& call) {
+  Operand const& x = call.reads[0];
+  std::int64_t const f = expect_activation<S>(call, x, call.writes[0], 1);
+  S const* const bias = optional_bias<S>(call, 1, f);
+  for_chunks(context, x.shape.elements() / f, f, bias,
+             [&](std::int64_t row, std::int64_t first, std::int64_t width, S const* b) {
+               S const* const from = elements_of<S>(x) + row * f + first;
+               S* const to = elements_of<S>(call.writes[0]) + row * f + first;
+               for (std::int64_t i = 0; i < width; ++i) {
+                 to[i] = narrow<S>(Function::value(widen(from[i]) + widen(b[i])));
+               }
+             });
+}
+
+template <typename S>
+void gelu_backward_of(KernelContext const& context, KernelCall const& call) {
+  Operand const& x = call.reads[1];
+  std::int64_t const f = expect_activation<S>(call, x, call.reads[0], 1);
+  expect_tensor(call, call.writes[0], element_type<S>(), x.shape);
+  S const* const bias = optional_bias<S>(call, 2, f);
+  for_chunks(context, x.shape.elements() / f, f, bias,
+             [&](std::int64_t row, std::int64_t first, std::int64_t width, S const* b) {
+               S const* const dy = elements_of<S>(call.reads[0]) + row * f + first;
+               S const* const from = elements_of<S>(x) + row * f + first;
+               S* const dx = elements_of<S>(call.writes[0]) + row * f + first;
+               for (std::int64_t i = 0; i < width; ++i) {
+                 dx[i] = narrow<S>(widen(dy[i]) * gelu_derivative(widen(from[i]) + widen(b[i])));
+               }
+             });
+}
+
+/// y is positive exactly where x was.
+template <typename S>
+void relu_backward_of(KernelContext const& context, KernelCall const& call) {
+  Operand const& y = call.reads[1];
+  std::int64_t const f = expect_activation<S>(call, y, call.reads[0], 1);
+  expect_tensor(call, call.writes[0], element_type<S>(), y.shape);
+  for_chunks<S>(context, y.shape.elements() / f, f, nullptr,
+                [&](std::int64_t row, std::int64_t first, std::int64_t width, S const*) {
+                  S const* const dy = elements_of<S>(call.reads[0]) + row * f + first;
+                  S const* const from = elements_of<S>(y) + row * f + first;
+                  S* const dx = elements_of<S>(call.writes[0]) + row * f + first;
+                  for (std::int64_t i = 0; i < width; ++i) {
+                    dx[i] = narrow<S>(widen(dy[i]) * Relu::slope_at_value(widen(from[i])));
+                  }
+                });
+}
+
+template <typename Function, typename S>
+void gated_of(KernelContext const& context, KernelCall const& call) {
+  Operand const& y = call.writes[0];
+  std::int64_t const f = expect_activation<S>(call, call.reads[0], y, 2);
+  S const* const bias = optional_bias<S>(call, 1, 2 * f);
+  for_chunks(context, y.shape.elements() / f, f, bias,
+             [&](std::int64_t row, std::int64_t first, std::int64_t width, S const* b) {
+               S const* const gate = elements_of<S>(call.reads[0]) + row * 2 * f + first;
+               S const* const up = gate + f;
+               S const* const up_bias = bias == nullptr ? b : b + f;
+               S* const to = elements_of<S>(y) + row * f + first;
+               for (std::int64_t i = 0; i < width; ++i) {
+                 to[i] = narrow<S>(Function::value(widen(gate[i]) + widen(b[i]),
+                                                   widen(up[i]) + widen(up_bias[i])));
+               }
+             });
+}
+
+template <typename Function, typename S>
+void gated_backward_of(KernelContext const& context, KernelCall const& call) {
+  using C = Compute<S>;
+  Operand const& dy = call.reads[0];
+  std::int64_t const f = expect_activation<S>(call, call.reads[1], dy, 2);
+  expect_tensor(call, call.writes[0], element_type<S>(), call.reads[1].shape);
+  S const* const bias = optional_bias<S>(call, 2, 2 * f);
+  for_chunks(context, dy.shape.elements() / f, f, bias,
+             [&](std::int64_t row, std::int64_t first, std::int64_t width, S const* b) {
+               S const* const d = elements_of<S>(dy) + row * f + first;
+               S const* const gate = elements_of<S>(call.reads[1]) + row * 2 * f + first;
+               S const* const up = gate + f;
+               S const* const up_bias = bias == nullptr ? b : b + f;
+               S* const d_gate = elements_of<S>(call.writes[0]) + row * 2 * f + first;
+               S* const d_up = d_gate + f;
+               for (std::int64_t i = 0; i < width; ++i) {
+                 C const g = widen(gate[i]) + widen(b[i]);
+                 C const u = widen(up[i]) + widen(up_bias[i]);
+                 C const gradient = widen(d[i]);
+                 d_gate[i] = narrow<S>(Function::gate_gradient(gradient, g, u));
+                 d_up[i] = narrow<S>(Function::up_gradient(gradient, g, u));
+               }
+             });
+}
+
+}  // namespace
+
+void gelu(KernelContext const& context, KernelCall const& call) {
+  with_storage_type(call, [&](auto tag) { activate<Gelu, decltype(tag)>(context, call); });
+}
+
+void gelu_backward(KernelContext const& context, KernelCall const& call) {
+  with_storage_type(call, [&](auto tag) { gelu_backward_of<decltype(tag)>(context, call); });
+}
+
+void relu(KernelContext const& context, KernelCall const& call) {
+  with_storage_type(call, [&](auto tag) { activate<Relu, decltype(tag)>(context, call); });
+}
+
+void relu_backward(KernelContext const& context, KernelCall const& call) {
+  with_storage_type(call, [&](auto tag) { relu_backward_of<decltype(tag)>(context, call); });
+}
+
+void swiglu(KernelContext const& context, KernelCall const& call) {
+  with_storage_type(call, [&](auto tag) { gated_of<Gated<Silu>, decltype(tag)>(context, call); });
+}
+
+void swiglu_backward(KernelContext const& context, KernelCall const& call) {
+  with_storage_type(
+      call, [&](auto tag) { gated_backward_of<Gated<Silu>, decltype(tag)>(context, call); });
+}
+
+void geglu(KernelContext const& context, KernelCall const& call) {
+  with_storage_type(call, [&](auto tag) { gated_of<Gated<Gelu>, decltype(tag)>(context, call); });
+}
+
+void geglu_backward(KernelContext const& context, KernelCall const& call) {
+  with_storage_type(
+      call, [&](auto tag) { gated_backward_of<Gated<Gelu>, decltype(tag)>(context, call); });
+}
+
+void swiglu_clamped(KernelContext const& context, KernelCall const& call) {
+  with_storage_type(call, [&](auto tag) { gated_of<ClampedSwiglu, decltype(tag)>(context, call); });
+}
+
+void swiglu_clamped_backward(KernelContext const& context, KernelCall const& call) {
+  with_storage_type(
+      call, [&](auto tag) { gated_backward_of<ClampedSwiglu, decltype(tag)>(context, call); });
+}
+
+}  // namespace stagecraft::STAGECRAFT_ISA

@@ -1,0 +1,98 @@
+#include "libsim/engine/player/task_profile.hpp"
+
+namespace stagecraft {
+namespace {
+
+TimeShares shares_of(BlockProgram const& block, PassTimes const& times) {
+  TimeShares shares;
+  bool const is_edge =
+      block.kind == BlockProgram::Kind::embedding || block.kind == BlockProgram::Kind::head;
+  if (is_edge) {
+    shares.head_and_embedding = times.duration;
+  } else {
+    shares.forward = times.forward;
+    shares.backward = times.backward;
+    shares.recompute = times.recompute;
+  }
+  return shares;
+}
+
+TaskProfile profile_step(Op const& op, CostModel const& cost) {
+  TaskProfile profile;
+  profile.duration = cost.duration(op);
+  (op.phase == Phase::data_parallel ? profile.shares.data_parallel : profile.shares.optimizer) =
+      profile.duration;
+  return profile;
+}
+
+TaskProfile profile_chunk(TrainingPlan const& plan,
+                          Task const& task,
+                          std::vector<BlockProfile> const& blocks) {
+  Pass const pass = pass_of(task);
+  TaskProfile profile;
+  for (TaskBlock const& of_task : blocks_in_order(plan, task)) {
+    PassTimes const& times = blocks[of_task.block].times(pass);
+    profile.duration += times.duration;
+    profile.host_wait += times.host_wait;
+    profile.on_links += times.on_links;
+    profile.shares += shares_of(plan.blocks[of_task.block], times);
+  }
+  return profile;
+}
+
+}  // namespace
+
+SimTime TimeShares::sum() const {
+  return forward + backward + recompute + head_and_embedding + data_parallel + optimizer;
+}
+
+TimeShares& TimeShares::operator+=(TimeShares const& other) {
+  forward += other.forward;
+  backward += other.backward;
+  recompute += other.recompute;
+  head_and_embedding += other.head_and_embedding;
+  data_parallel += other.data_parallel;
+  optimizer += other.optimizer;
+  return *this;
+}
+
+std::vector<BlockProfile> profile_blocks(TrainingPlan const& plan, CostModel const& cost) {
+  std::vector<BlockProfile> profiles;
+  profiles.reserve(plan.blocks.size());
+  for (BlockProgram const& block : plan.blocks) {
+    profiles.push_back({.forward = time_pass(block, Pass::forward, cost),
+                        .backward = time_pass(block, Pass::backward, cost),
+                        .input_gradient = time_pass(block, Pass::input_gradient, cost),
+                        .weight_gradient = time_pass(block, Pass::weight_gradient, cost),
+                        .recompute = time_pass(block, Pass::recompute, cost)});
+  }
+  return profiles;
+}
+
+TaskProfile profile_task(TrainingPlan const& plan,
+                         StagePlan const& stage,
+                         Task const& task,
+                         std::vector<BlockProfile> const& blocks,
+                         CostModel const& cost) {
+  return task.kind == Task::Kind::step
+             ? profile_step(stage.step_ops[static_cast<std::size_t>(task.op)], cost)
+             : profile_chunk(plan, task, blocks);
+}
+
+SimTime offset_of_op(TrainingPlan const& plan,
+                     Task const& task,
+                     std::vector<BlockProfile> const& blocks,
+                     std::int32_t block,
+                     std::int32_t op) {
+  SimTime offset{0};
+  if (op < 0) return offset;
+  Pass const pass = pass_of(task);
+  std::vector<TaskBlock> const order = blocks_in_order(plan, task);
+  auto const number = static_cast<std::size_t>(block);
+  for (std::size_t i = 0; i < number; ++i) offset += blocks[order[i].block].times(pass).duration;
+  std::size_t const last = order[number].block;
+  return offset + issue_time(plan.blocks[last].ops(pass), blocks[last].times(pass),
+                             static_cast<std::size_t>(op));
+}
+
+}  // namespace stagecraft

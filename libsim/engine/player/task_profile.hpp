@@ -1,0 +1,68 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "libsim/cost/cost_model.hpp"
+#include "libsim/engine/player/block_times.hpp"
+#include "libsim/plan/training_plan.hpp"
+
+namespace stagecraft {
+
+/// Times of a block, all its passes.
+struct BlockProfile {
+  PassTimes forward;
+  PassTimes backward;
+  PassTimes input_gradient;   ///< 0 without a split backward
+  PassTimes weight_gradient;  ///< likewise
+  PassTimes recompute;        ///< 0 unless it is a pass of its own
+
+  PassTimes const& times(Pass pass) const {
+    return pass == Pass::forward          ? forward
+           : pass == Pass::backward       ? backward
+           : pass == Pass::input_gradient ? input_gradient
+           : pass == Pass::recompute      ? recompute
+                                          : weight_gradient;
+  }
+};
+
+/// Where an iteration's time is counted.
+struct TimeShares {
+  SimTime forward{0};
+  SimTime backward{0};
+  SimTime recompute{0};
+  SimTime head_and_embedding{0};
+  SimTime data_parallel{0};
+  SimTime optimizer{0};
+
+  SimTime sum() const;
+  TimeShares& operator+=(TimeShares const& other);
+};
+
+/// Times of a Task: all that the iteration's simulation needs of what it computes.
+struct TaskProfile {
+  SimTime duration{0};
+  TimeShares shares;     ///< sum to the duration
+  SimTime host_wait{0};  ///< of the duration: waits for the host to issue ops
+  SimTime on_links{0};   ///< of the duration: collectives use the links of gradient reductions
+};
+
+/// Profiles of all distinct blocks of a plan.
+std::vector<BlockProfile> profile_blocks(TrainingPlan const& plan, CostModel const& cost);
+
+/// Composes a task of a stage from its blocks (every block drains its streams, so times add up).
+TaskProfile profile_task(TrainingPlan const& plan,
+                         StagePlan const& stage,
+                         Task const& task,
+                         std::vector<BlockProfile> const& blocks,
+                         CostModel const& cost);
+
+/// From the start of a chunk's task to the issue of an op of one of its blocks, counted in the
+/// order in which they run (MemoryProfile::peak_block and peak_op). 0 if `op` is -1, none.
+SimTime offset_of_op(TrainingPlan const& plan,
+                     Task const& task,
+                     std::vector<BlockProfile> const& blocks,
+                     std::int32_t block,
+                     std::int32_t op);
+
+}  // namespace stagecraft

@@ -1,0 +1,153 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <stdexcept>
+#include <vector>
+
+#include "libsim/plan/message_cost.hpp"
+#include "libsim/ranks/rank_groups.hpp"
+#include "libsim/schedule/issue_entry.hpp"
+#include "libsim/schedule/stage_program.hpp"
+#include "libsim/training/training_config.hpp"
+#include "libsim/units/units.hpp"
+
+namespace stagecraft {
+
+/// One stage as the player sees it: its program, and durations in place of what its tasks compute.
+struct PlayedStage {
+  StageProgram const* program = nullptr;
+  std::span<Task const> tasks;
+  std::span<SimTime const> durations;  ///< of each task, alone on its stage
+  /// How much of each task's duration its collectives spend on the links over which gradients are
+  /// reduced. Empty if no task uses them.
+  std::span<SimTime const> on_links = {};
+};
+
+/// Everything an iteration's timeline follows from.
+struct TimelineInput {
+  std::span<PlayedStage const> stages;
+  std::span<MessageCost const> channels;  ///< what a message of each channel costs
+  int most_queued = 1;                    ///< messages of a channel, sent and not yet received
+  P2p p2p = P2p::blocking;
+  /// Computation loses this many millionths of its speed while its stage's data-parallel stream is
+  /// busy. In [0, 1000000).
+  int slowdown_millionths = 0;
+  RankGroups const* groups = nullptr;  ///< of the tasks' groups; needed if a task has one
+};
+
+/// Where a stage's time goes. end = busy + transfer + bubble + data_parallel.
+struct StageTimeline {
+  SimTime end{0};            ///< all its streams are done
+  SimTime busy{0};           ///< tasks on the compute stream
+  SimTime transfer{0};       ///< waiting for a message on its way
+  SimTime bubble{0};         ///< waiting for another stage to start a message or to join a group
+  SimTime data_parallel{0};  ///< waiting for the data-parallel stream
+
+  friend bool operator==(StageTimeline const&, StageTimeline const&) = default;
+};
+
+/// The outcome of an iteration.
+struct Timeline {
+  std::vector<StageTimeline> stages;
+  SimTime makespan{0};  ///< end of the last stage
+  SimTime period{0};    ///< from one iteration to the next: the longest of any stage
+
+  friend bool operator==(Timeline const&, Timeline const&) = default;
+};
+
+/// Busy time of the busiest stage: how long the iteration would take if nobody ever waited.
+SimTime ideal_time(Timeline const& timeline);
+
+/// (makespan - ideal) / ideal. Pre: some stage is busy.
+double bubble_fraction(Timeline const& timeline);
+
+/// Work is left and no stage can go on. The message has one line per blocked stage, which says who
+/// waits for what: "stage 3 waits for receive(activation, microbatch 5, chunk 0) from stage 2".
+class ScheduleDeadlock : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// The end of an iteration, of which what repeats may have been left out.
+struct IterationEnd {
+  SimTime makespan{0};        ///< end of the last stage
+  SimTime period{0};          ///< as of Timeline
+  std::vector<SimTime> busy;  ///< tasks on each stage's compute stream
+  int loops = 1;              ///< times that the steady-state loop runs in the iteration
+  int loops_left_out = 0;     ///< of them, known to repeat others
+};
+
+/// Plays one iteration of all stages and says when each is done.
+///
+/// Compute stream: a stage's tasks, waits and drains follow each other.
+/// Data-parallel stream: its tasks run behind the compute stream in issue order; `drain` waits for
+/// it. While it is busy, computation is slowed down; a task is rounded to whole picoseconds once.
+/// Group tasks: start when every participant has arrived (one whose task is on the data-parallel
+/// stream arrives once that stream is idle), last as long as the longest cost among them and end
+/// together. The compute stream waits for them on either stream, as Megatron's all-reduces of the
+/// tied embedding and of the gradient norm do. They are not slowed down. The k-th group task of a
+/// stage meets the k-th of the others in that group.
+/// Blocking p2p: a message starts when both ends have posted it and takes latency + occupancy; a
+/// wait is for all that its stage has posted.
+/// Overlapped p2p: a message starts when its sender has posted it and the sender's earlier messages
+/// of that payload have left (each holds the stream for its occupancy); it arrives at the receiver,
+/// whether or not that has posted, latency + occupancy later. The sender's wait ends when it has
+/// left.
+/// Prefix tasks: a stage of a group starts when the one before it has ended its own, and waits for
+/// none behind it.
+///
+/// Steps taken before they are validated: the period of a stage is the time from its first pass
+/// until it could validate, plus what it computes after that. It includes no wait for the
+/// first message, during which the stage validates, and none for other stages. Stages that start
+/// later also end later, so that the iteration takes the longest period of a stage: the cost of a
+/// schedule in Qi et al. 2023, arXiv:2401.10241.
+///
+/// The result does not depend on the order in which stages are taken up: each is a sequential
+/// process that only ever waits for a named message or group.
+/// \throws ScheduleDeadlock  when nothing can move and entries are left.
+/// \throws std::invalid_argument  for a task on a stream other than compute and data_parallel, a task
+///         in a group that its stage is not in, durations that do not match the tasks, a
+///         negative cost, or a slowdown out of range.
+Timeline play(TimelineInput const& input);
+
+/// The same, as far as its end goes, in a fraction of the time: once the steady-state loop is found
+/// to repeat itself (LoopHistory), the rest of its times are left out. To the picosecond.
+IterationEnd play_to_end(TimelineInput const& input);
+
+/// \throws std::invalid_argument  if play() does.
+void check_timeline_input(TimelineInput const& input);
+
+/// How often every stage runs the steady-state loop; 1 if there is none.
+int times_of_loop(TimelineInput const& input);
+
+/// When computation of `duration` that starts at `start` ends on a stage whose data-parallel stream
+/// is busy until `busy_until`. Exact, rounded once to the nearest picosecond.
+SimTime slowed_end(SimTime start, SimTime duration, SimTime busy_until, int slowdown_millionths);
+
+/// A task that begins while the data-parallel stream of its stage is busy.
+///
+/// It is slowed down as slowed_end() says. While one of its collectives and a reduction use the
+/// same links, each has half of them: of the time for which task and reductions would run beside
+/// each other if none were in the other's way, the part on_links / duration takes twice as long,
+/// for both.
+struct TaskBesideReductions {
+  SimTime start{0};
+  SimTime duration{0};
+  SimTime on_links{0};    ///< as in PlayedStage
+  SimTime busy_until{0};  ///< the data-parallel stream, without this task
+  int slowdown_millionths = 0;
+
+  /// When it has computed `offset` of its duration.
+  SimTime reaches(SimTime offset) const;
+  /// For how long both run until it is over, not counting the delay.
+  SimTime beside() const;
+  /// How much later both the task and the reductions behind it end because they share links.
+  SimTime delay() const;
+};
+
+/// When something happens on a data-parallel stream beside which, from `from` on, a task ran that
+/// shares links with it, if it would happen at `time` without that task. Pre: beside > 0.
+SimTime delayed_by_sharing(SimTime time, SimTime from, SimTime beside, SimTime delay);
+
+}  // namespace stagecraft

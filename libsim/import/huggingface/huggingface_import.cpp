@@ -1,0 +1,235 @@
+#include "libsim/import/huggingface/huggingface_import.hpp"
+
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "libsim/config/yaml_text.hpp"
+#include "libsim/config/yaml_tree.hpp"
+#include "libsim/import/huggingface/huggingface_families.hpp"
+#include "libsim/import/huggingface/huggingface_refusals.hpp"
+#include "libsim/import/text_file.hpp"
+#include "libsim/model/model_config_reader.hpp"
+#include "libsim/model/model_names.hpp"
+#include "libsim/modules/blocks.hpp"
+
+namespace stagecraft {
+namespace {
+
+/// The family that the file names; if it cannot be read, reports that and returns null.
+HuggingfaceFamily const* read_family(ConfigNode const& root, std::string& model_type) {
+  ConfigNode const node = root.child("model_type");
+  if (!node.exists()) {
+    node.report(family_names());
+    return nullptr;
+  }
+  model_type = node.text().value_or("");
+  HuggingfaceFamily const* const family = find_family(model_type);
+  if (family != nullptr || !node.is_sound()) return family;
+  std::string_view const reason = reason_against(model_type);
+  std::string const because = reason.empty() ? "" : " (" + std::string{reason} + ")";
+  node.report(node.found() + because, family_names());
+  return nullptr;
+}
+
+/// Refuses kinds of models that keys of any family may ask for.
+void refuse_other_kinds(ConfigNode const& root, HuggingfaceKeys& keys, bool has_experts) {
+  for (std::string_view const key :
+       {"num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts"}) {
+    auto const experts = keys.find_integer({key}, {0, 1 << 20});
+    if (experts && *experts > 1 && !has_experts) {
+      root.child(key).report("no experts, as this family has none");
+    }
+  }
+  keys.refuse_if_true("is_encoder_decoder", "the encoder is left out");
+  if (keys.has("quantization_config")) {
+    keys.refuse("quantization_config", "no such key",
+                "weights are modelled in the precision of training");
+  }
+  keys.without_effect({"architectures",
+                       "attn_implementation",
+                       "auto_map",
+                       "bad_words_ids",
+                       "begin_suppress_tokens",
+                       "conv_template",
+                       "context_window_size",
+                       "full_attn_mod",
+                       "interpolate_factor",
+                       "is_llama_config",
+                       "n_special",
+                       "predict_special_tokens",
+                       "prefill_chunk_size",
+                       "rope_interleaved",
+                       "runner_max_sequence_length",
+                       "tensor_parallel_shards",
+                       "transformers.js_config",
+                       "bos_token_id",
+                       "chunk_size_feed_forward",
+                       "cross_attention_hidden_size",
+                       "decoder_start_token_id",
+                       "diversity_penalty",
+                       "do_sample",
+                       "early_stopping",
+                       "embedding_initializer_range",
+                       "encoder_no_repeat_ngram_size",
+                       "eos_token_id",
+                       "exponential_decay_length_penalty",
+                       "finetuning_task",
+                       "forced_bos_token_id",
+                       "forced_eos_token_id",
+                       "gradient_checkpointing",
+                       "id2label",
+                       "initializer_range",
+                       "is_decoder",
+                       "is_encoder_decoder",
+                       "label2id",
+                       "length_penalty",
+                       "max_length",
+                       "min_length",
+                       "model_type",
+                       "no_repeat_ngram_size",
+                       "num_beam_groups",
+                       "num_beams",
+                       "num_return_sequences",
+                       "output_attentions",
+                       "output_hidden_states",
+                       "output_scores",
+                       "pad_token_id",
+                       "prefix",
+                       "pretraining_tp",
+                       "problem_type",
+                       "pruned_heads",
+                       "remove_invalid_values",
+                       "repetition_penalty",
+                       "return_dict",
+                       "return_dict_in_generate",
+                       "sep_token_id",
+                       "suppress_tokens",
+                       "task_specific_params",
+                       "temperature",
+                       "tf_legacy_loss",
+                       "tie_encoder_decoder",
+                       "tokenizer_class",
+                       "top_k",
+                       "top_p",
+                       "torchscript",
+                       "transformers_version",
+                       "typical_p",
+                       "unk_token_id",
+                       "use_bfloat16",
+                       "use_cache"});
+}
+
+/// The modules of multi-token prediction, which the class of the family does not have, but files of
+/// checkpoints with experts name.
+void read_predictions(HuggingfaceKeys& keys, bool are_wanted, ModelConfig& model) {
+  constexpr std::string_view key = "num_nextn_predict_layers";
+  constexpr IntegerRange counts{0, 100};
+  if (are_wanted) {
+    model.predicted_tokens = keys.integer({key}, counts);
+  } else if (model.experts && keys.find_integer({key}, counts).value_or(0) > 0) {
+    keys.note(
+        "the modules of multi-token prediction are left out, as transformers does; "
+        "--predicted-tokens reads them");
+  }
+}
+
+Precision read_precision(HuggingfaceKeys& keys, std::optional<Precision> wanted) {
+  std::optional<std::string> word = keys.find_text({"torch_dtype", "dtype"});
+  if (wanted) return *wanted;
+  if (!word) {
+    keys.note("the file has no torch_dtype: fp16 is assumed (--precision P otherwise)");
+    return Precision::fp16;
+  }
+  if (word->rfind("torch.", 0) == 0) word->erase(0, 6);
+  if (*word == "float16") return Precision::fp16;
+  if (*word == "bfloat16") return Precision::bf16;
+  if (*word == "float32") return Precision::fp32;
+  if (*word == "float64") return Precision::fp64;
+  std::string_view const key = keys.has("torch_dtype") ? "torch_dtype" : "dtype";
+  keys.refuse(key, "float16, bfloat16, float32, float64, or --precision P", "fp16 is modelled");
+  return Precision::fp16;
+}
+
+/// Reads the model again as a model file, which checks what depends on several keys.
+ModelConfig settle(ModelConfig const& model, std::string const& origin, Diagnostics& diagnostics) {
+  Diagnostics checks;
+  nlohmann::ordered_json map = to_json(model);
+  if (model.head_dim == 0) map.erase("head_dim");
+  auto const root = parse_yaml(yaml_text(map), origin, checks);
+  ModelConfig settled = read_model_config(ConfigNode{*root, "", checks});
+  Place const whole{std::make_shared<std::string const>(origin)};
+  for (Problem problem : checks.problems()) {
+    problem.place = whole;
+    diagnostics.add(std::move(problem));
+  }
+  return settled;
+}
+
+}  // namespace
+
+HuggingfaceImport parse_huggingface(std::string_view text,
+                                    std::string const& origin,
+                                    HuggingfaceOptions const& options) {
+  Diagnostics diagnostics;
+  require_json(text, origin, diagnostics);
+  diagnostics.throw_if_any();
+  // JSON is YAML, whose parser here keeps the place of every value.
+  std::optional<YamlNode> const tree = parse_yaml(text, origin, diagnostics);
+  diagnostics.throw_if_any();
+  ConfigNode const whole{*tree, "", diagnostics};
+  if (!whole.is_map()) whole.report("a JSON object");
+  diagnostics.throw_if_any();
+
+  HuggingfaceImport result;
+  // Of a model of images or sound the language model is read.
+  ConfigNode const inner = whole.child("text_config");
+  ConfigNode const& root = inner.is_map() ? inner : whole;
+  HuggingfaceFamily const* const family = read_family(root, result.model_type);
+  diagnostics.throw_if_any();
+
+  IgnoreList ignored{options.ignore};
+  HuggingfaceKeys keys{root, ignored};
+  ModelConfig model;
+  model.attention = options.attention;  // before the kinds of a pattern are copied from the model
+  family->read(keys, options.sequence, model);
+  if (!options.sequence) {
+    keys.note("sequence " + std::to_string(model.sequence) +
+              " is the longest that the file allows, which need not be what is trained: "
+              "--sequence N sets another");
+  }
+  read_predictions(keys, options.predicted_tokens, model);
+  refuse_other_kinds(root, keys, model.experts.has_value());
+  model.precision = read_precision(keys, options.precision);
+  model.causal_mask =
+      options.attention == Attention::flash ? CausalMask::none : CausalMask::per_microbatch;
+  result.notes = keys.finish();
+  if (inner.is_map()) {
+    result.notes.insert(result.notes.begin(),
+                        "text_config alone is read: the parts for images or "
+                        "sound are left out");
+  }
+  diagnostics.throw_if_any();
+  result.notes.push_back("not in any config.json: attention " +
+                         std::string{name_of(model.attention)} + " (--attention), causal_mask " +
+                         std::string{name_of(model.causal_mask)} +
+                         ", dropout_mask stored, vocabulary_multiple 128");
+  result.model = settle(model, origin, diagnostics);
+  diagnostics.throw_if_any();
+  return result;
+}
+
+HuggingfaceImport import_huggingface(std::filesystem::path const& path,
+                                     HuggingfaceOptions const& options) {
+  return parse_huggingface(read_text_file(path, "a config.json"), path.string(), options);
+}
+
+std::string to_model_file(HuggingfaceImport const& import, std::string const& origin) {
+  return "# " + printable(origin) + ", model_type " + printable(import.model_type) + ": " +
+         std::to_string(parameter_count(import.model)) + " parameters" +
+         (import.model.experts
+              ? ", " + std::to_string(active_parameter_count(import.model)) + " of them active"
+              : "") +
+         ".\n" + yaml_text(to_json(import.model));
+}
+
+}  // namespace stagecraft

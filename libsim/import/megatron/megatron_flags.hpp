@@ -1,0 +1,20 @@
+#pragma once
+
+#include <string>
+
+#include "libsim/import/megatron/megatron_version.hpp"
+#include "libsim/training/training_config.hpp"
+
+namespace stagecraft {
+
+/// The flags of a version of Megatron-LM's pretrain_gpt.py for a run, in one line: model,
+/// precision, parallelism, schedule, batch, recompute and optimizer. They leave the number of ranks
+/// (world_size), data, checkpoints and logging to the launcher.
+///
+/// import_megatron() with the same version reads them back to the same plan, if megatron_gaps() is
+/// empty. It does not know memory.reserve.
+/// Pre: problems_of(config) is empty.
+std::string megatron_flags(TrainingConfig const& config,
+                           MegatronVersion version = MegatronVersion::current);
+
+}  // namespace stagecraft

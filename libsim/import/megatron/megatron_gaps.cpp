@@ -1,0 +1,236 @@
+#include "libsim/import/megatron/megatron_gaps.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <string_view>
+
+#include "libsim/import/layer_windows.hpp"
+#include "libsim/import/megatron/megatron_model.hpp"
+#include "libsim/training/training_names.hpp"
+
+namespace stagecraft {
+namespace {
+
+/// Collects the gaps of one run.
+class Gaps {
+ public:
+  Gaps(TrainingConfig const& config, MegatronVersion version)
+      : config_{config}, is_of_2022_{version == MegatronVersion::of_2022} {}
+
+  std::vector<std::string> run() {
+    add_of_model();
+    if (is_of_2022_) {
+      add_of_model_in_2022();
+      add_of_layout_in_2022();
+    } else {
+      add_of_current();
+    }
+    add_of_schedule();
+    add_of_recompute();
+    gap(config_.parallel.context > 1 && is_of_2022_,
+        "parallel.context: Megatron-LM of 2022 has no context parallelism");
+    gap(config_.parallel.context > 1 && !is_of_2022_ &&
+            config_.parallel.context_method == ContextMethod::ulysses,
+        "parallel.context_method ulysses: Megatron-LM's ranks have two chunks of rows, which takes "
+        "a "
+        "copy more per exchange");
+    gap(config_.parallel.context > 1 && !is_of_2022_ &&
+            config_.parallel.context_method == ContextMethod::contiguous_ring,
+        "parallel.context_method contiguous_ring: Megatron-LM's ranks have two chunks of rows, so "
+        "that they attend to as many keys");
+    gap(!config_.memory.output_deallocation,
+        "memory.output_deallocation false: Megatron-LM always deallocates");
+    return std::move(gaps_);
+  }
+
+ private:
+  void gap(bool is_there, std::string_view text) {
+    if (is_there) gaps_.emplace_back(text);
+  }
+
+  void add_of_model() {
+    ModelConfig const& model = config_.model;
+    gap(!find_windows(model), "model.pattern: the flags say layers of one kind");
+    gap(model.activation == Activation::relu, "model.activation relu: the flags say GELU");
+    gap(model.residual != Residual::sequential,
+        "model.residual: the flags say layers whose MLP follows their attention");
+    gap(model.norms != NormPlaces::pre,
+        "model.norms: the flags say norms before attention and MLP");
+    gap(model.qk_norm == QkNorm::full, "model.qk_norm full: the flags say no such norms");
+    gap(model.attention_softcap > 0, "model.attention_softcap: the flags say no cap");
+    gap(model.logit_softcap > 0, "model.logit_softcap: the flags say no cap");
+    gap(model.precision == Precision::fp64, "model.precision fp64: the flags say fp32");
+    gap(model.dropout_mask == DropoutMask::regenerated,
+        "model.dropout_mask regenerated: Megatron-LM stores masks");
+    gap(model.softmax_dropout == SoftmaxDropout::fused,
+        "model.softmax_dropout fused: Megatron-LM's softmax and dropout are two kernels");
+  }
+
+  void add_of_model_in_2022() {
+    ModelConfig const& model = config_.model;
+    gap(model.vocabulary != gpt2_vocabulary,
+        "model.vocabulary: in 2022 the tokenizer's files say it; the flags name GPT-2's, with "
+        "50257 tokens");
+    gap(model.positions != Positions::learned,
+        "model.positions rotary: Megatron-LM of 2022 has learned positions");
+    gap(model.norm != Norm::layernorm, "model.norm rmsnorm: Megatron-LM of 2022 has LayerNorm");
+    gap(is_gated(model.activation), "model.activation: Megatron-LM of 2022 has GELU");
+    gap(model.kv_heads != model.heads, "model.kv_heads: Megatron-LM of 2022 has as many as heads");
+    gap(model.qk_norm == QkNorm::head,
+        "model.qk_norm: Megatron-LM of 2022 has no norms of queries and keys");
+    gap(model.experts.has_value(), "model.experts: Megatron-LM of 2022 has none");
+    gap(model.predicted_tokens > 0, "model.predicted_tokens: Megatron-LM of 2022 has none");
+    gap(model.window > 0 || !model.pattern.empty(),
+        "model.window: Megatron-LM of 2022 attends to all tokens before");
+    gap(model.sinks, "model.sinks: Megatron-LM of 2022 has none");
+    gap(has_latents(model), "model.latent_attention: Megatron-LM of 2022 has none");
+    gap(!model.biases, "model.biases false: Megatron-LM of 2022 has biases");
+    gap(!model.tied_embeddings,
+        "model.tied_embeddings false: Megatron-LM of 2022 ties embedding and head");
+    gap(model.attention == Attention::flash,
+        "model.attention flash: Megatron-LM of 2022 has unfused attention");
+    gap(model.causal_mask == CausalMask::none,
+        "model.causal_mask none: Megatron-LM of 2022 makes one per microbatch");
+  }
+
+  void add_of_layout_in_2022() {
+    ParallelLayout const& parallel = config_.parallel;
+    ScheduleConfig const& schedule = config_.schedule;
+    bool const is_interleaved = parallel.interleave > 1;
+    gap(config_.layout.kind != LayerSplit::Kind::even,
+        "layout: Megatron-LM of 2022 gives every stage as many layers");
+    gap(is_interleaved && parallel.pipeline == 2,
+        "parallel.interleave: Megatron-LM of 2022 refuses it with two stages");
+    gap(is_interleaved && schedule.group != 0 && schedule.group != parallel.pipeline,
+        "schedule.group: Megatron-LM of 2022 takes as many microbatches as stages");
+    gap(schedule.p2p == P2p::overlapped && parallel.pipeline > 1,
+        "schedule.p2p overlapped: Megatron-LM of 2022 has blocking transfers");
+    gap(overlaps_gradients(config_),
+        "parallel.overlap_gradients: Megatron-LM of 2022 reduces gradients after the last "
+        "backward");
+  }
+
+  void add_of_current() {
+    ModelConfig const& model = config_.model;
+    ParallelLayout const& parallel = config_.parallel;
+    ScheduleConfig const& schedule = config_.schedule;
+    bool const is_interleaved = parallel.interleave > 1;
+    if (model.experts) add_of_experts(*model.experts);
+    gap(model.activation == Activation::geglu,
+        "model.activation geglu: the flags say a gated quick GELU, which keeps and costs the same");
+    gap(model.qk_norm == QkNorm::head && model.norm == Norm::layernorm,
+        "model.qk_norm: with LayerNorm, Megatron-LM's norms of queries and keys subtract means");
+    gap(model.positions == Positions::rotary && model.rotary_base != std::floor(model.rotary_base),
+        "model.rotary_base: Megatron-LM takes whole numbers");
+    gap(schedule.p2p == P2p::overlapped && !is_interleaved,
+        "schedule.p2p overlapped: Megatron-LM overlaps only transfers of interleaved schedules");
+    gap(schedule.p2p == P2p::blocking && is_interleaved && parallel.pipeline == 2,
+        "schedule.p2p blocking: Megatron-LM refuses it if two stages interleave");
+    gap(schedule.scatter_gather && !parallel.sequence && parallel.tensor > 1 &&
+            parallel.pipeline > 1,
+        "schedule.scatter_gather: the current Megatron-LM sends whole messages");
+    gap(config_.layout.kind == LayerSplit::Kind::list && is_interleaved &&
+            config_.layout.list.size() == static_cast<std::size_t>(parallel.pipeline),
+        "layout: a list of stages is written as one of virtual stages");
+    // DistributedDataParallel of megatron/core/distributed: at least 40 M elements, and a million
+    // for each replica.
+    std::int64_t const own = std::max<std::int64_t>(40'000'000, 1'000'000LL * parallel.data);
+    gap(overlaps_gradients(config_) && bucket_elements(config_) != 0 &&
+            bucket_elements(config_) != own,
+        "parallel.gradient_bucket: the flags say buckets of Megatron-LM's own size, which is " +
+            std::to_string(own) + " elements here");
+  }
+
+  void add_of_experts(ExpertsConfig const& experts) {
+    RouterConfig const& router = experts.router;
+    bool const is_before = router.order == RouterOrder::before;
+    if (router.score == RouterScore::softmax) {
+      gap(is_before && router.normalise,
+          "model.experts.router.order before, normalised: the flags say after, which gives the "
+          "same probabilities");
+      gap(!is_before && !router.normalise,
+          "model.experts.router.normalise false: the flags say probabilities that add up to 1");
+    } else {
+      gap(!router.normalise || is_before,
+          "model.experts.router: the flags say scores that are divided by their sum");
+    }
+    gap(config_.routing.factor.has_value(),
+        "routing.factor: no flag says how uneven the router is");
+    gap(static_cast<bool>(config_.routing.counts),
+        "routing.file: no flag says which experts tokens choose");
+    gap(config_.routing.capacity && config_.routing.is_of_microbatch,
+        "routing.scope microbatch: the flags say capacities of each rank's tokens");
+    gap(config_.routing.is_natural,
+        "routing natural: the flags say dropless routing, which reads back as balanced");
+    gap(experts.biases != config_.model.biases,
+        "model.experts.biases: the flags say those of model.biases");
+    gap(experts.biases && experts.shared_ffn_hidden > 0,
+        "model.experts.shared_ffn_hidden: Megatron-LM's shared experts have no biases");
+    gap(experts.first_dense > 0 && experts.every > 1,
+        "model.experts.first_dense beside every: the flags read back as other keys");
+  }
+
+  void add_of_schedule() {
+    ScheduleKind const kind = config_.schedule.kind;
+    bool const is_known = kind == ScheduleKind::one_f_one_b || kind == ScheduleKind::interleaved;
+    if (!is_known) {
+      gap(true, "schedule " + std::string{name_of(kind)} + ": the flags say " +
+                    std::string{config_.parallel.interleave > 1 ? "interleaved" : "1f1b"});
+    }
+    gap(kind == ScheduleKind::interleaved && config_.parallel.interleave == 1,
+        "schedule interleaved with one chunk: the flags say 1f1b");
+  }
+
+  void add_of_recompute() {
+    std::vector<RecomputePolicy> const& policies = config_.recompute;
+    gap(policies.size() > 1, "recompute per stage: the flags say what stage 0 does");
+    RecomputePolicy const& policy = policies.front();
+    gap(policy.store_microbatches.automatic || policy.store_microbatches.count > 0,
+        "recompute.store_microbatches: Megatron-LM has no window that works");
+    gap(policy.early != EarlyRecompute::no,
+        "recompute.early: Megatron-LM recomputes within the backward");
+    gap(policy.for_weights != WeightRecompute::keep,
+        "recompute.for_weights: Megatron-LM keeps what it has recomputed for its weight gradients");
+    gap(is_of_2022_ && policy.granularity == RecomputeGranularity::selective &&
+            policy.modules != RecomputePolicy{}.modules,
+        "recompute.modules: Megatron-LM of 2022 recomputes the core of attention");
+  }
+
+  TrainingConfig const& config_;
+  bool is_of_2022_;
+  std::vector<std::string> gaps_;
+};
+
+/// The run on one rank, without anything that a search chooses.
+TrainingConfig without_choices(TrainingConfig config) {
+  std::optional<bool> const overlap = config.parallel.overlap_gradients;
+  config.parallel = ParallelLayout{};
+  config.parallel.overlap_gradients = overlap;
+  config.schedule = ScheduleConfig{};
+  config.recompute = {RecomputePolicy{}};
+  config.layout = LayerSplit{};
+  return config;
+}
+
+}  // namespace
+
+std::vector<std::string> megatron_gaps(TrainingConfig const& config, MegatronVersion version) {
+  return Gaps{config, version}.run();
+}
+
+std::vector<std::string> megatron_gaps_of_model(TrainingConfig const& config,
+                                                MegatronVersion version) {
+  return megatron_gaps(without_choices(config), version);
+}
+
+bool is_launchable(TrainingConfig const& config, MegatronVersion version) {
+  std::vector<std::string> const gaps = megatron_gaps(config, version);
+  if (gaps.empty()) return true;
+  std::vector<std::string> const of_model = megatron_gaps_of_model(config, version);
+  return std::ranges::all_of(gaps, [&](std::string const& text) {
+    return std::ranges::find(of_model, text) != of_model.end();
+  });
+}
+
+}  // namespace stagecraft

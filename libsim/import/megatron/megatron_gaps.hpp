@@ -1,0 +1,25 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "libsim/import/megatron/megatron_version.hpp"
+#include "libsim/training/training_config.hpp"
+
+namespace stagecraft {
+
+/// The settings of a run for which a version of Megatron-LM has no flags, each with what its flags
+/// say instead; empty if the flags say everything.
+std::vector<std::string> megatron_gaps(TrainingConfig const& config,
+                                       MegatronVersion version = MegatronVersion::current);
+
+/// The gaps of the model and of the keys that a search does not choose: those of the run on one
+/// rank, without recompute.
+std::vector<std::string> megatron_gaps_of_model(TrainingConfig const& config,
+                                                MegatronVersion version);
+
+/// Whether a version of Megatron-LM can run all that a search chooses: the run has no gaps but
+/// those of its model.
+bool is_launchable(TrainingConfig const& config, MegatronVersion version);
+
+}  // namespace stagecraft

@@ -1,0 +1,130 @@
+#include "libsim/import/megatron/megatron_import.hpp"
+
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <utility>
+
+#include "libsim/config/yaml_text.hpp"
+#include "libsim/config/yaml_tree.hpp"
+#include "libsim/import/megatron/megatron_attention.hpp"
+#include "libsim/import/megatron/megatron_experts.hpp"
+#include "libsim/import/megatron/megatron_layout.hpp"
+#include "libsim/import/megatron/megatron_model.hpp"
+#include "libsim/import/megatron/megatron_training.hpp"
+#include "libsim/training/training_config_reader.hpp"
+
+namespace stagecraft {
+namespace {
+
+/// The flags from which the keys of a run come.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 18> flags_of_keys{
+    {{"model.layers", "--num-layers"},
+     {"model.hidden", "--hidden-size"},
+     {"model.heads", "--num-attention-heads"},
+     {"model.kv_heads", "--num-query-groups"},
+     {"model.head_dim", "--kv-channels"},
+     {"model.vocabulary", "--vocab-size"},
+     {"parallel.tensor", "--tensor-model-parallel-size"},
+     {"parallel.pipeline", "--pipeline-model-parallel-size"},
+     {"parallel.interleave", "--num-layers-per-virtual-pipeline-stage"},
+     {"parallel.expert", "--expert-model-parallel-size"},
+     {"parallel.expert_tensor", "--expert-tensor-parallel-size"},
+     {"parallel.sequence", "--sequence-parallel"},
+     {"routing.capacity", "--moe-expert-capacity-factor"},
+     {"batch.global", "--global-batch-size"},
+     {"batch.micro", "--micro-batch-size"},
+     {"schedule.group", "--microbatch-group-size-per-virtual-pipeline-stage"},
+     {"recompute.layers", "--recompute-num-layers"},
+     {"recompute.sharded_checkpoints", "--distribute-saved-activations"}}};
+
+/// Reads the run again as a run file, which checks what depends on several flags.
+TrainingConfig settle(TrainingConfig const& config,
+                      std::string const& origin,
+                      Diagnostics& diagnostics) {
+  Diagnostics checks;
+  auto const root = parse_yaml(yaml_text(to_json(config)), origin, checks);
+  TrainingConfig settled = read_training_config(ConfigNode{*root, "", checks});
+  Place const whole{std::make_shared<std::string const>(origin)};
+  for (Problem problem : checks.problems()) {
+    auto const flag = std::find_if(flags_of_keys.begin(), flags_of_keys.end(),
+                                   [&](auto const& entry) { return entry.first == problem.key; });
+    if (flag != flags_of_keys.end()) {
+      problem.key = std::string{flag->second} + " (" + problem.key + ")";
+    }
+    problem.place = whole;
+    diagnostics.add(std::move(problem));
+  }
+  return settled;
+}
+
+/// Block recompute of more layers than a chunk has is that of the whole chunk (transformer_block.py
+/// compares each layer's number with it).
+void limit_block_to_chunk(MegatronArguments& arguments, TrainingConfig& config) {
+  RecomputePolicy& policy = config.recompute.front();
+  if (policy.granularity != RecomputeGranularity::full || policy.method != RecomputeMethod::block) {
+    return;
+  }
+  std::int64_t const chunks = std::int64_t{config.parallel.pipeline} * config.parallel.interleave;
+  std::int64_t most = config.model.layers / chunks;
+  if (config.layout.kind == LayerSplit::Kind::list && !config.layout.list.empty()) {
+    most = *std::ranges::max_element(config.layout.list);
+  }
+  if (config.layout.kind == LayerSplit::Kind::first_last || most < 1 || policy.layers <= most) {
+    return;
+  }
+  arguments.note("recompute by blocks of " + std::to_string(policy.layers) +
+                 " layers is that of all " + std::to_string(most) + " layers of a chunk");
+  policy.layers = static_cast<int>(most);
+}
+
+}  // namespace
+
+MegatronImport import_megatron(std::vector<ShellWord> const& words,
+                               std::string const& origin,
+                               MegatronOptions const& options) {
+  Diagnostics diagnostics;
+  IgnoreList ignored{options.ignore};
+  MegatronArguments arguments{words, origin, ignored, diagnostics};
+
+  MegatronImport result;
+  std::string const old_flag = arguments.old_flag();
+  MegatronVersion const version = options.version.value_or(
+      old_flag.empty() ? MegatronVersion::current : MegatronVersion::of_2022);
+  if (!options.version) {
+    arguments.note(old_flag.empty() ? "read as flags of the current Megatron-LM"
+                                    : "read as flags of Megatron-LM of 2022, for " + old_flag);
+  }
+  if (arguments.has("use-checkpoint-args")) {
+    arguments.note("--use-checkpoint-args: a checkpoint's own flags of the model win over these");
+  }
+  TrainingConfig config;
+  read_megatron_model(arguments, version, config.model);
+  read_megatron_layout(arguments, version, options.world_size, config);
+  read_megatron_experts(arguments, config);
+  read_megatron_windows(arguments, config.model);
+  config.recompute = read_megatron_recompute(arguments);
+  limit_block_to_chunk(arguments, config);
+  config.training = read_megatron_training(arguments);
+  result.notes = arguments.finish();
+  diagnostics.throw_if_any();
+  result.config = settle(config, origin, diagnostics);
+  diagnostics.throw_if_any();
+  return result;
+}
+
+std::string to_run_file(TrainingConfig const& config,
+                        std::string const& system,
+                        std::string const& origin,
+                        std::string const& remark) {
+  nlohmann::ordered_json const sections = to_json(settled_with_stack(config));
+  nlohmann::ordered_json root;
+  for (auto const& [key, section] : sections.items()) {
+    root[key] = section;
+    if (key == "model") root["system"] = system;
+  }
+  return "# Megatron-LM's flags from " + printable(origin) + ".\n" +
+         (remark.empty() ? "" : "# " + remark + "\n") + yaml_text(root);
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,111 @@
+#include "libsim/import/megatron/megatron_training.hpp"
+
+#include <algorithm>
+#include <limits>
+
+#include "libsim/model/recompute_regions.hpp"
+
+namespace stagecraft {
+namespace {
+
+/// Reads full recompute, spelt --checkpoint-activations (2020), --activations-checkpoint-* (2021,
+/// 2022) or --recompute-* (since then).
+void read_full(MegatronArguments& arguments, bool is_old, RecomputePolicy& policy) {
+  policy.granularity = RecomputeGranularity::full;
+  std::string_view const method_flag =
+      is_old ? "activations-checkpoint-method" : "recompute-method";
+  std::string_view const layers_flag = arguments.has("checkpoint-num-layers")
+                                           ? "checkpoint-num-layers"
+                                       : is_old ? "activations-checkpoint-num-layers"
+                                                : "recompute-num-layers";
+  std::string const method = arguments.text(method_flag).value_or(is_old ? "uniform" : "");
+  if (method == "block") {
+    policy.method = RecomputeMethod::block;
+  } else if (method != "uniform") {
+    arguments.report(method_flag, "uniform, block");
+  }
+  auto const layers = arguments.integer(layers_flag, {1, 100'000});
+  if (!layers && !is_old && !arguments.has(layers_flag)) {
+    arguments.report(layers_flag, "a whole number, as --recompute-granularity is full");
+  }
+  policy.layers = static_cast<int>(layers.value_or(1));
+  policy.sharded_checkpoints = arguments.has("distribute-saved-activations");
+}
+
+void read_selective(MegatronArguments& arguments, RecomputePolicy& policy) {
+  policy.granularity = RecomputeGranularity::selective;
+  if (arguments.has("recompute-method")) {
+    arguments.report("recompute-method", "no method, as --recompute-granularity is selective");
+  }
+  std::vector<std::string> const names = arguments.texts("recompute-modules");
+  if (names.empty()) return;
+  policy.modules.clear();
+  for (std::string const& name : names) {
+    auto const regions = recompute_regions();
+    auto const region = std::find_if(
+        regions.begin(), regions.end(),
+        [&](RecomputeRegion const& candidate) { return candidate.megatron_name == name; });
+    if (region == regions.end()) {
+      arguments.refuse("recompute-modules", region_names(&RecomputeRegion::megatron_name),
+                       "the recompute of the others");
+    } else {
+      policy.modules.emplace_back(region->name);
+    }
+  }
+  sort_regions(policy.modules);
+  if (policy.modules.empty()) policy.granularity = RecomputeGranularity::none;
+}
+
+}  // namespace
+
+std::vector<RecomputePolicy> read_megatron_recompute(MegatronArguments& arguments) {
+  RecomputePolicy policy;
+  std::string_view const old_flag = "activations-checkpoint-granularity";
+  std::string_view const flag = arguments.has(old_flag) ? old_flag : "recompute-granularity";
+  std::string granularity = arguments.text(flag).value_or("");
+  bool const is_old = flag == old_flag || arguments.has("checkpoint-activations") ||
+                      arguments.has("activations-checkpoint-method");
+  if (granularity.empty() && is_old) granularity = "full";
+  if (granularity.empty() && arguments.has("recompute-activations")) granularity = "selective";
+  if (granularity == "full") {
+    read_full(arguments, is_old, policy);
+  } else if (granularity == "selective") {
+    read_selective(arguments, policy);
+  } else if (!granularity.empty()) {
+    arguments.report(flag, "full, selective");
+  } else if (arguments.has("recompute-method")) {
+    arguments.note("--recompute-method without --recompute-granularity: nothing is recomputed");
+  }
+  return {policy};
+}
+
+Hyperparameters read_megatron_training(MegatronArguments& arguments) {
+  constexpr double most = 1e9;
+  Hyperparameters training;
+  auto const number = [&](std::string_view flag, NumberRange range, double fallback) {
+    return arguments.number(flag, range).value_or(fallback);
+  };
+  training.seed =
+      arguments.integer("seed", {0, std::numeric_limits<std::int64_t>::max()}).value_or(1234);
+  training.init_std = number("init-method-std", {0, most}, 0.02);
+  training.learning_rate = number("lr", {0, most}, training.learning_rate);
+  if (!arguments.has("lr")) arguments.note("--lr left out: training.learning_rate 1.5e-4");
+  training.beta1 = number("adam-beta1", {0, 1}, 0.9);
+  training.beta2 = number("adam-beta2", {0, 1}, 0.999);
+  training.epsilon = number("adam-eps", {0, most}, 1e-8);
+  training.weight_decay = number("weight-decay", {0, most}, 0.01);
+  training.clip = number("clip-grad", {0, most}, 1);
+  constexpr NumberRange scales{1, 0x1p40};
+  training.loss_scale = number("initial-loss-scale", scales, 0x1p32);
+  if (arguments.has("loss-scale")) {
+    training.loss_scale = number("loss-scale", scales, training.loss_scale);
+    arguments.note(
+        "--loss-scale is static in Megatron-LM; here it is the first of a scale that "
+        "halves at an overflow");
+  }
+  std::string const optimizer = arguments.text("optimizer").value_or("adam");
+  if (optimizer != "adam") arguments.refuse("optimizer", "adam", "Adam");
+  return training;
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,16 @@
+#pragma once
+
+#include <vector>
+
+#include "libsim/import/megatron/megatron_arguments.hpp"
+#include "libsim/training/training_config.hpp"
+
+namespace stagecraft {
+
+/// Reads the recompute policy. Problems go to the arguments' diagnostics, here and below.
+std::vector<RecomputePolicy> read_megatron_recompute(MegatronArguments& arguments);
+
+/// Uses Megatron's own defaults for flags that are left out.
+Hyperparameters read_megatron_training(MegatronArguments& arguments);
+
+}  // namespace stagecraft

@@ -1,0 +1,167 @@
+#include "libsim/import/shell/launch_script.hpp"
+
+#include <algorithm>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "libsim/import/shell/shell_expansion.hpp"
+#include "libsim/import/shell/shell_script.hpp"
+#include "libsim/import/shell/shell_tokens.hpp"
+#include "libsim/units/parse_number.hpp"
+
+namespace stagecraft {
+namespace {
+
+std::optional<std::int64_t> count_of(std::string_view text) {
+  auto const count = parse_number<std::int64_t>(text);
+  return count && *count > 0 ? count : std::nullopt;
+}
+
+/// The value of one of the options `names`, written as `--name N` or `--name=N`.
+std::optional<std::int64_t> option_value(ShellWords const& words,
+                                         std::initializer_list<std::string_view> names) {
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    for (std::string_view const name : names) {
+      std::string_view const text = words[i].text;
+      if (text == name && i + 1 < words.size()) {
+        if (auto const count = count_of(words[i + 1].text)) return count;
+      }
+      if (text.rfind(name, 0) == 0 && text.size() > name.size() && text[name.size()] == '=') {
+        return count_of(text.substr(name.size() + 1));
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<std::int64_t> product(std::optional<std::int64_t> a, std::optional<std::int64_t> b) {
+  std::int64_t value = 0;
+  if (!a || !b || __builtin_mul_overflow(*a, *b, &value)) return std::nullopt;
+  return value;
+}
+
+/// The number of processes that the launcher starts.
+std::optional<std::int64_t> launched(ShellWords const& words) {
+  auto const per_node = option_value(words, {"--nproc_per_node", "--nproc-per-node", "--num_gpus"});
+  auto const nodes = option_value(words, {"--nnodes", "--num_nodes"});
+  if (per_node) return product(per_node, nodes ? nodes : std::optional<std::int64_t>{1});
+  return option_value(words, {"-np", "--ntasks"});
+}
+
+/// The nodes, and the processes per node, of the `#SBATCH` lines.
+struct Allocation {
+  std::optional<std::int64_t> nodes, per_node;
+  std::map<std::string, std::int64_t> variables;  ///< that Slurm sets for the script
+};
+
+/// The number of GPUs in `gpu:a100:4`, `a100:4` or `4`.
+std::optional<std::int64_t> gpus_in(std::string_view text) {
+  std::size_t const colon = text.rfind(':');
+  return count_of(colon == std::string_view::npos ? text : text.substr(colon + 1));
+}
+
+Allocation allocation_of(std::vector<std::string> const& sbatch) {
+  ShellWords words;
+  for (std::string const& line : sbatch) {
+    for (ShellWord const& word : expand({line, 0, 0}, {})) {
+      for (ShellWord const& part : expand({word.text, 0, 0}, {})) words.push_back(part);
+    }
+    std::vector<std::string> ignored;
+    for (ShellToken const& token : shell_tokens(line, ignored)) words.push_back(token.word);
+  }
+  Allocation allocation;
+  allocation.nodes = option_value(words, {"--nodes", "-N"});
+  for (ShellWord const& word : words) {
+    for (std::string_view const option : {"--gpus-per-node=", "--gres=gpu"}) {
+      if (word.text.starts_with(option)) {
+        allocation.per_node = gpus_in(std::string_view{word.text}.substr(option.size()));
+      }
+    }
+  }
+  if (!allocation.per_node) allocation.per_node = option_value(words, {"--gpus-per-node"});
+  auto const remember = [&](std::optional<std::int64_t> count,
+                            std::initializer_list<char const*> names) {
+    for (char const* const name : names) {
+      if (count) allocation.variables[name] = *count;
+    }
+  };
+  remember(allocation.nodes, {"SLURM_NNODES", "SLURM_JOB_NUM_NODES"});
+  remember(allocation.per_node, {"SLURM_GPUS_PER_NODE", "SLURM_GPUS_ON_NODE"});
+  auto const tasks_per_node = option_value(words, {"--ntasks-per-node"});
+  auto const tasks = option_value(words, {"--ntasks", "-n"});
+  remember(tasks_per_node, {"SLURM_NTASKS_PER_NODE"});
+  remember(tasks ? tasks : product(allocation.nodes, tasks_per_node),
+           {"SLURM_NTASKS", "SLURM_NPROCS"});
+  remember(option_value(words, {"--cpus-per-task", "-c"}), {"SLURM_CPUS_PER_TASK"});
+  if (!allocation.per_node) allocation.per_node = tasks_per_node;
+  return allocation;
+}
+
+}  // namespace
+
+LaunchCommand split_launch(std::vector<ShellWord> const& words) {
+  LaunchCommand launch;
+  auto const is_program = [](ShellWord const& word) {
+    return word.text.size() > 3 && word.text.compare(word.text.size() - 3, 3, ".py") == 0;
+  };
+  auto const first_flag = std::find_if(words.begin(), words.end(), [](ShellWord const& word) {
+    return word.text == "--num-layers" || word.text.rfind("--num-layers=", 0) == 0;
+  });
+  // The value of a flag may end in .py too, but the program precedes the flags.
+  auto const program = std::find_if(words.begin(), words.end(), is_program);
+  auto const start = program < first_flag ? program + 1 : words.begin();
+  launch.launcher.assign(words.begin(), start);
+  launch.arguments.assign(start, words.end());
+  launch.world_size = launched(launch.launcher);
+  return launch;
+}
+
+LaunchCommand read_launch_script(std::string_view text,
+                                 std::string const& origin,
+                                 std::map<std::string, std::string> const& preset,
+                                 Diagnostics& diagnostics,
+                                 std::vector<std::string> const& arguments) {
+  std::vector<std::string> sbatch;
+  std::vector<ShellToken> tokens = shell_tokens(text, sbatch);
+  Allocation const allocation = allocation_of(sbatch);
+  ShellVariables variables;
+  for (auto const& [name, count] : allocation.variables) {
+    variables[name] = {{{std::to_string(count), 0, 0}}};
+  }
+  ShellVariable& all = variables["@"];
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    all.elements.push_back({arguments[i], 0, 0});
+    variables[std::to_string(i + 1)] = {{{arguments[i], 0, 0}}};
+  }
+  std::set<std::string, std::less<>> given;
+  for (auto const& [name, value] : preset) {
+    variables[name] = {{{value, 0, 0}}};
+    given.insert(name);
+  }
+  ScriptOutcome outcome = follow_script(std::move(tokens), std::move(variables), given);
+  ShellWords const& words = outcome.command.empty() ? outcome.flags_of_variable : outcome.command;
+  if (words.empty()) {
+    std::string found = "no command with --num-layers";
+    bool const is_json = nlohmann::json::accept(text);
+    if (is_json) found = "a JSON document";
+    for (std::string const& note : outcome.notes) found += "; " + note;
+    diagnostics.add({Place{std::make_shared<std::string const>(origin)}, "", std::move(found),
+                     is_json ? "a script; stagecraft import huggingface makes a model file of a "
+                               "config.json"
+                             : "a script that starts Megatron-LM with its flags"});
+    return {};
+  }
+  LaunchCommand launch = split_launch(words);
+  launch.notes = std::move(outcome.notes);
+  if (!launch.world_size) {
+    auto const variable = outcome.variables.find("WORLD_SIZE");
+    if (variable != outcome.variables.end() && variable->second.elements.size() == 1) {
+      launch.world_size = count_of(variable->second.elements[0].text);
+    }
+  }
+  if (!launch.world_size) launch.world_size = product(allocation.nodes, allocation.per_node);
+  return launch;
+}
+
+}  // namespace stagecraft

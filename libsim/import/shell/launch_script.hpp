@@ -1,0 +1,39 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "libsim/config/problem.hpp"
+#include "libsim/import/shell/shell_words.hpp"
+
+namespace stagecraft {
+
+/// The training command of a launch script, with its context in the script.
+struct LaunchCommand {
+  std::vector<ShellWord> launcher;   ///< words before Megatron's own script, such as torchrun's
+  std::vector<ShellWord> arguments;  ///< Megatron's flags and their values
+  std::optional<std::int64_t> world_size;  ///< from the launcher, else WORLD_SIZE, else #SBATCH
+  std::vector<std::string> notes;          ///< what was not followed
+};
+
+/// Reads a shell script in the style of Megatron-LM's examples: assignments, arrays, `export`, `if`
+/// with plain comparisons, line continuations, comments. Loops, functions and sourced files are not
+/// followed, and the branch of a condition that depends on what the script does not set is skipped;
+/// both are noted. The command is the last one with --num-layers, in quotes or not; `preset` are
+/// variables that are set before the script runs.
+/// Reports a problem to `diagnostics` if there is no such command.
+LaunchCommand read_launch_script(std::string_view text,
+                                 std::string const& origin,
+                                 std::map<std::string, std::string> const& preset,
+                                 Diagnostics& diagnostics,
+                                 std::vector<std::string> const& arguments = {});
+
+/// The same for the words of a command line: everything up to a word that ends in `.py` belongs to
+/// the launcher.
+LaunchCommand split_launch(std::vector<ShellWord> const& words);
+
+}  // namespace stagecraft

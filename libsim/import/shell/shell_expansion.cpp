@@ -1,0 +1,249 @@
+#include "libsim/import/shell/shell_expansion.hpp"
+
+#include <algorithm>
+#include <cctype>
+#include <optional>
+#include <string>
+
+#include "libsim/import/shell/shell_arithmetic.hpp"
+
+namespace stagecraft {
+namespace {
+
+std::string joined_text(std::vector<ShellWord> const& words) {
+  std::string text;
+  for (ShellWord const& word : words) text += (text.empty() ? "" : " ") + word.text;
+  return text;
+}
+
+/// The position after the bracket that closes the one at `open`.
+std::size_t closing_bracket(std::string_view text, std::size_t open) {
+  char const close = text[open] == '(' ? ')' : '}';
+  int depth = 0;
+  for (std::size_t i = open; i < text.size(); ++i) {
+    if (text[i] == text[open]) ++depth;
+    if (text[i] == close && --depth == 0) return i + 1;
+  }
+  return text.size();
+}
+
+/// The end of the `$(...)`, `${...}` or backquoted command at `at`; `at` if there is none.
+std::size_t end_of_substitution(std::string_view text, std::size_t at) {
+  if (text[at] == '`') {
+    std::size_t const end = text.find('`', at + 1);
+    return end == std::string_view::npos ? at : end + 1;
+  }
+  bool const opens =
+      text[at] == '$' && at + 1 < text.size() && (text[at + 1] == '(' || text[at + 1] == '{');
+  return opens ? closing_bracket(text, at + 1) : at;
+}
+
+class Expander {
+ public:
+  Expander(ShellWord const& written, ShellVariables const& variables, int depth)
+      : text_{written.text}, place_{written}, variables_{variables}, depth_{depth} {}
+
+  std::vector<ShellWord> run() {
+    while (at_ < text_.size()) {
+      char const c = text_[at_];
+      if (c == '\'') {
+        std::size_t const end = std::min(text_.find('\'', at_ + 1), text_.size());
+        put(text_.substr(at_ + 1, end - at_ - 1));
+        at_ = end + 1;
+      } else if (c == '"') {
+        read_quoted();
+      } else if (c == '\\') {
+        if (peek(1) != '\n') put(text_.substr(at_ + 1, 1));
+        at_ += 2;
+      } else if (c == '$' || c == '`') {
+        expand_dollar(Quoting::none);
+      } else {
+        put(text_.substr(at_, 1));
+        ++at_;
+      }
+    }
+    end_word();
+    return std::move(words_);
+  }
+
+ private:
+  enum class Quoting { none, quoted };
+  static constexpr int deepest_ = 32;  ///< defaults within defaults
+  static constexpr std::size_t longest_ = std::size_t{256}
+                                          << 10;  ///< a script must not double its text forever
+
+  char peek(std::size_t ahead) const {
+    return at_ + ahead < text_.size() ? text_[at_ + ahead] : '\0';
+  }
+  void put(std::string_view piece) {
+    has_word_ = true;
+    length_ += piece.size();
+    if (length_ <= longest_) current_ += piece;
+  }
+  void end_word() {
+    if (has_word_) words_.push_back({current_, word_place_.line, word_place_.column});
+    current_.clear();
+    has_word_ = false;
+    word_place_ = place_;
+  }
+
+  void read_quoted() {
+    has_word_ = true;
+    for (++at_; at_ < text_.size() && text_[at_] != '"';) {
+      if (text_[at_] == '$' || text_[at_] == '`') {
+        expand_dollar(Quoting::quoted);
+      } else if (text_[at_] == '\\' &&
+                 std::string_view{"\"\\$`\n"}.find(peek(1)) != std::string_view::npos) {
+        if (peek(1) != '\n') put(text_.substr(at_ + 1, 1));
+        at_ += 2;
+      } else {
+        put(text_.substr(at_, 1));
+        ++at_;
+      }
+    }
+    ++at_;
+  }
+
+  /// Inserts the elements of a variable; `each` keeps them separate, as "${a[@]}" does.
+  void put_value(std::vector<ShellWord> const& elements, Quoting quoting, bool each) {
+    if (quoting == Quoting::quoted && !each) {
+      put(joined_text(elements));
+      return;
+    }
+    for (std::size_t i = 0; i < elements.size(); ++i) {
+      if (i > 0) end_word();
+      if (elements[i].line > 0) word_place_ = elements[i];
+      if (quoting == Quoting::quoted) {
+        put(elements[i].text);
+        continue;
+      }
+      std::string_view const text = elements[i].text;
+      for (std::size_t k = 0; k < text.size(); ++k) {
+        char const c = text[k];
+        // What could not be expanded is one word, whatever blanks are in it.
+        if (std::size_t const end = end_of_substitution(text, k); end > k) {
+          put(text.substr(k, end - k));
+          k = end - 1;
+        } else if (!is_blank(c) && c != '\n') {
+          put({&c, 1});
+        } else if (has_word_) {
+          end_word();
+          if (elements[i].line > 0) word_place_ = elements[i];
+        }
+      }
+    }
+  }
+
+  /// Expands `${inner}`; `inner` is a name, perhaps with an index or a default.
+  bool expand_braces(std::string_view inner, Quoting quoting) {
+    auto const name_end = static_cast<std::size_t>(
+        std::find_if_not(inner.begin(), inner.end(), is_name_character) - inner.begin());
+    auto const variable = variables_.find(inner.substr(0, name_end));
+    std::string_view rest = inner.substr(name_end);
+    bool each = false;
+    if (rest.rfind("[@]", 0) == 0 || rest.rfind("[*]", 0) == 0) {
+      each = rest[1] == '@';
+      rest.remove_prefix(3);
+    }
+    bool const is_set = variable != variables_.end();
+    if (rest.empty() && name_end > 0) {
+      if (is_set) put_value(variable->second.elements, quoting, each);
+      return is_set;
+    }
+    bool const has_colon = rest.rfind(':', 0) == 0;
+    if (has_colon) rest.remove_prefix(1);
+    bool const counts = is_set && !(has_colon && joined_text(variable->second.elements).empty());
+    char const kind = rest.empty() ? '\0' : rest.front();
+    if (name_end == 0 || (kind != '-' && kind != '=' && kind != '+' && kind != '?')) return false;
+    if (counts && kind != '+') {
+      put_value(variable->second.elements, quoting, each);
+      return true;
+    }
+    if (kind == '?' || (kind == '+' && !counts)) return kind == '+';
+    if (depth_ == deepest_) return false;
+    ShellWord const fallback{std::string{rest.substr(1)}, 0, 0};
+    put_value(Expander{fallback, variables_, depth_ + 1}.run(), quoting, true);
+    return true;
+  }
+
+  /// Expands what begins with `$` or a backquote. What cannot be expanded is left as it is written.
+  void expand_dollar(Quoting quoting) {
+    std::size_t const start = at_;
+    std::size_t end = start + 1;
+    bool is_done = false;
+    if (text_[start] == '`') {
+      end = std::min(text_.find('`', start + 1), text_.size() - 1) + 1;
+    } else if (peek(1) == '(' || peek(1) == '{') {
+      end = closing_bracket(text_, start + 1);
+      std::string_view const inner = text_.substr(start + 2, end - start - 3);
+      if (peek(1) == '{') {
+        is_done = expand_braces(inner, quoting);
+      } else if (inner.size() > 2 && inner.front() == '(' && inner.back() == ')') {
+        auto const value = shell_arithmetic(inner.substr(1, inner.size() - 2), variables_);
+        if (value) put(std::to_string(*value));
+        is_done = value.has_value();
+      }
+    } else if (peek(1) == '#') {
+      end = start + 2;
+      auto const arguments = variables_.find("@");
+      bool const are_known = arguments != variables_.end();
+      put(are_known ? std::to_string(arguments->second.elements.size()) : "0");
+      is_done = true;
+    } else if (peek(1) == '@' || peek(1) == '*') {
+      end = start + 2;
+      auto const arguments = variables_.find("@");
+      if (arguments != variables_.end()) put_value(arguments->second.elements, quoting, true);
+      is_done = true;  // without --script's arguments as if it had been started without any
+    } else if (is_name_character(peek(1))) {
+      end = start + 2;
+      bool const is_digit = std::isdigit(static_cast<unsigned char>(peek(1))) != 0;
+      while (!is_digit && end < text_.size() && is_name_character(text_[end])) ++end;
+      is_done = expand_braces(text_.substr(start + 1, end - start - 1), quoting);
+    }
+    if (!is_done) put(text_.substr(start, end - start));
+    at_ = end;
+  }
+
+  std::string_view text_;
+  ShellWord const& place_;
+  ShellVariables const& variables_;
+  std::vector<ShellWord> words_;
+  ShellWord word_place_ = place_;
+  std::string current_;
+  bool has_word_ = false;
+  int depth_;
+  std::size_t length_ = 0;
+  std::size_t at_ = 0;
+};
+
+}  // namespace
+
+std::vector<ShellWord> expand(ShellWord const& written, ShellVariables const& variables) {
+  return Expander{written, variables, 0}.run();
+}
+
+std::vector<std::string> open_names(std::string_view text) {
+  std::vector<std::string> names;
+  bool const is_arithmetic = text.find("$((") != std::string_view::npos;
+  for (std::size_t i = 0; i < text.size();) {
+    std::size_t const start = i;
+    while (i < text.size() && is_name_character(text[i])) ++i;
+    if (i == start) {
+      ++i;
+      continue;
+    }
+    std::string const name{text.substr(start, i - start)};
+    bool const is_named =
+        start > 0 && (text[start - 1] == '$' || (start > 1 && text.substr(start - 2, 2) == "${"));
+    bool const is_word = std::isdigit(static_cast<unsigned char>(name[0])) == 0;
+    bool const is_new = std::find(names.begin(), names.end(), name) == names.end();
+    if (is_new && (is_named || (is_arithmetic && is_word))) names.push_back(name);
+  }
+  return names;
+}
+
+bool is_unresolved(std::string_view text) {
+  return text.find('$') != std::string_view::npos || text.find('`') != std::string_view::npos;
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "libsim/import/shell/shell_words.hpp"
+
+namespace stagecraft {
+
+/// The words that a written word expands to: variables and arithmetic inserted, quotes removed,
+/// what was not quoted split at blanks. Variables that the script does not set, and outputs of
+/// commands, stay as they are written (`$DATA_PATH`), as one word, but `$@` expands to nothing.
+/// Source: POSIX.1-2017, Shell Command Language, section 2.6, without file names and tildes.
+std::vector<ShellWord> expand(ShellWord const& written, ShellVariables const& variables);
+
+/// Whether a value still contains a variable that the script did not set.
+bool is_unresolved(std::string_view text);
+
+/// The names of the variables in a text that could not be expanded: `$NAME`, `${NAME...}`, and
+/// every name in an arithmetic expression.
+std::vector<std::string> open_names(std::string_view text);
+
+}  // namespace stagecraft

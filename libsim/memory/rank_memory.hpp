@@ -1,0 +1,60 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "libsim/memory/stage_memory.hpp"
+#include "libsim/plan/training_plan.hpp"
+
+namespace stagecraft {
+
+/// The memory of the stages for ranks that are alike in all of them.
+struct RankMemory {
+  int rank = 0;   ///< the first of them, by its number in its stage
+  int ranks = 1;  ///< how many of a stage are like it
+  std::vector<StageMemory> stages;
+};
+
+/// The memory of all ranks whose experts compute different numbers of rows: each allocates what the
+/// plan made for it says. One entry if they do not differ. Uses up to `jobs` threads.
+std::vector<RankMemory> memory_by_rank(TrainingPlan const& plan, int jobs);
+
+/// What the ranks of a stage hold, if their experts compute different numbers of rows.
+struct RankSpread {
+  int distinct = 1;  ///< ranks that differ
+  int fullest = 0;   ///< number in its stage of the rank that holds most, the first of several
+  int emptiest = 0;  ///< of the one that holds least
+  std::int64_t least = 0;  ///< its peak
+};
+
+/// The memory of a stage: of its rank that holds most.
+struct FullestMemory {
+  StageMemory memory;
+  std::optional<RankSpread> ranks;  ///< if its ranks differ
+
+  /// The number of that rank in its stage.
+  int rank() const { return ranks ? ranks->fullest : 0; }
+};
+
+/// The memory of each stage, without workspace: the one answer to what a stage holds. Which of its
+/// ranks is the fullest may differ from stage to stage. Uses up to `jobs` threads.
+std::vector<FullestMemory> fullest_memory(TrainingPlan const& plan, int jobs);
+
+/// The plan made for a rank, which says what it allocates: `plan` itself if its ranks do not
+/// differ, or if it was made for one of them.
+class PlanOfRank {
+ public:
+  /// `plan` must outlive the object. `rank`: by its number in its stage.
+  PlanOfRank(TrainingPlan const& plan, int rank);
+  PlanOfRank(TrainingPlan const&&, int) = delete;
+
+  TrainingPlan const& operator*() const { return own_ ? *own_ : plan_; }
+  TrainingPlan const* operator->() const { return &**this; }
+
+ private:
+  TrainingPlan const& plan_;
+  std::optional<TrainingPlan> own_;
+};
+
+}  // namespace stagecraft

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "libsim/memory/memory_moves.hpp"
+#include "libsim/plan/training_plan.hpp"
+
+namespace stagecraft {
+
+/// Memory of one rank of a stage over an iteration, without workspace, in bytes. It follows the
+/// issue order, so it does not depend on any cost.
+struct StageMemory {
+  CategoryBytes at_peak;             ///< at the first instant at which the sum is largest
+  std::int64_t activation_peak = 0;  ///< largest activations + recomputed + communication
+  std::int32_t peak_entry = 0;       ///< entry of the issue order that reaches the peak
+  std::int32_t peak_block = 0;       ///< MemoryProfile::peak_block and peak_op of that entry
+  std::int32_t peak_op = -1;
+  std::int32_t in_flight_chunks =
+      0;  ///< most (microbatch, chunk) pairs from forward to the end of backward
+};
+
+/// Memory of a rank at the start of an iteration: what it keeps (StagePlan::state).
+CategoryBytes resident_memory(StagePlan const& stage);
+
+/// The memory of a stage whose i-th entry does moves[i]. Of entries that repeat it follows the
+/// first time and the last: memory changes by the same amounts each time, so that the peak is in
+/// one of these.
+StageMemory follow(StageProgram const& program,
+                   std::span<MemoryMove const* const> moves,
+                   CategoryBytes const& resident);
+
+/// The largest sum alone, in a fraction of the time.
+std::int64_t follow_sum(StageProgram const& program,
+                        std::span<MemoryMove const* const> moves,
+                        std::int64_t resident);
+
+/// The memory of one stage; the same with sums that several stages share; of all stages. What the
+/// stages of any plan hold is fullest_memory().
+/// \throws std::logic_error  if the ranks of the plan may differ (TrainingPlan::differs_by_rank).
+StageMemory peak_memory(TrainingPlan const& plan, StagePlan const& stage);
+StageMemory peak_memory(StagePlan const& stage, MemoryMoves& moves);
+std::vector<StageMemory> peak_memory(TrainingPlan const& plan);
+
+}  // namespace stagecraft

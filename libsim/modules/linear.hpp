@@ -1,0 +1,64 @@
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "libsim/program/program_builder.hpp"
+
+namespace stagecraft {
+
+/// A linear layer whose weight [width, depth] is split over the tensor group: by rows (Megatron's
+/// column parallel) or by columns (row parallel). It maps [s, b, depth] to [s, b, width].
+struct Linear {
+  std::string_view owner;  ///< e.g. "attention.qkv"
+  TensorId weight = no_tensor;
+};
+
+/// Makes the weight of a linear layer that is split by columns and adds to the residual stream.
+/// `shape` is that of a rank's part.
+TensorId output_weight(ProgramBuilder& builder, Name name, Shape const& shape);
+
+/// Appends y = x W^T with W split by rows.
+///
+/// Reads   x [s, b, depth]; with sequence parallelism its shard [s/t, b, depth], gathered first.
+/// Writes  the rank's part of y, [s, b, width / t].
+/// Source: Korthikanti et al. 2022, figures 4 and 5; Megatron-LM tensor_parallel/layers.py.
+TensorId column_parallel_forward(ProgramBuilder& builder, Linear const& linear, TensorId x, Name y);
+
+/// Appends dx = dy W, summed over the group, and dW += dy^T x.
+///
+/// Without sequence parallelism the all-reduce of dx runs beside the weight-gradient GEMM. With it,
+/// the saved shard of x is gathered again beside the input-gradient GEMM, and dx is
+/// reduce-scattered beside the weight-gradient GEMM.
+/// Source: Megatron-LM, LinearWithGradAccumulationAndAsyncCommunication.backward.
+TensorId column_parallel_backward(ProgramBuilder& builder,
+                                  Linear const& linear,
+                                  TensorId x,
+                                  TensorId dy);
+
+/// The parts of a column-parallel layer whose communication runs apart from its products: what
+/// gathers x [s/t, b, depth] and keeps it, the product with the gathered x, the products of its
+/// backward, which return the part of dx that is left to be summed, and this sum. Without sequence
+/// parallelism x is already gathered.
+TensorId gather_input(ProgramBuilder& builder, Linear const& linear, TensorId x);
+TensorId column_product_forward(ProgramBuilder& builder, Linear const& linear, TensorId x, Name y);
+TensorId column_product_backward(ProgramBuilder& builder,
+                                 Linear const& linear,
+                                 TensorId x,
+                                 TensorId dy);
+TensorId sum_input_gradient(ProgramBuilder& builder, Linear const& linear, TensorId partial);
+
+/// Appends y = x W^T with W split by columns, summed over the group: all-reduced, or
+/// reduce-scattered to [s/t, b, width] with sequence parallelism. Communication is not overlapped.
+TensorId row_parallel_forward(ProgramBuilder& builder, Linear const& linear, TensorId x, Name y);
+
+/// Appends dx = dy W and dW += dy^T x; with sequence parallelism dy is gathered first, without
+/// overlap. Returns dx.
+TensorId row_parallel_backward(
+    ProgramBuilder& builder, Linear const& linear, TensorId x, TensorId dy, Name dx);
+/// Its parts: what gathers dy, and the products with the gathered dy.
+TensorId gather_output_gradient(ProgramBuilder& builder, Linear const& linear, TensorId dy);
+TensorId row_product_backward(
+    ProgramBuilder& builder, Linear const& linear, TensorId x, TensorId dy, Name dx);
+
+}  // namespace stagecraft

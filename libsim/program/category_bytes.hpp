@@ -1,0 +1,39 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "libsim/program/tensor.hpp"
+
+namespace stagecraft {
+
+/// Bytes by category, indexed by Category.
+class CategoryBytes {
+ public:
+  std::int64_t& operator[](Category category) { return bytes_[static_cast<std::size_t>(category)]; }
+  std::int64_t operator[](Category category) const {
+    return bytes_[static_cast<std::size_t>(category)];
+  }
+  std::int64_t sum() const {
+    std::int64_t total = 0;
+    for (std::int64_t const bytes : bytes_) total += bytes;
+    return total;
+  }
+  /// activations + recomputed + communication.
+  std::int64_t activation_sum() const {
+    return (*this)[Category::activations] + (*this)[Category::recomputed] +
+           (*this)[Category::communication];
+  }
+  CategoryBytes& operator+=(CategoryBytes const& other) {
+    for (std::size_t i = 0; i < bytes_.size(); ++i) bytes_[i] += other.bytes_[i];
+    return *this;
+  }
+  friend CategoryBytes operator+(CategoryBytes a, CategoryBytes const& b) { return a += b; }
+  friend bool operator==(CategoryBytes const&, CategoryBytes const&) = default;
+
+ private:
+  std::array<std::int64_t, category_count> bytes_{};
+};
+
+}  // namespace stagecraft

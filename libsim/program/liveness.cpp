@@ -1,0 +1,196 @@
+#include "libsim/program/liveness.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cassert>
+#include <span>
+#include <stdexcept>
+
+#include "libsim/program/weight_recompute.hpp"
+
+namespace stagecraft {
+namespace {
+
+/// A collective that the compute stream has not waited for yet.
+struct Pending {
+  std::int32_t position;
+  Op const* op;
+};
+
+bool touches(BlockProgram const& block, TensorList const& ids, TensorList const& others) {
+  return std::any_of(ids.begin(), ids.end(), [&](TensorId id) {
+    return std::any_of(others.begin(), others.end(), [&](TensorId other) {
+      return block.tensor(id).buffer == block.tensor(other).buffer;
+    });
+  });
+}
+
+/// Whether an op must wait for the collective: it uses the result, or overwrites an operand.
+/// Collectives of one group keep their order without it.
+bool conflicts(BlockProgram const& block, Op const& op, Op const& collective) {
+  if (op.stream != Stream::compute && op.group == collective.group) return false;
+  return touches(block, op.reads, collective.writes) ||
+         touches(block, op.writes, collective.writes) ||
+         touches(block, op.writes, collective.reads);
+}
+
+std::vector<Op> with_waits(BlockProgram const& block, std::vector<Op> const& ops) {
+  std::vector<Op> result;
+  result.reserve(ops.size() + 16);
+  std::vector<Pending> pending;
+  // A stream runs in issue order, so that a wait for one op is a wait for all before it there.
+  // Returns how many ops before `last` are still pending.
+  auto const wait_for = [&](std::size_t last) {
+    Op const& op = *pending[last].op;
+    Op wait;
+    wait.kind = OpKind::wait;
+    wait.name = {op.name.owner, "wait"};
+    wait.phase = op.phase;
+    wait.module = op.module;
+    wait.layer = op.layer;
+    wait.waits_for = pending[last].position;
+    result.push_back(wait);
+    auto const end = pending.begin() + static_cast<std::ptrdiff_t>(last) + 1;
+    auto const left = std::remove_if(
+        pending.begin(), end, [&](Pending const& other) { return other.op->stream == op.stream; });
+    auto const others = static_cast<std::size_t>(left - pending.begin());
+    pending.erase(left, end);
+    return others;
+  };
+  for (Op const& op : ops) {
+    for (std::size_t i = pending.size(); i-- > 0;) {
+      if (conflicts(block, op, *pending[i].op)) i = wait_for(i);
+    }
+    if (op.stream == Stream::compute) {
+      result.push_back(op);
+      continue;
+    }
+    pending.push_back({static_cast<std::int32_t>(result.size()), &op});
+    result.push_back(op);
+    if (!op.asynchronous) wait_for(pending.size() - 1);
+  }
+  while (!pending.empty()) wait_for(pending.size() - 1);
+  return result;
+}
+
+/// The position at which the compute stream knows that the op at `position` is over: that of the op
+/// itself, or of the wait for it.
+std::int32_t end_position(std::vector<Op> const& ops, std::int32_t position) {
+  Stream const stream = ops[static_cast<std::size_t>(position)].stream;
+  if (stream == Stream::compute) return position;
+  for (auto i = static_cast<std::size_t>(position) + 1; i < ops.size(); ++i) {
+    if (ops[i].kind != OpKind::wait || ops[i].waits_for < position) continue;
+    if (ops[static_cast<std::size_t>(ops[i].waits_for)].stream == stream) {
+      return static_cast<std::int32_t>(i);
+    }
+  }
+  assert(false && "every collective is waited for");
+  return static_cast<std::int32_t>(ops.size()) - 1;
+}
+
+/// Whether the op waits for the second pass of a split backward: a product for the gradient of a
+/// weight, or a collective that gathers its input again.
+bool is_of_weights(Op const& op) {
+  return op.phase == Phase::weight_gradient &&
+         (op.kind == OpKind::gemm || op.kind == OpKind::grouped_gemm ||
+          op.stream != Stream::compute);
+}
+
+void check_operands(BlockProgram const& block) {
+  std::vector<Op const*> waiting;
+  for (Op const& op : block.backward) {
+    if (op.kind == OpKind::wait) continue;
+    if (is_of_weights(op)) {
+      waiting.push_back(&op);
+      continue;
+    }
+    for (Op const* const weights : waiting) {
+      if (!touches(block, op.writes, weights->reads)) continue;
+      throw std::logic_error{to_string(op.name) + " overwrites what " + to_string(weights->name) +
+                             " still reads in a split backward"};
+    }
+  }
+}
+
+std::vector<BufferLife> lives_over(BlockProgram const& block, std::span<Pass const> passes) {
+  std::vector<BufferLife> life(block.tensors.size());
+  auto const at = [&](TensorId buffer) -> BufferLife& {
+    return life[static_cast<std::size_t>(buffer)];
+  };
+  auto const enter = [&](TensorId id, Pass pass) {
+    if (id == no_tensor) return;
+    BufferLife& entry = at(block.tensor(id).buffer);
+    if (entry.buffer != no_tensor) return;
+    entry = {.buffer = block.tensor(id).buffer,
+             .allocate_pass = pass,
+             .allocate = BufferLife::outside,
+             .release_pass = pass,
+             .release = -1};
+  };
+  enter(block.input, Pass::forward);
+  for (Pass const pass : passes) {
+    bool const takes_gradient = pass == Pass::backward || pass == Pass::input_gradient;
+    if (takes_gradient) enter(block.grad_output, pass);
+    std::vector<Op> const& ops = block.ops(pass);
+    for (std::size_t i = 0; i < ops.size(); ++i) {
+      auto const position = static_cast<std::int32_t>(i);
+      auto const use = [&](TensorId id) {
+        Tensor const& tensor = block.tensor(block.tensor(id).buffer);
+        if (tensor.lifetime == Lifetime::job) return;
+        BufferLife& entry = at(tensor.buffer);
+        if (entry.buffer == no_tensor) {
+          entry.buffer = tensor.buffer;
+          entry.allocate_pass = pass;
+          entry.allocate = position;
+        }
+        if (entry.release_pass != pass) entry.release = -1;
+        entry.release_pass = pass;
+        entry.release = std::max(entry.release, end_position(ops, position));
+      };
+      for (TensorId const id : ops[i].reads) use(id);
+      for (TensorId const id : ops[i].writes) use(id);
+    }
+  }
+  auto const leave = [&](TensorId id) {
+    if (id != no_tensor) at(block.tensor(id).buffer).release = BufferLife::outside;
+  };
+  leave(block.output);
+  leave(block.grad_input);
+  std::vector<BufferLife> lives;
+  for (BufferLife const& entry : life) {
+    if (entry.buffer != no_tensor) lives.push_back(entry);
+  }
+  return lives;
+}
+
+}  // namespace
+
+void insert_waits(BlockProgram& block) {
+  block.forward = with_waits(block, block.forward);
+  block.backward = with_waits(block, block.backward);
+  block.recompute = with_waits(block, block.recompute);
+}
+
+void derive_liveness(BlockProgram& block) {
+  block.lives = lives_over(block, std::array{Pass::forward, Pass::recompute, Pass::backward});
+}
+
+void split_backward(BlockProgram& block) {
+  check_operands(block);
+  std::vector<Op> whole;
+  std::vector<Op> first;
+  std::vector<Op> second;
+  for (Op const& op : block.backward) {
+    if (op.kind == OpKind::wait) continue;  // made anew for each pass
+    whole.push_back(op);
+    (is_of_weights(op) ? second : first).push_back(op);
+  }
+  block.input_gradient = with_waits(block, first);
+  bool const runs_again = block.policy.for_weights == WeightRecompute::again;
+  if (runs_again) second = with_recompute_again(block, whole, second);
+  block.weight_gradient = with_waits(block, second);
+  block.split_lives = lives_over(block, std::array{Pass::forward, Pass::recompute,
+                                                   Pass::input_gradient, Pass::weight_gradient});
+}
+
+}  // namespace stagecraft

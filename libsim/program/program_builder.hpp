@@ -1,0 +1,114 @@
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "libsim/program/block_program.hpp"
+
+namespace stagecraft {
+
+/// Whether the compute stream continues while a collective runs.
+enum class Overlap : std::uint8_t { none, behind_compute };
+
+/// Writes the ops of one block. Modules append their forward ops, then, in reverse order, their
+/// backward ops; recompute, waits and liveness are derived afterwards (finish_block).
+class ProgramBuilder {
+ public:
+  /// A block that has no layers.
+  ProgramBuilder(BlockProgram::Kind kind, BlockShape const& shape);
+  /// A head: its own shape, then those of the modules of multi-token prediction, which have the
+  /// layers from 1 on.
+  ProgramBuilder(BlockProgram::Kind kind, std::vector<BlockShape> shapes);
+  /// A block of consecutive layers with these shapes. Pre: there is at least one.
+  explicit ProgramBuilder(std::vector<BlockShape> layers);
+
+  /// The sizes and keys of the current layer.
+  BlockShape const& shape() const { return shapes_[static_cast<std::size_t>(layer_)]; }
+  ElementType type() const { return activation_type(shape().model.precision); }
+  BlockProgram& program() { return program_; }
+  Tensor const& tensor(TensorId id) const { return program_.tensor(id); }
+
+  /// Sets the pass, module and layer of the ops that follow.
+  void begin(Pass pass, std::string_view module, int layer);
+  /// Sets the module alone.
+  void begin_module(std::string_view module) { module_ = module; }
+
+  /// Makes a new microbatch tensor.
+  TensorId make(Name name,
+                Shape shape,
+                ElementType type,
+                Category category = Category::activations);
+  /// The same, of activation type.
+  TensorId make(Name name, Shape shape) { return make(name, shape, type()); }
+  /// Says that the rows of a tensor are those of the rank's experts, of which ops use no more than
+  /// are expected. Returns the tensor.
+  TensorId of_experts(TensorId id);
+  /// Bytes that an op moves if it reads or writes a tensor once.
+  Bytes moved_bytes(TensorId id) const;
+  /// Makes a strided view of `base`'s buffer. Strides and offset are in elements.
+  TensorId view(Name name, TensorId base, Shape shape, Shape strides, std::int64_t offset);
+
+  /// Makes a parameter and its gradient, and returns the parameter.
+  TensorId parameter(Name name, Shape shape, ParameterTraits traits);
+  TensorId gradient_of(TensorId weight) const;
+  /// Makes a tensor that is zero at the beginning of an iteration and adds up what its microbatches
+  /// give.
+  TensorId counter(Name name, Shape shape);
+
+  /// Appends an op; its traffic is that of reading and writing each operand once.
+  Op& add(OpKind kind,
+          Name name,
+          Phase phase,
+          TensorList reads,
+          TensorList writes,
+          OpAttributes attributes = {});
+  /// Appends C (+)= A B; its traffic is each matrix once, and C twice if it accumulates.
+  Op& gemm(Name name, Phase phase, GemmShape const& gemm, TensorId a, TensorId b, TensorId c);
+  /// The same for groups of matrices that follow each other; `gemm.batch` is the number of groups.
+  /// `counts`, if there are any, say how many rows of them each has.
+  Op& grouped_gemm(Name name,
+                   Phase phase,
+                   GemmShape const& gemm,
+                   TensorId a,
+                   TensorId b,
+                   TensorId c,
+                   TensorId counts);
+  /// Appends a collective over a group of several ranks, which is not overlapped. `whole` is the
+  /// unsharded tensor, of an all-to-all what each member sends.
+  Op& collective(OpKind kind,
+                 Name name,
+                 Phase phase,
+                 TensorId from,
+                 TensorId to,
+                 TensorId whole,
+                 GroupId group);
+  /// Appends a collective over the tensor group, on the group's stream. `whole` is the unsharded
+  /// tensor. If t = 1, appends nothing and returns null.
+  Op* collective(OpKind kind,
+                 Name name,
+                 Phase phase,
+                 TensorId from,
+                 TensorId to,
+                 TensorId whole,
+                 Overlap overlap);
+
+ private:
+  Op& product(OpKind kind,
+              Name name,
+              Phase phase,
+              GemmShape const& gemm,
+              TensorId a,
+              TensorId b,
+              TensorId c);
+  void reserve();
+
+  std::vector<BlockShape> shapes_;  ///< by layer
+  std::vector<bool> of_experts_;    ///< by tensor; empty if the router decides no numbers of rows
+  BlockProgram program_;
+  Pass pass_ = Pass::forward;
+  std::string_view module_;
+  int layer_ = 0;
+};
+
+}  // namespace stagecraft

@@ -1,0 +1,175 @@
+#include "libsim/report/paper/reproduction.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "libsim/config/optional_json.hpp"
+#include "libsim/host/schemas.hpp"
+#include "libsim/report/text_table.hpp"
+
+namespace stagecraft {
+namespace {
+
+/// Summarizes the errors that `error_of` gives for the rows.
+ErrorSummary summarize(std::vector<ReproductionRow> const& rows,
+                       std::optional<double> (ReproductionRow::*error_of)() const) {
+  ErrorSummary summary;
+  int count = 0;
+  for (ReproductionRow const& row : rows) {
+    auto const error = (row.*error_of)();
+    if (!error) continue;
+    summary.mean += std::abs(*error);
+    summary.largest = std::max(summary.largest, std::abs(*error));
+    ++count;
+  }
+  if (count > 0) summary.mean /= count;
+  return summary;
+}
+
+/// The unit in which a quantity is shown: bytes in GiB (small ones in MiB or KiB), times of an
+/// iteration in s, short ones in ms, shares in percent.
+struct Display {
+  double factor;
+  int digits;
+  std::string_view unit;
+};
+
+Display display_of(ReproductionRow const& row) {
+  if (row.quantity.ends_with("bytes")) {
+    ByteUnit const unit = unit_for(static_cast<std::int64_t>(row.predicted));
+    return {1.0 / static_cast<double>(unit.bytes), 3, unit.name};
+  }
+  constexpr double short_iteration = 1;  // s
+  if (row.quantity == "iteration_seconds" && row.predicted >= short_iteration) {
+    return {1, 2, "s"};
+  }
+  if (row.quantity.ends_with("seconds")) return {1e3, 2, "ms"};
+  if (row.quantity.ends_with("percent")) return {1, 2, "%"};
+  return {100, 1, "%"};  // mfu, hfu
+}
+
+/// "+1.25 %", or "+0.8 points" for a share; empty if the paper gives no number.
+std::string error_text(ReproductionRow const& row) {
+  if (!row.published) return "";
+  if (auto const points = row.error_points()) {
+    return signed_decimals(*points, display_of(row).digits) + " points";
+  }
+  return signed_decimals(row.error_percent().value_or(0), 2) + " %";
+}
+
+std::string closing_line(Reproduction const& reproduction) {
+  if (std::none_of(reproduction.rows.begin(), reproduction.rows.end(),
+                   [](ReproductionRow const& row) { return row.published.has_value(); })) {
+    return "";
+  }
+  auto const points = reproduction.errors_points();
+  ErrorSummary const errors = points ? *points : reproduction.errors_percent();
+  std::string const unit = points ? " points" : " %";
+  return "mean error " + decimals(errors.mean, 2) + unit + ", largest " +
+         decimals(errors.largest, 2) + unit + "\n";
+}
+
+}  // namespace
+
+bool ReproductionRow::is_share() const {
+  return !quantity.ends_with("bytes") && !quantity.ends_with("seconds");
+}
+
+std::optional<double> ReproductionRow::error_percent() const {
+  if (!published || *published == 0) return std::nullopt;
+  return 100 * (predicted / *published - 1);
+}
+
+std::optional<double> ReproductionRow::error_points() const {
+  if (!published || !is_share()) return std::nullopt;
+  return (predicted - *published) * display_of(*this).factor;
+}
+
+ErrorSummary Reproduction::errors_percent() const {
+  return summarize(rows, &ReproductionRow::error_percent);
+}
+
+std::optional<ErrorSummary> Reproduction::errors_points() const {
+  if (!std::all_of(rows.begin(), rows.end(), [](auto const& row) { return row.is_share(); })) {
+    return std::nullopt;
+  }
+  return summarize(rows, &ReproductionRow::error_points);
+}
+
+std::string to_text(Reproduction const& reproduction) {
+  bool const has_stages = std::any_of(reproduction.rows.begin(), reproduction.rows.end(),
+                                      [](auto const& row) { return row.stage.has_value(); });
+  std::vector<TextTable::Column> columns{
+      {"model", Align::left}, {"case", Align::left}, {"quantity", Align::left}};
+  if (has_stages) columns.push_back({"stage"});
+  columns.insert(columns.end(), {{"published"}, {"predicted"}});
+  if (reproduction.has_executed) columns.push_back({"executed"});
+  columns.insert(columns.end(), {{"", Align::left}, {"error"}});
+  TextTable table{columns};
+  for (ReproductionRow const& row : reproduction.rows) {
+    Display const display = display_of(row);
+    std::vector<std::string> cells{row.model, row.case_name, row.quantity};
+    if (has_stages) cells.push_back(row.stage ? std::to_string(*row.stage) : "");
+    cells.push_back(row.published ? decimals(*row.published * display.factor, display.digits) : "");
+    cells.push_back(decimals(row.predicted * display.factor, display.digits));
+    if (reproduction.has_executed) {
+      cells.push_back(row.executed ? decimals(*row.executed * display.factor, display.digits) : "");
+    }
+    cells.emplace_back(display.unit);
+    cells.push_back(error_text(row));
+    table.add_row(std::move(cells));
+  }
+  std::string text = reproduction.name + ": " + reproduction.title + "\n" + table.text() +
+                     closing_line(reproduction);
+  for (std::string const& note : reproduction.notes) text += note + "\n";
+  return text;
+}
+
+std::string to_csv(Reproduction const& reproduction) {
+  std::string text = "model,case,quantity,stage,published,predicted,error_percent";
+  text += reproduction.has_executed ? ",executed\n" : "\n";
+  for (ReproductionRow const& row : reproduction.rows) {
+    auto const optional = [](std::optional<double> value) {
+      return value ? nlohmann::json(*value).dump() : std::string{};
+    };
+    text += row.model + ',' + row.case_name + ',' + row.quantity + ',' +
+            (row.stage ? std::to_string(*row.stage) : "") + ',' + optional(row.published) + ',' +
+            optional(row.predicted) + ',' + optional(row.error_percent()) +
+            (reproduction.has_executed ? ',' + optional(row.executed) : "") + '\n';
+  }
+  return text;
+}
+
+nlohmann::ordered_json to_json(std::vector<Reproduction> const& reproductions) {
+  using Json = nlohmann::ordered_json;
+  Json json{{"schema", reproduction_schema}};
+  Json errors = Json::object();
+  Json notes = Json::object();
+  for (Reproduction const& reproduction : reproductions) {
+    Json rows = Json::array();
+    for (ReproductionRow const& row : reproduction.rows) {
+      Json entry = {{"model", row.model}, {"case", row.case_name}, {"quantity", row.quantity}};
+      if (row.stage) entry["stage"] = *row.stage;
+      entry["published"] = row.published;
+      entry["predicted"] = row.predicted;
+      entry["error_percent"] = row.error_percent();
+      if (row.is_share()) entry["error_points"] = row.error_points();
+      if (reproduction.has_executed) entry["executed"] = row.executed;
+      rows.push_back(entry);
+    }
+    json[reproduction.name] = rows;
+    ErrorSummary const percent = reproduction.errors_percent();
+    Json& summary = errors[reproduction.name];
+    summary = {{"mean_percent", percent.mean}, {"max_percent", percent.largest}};
+    if (auto const points = reproduction.errors_points()) {
+      summary["mean_points"] = points->mean;
+      summary["max_points"] = points->largest;
+    }
+    if (reproduction.has_executed) notes[reproduction.name] = reproduction.notes;
+  }
+  json["errors"] = errors;
+  if (!notes.empty()) json["executed"] = notes;
+  return json;
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "libsim/schedule/orders/chunk_run.hpp"
+#include "libsim/schedule/orders/placement.hpp"
+
+namespace stagecraft {
+
+/// A task of an order: what its stage computes next.
+struct OrderTask {
+  ChunkRun run;
+  /// Overlaps the task after it: the two start when both can, take the sum of their costs, and both
+  /// end at the end.
+  bool is_paired = false;
+
+  friend bool operator==(OrderTask const&, OrderTask const&) = default;
+};
+
+/// A schedule as what it decides: the tasks of each stage, in order. The ranks of a stage all
+/// run the same.
+struct PipelineOrder {
+  Placement placement;
+  int microbatches = 1;  ///< of one replica in one iteration, over all copies of the model
+  std::vector<std::vector<OrderTask>> stages;  ///< the tasks of each
+
+  friend bool operator==(PipelineOrder const&, PipelineOrder const&) = default;
+};
+
+/// Microbatches [first, end).
+struct MicrobatchRange {
+  MicrobatchId first{};
+  MicrobatchId end{};
+};
+
+/// The microbatches that pass through a copy of the model: each copy takes an equal share, the
+/// first copy the first microbatches.
+MicrobatchRange microbatches_of_copy(PipelineOrder const& order, int copy);
+
+/// Whether some backward of the order is split.
+bool splits_backward(PipelineOrder const& order);
+
+/// The order in which each input gradient that is directly followed by its weight gradient is one
+/// whole backward.
+PipelineOrder with_fused_backwards(PipelineOrder order);
+
+/// Until when a chunk pass counts as in flight.
+enum class InFlight : std::uint8_t { until_weight_gradient, until_input_gradient };
+
+/// The largest number of chunk passes in flight on a stage: forwards that have started, whose
+/// weight gradient (or whole backward), or whose input gradient (or whole backward), has not ended.
+int most_in_flight(PipelineOrder const& order, std::size_t stage, InFlight until);
+
+}  // namespace stagecraft

@@ -1,0 +1,11 @@
+#pragma once
+
+#include "libsim/config/config_node.hpp"
+#include "libsim/training/training_config.hpp"
+
+namespace stagecraft {
+
+/// Reports a layout that does not put every layer somewhere: part of check_training_config().
+void check_layout(TrainingConfig const& config, ConfigNode const& root);
+
+}  // namespace stagecraft

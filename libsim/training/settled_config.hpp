@@ -1,0 +1,30 @@
+#pragma once
+
+#include <utility>
+
+#include "libsim/training/training_config.hpp"
+
+namespace stagecraft {
+
+/// A configuration in which all is decided that a plan needs: no window of stored microbatches is
+/// `auto`, no order follows from costs, and early recompute has its places. Plans are made of it
+/// alone, so that nobody can forget to settle a run.
+///
+/// settled() (libsim/engine/settle.hpp) makes one of any configuration, with a system's costs and
+/// memory; as_settled() of one that leaves nothing open.
+class SettledConfig {
+ public:
+  TrainingConfig const& get() const { return config_; }
+  TrainingConfig const* operator->() const { return &config_; }
+
+ private:
+  explicit SettledConfig(TrainingConfig config) : config_{std::move(config)} {}
+  friend SettledConfig as_settled(TrainingConfig config);
+
+  TrainingConfig config_;
+};
+
+/// \throws std::invalid_argument  if something is left to decide; it says what.
+SettledConfig as_settled(TrainingConfig config);
+
+}  // namespace stagecraft

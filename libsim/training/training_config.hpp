@@ -1,0 +1,272 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "libsim/allocator/allocator.hpp"
+#include "libsim/model/model_config.hpp"
+#include "libsim/model/recompute_policy.hpp"
+#include "libsim/program/context_parallel.hpp"
+#include "libsim/schedule/schedule_config.hpp"
+#include "libsim/training/sharding.hpp"
+#include "libsim/units/units.hpp"
+
+namespace stagecraft {
+
+/// How the ranks of one job are cut into tensor-, context-, data- and pipeline-parallel groups.
+/// Section `parallel`.
+///
+/// Ranks are numbered tensor fastest, then context, data and pipeline, as Megatron-LM does by
+/// default (megatron/core/parallel_state.py, order "tp-cp-ep-dp-pp"): a tensor group stays in one
+/// node.
+struct ParallelLayout {
+  int tensor = 1;         ///< t: ranks that share each layer's weights
+  int pipeline = 1;       ///< p: stages that split the layers
+  int interleave = 1;     ///< m of the paper: model chunks per stage
+  int data = 1;           ///< d: replicas that split the global batch
+  bool sequence = false;  ///< sequence parallelism; no effect with tensor 1
+  /// Ranks that split the experts of a layer, folded over the tensor and data ranks of a stage.
+  int expert = 1;
+  int expert_tensor = 1;  ///< ranks that share each expert's weights
+  /// Runs each forward beside a backward of another microbatch, behind which experts communicate.
+  /// The schedule is then the order of these pairs.
+  bool expert_overlap = false;
+  /// Computes shared experts while tokens travel to the routed ones and back.
+  bool shared_expert_overlap = false;
+  int context = 1;  ///< c: ranks of a replica that split each sequence
+  ContextMethod context_method = ContextMethod::ring;  ///< no effect with context 1
+  /// Of two levels: neighbouring ranks that exchange rows for heads (ulysses), of which every
+  /// context / context_inner are in a ring; 1: there is one level.
+  int context_inner = 1;
+  /// Gradient reduction behind the last microbatch's backward. Empty: as the software stack does.
+  std::optional<bool> overlap_gradients{};
+  /// With overlap_gradients: elements after which a reduction starts; 0: as Megatron-LM does, see
+  /// gradient_buckets(). Empty: as the software stack does.
+  std::optional<std::int64_t> gradient_bucket{};
+
+  friend bool operator==(ParallelLayout const&, ParallelLayout const&) = default;
+};
+
+/// Ranks in the job: tensor * context * data * pipeline.
+constexpr int world_size(ParallelLayout const& layout) {
+  return layout.tensor * layout.context * layout.data * layout.pipeline;
+}
+
+/// Section `batch`, in sequences.
+struct BatchConfig {
+  std::int64_t global = 1;  ///< sequences per optimizer step, over all replicas
+  std::int64_t micro = 1;   ///< b: sequences per microbatch
+
+  friend bool operator==(BatchConfig const&, BatchConfig const&) = default;
+};
+
+/// Rows of the experts of a layer for a microbatch, from a file.
+struct CountsOfLayer {
+  std::int64_t layer = 0;
+  BatchMicrobatchId microbatch = every_microbatch;
+  std::vector<std::int64_t> rows;  ///< by expert; -1 of those that the file leaves out
+  int line = 0;                    ///< of the last of them
+
+  friend bool operator==(CountsOfLayer const&, CountsOfLayer const&) = default;
+};
+
+/// A file of counts, as it was read.
+struct CountsFile {
+  std::string path;
+  std::vector<CountsOfLayer> layers;
+
+  friend bool operator==(CountsFile const&, CountsFile const&) = default;
+};
+
+/// A file of counts, or none, that all copies of a configuration share.
+class SharedCounts {
+ public:
+  SharedCounts() = default;
+  explicit SharedCounts(CountsFile file)
+      : file_{std::make_shared<CountsFile const>(std::move(file))} {}
+  explicit operator bool() const { return file_ != nullptr; }
+  CountsFile const& operator*() const { return *file_; }
+  CountsFile const* operator->() const { return file_.get(); }
+
+  friend bool operator==(SharedCounts const& a, SharedCounts const& b) {
+    return a.file_ == b.file_ || (a && b && *a == *b);
+  }
+
+ private:
+  std::shared_ptr<CountsFile const> file_;
+};
+
+/// Which experts tokens choose. Key `routing`.
+///
+/// Without any of these it is balanced: choice j of the microbatch's token i is expert
+/// (i k + j) mod E, so that all experts of a layer are used alike.
+struct Routing {
+  /// Each expert takes at most so many of a rank's tokens, relative to balanced routing. Source:
+  /// Megatron-LM, megatron/core/transformer/moe/moe_utils.py, get_capacity.
+  std::optional<double> capacity{};
+  bool pads = true;                     ///< the rows of each expert to its capacity
+  bool is_of_microbatch = false;        ///< the capacity counts all tokens of a microbatch
+  DropBy drop = DropBy::probabilities;  ///< which choices an expert drops beyond its capacity
+  /// Rows that the hottest rank of an expert group computes, relative to balanced routing.
+  std::optional<double> factor{};
+  SharedCounts counts{};    ///< how many rows each expert computes
+  bool is_natural = false;  ///< the router chooses, without a limit
+
+  bool is_balanced() const { return !capacity && !factor && !counts && !is_natural; }
+  /// Whether the experts of each token follow from the configuration, but are not balanced.
+  bool is_forced() const { return factor || counts; }
+  /// Whether the router decides how many rows ranks compute, up to a bound.
+  bool is_bounded() const { return is_natural || (capacity && (!pads || is_of_microbatch)); }
+  /// Whether ranks send each other different numbers of rows.
+  bool is_uneven() const { return is_forced() || is_bounded(); }
+  friend bool operator==(Routing const&, Routing const&) = default;
+};
+
+/// How tokens travel to the ranks of their experts: see Megatron-LM,
+/// megatron/core/transformer/moe/token_dispatcher.py.
+enum class Dispatch : std::uint8_t { alltoall, allgather, deepep };
+
+/// The type of main gradients or moments in bf16 training. fp32: as other training, where it means
+/// the accumulation type of the precision.
+enum class StateType : std::uint8_t { fp32, bf16 };
+
+/// When a framework gives what its allocator keeps back to the device, in every iteration. It takes
+/// time to get the memory again, which is not predicted. Key `memory.empty_cache`.
+/// Source: Megatron-LM, megatron/training/training.py, train_step: --empty-unused-memory-level.
+enum class EmptyCache : std::uint8_t {
+  never,
+  before_step,  ///< the optimizer step; level 1
+  around_step,  ///< before and after it; level 2
+};
+
+/// Section `memory`.
+struct MemoryConfig {
+  bool output_deallocation = true;  ///< free a chunk's output once it is sent (paper, appendix B)
+  /// Source: Megatron-LM, megatron/training/arguments.py, --main-grads-dtype and --exp-avg-dtype of
+  /// the precision-aware optimizer.
+  StateType gradient_dtype = StateType::fp32;
+  StateType moments_dtype = StateType::fp32;  ///< of both moments of Adam
+  /// Driver, device context and NCCL buffers; counted only when asking whether a stage fits. If
+  /// nobody sets it, reserved bytes are held against what the system says of these.
+  std::optional<Bytes> reserve{};
+  Bytes kept_in_reserve() const { return reserve.value_or(Bytes{std::int64_t{2} << 30}); }
+
+  /// Whose behaviour reserved bytes are predicted of. It changes nothing that is computed, and is
+  /// not part of a plan's fingerprint.
+  AllocatorKind allocator = AllocatorKind::pytorch;
+  std::string allocator_settings{};  ///< as PYTORCH_CUDA_ALLOC_CONF has them
+  EmptyCache empty_cache = EmptyCache::never;
+
+  friend bool operator==(MemoryConfig const&, MemoryConfig const&) = default;
+};
+
+/// How layers fall onto virtual stages (stage, chunk). Key `layout`.
+struct LayerSplit {
+  enum class Kind : std::uint8_t { even, first_last, list };
+  Kind kind = Kind::even;
+  /// first_last: layers of the first and of the last stage, all chunks together.
+  std::optional<std::int64_t> first;
+  std::optional<std::int64_t> last;
+  /// list: either one entry per stage (split evenly over its chunks), or one per virtual stage, in
+  /// model order (in a loop, chunk c of stage r is entry c * p + r).
+  std::vector<std::int64_t> list;
+
+  friend bool operator==(LayerSplit const&, LayerSplit const&) = default;
+};
+
+/// Section `training`: numbers that only an executor needs. They change neither memory nor time, so
+/// that a plan's fingerprint does not depend on them. Defaults are those of Brown et al. 2020
+/// (GPT-3), appendix B, and of Megatron-LM.
+struct Hyperparameters {
+  std::int64_t seed = 1234;  ///< of parameters, dropout and synthetic data
+  double init_std = 0.02;    ///< of weights; output layers: divided by sqrt(2L)
+  double learning_rate = 1.5e-4;
+  double beta1 = 0.9;  ///< Adam
+  double beta2 = 0.95;
+  double epsilon = 1e-8;
+  double weight_decay = 0.1;  ///< decoupled; not of biases and norms
+  double clip = 1;            ///< largest norm of all gradients together; 0: not clipped
+  double loss_scale = 65536;  ///< fp16: the first one; halved at an overflow
+
+  friend bool operator==(Hyperparameters const&, Hyperparameters const&) = default;
+};
+
+/// When gradients are reduced behind the last backward: never, only if the optimizer is not
+/// sharded, or always.
+enum class GradientOverlap : std::uint8_t { never, unless_sharded, always };
+
+/// What the software stack does where a run leaves it open.
+struct StackDefaults {
+  GradientOverlap overlap = GradientOverlap::never;
+  std::int64_t bucket_elements = 0;  ///< as ParallelLayout::gradient_bucket
+
+  friend bool operator==(StackDefaults const&, StackDefaults const&) = default;
+};
+
+/// Everything a TrainingPlan is made from. Defaults filled in, combinations checked.
+struct TrainingConfig {
+  ModelConfig model;
+  ParallelLayout parallel;
+  BatchConfig batch;
+  ScheduleConfig schedule;
+  /// One for all stages, or one a stage.
+  std::vector<RecomputePolicy> recompute{RecomputePolicy{}};
+  Routing routing;                         ///< no effect without experts
+  Dispatch dispatch = Dispatch::alltoall;  ///< no effect without experts
+  Sharding sharding;
+  MemoryConfig memory;
+  LayerSplit layout;
+  Hyperparameters training;
+  StackDefaults stack;
+
+  friend bool operator==(TrainingConfig const&, TrainingConfig const&) = default;
+};
+
+/// Whether gradients are reduced behind the last backward: as the run says, else as its stack does.
+constexpr bool overlaps_gradients(TrainingConfig const& config) {
+  switch (config.stack.overlap) {
+    case GradientOverlap::never:
+      return config.parallel.overlap_gradients.value_or(false);
+    case GradientOverlap::unless_sharded:
+      return config.parallel.overlap_gradients.value_or(!config.sharding.shares_optimizer());
+    case GradientOverlap::always:
+      return config.parallel.overlap_gradients.value_or(true);
+  }
+  return false;
+}
+
+/// Elements of a bucket, as ParallelLayout::gradient_bucket: as the run says, else as its stack
+/// does.
+constexpr std::int64_t bucket_elements(TrainingConfig const& config) {
+  return config.parallel.gradient_bucket.value_or(config.stack.bucket_elements);
+}
+
+/// The same run with all that was left to its stack decided.
+inline TrainingConfig settled_with_stack(TrainingConfig config) {
+  config.parallel.overlap_gradients = overlaps_gradients(config);
+  config.parallel.gradient_bucket = bucket_elements(config);
+  return config;
+}
+
+/// Whether some stage may recompute ahead of its backwards. Where it does is part of the order.
+inline bool recomputes_early(TrainingConfig const& config) {
+  return std::any_of(config.recompute.begin(), config.recompute.end(),
+                     [](auto const& policy) { return policy.early == EarlyRecompute::bubble; });
+}
+
+/// Microbatches a replica runs in one iteration: global / (micro * data).
+constexpr std::int64_t microbatches(TrainingConfig const& config) {
+  return config.batch.global / (config.batch.micro * config.parallel.data);
+}
+
+/// The microbatch of a replica, as one of the global batch.
+inline BatchMicrobatchId in_batch(TrainingConfig const& config, int replica, MicrobatchId k) {
+  return BatchMicrobatchId{replica * static_cast<int>(microbatches(config)) + k.value()};
+}
+
+}  // namespace stagecraft
