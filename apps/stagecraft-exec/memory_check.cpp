@@ -6,6 +6,7 @@
 #include "libexec/memory/available_memory.hpp"
 #include "libexec/memory/counting_allocator.hpp"
 #include "libsim/memory/rank_memory.hpp"
+#include "libsim/plan/rank_programs.hpp"
 #include "libsim/units/quantity.hpp"
 
 namespace stagecraft {
@@ -22,8 +23,9 @@ Bytes peak_of_all(TrainingPlan const& plan) {
 }
 
 Bytes peak_of_rank(TrainingPlan const& plan, RankId rank) {
-  PlanOfRank const own{plan, plan.groups.at_stage(rank, StageId{0}).value()};
-  return Bytes{peak_memory(*own, own->stages[plan.groups.stage_of(rank)]).at_peak.sum()};
+  RankPrograms const own{plan, plan.groups.at_stage(rank, StageId{0}).value()};
+  StagePlan const& stage = plan.stages[plan.groups.stage_of(rank)];
+  return Bytes{peak_memory({plan, stage, *own}).at_peak.sum()};
 }
 
 }  // namespace

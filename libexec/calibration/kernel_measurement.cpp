@@ -61,7 +61,7 @@ std::map<std::string, OpKind> kinds_of(TrainingPlan const& plan) {
   auto const add = [&](auto const& ops) {
     for (Op const& op : ops) kinds[to_string(op.name)] = op.kind;
   };
-  for (BlockProgram const& block : plan.blocks) {
+  for (BlockProgram const& block : plan.programs.blocks) {
     add(block.forward);
     add(block.backward);
   }

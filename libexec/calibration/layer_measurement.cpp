@@ -54,6 +54,7 @@ class MeasuredLayer::Rank {
         communicator_{plan_, rank_, *backend_, clock_},
         tokens_{synthetic_tokens(plan_.config.model.vocabulary, 1)},
         context_{.plan = plan_,
+                 .programs = plan_.programs,
                  .program = plan_.stages[middle_stage],
                  .rank = rank_,
                  .place = place_,
@@ -118,7 +119,7 @@ class MeasuredLayer::Rank {
     clock_.restart();
     rank_clock_.restart(true);
     // The causal mask, which all layers share and none reads, may precede the layer in the chunk.
-    std::size_t const last = plan_.chunks[middle_stage.index()].blocks.size() - 1;
+    std::size_t const last = plan_.programs.chunks[middle_stage.index()].blocks.size() - 1;
     BlockInstance layer = blocks_.make_instance(middle_stage.value(), last, MicrobatchId{0});
     BlockProgram const& program = blocks_.block_of(layer);
     std::int64_t const before = allocator_.now().sum();

@@ -40,32 +40,32 @@ std::int64_t most_counted(BlockProgram const& block, TensorId counts) {
 
 BlockRunner::BlockRunner(RankContext const& context, ParameterStore const& parameters)
     : context_{context}, parameters_{parameters}, ops_{context} {
-  for (BlockProgram const& block : context.plan.blocks) buffers_.emplace_back(block);
+  for (BlockProgram const& block : context.programs.blocks) buffers_.emplace_back(block);
 }
 
 BlockProgram const& BlockRunner::block_of(BlockInstance const& instance) const {
   auto const program = static_cast<std::size_t>(instance.chunk_program);
-  auto const index = context_.plan.chunks[program].blocks[instance.position];
-  return context_.plan.blocks[static_cast<std::size_t>(index)];
+  auto const index = context_.programs.chunks[program].blocks[instance.position];
+  return context_.programs.blocks[static_cast<std::size_t>(index)];
 }
 
 BlockInstance BlockRunner::make_instance(std::int32_t chunk_program,
                                          std::size_t position,
                                          MicrobatchId microbatch) const {
-  ChunkProgram const& chunk = context_.plan.chunks[static_cast<std::size_t>(chunk_program)];
+  ChunkProgram const& chunk = context_.programs.chunks[static_cast<std::size_t>(chunk_program)];
   BlockInstance instance;
   instance.chunk_program = chunk_program;
   instance.position = position;
   instance.microbatch = microbatch;
   instance.chunk = chunk.chunk.value();
-  instance.first_layer = first_layer_of(context_.plan, chunk, position);
+  instance.first_layer = first_layer_of(context_.programs, chunk, position);
   instance.buffers.resize(block_of(instance).tensors.size());
   return instance;
 }
 
 void BlockRunner::run(BlockInstance& instance, Pass pass) {
   BlockProgram const& block = block_of(instance);
-  auto const index = static_cast<std::size_t>(&block - context_.plan.blocks.data());
+  auto const index = static_cast<std::size_t>(&block - context_.programs.blocks.data());
   PassBuffers const& buffers = buffers_[index].of(pass);
   std::vector<Op> const& ops = block.ops(pass);
   std::size_t finished = 0;  // ops before this one are over, collectives included

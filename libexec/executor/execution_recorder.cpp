@@ -63,14 +63,14 @@ void ExecutionRecorder::end_summary(SimTime end) {
   if ((peak_ ? peak_->bytes : before_) != last_.bytes) append({end, last_.bytes, last_.reserved});
 }
 
-void ExecutionRecorder::end_task(TrainingPlan const& plan,
+void ExecutionRecorder::end_task(Programs const& programs,
                                  Task const& task,
                                  OpPlace const& place,
                                  TimeSpan const& time) {
   if (!is_inside_) return;
   is_inside_ = false;
   Pass const pass = pass_of(task);
-  ChunkSums const sums = chunk_sums(plan, task);
+  ChunkSums const sums = chunk_sums(programs, task);
   append({.op = vocabulary_.index_of(pass),
           .phase = phase_of(pass),
           .bytes = sums.bytes,

@@ -36,7 +36,7 @@ class ExecutionRecorder {
 
   /// The ops between the two are those of one forward or backward.
   void begin_work();
-  void end_task(TrainingPlan const& plan,
+  void end_task(Programs const& programs,
                 Task const& task,
                 OpPlace const& place,
                 TimeSpan const& time);

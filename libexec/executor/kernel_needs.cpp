@@ -11,7 +11,7 @@ SequencePart sequence_part(TrainingPlan const& plan, RankPlace const& place) {
 KernelNeeds kernel_needs(TrainingPlan const& plan, RankId rank) {
   RankPlace const place = place_of(plan.groups, rank);
   std::set<ElementType> types;
-  for (BlockProgram const& block : plan.blocks) {
+  for (BlockProgram const& block : plan.programs.blocks) {
     for (Pass const pass : {Pass::forward, Pass::backward}) {
       for (Op const& op : block.ops(pass)) {
         if (traits_of(op.kind).op_class == OpClass::compute) types.insert(op.type);

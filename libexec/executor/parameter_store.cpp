@@ -45,7 +45,7 @@ ParameterStore::ParameterStore(RankContext const& context)
     if (begin < end) owned_.push_back({run.first + begin, end - begin, state});
     state += shard;
   }
-  find_operands(context.plan);
+  find_operands(context.programs);
   for (StateBuffer const& kept : stage_.state) {
     auto const index = static_cast<std::size_t>(kept.tensor);
     buffers_[index] = context.allocator.allocate({.name = step_tensors[index].name}, kept.category,
@@ -79,30 +79,30 @@ std::vector<OwnedRun> ParameterStore::owned(std::int64_t first, std::int64_t cou
   return parts;
 }
 
-void ParameterStore::find_operands(TrainingPlan const& plan) {
+void ParameterStore::find_operands(Programs const& programs) {
   std::int64_t counters = 0;  // elements
   std::map<Key, std::int64_t> known;
   std::map<Key, std::int64_t> known_counters;
   for (PlacedParameter const& placed : layout_) {
     known[{placed.chunk, placed.layer, to_string(placed.weight->name)}] = placed.offset;
   }
-  operands_.resize(plan.chunks.size());
+  operands_.resize(programs.chunks.size());
   IdVector<ChunkId, StageChunk> const& chunks = stage_.chunks;
   auto const embedding = std::ranges::find_if(chunks, [&](StageChunk const& chunk) {
-    return plan.chunks[static_cast<std::size_t>(chunk.program)].has_embedding;
+    return programs.chunks[static_cast<std::size_t>(chunk.program)].has_embedding;
   });
-  for (std::size_t i = 0; i < plan.chunks.size(); ++i) {
-    ChunkProgram const& chunk = plan.chunks[i];
+  for (std::size_t i = 0; i < programs.chunks.size(); ++i) {
+    ChunkProgram const& chunk = programs.chunks[i];
     if (chunk.stage != stage_.stage) continue;
     // Programs that store a window of microbatches share the parameters.
     std::int32_t const owner = chunks[chunk.chunk].program;
     for (std::size_t position = 0; position < chunk.blocks.size(); ++position) {
-      BlockProgram const& block = plan.blocks[static_cast<std::size_t>(chunk.blocks[position])];
+      BlockProgram const& block = programs.blocks[static_cast<std::size_t>(chunk.blocks[position])];
       std::vector<OperandPlace>& operands = operands_[i].emplace_back(block.tensors.size());
       for (Parameter const& parameter : block.parameters) {
         Tensor const& weight = block.tensor(parameter.weight);
         std::int64_t const layer =
-            layer_of(block.kind, first_layer_of(plan, chunk, position), weight.layer);
+            layer_of(block.kind, first_layer_of(programs, chunk, position), weight.layer);
         Key const key{parameter.shared ? embedding->program : owner, layer,
                       to_string(parameter.shared ? embedding_weight : weight.name)};
         std::int64_t const offset = known.at(key);
@@ -112,7 +112,7 @@ void ParameterStore::find_operands(TrainingPlan const& plan) {
       for (TensorId const id : block.counters) {
         Tensor const& counter = block.tensor(id);
         std::int64_t const layer =
-            layer_of(block.kind, first_layer_of(plan, chunk, position), counter.layer);
+            layer_of(block.kind, first_layer_of(programs, chunk, position), counter.layer);
         auto const [place, is_new] =
             known_counters.try_emplace({owner, layer, to_string(counter.name)}, counters);
         if (is_new) counters += counter.shape.elements();

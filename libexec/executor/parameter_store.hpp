@@ -60,7 +60,7 @@ class ParameterStore {
                    std::span<double const> second);
 
  private:
-  void find_operands(TrainingPlan const& plan);
+  void find_operands(Programs const& programs);
 
   StagePlan const& stage_;
   std::vector<PlacedParameter> layout_;

@@ -38,6 +38,7 @@ using OpObserver = std::function<void(RankContext const&, Op const&, KernelCall 
 /// What the parts of one rank's executor share. Everything outlives them.
 struct RankContext {
   TrainingPlan const& plan;
+  Programs const& programs;  ///< of this rank
   StagePlan const& program;  ///< that of this rank's stage
   RankId rank{};
   RankPlace place;

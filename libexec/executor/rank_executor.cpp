@@ -84,13 +84,13 @@ void RankExecutor::run_chunk(Task const& task, MicrobatchId microbatch) {
   task.kind == Task::Kind::forward ? run_forward(task, microbatch)
                                    : run_gradients(task, microbatch);
   if (context_.recorder == nullptr) return;
-  context_.recorder->end_task(context_.plan, task,
+  context_.recorder->end_task(context_.programs, task,
                               {.microbatch = microbatch, .chunk = task.chunk.value()},
                               {begin, context_.clock.now()});
 }
 
 void RankExecutor::run_forward(Task const& task, MicrobatchId microbatch) {
-  ChunkProgram const& chunk = context_.plan.chunks[static_cast<std::size_t>(task.program)];
+  ChunkProgram const& chunk = context_.programs.chunks[static_cast<std::size_t>(task.program)];
   ChunkInstance& instance = instances_[{task.program, microbatch}];
   Buffer hidden;
   if (!chunk.has_embedding) {
@@ -130,7 +130,7 @@ void RankExecutor::hand_on(Transfer::Payload payload,
 }
 
 void RankExecutor::run_gradients(Task const& task, MicrobatchId microbatch) {
-  ChunkProgram const& chunk = context_.plan.chunks[static_cast<std::size_t>(task.program)];
+  ChunkProgram const& chunk = context_.programs.chunks[static_cast<std::size_t>(task.program)];
   auto const place = instances_.find({task.program, microbatch});
   ChunkInstance& instance = place->second;
   Pass const pass = pass_of(task);

@@ -13,8 +13,8 @@
 #include "libexec/kernels/cpu/exact_sum.hpp"
 #include "libsim/host/file_error.hpp"
 #include "libsim/memory/configured_allocator.hpp"
-#include "libsim/memory/rank_memory.hpp"
 #include "libsim/model/layer_kinds.hpp"
+#include "libsim/plan/rank_programs.hpp"
 
 namespace stagecraft {
 namespace {
@@ -98,6 +98,7 @@ TrainingState first_state(TrainingConfig const& config) {
 class RankRun {
  public:
   RankRun(TrainingPlan const& plan,
+          Programs const& programs,
           RankId rank,
           ExecutionParts const& parts,
           ExecutionOptions const& options,
@@ -115,6 +116,7 @@ class RankRun {
         vocabulary_{plan},
         recorder_{vocabulary_, rank, place_.stage, options.detail},
         context_{.plan = plan,
+                 .programs = programs,
                  .program = plan.stages[place_.stage],
                  .rank = rank,
                  .place = place_,
@@ -249,11 +251,11 @@ RankOutcome run_rank(TrainingPlan const& plan,
                      RankClock& clock,
                      std::function<void()> const& restart) {
   StageId const stage = plan.groups.stage_of(rank);
-  std::optional<PlanOfRank> own;  // each rank allocates what its own plan says
+  std::optional<RankPrograms> own;
   std::optional<RankRun> run;
   try {
     own.emplace(plan, plan.groups.at_stage(rank, StageId{0}).value());
-    run.emplace(**own, rank, parts, options, communicator, clock);
+    run.emplace(plan, **own, rank, parts, options, communicator, clock);
     return run->run(restart);
   } catch (...) {
     std::string const who =

@@ -71,17 +71,18 @@ Seconds CostModel::product_seconds(Op const& op, GemmAttributes const& gemm) con
   GemmShape const& shape = gemm.shape;
   std::int64_t const elements = gemm.output_elements();
   std::int64_t const output = elements * element_size(gemm.output);
+  FlopsPerSecond const peak = peak_of(gemm.operands());
   int const apart = system_.software.kernels.accumulation_bytes.value;
   if (shape.accumulate && apart > 0) {
-    // The product is written, in its own type, and added by another kernel.
-    std::int64_t const written = elements * element_size(op.type);
+    // The product is written, in its operands' type, and added by another kernel.
+    std::int64_t const written = elements * element_size(gemm.operands());
     Bytes const traffic{op.traffic.count() - 2 * output + written};
     Bytes const added{std::max<std::int64_t>(elements * apart - written, 0)};
-    Seconds const product = gemm_time(gemm, traffic, Bytes{written}, peak_of(op.type), system_);
+    Seconds const product = gemm_time(gemm, traffic, Bytes{written}, peak, system_);
     return Seconds{product.value + (added / streaming_rate(system_)).value};
   }
   Bytes const epilogue{shape.accumulate ? 2 * output : output};
-  return gemm_time(gemm, op.traffic, epilogue, peak_of(op.type), system_);
+  return gemm_time(gemm, op.traffic, epilogue, peak, system_);
 }
 
 CostModel::SplitProduct CostModel::split_product(Op const& gather, Op const& product) const {

@@ -48,9 +48,8 @@ double rate_of(GemmGrid const& grid, GemmShape const& gemm) {
 }  // namespace
 
 std::optional<Seconds> measured_time(MeasuredDevice const& measured, Op const& op) {
-  Precision const precision = precision_of(op.type);
   if (auto const* const gemm = std::get_if<GemmAttributes>(&op.attributes)) {
-    auto const forms = measured.gemm.value.find(precision);
+    auto const forms = measured.gemm.value.find(precision_of(gemm->operands()));
     if (forms == measured.gemm.value.end()) return std::nullopt;
     GemmForm const form = form_of(gemm->shape);
     auto grid = forms->second.find(form);
@@ -69,7 +68,7 @@ std::optional<Seconds> measured_time(MeasuredDevice const& measured, Op const& o
     }
     return Seconds{sum};
   }
-  auto const kinds = measured.kernels.value.find(precision);
+  auto const kinds = measured.kernels.value.find(precision_of(op.type));
   if (kinds == measured.kernels.value.end()) return std::nullopt;
   auto const cost = kinds->second.find(op.kind);
   if (cost == kinds->second.end()) return std::nullopt;

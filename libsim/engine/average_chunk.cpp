@@ -17,7 +17,10 @@ Task task_of(TrainingPlan const& plan, StagePlan const& stage, Pass pass, ChunkI
 }  // namespace
 
 AverageChunk::AverageChunk(TrainingPlan const& plan, System const& system)
-    : plan_{plan}, cost_{system, plan}, blocks_{profile_blocks(plan, cost_)}, memories_{plan} {}
+    : plan_{plan},
+      cost_{system, plan},
+      blocks_{profile_blocks(plan.programs, cost_)},
+      memories_{plan, plan.programs} {}
 
 std::vector<ChunkCosts> AverageChunk::stage_costs() const {
   double const transfer = longest_message();
@@ -58,7 +61,7 @@ MemoryChanges AverageChunk::memory() {
 
 double AverageChunk::seconds(StagePlan const& stage, Pass pass, ChunkId chunk) const {
   Task const task = task_of(plan_, stage, pass, chunk);
-  return to_seconds(profile_task(plan_, stage, task, blocks_, cost_).duration);
+  return to_seconds(profile_task(plan_.programs, stage, task, blocks_, cost_).duration);
 }
 
 double AverageChunk::longest_message() const {

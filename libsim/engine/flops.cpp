@@ -34,8 +34,8 @@ double hardware_flops(TrainingPlan const& plan) {
     return hardware_flops(make_plan(as_settled(even)));
   }
   std::vector<std::array<double, pass_count>> of_blocks;  // most stages have the same few
-  of_blocks.reserve(plan.blocks.size());
-  for (BlockProgram const& block : plan.blocks) {
+  of_blocks.reserve(plan.programs.blocks.size());
+  for (BlockProgram const& block : plan.programs.blocks) {
     auto& of_pass = of_blocks.emplace_back();
     for (Pass const pass : {Pass::forward, Pass::backward, Pass::input_gradient,
                             Pass::weight_gradient, Pass::recompute}) {
@@ -49,7 +49,7 @@ double hardware_flops(TrainingPlan const& plan) {
       double flops = 0;
       if (task.kind != Task::Kind::step) {
         std::size_t const pass = index_of(pass_of(task));
-        auto const& blocks = plan.chunks[static_cast<std::size_t>(task.program)].blocks;
+        auto const& blocks = plan.programs.chunks[static_cast<std::size_t>(task.program)].blocks;
         for (std::int32_t i = task.first_block; i < task.first_block + task.block_count; ++i) {
           auto const block = static_cast<std::size_t>(blocks[static_cast<std::size_t>(i)]);
           flops += of_blocks[block][pass];

@@ -6,8 +6,8 @@
 #include "libsim/engine/player/recorded_times.hpp"
 #include "libsim/engine/stage_recorder.hpp"
 #include "libsim/host/program_version.hpp"
-#include "libsim/memory/rank_memory.hpp"
 #include "libsim/plan/fingerprint.hpp"
+#include "libsim/plan/rank_programs.hpp"
 #include "libsim/trace/trace_names.hpp"
 #include "libsim/trace/trace_writer.hpp"
 
@@ -52,7 +52,7 @@ void record_to_file(std::filesystem::path const& path,
   TraceVocabulary const vocabulary{plan};
   TraceWriter writer{path, meta_of(plan, played.costed.system(), options), vocabulary.names()};
   for (StageId const stage : stages) {
-    PlanOfRank const held{plan, played.simulation.stages[stage.index()].rank()};
+    RankPrograms const held{plan, played.simulation.stages[stage.index()].rank()};
     writer.write(
         record_stage(played.costed, *held, played.times, vocabulary, stage, options.detail));
   }

@@ -25,10 +25,10 @@ class OpRecorder {
   OpRecorder(CostedPlan const& costed, TraceVocabulary const& vocabulary, Pass pass)
       : costed_{costed}, vocabulary_{vocabulary}, pass_{pass} {}
 
-  /// `held`: the same block in the plan whose memory is recorded. `first_layer`: number in the
+  /// `held`: the same block in the programs whose memory is recorded. `first_layer`: number in the
   /// model of the block's first layer.
   void append(std::size_t block, BlockProgram const& held, std::int64_t first_layer) {
-    BlockProgram const& program = costed_.plan().blocks[block];
+    BlockProgram const& program = costed_.plan().programs.blocks[block];
     PassTimes const& times = costed_.blocks()[block].times(pass_);
     std::vector<Op> const& ops = program.ops(pass_);
     for (std::size_t i = 0; i < ops.size(); ++i) {
@@ -71,17 +71,17 @@ class OpRecorder {
 };
 
 RecordedTask record_ops(CostedPlan const& costed,
-                        TrainingPlan const& held,
+                        Programs const& held,
                         Task const& task,
                         TraceVocabulary const& vocabulary) {
   TrainingPlan const& plan = costed.plan();
-  ChunkProgram const& chunk = plan.chunks[static_cast<std::size_t>(task.program)];
+  ChunkProgram const& chunk = plan.programs.chunks[static_cast<std::size_t>(task.program)];
   OpRecorder recorder{costed, vocabulary, pass_of(task)};
-  std::vector<TaskBlock> const blocks = blocks_in_order(plan, task);
+  std::vector<TaskBlock> const blocks = blocks_in_order(plan.programs, task);
   std::vector<TaskBlock> const blocks_held = blocks_in_order(held, task);
   for (std::size_t i = 0; i < blocks.size(); ++i) {
     recorder.append(blocks[i].block, held.blocks[blocks_held[i].block],
-                    first_layer_of(plan, chunk, blocks[i].position));
+                    first_layer_of(plan.programs, chunk, blocks[i].position));
   }
   return std::move(recorder).finish();
 }
@@ -91,7 +91,7 @@ RecordedTask record_chunk(CostedPlan const& costed,
                           TraceVocabulary const& vocabulary,
                           SimTime duration,
                           MemoryProfile memory) {
-  ChunkSums const sums = chunk_sums(costed.plan(), task);
+  ChunkSums const sums = chunk_sums(costed.plan().programs, task);
   RecordedOp const row{.end = duration,
                        .op = vocabulary.index_of(pass_of(task)),
                        .phase = phase_of(pass_of(task)),
@@ -102,8 +102,8 @@ RecordedTask record_chunk(CostedPlan const& costed,
     memory.net[MessageMove{}.category()] +=
         message_buffer_bytes(costed.plan(), MessageBuffer::whole).count();
   }
-  SimTime const peak_offset =
-      offset_of_op(costed.plan(), task, costed.blocks(), memory.peak_block, memory.peak_op);
+  SimTime const peak_offset = offset_of_op(costed.plan().programs, task, costed.blocks(),
+                                           memory.peak_block, memory.peak_op);
   return {.ops = {row}, .memory = recorded_memory(memory, peak_offset, duration)};
 }
 
@@ -120,7 +120,7 @@ std::vector<RecordedMemory> recorded_memory(MemoryProfile const& profile,
 }
 
 std::vector<RecordedTask> record_tasks(CostedPlan const& costed,
-                                       TrainingPlan const& held,
+                                       Programs const& held,
                                        MemoryMoves& memories,
                                        std::size_t rank,
                                        TraceVocabulary const& vocabulary,

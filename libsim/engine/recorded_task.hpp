@@ -42,7 +42,7 @@ std::vector<RecordedMemory> recorded_memory(MemoryProfile const& profile,
 
 /// One for each task of a rank; memory is that of `held`, as `memories` are.
 std::vector<RecordedTask> record_tasks(CostedPlan const& costed,
-                                       TrainingPlan const& held,
+                                       Programs const& held,
                                        MemoryMoves& memories,
                                        std::size_t rank,
                                        TraceVocabulary const& vocabulary,

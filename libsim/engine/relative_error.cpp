@@ -56,7 +56,7 @@ struct BlockParts {
 
 /// By block of the plan. Stages have hundreds of blocks, but few distinct ones.
 std::vector<BlockParts> parts_of_blocks(CostedPlan const& costed) {
-  std::vector<BlockProgram> const& blocks = costed.plan().blocks;
+  std::vector<BlockProgram> const& blocks = costed.plan().programs.blocks;
   std::vector<BlockParts> parts;
   parts.reserve(blocks.size());
   for (std::size_t b = 0; b < blocks.size(); ++b) {
@@ -74,7 +74,8 @@ PassParts parts_of_stage(TrainingPlan const& plan,
                          StageId stage) {
   PassParts parts;
   for (StageChunk const& chunk : plan.stages[stage].chunks) {
-    for (std::int32_t const block : plan.chunks[static_cast<std::size_t>(chunk.program)].blocks) {
+    for (std::int32_t const block :
+         plan.programs.chunks[static_cast<std::size_t>(chunk.program)].blocks) {
       BlockParts const& of_block = blocks[static_cast<std::size_t>(block)];
       parts.add(of_block.forward);
       parts.add(of_block.backward);

@@ -60,7 +60,7 @@ StageTicks pass_times(CostedPlan const& costed) {
   for (RecomputePolicy& policy : without_windows.recompute) policy.store_microbatches = {};
   TrainingPlan const split = make_programs(without_windows, plan.placement, true);
   CostModel const cost{costed.system(), split};
-  std::vector<BlockProfile> const blocks = profile_blocks(split, cost);
+  std::vector<BlockProfile> const blocks = profile_blocks(split.programs, cost);
   std::vector<SimTime> const recompute = recompute_times(costed);
   SimTime const transfer = shortest_message(plan, costed.cost());
   std::vector<SplitTicks> times;
@@ -70,7 +70,7 @@ StageTicks pass_times(CostedPlan const& costed) {
     auto const time_of = [&](Pass pass) {
       Task const task =
           whole_task(split, stage, {pass, MicrobatchId{0}, place.chunk}, TaskVariant::policy);
-      TaskProfile const profile = profile_task(split, stage, task, blocks, cost);
+      TaskProfile const profile = profile_task(split.programs, stage, task, blocks, cost);
       return profile.duration - profile.shares.recompute;
     };
     SplitTicks& ticks = times.emplace_back();
@@ -149,7 +149,7 @@ HeldMemory held_memory(TrainingPlan const& plan, MemoryMoves& memories, VirtualS
 /// What orders on that placement hold, and have room for.
 StageRooms rooms_on(Placement const& placement, TrainingPlan const& of, System const& system) {
   TrainingPlan const plan = make_programs(of.config, placement, true);
-  MemoryMoves memories{plan};
+  MemoryMoves memories{plan, plan.programs};
   StageRooms rooms;
   for (VirtualStageId const v : placement.virtual_stage_ids()) {
     rooms.held.push_back(held_memory(plan, memories, v));

@@ -29,14 +29,14 @@ namespace {
 /// What the chunks of all virtual stages take, with and without recompute.
 std::vector<RecomputeTimes> recompute_times(TrainingPlan const& plan, System const& system) {
   CostModel const cost{system, plan};
-  std::vector<BlockProfile> const blocks = profile_blocks(plan, cost);
+  std::vector<BlockProfile> const blocks = profile_blocks(plan.programs, cost);
   std::vector<RecomputeTimes> times;
   for (VirtualStageId const v : plan.placement.virtual_stage_ids()) {
     ChunkPlace const place = plan.placement.place(v);
     StagePlan const& stage = plan.stages[place.stage];
     auto const duration = [&](Pass pass, TaskVariant variant) {
       Task const task = whole_task(plan, stage, {pass, MicrobatchId{0}, place.chunk}, variant);
-      return profile_task(plan, stage, task, blocks, cost).duration;
+      return profile_task(plan.programs, stage, task, blocks, cost).duration;
     };
     RecomputeTimes& of_chunk = times.emplace_back();
     of_chunk.forward = duration(Pass::forward, TaskVariant::policy);

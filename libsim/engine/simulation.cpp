@@ -46,8 +46,8 @@ class ResultObserver {
     if (what.entry < memory.peak_entry) {
       peak_at_[r] = end;
     } else if (what.entry == memory.peak_entry) {
-      SimTime const offset =
-          offset_of_op(costed_.plan(), task, costed_.blocks(), memory.peak_block, memory.peak_op);
+      SimTime const offset = offset_of_op(costed_.plan().programs, task, costed_.blocks(),
+                                          memory.peak_block, memory.peak_op);
       peak_at_[r] = TaskBesideReductions{.start = start,
                                          .duration = profile.duration,
                                          .on_links = profile.on_links,
@@ -95,7 +95,7 @@ class ResultObserver {
 std::int64_t layers_of_stage(TrainingPlan const& plan, StagePlan const& stage) {
   std::int64_t layers = 0;
   for (StageChunk const& chunk : stage.chunks) {
-    layers += plan.chunks[static_cast<std::size_t>(chunk.program)].layers;
+    layers += plan.programs.chunks[static_cast<std::size_t>(chunk.program)].layers;
   }
   return layers;
 }
@@ -117,14 +117,15 @@ void add_rates(Simulation& result, TrainingPlan const& plan, System const& syste
 std::optional<LayerResult> summarize_layer(TrainingPlan const& plan,
                                            std::vector<BlockProfile> const& blocks) {
   std::optional<std::size_t> only;
-  for (std::size_t i = 0; i < plan.blocks.size(); ++i) {
-    bool const is_early = !plan.blocks[i].recompute.empty();  // another program of such a layer
-    if (plan.blocks[i].kind != BlockProgram::Kind::layers || is_early) continue;
+  for (std::size_t i = 0; i < plan.programs.blocks.size(); ++i) {
+    bool const is_early =
+        !plan.programs.blocks[i].recompute.empty();  // another program of such a layer
+    if (plan.programs.blocks[i].kind != BlockProgram::Kind::layers || is_early) continue;
     if (only) return std::nullopt;
     only = i;
   }
-  if (!only || plan.blocks[*only].layers != 1) return std::nullopt;
-  BlockProgram const& block = plan.blocks[*only];
+  if (!only || plan.programs.blocks[*only].layers != 1) return std::nullopt;
+  BlockProgram const& block = plan.programs.blocks[*only];
   LayerResult layer;
   layer.forward = blocks[*only].forward.duration;
   layer.backward = blocks[*only].backward.backward;

@@ -13,7 +13,7 @@ double host_pace(TrainingPlan const& plan, System const& system) {
   CostModel const cost{system, plan};
   SimTime passes{0};
   SimTime host{0};
-  for (BlockProgram const& block : plan.blocks) {
+  for (BlockProgram const& block : plan.programs.blocks) {
     if (block.kind != BlockProgram::Kind::layers) continue;
     for (Pass const pass : {Pass::forward, Pass::backward}) {
       passes += time_pass(block, pass, cost).duration;

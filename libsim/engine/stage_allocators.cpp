@@ -23,11 +23,11 @@ std::int64_t StageAllocators::room(StageId stage) const {
 }
 
 ReservedStage StageAllocators::reserve(StageId stage, int rank, ReservedPeak* peak) const {
-  PlanOfRank const own{plan_, rank};
+  RankPrograms const own{plan_, rank};
   std::int64_t const left = room(stage);
   ReservedStage result;
-  result.reservation =
-      reserve_stage(*own, own->stages[stage], left, framework_, ReplayExtent::until_steady, peak);
+  result.reservation = reserve_stage({plan_, plan_.stages[stage], *own}, left, framework_,
+                                     ReplayExtent::until_steady, peak);
   result.margin = left - result.reservation.reserved;
   result.device = system_.accelerator.memory.value.count() - result.margin;
   result.verdict = verdict_of(result.reservation);
@@ -35,8 +35,8 @@ ReservedStage StageAllocators::reserve(StageId stage, int rank, ReservedPeak* pe
 }
 
 bool StageAllocators::fits(StageId stage, int rank) const {
-  PlanOfRank const own{plan_, rank};
-  return fits_in(*own, own->stages[stage], room(stage), framework_);
+  RankPrograms const own{plan_, rank};
+  return fits_in({plan_, plan_.stages[stage], *own}, room(stage), framework_);
 }
 
 }  // namespace stagecraft

@@ -15,7 +15,7 @@ namespace {
 class StageRecorder {
  public:
   StageRecorder(CostedPlan const& costed,
-                TrainingPlan const& held,
+                Programs const& held,
                 RecordedTimes const& times,
                 TraceVocabulary const& vocabulary,
                 StageId stage,
@@ -26,12 +26,11 @@ class StageRecorder {
         profiles_{costed.tasks(stage.index())},
         times_{times.stages[stage.index()]},
         vocabulary_{vocabulary},
-        moves_{held},
-        of_entries_{
-            moves_.of(times_.order.entries, held.stages[stage].tasks, times_.order.transfers)},
+        moves_{costed.plan(), held},
+        of_entries_{moves_.of(times_.order.entries, plan_.tasks, times_.order.transfers)},
         tasks_{record_tasks(costed, held, moves_, stage.index(), vocabulary, detail)},
         detail_{detail},
-        now_{resident_memory(held.stages[stage])} {
+        now_{resident_memory(plan_)} {
     trace_.rank = stage.value();
     trace_.stage = plan_.stage.value();
     now_[Category::workspace] = costed.cost().workspace().count();
@@ -151,7 +150,7 @@ class StageRecorder {
   /// those that equal the one before.
   void add_reserved() {
     MemoryColumns& memory = trace_.memory;
-    std::vector<ReservedState> const states = reserved_states(held_, held_.stages[plan_.stage]);
+    std::vector<ReservedState> const states = reserved_states({costed_.plan(), plan_, held_});
     std::size_t state = 0;
     for (std::size_t row = 0; row < memory.rows(); ++row) {
       while (!is_state(row, states[state])) {
@@ -198,7 +197,7 @@ class StageRecorder {
   }
 
   CostedPlan const& costed_;
-  TrainingPlan const& held_;  ///< what memory is of
+  Programs const& held_;  ///< what memory is of
   StagePlan const& plan_;
   std::vector<TaskProfile> const& profiles_;
   RecordedStage const& times_;
@@ -218,7 +217,7 @@ class StageRecorder {
 }  // namespace
 
 RankTrace record_stage(CostedPlan const& costed,
-                       TrainingPlan const& held,
+                       Programs const& held,
                        RecordedTimes const& times,
                        TraceVocabulary const& vocabulary,
                        StageId stage,

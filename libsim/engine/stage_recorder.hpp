@@ -8,10 +8,9 @@ namespace stagecraft {
 
 /// The rank that stands for a stage in a trace: what it did, from the stage's issue entries and
 /// when they happened, and what the fullest rank of the stage held.
-/// `held`: the plan of that rank (PlanOfRank), whose programs are as those of the costed plan but
-/// for sizes.
+/// `held`: the programs of that rank (RankPrograms).
 RankTrace record_stage(CostedPlan const& costed,
-                       TrainingPlan const& held,
+                       Programs const& held,
                        RecordedTimes const& times,
                        TraceVocabulary const& vocabulary,
                        StageId stage,

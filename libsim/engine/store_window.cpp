@@ -10,6 +10,7 @@
 #include "libsim/engine/memory_room.hpp"
 #include "libsim/memory/stage_memory.hpp"
 #include "libsim/plan/plan_programs.hpp"
+#include "libsim/plan/rank_programs.hpp"
 #include "libsim/plan/received_rows.hpp"
 #include "libsim/plan/stage_tasks.hpp"
 #include "libsim/schedule/repeated_windows.hpp"
@@ -20,12 +21,13 @@
 namespace stagecraft {
 namespace {
 
-/// The programs of one rank of each stage, and what they do to memory.
-struct RankPrograms {
-  explicit RankPrograms(TrainingPlan made) : plan{std::move(made)} {}
+/// What one rank of each stage does to memory.
+struct RankMoves {
+  RankMoves(TrainingPlan const& of, int rank) : plan{of}, programs{of, rank} {}
 
-  TrainingPlan plan;
-  MemoryMoves moves{plan};
+  TrainingPlan const& plan;
+  RankPrograms programs;
+  MemoryMoves moves{plan, *programs};
 };
 
 /// The memory of a stage under each number of microbatches that it could store per window. With the
@@ -35,7 +37,7 @@ struct RankPrograms {
 class WindowMemory {
  public:
   /// Pre: the schedule is of the plan, whose chunks have stored programs.
-  WindowMemory(RankPrograms& rank, PipelineSchedule const& schedule, StageId stage)
+  WindowMemory(RankMoves& rank, PipelineSchedule const& schedule, StageId stage)
       : resident_{resident_memory(rank.plan.stages[stage]).sum()} {
     StagePlan const& of = rank.plan.stages[stage];
     int const some = 1;  // of a window: what repeats with one repeats with every number
@@ -81,12 +83,12 @@ class WindowMemory {
   std::vector<MemoryMove const*> recomputed_;
 };
 
-/// The choices of a rank of which no two allocate alike.
-std::vector<RankChoice> distinct_choices(TrainingPlan const& plan) {
-  if (!plan.differs_by_rank()) return {RankChoice{}};
-  std::vector<RankChoice> choices;
-  for (auto const& [rank, ranks] : ReceivedRows{plan}.distinct_ranks()) choices.push_back({{rank}});
-  return choices;
+/// Ranks of a stage of which no two allocate alike, and of which each other rank is like one.
+std::vector<int> distinct_ranks(TrainingPlan const& plan) {
+  if (!plan.differs_by_rank()) return {0};
+  std::vector<int> distinct;
+  for (auto const& [rank, ranks] : ReceivedRows{plan}.distinct_ranks()) distinct.push_back(rank);
+  return distinct;
 }
 
 }  // namespace
@@ -104,12 +106,9 @@ TrainingConfig resolve_store_windows(TrainingConfig config, System const& system
   for (RecomputePolicy& policy : stored.recompute) {
     if (policy.store_microbatches.automatic) policy.store_microbatches = {.count = 1};
   }
-  bool const splits = splits_backward(checked_shape(schedule_shape(stored)));
   TrainingPlan const plan = make_programs(stored);
-  std::deque<RankPrograms> ranks;
-  for (RankChoice& choice : distinct_choices(plan)) {
-    ranks.emplace_back(make_programs(stored, plan.placement, splits, std::move(choice)));
-  }
+  std::deque<RankMoves> ranks;
+  for (int const rank : distinct_ranks(plan)) ranks.emplace_back(plan, rank);
   CostModel const cost{system, plan};
   PipelineSchedule const schedule = make_pipeline_schedule(schedule_shape(config));
   std::int64_t const limit =
@@ -119,7 +118,7 @@ TrainingConfig resolve_store_windows(TrainingConfig config, System const& system
     if (!wanted.automatic) continue;
     std::vector<WindowMemory> memories;
     memories.reserve(ranks.size());
-    for (RankPrograms& rank : ranks) memories.emplace_back(rank, schedule, stage);
+    for (RankMoves& rank : ranks) memories.emplace_back(rank, schedule, stage);
     auto const fits = [&](int count) {
       return std::ranges::all_of(
           memories, [&](WindowMemory const& memory) { return memory.peak(count) <= limit; });

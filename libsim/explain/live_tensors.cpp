@@ -25,10 +25,10 @@ void follow(BufferEvent const& event, std::map<std::int64_t, LiveBuffer>& live) 
 
 }  // namespace
 
-LiveTensors live_tensors_at(TrainingPlan const& plan, StagePlan const& stage, std::int64_t held) {
+LiveTensors live_tensors_at(StageRank const& rank, std::int64_t held) {
   LiveTensors live;
   std::int64_t now = 0;
-  BufferEvents events{plan, stage};
+  BufferEvents events{rank};
   while (events.next()) {
     for (BufferEvent const& event : events.now()) {
       BufferChange const& change = *event.change;
@@ -42,7 +42,7 @@ LiveTensors live_tensors_at(TrainingPlan const& plan, StagePlan const& stage, st
       return live;
     }
   }
-  throw std::logic_error{"stage " + std::to_string(stage.stage.value()) + " never holds " +
+  throw std::logic_error{"stage " + std::to_string(rank.stage.stage.value()) + " never holds " +
                          std::to_string(held) + " bytes"};
 }
 

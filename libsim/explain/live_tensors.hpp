@@ -4,6 +4,7 @@
 #include <map>
 
 #include "libsim/memory/buffer_events.hpp"
+#include "libsim/plan/rank_programs.hpp"
 
 namespace stagecraft {
 
@@ -25,6 +26,6 @@ struct LiveTensors {
 /// Follows a stage's buffers up to the first allocation after which it holds `held` bytes (without
 /// workspace). If `held` is its peak, the result is what the stage holds at its peak.
 /// \throws std::logic_error  if the stage never holds so much.
-LiveTensors live_tensors_at(TrainingPlan const& plan, StagePlan const& stage, std::int64_t held);
+LiveTensors live_tensors_at(StageRank const& rank, std::int64_t held);
 
 }  // namespace stagecraft

@@ -129,9 +129,10 @@ PeakExplanation explain_peak(TrainingPlan const& plan,
                              Simulation const& simulation,
                              std::size_t stage) {
   StageResult const& result = simulation.stages[stage];
-  PlanOfRank const own{plan, result.rank()};
+  RankPrograms const own{plan, result.rank()};
   std::int64_t const held = result.peak() - result.at_peak[Category::workspace];
-  LiveTensors const live = live_tensors_at(*own, own->stages[StageId::of_index(stage)], held);
+  LiveTensors const live =
+      live_tensors_at({plan, plan.stages[StageId::of_index(stage)], *own}, held);
   PeakExplanation peak{
       .stage = result.stage, .event = describe(live, result.peak_at), .tensors = {}};
   peak.tensors = group(live.buffers);

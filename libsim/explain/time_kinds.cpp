@@ -27,8 +27,8 @@ TimeShares exposed_communication(CostedPlan const& costed, Task const& task) {
   TimeShares exposed;
   if (task.kind == Task::Kind::step) return exposed;
   Pass const pass = pass_of(task);
-  for (TaskBlock const& of_task : blocks_in_order(costed.plan(), task)) {
-    exposed += exposed_communication(costed.plan().blocks[of_task.block],
+  for (TaskBlock const& of_task : blocks_in_order(costed.plan().programs, task)) {
+    exposed += exposed_communication(costed.plan().programs.blocks[of_task.block],
                                      costed.blocks()[of_task.block].times(pass), pass);
   }
   return exposed;

@@ -45,7 +45,7 @@ JobRanks job_ranks_of(TraceReader const& trace, RankTrace const& rank, RankGroup
 
 std::map<std::string, CollectiveOp> collectives_of(TrainingPlan const& plan) {
   std::map<std::string, CollectiveOp> collectives;
-  for (BlockProgram const& block : plan.blocks) {
+  for (BlockProgram const& block : plan.programs.blocks) {
     for (Op const& op : block.forward) add_collective(collectives, op);
     for (Op const& op : block.backward) add_collective(collectives, op);
   }

@@ -33,10 +33,10 @@ std::string BufferChange::name() const {
 /// Makes the events of each task of a stage.
 class BufferEvents::TaskCompiler {
  public:
-  TaskCompiler(TrainingPlan const& plan, std::vector<Task> const& tasks, EventDetail detail)
-      : plan_{plan}, detail_{detail} {
+  TaskCompiler(StageRank const& rank, EventDetail detail)
+      : plan_{rank.plan}, programs_{rank.programs}, detail_{detail} {
     // Forward tasks come first, because backward tasks refer to the buffers that they allocate.
-    for (Task const& task : tasks) {
+    for (Task const& task : rank.stage.tasks) {
       if (task.kind == Task::Kind::forward) pass_of_chunk(task.program, Pass::forward);
     }
   }
@@ -63,7 +63,7 @@ class BufferEvents::TaskCompiler {
     if (pass == Pass::weight_gradient) return Pass::input_gradient;
     bool const follows_recompute =
         pass != Pass::recompute &&
-        plan_.chunks[static_cast<std::size_t>(program)].has_recompute_pass;
+        programs_.chunks[static_cast<std::size_t>(program)].has_recompute_pass;
     return follows_recompute ? Pass::recompute : Pass::forward;
   }
 
@@ -77,7 +77,7 @@ class BufferEvents::TaskCompiler {
   ChunkPass const& pass_of_chunk(std::int32_t program, Pass pass) {
     auto const [place, is_new] = passes_.try_emplace({program, pass});
     if (is_new) {
-      auto const blocks = plan_.chunks[static_cast<std::size_t>(program)].blocks.size();
+      auto const blocks = programs_.chunks[static_cast<std::size_t>(program)].blocks.size();
       Task whole;
       whole.kind = kind_of(pass);
       whole.program = program;
@@ -93,11 +93,11 @@ class BufferEvents::TaskCompiler {
   }
 
   CompiledTask compile(Task const& task, Pass pass, ChunkReferences& references) {
-    ChunkProgram const& chunk = plan_.chunks[static_cast<std::size_t>(task.program)];
+    ChunkProgram const& chunk = programs_.chunks[static_cast<std::size_t>(task.program)];
     bool const is_forward = pass == Pass::forward;
     CompiledTask compiled;
     compiled.passed.from = is_forward ? Reference::From::activation : Reference::From::gradient;
-    for (TaskBlock const& of_task : blocks_in_order(plan_, task)) {
+    for (TaskBlock const& of_task : blocks_in_order(programs_, task)) {
       append_block(compiled, chunk, of_task, pass, references[of_task.position]);
     }
     auto const payload = is_forward ? Transfer::Payload::activation : Transfer::Payload::gradient;
@@ -128,7 +128,7 @@ class BufferEvents::TaskCompiler {
                     TaskBlock const& of_task,
                     Pass pass,
                     std::vector<Reference>& references) {
-    BlockProgram const& block = plan_.blocks[of_task.block];
+    BlockProgram const& block = programs_.blocks[of_task.block];
     bool const is_forward = pass == Pass::forward;
     references.resize(block.tensors.size());
     auto const reference_of = [&](TensorId tensor) -> Reference& {
@@ -136,7 +136,7 @@ class BufferEvents::TaskCompiler {
     };
     BufferChange change{.chunk = chunk.chunk.value(), .block = &block};
     if (block.kind == BlockProgram::Kind::layers || block.prediction_modules > 0) {
-      change.first_layer = first_layer_of(plan_, chunk, of_task.position);
+      change.first_layer = first_layer_of(programs_, chunk, of_task.position);
     }
     auto const append = [&](BufferChange::Kind kind, TensorId tensor) {
       change.kind = kind;
@@ -203,28 +203,29 @@ class BufferEvents::TaskCompiler {
   }
 
   PassBuffers const& buffers_of(std::size_t block, Pass pass) {
-    return buffers_.try_emplace(block, plan_.blocks[block]).first->second.of(pass);
+    return buffers_.try_emplace(block, programs_.blocks[block]).first->second.of(pass);
   }
 
   TrainingPlan const& plan_;
+  Programs const& programs_;
   EventDetail detail_;
   std::int32_t runs_ = 0;                                      ///< of ops, so far
   std::map<std::pair<std::int32_t, Pass>, ChunkPass> passes_;  ///< by chunk program and pass
   std::map<std::size_t, BlockBuffers> buffers_;
 };
 
-BufferEvents::BufferEvents(TrainingPlan const& plan, StagePlan const& stage, EventDetail detail)
-    : plan_{plan},
-      stage_{stage},
-      reader_{stage.program},
-      chunks_{static_cast<std::size_t>(plan.config.parallel.interleave)} {
-  TaskCompiler compiler{plan, stage.tasks, detail};
-  compiled_.reserve(stage.tasks.size());
-  for (Task const& task : stage.tasks) compiled_.push_back(compiler.compile(task));
-  for (StateBuffer const& buffer : stage.state) {
+BufferEvents::BufferEvents(StageRank const& rank, EventDetail detail)
+    : plan_{rank.plan},
+      stage_{rank.stage},
+      reader_{stage_.program},
+      chunks_{static_cast<std::size_t>(plan_.config.parallel.interleave)} {
+  TaskCompiler compiler{rank, detail};
+  compiled_.reserve(stage_.tasks.size());
+  for (Task const& task : stage_.tasks) compiled_.push_back(compiler.compile(task));
+  for (StateBuffer const& buffer : stage_.state) {
     resident_.push_back({.category = buffer.category, .bytes = buffer.bytes().count()});
   }
-  for (std::int32_t chunk = 0; chunk < plan.config.parallel.interleave; ++chunk) {
+  for (std::int32_t chunk = 0; chunk < plan_.config.parallel.interleave; ++chunk) {
     for (auto const payload : {Transfer::Payload::activation, Transfer::Payload::gradient}) {
       for (auto const buffer : {MessageBuffer::whole, MessageBuffer::piece}) {
         for (bool const allocates : {false, true}) {
@@ -233,7 +234,7 @@ BufferEvents::BufferEvents(TrainingPlan const& plan, StagePlan const& stage, Eve
                .category = MessageMove{buffer, allocates}.category(),
                .payload = payload,
                .chunk = chunk,
-               .bytes = message_buffer_bytes(plan, buffer).count()});
+               .bytes = message_buffer_bytes(plan_, buffer).count()});
         }
       }
     }

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "libsim/memory/message_buffers.hpp"
-#include "libsim/plan/training_plan.hpp"
+#include "libsim/plan/rank_programs.hpp"
 #include "libsim/schedule/program_reader.hpp"
 
 namespace stagecraft {
@@ -93,12 +93,7 @@ class BufferEvents {
     Reference buffer;
   };
 
-  /// Both must outlive the object.
-  BufferEvents(TrainingPlan const& plan,
-               StagePlan const& stage,
-               EventDetail detail = EventDetail::buffers);
-  BufferEvents(TrainingPlan const&&, StagePlan const&, EventDetail = EventDetail::buffers) = delete;
-  BufferEvents(TrainingPlan const&, StagePlan const&&, EventDetail = EventDetail::buffers) = delete;
+  explicit BufferEvents(StageRank const& rank, EventDetail detail = EventDetail::buffers);
   BufferEvents(BufferEvents const&) = delete;  // events point into it
   BufferEvents(BufferEvents&&) = delete;
   BufferEvents& operator=(BufferEvents const&) = delete;

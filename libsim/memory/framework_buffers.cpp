@@ -79,7 +79,7 @@ bool FrameworkBuffers::is_elsewhere(ChunkProgram const& chunk, Neighbour side) c
 
 /// Whether a task begins with what another stage has sent.
 bool FrameworkBuffers::receives(Task const& task) const {
-  ChunkProgram const& chunk = plan_.chunks[static_cast<std::size_t>(task.program)];
+  ChunkProgram const& chunk = plan_.programs.chunks[static_cast<std::size_t>(task.program)];
   auto const blocks = static_cast<std::int32_t>(chunk.blocks.size());
   switch (task.kind) {
     case Task::Kind::forward:
@@ -96,14 +96,14 @@ bool FrameworkBuffers::receives(Task const& task) const {
 }
 
 bool FrameworkBuffers::ends_forward(Task const& task) const {
-  ChunkProgram const& chunk = plan_.chunks[static_cast<std::size_t>(task.program)];
+  ChunkProgram const& chunk = plan_.programs.chunks[static_cast<std::size_t>(task.program)];
   auto const blocks = static_cast<std::int32_t>(chunk.blocks.size());
   return task.kind == Task::Kind::forward && task.first_block + task.block_count == blocks;
 }
 
 /// Whether another stage gets what a task ends with.
 bool FrameworkBuffers::sends(Task const& task) const {
-  ChunkProgram const& chunk = plan_.chunks[static_cast<std::size_t>(task.program)];
+  ChunkProgram const& chunk = plan_.programs.chunks[static_cast<std::size_t>(task.program)];
   if (ends_forward(task)) return is_elsewhere(chunk, Neighbour::next);
   return ends_gradient(task) && is_elsewhere(chunk, Neighbour::previous);
 }

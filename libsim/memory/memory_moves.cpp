@@ -4,10 +4,11 @@
 
 namespace stagecraft {
 
-MemoryMoves::MemoryMoves(TrainingPlan const& plan) : plan_{plan}, tasks_{plan} {
+MemoryMoves::MemoryMoves(TrainingPlan const& plan, Programs const& programs)
+    : plan_{plan}, programs_{programs}, tasks_{programs} {
   places_.fill(none);
-  blocks_.reserve(plan.blocks.size());
-  for (BlockProgram const& block : plan.blocks) {
+  blocks_.reserve(programs.blocks.size());
+  for (BlockProgram const& block : programs.blocks) {
     blocks_.push_back({profile_memory(block, Pass::forward), profile_memory(block, Pass::backward),
                        profile_memory(block, Pass::input_gradient),
                        profile_memory(block, Pass::weight_gradient),
@@ -24,7 +25,7 @@ MemoryMove MemoryMoves::sum_of(Task const& task) const {
   std::size_t const pass = index_of(pass_of(task));
   MemoryProfile sum;
   std::int32_t number = 0;
-  for (TaskBlock const& of_task : blocks_in_order(plan_, task)) {
+  for (TaskBlock const& of_task : blocks_in_order(programs_, task)) {
     MemoryProfile const& block = blocks_[of_task.block][pass];
     std::int64_t const peak_before = sum.peak;
     std::int32_t const op_before = sum.peak_op;

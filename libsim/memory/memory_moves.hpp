@@ -37,8 +37,8 @@ struct MemoryMove {
 /// object.
 class MemoryMoves {
  public:
-  /// `plan` must outlive the object.
-  explicit MemoryMoves(TrainingPlan const& plan);
+  /// Of ranks that run these programs. Both must outlive the object.
+  MemoryMoves(TrainingPlan const& plan, Programs const& programs);
 
   MemoryMove const& of(Task const& task);
   /// What a post of these transfers does, or a wait for them. Pre: `kind` is post or wait.
@@ -58,6 +58,7 @@ class MemoryMoves {
   static constexpr std::size_t most_transfers = 4;  ///< of an entry
   static constexpr std::size_t code_limit = std::size_t{4} << 2 * most_transfers;
   TrainingPlan const& plan_;
+  Programs const& programs_;
   std::vector<std::array<MemoryProfile, pass_count>> blocks_;  ///< by block and pass
   DistinctTasks<MemoryMove> tasks_;
   std::deque<MemoryMove> exchanges_;             ///< a deque, so that references stay valid

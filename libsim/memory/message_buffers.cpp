@@ -29,7 +29,7 @@ Bytes message_buffer_bytes(TrainingPlan const& plan, MessageBuffer buffer) {
 }
 
 bool releases_output(TrainingPlan const& plan, Task const& task) {
-  ChunkProgram const& chunk = plan.chunks[static_cast<std::size_t>(task.program)];
+  ChunkProgram const& chunk = plan.programs.chunks[static_cast<std::size_t>(task.program)];
   return ends_gradient(task) && !plan.config.memory.output_deallocation && !chunk.has_head &&
          !chunk.keeps_output;
 }

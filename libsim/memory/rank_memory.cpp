@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "libsim/host/parallel_for.hpp"
-#include "libsim/plan/make_plan.hpp"
 #include "libsim/plan/received_rows.hpp"
 
 namespace stagecraft {
@@ -19,9 +18,8 @@ std::vector<RankMemory> memory_by_rank(TrainingPlan const& plan, int jobs) {
   for (auto const& [rank, ranks] : ReceivedRows{plan}.distinct_ranks()) {
     all.push_back({rank, ranks, {}});
   }
-  parallel_for(jobs, all.size(), [&](std::size_t i) {
-    all[i].stages = peak_memory(plan_of_ranks(plan, {{all[i].rank}}));
-  });
+  parallel_for(jobs, all.size(),
+               [&](std::size_t i) { all[i].stages = peak_memory(plan, all[i].rank); });
   return all;
 }
 
@@ -43,10 +41,6 @@ std::vector<FullestMemory> fullest_memory(TrainingPlan const& plan, int jobs) {
                             .least = emptiest.stages[stage].at_peak.sum()};
   }
   return result;
-}
-
-PlanOfRank::PlanOfRank(TrainingPlan const& plan, int rank) : plan_{plan} {
-  if (plan.differs_by_rank()) own_ = plan_of_ranks(plan, {{rank}});
 }
 
 }  // namespace stagecraft

@@ -16,8 +16,8 @@ struct RankMemory {
   std::vector<StageMemory> stages;
 };
 
-/// The memory of all ranks whose experts compute different numbers of rows: each allocates what the
-/// plan made for it says. One entry if they do not differ. Uses up to `jobs` threads.
+/// The memory of all ranks whose experts compute different numbers of rows. One entry if they do
+/// not differ. Uses up to `jobs` threads.
 std::vector<RankMemory> memory_by_rank(TrainingPlan const& plan, int jobs);
 
 /// What the ranks of a stage hold, if their experts compute different numbers of rows.
@@ -40,21 +40,5 @@ struct FullestMemory {
 /// The memory of each stage, without workspace: the one answer to what a stage holds. Which of its
 /// ranks is the fullest may differ from stage to stage. Uses up to `jobs` threads.
 std::vector<FullestMemory> fullest_memory(TrainingPlan const& plan, int jobs);
-
-/// The plan made for a rank, which says what it allocates: `plan` itself if its ranks do not
-/// differ, or if it was made for one of them.
-class PlanOfRank {
- public:
-  /// `plan` must outlive the object. `rank`: by its number in its stage.
-  PlanOfRank(TrainingPlan const& plan, int rank);
-  PlanOfRank(TrainingPlan const&&, int) = delete;
-
-  TrainingPlan const& operator*() const { return own_ ? *own_ : plan_; }
-  TrainingPlan const* operator->() const { return &**this; }
-
- private:
-  TrainingPlan const& plan_;
-  std::optional<TrainingPlan> own_;
-};
 
 }  // namespace stagecraft

@@ -8,15 +8,15 @@
 
 namespace stagecraft {
 
-std::vector<ReservedState> reserved_states(TrainingPlan const& plan, StagePlan const& stage) {
-  auto const allocator = configured_allocator(plan.config.memory, unlimited_capacity);
-  for (StateBuffer const& buffer : stage.state) {
+std::vector<ReservedState> reserved_states(StageRank const& rank) {
+  auto const allocator = configured_allocator(rank.plan.config.memory, unlimited_capacity);
+  for (StateBuffer const& buffer : rank.stage.state) {
     if (buffer.elements > 0) allocator->allocate(buffer.bytes().count(), 0);
   }
-  std::vector<ReservedState> states{{resident_memory(stage), allocator->counters().reserved}};
+  std::vector<ReservedState> states{{resident_memory(rank.stage), allocator->counters().reserved}};
   CategoryBytes now = states.front().held;
   std::vector<BlockId> blocks;
-  BufferEvents events{plan, stage};
+  BufferEvents events{rank};
   events.next();  // what is resident
   while (events.next()) {
     for (BufferEvent const& event : events.now()) {

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "libsim/plan/training_plan.hpp"
+#include "libsim/plan/rank_programs.hpp"
 #include "libsim/program/category_bytes.hpp"
 
 namespace stagecraft {
@@ -21,6 +21,6 @@ struct ReservedState {
 /// the iteration begins. It serves the plan's own buffers as the executor allocates them: those of
 /// StagePlan::state are one block each. What a framework allocates beside that is in
 /// reserve_stage(), not here.
-std::vector<ReservedState> reserved_states(TrainingPlan const& plan, StagePlan const& stage);
+std::vector<ReservedState> reserved_states(StageRank const& rank);
 
 }  // namespace stagecraft

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <stdexcept>
 
 namespace stagecraft {
 namespace {
@@ -127,11 +126,6 @@ class Follower {
   Progress progress_;
 };
 
-void require_alike_ranks(TrainingPlan const& plan) {
-  if (!plan.differs_by_rank()) return;
-  throw std::logic_error{"the ranks of a stage hold different amounts: no plan of all has them"};
-}
-
 }  // namespace
 
 CategoryBytes resident_memory(StagePlan const& stage) {
@@ -158,15 +152,14 @@ StageMemory peak_memory(StagePlan const& stage, MemoryMoves& moves) {
                 resident_memory(stage));
 }
 
-StageMemory peak_memory(TrainingPlan const& plan, StagePlan const& stage) {
-  require_alike_ranks(plan);
-  MemoryMoves moves{plan};
-  return peak_memory(stage, moves);
+StageMemory peak_memory(StageRank const& rank) {
+  MemoryMoves moves{rank.plan, rank.programs};
+  return peak_memory(rank.stage, moves);
 }
 
-std::vector<StageMemory> peak_memory(TrainingPlan const& plan) {
-  require_alike_ranks(plan);
-  MemoryMoves moves{plan};
+std::vector<StageMemory> peak_memory(TrainingPlan const& plan, int rank) {
+  RankPrograms const programs{plan, rank};
+  MemoryMoves moves{plan, *programs};
   std::vector<StageMemory> memory;
   memory.reserve(plan.stages.size());
   for (StagePlan const& stage : plan.stages) memory.push_back(peak_memory(stage, moves));

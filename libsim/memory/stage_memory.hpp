@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "libsim/memory/memory_moves.hpp"
-#include "libsim/plan/training_plan.hpp"
+#include "libsim/plan/rank_programs.hpp"
 
 namespace stagecraft {
 
@@ -36,11 +36,11 @@ std::int64_t follow_sum(StageProgram const& program,
                         std::span<MemoryMove const* const> moves,
                         std::int64_t resident);
 
-/// The memory of one stage; the same with sums that several stages share; of all stages. What the
-/// stages of any plan hold is fullest_memory().
-/// \throws std::logic_error  if the ranks of the plan may differ (TrainingPlan::differs_by_rank).
-StageMemory peak_memory(TrainingPlan const& plan, StagePlan const& stage);
+/// The memory of one stage, of those ranks that `moves` are of.
 StageMemory peak_memory(StagePlan const& stage, MemoryMoves& moves);
-std::vector<StageMemory> peak_memory(TrainingPlan const& plan);
+StageMemory peak_memory(StageRank const& rank);
+/// The memory of a rank of each stage, by its number in the stage. What stages hold, of whichever
+/// of their ranks holds most, is fullest_memory().
+std::vector<StageMemory> peak_memory(TrainingPlan const& plan, int rank = 0);
 
 }  // namespace stagecraft

@@ -19,24 +19,23 @@ constexpr int most_iterations = 3;  // the second has moments, the third what th
 
 class StageReplay {
  public:
-  StageReplay(TrainingPlan const& plan,
-              StagePlan const& stage,
+  StageReplay(StageRank const& rank,
               Allocator& allocator,
               FrameworkMemory const& framework,
               ReplayExtent extent,
               ReservedPeak* peak)
-      : plan_{plan},
-        stage_{stage},
+      : plan_{rank.plan},
+        stage_{rank.stage},
         allocator_{allocator},
         framework_{framework},
         has_framework_{framework != FrameworkMemory{}},
-        buffers_{framework, plan, stage, allocator_},
-        events_{plan, stage, has_framework_ ? EventDetail::ops : EventDetail::buffers},
+        buffers_{framework, rank.plan, rank.stage, allocator_},
+        events_{rank, has_framework_ ? EventDetail::ops : EventDetail::buffers},
         skips_repeats_{extent == ReplayExtent::until_steady && !has_framework_},
         // A round ends with the blocks that it began with, if nothing keeps or takes any.
-        has_rounds_{skips_repeats_ && plan.config.memory.empty_cache == EmptyCache::never} {
-    bool const has_loop = stage.program.steady_loop != StageProgram::none;
-    if (extent == ReplayExtent::until_steady && has_loop) steady_.emplace(stage);
+        has_rounds_{skips_repeats_ && plan_.config.memory.empty_cache == EmptyCache::never} {
+    bool const has_loop = stage_.program.steady_loop != StageProgram::none;
+    if (extent == ReplayExtent::until_steady && has_loop) steady_.emplace(stage_);
     if (peak == nullptr) {
       if (!has_framework_) describe_tasks();
       return;
@@ -257,16 +256,16 @@ class StageReplay {
 
 }  // namespace
 
-StageReservation reserve_stage(TrainingPlan const& plan,
-                               StagePlan const& stage,
+StageReservation reserve_stage(StageRank const& rank,
                                std::int64_t capacity,
                                FrameworkMemory const& framework,
                                ReplayExtent extent,
                                ReservedPeak* peak) {
   for (bool const is_limited : {true, false}) {
-    auto const allocator = configured_allocator(
-        plan.config.memory, is_limited ? std::max<std::int64_t>(capacity, 0) : unlimited_capacity);
-    StageReplay replay{plan, stage, *allocator, framework, extent, peak};
+    auto const allocator =
+        configured_allocator(rank.plan.config.memory,
+                             is_limited ? std::max<std::int64_t>(capacity, 0) : unlimited_capacity);
+    StageReplay replay{rank, *allocator, framework, extent, peak};
     if (!replay.run()) continue;
     StageReservation result = replay.result();
     result.runs_out = !is_limited;
@@ -275,13 +274,10 @@ StageReservation reserve_stage(TrainingPlan const& plan,
   return {.reserved = unlimited_capacity, .runs_out = true};
 }
 
-bool fits_in(TrainingPlan const& plan,
-             StagePlan const& stage,
-             std::int64_t capacity,
-             FrameworkMemory const& framework) {
+bool fits_in(StageRank const& rank, std::int64_t capacity, FrameworkMemory const& framework) {
   auto const allocator =
-      configured_allocator(plan.config.memory, std::max<std::int64_t>(capacity, 0));
-  return StageReplay{plan, stage, *allocator, framework, ReplayExtent::until_steady, nullptr}.run();
+      configured_allocator(rank.plan.config.memory, std::max<std::int64_t>(capacity, 0));
+  return StageReplay{rank, *allocator, framework, ReplayExtent::until_steady, nullptr}.run();
 }
 
 }  // namespace stagecraft

@@ -6,7 +6,7 @@
 
 #include "libsim/allocator/allocator.hpp"
 #include "libsim/memory/framework_memory.hpp"
-#include "libsim/plan/training_plan.hpp"
+#include "libsim/plan/rank_programs.hpp"
 
 namespace stagecraft {
 
@@ -49,8 +49,7 @@ enum class ReplayExtent : std::uint8_t {
 /// Parameters and optimizer state are a buffer per parameter (with the distributed optimizer, state
 /// is one per range that it shards), gradients are one buffer. `framework` adds what it allocates
 /// beside that. All requests are of one stream. `peak`, if given, is filled in.
-StageReservation reserve_stage(TrainingPlan const& plan,
-                               StagePlan const& stage,
+StageReservation reserve_stage(StageRank const& rank,
                                std::int64_t capacity,
                                FrameworkMemory const& framework = {},
                                ReplayExtent extent = ReplayExtent::until_steady,
@@ -58,9 +57,6 @@ StageReservation reserve_stage(TrainingPlan const& plan,
 
 /// Whether that much memory serves the stage: `runs_out` of the above, without replaying a second
 /// time for the numbers where it does not.
-bool fits_in(TrainingPlan const& plan,
-             StagePlan const& stage,
-             std::int64_t capacity,
-             FrameworkMemory const& framework = {});
+bool fits_in(StageRank const& rank, std::int64_t capacity, FrameworkMemory const& framework = {});
 
 }  // namespace stagecraft

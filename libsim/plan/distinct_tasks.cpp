@@ -4,13 +4,13 @@
 
 namespace stagecraft {
 
-std::vector<std::int32_t> first_with_same_blocks(TrainingPlan const& plan) {
+std::vector<std::int32_t> first_with_same_blocks(std::vector<ChunkProgram> const& chunks) {
   std::vector<std::int32_t> first;
-  first.reserve(plan.chunks.size());
+  first.reserve(chunks.size());
   std::vector<std::int32_t> distinct;
-  for (ChunkProgram const& chunk : plan.chunks) {
+  for (ChunkProgram const& chunk : chunks) {
     auto const same = std::find_if(distinct.begin(), distinct.end(), [&](std::int32_t other) {
-      ChunkProgram const& known = plan.chunks[static_cast<std::size_t>(other)];
+      ChunkProgram const& known = chunks[static_cast<std::size_t>(other)];
       return known.blocks == chunk.blocks && known.keeps_output == chunk.keeps_output;
     });
     if (same == distinct.end()) {

@@ -10,18 +10,20 @@
 
 namespace stagecraft {
 
-/// For each chunk program of the plan, the first one with the same blocks and the same use of its
+/// For each chunk program, the first one with the same blocks and the same use of its
 /// output.
-std::vector<std::int32_t> first_with_same_blocks(TrainingPlan const& plan);
+std::vector<std::int32_t> first_with_same_blocks(std::vector<ChunkProgram> const& chunks);
 
 /// Keeps one value per distinct task of a plan. Most stages run the same chunks, so the value of a
 /// pass through a whole chunk is computed once for all of them.
 template <class Value>
 class DistinctTasks {
  public:
-  /// `plan` must outlive the object.
-  explicit DistinctTasks(TrainingPlan const& plan)
-      : plan_{plan}, same_as_{first_with_same_blocks(plan)}, whole_(plan.chunks.size()) {}
+  /// `programs` must outlive the object.
+  explicit DistinctTasks(Programs const& programs)
+      : programs_{programs},
+        same_as_{first_with_same_blocks(programs.chunks)},
+        whole_(programs.chunks.size()) {}
 
   /// Returns the value of a task and calls make() if it is not known yet. The reference is valid as
   /// long as this object.
@@ -29,7 +31,7 @@ class DistinctTasks {
   Value const& of(Task const& task, Make make) {
     if (task.kind == Task::Kind::step) return made_.emplace_back(make());
     auto const program = static_cast<std::size_t>(task.program);
-    auto const all = static_cast<std::int32_t>(plan_.chunks[program].blocks.size());
+    auto const all = static_cast<std::int32_t>(programs_.chunks[program].blocks.size());
     if (task.block_count != all) return made_.emplace_back(make());
     std::size_t const pass = index_of(pass_of(task));
     Value const*& known = whole_[static_cast<std::size_t>(same_as_[program])][pass];
@@ -38,7 +40,7 @@ class DistinctTasks {
   }
 
  private:
-  TrainingPlan const& plan_;
+  Programs const& programs_;
   std::deque<Value> made_;             ///< a deque, so that references stay valid
   std::vector<std::int32_t> same_as_;  ///< first_with_same_blocks()
   std::vector<std::array<Value const*, pass_count>> whole_;  ///< by chunk program and pass

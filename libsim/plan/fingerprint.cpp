@@ -269,10 +269,9 @@ void write(TextPieces& out, TrainingPlan const& plan) {
       << plan.message_bytes().count() << "\n";
   if (config.dispatch == Dispatch::deepep) out << "dispatch deepep\n";
   if (plan.forced) write(out, *plan.forced);
-  for (int const rank : plan.ranks.ranks) out << "for rank " << rank << " of each stage\n";
   write(out, plan.groups);
-  for (BlockProgram const& block : plan.blocks) write(out, block, plan.streams);
-  for (ChunkProgram const& chunk : plan.chunks) write(out, chunk);
+  for (BlockProgram const& block : plan.programs.blocks) write(out, block, plan.streams);
+  for (ChunkProgram const& chunk : plan.programs.chunks) write(out, chunk);
   RangeTexts texts;
   for (StagePlan const& rank : plan.stages) write(out, rank, plan.streams, texts);
 }

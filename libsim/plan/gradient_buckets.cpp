@@ -13,7 +13,7 @@ std::int64_t parameters_of(TrainingPlan const& plan,
   std::int64_t sum = 0;
   for (std::int32_t i = first_block; i < first_block + block_count; ++i) {
     auto const index = static_cast<std::size_t>(chunk.blocks[static_cast<std::size_t>(i)]);
-    BlockProgram const& block = plan.blocks[index];
+    BlockProgram const& block = plan.programs.blocks[index];
     for (Parameter const& parameter : block.parameters) {
       if (!parameter.shared) sum += block.tensor(parameter.weight).shape.elements();
     }
@@ -26,14 +26,14 @@ std::int64_t first_parameter(TrainingPlan const& plan, StagePlan const& stage, C
   for (ChunkId const other : chunks_in_model_order(plan, stage)) {
     if (other == chunk) break;
     std::int32_t const program = stage.chunks[other].program;
-    ChunkProgram const& before = plan.chunks[static_cast<std::size_t>(program)];
+    ChunkProgram const& before = plan.programs.chunks[static_cast<std::size_t>(program)];
     sum += parameters_of(plan, before, 0, static_cast<std::int32_t>(before.blocks.size()));
   }
   return sum;
 }
 
 std::vector<GradientBucket> gradient_buckets(TrainingPlan const& plan, std::int32_t chunk_program) {
-  ChunkProgram const& chunk = plan.chunks[static_cast<std::size_t>(chunk_program)];
+  ChunkProgram const& chunk = plan.programs.chunks[static_cast<std::size_t>(chunk_program)];
   auto const blocks = static_cast<std::int32_t>(chunk.blocks.size());
   std::int64_t const given = bucket_elements(plan.config);
   std::int64_t const limit =

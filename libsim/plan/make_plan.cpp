@@ -12,12 +12,11 @@
 
 namespace stagecraft {
 
-TrainingPlan make_plan(SettledConfig const& settled, RankChoice ranks) {
+TrainingPlan make_plan(SettledConfig const& settled) {
   TrainingConfig const& config = settled.get();
   ScheduleShape const shape = checked_shape(schedule_shape(config));
   if (shape.order) check_recompute_tasks(config, *shape.order);
-  TrainingPlan plan =
-      make_programs(config, placement_of(shape), splits_backward(shape), std::move(ranks));
+  TrainingPlan plan = make_programs(config, placement_of(shape), splits_backward(shape));
   PipelineSchedule schedule = lay_out_checked(shape);
   plan.channels = schedule.channels;
   plan.messages = schedule.messages;
@@ -35,11 +34,6 @@ TrainingPlan make_plan(SettledConfig const& settled, RankChoice ranks) {
     append_end_of_step(stage, plan, ranges);
   }
   return plan;
-}
-
-TrainingPlan plan_of_ranks(TrainingPlan const& plan, RankChoice ranks) {
-  ranks.forced = plan.forced;
-  return make_plan(as_settled(plan.config), std::move(ranks));
 }
 
 }  // namespace stagecraft

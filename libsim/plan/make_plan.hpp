@@ -7,9 +7,6 @@ namespace stagecraft {
 
 /// Lays out an iteration. Pre: `config` was checked by its reader.
 /// \throws std::invalid_argument  for an illegal schedule shape.
-TrainingPlan make_plan(SettledConfig const& config, RankChoice ranks = {});
-
-/// The same plan for other ranks. Pre: make_plan() made it.
-TrainingPlan plan_of_ranks(TrainingPlan const& plan, RankChoice ranks);
+TrainingPlan make_plan(SettledConfig const& config);
 
 }  // namespace stagecraft

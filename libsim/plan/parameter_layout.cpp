@@ -47,12 +47,12 @@ std::string PlacedParameter::name() const {
   return layer < 0 ? own : "layers." + std::to_string(layer) + "." + own;
 }
 
-std::int64_t first_layer_of(TrainingPlan const& plan,
+std::int64_t first_layer_of(Programs const& programs,
                             ChunkProgram const& chunk,
                             std::size_t block) {
   std::int64_t layer = chunk.first_layer;
   for (std::size_t i = 0; i < block; ++i) {
-    layer += plan.blocks[static_cast<std::size_t>(chunk.blocks[i])].layers;
+    layer += programs.blocks[static_cast<std::size_t>(chunk.blocks[i])].layers;
   }
   return layer;
 }
@@ -72,10 +72,11 @@ std::vector<PlacedParameter> parameter_layout(TrainingPlan const& plan, StagePla
   std::int64_t offset = 0;
   for (ChunkId const held : chunks_in_model_order(plan, stage)) {
     std::int32_t const index = stage.chunks[held].program;
-    ChunkProgram const& chunk = plan.chunks[static_cast<std::size_t>(index)];
+    ChunkProgram const& chunk = plan.programs.chunks[static_cast<std::size_t>(index)];
     std::int64_t layer = chunk.first_layer;  // of the block
     for (std::size_t position = 0; position < chunk.blocks.size(); ++position) {
-      BlockProgram const& block = plan.blocks[static_cast<std::size_t>(chunk.blocks[position])];
+      BlockProgram const& block =
+          plan.programs.blocks[static_cast<std::size_t>(chunk.blocks[position])];
       for (Parameter const& parameter : block.parameters) {
         if (parameter.shared) continue;
         Tensor const& weight = block.tensor(parameter.weight);

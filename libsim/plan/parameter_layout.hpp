@@ -63,6 +63,6 @@ std::vector<ChunkId> chunks_in_model_order(TrainingPlan const& plan, StagePlan c
 std::vector<PlacedParameter> parameter_layout(TrainingPlan const& plan, StagePlan const& stage);
 
 /// The number in the model of the first layer of a chunk's block.
-std::int64_t first_layer_of(TrainingPlan const& plan, ChunkProgram const& chunk, std::size_t block);
+std::int64_t first_layer_of(Programs const& programs, ChunkProgram const& chunk, std::size_t block);
 
 }  // namespace stagecraft

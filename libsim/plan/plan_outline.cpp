@@ -24,11 +24,10 @@ void split_sequences(TrainingPlan& plan) {
 
 }  // namespace
 
-TrainingPlan make_outline(TrainingConfig const& config, RankChoice ranks) {
+TrainingPlan make_outline(TrainingConfig const& config) {
   TrainingPlan plan;
   plan.config = config;
-  plan.forced = ranks.forced ? std::move(ranks.forced) : forced_routing(config);
-  plan.ranks = std::move(ranks);
+  plan.forced = forced_routing(config);
   auto [groups, roles] = make_groups(config);
   plan.groups = std::move(groups);
   plan.roles = roles;

@@ -5,6 +5,6 @@
 namespace stagecraft {
 
 /// A plan without programs: configuration, sizes of a rank's share of one microbatch, and groups.
-TrainingPlan make_outline(TrainingConfig const& config, RankChoice ranks = {});
+TrainingPlan make_outline(TrainingConfig const& config);
 
 }  // namespace stagecraft

@@ -23,8 +23,14 @@ namespace {
 /// Builds each distinct block once.
 class BlockCatalogue {
  public:
-  explicit BlockCatalogue(TrainingPlan& plan)
-      : plan_{plan}, layer_kinds_{plan.config.model}, rows_{plan} {}
+  /// Appends the blocks to `programs`. They have room for what some ranks of a stage receive, by
+  /// their numbers in it; for all of them if `ranks` is empty.
+  BlockCatalogue(TrainingPlan const& plan, Programs& programs, std::span<int const> ranks)
+      : plan_{plan},
+        programs_{programs},
+        ranks_{ranks},
+        layer_kinds_{plan.config.model},
+        rows_{plan} {}
 
   /// Of how many microbatches of a replica the blocks differ: of all or of one.
   std::int64_t microbatch_classes() const {
@@ -52,7 +58,7 @@ class BlockCatalogue {
         shapes.push_back(plan_.shape.with(layer_kinds_[kinds[i]]));
         if (rooms.empty()) continue;
         rooms[i].set_room(shapes.back());
-        if (rooms[i].of_experts) plan_.expert_rows.push_back(rooms[i].of_experts);
+        if (rooms[i].of_experts) programs_.expert_rows.push_back(rooms[i].of_experts);
       }
       return build_layers(std::move(shapes), policy);
     });
@@ -100,7 +106,7 @@ class BlockCatalogue {
     for (std::size_t i = 0; i < kinds.size(); ++i) {
       LayerConfig const& kind = layer_kinds_[kinds[i]];
       auto const layer = first + static_cast<std::int64_t>(i);
-      rooms.push_back(kind.experts ? rows_.most(plan_.ranks, kind, layer, k) : ExpertRows{});
+      rooms.push_back(kind.experts ? rows_.most(ranks_, kind, layer, k) : ExpertRows{});
     }
     return rooms;
   }
@@ -117,12 +123,14 @@ class BlockCatalogue {
       made.rooms.assign(key.rooms.begin(), key.rooms.end());
       if (key.policy != nullptr) made.policy = *key.policy;
       made.weight = key.weight;
-      plan_.blocks.push_back(build());
+      programs_.blocks.push_back(build());
     }
     return index;
   }
 
-  TrainingPlan& plan_;
+  TrainingPlan const& plan_;
+  Programs& programs_;
+  std::span<int const> ranks_;
   LayerKinds layer_kinds_;
   ReceivedRows rows_;
   std::vector<Known> known_;
@@ -177,7 +185,11 @@ std::int32_t& program_of(StageChunk& chunk, Variant variant) {
 }
 
 /// Appends the programs of all chunks for the k-th microbatch of a replica.
-void append_chunks(TrainingPlan& plan, BlockCatalogue& catalogue, Variant variant, MicrobatchId k) {
+void append_chunks(std::vector<ChunkProgram>& chunks,
+                   TrainingPlan const& plan,
+                   BlockCatalogue& catalogue,
+                   Variant variant,
+                   MicrobatchId k) {
   TrainingConfig const& config = plan.config;
   std::vector<std::int64_t> const layers = layers_of_virtual_stages(config);
   std::vector<LayerPolicies> policies;  // of all stages, or of each
@@ -214,17 +226,41 @@ void append_chunks(TrainingPlan& plan, BlockCatalogue& catalogue, Variant varian
       chunk.blocks.push_back(
           catalogue.head(shares ? HeadWeight::shared : HeadWeight::own, of_layers.single));
     }
-    StageChunk& of_stage = plan.stages[chunk.stage].chunks[chunk.chunk];
-    if (k == MicrobatchId{0})
-      program_of(of_stage, variant) = static_cast<std::int32_t>(plan.chunks.size());
-    plan.chunks.push_back(std::move(chunk));
+    chunks.push_back(std::move(chunk));
   }
+}
+
+/// The variants of a chunk that a configuration has, in the order of their programs.
+std::vector<Variant> variants_of(TrainingConfig const& config) {
+  std::vector<Variant> variants{Variant::policy};
+  bool const has_window =
+      std::any_of(config.recompute.begin(), config.recompute.end(),
+                  [](auto const& policy) { return policy.store_microbatches.count > 0; });
+  if (has_window) variants.push_back(Variant::stored);
+  if (recomputes_early(config)) variants.push_back(Variant::early);
+  return variants;
+}
+
+/// Those of all virtual stages: of each microbatch that differs, of each variant.
+Programs build_programs(TrainingPlan const& plan, std::span<int const> ranks) {
+  Programs programs;
+  BlockCatalogue catalogue{plan, programs, ranks};
+  for (MicrobatchId const k :
+       IdRange<MicrobatchId>{static_cast<int>(catalogue.microbatch_classes())}) {
+    for (Variant const variant : variants_of(plan.config)) {
+      append_chunks(programs.chunks, plan, catalogue, variant, k);
+    }
+  }
+  if (plan.has_split_backward) {
+    for (BlockProgram& block : programs.blocks) split_backward(block);
+  }
+  return programs;
 }
 
 std::int64_t counters_of(TrainingPlan const& plan, ChunkProgram const& chunk) {
   std::int64_t elements = 0;
   for (std::int32_t const index : chunk.blocks) {
-    BlockProgram const& block = plan.blocks[static_cast<std::size_t>(index)];
+    BlockProgram const& block = plan.programs.blocks[static_cast<std::size_t>(index)];
     for (TensorId const id : block.counters) elements += block.tensor(id).shape.elements();
   }
   return elements;
@@ -233,7 +269,7 @@ std::int64_t counters_of(TrainingPlan const& plan, ChunkProgram const& chunk) {
 void count_parameters(TrainingPlan const& plan, StagePlan& rank) {
   std::int64_t counters = 0;
   for (StageChunk const& chunk : rank.chunks) {
-    ChunkProgram const& program = plan.chunks[static_cast<std::size_t>(chunk.program)];
+    ChunkProgram const& program = plan.programs.chunks[static_cast<std::size_t>(chunk.program)];
     rank.parameters +=
         parameters_of(plan, program, 0, static_cast<std::int32_t>(program.blocks.size()));
     counters += counters_of(plan, program);
@@ -249,7 +285,7 @@ void count_parameters(TrainingPlan const& plan, StagePlan& rank) {
 
 bool have_equal_chunks(TrainingPlan const& plan, StagePlan const& a, StagePlan const& b) {
   auto const program = [&](StageChunk const& chunk) -> ChunkProgram const& {
-    return plan.chunks[static_cast<std::size_t>(chunk.program)];
+    return plan.programs.chunks[static_cast<std::size_t>(chunk.program)];
   };
   return std::equal(a.chunks.begin(), a.chunks.end(), b.chunks.begin(), b.chunks.end(),
                     [&](StageChunk const& x, StageChunk const& y) {
@@ -264,31 +300,25 @@ TrainingPlan make_programs(TrainingConfig const& config) {
 
 TrainingPlan make_programs(TrainingConfig const& config,
                            Placement const& placement,
-                           bool is_split,
-                           RankChoice ranks) {
-  TrainingPlan plan = make_outline(config, std::move(ranks));
+                           bool is_split) {
+  TrainingPlan plan = make_outline(config);
   plan.placement = placement;
+  plan.has_split_backward = is_split;
+  plan.programs = build_programs(plan, {});
   plan.stages.resize(static_cast<std::size_t>(config.parallel.pipeline));
   for (StageId const stage : plan.stages.ids()) {
     plan.stages[stage].stage = stage;
     plan.stages[stage].chunks.resize(static_cast<std::size_t>(config.parallel.interleave));
   }
-  BlockCatalogue catalogue{plan};
-  bool const has_window =
-      std::any_of(config.recompute.begin(), config.recompute.end(),
-                  [](auto const& policy) { return policy.store_microbatches.count > 0; });
-  std::int64_t const classes = catalogue.microbatch_classes();
-  for (MicrobatchId const k : IdRange<MicrobatchId>{static_cast<int>(classes)}) {
-    append_chunks(plan, catalogue, Variant::policy, k);
-    if (has_window) append_chunks(plan, catalogue, Variant::stored, k);
-    if (recomputes_early(config)) append_chunks(plan, catalogue, Variant::early, k);
+  std::vector<Variant> const variants = variants_of(config);
+  auto const of_microbatch = static_cast<std::int32_t>(
+      variants.size() * static_cast<std::size_t>(placement.virtual_stages()));
+  for (std::int32_t i = 0; i < of_microbatch; ++i) {
+    ChunkProgram const& chunk = plan.programs.chunks[static_cast<std::size_t>(i)];
+    Variant const variant = variants[static_cast<std::size_t>(i / placement.virtual_stages())];
+    program_of(plan.stages[chunk.stage].chunks[chunk.chunk], variant) = i;
   }
-  if (classes > 1)
-    plan.microbatch_stride =
-        static_cast<std::int32_t>(plan.chunks.size()) / static_cast<std::int32_t>(classes);
-  if (is_split) {
-    for (BlockProgram& block : plan.blocks) split_backward(block);
-  }
+  if (std::ssize(plan.programs.chunks) > of_microbatch) plan.microbatch_stride = of_microbatch;
   for (StageId const id : plan.stages.ids()) {
     StagePlan& stage = plan.stages[id];
     // Most stages are as the one before, so that only a few are counted.
@@ -303,6 +333,10 @@ TrainingPlan make_programs(TrainingConfig const& config,
     stage.state = same.state;
   }
   return plan;
+}
+
+Programs programs_of_rank(TrainingPlan const& plan, int rank) {
+  return build_programs(plan, {&rank, 1});
 }
 
 }  // namespace stagecraft

@@ -10,10 +10,9 @@ namespace stagecraft {
 TrainingPlan make_programs(TrainingConfig const& config);
 /// The same with a schedule that is known: where its chunks lie, and whether some backward is
 /// split.
-TrainingPlan make_programs(TrainingConfig const& config,
-                           Placement const& placement,
-                           bool is_split,
-                           RankChoice ranks = {});
+TrainingPlan make_programs(TrainingConfig const& config, Placement const& placement, bool is_split);
+/// The same chunks, with room for what one rank of each stage receives, by its number in its stage.
+Programs programs_of_rank(TrainingPlan const& plan, int rank);
 
 /// Whether two stages run the same blocks, chunk by chunk.
 bool have_equal_chunks(TrainingPlan const& plan, StagePlan const& a, StagePlan const& b);

@@ -228,11 +228,11 @@ std::vector<std::int64_t> ReceivedRows::rows_of_experts(int rank,
   return sums;
 }
 
-ExpertRows ReceivedRows::most(RankChoice const& ranks,
+ExpertRows ReceivedRows::most(std::span<int const> ranks,
                               LayerConfig const& kind,
                               std::int64_t layer,
                               MicrobatchId k) const {
-  std::vector<int> const& chosen = ranks.ranks.empty() ? last_ranks() : ranks.ranks;
+  std::span<int const> const chosen = ranks.empty() ? last_ranks() : ranks;
   ExpertRows most{.received = 0, .computed = 0, .of_experts = nullptr};
   std::vector<std::int64_t> by_expert;
   std::int64_t largest = -1;

@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -60,9 +61,9 @@ class ReceivedRows {
                                             LayerConfig const& kind,
                                             std::int64_t layer,
                                             MicrobatchId k) const;
-  /// What the rank computes that has the largest load (load_of()), of some ranks or of
-  /// last_ranks(), with room for the most that one of them receives and computes.
-  ExpertRows most(RankChoice const& ranks,
+  /// What the rank computes that has the largest load (load_of()), of `ranks` or, if that is empty,
+  /// of last_ranks(), with room for the most that one of them receives and computes.
+  ExpertRows most(std::span<int const> ranks,
                   LayerConfig const& kind,
                   std::int64_t layer,
                   MicrobatchId k) const;

@@ -95,7 +95,7 @@ class StageTasks {
   }
 
   ChunkProgram const& program_of(ChunkId chunk) const {
-    return plan_.chunks[static_cast<std::size_t>(stage_.chunks[chunk].program)];
+    return plan_.programs.chunks[static_cast<std::size_t>(stage_.chunks[chunk].program)];
   }
 
   /// The chunk whose head adds to the gradient of the first chunk's embedding; nullopt if there is
@@ -218,8 +218,8 @@ Task whole_task(TrainingPlan const& plan,
                  : task.is_early ? chunk.early_program
                                  : chunk.program;
   task.program += plan.microbatch_stride * run.microbatch.value();
-  task.block_count =
-      static_cast<std::int32_t>(plan.chunks[static_cast<std::size_t>(task.program)].blocks.size());
+  task.block_count = static_cast<std::int32_t>(
+      plan.programs.chunks[static_cast<std::size_t>(task.program)].blocks.size());
   return task;
 }
 

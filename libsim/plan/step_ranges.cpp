@@ -52,7 +52,7 @@ std::vector<AxisShare> replicas_of(TrainingPlan const& plan, Parameter const& pa
 bool is_counted_elsewhere(TrainingPlan const& plan, PlacedParameter const& placed, StageId stage) {
   if (plan.roles.embedding && placed.parameter->tied_embedding && stage != StageId{0}) return true;
   if (plan.config.sharding.shares_optimizer()) return false;
-  ChunkProgram const& chunk = plan.chunks[static_cast<std::size_t>(placed.chunk)];
+  ChunkProgram const& chunk = plan.programs.chunks[static_cast<std::size_t>(placed.chunk)];
   return plan.placement.copy_of(plan.placement.virtual_stage({stage, chunk.chunk})) > 0;
 }
 

@@ -46,8 +46,9 @@ RecomputePolicy const& policy_of(TrainingConfig const& config, StageId stage) {
   return config.recompute.size() == 1 ? config.recompute.front() : config.recompute[stage.index()];
 }
 
-std::vector<TaskBlock> blocks_in_order(TrainingPlan const& plan, Task const& task) {
-  std::vector<std::int32_t> const& all = plan.chunks[static_cast<std::size_t>(task.program)].blocks;
+std::vector<TaskBlock> blocks_in_order(Programs const& programs, Task const& task) {
+  std::vector<std::int32_t> const& all =
+      programs.chunks[static_cast<std::size_t>(task.program)].blocks;
   std::vector<TaskBlock> blocks;
   blocks.reserve(static_cast<std::size_t>(task.block_count));
   for (std::int32_t i = 0; i < task.block_count; ++i) {

@@ -24,18 +24,25 @@ struct ChunkProgram {
   ChunkId chunk{};
   std::int64_t first_layer = 0;
   std::int64_t layers = 0;
-  std::vector<std::int32_t> blocks;  ///< into TrainingPlan::blocks
+  std::vector<std::int32_t> blocks;  ///< into Programs::blocks
   bool has_embedding = false;        ///< it begins with the embedding and receives no activation
   bool has_head = false;             ///< it ends with the loss and sends no activation
   bool keeps_output = false;         ///< the next chunk of the model is on the same stage
   bool has_recompute_pass = false;   ///< a recompute pass runs between forward and backward
 };
 
+/// What ranks compute.
+struct Programs {
+  std::vector<BlockProgram> blocks;  ///< the distinct ones
+  std::vector<ChunkProgram> chunks;
+  std::vector<std::shared_ptr<GroupRows const>> expert_rows;  ///< that blocks refer to
+};
+
 /// The programs of a chunk of a stage.
 struct StageChunk {
   static constexpr std::int32_t none = -1;
-  std::int32_t program = 0;  ///< into TrainingPlan::chunks
-  /// The program of stored microbatches, into TrainingPlan::chunks; `none` if there is no window of
+  std::int32_t program = 0;  ///< into Programs::chunks
+  /// The program of stored microbatches, into Programs::chunks; `none` if there is no window of
   /// stored microbatches.
   std::int32_t stored_program = none;
   /// The program of microbatches that are recomputed ahead of their backward, by a task of its own;
@@ -52,15 +59,6 @@ struct ShardedRun {
   GroupId holders{};  ///< the ranks that hold the same parameters; member r keeps the r-th shard
 
   std::int64_t shard() const { return (count + shards - 1) / shards; }
-};
-
-/// The ranks of a stage, by their number in it, that a plan is made for. They differ only if
-/// routing is uneven. Then each layer and microbatch has room for the rows of the rank with most of
-/// them, for which the others of its expert group wait.
-struct RankChoice {
-  std::vector<int> ranks;  ///< ascending; empty: all of the stage
-  /// What the configuration forces, from a plan of other ranks; null: read from the configuration.
-  std::shared_ptr<ForcedRouting const> forced{};
 };
 
 /// What a rank of one stage does in an iteration. All tensor and data ranks of a stage do the same,
@@ -93,14 +91,14 @@ struct StagePlan {
 struct TrainingPlan {
   TrainingConfig config;
   BlockShape shape;  ///< without room for uneven rows, which depends on the layer
-  RankChoice ranks;
   std::shared_ptr<ForcedRouting const> forced;  ///< null if the configuration forces no counts
   StreamNames streams{"compute", "tensor_parallel", "data_parallel"};  ///< of each rank
   RankGroups groups;
   GroupRoles roles;
-  std::vector<std::shared_ptr<GroupRows const>> expert_rows;  ///< that blocks refer to
-  std::vector<BlockProgram> blocks;                           ///< the distinct ones
-  std::vector<ChunkProgram> chunks;
+  /// Of every rank. If ranks differ, each layer and microbatch has room for the rows of the rank
+  /// with most of them, for which the others of its expert group wait.
+  Programs programs;
+  bool has_split_backward = false;  ///< some backward is split in two passes
   Placement placement;
   IdVector<StageId, StagePlan> stages;
   /// The programs of microbatch k of a replica come k times so many behind those of its first, in
@@ -110,9 +108,9 @@ struct TrainingPlan {
   std::int32_t messages = 0;     ///< message numbers are in [0, messages)
   std::int32_t most_queued = 0;  ///< most messages of a channel sent and not yet received
 
-  /// Whether the ranks of a stage may allocate differently: then memory is that of plans made for
-  /// one rank each (rank_memory.hpp), and this one has room for more than any of them needs.
-  bool differs_by_rank() const { return forced != nullptr && ranks.ranks.empty(); }
+  /// Whether the ranks of a stage may allocate differently: in how many rows their experts compute.
+  /// What one of them allocates is in its RankPrograms.
+  bool differs_by_rank() const { return forced != nullptr; }
   /// The number of ranks that hold the same dense parameters and sum their gradients.
   int replicas() const { return groups.members(roles.gradients); }
   /// The groups over which gradients are summed: that of dense parameters first.
@@ -132,11 +130,11 @@ RecomputePolicy const& policy_of(TrainingConfig const& config, StageId stage);
 
 /// A block that a task runs.
 struct TaskBlock {
-  std::size_t block = 0;     ///< into TrainingPlan::blocks
+  std::size_t block = 0;     ///< into Programs::blocks
   std::size_t position = 0;  ///< in its chunk
 };
 
 /// The blocks of a task in the order in which they run. Pre: it is not of the step.
-std::vector<TaskBlock> blocks_in_order(TrainingPlan const& plan, Task const& task);
+std::vector<TaskBlock> blocks_in_order(Programs const& programs, Task const& task);
 
 }  // namespace stagecraft

@@ -33,14 +33,23 @@ struct NoAttributes {};
 /// The rows of each group of a grouped product.
 using GroupRows = std::vector<std::int64_t>;
 
+/// How the operands of a product are scaled to the range of their type.
+enum class Scaling : std::uint8_t { none };
+
+/// C = A B, or C += A B.
 struct GemmAttributes {
   GemmShape shape;
   ElementType output = ElementType::f16;  ///< of C
+  ElementType a = ElementType::f16;
+  ElementType b = ElementType::f16;
+  Scaling scaling = Scaling::none;
   /// Of grouped products, for their cost: the rows of A and C, or of weight gradients what the sums
   /// are over. The shape then has their mean, and groups without rows compute nothing. Null if all
   /// have as many; the plan's, valid as long as that exists.
   GroupRows const* rows = nullptr;
 
+  /// The type at whose rate the product runs: the wider one of A and B.
+  ElementType operands() const { return element_size(b) > element_size(a) ? b : a; }
   /// Whether groups differ in what their sums are over, and not in the rows of C.
   bool sums_rows() const { return shape.transpose_a; }
   /// Elements of C that are written.

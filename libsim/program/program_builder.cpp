@@ -143,7 +143,10 @@ Op& ProgramBuilder::product(OpKind kind,
                             TensorId a,
                             TensorId b,
                             TensorId c) {
-  Op& op = add(kind, name, phase, {a, b}, {c}, GemmAttributes{gemm, tensor(c).type});
+  Op& op =
+      add(kind, name, phase, {a, b}, {c},
+          GemmAttributes{
+              .shape = gemm, .output = tensor(c).type, .a = tensor(a).type, .b = tensor(b).type});
   op.type = tensor(a).type;
   if (gemm.accumulate) op.traffic += tensor(c).bytes();
   op.flops = gemm.flops();

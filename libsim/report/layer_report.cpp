@@ -171,7 +171,7 @@ std::string saved_text(LayerReport const& report) {
 std::vector<LayerReport> report_layers(TrainingPlan const& plan, CostModel const& cost) {
   std::vector<LayerReport> reports;
   BlockShape const& shape = plan.shape;
-  for (BlockProgram const& block : plan.blocks) {
+  for (BlockProgram const& block : plan.programs.blocks) {
     if (block.kind != BlockProgram::Kind::layers) continue;
     LayerReport& report = reports.emplace_back();
     report.layers = block.layers;

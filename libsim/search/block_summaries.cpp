@@ -88,7 +88,7 @@ BlockShape BlockSummaries::shape_of(LayerConfig const& kind) {
   if (!shape.is_uneven() || !kind.experts) return shape;
   ExpertRows const least = rows_.least(rank_, kind);
   least.set_room(shape);
-  outline_.expert_rows.push_back(least.of_experts);
+  outline_.programs.expert_rows.push_back(least.of_experts);
   return shape;
 }
 
@@ -100,8 +100,9 @@ void BlockSummaries::let_cost_least(BlockProgram& block) {
       if (gemm != nullptr && gemm->rows != nullptr && gemm->sums_rows()) {
         GroupRows shared = *gemm->rows;
         shared.front() /= std::ssize(shared);
-        outline_.expert_rows.push_back(std::make_shared<GroupRows const>(std::move(shared)));
-        gemm->rows = outline_.expert_rows.back().get();
+        outline_.programs.expert_rows.push_back(
+            std::make_shared<GroupRows const>(std::move(shared)));
+        gemm->rows = outline_.programs.expert_rows.back().get();
       }
     }
   }

@@ -19,6 +19,6 @@ struct ChunkSums {
   std::int64_t flops = 0;
 };
 /// Pre: a forward or backward task.
-ChunkSums chunk_sums(TrainingPlan const& plan, Task const& task);
+ChunkSums chunk_sums(Programs const& programs, Task const& task);
 
 }  // namespace stagecraft

@@ -65,7 +65,7 @@ TraceVocabulary::TraceVocabulary(TrainingPlan const& plan) {
                                  "send.gradient", "receive.activation", "receive.gradient"}) {
     add(name);
   }
-  for (BlockProgram const& block : plan.blocks) {
+  for (BlockProgram const& block : plan.programs.blocks) {
     for (Op const& op : block.forward) add(to_string(op.name));
     for (Op const& op : block.backward) add(to_string(op.name));
   }

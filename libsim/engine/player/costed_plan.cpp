@@ -10,11 +10,11 @@ CostedPlan::CostedPlan(TrainingPlan const& plan, System const& system)
     : plan_{plan},
       system_{system},
       cost_{system, plan},
-      blocks_{profile_blocks(plan, cost_)},
+      blocks_{profile_blocks(plan.programs, cost_)},
       channels_{channel_costs(plan, cost_)} {
   stages_.reserve(plan.stages.size());
   played_.reserve(plan.stages.size());
-  DistinctTasks<TaskProfile> known{plan};
+  DistinctTasks<TaskProfile> known{plan.programs};
   for (StagePlan const& stage : plan.stages) {
     Stage& made = stages_.emplace_back();
     made.tasks.reserve(stage.tasks.size());
@@ -22,7 +22,7 @@ CostedPlan::CostedPlan(TrainingPlan const& plan, System const& system)
     made.on_links.reserve(stage.tasks.size());
     for (Task const& task : stage.tasks) {
       TaskProfile const& profile =
-          known.of(task, [&] { return profile_task(plan, stage, task, blocks_, cost_); });
+          known.of(task, [&] { return profile_task(plan.programs, stage, task, blocks_, cost_); });
       made.tasks.push_back(profile);
       made.durations.push_back(profile.duration);
       made.on_links.push_back(profile.on_links);

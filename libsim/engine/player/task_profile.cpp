@@ -25,17 +25,17 @@ TaskProfile profile_step(Op const& op, CostModel const& cost) {
   return profile;
 }
 
-TaskProfile profile_chunk(TrainingPlan const& plan,
+TaskProfile profile_chunk(Programs const& programs,
                           Task const& task,
                           std::vector<BlockProfile> const& blocks) {
   Pass const pass = pass_of(task);
   TaskProfile profile;
-  for (TaskBlock const& of_task : blocks_in_order(plan, task)) {
+  for (TaskBlock const& of_task : blocks_in_order(programs, task)) {
     PassTimes const& times = blocks[of_task.block].times(pass);
     profile.duration += times.duration;
     profile.host_wait += times.host_wait;
     profile.on_links += times.on_links;
-    profile.shares += shares_of(plan.blocks[of_task.block], times);
+    profile.shares += shares_of(programs.blocks[of_task.block], times);
   }
   return profile;
 }
@@ -56,10 +56,10 @@ TimeShares& TimeShares::operator+=(TimeShares const& other) {
   return *this;
 }
 
-std::vector<BlockProfile> profile_blocks(TrainingPlan const& plan, CostModel const& cost) {
+std::vector<BlockProfile> profile_blocks(Programs const& programs, CostModel const& cost) {
   std::vector<BlockProfile> profiles;
-  profiles.reserve(plan.blocks.size());
-  for (BlockProgram const& block : plan.blocks) {
+  profiles.reserve(programs.blocks.size());
+  for (BlockProgram const& block : programs.blocks) {
     profiles.push_back({.forward = time_pass(block, Pass::forward, cost),
                         .backward = time_pass(block, Pass::backward, cost),
                         .input_gradient = time_pass(block, Pass::input_gradient, cost),
@@ -69,17 +69,17 @@ std::vector<BlockProfile> profile_blocks(TrainingPlan const& plan, CostModel con
   return profiles;
 }
 
-TaskProfile profile_task(TrainingPlan const& plan,
+TaskProfile profile_task(Programs const& programs,
                          StagePlan const& stage,
                          Task const& task,
                          std::vector<BlockProfile> const& blocks,
                          CostModel const& cost) {
   return task.kind == Task::Kind::step
              ? profile_step(stage.step_ops[static_cast<std::size_t>(task.op)], cost)
-             : profile_chunk(plan, task, blocks);
+             : profile_chunk(programs, task, blocks);
 }
 
-SimTime offset_of_op(TrainingPlan const& plan,
+SimTime offset_of_op(Programs const& programs,
                      Task const& task,
                      std::vector<BlockProfile> const& blocks,
                      std::int32_t block,
@@ -87,11 +87,11 @@ SimTime offset_of_op(TrainingPlan const& plan,
   SimTime offset{0};
   if (op < 0) return offset;
   Pass const pass = pass_of(task);
-  std::vector<TaskBlock> const order = blocks_in_order(plan, task);
+  std::vector<TaskBlock> const order = blocks_in_order(programs, task);
   auto const number = static_cast<std::size_t>(block);
   for (std::size_t i = 0; i < number; ++i) offset += blocks[order[i].block].times(pass).duration;
   std::size_t const last = order[number].block;
-  return offset + issue_time(plan.blocks[last].ops(pass), blocks[last].times(pass),
+  return offset + issue_time(programs.blocks[last].ops(pass), blocks[last].times(pass),
                              static_cast<std::size_t>(op));
 }
 

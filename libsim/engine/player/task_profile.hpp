@@ -47,11 +47,11 @@ struct TaskProfile {
   SimTime on_links{0};   ///< of the duration: collectives use the links of gradient reductions
 };
 
-/// Profiles of all distinct blocks of a plan.
-std::vector<BlockProfile> profile_blocks(TrainingPlan const& plan, CostModel const& cost);
+/// Profiles of all distinct blocks.
+std::vector<BlockProfile> profile_blocks(Programs const& programs, CostModel const& cost);
 
 /// Composes a task of a stage from its blocks (every block drains its streams, so times add up).
-TaskProfile profile_task(TrainingPlan const& plan,
+TaskProfile profile_task(Programs const& programs,
                          StagePlan const& stage,
                          Task const& task,
                          std::vector<BlockProfile> const& blocks,
@@ -59,7 +59,7 @@ TaskProfile profile_task(TrainingPlan const& plan,
 
 /// From the start of a chunk's task to the issue of an op of one of its blocks, counted in the
 /// order in which they run (MemoryProfile::peak_block and peak_op). 0 if `op` is -1, none.
-SimTime offset_of_op(TrainingPlan const& plan,
+SimTime offset_of_op(Programs const& programs,
                      Task const& task,
                      std::vector<BlockProfile> const& blocks,
                      std::int32_t block,

@@ -27,14 +27,14 @@ double state_bytes(TrainingPlan const& plan) {
 /// The bytes that the layers of the first stage keep when most chunks are in flight.
 double layer_activation_bytes(TrainingPlan const& plan, Simulation const& simulation) {
   double const layers_in_flight = static_cast<double>(simulation.stages.front().in_flight_chunks) *
-                                  static_cast<double>(plan.chunks.front().layers);
+                                  static_cast<double>(plan.programs.chunks.front().layers);
   return layers_in_flight * static_cast<double>(simulation.layer.value().saved.count());
 }
 
 LayerResult layer_of(RunConfig const& run) {
   TrainingPlan const plan = make_plan(as_settled(run.training));
   CostModel const cost{run.system, plan};
-  return summarize_layer(plan, profile_blocks(plan, cost)).value();
+  return summarize_layer(plan, profile_blocks(plan.programs, cost)).value();
 }
 
 }  // namespace

@@ -58,7 +58,7 @@ RunConfig load_table4_run(std::filesystem::path const& paper_configs, PaperCase 
 LayerResult predict_layer(RunConfig const& run) {
   TrainingPlan const plan = make_plan(as_settled(run.training));
   CostModel const cost{run.system, plan};
-  return summarize_layer(plan, profile_blocks(plan, cost)).value();
+  return summarize_layer(plan, profile_blocks(plan.programs, cost)).value();
 }
 
 std::vector<Reproduction> reproduce_table2(std::filesystem::path const& paper_configs) {

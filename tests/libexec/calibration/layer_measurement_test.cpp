@@ -83,7 +83,7 @@ TEST_CASE("the measured layer is the plan's own", "[layer]") {
   config.schedule.kind = ScheduleKind::interleaved;
   config.recompute = {Policies{}.selective};
   auto const layer_of = [](TrainingPlan const& plan) {
-    for (BlockProgram const& block : plan.blocks) {
+    for (BlockProgram const& block : plan.programs.blocks) {
       if (block.kind == BlockProgram::Kind::layers) return block;
     }
     throw std::logic_error{"no layer"};

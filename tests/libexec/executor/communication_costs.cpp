@@ -13,8 +13,8 @@ double collectives_in_a_row(TrainingPlan const& plan) {
       continue;
     }
     Pass const pass = task.kind == Task::Kind::forward ? Pass::forward : Pass::backward;
-    for (TaskBlock const& of_task : blocks_in_order(plan, task)) {
-      for (Op const& op : plan.blocks[of_task.block].ops(pass)) {
+    for (TaskBlock const& of_task : blocks_in_order(plan.programs, task)) {
+      for (Op const& op : plan.programs.blocks[of_task.block].ops(pass)) {
         count += op.stream == Stream::tensor_parallel ? 1 : 0;
       }
     }

@@ -357,10 +357,8 @@ TEST_CASE("plans of uneven rows hold on every rank what is predicted, to the byt
         std::vector<std::int64_t> fullest(plan.stages.size());
         for (RankReport const& rank : execute(config, {.gemm = GemmKind::openblas}).ranks) {
           auto const stage = rank.stage.index();
-          TrainingPlan const own =
-              make_plan(as_settled(completed(config)),
-                        {{plan.groups.at_stage(rank.rank, StageId{0}).value()}});
-          StageMemory const memory = peak_memory(own, own.stages[rank.stage]);
+          RankPrograms const own{plan, plan.groups.at_stage(rank.rank, StageId{0}).value()};
+          StageMemory const memory = peak_memory({plan, plan.stages[rank.stage], *own});
           std::int64_t held = 0;
           for (int i = 0; i < category_count; ++i) {
             auto const category = static_cast<Category>(i);

@@ -104,8 +104,8 @@ void require_bytes_of_ranks(TrainingConfig const& config) {
   TrainingPlan const plan = make_plan(as_settled(completed(config)));
   for (RankReport const& rank : execute(config, {.gemm = GemmKind::openblas}).ranks) {
     int const number = plan.groups.at_stage(rank.rank, StageId{0}).value();
-    PlanOfRank const own{plan, number};
-    StageMemory const memory = peak_memory(*own, own->stages[rank.stage]);
+    RankPrograms const own{plan, number};
+    StageMemory const memory = peak_memory({plan, plan.stages[rank.stage], *own});
     for (int i = 0; i < category_count; ++i) {
       auto const category = static_cast<Category>(i);
       CAPTURE(name_of(category));

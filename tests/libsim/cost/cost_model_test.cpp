@@ -65,16 +65,16 @@ TEST_CASE("a product is costed by its element types, whatever stands beside it i
   system.accelerator.peak.value[Precision::fp32] = {peak.value / 2};
   BlockShape shape = make_outline(config).shape;
   TrainingPlan plan = make_plan(as_settled(config));
-  plan.blocks = {build_layers(shape, 1, {})};
+  plan.programs.blocks = {build_layers(shape, 1, {})};
   shape.model.precision = Precision::fp32;
   shape.model.norm_epsilon = 1e-6;
   shape.model.dropout = 0.3;
-  plan.blocks.push_back(build_layers(shape, 1, {}));
+  plan.programs.blocks.push_back(build_layers(shape, 1, {}));
   CostModel const cost{system, plan};
   std::size_t products = 0;
-  for (std::size_t i = 0; i < plan.blocks[0].forward.size(); ++i) {
-    Op const& half = plan.blocks[0].forward[i];
-    Op const& single = plan.blocks[1].forward[i];
+  for (std::size_t i = 0; i < plan.programs.blocks[0].forward.size(); ++i) {
+    Op const& half = plan.programs.blocks[0].forward[i];
+    Op const& single = plan.programs.blocks[1].forward[i];
     REQUIRE(half.kind == single.kind);
     if (half.kind == OpKind::norm) {
       REQUIRE(std::get<NormAttributes>(half.attributes).epsilon == 1e-5);
@@ -110,7 +110,7 @@ TEST_CASE("no kernel is faster than its bytes at full bandwidth or its FLOPs at 
     for (OddRun const& run : odd_runs()) {
       TrainingPlan const plan = make_plan(as_settled(run.config));
       CostModel const cost{system, plan};
-      for (BlockProgram const& block : plan.blocks) {
+      for (BlockProgram const& block : plan.programs.blocks) {
         for (Pass const pass : {Pass::forward, Pass::backward}) {
           for (Op const& op : block.ops(pass)) {
             if (is_collective(op.kind)) continue;
@@ -131,7 +131,7 @@ TEST_CASE("no collective is faster than a ring's bytes over the link", "[cost]")
     System const system = lossy_system();
     CostModel const cost{system, plan};
     double const t = run.config.parallel.tensor;
-    for (BlockProgram const& block : plan.blocks) {
+    for (BlockProgram const& block : plan.programs.blocks) {
       for (Op const& op : block.forward) {
         if (!is_collective(op.kind)) continue;
         double const rings = op.kind == OpKind::all_reduce ? 2 : 1;
@@ -389,7 +389,8 @@ TEST_CASE("a system without a peak for the precision is refused by name", "[cost
   Op product = sweep(1000);
   product.kind = OpKind::gemm;
   product.type = ElementType::f64;
-  product.attributes = GemmAttributes{{.batch = 1, .m = 1, .n = 1, .k = 1}, ElementType::f64};
+  product.attributes = GemmAttributes{
+      {.batch = 1, .m = 1, .n = 1, .k = 1}, ElementType::f64, ElementType::f64, ElementType::f64};
   REQUIRE_THROWS_WITH(CostModel(system, plan).duration(product), Catch::Contains("invented"));
 }
 

@@ -101,7 +101,7 @@ class RankReplay {
 
   void run_chunk(Task const& task, MicrobatchId microbatch) {
     TrainingPlan const& plan = world_.plan;
-    ChunkProgram const& chunk = plan.chunks[static_cast<std::size_t>(task.program)];
+    ChunkProgram const& chunk = plan.programs.chunks[static_cast<std::size_t>(task.program)];
     bool const is_forward = task.kind == Task::Kind::forward;
     auto const payload = is_forward ? Transfer::Payload::activation : Transfer::Payload::gradient;
     ReplayedMessages::Key const key{payload, chunk.chunk, microbatch};
@@ -111,7 +111,7 @@ class RankReplay {
     local_ = SimTime{0};
     work_ = on_links_ = SimTime{0};
     for (std::size_t i = first; i < first + count; ++i) {
-      BlockProgram const& block = plan.blocks[static_cast<std::size_t>(chunk.blocks[i])];
+      BlockProgram const& block = plan.programs.blocks[static_cast<std::size_t>(chunk.blocks[i])];
       ReplayedTimes const times =
           times_of(block, block.ops(is_forward ? Pass::forward : Pass::backward));
       work_ += times.duration;
@@ -188,7 +188,7 @@ class RankReplay {
                  Pass pass,
                  std::optional<BufferHeap::Id>& passed) {
     BlockProgram const& block =
-        world_.plan.blocks[static_cast<std::size_t>(chunk.blocks[position])];
+        world_.plan.programs.blocks[static_cast<std::size_t>(chunk.blocks[position])];
     auto& buffers = buffers_[{chunk.chunk, microbatch, position}];
     bool const is_forward = pass == Pass::forward;
     if (is_forward) buffers.assign(block.tensors.size(), -1);
@@ -204,7 +204,7 @@ class RankReplay {
     }
     std::int64_t first_layer = chunk.first_layer;
     for (std::size_t i = 0; i < position; ++i) {
-      first_layer += world_.plan.blocks[static_cast<std::size_t>(chunk.blocks[i])].layers;
+      first_layer += world_.plan.programs.blocks[static_cast<std::size_t>(chunk.blocks[i])].layers;
     }
     std::vector<Op> const& ops = block.ops(pass);
     ReplayedTimes const times = times_of(block, ops);

@@ -19,7 +19,7 @@ Op add_gathers(OtherPlan& made) {
   gather.stream = Stream::tensor_parallel;
   gather.group = made.other;
   gather.payload = Bytes{1'000'000};
-  for (BlockProgram& block : made.plan.blocks) {
+  for (BlockProgram& block : made.plan.programs.blocks) {
     if (block.kind != BlockProgram::Kind::layers) continue;
     Op wait;
     wait.kind = OpKind::wait;

@@ -3,7 +3,7 @@
 
 #include "libsim/plan/make_plan.hpp"
 #include "tests/libsim/engine/random_runs.hpp"
-#include "tests/libsim/plan/summed_events.hpp"
+#include "tests/libsim/memory/summed_events.hpp"
 
 namespace stagecraft::random_memory_test {
 

@@ -172,7 +172,7 @@ TEST_CASE("the plans below have backwards in pieces, slowed chunks and stored mi
     SmallPlan const small = make_small_plan(run);
     ParallelLayout const& parallel = small.plan.config.parallel;
     auto const chunks = static_cast<std::size_t>(parallel.pipeline * parallel.interleave);
-    has_window = has_window || small.plan.chunks.size() > chunks;
+    has_window = has_window || small.plan.programs.chunks.size() > chunks;
     for (StagePlan const& rank : small.plan.stages) {
       for (Task const& task : rank.tasks) has_pieces = has_pieces || task.first_block > 0;
     }

@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "libsim/schedule/schedule_layout.hpp"
-#include "tests/libsim/plan/legal_shapes.hpp"
+#include "tests/libsim/schedule/legal_shapes.hpp"
 
 namespace stagecraft::schedule_timeline_test {
 

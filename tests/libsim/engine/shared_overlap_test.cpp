@@ -39,7 +39,7 @@ double shared_seconds(double rate) {
   System const system = with_rate(rate);
   CostModel const cost{system, plan};
   double sum = 0;
-  for (BlockProgram const& block : plan.blocks) {
+  for (BlockProgram const& block : plan.programs.blocks) {
     if (block.kind != BlockProgram::Kind::layers) continue;
     for (Pass const pass : {Pass::forward, Pass::backward}) {
       for (Op const& op : block.ops(pass)) {

@@ -5,7 +5,7 @@
 #include "libsim/engine/player/player.hpp"
 #include "libsim/schedule/schedule_layout.hpp"
 #include "tests/libsim/engine/hand_made_stages.hpp"
-#include "tests/libsim/plan/legal_shapes.hpp"
+#include "tests/libsim/schedule/legal_shapes.hpp"
 
 namespace stagecraft::timeline_order_test {
 

@@ -127,10 +127,10 @@ TEST_CASE("everything that changes what is computed changes the fingerprint", "[
 TEST_CASE("what one layer does otherwise than the others changes the fingerprint", "[plan]") {
   TrainingPlan plan = make_plan(as_settled(rich_run()));
   std::string const before = fingerprint(plan);
-  auto const layer = std::find_if(plan.blocks.begin(), plan.blocks.end(), [](auto const& block) {
-    return block.kind == BlockProgram::Kind::layers;
-  });
-  REQUIRE(layer != plan.blocks.end());
+  auto const layer =
+      std::find_if(plan.programs.blocks.begin(), plan.programs.blocks.end(),
+                   [](auto const& block) { return block.kind == BlockProgram::Kind::layers; });
+  REQUIRE(layer != plan.programs.blocks.end());
   for (Op& op : layer->forward) {
     if (op.kind != OpKind::norm) continue;
     std::get<NormAttributes>(op.attributes).epsilon = 1e-6;

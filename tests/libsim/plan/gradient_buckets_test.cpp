@@ -20,8 +20,8 @@ TEST_CASE("the first chunk is reduced in buckets of at least 40 M elements, ever
 TEST_CASE("buckets cover a chunk's blocks once, from its last to its first", "[plan]") {
   TrainingPlan const plan = make_plan(as_settled(large_first_stage()));
   for (std::int32_t program = 0; program < 2; ++program) {
-    auto end =
-        static_cast<std::int32_t>(plan.chunks[static_cast<std::size_t>(program)].blocks.size());
+    auto end = static_cast<std::int32_t>(
+        plan.programs.chunks[static_cast<std::size_t>(program)].blocks.size());
     std::int64_t parameters = 0;
     for (GradientBucket const& bucket : gradient_buckets(plan, program)) {
       REQUIRE(bucket.first_block + bucket.block_count == end);

@@ -132,7 +132,7 @@ TEST_CASE("ranks that share the weights of experts compute what all of them rece
   ReceivedRows const rows{plan};
   for (int const rank : {0, 1}) {
     // Each receives the 16 choices of its own replica. The second microbatches are 1 and 3.
-    ExpertRows const found = rows.most({{rank}}, config.model, 1, MicrobatchId{1});
+    ExpertRows const found = rows.most(std::vector{rank}, config.model, 1, MicrobatchId{1});
     REQUIRE(found.received == 16);
     REQUIRE(found.computed == 32);
     REQUIRE(*found.of_experts == GroupRows{8 + 4, 8 + 4, 0 + 4, 0 + 4});
@@ -148,15 +148,16 @@ TEST_CASE("products are of the rows of the rank with the largest load, buffers o
                         "1,1,0,2\n1,1,1,2\n1,1,2,8\n1,1,3,4\n"
                         "1,,0,8\n1,,1,0\n1,,2,4\n1,,3,4\n"};
   TrainingConfig const config = read("{file: " + file.path() + "}", "{data: 4, expert: 2}");
-  TrainingPlan const plan = make_plan(as_settled(config), {{0, 2}});
-  ExpertRows const found = ReceivedRows{plan}.most(plan.ranks, config.model, 1, MicrobatchId{0});
+  TrainingPlan const plan = make_outline(config);
+  ExpertRows const found =
+      ReceivedRows{plan}.most(std::vector{0, 2}, config.model, 1, MicrobatchId{0});
   REQUIRE(found.received == 16);
   REQUIRE(found.computed == 16);
   REQUIRE(found.of_experts);
   REQUIRE(*found.of_experts == GroupRows{4, 4});
   // Products of the second layer: 8 rows of 96 by 64 elements, in tensors of 16 rows.
   int products = 0;
-  for (BlockProgram const& block : plan.blocks) {
+  for (BlockProgram const& block : plan.programs.blocks) {
     for (Op const& op : block.forward) {
       if (op.kind != OpKind::grouped_gemm) continue;
       auto const& gemm = std::get<GemmAttributes>(op.attributes);

@@ -30,8 +30,8 @@ TrainingConfig interleaved_run(int chunks, int group) {
 /// Layers of each block of transformer layers in a chunk; a checkpointed layer is negative.
 std::vector<int> layer_groups(TrainingPlan const& plan, std::size_t chunk) {
   std::vector<int> groups;
-  for (std::int32_t const index : plan.chunks[chunk].blocks) {
-    BlockProgram const& block = plan.blocks[static_cast<std::size_t>(index)];
+  for (std::int32_t const index : plan.programs.chunks[chunk].blocks) {
+    BlockProgram const& block = plan.programs.blocks[static_cast<std::size_t>(index)];
     if (block.kind != BlockProgram::Kind::layers) continue;
     bool const is_rebuilt = std::any_of(block.backward.begin(), block.backward.end(),
                                         [](auto& op) { return op.phase == Phase::recompute; });
@@ -42,15 +42,15 @@ std::vector<int> layer_groups(TrainingPlan const& plan, std::size_t chunk) {
 
 std::vector<std::int64_t> layers_of_chunks(TrainingPlan const& plan) {
   std::vector<std::int64_t> layers;
-  for (ChunkProgram const& chunk : plan.chunks) layers.push_back(chunk.layers);
+  for (ChunkProgram const& chunk : plan.programs.chunks) layers.push_back(chunk.layers);
   return layers;
 }
 
 /// Widths of the MLPs of a chunk's layers, as their products have them.
 std::vector<std::int64_t> mlp_widths(TrainingPlan const& plan, std::size_t chunk) {
   std::vector<std::int64_t> widths;
-  for (std::int32_t const index : plan.chunks[chunk].blocks) {
-    for (Op const& op : plan.blocks[static_cast<std::size_t>(index)].forward) {
+  for (std::int32_t const index : plan.programs.chunks[chunk].blocks) {
+    for (Op const& op : plan.programs.blocks[static_cast<std::size_t>(index)].forward) {
       if (op.name == Name{"mlp.up", "forward"})
         widths.push_back(std::get<GemmAttributes>(op.attributes).shape.n);
     }
@@ -87,9 +87,9 @@ TEST_CASE("chunk c of stage r holds the layers of virtual stage c p + r", "[plan
   TrainingConfig config = interleaved_run(2, 2);
   config.parallel.pipeline = 2;
   TrainingPlan const plan = make_plan(as_settled(config));
-  REQUIRE(plan.chunks.size() == 4);
+  REQUIRE(plan.programs.chunks.size() == 4);
   for (int v = 0; v < 4; ++v) {
-    ChunkProgram const& chunk = plan.chunks[static_cast<std::size_t>(v)];
+    ChunkProgram const& chunk = plan.programs.chunks[static_cast<std::size_t>(v)];
     REQUIRE(chunk.stage.value() == v % 2);
     REQUIRE(chunk.chunk.value() == v / 2);
     REQUIRE(chunk.first_layer == 3 * v);
@@ -122,7 +122,7 @@ TEST_CASE("a last stage without layers still has the head", "[plan]") {
   TrainingConfig config = small_run();
   config.layout = {.kind = LayerSplit::Kind::list, .first = {}, .last = {}, .list = {4, 4, 4, 0}};
   TrainingPlan const plan = make_plan(as_settled(config));
-  REQUIRE(plan.chunks.back().has_head);
+  REQUIRE(plan.programs.chunks.back().has_head);
   REQUIRE(layer_groups(plan, 3).empty());
   // One h of the norm's weight, one of its bias, and its copy of the word embedding: 1024 rows.
   REQUIRE(plan.stages.back().parameters == 1024 * 64 + 2 * 64);

@@ -6,8 +6,8 @@
 #include "libsim/engine/simulation.hpp"
 #include "libsim/plan/make_plan.hpp"
 #include "tests/libsim/invented_system.hpp"
+#include "tests/libsim/memory/summed_events.hpp"
 #include "tests/libsim/paper_models.hpp"
-#include "tests/libsim/plan/summed_events.hpp"
 
 namespace stagecraft::store_window_test {
 

@@ -28,7 +28,7 @@ TEST_CASE("every op of a plan has a name in its traces, and no name stands there
   auto const has_name = [&](Op const& op) {
     return names.op[static_cast<std::size_t>(vocabulary.index_of(op.name))] == to_string(op.name);
   };
-  for (BlockProgram const& block : plan.blocks) {
+  for (BlockProgram const& block : plan.programs.blocks) {
     for (Op const& op : block.forward) REQUIRE(has_name(op));
     for (Op const& op : block.backward) REQUIRE(has_name(op));
   }

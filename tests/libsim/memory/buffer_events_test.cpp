@@ -79,7 +79,7 @@ TEST_CASE("a buffer is allocated once, released once under its last name, and ke
     for (StagePlan const& stage : plan.stages) {
       CAPTURE(run.name, stage.stage.value());
       IssueOrder const order = unroll(stage.program);
-      BufferEvents events{plan, stage};
+      BufferEvents events{{plan, stage}};
       NamedBuffers buffers;
       std::int32_t entries = -1;
       while (events.next()) {
@@ -97,7 +97,7 @@ TEST_CASE("the operands of an op have their buffers once its own are allocated",
     TrainingPlan const plan = make_plan(as_settled(run.config));
     for (StagePlan const& stage : plan.stages) {
       IssueOrder const order = unroll(stage.program);
-      BufferEvents events{plan, stage};
+      BufferEvents events{{plan, stage}};
       NamedBuffers buffers;
       std::set<std::pair<std::int32_t, Op const*>> seen;  // ops by task: once each is enough
       while (events.next()) {
@@ -133,7 +133,7 @@ TEST_CASE("a chunk's output leaves as a message, whose name the buffer has until
   TrainingPlan const plan = make_plan(as_settled(config));
   StagePlan const& stage = plan.stages[StageId{0}];
   IssueOrder const order = unroll(stage.program);
-  BufferEvents events{plan, stage};
+  BufferEvents events{{plan, stage}};
   std::map<MicrobatchId, std::int64_t> sent;
   while (events.next()) {
     for (BufferEvent const& event : events.now()) {
@@ -161,7 +161,7 @@ TEST_CASE("a chunk's output leaves as a message, whose name the buffer has until
 TEST_CASE("resident buffers come before the first entry, 18 bytes per parameter in all",
           "[buffers]") {
   TrainingPlan const plan = make_plan(as_settled(modest_run(2, 4)));
-  BufferEvents events{plan, plan.stages[StageId{1}]};
+  BufferEvents events{{plan, plan.stages[StageId{1}]}};
   REQUIRE(events.next());
   REQUIRE(events.entry() == -1);
   std::map<std::string, std::int64_t> bytes;

@@ -4,7 +4,7 @@
 #include <cstddef>
 
 #include "libsim/schedule/schedule_layout.hpp"
-#include "tests/libsim/plan/legal_shapes.hpp"
+#include "tests/libsim/schedule/legal_shapes.hpp"
 
 namespace stagecraft::steady_loop_test {
 namespace {

@@ -16,7 +16,7 @@ namespace stagecraft {
 inline StageMemory summed_events(TrainingPlan const& plan, StagePlan const& stage) {
   StageMemory memory;
   CategoryBytes now;
-  BufferEvents events{plan, stage};
+  BufferEvents events{{plan, stage}};
   while (events.next()) {
     for (BufferEvent const& event : events.now()) {
       BufferChange const& change = *event.change;

@@ -8,14 +8,14 @@
 #include "libsim/modules/blocks.hpp"
 #include "libsim/plan/make_plan.hpp"
 #include "libsim/plan/plan_outline.hpp"
+#include "tests/libsim/memory/summed_events.hpp"
 #include "tests/libsim/odd_runs.hpp"
-#include "tests/libsim/plan/summed_events.hpp"
 
 namespace stagecraft::stage_memory_test {
 namespace {
 
 StageMemory memory_of(TrainingPlan const& plan, std::size_t stage) {
-  return peak_memory(plan, plan.stages[StageId::of_index(stage)]);
+  return peak_memory({plan, plan.stages[StageId::of_index(stage)]});
 }
 
 /// Counts a rank's activations buffer by buffer over an iteration, as an executor's allocator
@@ -42,8 +42,8 @@ class BufferCounter {
     Task const& task = rank_.tasks[static_cast<std::size_t>(step.task)];
     if (task.kind == Task::Kind::step) return;
     Pass const pass = task.kind == Task::Kind::forward ? Pass::forward : Pass::backward;
-    for (TaskBlock const& of_task : blocks_in_order(plan_, task)) {
-      BlockProgram const& block = plan_.blocks[of_task.block];
+    for (TaskBlock const& of_task : blocks_in_order(plan_.programs, task)) {
+      BlockProgram const& block = plan_.programs.blocks[of_task.block];
       for (std::size_t i = 0; i < block.ops(pass).size(); ++i) {
         auto const position = static_cast<std::int32_t>(i);
         auto const sum = [&](auto is_here) {
@@ -63,7 +63,7 @@ class BufferCounter {
     // An output that was kept goes when the backward of its chunk is over.
     bool const ends_chunk = pass == Pass::backward && task.first_block == 0;
     if (ends_chunk && keeps_outputs() &&
-        !plan_.chunks[static_cast<std::size_t>(task.program)].has_head) {
+        !plan_.programs.chunks[static_cast<std::size_t>(task.program)].has_head) {
       now_ -= whole();
     }
   }
@@ -121,7 +121,7 @@ TEST_CASE("an iteration releases everything it allocates, in every category", "[
     TrainingPlan const plan = make_plan(as_settled(run.config));
     for (std::size_t stage = 0; stage < plan.stages.size(); ++stage) {
       StagePlan const& rank = plan.stages[StageId::of_index(stage)];
-      MemoryMoves moves{plan};
+      MemoryMoves moves{plan, plan.programs};
       IssueOrder const order = unroll(rank.program);
       CategoryBytes now = resident_memory(rank);
       for (MemoryMove const* const move : moves.of(order.entries, rank.tasks, order.transfers)) {
@@ -212,7 +212,7 @@ TEST_CASE("a scattered message arrives as 1/t and takes its whole size once gath
   auto const post =
       std::find_if(order.entries.begin(), order.entries.end(),
                    [](IssueEntry const& entry) { return entry.kind == IssueEntry::Kind::post; });
-  MemoryMoves moves{plan};
+  MemoryMoves moves{plan, plan.programs};
   std::vector<MemoryMove const*> const of_entries =
       moves.of(order.entries, rank.tasks, order.transfers);
   auto const memory = [&](auto entry) -> MemoryProfile const& {
@@ -293,7 +293,8 @@ TEST_CASE("the activations of figure 1 are table 2 times the layers in flight",
       TrainingPlan const plan = make_plan(as_settled(config));
       BlockProgram const layer =
           build_layers(make_outline(config).shape, 1, config.recompute.front());
-      std::int64_t const layers = memory_of(plan, 0).in_flight_chunks * plan.chunks.front().layers;
+      std::int64_t const layers =
+          memory_of(plan, 0).in_flight_chunks * plan.programs.chunks.front().layers;
       double const gib = static_cast<double>(layers * saved_bytes(layer).count()) / 0x1p30;
       CAPTURE(table3_rows[i].name, is_present);
       REQUIRE(gib == Approx(is_present ? present[i] : baseline[i]).epsilon(0.01));

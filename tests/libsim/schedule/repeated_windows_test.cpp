@@ -82,7 +82,7 @@ StagePlan written_out(StagePlan stage) {
 /// How many repeats a replay of the stage's activations leaves out.
 std::int32_t skipped_repeats(TrainingPlan const& plan, StagePlan const& stage) {
   auto const allocator = configured_allocator(plan.config.memory, unlimited_capacity);
-  BufferEvents events{plan, stage};
+  BufferEvents events{{plan, stage}};
   RepeatSearch search;
   std::vector<BlockId> blocks;
   std::int32_t skipped = 0;
@@ -212,14 +212,14 @@ TEST_CASE("a stage with repeated windows holds and reserves what it does written
     for (StagePlan const& stage : plan.stages) {
       CAPTURE(stored, settings, stage.stage.value());
       StagePlan const whole = written_out(stage);
-      StageMemory const memory = peak_memory(plan, stage);
-      StageMemory const expected = peak_memory(plan, whole);
+      StageMemory const memory = peak_memory({plan, stage});
+      StageMemory const expected = peak_memory({plan, whole});
       REQUIRE(memory.at_peak == expected.at_peak);
       REQUIRE(memory.activation_peak == expected.activation_peak);
       REQUIRE(memory.peak_entry == expected.peak_entry);
       REQUIRE(memory.in_flight_chunks == expected.in_flight_chunks);
       auto const reserved = [&](StagePlan const& of, ReplayExtent extent) {
-        return reserve_stage(plan, of, unlimited_capacity, {}, extent);
+        return reserve_stage({plan, of}, unlimited_capacity, {}, extent);
       };
       StageReservation const all = reserved(whole, ReplayExtent::whole);
       REQUIRE(reserved(stage, ReplayExtent::whole) == all);

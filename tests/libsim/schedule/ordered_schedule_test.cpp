@@ -11,7 +11,7 @@
 #include "libsim/schedule/orders/order_text.hpp"
 #include "libsim/schedule/schedule_layout.hpp"
 #include "libsim/training/run_schedule.hpp"
-#include "tests/libsim/plan/summed_events.hpp"
+#include "tests/libsim/memory/summed_events.hpp"
 #include "tests/libsim/split_runs.hpp"
 
 namespace stagecraft::ordered_schedule_test {
@@ -75,7 +75,7 @@ TEST_CASE("in a V the first stage has embedding and head, and tied weights need 
   config.model.tied_embeddings = true;
   TrainingPlan const plan = make_plan(as_settled(config));
   auto const chunk = [&](std::size_t stage, std::size_t number) -> ChunkProgram const& {
-    return plan.chunks[static_cast<std::size_t>(
+    return plan.programs.chunks[static_cast<std::size_t>(
         plan.stages[StageId::of_index(stage)].chunks[ChunkId::of_index(number)].program)];
   };
   REQUIRE(chunk(0, 0).has_embedding);

@@ -32,7 +32,7 @@ std::vector<StageReservation> reserved_by(TrainingConfig config,
   TrainingPlan const plan = make_plan(as_settled(config));
   std::vector<StageReservation> reserved;
   for (StagePlan const& stage : plan.stages)
-    reserved.push_back(reserve_stage(plan, stage, capacity));
+    reserved.push_back(reserve_stage({plan, stage}, capacity));
   return reserved;
 }
 
@@ -84,7 +84,7 @@ TEST_CASE("what is left out of a replay changes little", "[plan]") {
   for (StagePlan const& stage : plan.stages) {
     auto const reserved = [&](ReplayExtent extent) {
       return static_cast<double>(
-          reserve_stage(plan, stage, unlimited_capacity, {}, extent).reserved);
+          reserve_stage({plan, stage}, unlimited_capacity, {}, extent).reserved);
     };
     // Ranks with equal tensors differ by 0.3 % in the median and 2.6 % in one case of ten
     // (SimuMax, 55 groups of ranks).
@@ -111,12 +111,12 @@ TEST_CASE("an iteration that is certain to take no memory changes nothing", "[pl
     for (StagePlan const& stage : plan.stages) {
       CAPTURE(run.name);
       StageReservation const all =
-          reserve_stage(plan, stage, unlimited_capacity, {}, ReplayExtent::whole);
+          reserve_stage({plan, stage}, unlimited_capacity, {}, ReplayExtent::whole);
       // Nothing left; retries; runs out.
       for (std::int64_t const capacity :
            {unlimited_capacity, all.reserved, all.reserved - (2 << 20), all.allocated}) {
-        CHECK(reserve_stage(plan, stage, capacity) ==
-              reserve_stage(plan, stage, capacity, {}, ReplayExtent::whole));
+        CHECK(reserve_stage({plan, stage}, capacity) ==
+              reserve_stage({plan, stage}, capacity, {}, ReplayExtent::whole));
       }
     }
   }
@@ -131,8 +131,8 @@ TEST_CASE("a stage that its allocator cannot serve says so, and what it would ta
   REQUIRE(refused.runs_out);
   REQUIRE(refused.reserved == wanted.reserved);
   TrainingPlan const plan = make_plan(as_settled(config));
-  REQUIRE(!fits_in(plan, plan.stages.front(), counted - 1));
-  REQUIRE(fits_in(plan, plan.stages.front(), wanted.reserved));
+  REQUIRE(!fits_in({plan, plan.stages.front()}, counted - 1));
+  REQUIRE(fits_in({plan, plan.stages.front()}, wanted.reserved));
   REQUIRE(reserved_by(config, AllocatorKind::arena, counted).front().runs_out == false);
   config.memory.allocator_settings = "backend:cudaMallocAsync";
   StageReservation const pool = reserved_by(config, AllocatorKind::pytorch).front();
@@ -160,10 +160,10 @@ TEST_CASE("what a framework allocates beside the op program is reserved on top",
   TrainingPlan const plan = make_plan(as_settled(config));
   StagePlan const& stage = plan.stages.front();
   auto const reserved = [&](FrameworkMemory const& framework) {
-    return reserve_stage(plan, stage, unlimited_capacity, framework).reserved;
+    return reserve_stage({plan, stage}, unlimited_capacity, framework).reserved;
   };
   std::int64_t const counted = reserved({});
-  REQUIRE(counted == peak_memory(plan, stage).at_peak.sum());
+  REQUIRE(counted == peak_memory({plan, stage}).at_peak.sum());
   FrameworkMemory framework;
   framework.workspace = Bytes{3 << 20};  // for the threads of both passes
   REQUIRE(reserved(framework) == counted + 2 * (3 << 20));
@@ -198,8 +198,8 @@ TEST_CASE("the logits of the last module of multi-token prediction are held besi
   StagePlan const& stage = plan.stages.front();
   FrameworkMemory framework;
   framework.held_of_prediction = {{OpKind::cross_entropy, 0.5}};
-  std::int64_t const held = reserve_stage(plan, stage, unlimited_capacity, framework).reserved -
-                            reserve_stage(plan, stage, unlimited_capacity, {}).reserved;
+  std::int64_t const held = reserve_stage({plan, stage}, unlimited_capacity, framework).reserved -
+                            reserve_stage({plan, stage}, unlimited_capacity, {}).reserved;
   // 2 s b v bytes, while the model's own logits (fp32 beside 16 bits) are at their largest.
   std::int64_t const logits = 2 * config.batch.micro * config.model.sequence * 1024;
   REQUIRE(held == (modules > 0 ? logits : 0));
@@ -214,11 +214,12 @@ TEST_CASE("gradients of a pass live until it ends, beside the main gradients", "
   StagePlan const& stage = plan.stages.front();
   FrameworkMemory framework;
   framework.separates_gradients = true;
-  std::int64_t const reserved = reserve_stage(plan, stage, unlimited_capacity, framework).reserved;
+  std::int64_t const reserved =
+      reserve_stage({plan, stage}, unlimited_capacity, framework).reserved;
   // At the end of the pass all of them exist, in 16 bits; other activations are fewer than ever.
   std::int64_t const gradients = resident_memory(stage).sum() + 2 * stage.parameters;
   REQUIRE(reserved >= gradients);
-  REQUIRE(reserved <= gradients + peak_memory(plan, stage).activation_peak);
+  REQUIRE(reserved <= gradients + peak_memory({plan, stage}).activation_peak);
 }
 
 TEST_CASE("what collectives have used is not free while the host is ahead", "[plan]") {
@@ -230,13 +231,13 @@ TEST_CASE("what collectives have used is not free while the host is ahead", "[pl
     FrameworkMemory framework;
     framework.host_lead = host_lead;
     framework.host_gain = host_gain;
-    return reserve_stage(plan, plan.stages.front(), unlimited_capacity, framework).reserved;
+    return reserve_stage({plan, plan.stages.front()}, unlimited_capacity, framework).reserved;
   };
   // Each layer's two row-parallel products are summed over the group from tensors of 2 s b h bytes.
   ModelConfig const& model = config.model;
   std::int64_t const output = 2 * config.batch.micro * model.sequence * model.hidden;
   REQUIRE(reserved(100'000) - reserved(0) > model.layers * output);
-  REQUIRE(reserved(0) == reserve_stage(plan, plan.stages.front(), unlimited_capacity).reserved);
+  REQUIRE(reserved(0) == reserve_stage({plan, plan.stages.front()}, unlimited_capacity).reserved);
   // A host that is no faster than the accelerator never gets ahead; one that gains little gets less
   // far before it waits.
   REQUIRE(reserved(100'000, 0) == reserved(0));
@@ -256,7 +257,7 @@ TEST_CASE("a host that waits for a message is no longer ahead", "[plan]") {
     FrameworkMemory framework;
     framework.host_lead = 1'000'000;
     framework.host_gain = 1000;
-    return reserve_stage(plan, plan.stages.back(), unlimited_capacity, framework).reserved;
+    return reserve_stage({plan, plan.stages.back()}, unlimited_capacity, framework).reserved;
   };
   REQUIRE(reserved(1, 8) > reserved(1, 2) * 3 / 2);
   REQUIRE(reserved(2, 8) == reserved(2, 2));
@@ -270,7 +271,7 @@ TEST_CASE("one buffer that is never freed serves gathers and the scores of atten
   auto const reserved = [&](std::map<OpKind, double> const& users) {
     FrameworkMemory framework;
     framework.global_buffer = users;
-    return reserve_stage(plan, plan.stages.front(), unlimited_capacity, framework).reserved;
+    return reserve_stage({plan, plan.stages.front()}, unlimited_capacity, framework).reserved;
   };
   ModelConfig const& model = config.model;
   std::int64_t const scores =
@@ -298,7 +299,7 @@ TEST_CASE("what no product accumulates has a gradient of its own until it has be
     TrainingPlan const plan = make_plan(as_settled(config));
     FrameworkMemory framework;
     framework.passes_gradients = passes;
-    return reserve_stage(plan, plan.stages.front(), unlimited_capacity, framework).reserved -
+    return reserve_stage({plan, plan.stages.front()}, unlimited_capacity, framework).reserved -
            resident_memory(plan.stages.front()).sum();
   };
   // The table's gradient, 2 V h, is more than the logits in 16 and 32 bits, 6 s b V. The head's
@@ -324,8 +325,8 @@ TEST_CASE("the step may widen narrow gradients until the next iteration", "[plan
     config.memory.gradient_dtype = gradients;
     TrainingPlan const plan = make_plan(as_settled(config));
     StagePlan const& stage = plan.stages.front();
-    REQUIRE(peak_memory(plan, stage).activation_peak < 4 * stage.parameters);
-    return reserve_stage(plan, stage, unlimited_capacity, framework).reserved -
+    REQUIRE(peak_memory({plan, stage}).activation_peak < 4 * stage.parameters);
+    return reserve_stage({plan, stage}, unlimited_capacity, framework).reserved -
            resident_memory(stage).sum();
   };
   std::int64_t const parameters = make_plan(as_settled(config)).stages.front().parameters;
@@ -343,7 +344,7 @@ TEST_CASE("optimizer state is cut per parameter or per bucket", "[plan]") {
   auto const reserved = [&](bool per_parameter) {
     FrameworkMemory framework;
     framework.shards_parameters = per_parameter;
-    return reserve_stage(plan, stage, unlimited_capacity, framework).reserved;
+    return reserve_stage({plan, stage}, unlimited_capacity, framework).reserved;
   };
   // A third of each matrix and vector, rounded up. Each number has 12 bytes: master weight and two
   // moments.
@@ -369,7 +370,7 @@ TEST_CASE("a host that waits after sending, or after each pass, frees what was u
     framework.host_lead = 1'000'000;
     framework.host_gain = 1000;
     auto const reserved = [&] {
-      return reserve_stage(plan, plan.stages.front(), unlimited_capacity, framework).reserved;
+      return reserve_stage({plan, plan.stages.front()}, unlimited_capacity, framework).reserved;
     };
     std::int64_t const without = reserved();
     framework.*waits = true;
@@ -398,7 +399,7 @@ TEST_CASE("while later stages connect, the first one's host goes on", "[plan]") 
       FrameworkMemory framework;
       framework.host_lead = 1'000'000;
       framework.connects_late = connects_late;
-      return reserve_stage(plan, plan.stages[StageId{stage}], unlimited_capacity, framework)
+      return reserve_stage({plan, plan.stages[StageId{stage}]}, unlimited_capacity, framework)
           .reserved;
     };
     std::int64_t const output =
