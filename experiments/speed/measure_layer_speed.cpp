@@ -48,7 +48,7 @@ TrainingConfig layer_config() {
 class BareProducts {
  public:
   explicit BareProducts(TrainingConfig const& config) {
-    for (BlockProgram const& block : make_plan(as_settled(config)).blocks) {
+    for (BlockProgram const& block : make_plan(as_settled(config)).programs.blocks) {
       if (block.kind != BlockProgram::Kind::layers) continue;
       for (Pass const pass : {Pass::forward, Pass::backward}) {
         for (Op const& op : block.ops(pass)) {

@@ -5,10 +5,10 @@
 #include <utility>
 #include <vector>
 
-#include "libsim/engine/memory_room.hpp"
 #include "libsim/engine/outside_memory.hpp"
 #include "libsim/engine/player/costed_plan.hpp"
 #include "libsim/engine/player/task_profile.hpp"
+#include "libsim/engine/verdict.hpp"
 #include "libsim/memory/memory_moves.hpp"
 #include "libsim/memory/message_buffers.hpp"
 #include "libsim/memory/stage_memory.hpp"

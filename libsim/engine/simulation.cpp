@@ -4,11 +4,11 @@
 #include <utility>
 
 #include "libsim/engine/flops.hpp"
-#include "libsim/engine/memory_room.hpp"
 #include "libsim/engine/player/costed_plan.hpp"
 #include "libsim/engine/player/player.hpp"
 #include "libsim/engine/relative_error.hpp"
 #include "libsim/engine/stage_allocators.hpp"
+#include "libsim/engine/verdict.hpp"
 #include "libsim/host/parallel_for.hpp"
 #include "libsim/modules/blocks.hpp"
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "libsim/cost/cost_model.hpp"
-#include "libsim/engine/memory_room.hpp"
+#include "libsim/engine/verdict.hpp"
 #include "libsim/memory/stage_memory.hpp"
 #include "libsim/plan/plan_programs.hpp"
 #include "libsim/plan/rank_programs.hpp"

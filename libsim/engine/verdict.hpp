@@ -4,6 +4,10 @@
 #include <cstdint>
 #include <string_view>
 
+#include "libsim/hardware/system.hpp"
+#include "libsim/training/training_config.hpp"
+#include "libsim/units/units.hpp"
+
 namespace stagecraft {
 
 /// What becomes of a stage on the memory that it has.
@@ -18,6 +22,13 @@ inline constexpr std::array<std::string_view, 3> verdict_names{"fits", "fits_wit
 
 constexpr std::string_view name_of(Verdict verdict) {
   return verdict_names[static_cast<std::size_t>(verdict)];
+}
+
+/// What the peak of a stage may be, workspace added: the accelerator's memory less the reserve. A
+/// stage has as much free as this is more than its peak, and does not fit by counted bytes if it is
+/// less.
+inline Bytes room_for(MemoryConfig const& memory, Accelerator const& accelerator) {
+  return accelerator.memory.value - memory.kept_in_reserve();
 }
 
 }  // namespace stagecraft

@@ -6,10 +6,10 @@
 
 #include "libsim/config/problem.hpp"
 #include "libsim/engine/fullest_stage.hpp"
-#include "libsim/engine/memory_room.hpp"
 #include "libsim/engine/prediction.hpp"
 #include "libsim/engine/settle.hpp"
 #include "libsim/engine/stage_allocators.hpp"
+#include "libsim/engine/verdict.hpp"
 #include "libsim/host/parallel_for.hpp"
 #include "libsim/plan/make_plan.hpp"
 #include "libsim/plan/plan_programs.hpp"

@@ -16,6 +16,9 @@ namespace stagecraft {
 
 /// Allocates what a framework needs beside the op program while a stage's events are replayed. A
 /// member function that allocates returns false if the device has no memory left.
+///
+/// Each block is in one of the lists below and is freed when the comment of its list says;
+/// end_iteration() frees all that belongs to passes.
 class FrameworkBuffers {
  public:
   /// All must outlive the object.

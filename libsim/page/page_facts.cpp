@@ -4,8 +4,8 @@
 #include <set>
 
 #include "libsim/engine/flops.hpp"
-#include "libsim/engine/memory_room.hpp"
 #include "libsim/engine/simulation.hpp"
+#include "libsim/engine/verdict.hpp"
 #include "libsim/page/page_numbers.hpp"
 #include "libsim/page/trace_origin.hpp"
 #include "libsim/plan/make_plan.hpp"

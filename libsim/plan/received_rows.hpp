@@ -43,6 +43,9 @@ struct ExpertRows {
 ///
 /// Ranks that have the same position in a stage compute as many rows on every stage. Not safe to
 /// share between threads, not even through const functions: what they find is kept.
+///
+/// If counts are forced, the rows that the members of an expert group receive in a layer for a
+/// microbatch are together those that the group's replicas send.
 class ReceivedRows {
  public:
   /// `plan`, of which the outline is enough, must outlive the object and stay where it is.

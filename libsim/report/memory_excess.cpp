@@ -1,6 +1,6 @@
 #include "libsim/report/memory_excess.hpp"
 
-#include "libsim/engine/memory_room.hpp"
+#include "libsim/engine/verdict.hpp"
 #include "libsim/units/quantity.hpp"
 
 namespace stagecraft {

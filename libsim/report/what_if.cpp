@@ -7,7 +7,7 @@
 
 #include "libsim/config/problem.hpp"
 #include "libsim/engine/fullest_stage.hpp"
-#include "libsim/engine/memory_room.hpp"
+#include "libsim/engine/verdict.hpp"
 #include "libsim/report/key_changes.hpp"
 #include "libsim/report/simulation_json.hpp"
 #include "libsim/report/simulation_tables.hpp"

@@ -2,7 +2,6 @@
 
 #include <cstdint>
 
-#include "libsim/schedule/orders/chunk_run.hpp"
 #include "libsim/schedule/orders/pipeline_order.hpp"
 #include "libsim/schedule/orders/placement.hpp"
 #include "libsim/schedule/schedule_shape.hpp"

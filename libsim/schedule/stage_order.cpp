@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 
-#include "libsim/schedule/generators/interleaved_orders.hpp"
+#include "libsim/schedule/generators/generators.hpp"
 #include "libsim/schedule/schedule_rules.hpp"
 
 namespace stagecraft {

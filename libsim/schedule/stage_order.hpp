@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "libsim/schedule/orders/chunk_run.hpp"
+#include "libsim/schedule/orders/pipeline_order.hpp"
 #include "libsim/schedule/schedule_shape.hpp"
 
 namespace stagecraft {

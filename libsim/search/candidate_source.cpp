@@ -7,7 +7,7 @@
 #include <span>
 #include <utility>
 
-#include "libsim/engine/memory_room.hpp"
+#include "libsim/engine/verdict.hpp"
 #include "libsim/search/recompute_choice.hpp"
 
 namespace stagecraft {

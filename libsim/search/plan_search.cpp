@@ -11,9 +11,9 @@
 #include <tuple>
 
 #include "libsim/engine/fullest_stage.hpp"
-#include "libsim/engine/memory_room.hpp"
 #include "libsim/engine/prediction.hpp"
 #include "libsim/engine/settle.hpp"
+#include "libsim/engine/verdict.hpp"
 #include "libsim/host/parallel_for.hpp"
 #include "libsim/plan/make_plan.hpp"
 #include "libsim/report/fit_verdict.hpp"

@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "libsim/engine/fullest_stage.hpp"
-#include "libsim/engine/memory_room.hpp"
 #include "libsim/engine/prediction.hpp"
 #include "libsim/engine/settle.hpp"
 #include "libsim/engine/stage_allocators.hpp"
+#include "libsim/engine/verdict.hpp"
 #include "libsim/hardware/provenance.hpp"
 #include "libsim/host/parallel_for.hpp"
 #include "libsim/interval/time_interval.hpp"

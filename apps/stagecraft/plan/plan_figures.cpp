@@ -1,7 +1,7 @@
 #include "apps/stagecraft/plan/plan_figures.hpp"
 
-#include "libsim/engine/memory_room.hpp"
 #include "libsim/engine/settle.hpp"
+#include "libsim/engine/verdict.hpp"
 #include "libsim/plan/make_plan.hpp"
 #include "libsim/report/interval_report.hpp"
 

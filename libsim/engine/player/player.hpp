@@ -19,6 +19,11 @@ namespace stagecraft {
 
 /// Plays the programs of all stages, as play() says. Each stage goes as far as it can; a message
 /// wakes who waits for it. The input and the observer must outlive the player.
+///
+/// Between two calls of advance(), each stage is at the end of its program, is in `ready_`, or
+/// waits for a message that nobody has posted or for a group that not all have joined. No clock
+/// goes back. A start is the maximum of ends that are known, so that the order in which ready
+/// stages are advanced changes nothing.
 template <class Channels, class Observer>
 class Player {
  public:

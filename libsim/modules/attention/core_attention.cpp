@@ -1,9 +1,6 @@
+#include "libsim/modules/attention/core_attention.hpp"
+
 #include "libsim/modules/attention/attention.hpp"
-#include "libsim/modules/attention/attention_attributes.hpp"
-#include "libsim/modules/attention/flash_attention.hpp"
-#include "libsim/modules/attention/gathered_attention.hpp"
-#include "libsim/modules/attention/ring_attention.hpp"
-#include "libsim/modules/attention/ulysses_exchange.hpp"
 
 namespace stagecraft {
 namespace {

@@ -1,6 +1,4 @@
-#include "libsim/modules/attention/flash_attention.hpp"
-
-#include "libsim/modules/attention/attention_attributes.hpp"
+#include "libsim/modules/attention/core_attention.hpp"
 
 namespace stagecraft {
 namespace {

@@ -1,7 +1,13 @@
-#include "libsim/modules/attention/ulysses_exchange.hpp"
+#include "libsim/modules/attention/core_attention.hpp"
 
-#include "libsim/modules/attention/attention_attributes.hpp"
-
+/// Ranks that split sequences exchange rows for heads before core attention, and back after it:
+/// each attends to the rows of all of them with 1/c of the heads.
+///
+/// Each exchange packs or unpacks its tensor by a copy. If the ranks have their rows in zigzag
+/// order, because others of them exchange keys as well, another copy puts the rows in order, or
+/// back.
+/// Source: Jacobs et al. 2023, DeepSpeed Ulysses, section 3.1; TransformerEngine,
+/// attention/dot_product_attention/context_parallel.py, AttnFuncWithCPAndQKVOA2A.
 namespace stagecraft {
 namespace {
 

@@ -1,8 +1,8 @@
 #pragma once
 
-#include "libsim/modules/experts/dispatched_rows.hpp"
 #include "libsim/modules/experts/router_losses.hpp"
 #include "libsim/modules/experts/shared_experts.hpp"
+#include "libsim/modules/experts/token_dispatch.hpp"
 #include "libsim/modules/pointwise.hpp"
 #include "libsim/program/program_builder.hpp"
 

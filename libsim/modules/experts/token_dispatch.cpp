@@ -1,7 +1,5 @@
 #include "libsim/modules/experts/token_dispatch.hpp"
 
-#include "libsim/modules/experts/token_gathering.hpp"
-#include "libsim/modules/experts/token_sending.hpp"
 #include "libsim/modules/hidden_shapes.hpp"
 
 namespace stagecraft {

@@ -2,10 +2,42 @@
 
 #include <functional>
 
-#include "libsim/modules/experts/dispatched_rows.hpp"
 #include "libsim/program/program_builder.hpp"
+#include "libsim/program/tensor.hpp"
 
 namespace stagecraft {
+
+/// Rows of tokens, each for one expert, and what belongs to them.
+struct RowTensors {
+  TensorId rows = no_tensor;           ///< [R, h]
+  TensorId probabilities = no_tensor;  ///< [R]: of the row's token for its expert
+};
+
+/// What says where the rows of a layer are, from its dispatch to the end of its backward.
+struct RowPlaces {
+  TensorId row_map = no_tensor;  ///< [T, 2E + 1]; see OpKind::permute
+  /// Only if ranks send each other different numbers of rows, as the next one.
+  TensorId sent = no_tensor;      ///< [E]: rows for each expert
+  TensorId received = no_tensor;  ///< [EP, E/EP]: rows of each member for each expert of the rank
+  /// [ETP EP, E/EP]: those of all ranks that share the experts' weights.
+  TensorId computed = no_tensor;
+  /// Only if tokens are sent once; row_map is then of the tokens that arrive.
+  TensorId rank_map = no_tensor;         ///< [T, 2 EP ETP + 1]; see OpKind::spread_tokens
+  TensorId sent_tokens = no_tensor;      ///< [EP ETP]: for each member
+  TensorId received_tokens = no_tensor;  ///< [EP ETP]: of each member
+};
+
+/// What a dispatch makes.
+struct Dispatched {
+  RowTensors rows;
+  RowPlaces places;
+};
+
+/// The gradients of what a dispatch reads.
+struct TokenGradients {
+  TensorId x = no_tensor;
+  TensorId probabilities = no_tensor;  ///< [T, E]
+};
 
 /// Appends ops that compute while rows travel; none if empty. Only dispatchers that exchange rows
 /// (alltoall) take any.
@@ -41,5 +73,30 @@ TensorId combine_backward(ProgramBuilder& builder,
                           TensorId dy,
                           RowPlaces const& places,
                           Beside const& beside = {});
+
+/// The four of the dispatcher that gathers all tokens of the group (token_gathering.cpp).
+Dispatched gathering_dispatch_forward(ProgramBuilder& builder,
+                                      TensorId x,
+                                      TensorId probabilities,
+                                      TensorId map);
+TokenGradients gathering_dispatch_backward(ProgramBuilder& builder,
+                                           RowTensors const& gradients,
+                                           RowPlaces const& places,
+                                           TensorId x);
+TensorId gathering_combine_forward(ProgramBuilder& builder, TensorId rows, RowPlaces const& places);
+TensorId gathering_combine_backward(ProgramBuilder& builder, TensorId dy, RowPlaces const& places);
+
+/// The four of the dispatcher that sends each token once to a rank (token_sending.cpp). Pre:
+/// sends_tokens_once() of the builder's shape.
+Dispatched sending_dispatch_forward(ProgramBuilder& builder,
+                                    TensorId x,
+                                    TensorId probabilities,
+                                    TensorId map);
+TokenGradients sending_dispatch_backward(ProgramBuilder& builder,
+                                         RowTensors const& gradients,
+                                         RowPlaces const& places,
+                                         TensorId x);
+TensorId sending_combine_forward(ProgramBuilder& builder, TensorId rows, RowPlaces const& places);
+TensorId sending_combine_backward(ProgramBuilder& builder, TensorId dy, RowPlaces const& places);
 
 }  // namespace stagecraft

@@ -1,5 +1,11 @@
-#include "libsim/modules/experts/token_gathering.hpp"
+#include "libsim/modules/experts/token_dispatch.hpp"
 
+/// The dispatcher that gathers the tokens of all ranks of an expert group, of which each rank
+/// computes those that chose its experts.
+///
+/// What is summed on the way back has the type of the probabilities.
+/// Source: Megatron-LM, megatron/core/transformer/moe/token_dispatcher.py,
+/// MoEAllGatherTokenDispatcher.
 namespace stagecraft {
 namespace {
 

@@ -1,8 +1,11 @@
-#include "libsim/modules/experts/token_sending.hpp"
-
+#include "libsim/modules/experts/token_dispatch.hpp"
 #include "libsim/modules/hidden_shapes.hpp"
 #include "libsim/program/unique_tokens.hpp"
 
+/// How tokens reach their experts if each is sent once to every rank that has some of them, and is
+/// permuted there; and how what experts return is summed on these ranks before it is sent back.
+/// Source: deepseek-ai/DeepEP, intranode and internode dispatch and combine; Megatron-LM,
+/// token_dispatcher.py, _DeepepManager.
 namespace stagecraft {
 namespace {
 

@@ -1,8 +1,7 @@
-#include "libsim/schedule/generators/dual_pipe_orders.hpp"
-
 #include <algorithm>
 #include <string>
 
+#include "libsim/schedule/generators/generators.hpp"
 #include "libsim/schedule/orders/schedule_error.hpp"
 #include "libsim/schedule/orders/task_writer.hpp"
 

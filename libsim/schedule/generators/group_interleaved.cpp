@@ -1,10 +1,9 @@
-#include "libsim/schedule/generators/group_interleaved.hpp"
-
 #include <algorithm>
 #include <cstddef>
 #include <numeric>
 #include <string>
 
+#include "libsim/schedule/generators/generators.hpp"
 #include "libsim/schedule/orders/schedule_error.hpp"
 
 namespace stagecraft {

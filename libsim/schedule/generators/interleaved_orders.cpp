@@ -1,9 +1,8 @@
-#include "libsim/schedule/generators/interleaved_orders.hpp"
-
 #include <algorithm>
 #include <cstddef>
 #include <string>
 
+#include "libsim/schedule/generators/generators.hpp"
 #include "libsim/schedule/orders/schedule_error.hpp"
 #include "libsim/schedule/orders/task_writer.hpp"
 

@@ -5,16 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "libsim/schedule/generators/dual_pipe_orders.hpp"
-#include "libsim/schedule/generators/group_interleaved.hpp"
-#include "libsim/schedule/generators/interleaved_orders.hpp"
-#include "libsim/schedule/generators/split_orders.hpp"
-#include "libsim/schedule/generators/v_block_search.hpp"
-#include "libsim/schedule/generators/v_blocks.hpp"
-#include "libsim/schedule/generators/v_heuristic.hpp"
-#include "libsim/schedule/generators/v_orders.hpp"
-#include "libsim/schedule/generators/v_unsplit.hpp"
-#include "libsim/schedule/generators/zero_bubble_heuristic.hpp"
+#include "libsim/schedule/generators/generators.hpp"
 #include "libsim/schedule/orders/schedule_error.hpp"
 
 namespace stagecraft {

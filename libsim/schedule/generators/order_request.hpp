@@ -36,7 +36,7 @@ struct OrderRequest {
 };
 
 /// The order of a named schedule, as the public code of the schedule makes it; its source is beside
-/// each generator (split_orders.hpp and so on).
+/// each generator (generators.hpp).
 /// \throws ScheduleError  if no order exists for the numbers; it says which are accepted.
 PipelineOrder make_order(OrderRequest const& request);
 

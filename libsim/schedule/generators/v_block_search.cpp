@@ -1,5 +1,3 @@
-#include "libsim/schedule/generators/v_block_search.hpp"
-
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -7,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "libsim/schedule/generators/generators.hpp"
 #include "libsim/schedule/generators/grid_moves.hpp"
 #include "libsim/schedule/orders/order_timeline.hpp"
 #include "libsim/schedule/orders/schedule_error.hpp"

@@ -1,9 +1,9 @@
-#include "libsim/schedule/generators/v_blocks.hpp"
-
 #include <algorithm>
 #include <array>
 #include <cstddef>
 #include <tuple>
+
+#include "libsim/schedule/generators/generators.hpp"
 
 namespace stagecraft {
 

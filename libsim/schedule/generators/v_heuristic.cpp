@@ -1,5 +1,3 @@
-#include "libsim/schedule/generators/v_heuristic.hpp"
-
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -7,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "libsim/schedule/generators/generators.hpp"
 #include "libsim/schedule/orders/schedule_error.hpp"
 
 namespace stagecraft {

@@ -1,10 +1,10 @@
-#include "libsim/schedule/generators/v_orders.hpp"
-
 #include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <utility>
+
+#include "libsim/schedule/generators/generators.hpp"
 
 namespace stagecraft {
 

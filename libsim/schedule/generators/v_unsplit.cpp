@@ -1,11 +1,10 @@
-#include "libsim/schedule/generators/v_unsplit.hpp"
-
 #include <algorithm>
 #include <array>
 #include <cstddef>
 #include <string>
 #include <string_view>
 
+#include "libsim/schedule/generators/generators.hpp"
 #include "libsim/schedule/orders/slot_grid.hpp"
 
 namespace stagecraft {

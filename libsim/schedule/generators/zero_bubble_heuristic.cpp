@@ -1,10 +1,9 @@
-#include "libsim/schedule/generators/zero_bubble_heuristic.hpp"
-
 #include <algorithm>
 #include <cstddef>
 #include <optional>
 #include <utility>
 
+#include "libsim/schedule/generators/generators.hpp"
 #include "libsim/schedule/orders/schedule_error.hpp"
 
 namespace stagecraft {

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <utility>
 
-#include "libsim/schedule/orders/placement_shape.hpp"
+#include "libsim/schedule/orders/placement.hpp"
 #include "libsim/units/enum_names.hpp"
 
 namespace stagecraft {

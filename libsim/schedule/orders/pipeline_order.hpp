@@ -4,10 +4,20 @@
 #include <cstdint>
 #include <vector>
 
-#include "libsim/schedule/orders/chunk_run.hpp"
 #include "libsim/schedule/orders/placement.hpp"
+#include "libsim/units/ids.hpp"
+#include "libsim/units/pass.hpp"
 
 namespace stagecraft {
+
+/// A pass of one microbatch through one chunk of a stage.
+struct ChunkRun {
+  Pass pass = Pass::forward;
+  MicrobatchId microbatch{};
+  ChunkId chunk{};
+
+  friend bool operator==(ChunkRun const&, ChunkRun const&) = default;
+};
 
 /// A task of an order: what its stage computes next.
 struct OrderTask {

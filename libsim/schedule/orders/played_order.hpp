@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "libsim/schedule/orders/chunk_run.hpp"
+#include "libsim/schedule/orders/pipeline_order.hpp"
 #include "libsim/units/units.hpp"
 
 namespace stagecraft {

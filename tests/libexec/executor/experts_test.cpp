@@ -10,7 +10,7 @@
 #include "libsim/engine/simulation.hpp"
 #include "libsim/model/model_names.hpp"
 #include "libsim/plan/make_plan.hpp"
-#include "libsim/schedule/generators/interleaved_orders.hpp"
+#include "libsim/schedule/generators/generators.hpp"
 #include "tests/libexec/executor/equal_runs.hpp"
 #include "tests/libexec/executor/slope_checks.hpp"
 #include "tests/libexec/executor/small_runs.hpp"

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 
-#include "libsim/engine/memory_room.hpp"
 #include "libsim/engine/settle.hpp"
 #include "libsim/engine/simulation.hpp"
+#include "libsim/engine/verdict.hpp"
 #include "libsim/plan/make_plan.hpp"
 #include "tests/libsim/engine/random_runs.hpp"
 #include "tests/libsim/invented_system.hpp"

@@ -1,9 +1,9 @@
-#include "libsim/memory/repeated_state.hpp"
-
 #include <catch2/catch.hpp>
 #include <cstdint>
 #include <optional>
 #include <vector>
+
+#include "libsim/memory/repeat_search.hpp"
 
 namespace stagecraft::repeated_state_test {
 namespace {

@@ -1,7 +1,7 @@
 #include <catch2/catch.hpp>
 #include <string>
 
-#include "libsim/schedule/generators/interleaved_orders.hpp"
+#include "libsim/schedule/generators/generators.hpp"
 #include "libsim/schedule/orders/order_text.hpp"
 #include "libsim/training/training_config_reader.hpp"
 
