@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Prints the best plans of the paper's models beside the paper's own runs, as the table of apps/stagecraft/README.md.
+"""Prints the best plans of the paper's models beside the paper's own runs.
 
     python3 experiments/plans/table.py PROGRAM
 
