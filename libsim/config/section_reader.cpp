@@ -15,47 +15,6 @@ ConfigNode SectionReader::take(std::string_view key) {
   return section_.child(key);
 }
 
-std::optional<ConfigNode> SectionReader::wanted(std::string_view key, Need need) {
-  ConfigNode node = take(key);
-  if (!node.exists() && need == Need::optional) return std::nullopt;
-  return node;
-}
-
-void SectionReader::number(std::string_view key, double& field, NumberRange range, Need need) {
-  if (auto const node = wanted(key, need)) {
-    if (auto const value = node->number(range)) field = *value;
-  }
-}
-
-void SectionReader::integer(std::string_view key,
-                            std::optional<std::int64_t>& field,
-                            IntegerRange range) {
-  ConfigNode const node = take(key);
-  if (node.exists()) field = node.integer(range);
-}
-
-void SectionReader::number(std::string_view key, std::optional<double>& field, NumberRange range) {
-  ConfigNode const node = take(key);
-  if (node.exists()) field = node.number(range);
-}
-
-void SectionReader::boolean(std::string_view key, std::optional<bool>& field) {
-  ConfigNode const node = take(key);
-  if (node.exists()) field = node.boolean();
-}
-
-void SectionReader::boolean(std::string_view key, bool& field, Need need) {
-  if (auto const node = wanted(key, need)) {
-    if (auto const value = node->boolean()) field = *value;
-  }
-}
-
-void SectionReader::text(std::string_view key, std::string& field, Need need) {
-  if (auto const node = wanted(key, need)) {
-    if (auto const value = node->text()) field = *value;
-  }
-}
-
 void SectionReader::finish() const {
   for (ConfigNode const& entry : section_.entries()) {
     if (std::find(known_.begin(), known_.end(), entry.name()) != known_.end()) continue;

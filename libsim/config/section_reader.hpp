@@ -7,17 +7,15 @@
 #include <utility>
 #include <vector>
 
-#include "libsim/config/config_node.hpp"
+#include "libsim/config/key.hpp"
+#include "libsim/units/units.hpp"
 
 namespace stagecraft {
 
-/// Whether a key may be left out.
-enum class Need : std::uint8_t { optional, required };
-
-/// Reads the keys of one map into a struct, as the struct's visit_fields() names them, and reports
+/// Reads the keys of one map into a struct, as the struct's visit_keys() names them, and reports
 /// unknown keys. A key that is left out, or that cannot be read, leaves its field unchanged: the
 /// struct's own initialisers are the defaults. SectionWriter is the inverse.
-class SectionReader {
+class SectionReader : public KeyVisitor<SectionReader> {
  public:
   /// Reports a value that is not a map. A section that does not exist reads like an empty one.
   explicit SectionReader(ConfigNode section);
@@ -25,45 +23,22 @@ class SectionReader {
   /// The value of `key`, which from then on counts as known.
   ConfigNode take(std::string_view key);
 
-  template <std::integral Integer>
-  void integer(std::string_view key,
-               Integer& field,
-               IntegerRange range,
-               Need need = Need::optional) {
-    if (auto const node = wanted(key, need)) {
-      if (auto const value = node->integer(range)) field = static_cast<Integer>(*value);
-    }
-  }
+  void key_apart(Key const& key) { take(key.name); }
 
-  void number(std::string_view key, double& field, NumberRange range, Need need = Need::optional);
-
-  /// For fields whose default depends on other fields: empty if the key is left out.
-  void integer(std::string_view key, std::optional<std::int64_t>& field, IntegerRange range);
-  void number(std::string_view key, std::optional<double>& field, NumberRange range);
-  void boolean(std::string_view key, std::optional<bool>& field);
-
-  void boolean(std::string_view key, bool& field, Need need = Need::optional);
-  void text(std::string_view key, std::string& field, Need need = Need::optional);
-
-  template <typename Enum>
-  void word(std::string_view key, Enum& field, Need need = Need::optional) {
-    if (auto const node = wanted(key, need)) {
-      if (auto const value = node->word<Enum>()) field = *value;
-    }
-  }
-
-  template <typename Quantity>
-  void quantity(std::string_view key, Quantity& field, Need need = Need::optional) {
-    if (auto const node = wanted(key, need)) {
-      if (auto const value = node->quantity<Quantity>()) field = *value;
-    }
-  }
-
-  /// Empty if the key is left out.
-  template <typename Quantity>
-  void quantity(std::string_view key, std::optional<Quantity>& field) {
-    if (auto const node = wanted(key, Need::optional)) {
-      if (auto const read = node->quantity<Quantity>()) field = *read;
+  /// Reads a key by the type of its field. A section that is a map has keys of its own; what else is
+  /// not a single value has a function read_field().
+  template <typename Field>
+  void key(Key const& key, Field&& field) {
+    using Value = value_of<Field>;
+    ConfigNode const node = take(key.name);
+    if constexpr (requires { read_field(node, field); }) {
+      if (node.exists()) read_field(node, field);
+    } else if constexpr (HasKeys<std::remove_reference_t<Field>, SectionReader>) {
+      SectionReader below{node};
+      visit_keys(below, field);
+      below.finish();
+    } else if (node.exists() || key.need == Need::required) {
+      if (auto const value = read<Value>(node, key)) field = static_cast<Value>(*value);
     }
   }
 
@@ -79,8 +54,21 @@ class SectionReader {
   void finish() const;
 
  private:
-  /// The node of `key`; nullopt if the key is optional and left out.
-  std::optional<ConfigNode> wanted(std::string_view key, Need need);
+  template <typename Value>
+  static auto read(ConfigNode const& node, Key const& key) {
+    if constexpr (std::same_as<Value, bool>)
+      return node.boolean();
+    else if constexpr (std::integral<Value>)
+      return node.integer(key.whole);
+    else if constexpr (std::same_as<Value, double>)
+      return node.number(key.range);
+    else if constexpr (std::same_as<Value, std::string>)
+      return node.text();
+    else if constexpr (NamedEnum<Value>)
+      return node.word<Value>();
+    else
+      return node.quantity<Value>();
+  }
 
   ConfigNode section_;
   std::vector<std::string> known_;

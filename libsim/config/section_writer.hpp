@@ -14,48 +14,34 @@ namespace stagecraft {
 
 /// Writes a struct as the map from which SectionReader would read it, with every field, defaults
 /// included.
-class SectionWriter {
+class SectionWriter : public KeyVisitor<SectionWriter> {
  public:
-  /// The map so far, with its keys in the order of the struct's visit_fields().
+  /// The map so far, with its keys in the order of the struct's visit_keys().
   nlohmann::ordered_json const& map() const { return map_; }
 
   void put(std::string_view key, nlohmann::ordered_json value) {
     map_[std::string{key}] = std::move(value);
   }
 
-  template <std::integral Integer>
-  void integer(std::string_view key, Integer field, IntegerRange, Need = Need::optional) {
-    put(key, field);
-  }
-  void number(std::string_view key, double field, NumberRange, Need = Need::optional) {
-    put(key, field);
-  }
-  /// Writes a field that may be empty, if it is not.
-  void integer(std::string_view key, std::optional<std::int64_t> field, IntegerRange) {
-    if (field) put(key, *field);
-  }
-  void number(std::string_view key, std::optional<double> field, NumberRange) {
-    if (field) put(key, *field);
-  }
-  void boolean(std::string_view key, std::optional<bool> field) {
-    if (field) put(key, *field);
-  }
-  void boolean(std::string_view key, bool field, Need = Need::optional) { put(key, field); }
-  void text(std::string_view key, std::string const& field, Need = Need::optional) {
-    put(key, field);
-  }
+  bool prints(bool is_used) const { return is_used; }
 
-  template <typename Enum>
-  void word(std::string_view key, Enum field, Need = Need::optional) {
-    put(key, name_of(field));
-  }
-  template <typename Quantity>
-  void quantity(std::string_view key, Quantity field, Need = Need::optional) {
-    put(key, exact_text(field));
-  }
-  template <typename Quantity>
-  void quantity(std::string_view key, std::optional<Quantity> const& field) {
-    if (field) put(key, exact_text(*field));
+  template <typename Field>
+  void key(Key const& key, Field const& field) {
+    if constexpr (NamedEnum<Field>) {
+      put(key.name, name_of(field));
+    } else if constexpr (std::is_arithmetic_v<Field> || std::same_as<Field, std::string>) {
+      put(key.name, field);
+    } else if constexpr (requires { to_json(field); }) {
+      put(key.name, to_json(field));
+    } else if constexpr (is_optional<Field>) {
+      if (field) this->key(key, *field);
+    } else if constexpr (HasKeys<Field const, SectionWriter>) {
+      SectionWriter below;
+      visit_keys(below, field);
+      put(key.name, below.map());
+    } else {
+      put(key.name, exact_text(field));
+    }
   }
 
  private:

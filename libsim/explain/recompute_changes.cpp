@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "libsim/model/model_names.hpp"
-#include "libsim/training/recompute_reader.hpp"
+#include "libsim/training/key_values.hpp"
 #include "libsim/training/training_names.hpp"
 
 namespace stagecraft {

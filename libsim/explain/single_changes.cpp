@@ -2,13 +2,16 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <string_view>
 #include <utility>
 
 #include "libsim/explain/recompute_changes.hpp"
 #include "libsim/model/model_names.hpp"
+#include "libsim/run/run_keys.hpp"
 #include "libsim/schedule/ordered_schedule.hpp"
 #include "libsim/training/context_checks.hpp"
 #include "libsim/training/expert_overlap.hpp"
+#include "libsim/training/training_config_reader.hpp"
 #include "libsim/training/training_names.hpp"
 
 namespace stagecraft {
@@ -17,7 +20,8 @@ namespace {
 /// Collects the changes of one run.
 class ChangeList {
  public:
-  explicit ChangeList(TrainingConfig const& config) : config_{config} {}
+  explicit ChangeList(TrainingConfig const& config)
+      : config_{config}, json_(to_json(settled_with_stack(config))) {}
 
   void add_recompute() { changes_ = recompute_changes(config_); }
 
@@ -183,35 +187,20 @@ class ChangeList {
   void add_switches() {
     ParallelLayout const& parallel = config_.parallel;
     ModelConfig const& model = config_.model;
-    MemoryConfig const& memory = config_.memory;
-    add_switch("sequence parallelism", "parallel.sequence", parallel.sequence, Default::off);
-    add_switch("distributed optimizer", "memory.distributed_optimizer",
-               config_.sharding.shares_optimizer(), Default::off);
-    add_switch("overlapped gradient reduction", "parallel.overlap_gradients",
-               overlaps_gradients(config_), Default::off);
-    add_switch("output deallocation", "memory.output_deallocation", memory.output_deallocation,
-               Default::on);
-    add_word("model.attention", model.attention, Attention::unfused, "unfused attention",
-             Attention::flash, "flash attention");
-    if (model.attention == Attention::unfused && attention_dropout(model) > 0) {
-      add_word("model.softmax_dropout", model.softmax_dropout, SoftmaxDropout::separate,
-               "softmax and dropout in two kernels", SoftmaxDropout::fused,
-               "softmax and dropout in one kernel");
-    }
-    if (model.dropout > 0 || attention_dropout(model) > 0) {
-      add_word("model.dropout_mask", model.dropout_mask, DropoutMask::stored,
-               "stored dropout masks", DropoutMask::regenerated, "regenerated dropout masks");
-    }
+    add_key("parallel.sequence");
+    add_key("memory.distributed_optimizer");
+    add_key("parallel.overlap_gradients");
+    add_key("memory.output_deallocation");
+    add_key("model.attention");
+    bool const is_unfused = model.attention == Attention::unfused;
+    add_key("model.softmax_dropout", is_unfused && attention_dropout(model) > 0);
+    add_key("model.dropout_mask", model.dropout > 0 || attention_dropout(model) > 0);
     if (!config_.routing.is_balanced()) {
       changes_.push_back({.what = "balanced routing", .set = {"routing=balanced"}, .undoes = ""});
     }
     add_dispatchers();
-    if (has_shared_experts(model) && parallel.expert > 1) {
-      add_switch("shared experts beside the exchanges", "parallel.shared_expert_overlap",
-                 parallel.shared_expert_overlap, Default::off);
-    }
-    add_word("model.causal_mask", model.causal_mask, CausalMask::per_microbatch,
-             "one causal mask per microbatch", CausalMask::none, "no causal masks");
+    add_key("parallel.shared_expert_overlap", has_shared_experts(model) && parallel.expert > 1);
+    for (KeyText const& text : run_keys()) add_key(text.key);
     if (parallel.pipeline > 1 && !has_order(config_.schedule.kind)) {
       bool const is_blocking = config_.schedule.p2p == P2p::blocking;
       ScheduleConfig schedule = config_.schedule;
@@ -247,8 +236,6 @@ class ChangeList {
   std::vector<Change> finish() && { return std::move(changes_); }
 
  private:
-  enum class Default : std::uint8_t { off, on };
-
   static std::string setting(std::string const& key, std::int64_t value) {
     return key + "=" + std::to_string(value);
   }
@@ -316,27 +303,33 @@ class ChangeList {
     changes_.push_back(std::move(change));
   }
 
-  void add_switch(std::string const& name, std::string const& key, bool is_on, Default usual) {
-    bool const is_choice = is_on != (usual == Default::on);
-    changes_.push_back({.what = (is_on ? "no " : "") + name,
-                        .set = {key + (is_on ? "=false" : "=true")},
-                        .undoes = is_choice ? (is_on ? "" : "no ") + name : ""});
-  }
-
-  template <typename Word>
-  void add_word(std::string const& key,
-                Word now,
-                Word usual,
-                std::string const& usual_text,
-                Word other,
-                std::string const& other_text) {
-    bool const is_usual = now == usual;
-    changes_.push_back({.what = is_usual ? other_text : usual_text,
-                        .set = {key + "=" + std::string{name_of(is_usual ? other : usual)}},
-                        .undoes = is_usual ? "" : other_text});
+  /// Adds the change that the descriptor of a key names, if it has not been asked for before.
+  void add_key(std::string_view key, bool has_effect = true) {
+    auto const row = std::ranges::find(run_keys(), key, &KeyText::key);
+    if (row->change.other.empty() || std::ranges::find(asked_, key) != asked_.end()) return;
+    asked_.push_back(key);
+    if (!has_effect || !json_.contains(pointer_to(key))) return;
+    std::string const now = text_of(json_.at(pointer_to(key)));
+    std::string const name{row->change.other};
+    if (row->change.usual.empty()) {  // a switch
+      bool const is_on = now == "true";
+      bool const is_choice = is_on != (row->fallback == "true");
+      changes_.push_back({.what = (is_on ? "no " : "") + name,
+                          .set = {std::string{key} + (is_on ? "=false" : "=true")},
+                          .undoes = is_choice ? (is_on ? "" : "no ") + name : ""});
+    } else {
+      bool const is_usual = now == row->fallback;
+      std::string_view const other = row->accepts.substr(row->accepts.find(' ') + 1);
+      changes_.push_back(
+          {.what = is_usual ? name : std::string{row->change.usual},
+           .set = {std::string{key} + "=" + std::string{is_usual ? other : row->fallback}},
+           .undoes = is_usual ? "" : name});
+    }
   }
 
   TrainingConfig const& config_;
+  nlohmann::ordered_json json_;
+  std::vector<std::string_view> asked_;  ///< keys
   std::vector<Change> changes_;
 };
 

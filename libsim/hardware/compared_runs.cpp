@@ -21,21 +21,21 @@ std::vector<ComparedRuns> read_all() {
   for (ConfigNode const& item : reader.take("regimes").items()) {
     ComparedRuns& runs = all.emplace_back();
     SectionReader entry{item};
-    entry.text("system", runs.system, Need::required);
-    entry.text("software", runs.software, Need::required);
-    entry.text("accelerator", runs.accelerator, Need::required);
-    entry.boolean("experts", runs.experts, Need::required);
-    entry.boolean("context_parallel", runs.context_parallel, Need::required);
-    entry.word("precision", runs.precision, Need::required);
-    entry.integer("runs", runs.runs, count, Need::required);
-    entry.number("median_percent", runs.median_percent,
-                 {.lower = 0, .upper = 1000, .includes_upper = true}, Need::required);
-    entry.number("median_signed_percent", runs.median_signed_percent,
-                 {.lower = -1000, .upper = 1000, .includes_upper = true}, Need::required);
-    entry.integer("least_sequence", runs.range.least_sequence, count, Need::required);
-    entry.integer("most_sequence", runs.range.most_sequence, count, Need::required);
-    entry.integer("most_context", runs.range.most_context, count, Need::required);
-    entry.integer("most_gpus", runs.range.most_gpus, count, Need::required);
+    entry.value("system", runs.system, Need::required);
+    entry.value("software", runs.software, Need::required);
+    entry.value("accelerator", runs.accelerator, Need::required);
+    entry.value("experts", runs.experts, Need::required);
+    entry.value("context_parallel", runs.context_parallel, Need::required);
+    entry.value("precision", runs.precision, Need::required);
+    entry.value("runs", runs.runs, count, Need::required);
+    entry.value("median_percent", runs.median_percent,
+                NumberRange{.lower = 0, .upper = 1000, .includes_upper = true}, Need::required);
+    entry.value("median_signed_percent", runs.median_signed_percent,
+                NumberRange{.lower = -1000, .upper = 1000, .includes_upper = true}, Need::required);
+    entry.value("least_sequence", runs.range.least_sequence, count, Need::required);
+    entry.value("most_sequence", runs.range.most_sequence, count, Need::required);
+    entry.value("most_context", runs.range.most_context, count, Need::required);
+    entry.value("most_gpus", runs.range.most_gpus, count, Need::required);
     entry.finish();
   }
   reader.finish();

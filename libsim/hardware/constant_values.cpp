@@ -92,7 +92,7 @@ void read_value(ConfigNode const& node, CollectiveCost& cost) {
   ConfigNode const table = reader.take("table");
   if (table.exists()) {
     read_table(table, cost.table);
-    reader.integer("ranks", cost.ranks, {2, count_range.largest}, Need::required);
+    reader.value("ranks", cost.ranks, IntegerRange{2, count_range.largest}, Need::required);
   } else {
     ConfigNode const latency = reader.take("latency");
     ConfigNode const bandwidth = reader.take("bandwidth");
@@ -130,10 +130,10 @@ void read_value(ConfigNode const& node, RateByNodes& rates) {
 void read_value(ConfigNode const& node, NetworkTopology& topology) {
   constexpr double most_oversubscribed = 1000;
   SectionReader reader{node};
-  reader.number("oversubscription", topology.oversubscription, {1, most_oversubscribed, true},
-                Need::required);
-  reader.integer("nodes_per_unit", topology.nodes_per_unit, count_range);
-  reader.integer("leaf_ports", topology.leaf_ports, count_range);
+  reader.value("oversubscription", topology.oversubscription,
+               NumberRange{1, most_oversubscribed, true}, Need::required);
+  reader.value("nodes_per_unit", topology.nodes_per_unit, count_range);
+  reader.value("leaf_ports", topology.leaf_ports, count_range);
   ConfigNode const rails = reader.take("rails");
   if (rails.exists()) topology.rails = rails.boolean().value_or(false);
   reader.finish();

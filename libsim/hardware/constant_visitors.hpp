@@ -22,8 +22,10 @@ class ConstantReader {
  public:
   explicit ConstantReader(ConfigNode const& node) : reader_{node} {}
 
-  void text(std::string_view key, std::string& field, Need need) { reader_.text(key, field, need); }
-  void boolean(std::string_view key, bool& field) { reader_.boolean(key, field); }
+  void text(std::string_view key, std::string& field, Need need) {
+    reader_.value(key, field, need);
+  }
+  void boolean(std::string_view key, bool& field) { reader_.value(key, field); }
 
   template <typename Visit>
   void section(std::string_view key, Visit visit) {
@@ -99,7 +101,8 @@ class ConstantReader {
     ConfigNode const value = constant.take("value");
     ConfigNode const source = constant.take("source");
     ConfigNode const fitted = constant.take("fitted");
-    constant.number("spread", field.spread, {.lower = 1e-3, .upper = 10, .includes_upper = true});
+    constant.value("spread", field.spread,
+                   NumberRange{.lower = 1e-3, .upper = 10, .includes_upper = true});
     constant.finish();
     read_value(value, field.value, range...);
     // Provenance is that of a value: a new value without a new source has none but the user.
@@ -127,8 +130,8 @@ class ConstantWriter {
  public:
   nlohmann::ordered_json const& map() const { return writer_.map(); }
 
-  void text(std::string_view key, std::string const& field, Need) { writer_.text(key, field); }
-  void boolean(std::string_view key, bool field) { writer_.boolean(key, field); }
+  void text(std::string_view key, std::string const& field, Need) { writer_.value(key, field); }
+  void boolean(std::string_view key, bool field) { writer_.value(key, field); }
 
   template <typename Visit>
   void section(std::string_view key, Visit visit) {

@@ -17,11 +17,11 @@ MemoryRegime read_memory_regime(ConfigNode const& node) {
   MemoryRegime regime;
   std::int64_t runs = 0;
   SectionReader reader{node};
-  reader.text("software", regime.software, Need::required);
-  reader.boolean("pipelined", regime.is_pipelined, Need::required);
-  reader.integer("runs", runs, {1, 1'000'000}, Need::required);
-  reader.number("bias", regime.bias, logarithm, Need::required);
-  reader.number("spread", regime.spread, spread, Need::required);
+  reader.value("software", regime.software, Need::required);
+  reader.value("pipelined", regime.is_pipelined, Need::required);
+  reader.value("runs", runs, IntegerRange{1, 1'000'000}, Need::required);
+  reader.value("bias", regime.bias, logarithm, Need::required);
+  reader.value("spread", regime.spread, spread, Need::required);
   reader.finish();
   regime.runs = static_cast<int>(runs);
   return regime;

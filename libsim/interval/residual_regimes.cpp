@@ -13,14 +13,14 @@ ResidualRegime read_regime(ConfigNode const& node) {
   constexpr NumberRange logarithm{.lower = -10, .upper = 10, .includes_upper = true};
   ResidualRegime regime;
   SectionReader reader{node};
-  reader.text("system", regime.system);
-  reader.text("software", regime.software);
-  reader.text("accelerator", regime.accelerator);
-  reader.integer("units", regime.units, {fewest_units, 1'000'000}, Need::required);
-  reader.number("bias", regime.bias, logarithm, Need::required);
-  reader.number("scale", regime.scale, factor, Need::required);
-  reader.number("difference", regime.difference, factor, Need::required);
-  reader.number("coverage", regime.coverage, fraction, Need::required);
+  reader.value("system", regime.system);
+  reader.value("software", regime.software);
+  reader.value("accelerator", regime.accelerator);
+  reader.value("units", regime.units, IntegerRange{fewest_units, 1'000'000}, Need::required);
+  reader.value("bias", regime.bias, logarithm, Need::required);
+  reader.value("scale", regime.scale, factor, Need::required);
+  reader.value("difference", regime.difference, factor, Need::required);
+  reader.value("coverage", regime.coverage, fraction, Need::required);
   reader.finish();
   return regime;
 }

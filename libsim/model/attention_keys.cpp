@@ -5,22 +5,14 @@
 #include <string>
 #include <vector>
 
-#include "libsim/model/model_names.hpp"
+#include "libsim/config/section_reader.hpp"
+#include "libsim/config/section_writer.hpp"
+#include "libsim/model/model_keys.hpp"
 
 namespace stagecraft {
 namespace {
 
-constexpr std::int64_t widest = 1 << 24;
 std::string const because = ", as model.latent_attention is given";
-
-template <typename Visitor, typename Latents>
-void visit_ranks(Visitor& visitor, Latents& latents) {
-  visitor.integer("query_rank", latents.query_rank, {0, widest});
-  visitor.integer("key_rank", latents.key_rank, {1, widest}, Need::required);
-  visitor.integer("nope_dim", latents.nope_dim, {1, widest}, Need::required);
-  visitor.integer("rope_dim", latents.rope_dim, {1, widest}, Need::required);
-  visitor.integer("value_dim", latents.value_dim, {1, widest}, Need::required);
-}
 
 /// Which of each `period` layers attend fully.
 struct WindowPeriod {
@@ -61,54 +53,47 @@ void refuse(ConfigNode const& section,
 
 }  // namespace
 
-void visit_cap(SectionReader& reader, std::string_view key, double& cap) {
-  ConfigNode const node = reader.take(key);
-  if (!node.exists()) return;
+void read_field(ConfigNode const& node, Cap<double> cap) {
   if (node.reads("off")) {
-    cap = 0;
+    cap.value = 0;
   } else if (auto const value = node.number({1e-3, 1e9})) {
-    cap = *value;
+    cap.value = *value;
   }
 }
 
-void visit_cap(SectionWriter& writer, std::string_view key, double cap) {
-  if (cap > 0) return writer.put(key, cap);
-  writer.put(key, "off");
+nlohmann::ordered_json to_json(Cap<double const> cap) {
+  if (cap.value > 0) return cap.value;
+  return "off";
 }
 
-void visit_window(SectionReader& reader, std::int64_t& size) {
-  ConfigNode const node = reader.take("window");
-  if (!node.exists()) return;
+void read_field(ConfigNode const& node, Window<std::int64_t> window) {
   if (node.reads("off")) {
-    size = 0;
+    window.size = 0;
     return;
   }
   if (!node.is_map()) return node.report("off, or a map with the keys size, period and full");
   SectionReader keys{node};
-  keys.integer("size", size, {1, widest}, Need::required);
-  keys.take("period");
-  keys.take("full");
+  visit_keys(keys, window);
   keys.finish();
 }
 
-void visit_window(SectionWriter& writer, std::int64_t size) {
-  if (size == 0) return writer.put("window", "off");
-  writer.put("window", {{"size", size}});
+nlohmann::ordered_json to_json(Window<std::int64_t const> window) {
+  if (window.size == 0) return "off";
+  return {{"size", window.size}};
 }
 
-void visit_latents(SectionReader& reader, LatentAttention& latents) {
-  ConfigNode const node = reader.take("latent_attention");
-  if (!node.exists() || node.reads("off")) return;
+void read_field(ConfigNode const& node, LatentAttention& latents) {
+  if (node.reads("off")) return;
   SectionReader keys{node};
-  visit_ranks(keys, latents);
+  visit_keys(keys, latents);
   keys.finish();
 }
 
-void visit_latents(SectionWriter& writer, LatentAttention const& latents) {
-  if (latents.key_rank == 0) return writer.put("latent_attention", "off");
+nlohmann::ordered_json to_json(LatentAttention const& latents) {
+  if (latents.key_rank == 0) return "off";
   SectionWriter keys;
-  visit_ranks(keys, latents);
-  writer.put("latent_attention", keys.map());
+  visit_keys(keys, latents);
+  return keys.map();
 }
 
 void refuse_period(ConfigNode const& window) {

@@ -1,28 +1,12 @@
 #pragma once
 
 #include <cstdint>
-#include <string_view>
 
 #include "libsim/config/config_node.hpp"
-#include "libsim/config/section_reader.hpp"
-#include "libsim/config/section_writer.hpp"
 #include "libsim/model/model_config.hpp"
 
-/// The keys of section `model` that are maps, or words beside numbers, and what they need of each
-/// other. Each is read and written by one pair of functions.
+/// What keys of attention need of each other.
 namespace stagecraft {
-
-/// A cap on scores or logits: a number above 0, or `off`.
-void visit_cap(SectionReader& reader, std::string_view key, double& cap);
-void visit_cap(SectionWriter& writer, std::string_view key, double cap);
-
-/// `window`: {size}, in section `model` also period and full; or `off`.
-void visit_window(SectionReader& reader, std::int64_t& size);
-void visit_window(SectionWriter& writer, std::int64_t size);
-
-/// `latent_attention`: a map, or `off`.
-void visit_latents(SectionReader& reader, LatentAttention& latents);
-void visit_latents(SectionWriter& writer, LatentAttention const& latents);
 
 /// Reports what only section `model` may say of a window.
 void refuse_period(ConfigNode const& window);

@@ -1,47 +1,11 @@
-#include "libsim/model/experts_reader.hpp"
-
 #include <string>
 
 #include "libsim/config/section_reader.hpp"
 #include "libsim/config/section_writer.hpp"
-#include "libsim/model/model_names.hpp"
-#include "libsim/model/read_values.hpp"
+#include "libsim/model/model_keys.hpp"
 
 namespace stagecraft {
 namespace {
-
-constexpr std::int64_t most_experts = 1 << 16;
-constexpr std::int64_t most_width = 1 << 26;
-
-template <typename Visitor, typename Router>
-void visit_router(Visitor& visitor, Router& router) {
-  visitor.word("score", router.score);
-  visitor.word("order", router.order);
-  visitor.boolean("normalise", router.normalise);
-  visitor.number("scaling", router.scaling, {0, 1e6});
-  visitor.integer("groups", router.groups, {1, most_experts});
-  visitor.integer("groups_per_token", router.groups_per_token, {1, most_experts});
-  visitor.boolean("bias", router.bias);
-  visitor.word("precision", router.precision);
-  visitor.word("loss", router.loss);
-  visitor.number("loss_coefficient", router.loss_coefficient, {0, 1e6});
-  visitor.number("z_loss", router.z_loss, {0, 1e6});
-}
-
-/// All keys but the router.
-template <typename Visitor, typename Experts>
-void visit_experts(Visitor& visitor, Experts& experts, Need need) {
-  visitor.integer("count", experts.count, {1, most_experts}, need);
-  visitor.integer("per_token", experts.per_token, {1, most_experts}, need);
-  visitor.integer("ffn_hidden", experts.ffn_hidden, {1, most_width}, need);
-  visitor.integer("shared_ffn_hidden", experts.shared_ffn_hidden, {0, most_width});
-  visitor.boolean("shared_gate", experts.shared_gate);
-  visitor.integer("first_dense", experts.first_dense, {0, most_layers});
-  visitor.integer("every", experts.every, {1, most_layers});
-  visitor.integer("offset", experts.offset, {0, most_layers});
-  visitor.word("probabilities_on", experts.probabilities_on);
-  visitor.boolean("biases", experts.biases);
-}
 
 /// How many experts a token chooses among. Nothing is reported that depends on an unsound key.
 void check_choice(ExpertsConfig const& experts, ConfigNode const& section) {
@@ -70,8 +34,7 @@ void check_choice(ExpertsConfig const& experts, ConfigNode const& section) {
 
 }  // namespace
 
-void read_experts(ConfigNode const& node, std::optional<ExpertsConfig>& experts) {
-  if (!node.exists()) return;
+void read_field(ConfigNode const& node, std::optional<ExpertsConfig>& experts) {
   if (node.reads("none")) {
     experts.reset();
     return;
@@ -83,10 +46,7 @@ void read_experts(ConfigNode const& node, std::optional<ExpertsConfig>& experts)
   Need const need = experts ? Need::optional : Need::required;
   if (!experts) experts.emplace();
   SectionReader reader{node};
-  visit_experts(reader, *experts, need);
-  SectionReader router{reader.take("router")};
-  visit_router(router, experts->router);
-  router.finish();
+  visit_keys(reader, *experts, need);
   reader.finish();
   check_choice(*experts, node);
   ConfigNode const every = node.child("every");
@@ -103,10 +63,7 @@ void read_experts(ConfigNode const& node, std::optional<ExpertsConfig>& experts)
 nlohmann::ordered_json to_json(std::optional<ExpertsConfig> const& experts) {
   if (!experts) return "none";
   SectionWriter writer;
-  visit_experts(writer, *experts, Need::required);
-  SectionWriter router;
-  visit_router(router, experts->router);
-  writer.put("router", router.map());
+  visit_keys(writer, *experts);
   return writer.map();
 }
 

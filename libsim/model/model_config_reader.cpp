@@ -11,77 +11,10 @@
 #include "libsim/config/section_reader.hpp"
 #include "libsim/config/section_writer.hpp"
 #include "libsim/model/attention_keys.hpp"
-#include "libsim/model/experts_reader.hpp"
-#include "libsim/model/model_names.hpp"
-#include "libsim/model/read_values.hpp"
+#include "libsim/model/model_keys.hpp"
 
 namespace stagecraft {
 namespace {
-
-// The keys of section `model`, for reading and for writing. The bounds are far above any real
-// model; products of several dimensions are checked with the layout, in read_training_config().
-
-template <typename Visitor, typename Layer>
-void visit_mlp_and_norms(Visitor& visitor, Layer& layer) {
-  visitor.integer("ffn_hidden", layer.ffn_hidden, {1, 1 << 26});
-  visitor.word("activation", layer.activation);
-  visitor.word("norm", layer.norm);
-  visitor.number("norm_epsilon", layer.norm_epsilon, {0, 1});
-}
-
-template <typename Visitor, typename Layer>
-void visit_rotary(Visitor& visitor, Layer& layer) {
-  visitor.number("rotary_base", layer.rotary_base, {1, 1e12});
-}
-
-template <typename Visitor, typename Layer>
-void visit_residual_and_attention(Visitor& visitor, Layer& layer) {
-  visitor.word("residual", layer.residual);
-  visitor.word("norms", layer.norms);
-  visitor.word("qk_norm", layer.qk_norm);
-  visitor.number("dropout", layer.dropout, {0, 1});
-  visitor.number("attention_dropout", layer.attention_dropout, {0, 1});
-  visitor.boolean("biases", layer.biases);
-  visitor.boolean("qkv_bias", layer.qkv_bias);
-  visitor.word("attention", layer.attention);
-  visit_window(visitor, layer.window);
-  visitor.boolean("sinks", layer.sinks);
-  visit_cap(visitor, "attention_softcap", layer.attention_softcap);
-  visitor.word("softmax_dropout", layer.softmax_dropout);
-  visitor.word("dropout_mask", layer.dropout_mask);
-}
-
-/// The keys of a layer kind.
-template <typename Visitor, typename Layer>
-void visit_layer_fields(Visitor& visitor, Layer& layer) {
-  visit_mlp_and_norms(visitor, layer);
-  visit_rotary(visitor, layer);
-  visit_residual_and_attention(visitor, layer);
-}
-
-/// All keys except the pattern, which may replace the number of layers.
-template <typename Visitor, typename Model>
-void visit_fields(Visitor& visitor, Model& model, Need need_of_layers = Need::required) {
-  visitor.integer("layers", model.layers, {1, most_layers}, need_of_layers);
-  visitor.integer("hidden", model.hidden, {1, 1 << 24}, Need::required);
-  visitor.integer("heads", model.heads, {1, 1 << 20}, Need::required);
-  visitor.integer("kv_heads", model.kv_heads, {1, 1 << 20});
-  visitor.integer("head_dim", model.head_dim, {1, 1 << 24});
-  visitor.integer("sequence", model.sequence, {1, 1 << 24}, Need::required);
-  visitor.integer("vocabulary", model.vocabulary, {1, std::int64_t{1} << 31}, Need::required);
-  visitor.integer("vocabulary_multiple", model.vocabulary_multiple, {1, 1 << 20});
-  visit_mlp_and_norms(visitor, model);
-  visitor.word("positions", model.positions);
-  visit_rotary(visitor, model);
-  visitor.integer("position_rows", model.position_rows, {1, 1 << 24});
-  visitor.boolean("tied_embeddings", model.tied_embeddings);
-  visit_residual_and_attention(visitor, model);
-  visitor.integer("predicted_tokens", model.predicted_tokens, {0, 100});
-  visit_cap(visitor, "logit_softcap", model.logit_softcap);
-  visit_latents(visitor, model.latent_attention);
-  visitor.word("causal_mask", model.causal_mask);
-  visitor.word("precision", model.precision);
-}
 
 /// What config.json of Hugging Face calls these keys.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 16> huggingface_names{
@@ -159,7 +92,7 @@ LayerRun read_run(ConfigNode const& item, LayerConfig const& of_model) {
   LayerRun run{.kind = of_model};
   SectionReader reader{item};
   ConfigNode const kind = reader.take("kind");
-  reader.integer("count", run.count, {1, most_layers});
+  reader.value("count", run.count, Between{1, most_layers});
   reader.finish();
   if (!kind.exists()) {
     settle_layer(run.kind, kind);
@@ -167,8 +100,8 @@ LayerRun read_run(ConfigNode const& item, LayerConfig const& of_model) {
   }
   if (ConfigNode const window = kind.child("window"); window.is_map()) refuse_period(window);
   SectionReader keys{kind};
-  visit_layer_fields(keys, run.kind);
-  read_experts(keys.take("experts"), run.kind.experts);
+  visit_layer(keys, run.kind);
+  keys.key(Key{"experts"}, run.kind.experts);
   keys.finish();
   settle_layer(run.kind, kind);
   check_experts(run.kind, kind);
@@ -220,7 +153,7 @@ nlohmann::ordered_json layer_map(LayerConfig const& layer) {
   LayerConfig settled = layer;
   settled.attention_dropout = attention_dropout(layer);
   SectionWriter writer;
-  visit_layer_fields(writer, settled);
+  visit_layer(writer, std::as_const(settled));
   writer.put("experts", to_json(layer.experts));
   return writer.map();
 }
@@ -284,10 +217,8 @@ ModelConfig read_model_config(ConfigNode const& section) {
   name_import(section);
   refuse_other_precisions(section.child("precision"));
   SectionReader reader{section};
-  visit_fields(reader, model, section.child("pattern").exists() ? Need::optional : Need::required);
-  ConfigNode const experts = reader.take("experts");
-  read_experts(experts, model.experts);
-  ConfigNode const pattern = reader.take("pattern");
+  ConfigNode const pattern = section.child("pattern");
+  visit_keys(reader, model, pattern.exists() ? Need::optional : Need::required);
   for (auto const& [other, key] : huggingface_names) reader.synonym(other, key);
   reader.finish();
 
@@ -318,7 +249,7 @@ ModelConfig read_model_config(ConfigNode const& section) {
   settle_layer(model, section);
   settle_pattern(model, section);
   check_experts(model, section);
-  ConfigNode const first_dense = experts.child("first_dense");
+  ConfigNode const first_dense = section.child("experts").child("first_dense");
   if (model.experts && first_dense.is_sound() && section.child("layers").is_sound() &&
       model.experts->first_dense >= model.layers) {
     first_dense.report("less than " + with_value(section.child("layers"), model.layers));
@@ -333,8 +264,7 @@ nlohmann::ordered_json to_json(ModelConfig const& model) {
   settled.attention_dropout = attention_dropout(model);
   if (model.positions == Positions::learned) settled.position_rows = position_rows(model);
   SectionWriter writer;
-  visit_fields(writer, settled);
-  if (model.experts) writer.put("experts", to_json(model.experts));
+  visit_keys(writer, std::as_const(settled));
   if (!model.pattern.empty()) writer.put("pattern", pattern_json(model));
   return writer.map();
 }

@@ -10,6 +10,8 @@ namespace stagecraft {
 
 /// Far above any real model.
 inline constexpr std::int64_t most_layers = 100'000;
+inline constexpr std::int64_t most_experts = 1 << 16;
+inline constexpr std::int64_t widest = 1 << 24;
 
 /// A key and what it was read as, for errors that name another: "heads (96)".
 inline std::string with_value(ConfigNode const& node, std::int64_t value) {

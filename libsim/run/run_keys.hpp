@@ -2,7 +2,7 @@
 
 #include <span>
 
-#include "libsim/hardware/key_texts.hpp"
+#include "libsim/config/key_lister.hpp"
 
 namespace stagecraft {
 

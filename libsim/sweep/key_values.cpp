@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "libsim/config/yaml_text.hpp"
+#include "libsim/run/run_keys.hpp"
 #include "libsim/training/training_config_reader.hpp"
 
 namespace stagecraft {
@@ -60,12 +61,10 @@ YamlNode const& default_run() {
     Diagnostics diagnostics;
     TrainingConfig const defaults;
     nlohmann::ordered_json json = to_json(defaults);
-    // Keys that a model requires, and those whose defaults depend on them.
-    for (char const* const key : {"layers", "hidden", "heads", "sequence", "vocabulary", "kv_heads",
-                                  "head_dim", "ffn_hidden", "attention_dropout", "position_rows"}) {
-      json["model"].erase(key);
+    for (KeyText const& text : run_keys()) {
+      auto const at = pointer_to(text.key);
+      if (text.is_open && json.contains(at)) json.at(at.parent_pointer()).erase(at.back());
     }
-    json["schedule"].erase("group");
     return parse_yaml(yaml_text(json), "defaults", diagnostics).value();
   }();
   return tree;

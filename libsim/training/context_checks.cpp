@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "libsim/config/section_reader.hpp"
 #include "libsim/model/layer_kinds.hpp"
 #include "libsim/model/model_names.hpp"
 #include "libsim/training/combination_check.hpp"
+#include "libsim/training/key_values.hpp"
 #include "libsim/training/training_names.hpp"
 
 namespace stagecraft {
@@ -115,17 +117,19 @@ bool can_split_sequences(ModelConfig const& model) {
   });
 }
 
-void read_context_method(ConfigNode const& node, ParallelLayout& layout) {
-  if (!node.exists()) return;
+std::string accepted_text(ContextSplit<ParallelLayout const> /*split*/) {
+  return accepted_names<ContextMethod>() + ", or a map such as " + std::string{two_levels};
+}
+
+void read_field(ConfigNode const& node, ContextSplit<ParallelLayout> split) {
+  ParallelLayout& layout = split.layout;
   if (!node.is_map()) {
-    std::string const accepted =
-        accepted_names<ContextMethod>() + ", or a map such as " + std::string{two_levels};
     auto const method =
         value_named<ContextMethod>(node.is_scalar() ? node.text().value_or("") : "");
     if (method) {
       layout.context_method = *method;
     } else if (node.is_sound()) {
-      node.report(accepted);
+      node.report(accepted_text(ContextSplit{std::as_const(layout)}));
     }
     return;
   }
@@ -155,7 +159,8 @@ void read_context_method(ConfigNode const& node, ParallelLayout& layout) {
   layout.context_inner = static_cast<int>(*inner);
 }
 
-nlohmann::ordered_json context_method_json(ParallelLayout const& layout) {
+nlohmann::ordered_json to_json(ContextSplit<ParallelLayout const> split) {
+  ParallelLayout const& layout = split.layout;
   if (layout.context_inner == 1) return name_of(layout.context_method);
   nlohmann::ordered_json json;
   json["levels"] = {layout.context_inner, layout.context / layout.context_inner};

@@ -5,8 +5,9 @@
 #include <string>
 
 #include "libsim/config/section_reader.hpp"
-#include "libsim/model/model_names.hpp"
+#include "libsim/config/section_writer.hpp"
 #include "libsim/model/recompute_regions.hpp"
+#include "libsim/training/training_keys.hpp"
 
 namespace stagecraft {
 namespace {
@@ -17,35 +18,6 @@ using Granularity = RecomputeGranularity;
 void refuse_unless(bool is_used, ConfigNode const& node, std::string_view owner) {
   if (node.exists() && !is_used) {
     node.report_key(node.found(), "this key only with granularity " + std::string{owner});
-  }
-}
-
-void read_modules(ConfigNode const& node, std::vector<std::string>& modules) {
-  if (!node.exists()) return;
-  if (!node.is_sequence() || node.items().empty()) {
-    node.report("a list of " + region_names());
-    return;
-  }
-  modules.clear();
-  for (ConfigNode const& item : node.items()) {
-    auto const name = item.name(find_region, region_names());
-    if (!name) continue;
-    if (std::find(modules.begin(), modules.end(), *name) != modules.end()) {
-      item.report("each module once");
-    } else {
-      modules.push_back(*name);
-    }
-  }
-  sort_regions(modules);
-}
-
-void read_window(ConfigNode const& node, StoreMicrobatches& window) {
-  if (!node.exists()) return;
-  if (node.reads("auto")) {
-    window.automatic = true;
-  } else {
-    auto const count = node.integer({0, std::numeric_limits<int>::max()}, "auto, or ");
-    window.count = static_cast<int>(count.value_or(0));
   }
 }
 
@@ -67,8 +39,7 @@ RecomputePolicy read_policy(ConfigNode const& node) {
   if (node.is_scalar()) {
     auto const word =
         node.name([](std::string_view text) { return value_named<Granularity>(text).has_value(); },
-                  accepted_names<Granularity>() +
-                      ", or a map such as {granularity: selective, modules: [core_attention]}");
+                  accepted_text(std::vector<RecomputePolicy>{}));
     if (word) policy.granularity = *value_named<Granularity>(*word);
     return policy;
   }
@@ -77,25 +48,16 @@ RecomputePolicy read_policy(ConfigNode const& node) {
     return policy;
   }
   SectionReader reader{node};
-  reader.word("granularity", policy.granularity, Need::required);
-  ConfigNode const modules = reader.take("modules");
-  read_modules(modules, policy.modules);
-  reader.word("method", policy.method);
-  reader.integer("layers", policy.layers, {1, 100'000});
-  reader.boolean("sharded_checkpoints", policy.sharded_checkpoints);
-  ConfigNode const window = reader.take("store_microbatches");
-  read_window(window, policy.store_microbatches);
-  reader.word("early", policy.early);
-  reader.word("for_weights", policy.for_weights);
+  visit_keys(reader, policy);
   reader.finish();
   if (!node.child("granularity").is_sound()) return policy;
   bool const is_full = policy.granularity == Granularity::full;
-  refuse_unless(policy.granularity == Granularity::selective, modules, "selective");
+  refuse_unless(policy.granularity == Granularity::selective, node.child("modules"), "selective");
   refuse_unless(is_full, node.child("method"), "full");
   refuse_unless(is_full, node.child("layers"), "full");
   refuse_unless(is_full, node.child("sharded_checkpoints"), "full");
   bool const recomputes = policy.granularity != Granularity::none;
-  refuse_unless(recomputes, window, "selective or full");
+  refuse_unless(recomputes, node.child("store_microbatches"), "selective or full");
   refuse_unless(recomputes, node.child("early"), "selective or full");
   refuse_unless(recomputes, node.child("for_weights"), "selective or full");
   refuse_early(policy, node);
@@ -103,26 +65,57 @@ RecomputePolicy read_policy(ConfigNode const& node) {
 }
 
 nlohmann::ordered_json to_json(RecomputePolicy const& policy) {
-  nlohmann::ordered_json map{{"granularity", name_of(policy.granularity)}};
-  if (policy.granularity == Granularity::none) return map;
-  if (policy.granularity == Granularity::selective) {
-    map["modules"] = policy.modules;
-  } else {
-    map["method"] = name_of(policy.method);
-    map["layers"] = policy.layers;
-    map["sharded_checkpoints"] = policy.sharded_checkpoints;
-  }
-  if (policy.store_microbatches.automatic) {
-    map["store_microbatches"] = "auto";
-  } else {
-    map["store_microbatches"] = policy.store_microbatches.count;
-  }
-  map["early"] = name_of(policy.early);
-  map["for_weights"] = name_of(policy.for_weights);
-  return map;
+  SectionWriter writer;
+  visit_keys(writer, policy);
+  return writer.map();
 }
 
 }  // namespace
+
+std::string accepted_text(RecomputedModules<std::vector<std::string> const> /*modules*/) {
+  return "a list of " + region_names();
+}
+
+void read_field(ConfigNode const& node, RecomputedModules<std::vector<std::string>> modules) {
+  if (!node.is_sequence() || node.items().empty()) {
+    node.report("a list of " + region_names());
+    return;
+  }
+  modules.names.clear();
+  for (ConfigNode const& item : node.items()) {
+    auto const name = item.name(find_region, region_names());
+    if (!name) continue;
+    if (std::find(modules.names.begin(), modules.names.end(), *name) != modules.names.end()) {
+      item.report("each module once");
+    } else {
+      modules.names.push_back(*name);
+    }
+  }
+  sort_regions(modules.names);
+}
+
+nlohmann::ordered_json to_json(RecomputedModules<std::vector<std::string> const> modules) {
+  return modules.names;
+}
+
+void read_field(ConfigNode const& node, StoreMicrobatches& window) {
+  if (node.reads("auto")) {
+    window.automatic = true;
+  } else {
+    auto const count = node.integer({0, std::numeric_limits<int>::max()}, "auto, or ");
+    window.count = static_cast<int>(count.value_or(0));
+  }
+}
+
+nlohmann::ordered_json to_json(StoreMicrobatches const& window) {
+  if (window.automatic) return "auto";
+  return window.count;
+}
+
+std::string accepted_text(std::vector<RecomputePolicy> const& /*policies*/) {
+  return accepted_names<Granularity>() +
+         ", or a map such as {granularity: selective, modules: [core_attention]}";
+}
 
 std::vector<RecomputePolicy> read_recompute(ConfigNode const& section) {
   ConfigNode const per_stage = section.child("per_stage");

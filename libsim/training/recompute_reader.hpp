@@ -1,6 +1,5 @@
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <vector>
 
 #include "libsim/config/config_node.hpp"
@@ -11,8 +10,5 @@ namespace stagecraft {
 /// Reads section `recompute`: a word, a map, or `{per_stage: [...]}` with a word or map per stage.
 /// Returns one policy for all stages, or one per stage. Does not check whether they fit the layout.
 std::vector<RecomputePolicy> read_recompute(ConfigNode const& section);
-
-/// The inverse of read_recompute(): the keys that a policy uses, defaults included.
-nlohmann::ordered_json to_json(std::vector<RecomputePolicy> const& policies);
 
 }  // namespace stagecraft

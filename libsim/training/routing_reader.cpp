@@ -11,14 +11,15 @@
 
 #include "libsim/config/csv_table.hpp"
 #include "libsim/config/section_reader.hpp"
+#include "libsim/config/section_writer.hpp"
 #include "libsim/training/named_file.hpp"
-#include "libsim/training/training_names.hpp"
+#include "libsim/training/training_keys.hpp"
 #include "libsim/units/parse_number.hpp"
 
 namespace stagecraft {
 namespace {
 
-constexpr std::int64_t most_experts = 1 << 17;
+constexpr std::int64_t most_numbered = 1 << 17;
 constexpr std::int64_t most_microbatches = std::numeric_limits<int>::max();
 constexpr std::int64_t most_rows = std::int64_t{1} << 40;
 constexpr std::array<std::string_view, 4> columns{"layer", "microbatch", "expert", "rows"};
@@ -76,12 +77,12 @@ class CountsReader {
 
   void read_row(std::vector<CsvCell> const& cells) {
     CsvCell const& of_microbatch = cells[places_[1]];
-    std::int64_t const layer = number(cells[places_[0]], most_experts);
+    std::int64_t const layer = number(cells[places_[0]], most_numbered);
     BatchMicrobatchId const microbatch =
         of_microbatch.text.empty()
             ? every_microbatch
             : BatchMicrobatchId{static_cast<int>(number(of_microbatch, most_microbatches))};
-    std::int64_t const expert = number(cells[places_[2]], most_experts);
+    std::int64_t const expert = number(cells[places_[2]], most_numbered);
     std::int64_t const rows = number(cells[places_[3]], most_rows);
     CountsOfLayer& known = rows_[{layer, microbatch}];
     known.layer = layer;
@@ -102,12 +103,27 @@ class CountsReader {
   std::map<Key, CountsOfLayer> rows_;
 };
 
-void read_file(ConfigNode const& node, Routing& routing) {
+}  // namespace
+
+CountsFile read_counts_file(std::filesystem::path const& path) {
+  return {path.string(), CountsReader{path}.read()};
+}
+
+void read_field(ConfigNode const& node, CapacityScope<bool> scope) {
+  scope.is_of_microbatch = node.reads("microbatch");
+  if (!scope.is_of_microbatch && !node.reads("rank")) node.report("rank, microbatch");
+}
+
+nlohmann::ordered_json to_json(CapacityScope<bool const> scope) {
+  return scope.is_of_microbatch ? "microbatch" : "rank";
+}
+
+void read_field(ConfigNode const& node, SharedCounts& counts) {
   auto const name = node.text();
   if (!name) return;
   try {
     // So that the configuration can be written to another folder.
-    routing.counts = SharedCounts{
+    counts = SharedCounts{
         read_counts_file(std::filesystem::absolute(named_file(node, *name)).lexically_normal())};
   } catch (ConfigError const& error) {
     for (Problem const& problem : error.problems()) node.diagnostics().add(problem);
@@ -115,38 +131,22 @@ void read_file(ConfigNode const& node, Routing& routing) {
   }
 }
 
-}  // namespace
-
-CountsFile read_counts_file(std::filesystem::path const& path) {
-  return {path.string(), CountsReader{path}.read()};
-}
+nlohmann::ordered_json to_json(SharedCounts const& counts) { return counts->path; }
 
 Routing read_routing(ConfigNode const& node) {
   Routing routing;
   if (!node.exists() || node.reads("balanced")) return routing;
   if (node.reads("natural")) return {.is_natural = true};
   if (!node.is_map()) {
-    node.report("balanced, natural, {factor: F}, {file: counts.csv} or {capacity: F}");
+    node.report(std::string{routing_text});
     return routing;
   }
-  constexpr double most = 1e6;
   SectionReader reader{node};
-  reader.number("factor", routing.factor, {1, most});
-  reader.number("capacity", routing.capacity, {1e-6, most});
-  ConfigNode const file = reader.take("file");
-  if (file.exists()) read_file(file, routing);
-  if (node.child("capacity").exists()) {
-    reader.boolean("pad", routing.pads);
-    reader.word("drop", routing.drop);
-    ConfigNode const scope = reader.take("scope");
-    routing.is_of_microbatch = scope.exists() && scope.reads("microbatch");
-    if (scope.exists() && !routing.is_of_microbatch && !scope.reads("rank")) {
-      scope.report("rank, microbatch");
-    }
-  }
+  bool const has_capacity = node.child("capacity").exists();
+  visit_keys(reader, routing, has_capacity);
   reader.finish();
-  int const given = (node.child("factor").exists() ? 1 : 0) +
-                    (node.child("capacity").exists() ? 1 : 0) + (file.exists() ? 1 : 0);
+  int const given = (node.child("factor").exists() ? 1 : 0) + (has_capacity ? 1 : 0) +
+                    (node.child("file").exists() ? 1 : 0);
   if (!node.is_sound()) return Routing{};
   if (given == 1) return routing;
   node.report("one of the keys factor, file and capacity");
@@ -156,15 +156,9 @@ Routing read_routing(ConfigNode const& node) {
 nlohmann::ordered_json to_json(Routing const& routing) {
   if (routing.is_balanced()) return "balanced";
   if (routing.is_natural) return "natural";
-  nlohmann::ordered_json json;
-  if (routing.factor) json["factor"] = *routing.factor;
-  if (routing.counts) json["file"] = routing.counts->path;
-  if (!routing.capacity) return json;
-  json["capacity"] = *routing.capacity;
-  json["pad"] = routing.pads;
-  json["drop"] = name_of(routing.drop);
-  json["scope"] = routing.is_of_microbatch ? "microbatch" : "rank";
-  return json;
+  SectionWriter writer;
+  visit_keys(writer, routing, routing.capacity.has_value());
+  return writer.map();
 }
 
 }  // namespace stagecraft

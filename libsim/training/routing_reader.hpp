@@ -1,7 +1,6 @@
 #pragma once
 
 #include <filesystem>
-#include <nlohmann/json.hpp>
 
 #include "libsim/config/config_node.hpp"
 #include "libsim/training/training_config.hpp"
@@ -10,9 +9,6 @@ namespace stagecraft {
 
 /// Key `routing`: a word, or a map.
 Routing read_routing(ConfigNode const& node);
-/// As read_routing() reads it.
-nlohmann::ordered_json to_json(Routing const& routing);
-
 /// Reads a CSV file with the columns layer, microbatch, expert and rows. The microbatch may be left
 /// empty: then the counts are those of all microbatches that have none of their own.
 /// \throws ConfigError  with the lines of cells that are no whole numbers, and of experts that come

@@ -16,7 +16,6 @@
 #include "libsim/schedule/orders/order_file.hpp"
 #include "libsim/schedule/orders/order_text.hpp"
 #include "libsim/training/combination_check.hpp"
-#include "libsim/training/context_checks.hpp"
 #include "libsim/training/expert_checks.hpp"
 #include "libsim/training/expert_overlap.hpp"
 #include "libsim/training/named_file.hpp"
@@ -24,7 +23,7 @@
 #include "libsim/training/repeated_heads.hpp"
 #include "libsim/training/routing_reader.hpp"
 #include "libsim/training/training_config_checks.hpp"
-#include "libsim/training/training_names.hpp"
+#include "libsim/training/training_keys.hpp"
 
 namespace stagecraft {
 namespace {
@@ -32,92 +31,6 @@ namespace {
 /// Keys with which other programs shard parameters, gradients and optimizer state.
 constexpr std::array<std::string_view, 8> sharding_keys{"zero", "zero_stage", "zero2", "zero3",
                                                         "fsdp", "fsdp2",      "hsdp",  "sharding"};
-
-constexpr std::int64_t most_ranks = 1'000'000;  ///< of one kind of parallelism
-constexpr std::int64_t most_layers = 100'000;
-
-// The keys of each section, for reading and for writing.
-
-template <typename Visitor, typename Layout>
-void visit_parallel(Visitor& visitor, Layout& layout) {
-  visitor.integer("tensor", layout.tensor, {1, most_ranks});
-  visitor.integer("pipeline", layout.pipeline, {1, most_ranks});
-  visitor.integer("interleave", layout.interleave, {1, most_layers});
-  visitor.integer("data", layout.data, {1, most_ranks});
-  visitor.boolean("sequence", layout.sequence);
-  visitor.integer("expert", layout.expert, {1, most_ranks});
-  visitor.integer("expert_tensor", layout.expert_tensor, {1, most_ranks});
-  visitor.boolean("expert_overlap", layout.expert_overlap);
-  visitor.boolean("shared_expert_overlap", layout.shared_expert_overlap);
-  visitor.integer("context", layout.context, {1, most_ranks});
-  if constexpr (std::is_const_v<Layout>) {
-    visitor.put("context_method", context_method_json(layout));
-  } else {
-    read_context_method(visitor.take("context_method"), layout);
-    for (auto const& [other, key] : short_names_of_parallel) visitor.synonym(other, key);
-  }
-  visitor.boolean("overlap_gradients", layout.overlap_gradients);
-  visitor.integer("gradient_bucket", layout.gradient_bucket, {0, std::int64_t{1} << 40});
-}
-
-template <typename Visitor, typename Batch>
-void visit_batch(Visitor& visitor, Batch& batch) {
-  visitor.integer("global", batch.global, {1, std::int64_t{1} << 40});
-  visitor.integer("micro", batch.micro, {1, 1 << 20});
-}
-
-template <typename Visitor, typename Schedule>
-void visit_schedule(Visitor& visitor, Schedule& schedule) {
-  constexpr std::int64_t many = std::numeric_limits<std::int64_t>::max();
-  visitor.word("kind", schedule.kind);
-  if constexpr (!std::is_const_v<Schedule>) {
-    if (has_order(schedule.kind)) schedule.p2p = P2p::overlapped;
-  }
-  if (takes_group(schedule.kind)) {
-    visitor.integer("group", schedule.group, {1, std::numeric_limits<int>::max()});
-  }
-  if (schedule.kind == ScheduleKind::zbv) visitor.word("variant", schedule.variant);
-  if (may_split_backward(schedule.kind)) {
-    visitor.boolean("fuse_adjacent", schedule.fuse_adjacent);
-  }
-  if (depends_on_costs(schedule.kind, schedule.variant)) {
-    visitor.number("memory_limit", schedule.memory_limit, {0, 1e9});
-  }
-  if (schedule.kind == ScheduleKind::searched) {
-    visitor.integer("seed", schedule.seed, {0, many});
-    visitor.integer("iterations", schedule.iterations, {0, many});
-    visitor.number("seconds", schedule.seconds, {0, 1e6});
-  }
-  visitor.word("p2p", schedule.p2p);
-  visitor.word("step", schedule.step);
-  visitor.boolean("scatter_gather", schedule.scatter_gather);
-}
-
-/// `distributed_optimizer`: the short form of `sharding`, if the section has it.
-template <typename Visitor, typename Memory, typename ShortForm>
-void visit_memory(Visitor& visitor, Memory& memory, ShortForm&& distributed_optimizer) {
-  visitor.boolean("output_deallocation", memory.output_deallocation);
-  visitor.boolean("distributed_optimizer", distributed_optimizer);
-  visitor.word("gradient_dtype", memory.gradient_dtype);
-  visitor.word("moments_dtype", memory.moments_dtype);
-  visitor.quantity("reserve", memory.reserve);
-  visitor.word("allocator", memory.allocator);
-  visitor.word("empty_cache", memory.empty_cache);
-}
-
-template <typename Visitor, typename Training>
-void visit_training(Visitor& visitor, Training& training) {
-  constexpr double most = 1e9;
-  visitor.integer("seed", training.seed, {0, std::numeric_limits<std::int64_t>::max()});
-  visitor.number("init_std", training.init_std, {0, most});
-  visitor.number("learning_rate", training.learning_rate, {0, most});
-  visitor.number("beta1", training.beta1, {0, 1});
-  visitor.number("beta2", training.beta2, {0, 1});
-  visitor.number("epsilon", training.epsilon, {0, most});
-  visitor.number("weight_decay", training.weight_decay, {0, most});
-  visitor.number("clip", training.clip, {0, most});
-  visitor.number("loss_scale", training.loss_scale, {1, 0x1p40});
-}
 
 PipelineOrder read_texts(ConfigNode const& orders, PlacementShape shape) {
   std::vector<std::string> stages;
@@ -131,7 +44,7 @@ SharedOrder read_order(SectionReader& reader, ConfigNode const& section) {
   ConfigNode const file = reader.take("file");
   ConfigNode const orders = reader.take("orders");
   auto shape = PlacementShape::loop;
-  reader.word("placement", shape);
+  reader.value("placement", shape);
   if (file.exists() == orders.exists()) {
     section.report(file.exists() ? "both file and orders" : "neither file nor orders",
                    "file, a JSON file with `orders`, or orders, one text per stage");
@@ -163,7 +76,7 @@ ScheduleConfig read_schedule(ConfigNode const& section) {
     return schedule;
   }
   SectionReader reader{section};
-  visit_schedule(reader, schedule);
+  visit_keys(reader, schedule);
   if (schedule.kind == ScheduleKind::order && section.child("kind").is_sound()) {
     schedule.order = read_order(reader, section);
   }
@@ -190,7 +103,7 @@ Sharding read_sharding(ConfigNode const& root, std::optional<bool> short_form) {
   Sharding sharding;
   if (section.is_map()) {
     SectionReader reader{section};
-    reader.word("kind", sharding.kind);
+    visit_keys(reader, sharding);
     reader.finish();
   } else {
     sharding.kind = section.word<ShardingKind>().value_or(sharding.kind);
@@ -216,25 +129,13 @@ LayerSplit read_layout(ConfigNode const& section) {
   } else if (section.is_map()) {
     split.kind = LayerSplit::Kind::first_last;
     SectionReader reader{section};
-    for (auto const& [key, layers] : {std::pair{"first", &split.first}, {"last", &split.last}}) {
-      ConfigNode const node = reader.take(key);
-      if (node.exists()) *layers = node.integer({0, most_layers});
-    }
+    visit_keys(reader, split);
     reader.finish();
     if (section.is_sound() && !split.first && !split.last) section.report("the key first or last");
   } else if (!section.reads("even")) {
-    section.report("even, a map {first: 11, last: 11}, or a list of layers per stage");
+    section.report(std::string{layout_text});
   }
   return split;
-}
-
-nlohmann::ordered_json to_json(LayerSplit const& split) {
-  if (split.kind == LayerSplit::Kind::even) return "even";
-  if (split.kind == LayerSplit::Kind::list) return split.list;
-  auto map = nlohmann::ordered_json::object();
-  if (split.first) map["first"] = *split.first;
-  if (split.last) map["last"] = *split.last;
-  return map;
 }
 
 }  // namespace
@@ -254,16 +155,18 @@ TrainingConfig read_training_config(ConfigNode const& root) {
   TrainingConfig config;
   ConfigNode const model = root.child("model");
   if (model.exists() || model.is_sound()) config.model = read_model_config(model);
-  auto const read = [&](std::string_view key, auto& fields, auto visit) {
+  auto const read = [&](std::string_view key, auto&& fields, auto name_others) {
     SectionReader reader{root.child(key)};
-    visit(reader, fields);
+    visit_keys(reader, fields);
+    name_others(reader);
     name_unmodelled_keys(reader);
     reader.finish();
   };
-  read("parallel", config.parallel, [](auto& v, auto& fields) { visit_parallel(v, fields); });
-  read("batch", config.batch, [](auto& v, auto& fields) {
-    visit_batch(v, fields);
-    v.not_modelled("tokens", "global counts sequences: tokens / model.sequence");
+  read("parallel", config.parallel, [](SectionReader& reader) {
+    for (auto const& [other, key] : short_names_of_parallel) reader.synonym(other, key);
+  });
+  read("batch", config.batch, [](SectionReader& reader) {
+    reader.not_modelled("tokens", "global counts sequences: tokens / model.sequence");
   });
   config.schedule = read_schedule(root.child("schedule"));
   config.recompute = read_recompute(root.child("recompute"));
@@ -272,12 +175,7 @@ TrainingConfig read_training_config(ConfigNode const& root) {
     config.dispatch = dispatch.word<Dispatch>().value_or(config.dispatch);
   }
   std::optional<bool> distributed_optimizer;
-  read("memory", config.memory, [&](auto& v, auto& fields) {
-    visit_memory(v, fields, distributed_optimizer);
-    ConfigNode const settings = v.take("allocator_settings");
-    bool const is_given = settings.exists() && !settings.reads("");  // an empty text is the default
-    if (is_given) fields.allocator_settings = settings.text().value_or("");
-  });
+  read("memory", MemorySection{config.memory, distributed_optimizer}, [](SectionReader&) {});
   config.sharding = read_sharding(root, distributed_optimizer);
   if (!config.memory.allocator_settings.empty()) {
     ConfigNode const settings = root.child("memory").child("allocator_settings");
@@ -285,9 +183,8 @@ TrainingConfig read_training_config(ConfigNode const& root) {
                             settings.diagnostics());
   }
   config.layout = read_layout(root.child("layout"));
-  read("training", config.training, [](auto& v, auto& fields) {
-    visit_training(v, fields);
-    v.not_modelled("optimizer", "the optimizer is Adam: two moments and a master copy");
+  read("training", config.training, [](SectionReader& reader) {
+    reader.not_modelled("optimizer", "the optimizer is Adam: two moments and a master copy");
   });
   bool const has_group = config.schedule.group != 0;
   if (config.schedule.kind == ScheduleKind::interleaved && !has_group) {
@@ -309,40 +206,44 @@ TrainingConfig read_training_config(ConfigNode const& root) {
   return config;
 }
 
-nlohmann::ordered_json to_json(TrainingConfig const& config) {
-  auto const written = [](auto const& fields, auto visit) {
-    SectionWriter writer;
-    visit(writer, fields);
-    return writer.map();
-  };
-  nlohmann::ordered_json root;
-  root["model"] = to_json(config.model);
-  root["parallel"] =
-      written(config.parallel, [](auto& v, auto const& fields) { visit_parallel(v, fields); });
-  root["batch"] =
-      written(config.batch, [](auto& v, auto const& fields) { visit_batch(v, fields); });
-  ScheduleConfig schedule = config.schedule;
-  if (schedule.group == 0) schedule.group = config.parallel.pipeline;
-  root["schedule"] = written(schedule, [](auto& v, auto const& fields) {
-    visit_schedule(v, fields);
-    if (fields.kind != ScheduleKind::order || !fields.order) return;
-    v.put("placement", name_of(shape_of(fields.order->placement)));
+void read_field(ConfigNode const& node, AllocatorText<std::string> settings) {
+  if (!node.reads("")) settings.text = node.text().value_or("");  // empty is the default
+}
+
+nlohmann::ordered_json to_json(AllocatorText<std::string const> settings) { return settings.text; }
+
+nlohmann::ordered_json to_json(LayerSplit const& split) {
+  if (split.kind == LayerSplit::Kind::even) return "even";
+  if (split.kind == LayerSplit::Kind::list) return split.list;
+  SectionWriter writer;
+  visit_keys(writer, split);
+  return writer.map();
+}
+
+nlohmann::ordered_json to_json(Sharding const& sharding) { return name_of(sharding.kind); }
+
+std::string accepted_text(ScheduleConfig const& /*schedule*/) {
+  return accepted_names<ScheduleKind>();
+}
+
+nlohmann::ordered_json to_json(ScheduleConfig const& schedule) {
+  SectionWriter writer;
+  visit_keys(writer, schedule);
+  if (schedule.kind == ScheduleKind::order && schedule.order) {
+    writer.put("placement", name_of(shape_of(schedule.order->placement)));
     auto stages = nlohmann::ordered_json::array();
-    for (auto const& tasks : fields.order->stages) stages.push_back(order_text(tasks));
-    v.put("orders", std::move(stages));
-  });
-  root["recompute"] = to_json(config.recompute);
-  root["routing"] = to_json(config.routing);
-  root["dispatch"] = name_of(config.dispatch);
-  root["sharding"] = name_of(config.sharding.kind);
-  root["memory"] = written(config.memory, [&](auto& v, auto const& fields) {
-    visit_memory(v, fields, config.sharding.shares_optimizer());
-    v.text("allocator_settings", fields.allocator_settings);
-  });
-  root["layout"] = to_json(config.layout);
-  root["training"] =
-      written(config.training, [](auto& v, auto const& fields) { visit_training(v, fields); });
-  return root;
+    for (auto const& tasks : schedule.order->stages) stages.push_back(order_text(tasks));
+    writer.put("orders", std::move(stages));
+  }
+  return writer.map();
+}
+
+nlohmann::ordered_json to_json(TrainingConfig const& config) {
+  TrainingConfig settled = config;
+  if (settled.schedule.group == 0) settled.schedule.group = config.parallel.pipeline;
+  SectionWriter writer;
+  visit_keys(writer, std::as_const(settled));
+  return writer.map();
 }
 
 }  // namespace stagecraft

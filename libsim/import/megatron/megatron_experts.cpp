@@ -4,7 +4,9 @@
 #include <utility>
 
 #include "libsim/import/layer_list.hpp"
+#include "libsim/import/megatron/megatron_keys.hpp"
 #include "libsim/import/number_ranges.hpp"
+#include "libsim/model/model_keys.hpp"
 #include "libsim/units/parse_number.hpp"
 
 namespace stagecraft {
@@ -59,7 +61,6 @@ void read_router(MegatronArguments& arguments, ExpertsConfig& experts) {
   router.scaling = arguments.number("moe-router-topk-scaling-factor", {1e-9, 1e9}).value_or(1);
   router.groups = number("moe-router-num-groups");
   router.groups_per_token = number("moe-router-group-topk");
-  router.bias = arguments.has("moe-router-enable-expert-bias");
   std::string const type = arguments.text("moe-router-dtype").value_or("");
   if (!type.empty() && type != "fp32") {
     arguments.refuse("moe-router-dtype", "fp32, or a run without it", "a router in fp32");
@@ -73,7 +74,6 @@ constexpr double largest_coefficient = 1e6;
 /// The losses of the router, of which one counts choices.
 /// Source: Megatron-LM, arguments.py: one coefficient for each type; by default aux_loss with 0.
 void read_losses(MegatronArguments& arguments, RouterConfig& router) {
-  router.z_loss = arguments.number("moe-z-loss-coeff", {0, largest_coefficient}).value_or(0);
   std::vector<std::string> types = arguments.texts("moe-router-load-balancing-type");
   if (types.empty()) types = {"aux_loss"};
   if (std::ranges::find(types, "sinkhorn") != types.end()) {
@@ -155,10 +155,9 @@ void read_megatron_experts(MegatronArguments& arguments, TrainingConfig& config)
   experts.shared_ffn_hidden =
       arguments.integer("moe-shared-expert-intermediate-size", {0, widths.largest}).value_or(0);
   experts.shared_gate = arguments.has("moe-shared-expert-gate") && experts.shared_ffn_hidden > 0;
-  if (arguments.has("moe-apply-probs-on-input")) {
-    experts.probabilities_on = ProbabilitiesOn::input;
-  }
   read_router(arguments, experts);
+  FlagReader reader{arguments};
+  visit_keys(reader, experts);
   read_losses(arguments, experts.router);
   auto const degree = [&](std::string_view flag, int fallback) {
     return static_cast<int>(arguments.integer(flag, {1, 1'000'000}).value_or(fallback));

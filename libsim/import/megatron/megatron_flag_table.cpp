@@ -5,6 +5,8 @@
 #include <map>
 
 #include "libsim/import/megatron/megatron_dialects.hpp"
+#include "libsim/run/run_keys.hpp"
+#include "libsim/units/split_text.hpp"
 
 namespace stagecraft {
 namespace {
@@ -12,9 +14,6 @@ namespace {
 using Effect = MegatronFlag::Effect;
 using V = FlagValues;
 
-constexpr MegatronFlag modelled(std::string_view name, V values = V::one) {
-  return {.name = name, .values = values};
-}
 constexpr MegatronFlag renamed(std::string_view name, std::string_view now, V values = V::one) {
   return {.name = name, .values = values, .same_as = now, .is_old = true};
 }
@@ -32,82 +31,60 @@ constexpr MegatronFlag other(std::string_view name,
           .instead = instead};
 }
 
-constexpr std::array read_flags{
-    // The model.
-    modelled("num-layers"), modelled("hidden-size"), modelled("num-attention-heads"),
-    modelled("ffn-hidden-size"), modelled("kv-channels"),
-    modelled("group-query-attention", V::none), modelled("num-query-groups"),
-    modelled("seq-length"), modelled("max-position-embeddings"), modelled("vocab-size"),
-    modelled("padded-vocab-size"), modelled("make-vocab-size-divisible-by"),
-    modelled("tokenizer-type"), modelled("swiglu", V::none), modelled("quick-geglu", V::none),
-    modelled("glu-linear-offset"), modelled("activation-func-clamp-value"), modelled("window-size"),
-    modelled("window-attn-skip-freq"), modelled("softmax-type"), modelled("squared-relu", V::none),
-    modelled("normalization"), modelled("norm-epsilon"), modelled("position-embedding-type"),
-    modelled("use-rotary-position-embeddings", V::none), modelled("rotary-base"),
-    modelled("untie-embeddings-and-output-weights", V::none), modelled("attention-dropout"),
-    modelled("hidden-dropout"), modelled("disable-bias-linear", V::none),
-    modelled("add-qkv-bias", V::none), modelled("qk-layernorm", V::none),
-    modelled("multi-latent-attention", V::none), modelled("q-lora-rank"), modelled("kv-lora-rank"),
-    modelled("qk-head-dim"), modelled("qk-pos-emb-head-dim"), modelled("v-head-dim"),
-    modelled("use-flash-attn", V::none), modelled("attention-backend"),
-    modelled("no-create-attention-mask-in-dataloader", V::none), modelled("fp16", V::none),
-    modelled("bf16", V::none), modelled("accumulate-allreduce-grads-in-fp32", V::none),
-    // Experts.
-    modelled("num-experts"), modelled("moe-router-topk"), modelled("moe-ffn-hidden-size"),
-    modelled("moe-shared-expert-intermediate-size"), modelled("moe-shared-expert-overlap", V::none),
-    modelled("moe-layer-freq"), modelled("moe-router-score-function"),
-    modelled("moe-router-pre-softmax", V::none), modelled("moe-router-topk-scaling-factor"),
-    modelled("moe-router-num-groups"), modelled("moe-router-group-topk"),
-    modelled("moe-router-enable-expert-bias", V::none), modelled("moe-router-dtype"),
-    modelled("moe-router-load-balancing-type", V::many), modelled("moe-aux-loss-coeff", V::many),
-    modelled("moe-z-loss-coeff"), modelled("moe-shared-expert-gate", V::none),
-    modelled("moe-apply-probs-on-input", V::none), modelled("mtp-num-layers"),
-    modelled("moe-grouped-gemm", V::none), modelled("moe-permute-fusion", V::none),
-    modelled("moe-token-dispatcher-type"), modelled("moe-enable-deepep", V::none),
-    modelled("moe-expert-capacity-factor"), modelled("moe-pad-expert-input-to-capacity", V::none),
-    modelled("moe-token-drop-policy"), modelled("expert-model-parallel-size"),
-    modelled("expert-tensor-parallel-size"),
-    // Parallelism, batch and schedule.
-    modelled("tensor-model-parallel-size"), modelled("pipeline-model-parallel-size"),
-    modelled("context-parallel-size"), modelled("cp-comm-type", V::many),
-    modelled("hierarchical-context-parallel-sizes", V::many), modelled("ds-sequence-parallel-size"),
-    modelled("sequence-parallel", V::none), modelled("num-layers-per-virtual-pipeline-stage"),
-    modelled("num-virtual-stages-per-pipeline-rank"), modelled("pipeline-model-parallel-layout"),
-    modelled("decoder-first-pipeline-num-layers"), modelled("decoder-last-pipeline-num-layers"),
-    modelled("account-for-embedding-in-pipeline-split", V::none),
-    modelled("account-for-loss-in-pipeline-split", V::none),
-    modelled("microbatch-group-size-per-virtual-pipeline-stage"),
-    modelled("no-overlap-p2p-communication", V::none), modelled("overlap-grad-reduce", V::none),
-    modelled("use-distributed-optimizer", V::none), modelled("empty-unused-memory-level"),
-    modelled("micro-batch-size"), modelled("global-batch-size"),
-    modelled("no-scatter-gather-tensors-in-pipeline", V::none),
-    // Recompute.
-    modelled("recompute-activations", V::none), modelled("recompute-granularity"),
-    modelled("recompute-method"), modelled("recompute-num-layers"),
-    modelled("recompute-modules", V::many), modelled("distribute-saved-activations", V::none),
-    old("checkpoint-activations", V::none), old("checkpoint-num-layers"),
-    old("activations-checkpoint-granularity"), old("activations-checkpoint-method"),
+/// The flags that the reader uses, in the order in which a command line is written. A flag without
+/// a value ends in !, one with several in *.
+constexpr std::string_view read_flags =
+    "num-layers hidden-size ffn-hidden-size num-attention-heads kv-channels "
+    "group-query-attention! num-query-groups seq-length max-position-embeddings "
+    "position-embedding-type use-rotary-position-embeddings! rotary-base tokenizer-type "
+    "padded-vocab-size vocab-size make-vocab-size-divisible-by normalization norm-epsilon "
+    "swiglu! quick-geglu! squared-relu! disable-bias-linear! add-qkv-bias! qk-layernorm! "
+    "untie-embeddings-and-output-weights! hidden-dropout attention-dropout use-flash-attn! "
+    "attention-backend no-create-attention-mask-in-dataloader! glu-linear-offset "
+    "activation-func-clamp-value softmax-type mtp-num-layers window-size window-attn-skip-freq "
+    "multi-latent-attention! q-lora-rank kv-lora-rank qk-head-dim qk-pos-emb-head-dim "
+    "v-head-dim fp16! bf16! accumulate-allreduce-grads-in-fp32! num-experts moe-router-topk "
+    "moe-ffn-hidden-size moe-shared-expert-intermediate-size moe-shared-expert-gate! "
+    "moe-shared-expert-overlap! moe-apply-probs-on-input! moe-layer-freq "
+    "moe-router-score-function moe-router-pre-softmax! moe-router-enable-expert-bias! "
+    "moe-router-topk-scaling-factor moe-router-num-groups moe-router-group-topk "
+    "moe-router-dtype moe-router-load-balancing-type* moe-aux-loss-coeff* moe-z-loss-coeff "
+    "moe-grouped-gemm! moe-permute-fusion! moe-token-dispatcher-type moe-enable-deepep! "
+    "moe-expert-capacity-factor moe-pad-expert-input-to-capacity! moe-token-drop-policy "
+    "expert-model-parallel-size expert-tensor-parallel-size tensor-model-parallel-size "
+    "pipeline-model-parallel-size pipeline-model-parallel-layout "
+    "num-virtual-stages-per-pipeline-rank num-layers-per-virtual-pipeline-stage "
+    "no-scatter-gather-tensors-in-pipeline! decoder-first-pipeline-num-layers "
+    "decoder-last-pipeline-num-layers account-for-embedding-in-pipeline-split! "
+    "account-for-loss-in-pipeline-split! microbatch-group-size-per-virtual-pipeline-stage "
+    "no-overlap-p2p-communication! context-parallel-size cp-comm-type* "
+    "hierarchical-context-parallel-sizes* ds-sequence-parallel-size sequence-parallel! "
+    "use-distributed-optimizer! overlap-grad-reduce! empty-unused-memory-level micro-batch-size "
+    "global-batch-size recompute-activations! recompute-granularity recompute-method "
+    "recompute-num-layers recompute-modules* distribute-saved-activations! seed init-method-std "
+    "lr adam-beta1 adam-beta2 adam-eps weight-decay clip-grad initial-loss-scale loss-scale "
+    "zero-stage step-batch-size-schedule encoder-num-layers encoder-seq-length optimizer "
+    "pp-partition-method num-layer-list noop-layers post-norm! context-parallel-algo";
+
+/// Flags of former versions that the reader uses.
+constexpr std::array former_flags{
+    old("checkpoint-activations", V::none),
+    old("checkpoint-num-layers"),
+    old("activations-checkpoint-granularity"),
+    old("activations-checkpoint-method"),
     old("activations-checkpoint-num-layers"),
     renamed("distribute-checkpointed-activations", "distribute-saved-activations", V::none),
-    // Hyperparameters.
-    modelled("seed"), modelled("init-method-std"), modelled("lr"), modelled("adam-beta1"),
-    modelled("adam-beta2"), modelled("adam-eps"), modelled("weight-decay"), modelled("clip-grad"),
-    modelled("initial-loss-scale"), modelled("loss-scale"),
-    // Names of earlier versions and of Megatron-DeepSpeed.
     renamed("model-parallel-size", "tensor-model-parallel-size"),
     renamed("intra-layer-model-parallel-size", "tensor-model-parallel-size"),
-    renamed("batch-size", "micro-batch-size"), renamed("layernorm-epsilon", "norm-epsilon"),
-    renamed("pad-vocab-size-to", "padded-vocab-size"), old("num-key-value-heads"),
-    modelled("zero-stage"), modelled("step-batch-size-schedule"),
+    renamed("batch-size", "micro-batch-size"),
+    renamed("layernorm-epsilon", "norm-epsilon"),
+    renamed("pad-vocab-size-to", "padded-vocab-size"),
+    old("num-key-value-heads"),
     renamed("rotary-position-embeddings-theta", "rotary-base"),
     renamed("use-flash-attn-v1", "use-flash-attn", V::none),
     renamed("use-flash-attn-v2", "use-flash-attn", V::none),
     renamed("use-flash-attn-triton", "use-flash-attn", V::none),
-    renamed("use-flash-attn-builder", "use-flash-attn", V::none), modelled("encoder-num-layers"),
-    modelled("encoder-seq-length"), modelled("optimizer"), modelled("pp-partition-method"),
-    // MindSpeed-LLM.
-    modelled("num-layer-list"), modelled("noop-layers"), modelled("post-norm", V::none),
-    modelled("context-parallel-algo")};
+    renamed("use-flash-attn-builder", "use-flash-attn", V::none)};
 
 constexpr std::string_view fused = "a fused kernel";
 constexpr std::string_view nothing = "nothing";
@@ -307,12 +284,18 @@ constexpr std::array old_names{std::string_view{"DDP-impl"}, std::string_view{"d
 using Table = std::map<std::string_view, MegatronFlag>;
 
 void add_names(Table& table, std::string_view names, V values) {
-  for (std::size_t from = 0; from < names.size();) {
-    std::size_t const end = std::min(names.find(' ', from), names.size());
-    std::string_view const name = names.substr(from, end - from);
+  for (std::string_view const name : split_text(names, " ")) {
     bool const is_old = std::find(old_names.begin(), old_names.end(), name) != old_names.end();
     table[name] = {.name = name, .values = values, .effect = Effect::none, .is_old = is_old};
-    from = end + 1;
+  }
+}
+
+void add_read(Table& table) {
+  std::size_t place = 0;
+  for (std::string_view name : split_text(read_flags, " ")) {
+    V const values = name.ends_with('!') ? V::none : name.ends_with('*') ? V::many : V::one;
+    if (values != V::one) name.remove_suffix(1);
+    table[name] = {.name = name, .values = values, .place = place++};
   }
 }
 
@@ -326,7 +309,13 @@ Table const& table() {
     add_names(flags, dialect_flags_with_value, V::one);
     add_names(flags, dialect_flags_with_values, V::many);
     for (MegatronFlag const& flag : other_flags) flags[flag.name] = flag;
-    for (MegatronFlag const& flag : read_flags) flags[flag.name] = flag;
+    for (MegatronFlag const& flag : former_flags) flags[flag.name] = flag;
+    add_read(flags);
+    for (KeyText const& key : run_keys()) {
+      std::string_view const name = key.flag.name;
+      V const values = key.flag.word.empty() ? V::one : V::none;
+      if (!name.empty()) flags.emplace(name, MegatronFlag{.name = name, .values = values});
+    }
     return flags;
   }();
   return all;
@@ -337,6 +326,11 @@ Table const& table() {
 MegatronFlag const* find_flag(std::string_view name) {
   auto const found = table().find(name);
   return found == table().end() ? nullptr : &found->second;
+}
+
+std::size_t place_of_flag(std::string_view name) {
+  MegatronFlag const& flag = *find_flag(name);
+  return flag.same_as.empty() ? flag.place : find_flag(flag.same_as)->place;
 }
 
 std::vector<std::string> flag_names() {

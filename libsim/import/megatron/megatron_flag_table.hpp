@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -29,12 +31,17 @@ struct MegatronFlag {
   std::string_view same_as = {};
   /// Only Megatron-LM up to 2022 has it.
   bool is_old = false;
+  /// In a command line that is written; flags without a place come last.
+  std::size_t place = std::numeric_limits<std::size_t>::max();
 };
 
 /// The flag of this name; null if no known version of Megatron-LM has it. Source:
 /// NVIDIA/Megatron-LM, megatron/training/arguments.py at 000c4ac2; names that were removed there,
 /// and those of Megatron-DeepSpeed, as the launch scripts of 2020 to 2022 use them.
 MegatronFlag const* find_flag(std::string_view name);
+
+/// Where a flag stands in a command line that is written. Pre: it is known.
+std::size_t place_of_flag(std::string_view name);
 
 /// All names, with two dashes.
 std::vector<std::string> flag_names();

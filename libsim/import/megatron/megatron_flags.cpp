@@ -6,26 +6,49 @@
 #include <cmath>
 #include <concepts>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "libsim/import/megatron/megatron_attention.hpp"
 #include "libsim/import/megatron/megatron_experts.hpp"
 #include "libsim/import/pipeline_layout.hpp"
 #include "libsim/model/recompute_regions.hpp"
+#include "libsim/run/run_keys.hpp"
 #include "libsim/training/layer_split.hpp"
+#include "libsim/training/training_config_reader.hpp"
 
 namespace stagecraft {
 namespace {
 
+/// Collects flags, from the descriptors of keys or one by one, and writes them in the order of the
+/// flag table.
 class FlagLine {
  public:
+  /// Adds the flags that the descriptors of keys name.
+  void add_keys(nlohmann::ordered_json const& config, MegatronVersion version) {
+    for (KeyText const& key : run_keys()) {
+      bool const is_of_2022 = version == MegatronVersion::of_2022;
+      std::string_view const name = is_of_2022 ? key.flag.in_2022 : key.flag.name;
+      auto const at = pointer_to(key.key);
+      if (name.empty() || !config.contains(at)) continue;
+      nlohmann::ordered_json const& said = config.at(at);
+      if (!key.flag.word.empty()) {
+        flag(name, text_of(said) == key.flag.word);
+      } else if (!key.flag.in_2022.empty() || said != *key.flag.left_out) {
+        said.is_number_integer() ? value(name, said.get<std::int64_t>())
+                                 : value(name, said.get<double>());
+      }
+    }
+  }
+
   FlagLine& flag(std::string_view name, bool is_set = true) {
-    if (is_set) text_ += (text_.empty() ? "--" : " --") + std::string{name};
+    if (is_set && !name.empty()) flags_.push_back({place_of_flag(name), "--" + std::string{name}});
     return *this;
   }
   FlagLine& value(std::string_view name, std::string_view text) {
     flag(name);
-    text_ += ' ';
-    text_ += text;
+    flags_.back().text += ' ';
+    flags_.back().text += text;
     return *this;
   }
   template <std::integral Integer>
@@ -39,10 +62,19 @@ class FlagLine {
     return value(name,
                  std::string_view{digits.data(), static_cast<std::size_t>(end - digits.data())});
   }
-  std::string const& text() const { return text_; }
+  std::string text() && {
+    std::ranges::stable_sort(flags_, {}, &Flag::place);
+    std::string text;
+    for (Flag const& flag : flags_) text += (text.empty() ? "" : " ") + flag.text;
+    return text;
+  }
 
  private:
-  std::string text_;
+  struct Flag {
+    std::size_t place = 0;
+    std::string text;  ///< with its value
+  };
+  std::vector<Flag> flags_;
 };
 
 bool is_half(ModelConfig const& model) {
@@ -71,10 +103,7 @@ void write_model_of_2022(FlagLine& line, ModelConfig const& model) {
   line.value("seq-length", model.sequence)
       .value("max-position-embeddings", position_rows(model))
       .value("tokenizer-type", "GPT2BPETokenizer")
-      .value("make-vocab-size-divisible-by", model.vocabulary_multiple)
-      .value("layernorm-epsilon", model.norm_epsilon)
-      .value("hidden-dropout", model.dropout)
-      .value("attention-dropout", attention_dropout(model));
+      .value("make-vocab-size-divisible-by", model.vocabulary_multiple);
   write_precision(line, model);
 }
 
@@ -92,14 +121,12 @@ void write_losses(FlagLine& line, RouterConfig const& router) {
   auto const type = std::ranges::find(loss_types, router.loss, &LossType::first);
   line.value("moe-router-load-balancing-type", type != loss_types.end() ? type->second : "none");
   if (router.loss != RouterLoss::none) line.value("moe-aux-loss-coeff", router.loss_coefficient);
-  if (router.z_loss > 0) line.value("moe-z-loss-coeff", router.z_loss);
 }
 
 void write_router(FlagLine& line, RouterConfig const& router) {
   bool const is_sigmoid = router.score == RouterScore::sigmoid;
   line.value("moe-router-score-function", is_sigmoid ? "sigmoid" : "softmax")
-      .flag("moe-router-pre-softmax", router.order == RouterOrder::before && !router.normalise)
-      .flag("moe-router-enable-expert-bias", router.bias);
+      .flag("moe-router-pre-softmax", router.order == RouterOrder::before && !router.normalise);
   if (router.scaling != 1) line.value("moe-router-topk-scaling-factor", router.scaling);
   if (router.groups > 1) {
     line.value("moe-router-num-groups", router.groups)
@@ -120,7 +147,6 @@ void write_experts(FlagLine& line, TrainingConfig const& config) {
         .flag("moe-shared-expert-gate", experts.shared_gate)
         .flag("moe-shared-expert-overlap", config.parallel.shared_expert_overlap);
   }
-  line.flag("moe-apply-probs-on-input", experts.probabilities_on == ProbabilitiesOn::input);
   if (experts.first_dense > 0 || experts.every > 1) {
     line.value("moe-layer-freq", layer_frequency(experts, config.model.layers));
   }
@@ -179,23 +205,16 @@ void write_model(FlagLine& line, ModelConfig const& model) {
       .value("vocab-size", model.vocabulary - 1)
       .value("make-vocab-size-divisible-by", model.vocabulary_multiple)
       .value("normalization", model.norm == Norm::rmsnorm ? "RMSNorm" : "LayerNorm")
-      .value("norm-epsilon", model.norm_epsilon)
       .flag("swiglu", model.activation == Activation::swiglu)
       .flag("quick-geglu",
             model.activation == Activation::geglu || model.activation == Activation::swiglu_clamped)
-      .flag("disable-bias-linear", !model.biases)
       .flag("add-qkv-bias", model.qkv_bias && !model.biases)
       .flag("qk-layernorm", model.qk_norm == QkNorm::head || has_latents(model))
-      .flag("untie-embeddings-and-output-weights", !model.tied_embeddings)
-      .value("hidden-dropout", model.dropout)
-      .value("attention-dropout", attention_dropout(model))
-      .value("attention-backend", attention_backend(model))
-      .flag("no-create-attention-mask-in-dataloader", model.causal_mask == CausalMask::none);
+      .value("attention-backend", attention_backend(model));
   if (model.activation == Activation::swiglu_clamped) {
     line.value("glu-linear-offset", 1.0).value("activation-func-clamp-value", 7.0);
   }
   if (model.sinks) line.value("softmax-type", "learnable");
-  if (model.predicted_tokens > 0) line.value("mtp-num-layers", model.predicted_tokens);
   write_windows(line, model);
   write_latents(line, model.latent_attention);
   write_precision(line, model);
@@ -209,8 +228,6 @@ void write_empty_cache(FlagLine& line, TrainingConfig const& config) {
 
 void write_layout_of_2022(FlagLine& line, TrainingConfig const& config) {
   ParallelLayout const& parallel = config.parallel;
-  line.value("tensor-model-parallel-size", parallel.tensor)
-      .value("pipeline-model-parallel-size", parallel.pipeline);
   if (parallel.interleave > 1) {
     line.value("num-layers-per-virtual-pipeline-stage",
                config.model.layers / parallel.pipeline / parallel.interleave);
@@ -240,8 +257,6 @@ void write_context(FlagLine& line, ParallelLayout const& parallel) {
 void write_layout(FlagLine& line, TrainingConfig const& config) {
   ParallelLayout const& parallel = config.parallel;
   LayerSplit const& layout = config.layout;
-  line.value("tensor-model-parallel-size", parallel.tensor)
-      .value("pipeline-model-parallel-size", parallel.pipeline);
   // The flags of the first and the last stage do not take 0 (transformer_config.py).
   bool const is_list =
       layout.kind == LayerSplit::Kind::list || layout.first == 0 || layout.last == 0;
@@ -261,8 +276,7 @@ void write_layout(FlagLine& line, TrainingConfig const& config) {
   }
   write_context(line, parallel);
   line.flag("sequence-parallel", parallel.sequence && parallel.tensor > 1)
-      .flag("use-distributed-optimizer", config.sharding.shares_optimizer())
-      .flag("overlap-grad-reduce", overlaps_gradients(config));
+      .flag("use-distributed-optimizer", config.sharding.shares_optimizer());
   write_empty_cache(line, config);
 }
 
@@ -284,22 +298,11 @@ void write_recompute(FlagLine& line, RecomputePolicy const& policy, MegatronVers
   line.value("recompute-modules", modules);
 }
 
-void write_training(FlagLine& line, Hyperparameters const& training) {
-  line.value("seed", training.seed)
-      .value("init-method-std", training.init_std)
-      .value("lr", training.learning_rate)
-      .value("adam-beta1", training.beta1)
-      .value("adam-beta2", training.beta2)
-      .value("adam-eps", training.epsilon)
-      .value("weight-decay", training.weight_decay)
-      .value("clip-grad", training.clip)
-      .value("initial-loss-scale", training.loss_scale);
-}
-
 }  // namespace
 
 std::string megatron_flags(TrainingConfig const& config, MegatronVersion version) {
   FlagLine line;
+  line.add_keys(to_json(settled_with_stack(config)), version);
   if (version == MegatronVersion::of_2022) {
     write_model_of_2022(line, config.model);
     write_layout_of_2022(line, config);
@@ -311,8 +314,7 @@ std::string megatron_flags(TrainingConfig const& config, MegatronVersion version
   line.value("micro-batch-size", config.batch.micro)
       .value("global-batch-size", config.batch.global);
   write_recompute(line, config.recompute.front(), version);
-  write_training(line, config.training);
-  return line.text();
+  return std::move(line).text();
 }
 
 }  // namespace stagecraft

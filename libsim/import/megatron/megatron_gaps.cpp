@@ -7,6 +7,8 @@
 
 #include "libsim/import/layer_windows.hpp"
 #include "libsim/import/megatron/megatron_model.hpp"
+#include "libsim/run/run_keys.hpp"
+#include "libsim/training/training_config_reader.hpp"
 #include "libsim/training/training_names.hpp"
 
 namespace stagecraft {
@@ -16,7 +18,11 @@ namespace {
 class Gaps {
  public:
   Gaps(TrainingConfig const& config, MegatronVersion version)
-      : config_{config}, is_of_2022_{version == MegatronVersion::of_2022} {}
+      : config_{config}, is_of_2022_{version == MegatronVersion::of_2022} {
+    TrainingConfig of_stage_0 = config;
+    of_stage_0.recompute.resize(1);
+    json_ = to_json(of_stage_0);
+  }
 
   std::vector<std::string> run() {
     add_of_model();
@@ -39,12 +45,25 @@ class Gaps {
             config_.parallel.context_method == ContextMethod::contiguous_ring,
         "parallel.context_method contiguous_ring: Megatron-LM's ranks have two chunks of rows, so "
         "that they attend to as many keys");
-    gap(!config_.memory.output_deallocation,
-        "memory.output_deallocation false: Megatron-LM always deallocates");
+    add_of_keys("memory");
     return std::move(gaps_);
   }
 
  private:
+  /// Adds what the descriptors of a section's keys say.
+  void add_of_keys(std::string const& section) {
+    for (KeyText const& key : run_keys()) {
+      auto const at = pointer_to(key.key);
+      bool const is_open = key.gap.instead.empty() || !key.key.starts_with(section + ".");
+      if (is_open || !json_.contains(at)) continue;
+      std::string const value = text_of(json_.at(at));
+      std::string const word{key.gap.word};
+      if (word.empty() ? value == key.fallback : value != word) continue;
+      gaps_.push_back(std::string{key.key} + (word.empty() ? "" : " " + word) + ": " +
+                      std::string{key.gap.instead});
+    }
+  }
+
   void gap(bool is_there, std::string_view text) {
     if (is_there) gaps_.emplace_back(text);
   }
@@ -52,15 +71,7 @@ class Gaps {
   void add_of_model() {
     ModelConfig const& model = config_.model;
     gap(!find_windows(model), "model.pattern: the flags say layers of one kind");
-    gap(model.activation == Activation::relu, "model.activation relu: the flags say GELU");
-    gap(model.residual != Residual::sequential,
-        "model.residual: the flags say layers whose MLP follows their attention");
-    gap(model.norms != NormPlaces::pre,
-        "model.norms: the flags say norms before attention and MLP");
-    gap(model.qk_norm == QkNorm::full, "model.qk_norm full: the flags say no such norms");
-    gap(model.attention_softcap > 0, "model.attention_softcap: the flags say no cap");
-    gap(model.logit_softcap > 0, "model.logit_softcap: the flags say no cap");
-    gap(model.precision == Precision::fp64, "model.precision fp64: the flags say fp32");
+    add_of_keys("model");
     gap(model.dropout_mask == DropoutMask::regenerated,
         "model.dropout_mask regenerated: Megatron-LM stores masks");
     gap(model.softmax_dropout == SoftmaxDropout::fused,
@@ -188,16 +199,14 @@ class Gaps {
     RecomputePolicy const& policy = policies.front();
     gap(policy.store_microbatches.automatic || policy.store_microbatches.count > 0,
         "recompute.store_microbatches: Megatron-LM has no window that works");
-    gap(policy.early != EarlyRecompute::no,
-        "recompute.early: Megatron-LM recomputes within the backward");
-    gap(policy.for_weights != WeightRecompute::keep,
-        "recompute.for_weights: Megatron-LM keeps what it has recomputed for its weight gradients");
+    add_of_keys("recompute");
     gap(is_of_2022_ && policy.granularity == RecomputeGranularity::selective &&
             policy.modules != RecomputePolicy{}.modules,
         "recompute.modules: Megatron-LM of 2022 recomputes the core of attention");
   }
 
   TrainingConfig const& config_;
+  nlohmann::ordered_json json_;
   bool is_of_2022_;
   std::vector<std::string> gaps_;
 };

@@ -4,8 +4,10 @@
 #include <charconv>
 
 #include "libsim/import/megatron/megatron_context.hpp"
+#include "libsim/import/megatron/megatron_keys.hpp"
 #include "libsim/import/megatron/megatron_stage_layers.hpp"
 #include "libsim/import/number_ranges.hpp"
+#include "libsim/training/training_keys.hpp"
 
 namespace stagecraft {
 namespace {
@@ -106,13 +108,9 @@ void read_megatron_layout(MegatronArguments& arguments,
                           std::optional<std::int64_t> world_size,
                           TrainingConfig& config) {
   ParallelLayout& parallel = config.parallel;
-  auto const degree = [&](std::string_view flag) {
-    return static_cast<int>(arguments.integer(flag, degrees).value_or(1));
-  };
-  parallel.tensor = degree("tensor-model-parallel-size");
-  parallel.pipeline = degree("pipeline-model-parallel-size");
+  FlagReader reader{arguments};
+  visit_keys(reader, parallel);
   parallel.sequence = parallel.tensor > 1 && arguments.has("sequence-parallel");
-  if (arguments.has("overlap-grad-reduce")) parallel.overlap_gradients = true;
   config.sharding =
       sharding_of(arguments.has("use-distributed-optimizer") || shards_by_zero(arguments));
   config.memory.empty_cache =

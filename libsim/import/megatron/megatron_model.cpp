@@ -3,7 +3,9 @@
 #include <algorithm>
 
 #include "libsim/import/megatron/megatron_attention.hpp"
+#include "libsim/import/megatron/megatron_keys.hpp"
 #include "libsim/import/number_ranges.hpp"
+#include "libsim/model/model_keys.hpp"
 
 namespace stagecraft {
 namespace {
@@ -178,9 +180,6 @@ void read_attention(MegatronArguments& arguments, MegatronVersion version, Model
                        ? "no flag of attention: flash (--attention-backend unfused otherwise)"
                        : "no flag of attention: unfused, as in 2022 (--use-flash-attn otherwise)");
   }
-  model.causal_mask = arguments.has("no-create-attention-mask-in-dataloader")
-                          ? CausalMask::none
-                          : CausalMask::per_microbatch;
 }
 
 void read_precision(MegatronArguments& arguments, ModelConfig& model) {
@@ -217,12 +216,8 @@ void read_megatron_model(MegatronArguments& arguments,
   if (arguments.has("multi-latent-attention")) read_latents(arguments, model);
   read_qk_norms(arguments, model);
   if (arguments.has("post-norm")) model.norms = NormPlaces::both;
-  model.norm_epsilon = arguments.number("norm-epsilon", {0, 1}).value_or(1e-5);
-  model.predicted_tokens = arguments.integer("mtp-num-layers", {0, 100}).value_or(0);
-  model.tied_embeddings = !arguments.has("untie-embeddings-and-output-weights");
-  model.dropout = arguments.number("hidden-dropout", {0, 1}).value_or(0.1);
-  model.attention_dropout = arguments.number("attention-dropout", {0, 1}).value_or(0.1);
-  model.biases = !arguments.has("disable-bias-linear");
+  FlagReader reader{arguments};
+  visit_keys(reader, model);
   model.qkv_bias = !model.biases && arguments.has("add-qkv-bias");
 }
 

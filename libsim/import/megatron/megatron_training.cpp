@@ -1,9 +1,10 @@
 #include "libsim/import/megatron/megatron_training.hpp"
 
 #include <algorithm>
-#include <limits>
 
+#include "libsim/import/megatron/megatron_keys.hpp"
 #include "libsim/model/recompute_regions.hpp"
+#include "libsim/training/training_keys.hpp"
 
 namespace stagecraft {
 namespace {
@@ -80,25 +81,12 @@ std::vector<RecomputePolicy> read_megatron_recompute(MegatronArguments& argument
 }
 
 Hyperparameters read_megatron_training(MegatronArguments& arguments) {
-  constexpr double most = 1e9;
   Hyperparameters training;
-  auto const number = [&](std::string_view flag, NumberRange range, double fallback) {
-    return arguments.number(flag, range).value_or(fallback);
-  };
-  training.seed =
-      arguments.integer("seed", {0, std::numeric_limits<std::int64_t>::max()}).value_or(1234);
-  training.init_std = number("init-method-std", {0, most}, 0.02);
-  training.learning_rate = number("lr", {0, most}, training.learning_rate);
+  FlagReader reader{arguments};
+  visit_keys(reader, training);
   if (!arguments.has("lr")) arguments.note("--lr left out: training.learning_rate 1.5e-4");
-  training.beta1 = number("adam-beta1", {0, 1}, 0.9);
-  training.beta2 = number("adam-beta2", {0, 1}, 0.999);
-  training.epsilon = number("adam-eps", {0, most}, 1e-8);
-  training.weight_decay = number("weight-decay", {0, most}, 0.01);
-  training.clip = number("clip-grad", {0, most}, 1);
-  constexpr NumberRange scales{1, 0x1p40};
-  training.loss_scale = number("initial-loss-scale", scales, 0x1p32);
   if (arguments.has("loss-scale")) {
-    training.loss_scale = number("loss-scale", scales, training.loss_scale);
+    training.loss_scale = arguments.number("loss-scale", {1, 0x1p40}).value_or(training.loss_scale);
     arguments.note(
         "--loss-scale is static in Megatron-LM; here it is the first of a scale that "
         "halves at an overflow");

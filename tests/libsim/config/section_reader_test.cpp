@@ -18,11 +18,11 @@ struct Sample {
 
 template <typename Visitor, typename AnySample>
 void visit_fields(Visitor& visitor, AnySample& sample) {
-  visitor.integer("count", sample.count, {1, 10});
-  visitor.number("rate", sample.rate, {0, 1});
-  visitor.boolean("is_on", sample.is_on);
-  visitor.text("name", sample.name, Need::required);
-  visitor.quantity("size", sample.size);
+  visitor.value("count", sample.count, Between{1, 10});
+  visitor.value("rate", sample.rate, Between{0, 1});
+  visitor.value("is_on", sample.is_on);
+  visitor.value("name", sample.name, Need::required);
+  visitor.value("size", sample.size);
 }
 
 Sample read(std::string const& text) {

@@ -1,0 +1,111 @@
+#pragma once
+
+#include <deque>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "libsim/config/key.hpp"
+#include "libsim/units/enum_names.hpp"
+#include "libsim/units/units.hpp"
+
+namespace stagecraft {
+
+/// A key of a system, software or run file, for those who write one.
+struct KeyText {
+  std::string_view key;      ///< dotted, such as "network.bandwidth"
+  std::string_view accepts;  ///< "a rate", "a time"
+  std::string_view meaning;  ///< a sentence or more
+  /// The default as `--print-config` writes it, what it is taken from, or "required". Empty in
+  /// system and software files, whose keys are all inherited or say it themselves.
+  std::string_view fallback{};
+  bool is_open = false;  ///< whether a value must be given, or follows from other keys
+  Tried change{};
+  KeyFlag flag{};
+  NotInMegatron gap{};
+};
+
+/// The text of a value in errors and on command lines: words and true or false as they are.
+inline std::string text_of(nlohmann::ordered_json const& value) {
+  return value.is_string() ? value.get<std::string>() : value.dump();
+}
+
+/// Where the value of a dotted key is.
+inline nlohmann::ordered_json::json_pointer pointer_to(std::string_view key) {
+  std::string path = "/" + std::string{key};
+  for (char& c : path) c = c == '.' ? '/' : c;
+  return nlohmann::ordered_json::json_pointer{path};
+}
+
+/// Collects all keys of a section, in the order in which it is printed.
+class KeyLister : public KeyVisitor<KeyLister> {
+ public:
+  struct List {
+    std::vector<KeyText> keys;
+    std::deque<std::string> texts;  ///< to which some of them refer
+  };
+
+  /// `list` must outlive this object.
+  explicit KeyLister(List& list, std::string prefix = {})
+      : list_{list}, prefix_{std::move(prefix)} {}
+
+  static constexpr bool lists = true;
+  bool takes(bool /*is_used*/) const { return true; }
+
+  template <typename Field>
+  void key(Key const& key, Field&& field) {
+    using Value = value_of<Field>;
+    if constexpr (requires { accepted_text(field); }) {
+      add(key, accepted_text(field), {}, false);
+    } else if (!key.meaning.empty()) {
+      add(key, accepted<Value>(), written(field), std::is_arithmetic_v<Value>);
+    }
+    KeyLister below{list_, prefix_ + std::string{key.name} + "."};
+    if constexpr (HasKeys<std::remove_reference_t<Field>, KeyLister>) {
+      visit_keys(below, field);
+    } else if constexpr (HasKeys<Value, KeyLister>) {
+      Value value{};
+      visit_keys(below, value);
+    }
+  }
+  void key_apart(Key const& key) { add(key, {}, {}, false); }
+
+ private:
+  template <typename Value>
+  static std::string accepted() {
+    if constexpr (std::same_as<Value, bool>) return "true or false";
+    if constexpr (NamedEnum<Value>) return accepted_names<Value>();
+    if constexpr (std::same_as<Value, Bytes>) return "a size";
+    return std::integral<Value> ? "a whole number" : "a number";
+  }
+
+  template <typename Field>
+  static std::string written(Field const& field) {
+    if constexpr (NamedEnum<Field>) return std::string{name_of(field)};
+    if constexpr (std::is_arithmetic_v<Field>) return nlohmann::json(field).dump();
+    return {};
+  }
+
+  std::string_view keep(std::string text) { return list_.texts.emplace_back(std::move(text)); }
+
+  void add(Key const& key, std::string accepts, std::string written, bool is_number) {
+    bool const is_required = key.need == Need::required;
+    list_.keys.push_back({.key = keep(prefix_ + std::string{key.name}),
+                          .accepts = key.accepts.empty() ? keep(std::move(accepts)) : key.accepts,
+                          .meaning = key.meaning,
+                          .fallback = !key.fallback.empty() ? key.fallback
+                                      : is_required         ? "required"
+                                                            : keep(std::move(written)),
+                          .is_open = key.depends || (is_number && is_required),
+                          .change = key.change,
+                          .flag = key.flag,
+                          .gap = key.gap});
+  }
+
+  List& list_;
+  std::string prefix_;
+};
+
+}  // namespace stagecraft

@@ -1,0 +1,297 @@
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <type_traits>
+#include <vector>
+
+#include "libsim/config/key.hpp"
+#include "libsim/model/model_keys.hpp"
+#include "libsim/model/recompute_regions.hpp"
+#include "libsim/schedule/ordered_schedule.hpp"
+#include "libsim/training/key_values.hpp"
+#include "libsim/training/training_config.hpp"
+#include "libsim/training/training_names.hpp"
+
+/// The keys of all sections of a run but `model`, each with what every audience of it needs: see
+/// Key.
+namespace stagecraft {
+
+inline constexpr std::int64_t most_ranks = 1'000'000;  ///< of one kind of parallelism
+
+template <typename Visitor, OneOf<ParallelLayout> Layout>
+void visit_keys(Visitor& keys, Layout& layout) {
+  keys("tensor", layout.tensor, "Ranks that share each layer's weights.",
+       Flag{"tensor-model-parallel-size"}, Between{1, most_ranks});
+  keys("pipeline", layout.pipeline, "Stages that split the layers.",
+       Flag{"pipeline-model-parallel-size"}, Between{1, most_ranks});
+  keys("interleave", layout.interleave,
+       "Model chunks per stage; above 1 for schedule interleaved. Schedules in a V set it to 2.",
+       Between{1, most_layers});
+  keys(
+      "data", layout.data,
+      "Replicas that split the global batch. The job has tensor x context x data x pipeline ranks.",
+      Between{1, most_ranks});
+  keys(
+      "sequence", layout.sequence,
+      "Sequence parallelism: norms and dropout on 1/tensor of the tokens; no effect with tensor 1.",
+      Tried{"sequence parallelism"});
+  keys("expert", layout.expert,
+       "Ranks that split the experts of a layer, folded over tensor, context and data ranks.",
+       Between{1, most_ranks});
+  keys("expert_tensor", layout.expert_tensor, "Ranks that share each expert's weights.",
+       Between{1, most_ranks});
+  keys("expert_overlap", layout.expert_overlap,
+       "Runs each forward beside a backward of another microbatch, behind which experts "
+       "communicate.");
+  keys("shared_expert_overlap", layout.shared_expert_overlap,
+       "Computes shared experts while tokens travel to the routed ones and back.",
+       Tried{"shared experts beside the exchanges"});
+  keys("context", layout.context, "Ranks of a replica that split each sequence.",
+       Between{1, most_ranks});
+  keys("context_method", ContextSplit{layout},
+       "How these ranks attend to the whole sequence; of levels the inner one comes first, and "
+       "their product is context.",
+       Default{"ring"});
+  keys("overlap_gradients", layout.overlap_gradients,
+       "Whether gradients are reduced behind the last microbatch's backward.",
+       FlagOf{"true", "overlap-grad-reduce"}, Tried{"overlapped gradient reduction"},
+       TakenFrom{"as the software stack does"});
+  keys("gradient_bucket", layout.gradient_bucket,
+       "With overlap_gradients: elements after which a reduction starts; 0: as Megatron-LM does.",
+       Between{0, std::int64_t{1} << 40}, TakenFrom{"as the software stack does"});
+}
+
+template <typename Visitor, OneOf<BatchConfig> Batch>
+void visit_keys(Visitor& keys, Batch& batch) {
+  keys("global", batch.global, "Sequences per optimizer step, over all replicas.",
+       Between{1, std::int64_t{1} << 40}, Default{"required"});
+  keys("micro", batch.micro, "Sequences per microbatch.", Between{1, 1 << 20});
+}
+
+template <typename Visitor, OneOf<ScheduleConfig> Schedule>
+void visit_keys(Visitor& keys, Schedule& schedule) {
+  constexpr std::int64_t many = std::numeric_limits<std::int64_t>::max();
+  keys("kind", schedule.kind, "As schedule.");
+  if constexpr (!std::is_const_v<Schedule>) {
+    if (has_order(schedule.kind)) schedule.p2p = P2p::overlapped;
+  }
+  if (keys.takes(takes_group(schedule.kind))) {
+    keys("group", schedule.group,
+         "With interleaved, interleaved_zb and group_interleaved: microbatches per group.",
+         Between{1, std::numeric_limits<int>::max()}, TakenFrom{"parallel.pipeline"});
+  }
+  if (keys.takes(schedule.kind == ScheduleKind::zbv)) {
+    keys("variant", schedule.variant, "With zbv: the published order, or one fitted to costs.");
+  }
+  if (keys.takes(may_split_backward(schedule.kind))) {
+    keys("fuse_adjacent", schedule.fuse_adjacent,
+         "With schedules that split backwards: whether an input gradient right before its weight "
+         "gradient is one whole backward.",
+         TakenFrom{"as the schedule's public code does"});
+  }
+  if (keys.takes(depends_on_costs(schedule.kind, schedule.variant))) {
+    keys("memory_limit", schedule.memory_limit,
+         "With schedules fitted to costs: what a stage may hold, in forwards of a chunk.",
+         Between{0, 1e9}, TakenFrom{"as many as 1F1B holds"});
+  }
+  if (keys.takes(schedule.kind == ScheduleKind::searched)) {
+    keys("seed", schedule.seed, "With searched: of the random changes.", Between{0, many});
+    keys("iterations", schedule.iterations, "With searched: changes that are tried.",
+         Between{0, many});
+    keys("seconds", schedule.seconds, "With searched: a cap on its time, s.", Between{0, 1e6});
+  }
+  if constexpr (requires { Visitor::lists; }) {  // others have the order itself
+    keys.apart("file",
+               "With order: a JSON file with orders, as `stagecraft schedule --json` prints it. Or "
+               "orders in its place.",
+               Accepts{"text"}, Need::required);
+    keys.apart("orders",
+               "With order, in place of file: one text per stage, such as F0.0 F1.0 B0.0.",
+               Accepts{"a list of texts"}, Need::required);
+    keys("placement", PlacementShape::loop, "With orders: how chunks lie on stages.");
+  }
+  keys("p2p", schedule.p2p,
+       "Whether a stage waits for its transfers; overlapped with all schedules but gpipe, 1f1b and "
+       "interleaved.");
+  keys("step", schedule.step,
+       "Whether the optimizer step waits for the norm of all gradients, or is validated later "
+       "(zero-bubble paper).");
+  keys("scatter_gather", schedule.scatter_gather,
+       "Without sequence parallelism: sends 1/tensor of a message, which the receiver gathers.");
+}
+
+template <typename Visitor, OneOf<RecomputePolicy> Policy>
+void visit_keys(Visitor& keys, Policy& policy) {
+  using Granularity = RecomputeGranularity;
+  bool const is_full = policy.granularity == Granularity::full;
+  keys("granularity", policy.granularity, "Nothing, some modules, or whole layers.",
+       Need::required);
+  if (keys.prints(policy.granularity == Granularity::selective)) {
+    keys("modules", RecomputedModules{policy.modules}, "With selective: what is computed again.",
+         Default{"[core_attention]"});
+  }
+  if (keys.prints(is_full)) {
+    keys("method", policy.method,
+         "With full: groups of layers, or the first layers of each chunk.");
+    keys("layers", policy.layers,
+         "With full: layers per group (uniform), or layers of each chunk that are computed again "
+         "(block).",
+         Between{1, most_layers});
+    keys("sharded_checkpoints", policy.sharded_checkpoints,
+         "With full, without sequence parallelism: each rank keeps 1/tensor of a checkpoint.");
+  }
+  if (keys.prints(policy.granularity != Granularity::none)) {
+    keys("store_microbatches", policy.store_microbatches,
+         "Microbatches in flight of which everything is kept; or auto, as many as fit.",
+         Accepts{"a whole number"}, Default{"0"});
+    keys("early", policy.early,
+         "Whether recompute also runs ahead, where the schedule has a bubble.",
+         NotInMegatron{"Megatron-LM recomputes within the backward"});
+    keys("for_weights", policy.for_weights,
+         "With split backwards: whether recomputed inputs of weight gradients are kept from the "
+         "input gradient on, or computed twice.",
+         NotInMegatron{"Megatron-LM keeps what it has recomputed for its weight gradients"});
+  }
+}
+
+template <typename Visitor, OneOf<std::vector<RecomputePolicy>> Policies>
+void visit_keys(Visitor& keys, Policies& policies) {
+  visit_keys(keys, policies.front());
+  keys.apart("per_stage",
+             "In place of the other keys: a policy for each stage, by name or as a map.",
+             Accepts{"a list with a policy for each stage"}, Default{"one policy for all stages"});
+}
+
+/// With `has_capacity`, the keys that say what it means.
+template <typename Visitor, OneOf<Routing> Rows>
+void visit_keys(Visitor& keys, Rows& routing, bool has_capacity = true) {
+  constexpr double most = 1e6;
+  keys("factor", routing.factor,
+       "Rows of the hottest rank of each expert group, relative to balanced routing.",
+       Between{1.0, most}, Default{"none"});
+  keys("capacity", routing.capacity, "What an expert takes at most, relative to balanced routing.",
+       Between{1e-6, most}, Default{"none"});
+  if (keys.prints(static_cast<bool>(routing.counts))) {
+    keys("file", routing.counts, "A CSV file with the columns layer, microbatch, expert, rows.",
+         Accepts{"text"}, Default{"none"});
+  }
+  if (!keys.takes(has_capacity)) return;
+  keys("pad", routing.pads, "With capacity: whether each expert's rows are padded to it.");
+  keys("drop", routing.drop,
+       "With capacity: whether the choices of least probability are dropped, or those of the last "
+       "tokens.");
+  keys("scope", CapacityScope{routing.is_of_microbatch},
+       "With capacity: whether it counts the tokens of a rank or those of a microbatch.",
+       Accepts{"rank, microbatch"}, Default{"rank"});
+}
+
+template <typename Visitor, OneOf<Sharding> Kind>
+void visit_keys(Visitor& keys, Kind& sharding) {
+  keys("kind", sharding.kind,
+       "What the ranks that hold the same parameters share out among themselves. "
+       "distributed_optimizer: optimizer state, as ZeRO-1 does. `sharding: NAME` is short for a "
+       "map with this key alone.");
+}
+
+/// Section `memory`, with the short form of `sharding` if it has it.
+template <typename Memory, typename ShortForm>
+struct MemorySection {
+  Memory& memory;
+  ShortForm& distributed_optimizer;
+};
+
+template <typename Visitor, typename Memory, typename ShortForm>
+void visit_keys(Visitor& keys, MemorySection<Memory, ShortForm> const& section) {
+  Memory& memory = section.memory;
+  keys("output_deallocation", memory.output_deallocation,
+       "Whether a chunk's output is freed once it is sent.",
+       NotInMegatron{"Megatron-LM always deallocates", "false"}, Tried{"output deallocation"});
+  keys("distributed_optimizer", section.distributed_optimizer,
+       "The short form of `sharding: distributed_optimizer`.", Tried{"distributed optimizer"});
+  keys("gradient_dtype", memory.gradient_dtype, "The type of main gradients of models in bf16.");
+  keys("moments_dtype", memory.moments_dtype, "The type of Adam's moments of models in bf16.");
+  keys("reserve", memory.reserve, "Of each accelerator, for driver, context and NCCL.",
+       TakenFrom{"what the system says, or 2 GiB"});
+  keys("allocator", memory.allocator, "Whose behaviour reserved bytes are predicted of.");
+  keys("empty_cache", memory.empty_cache,
+       "When the allocator's cache is given back to the device in each iteration.");
+  keys("allocator_settings", AllocatorText{memory.allocator_settings},
+       "The text of PYTORCH_CUDA_ALLOC_CONF.", Accepts{"text"}, Default{"\"\""});
+}
+
+template <typename Visitor, OneOf<LayerSplit> Split>
+void visit_keys(Visitor& keys, Split& split) {
+  keys("first", split.first, "Layers of the first stage.", Between{0, most_layers},
+       TakenFrom{"as many as a stage between"});
+  keys("last", split.last, "Layers of the last stage.", Between{0, most_layers},
+       TakenFrom{"as many as a stage between"});
+}
+
+template <typename Visitor, OneOf<Hyperparameters> Training>
+void visit_keys(Visitor& keys, Training& training) {
+  constexpr double most = 1e9;
+  keys("seed", training.seed,
+       "Of parameters, dropout and synthetic data. Keys of training matter to an executor only.",
+       Flag{"seed"}, Between{0, std::numeric_limits<std::int64_t>::max()});
+  keys("init_std", training.init_std, "The standard deviation of initial weights.",
+       Flag{"init-method-std"}, Between{0.0, most});
+  keys("learning_rate", training.learning_rate, "The learning rate of Adam.", Flag{"lr"},
+       Between{0.0, most});
+  keys("beta1", training.beta1, "Adam's decay of the first moment.", Flag{"adam-beta1"},
+       Between{0, 1});
+  keys("beta2", training.beta2, "Adam's decay of the second moment.", Flag{"adam-beta2", 0.999},
+       Between{0, 1});
+  keys("epsilon", training.epsilon, "What Adam adds to the root of the second moment.",
+       Flag{"adam-eps"}, Between{0.0, most});
+  keys("weight_decay", training.weight_decay, "Decoupled weight decay; not of biases and norms.",
+       Flag{"weight-decay", 0.01}, Between{0.0, most});
+  keys("clip", training.clip, "The largest norm of all gradients together; 0: not clipped.",
+       Flag{"clip-grad"}, Between{0.0, most});
+  keys("loss_scale", training.loss_scale,
+       "The first loss scale in fp16; it is halved at an overflow.",
+       Flag{"initial-loss-scale", 0x1p32}, Between{1.0, 0x1p40});
+}
+
+/// All sections. What a run file has beside them is a machine and its software.
+template <typename Visitor, OneOf<TrainingConfig> Config>
+void visit_keys(Visitor& keys, Config& config) {
+  keys("model", config.model,
+       "What is trained: the keys below in place, a name of configs/models, or a file relative to "
+       "this one, which may be changed: {base: llama2-7b, layers: 16}.",
+       Accepts{"a map, or the name of a YAML file"}, Need::required);
+  keys.apart("system",
+             "The machine: a name of configs/systems, a file, or its keys in place, such as {base: "
+             "dgx-h100, ...}; see `stagecraft system --keys`.",
+             Accepts{"a map, or the name of a YAML file"}, Need::required);
+  keys.apart("software",
+             "The software stack: a name of configs/software, a file, or its keys in place; see "
+             "`stagecraft software --keys`.",
+             Accepts{"a map, or the name of a YAML file"}, Default{"megatron-2022"});
+  keys("parallel", config.parallel);
+  keys("batch", config.batch);
+  keys("schedule", config.schedule,
+       "The order of forwards and backwards: its name, or a map with the key kind and the keys "
+       "below.",
+       Default{name_of(ScheduleConfig{}.kind)});
+  keys("recompute", config.recompute,
+       "What backward computes again instead of keeping it: a name, or a map with the key "
+       "granularity and the keys below.",
+       Default{"none"});
+  keys("routing", config.routing, "Which experts tokens choose.", Accepts{routing_text},
+       Default{"balanced"});
+  keys("dispatch", config.dispatch, "How tokens travel to the ranks of their experts.");
+  keys("sharding", config.sharding);
+  bool const is_sharded = config.sharding.shares_optimizer();
+  keys("memory", MemorySection{config.memory, is_sharded});
+  keys("layout", config.layout,
+       "How layers fall onto stages. even: as many on each chunk, of which there are pipeline x "
+       "interleave. {first: F, last: L}, or one of both: layers of the first and of the last "
+       "stage, all chunks together; the others share the rest evenly. A list has one number per "
+       "stage, which its chunks share evenly, or one per chunk in the model's order: in a loop, "
+       "chunk c of stage r is number c x pipeline + r, from 0.",
+       Accepts{layout_text}, Default{"even"});
+  keys("training", config.training);
+}
+
+}  // namespace stagecraft
