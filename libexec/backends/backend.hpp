@@ -5,7 +5,6 @@
 #include <optional>
 
 #include "libexec/backends/device_timeline.hpp"
-#include "libexec/kernels/flat_range.hpp"
 #include "libexec/kernels/kernel_call.hpp"
 #include "libexec/memory/counting_allocator.hpp"
 #include "libsim/units/units.hpp"

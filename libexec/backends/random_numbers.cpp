@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "libexec/backends/number_codec.hpp"
-#include "libexec/kernels/philox.hpp"
+#include "libexec/kernels/dropout.hpp"
 
 namespace stagecraft {
 namespace {

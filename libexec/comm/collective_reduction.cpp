@@ -1,6 +1,6 @@
 #include "libexec/comm/collective_reduction.hpp"
 
-#include "libexec/kernels/rank_order_reduction.hpp"
+#include "libexec/kernels/cpu/kernel_table.hpp"
 
 namespace stagecraft {
 namespace {

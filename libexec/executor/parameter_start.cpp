@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "libexec/backends/random_numbers.hpp"
-#include "libexec/kernels/philox.hpp"
+#include "libexec/kernels/dropout.hpp"
 
 namespace stagecraft {
 namespace {

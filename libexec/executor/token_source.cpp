@@ -9,7 +9,7 @@
 #include <system_error>
 
 #include "libexec/executor/data_error.hpp"
-#include "libexec/kernels/philox.hpp"
+#include "libexec/kernels/dropout.hpp"
 
 namespace stagecraft {
 namespace {

@@ -8,8 +8,8 @@
 #include <stdexcept>
 #include <vector>
 
+#include "libexec/kernels/cpu/kernel_table.hpp"
 #include "libexec/kernels/element.hpp"
-#include "libexec/kernels/rank_order_reduction.hpp"
 #include "tests/libexec/cuda/device_objects.hpp"
 
 namespace stagecraft::test {

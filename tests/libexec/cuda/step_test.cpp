@@ -2,7 +2,7 @@
 #include <cmath>
 #include <limits>
 
-#include "libexec/kernels/flat_range.hpp"
+#include "libexec/kernels/kernel_call.hpp"
 #include "tests/libexec/cuda/agreement.hpp"
 #include "tests/libexec/kernels/step_calls.hpp"
 

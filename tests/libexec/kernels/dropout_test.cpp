@@ -1,7 +1,8 @@
+#include "libexec/kernels/dropout.hpp"
+
 #include <catch2/catch.hpp>
 #include <cmath>
 
-#include "libexec/kernels/philox.hpp"
 #include "tests/libexec/kernels/kernel_test.hpp"
 
 namespace stagecraft::test::dropout_test {

@@ -1,8 +1,6 @@
-#include "libexec/kernels/philox.hpp"
-
 #include <catch2/catch.hpp>
 
-#include "libexec/kernels/dropout_draw.hpp"
+#include "libexec/kernels/dropout.hpp"
 
 namespace stagecraft::philox_test {
 namespace {

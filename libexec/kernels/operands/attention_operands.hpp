@@ -1,13 +1,30 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 
 #include "libexec/kernels/element.hpp"
 #include "libexec/kernels/operands/operand_checks.hpp"
 
-/// The operand checks of the flash-attention kernels.
 namespace stagecraft {
+
+/// Expects scores [b, heads, s, s]. Returns s.
+template <typename S>
+std::int64_t expect_scores(KernelCall const& call, Operand const& x) {
+  expect(call, x.shape.rank() == 4 && x.shape[2] == x.shape[3] && x.shape[3] > 0,
+         "the scores are not [b, heads, s, s]");
+  expect_tensor(call, x, element_type<S>(), x.shape);
+  return x.shape[3];
+}
+
+/// The factor on the scores.
+template <typename S>
+Compute<S> score_scale(KernelCall const& call) {
+  return static_cast<Compute<S>>(attributes_of<SoftmaxAttributes>(call).scale);
+}
+
+// The operand checks of the flash-attention kernels.
 
 /// The largest head, in elements, that the CUDA kernels support.
 inline constexpr std::int64_t most_cuda_flash_elements = 256;
@@ -146,6 +163,56 @@ FlashBackwardOperands flash_backward_operands(KernelCall const& call,
           .dq = call.writes[0],
           .dk = call.writes[1],
           .dv = call.writes[2]};
+}
+
+// The operand checks of kernels on results of attention, contexts [s, b, heads d] and the
+// logarithms of their sums of exponentials [b, heads, s].
+
+struct ContextShape {
+  std::int64_t s, b, heads, d;
+
+  std::int64_t tokens() const { return s * b; }
+  std::int64_t width() const { return heads * d; }
+};
+
+/// Expects a context of as many rows as the sums have.
+template <typename S>
+ContextShape context_shape(KernelCall const& call, Operand const& context, Operand const& sums) {
+  expect(call, context.shape.rank() == 3 && sums.shape.rank() == 3,
+         "a context is not [s, b, h] or sums are not [b, heads, s]");
+  std::int64_t const heads = sums.shape[1];
+  expect(call, heads > 0 && context.shape[2] % heads == 0, "rows do not fall into heads");
+  ContextShape const shape{context.shape[0], context.shape[1], heads, context.shape[2] / heads};
+  expect_tensor(call, context, element_type<S>(), context.shape);
+  expect_tensor(call, sums, element_type<Compute<S>>(), {shape.b, heads, shape.s});
+  return shape;
+}
+
+/// A part of attention that is rescaled to the sums of all keys.
+struct RescaledPart {
+  ContextShape shape;
+  Operand part, part_sums, sums;
+};
+
+/// \param adds  whether the context is read first, and added to
+template <typename S>
+RescaledPart rescaled_part(KernelCall const& call, bool adds) {
+  std::size_t const first = adds ? 1 : 0;
+  RescaledPart const all{context_shape<S>(call, call.reads[first], call.reads[first + 2]),
+                         call.reads[first], call.reads[first + 1], call.reads[first + 2]};
+  expect_tensor(call, call.writes[0], element_type<S>(), all.part.shape);
+  expect_tensor(call, all.part_sums, element_type<Compute<S>>(), all.sums.shape);
+  return all;
+}
+
+/// Expects what the gradient of sinks [heads] is made of.
+template <typename S>
+ContextShape sinks_shape(KernelCall const& call) {
+  ContextShape const shape = context_shape<S>(call, call.reads[1], call.reads[2]);
+  expect_tensor(call, call.reads[0], element_type<S>(), call.reads[1].shape);
+  expect_tensor(call, call.reads[3], element_type<S>(), {shape.heads});
+  expect_tensor(call, call.writes[0], element_type<Compute<S>>(), {shape.heads});
+  return shape;
 }
 
 }  // namespace stagecraft
