@@ -17,6 +17,12 @@ struct CUstream_st;  ///< what a cudaStream_t points to
 
 namespace stagecraft {
 
+/// MPI or NCCL has failed, or is not part of this build. The message quotes the library.
+class CommunicationError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
 /// When something began and ended, since the start of the iteration. On a device that works
 /// asynchronously to its host these are numbers of marks of a DeviceTimeline, which become times
 /// when the iteration is over.

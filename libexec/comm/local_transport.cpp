@@ -3,7 +3,7 @@
 #include <cstring>
 #include <stdexcept>
 
-#include "libexec/comm/collective_in_memory.hpp"
+#include "libexec/comm/collectives.hpp"
 
 namespace stagecraft {
 

@@ -4,7 +4,7 @@
 #include <map>
 #include <utility>
 
-#include "libexec/backends/random_numbers.hpp"
+#include "libexec/backends/numbers.hpp"
 #include "libexec/comm/communicator.hpp"
 #include "libexec/comm/thread_group.hpp"
 #include "libsim/plan/training_plan.hpp"

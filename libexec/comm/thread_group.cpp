@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <exception>
 
-#include "libexec/comm/healthy_wait.hpp"
+#include "libexec/comm/job_health.hpp"
 
 namespace stagecraft {
 

@@ -8,7 +8,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "libexec/backends/number_codec.hpp"
+#include "libexec/backends/numbers.hpp"
 #include "libexec/executor/kernel_needs.hpp"
 
 namespace stagecraft {

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <mutex>
 
-#include "libexec/backends/device_timeline.hpp"
+#include "libexec/backends/backend.hpp"
 #include "libexec/comm/communicator.hpp"
 #include "libexec/comm/thread_group.hpp"
 #include "libsim/plan/message_cost.hpp"

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "libexec/backends/device_timeline.hpp"
+#include "libexec/backends/backend.hpp"
 #include "libexec/comm/communicator.hpp"
 #include "libsim/plan/training_plan.hpp"
 #include "libsim/program/category_bytes.hpp"

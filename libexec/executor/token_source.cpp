@@ -8,7 +8,6 @@
 #include <string>
 #include <system_error>
 
-#include "libexec/executor/data_error.hpp"
 #include "libexec/kernels/dropout.hpp"
 
 namespace stagecraft {

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "libexec/comm/collective_moves.hpp"
+#include "libexec/comm/collectives.hpp"
 #include "libexec/comm/mpi/mpi_progress.hpp"
 #include "libexec/comm/thread_group.hpp"
 

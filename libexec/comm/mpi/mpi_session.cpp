@@ -4,8 +4,7 @@
 #include <array>
 #include <utility>
 
-#include "libexec/comm/clock_comparison.hpp"
-#include "libexec/comm/mpi/mpi_check.hpp"
+#include "libexec/comm/job_session.hpp"
 #include "libexec/comm/mpi/mpi_progress.hpp"
 
 namespace stagecraft {

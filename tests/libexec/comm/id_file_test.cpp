@@ -8,7 +8,7 @@
 #include <string>
 #include <thread>
 
-#include "libexec/comm/communication_error.hpp"
+#include "libexec/comm/communicator.hpp"
 
 namespace stagecraft::id_file_test {
 namespace {

@@ -3,7 +3,7 @@
 #include <chrono>
 #include <thread>
 
-#include "libexec/comm/thread_mailboxes.hpp"
+#include "libexec/comm/thread_world.hpp"
 
 namespace stagecraft::mailboxes_test {
 namespace {

@@ -13,7 +13,7 @@
 #include "libexec/backends/cpu_backend.hpp"
 #include "libexec/checkpoint/checkpoint.hpp"
 #include "libexec/comm/mpi/mpi_world.hpp"
-#include "libexec/executor/process_job.hpp"
+#include "libexec/executor/job.hpp"
 #include "libsim/plan/make_plan.hpp"
 #include "tests/libexec/executor/small_runs.hpp"
 

@@ -10,7 +10,7 @@
 #include <stdexcept>
 #include <thread>
 
-#include "libexec/comm/collective_reduction.hpp"
+#include "libexec/comm/collectives.hpp"
 #include "libexec/comm/mpi/mpi_world.hpp"
 #include "libexec/executor/clocks.hpp"
 #include "libsim/plan/make_plan.hpp"

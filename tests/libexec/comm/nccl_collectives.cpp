@@ -14,13 +14,13 @@
 #include <string>
 #include <vector>
 
-#include "libexec/backends/number_codec.hpp"
-#include "libexec/comm/collective_reduction.hpp"
-#include "libexec/comm/cuda/nccl_collective.hpp"
+#include "libexec/backends/numbers.hpp"
+#include "libexec/comm/collectives.hpp"
+#include "libexec/comm/cuda/nccl_comm.hpp"
 #include "libexec/comm/cuda/nccl_numbers.hpp"
 #include "libexec/comm/cuda/nccl_world.hpp"
 #include "libexec/comm/host_reduction.hpp"
-#include "libexec/comm/launched_process.hpp"
+#include "libexec/comm/process_environment.hpp"
 #include "libexec/kernels/cuda/cuda_handles.hpp"
 
 namespace stagecraft {

@@ -6,7 +6,7 @@
 
 #include "libexec/backends/cpu_backend.hpp"
 #include "libexec/backends/cuda_backend.hpp"
-#include "libexec/executor/solo_job.hpp"
+#include "libexec/executor/job.hpp"
 #include "libsim/model/model_names.hpp"
 #include "libsim/plan/make_plan.hpp"
 #include "libsim/training/routing_reader.hpp"

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "libexec/backends/number_codec.hpp"
+#include "libexec/backends/numbers.hpp"
 #include "libsim/model/model_names.hpp"
 #include "tests/libexec/executor/equal_runs.hpp"
 #include "tests/libexec/executor/slope_checks.hpp"

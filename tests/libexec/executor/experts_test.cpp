@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "libexec/backends/number_codec.hpp"
+#include "libexec/backends/numbers.hpp"
 #include "libexec/executor/executable.hpp"
 #include "libsim/config/problem.hpp"
 #include "libsim/engine/simulation.hpp"

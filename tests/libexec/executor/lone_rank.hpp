@@ -1,6 +1,6 @@
 #pragma once
 
-#include "libexec/executor/solo_job.hpp"
+#include "libexec/executor/job.hpp"
 #include "libsim/plan/training_plan.hpp"
 
 namespace stagecraft {

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <vector>
 
-#include "libexec/backends/number_codec.hpp"
+#include "libexec/backends/numbers.hpp"
 #include "libsim/engine/simulation.hpp"
 #include "libsim/plan/make_plan.hpp"
 #include "tests/libexec/executor/small_runs.hpp"

@@ -8,8 +8,8 @@
 
 #include "libexec/backends/cpu_backend.hpp"
 #include "libexec/backends/cuda_backend.hpp"
-#include "libexec/backends/number_codec.hpp"
-#include "libexec/executor/thread_job.hpp"
+#include "libexec/backends/numbers.hpp"
+#include "libexec/executor/job.hpp"
 #include "libsim/plan/make_plan.hpp"
 #include "libsim/plan/parameter_layout.hpp"
 

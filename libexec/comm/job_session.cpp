@@ -1,4 +1,4 @@
-#include "libexec/comm/clock_comparison.hpp"
+#include "libexec/comm/job_session.hpp"
 
 namespace stagecraft {
 

@@ -1,4 +1,4 @@
-#include "libexec/comm/collective_reduction.hpp"
+#include "libexec/comm/collectives.hpp"
 
 #include "libexec/kernels/cpu/kernel_table.hpp"
 
