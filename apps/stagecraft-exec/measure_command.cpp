@@ -10,7 +10,6 @@
 #include "apps/program/shared_options.hpp"
 #include "apps/stagecraft-exec/commands.hpp"
 #include "apps/stagecraft-exec/device_choice.hpp"
-#include "apps/stagecraft-exec/system_costs.hpp"
 #include "libexec/calibration/layer_measurement.hpp"
 #include "libexec/calibration/measurement.hpp"
 #include "libexec/executor/executable.hpp"

@@ -17,7 +17,6 @@
 #include "apps/stagecraft-exec/execution_output.hpp"
 #include "apps/stagecraft-exec/process_ranks.hpp"
 #include "apps/stagecraft-exec/run_request.hpp"
-#include "apps/stagecraft-exec/system_costs.hpp"
 #include "libexec/backends/cuda_backend.hpp"
 #include "libexec/checkpoint/checkpoint.hpp"
 #include "libexec/executor/executable.hpp"

@@ -6,7 +6,7 @@
 
 #include "libexec/backends/numbers.hpp"
 #include "libexec/comm/communicator.hpp"
-#include "libexec/comm/thread_group.hpp"
+#include "libexec/comm/thread_world.hpp"
 #include "libsim/plan/training_plan.hpp"
 
 namespace stagecraft {

@@ -9,7 +9,7 @@
 #include <string>
 
 #include "libexec/backends/numbers.hpp"
-#include "libexec/executor/kernel_needs.hpp"
+#include "libexec/executor/rank_context.hpp"
 
 namespace stagecraft {
 namespace {

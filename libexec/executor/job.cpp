@@ -11,11 +11,11 @@
 #include <utility>
 #include <vector>
 
-#include "libexec/comm/local_transport.hpp"
+#include "libexec/comm/collectives.hpp"
 #include "libexec/comm/solo_communicator.hpp"
 #include "libexec/comm/thread_world.hpp"
 #include "libexec/executor/executable.hpp"
-#include "libexec/executor/kernel_needs.hpp"
+#include "libexec/executor/rank_context.hpp"
 
 namespace stagecraft {
 namespace {

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "libexec/comm/local_transport.hpp"
+#include "libexec/comm/collectives.hpp"
 #include "libexec/executor/job.hpp"
-#include "libexec/executor/kernel_needs.hpp"
+#include "libexec/executor/rank_context.hpp"
 #include "libexec/executor/token_source.hpp"
 #include "libexec/kernels/cpu/exact_sum.hpp"
 #include "libsim/host/file_error.hpp"

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -28,7 +29,16 @@ class LifetimeCheck {
   /// The current op uses what is at this address.
   void note_use(void const* address) { last_use_[static_cast<std::byte const*>(address)] = op_; }
   /// The buffer is about to be released, after the current op.
-  void release(Buffer const& buffer, BufferLabel const& label, std::string const& op);
+  void release(Buffer const& buffer, BufferLabel const& label, std::string const& op) {
+    if (buffer.bytes() == 0) return;
+    auto const first = last_use_.lower_bound(buffer.data());
+    auto const end = last_use_.lower_bound(buffer.data() + buffer.bytes());
+    std::int64_t last = 0;
+    for (auto use = first; use != end; ++use) last = std::max(last, use->second);
+    last_use_.erase(first, end);
+    if (last == op_) return;
+    late_.push_back({label, static_cast<std::int64_t>(buffer.bytes()), op, op_ - last});
+  }
 
   std::vector<LateRelease> const& late() const { return late_; }
 

@@ -6,7 +6,6 @@
 #include <span>
 
 #include "libexec/comm/collectives.hpp"
-#include "libexec/comm/local_transport.hpp"
 #include "libexec/kernels/cuda/cuda_check.hpp"
 #include "libexec/kernels/cuda/reduce_members.hpp"
 

@@ -10,7 +10,7 @@
 
 #include "libexec/comm/collectives.hpp"
 #include "libexec/comm/mpi/mpi_progress.hpp"
-#include "libexec/comm/thread_group.hpp"
+#include "libexec/comm/thread_world.hpp"
 
 namespace stagecraft {
 

@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-#include "libexec/comm/thread_group.hpp"
+#include "libexec/comm/thread_world.hpp"
 
 namespace stagecraft::collectives_test {
 namespace {

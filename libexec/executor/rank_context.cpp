@@ -1,4 +1,4 @@
-#include "libexec/executor/kernel_needs.hpp"
+#include "libexec/executor/rank_context.hpp"
 
 #include <set>
 
