@@ -12,7 +12,7 @@
 #include "libsim/training/routing_reader.hpp"
 #include "libsim/training/training_names.hpp"
 #include "tests/libexec/cuda/device_runs.hpp"
-#include "tests/libexec/executor/communication_costs.hpp"
+#include "tests/libexec/executor/run_checks.hpp"
 
 // Whole iterations of mixtures of experts on a CUDA device, held against the CPU.
 

@@ -8,8 +8,7 @@
 #include "libsim/model/model_names.hpp"
 #include "libsim/training/training_config_checks.hpp"
 #include "libsim/training/training_names.hpp"
-#include "tests/libexec/executor/equal_runs.hpp"
-#include "tests/libexec/executor/slope_checks.hpp"
+#include "tests/libexec/executor/run_checks.hpp"
 #include "tests/libexec/executor/small_runs.hpp"
 #include "tests/libsim/invented_system.hpp"
 

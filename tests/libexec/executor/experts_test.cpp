@@ -11,8 +11,7 @@
 #include "libsim/model/model_names.hpp"
 #include "libsim/plan/make_plan.hpp"
 #include "libsim/schedule/generators/interleaved_orders.hpp"
-#include "tests/libexec/executor/equal_runs.hpp"
-#include "tests/libexec/executor/slope_checks.hpp"
+#include "tests/libexec/executor/run_checks.hpp"
 #include "tests/libexec/executor/small_runs.hpp"
 #include "tests/libsim/invented_system.hpp"
 

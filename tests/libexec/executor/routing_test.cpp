@@ -14,7 +14,7 @@
 #include "libsim/plan/received_rows.hpp"
 #include "libsim/training/routing_reader.hpp"
 #include "libsim/training/training_names.hpp"
-#include "tests/libexec/executor/equal_runs.hpp"
+#include "tests/libexec/executor/run_checks.hpp"
 #include "tests/libexec/executor/small_runs.hpp"
 #include "tests/libsim/invented_system.hpp"
 

@@ -5,8 +5,7 @@
 #include <vector>
 
 #include "libexec/executor/token_source.hpp"
-#include "tests/libexec/executor/equal_runs.hpp"
-#include "tests/libexec/executor/slope_checks.hpp"
+#include "tests/libexec/executor/run_checks.hpp"
 #include "tests/libexec/executor/small_runs.hpp"
 
 namespace stagecraft::token_prediction_test {

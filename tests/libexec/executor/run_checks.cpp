@@ -1,0 +1,149 @@
+#include "tests/libexec/executor/run_checks.hpp"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <vector>
+
+#include "libexec/backends/cpu_backend.hpp"
+#include "libexec/backends/numbers.hpp"
+#include "libsim/engine/simulation.hpp"
+#include "libsim/plan/make_plan.hpp"
+#include "tests/libexec/executor/small_runs.hpp"
+#include "tests/libsim/invented_system.hpp"
+
+namespace stagecraft {
+
+double collectives_in_a_row(TrainingPlan const& plan) {
+  double count = 0;
+  StagePlan const& rank = plan.stages.front();
+  for (IssueEntry const& step : unroll(rank.program).entries) {
+    if (step.kind != IssueEntry::Kind::run) continue;
+    Task const& task = rank.tasks[static_cast<std::size_t>(step.task)];
+    if (task.kind == Task::Kind::step) {
+      count += rank.step_ops[static_cast<std::size_t>(task.op)].payload > Bytes{0} ? 1 : 0;
+      continue;
+    }
+    Pass const pass = task.kind == Task::Kind::forward ? Pass::forward : Pass::backward;
+    for (TaskBlock const& of_task : blocks_in_order(plan, task)) {
+      for (Op const& op : plan.blocks[of_task.block].ops(pass)) {
+        count += op.stream == Stream::tensor_parallel ? 1 : 0;
+      }
+    }
+  }
+  return count;
+}
+
+TrainingConfig untied(TrainingConfig config) {
+  config.model.tied_embeddings = false;
+  return config;
+}
+
+void require_same_bits(TrainingConfig const& a, TrainingConfig const& b) {
+  SmallRun const run{.options = {.steps = 3}};
+  std::vector<StepReport> const first = execute(a, run).steps;
+  std::vector<StepReport> const second = execute(b, run).steps;
+  for (std::size_t i = 0; i < first.size(); ++i) {
+    REQUIRE(first[i].loss == second[i].loss);
+    REQUIRE(first[i].gradient_norm == second[i].gradient_norm);
+  }
+  std::vector<WholeTensor> const x = parameters_after(a, 3);
+  std::vector<WholeTensor> const y = parameters_after(b, 3);
+  REQUIRE(x.size() == y.size());
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    CAPTURE(x[i].name);
+    REQUIRE(x[i].name == y[i].name);
+    REQUIRE(x[i].values == y[i].values);
+  }
+}
+
+void require_close(TrainingConfig const& a, TrainingConfig const& b, double tolerance) {
+  std::vector<WholeTensor> const x = gradients_of(a);
+  std::vector<WholeTensor> const y = gradients_of(b);
+  REQUIRE(x.size() == y.size());
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    CAPTURE(x[i].name);
+    REQUIRE(x[i].name == y[i].name);
+    REQUIRE(x[i].values.size() == y[i].values.size());
+    double difference = 0;
+    double norm = 0;
+    for (std::size_t j = 0; j < x[i].values.size(); ++j) {
+      difference += std::pow(x[i].values[j] - y[i].values[j], 2);
+      norm += std::pow(x[i].values[j], 2);
+    }
+    REQUIRE(norm > 0);
+    REQUIRE(std::sqrt(difference) <= tolerance * std::sqrt(norm));
+  }
+}
+
+Execution execute_alone(TrainingPlan const& plan,
+                        RankId rank,
+                        CommunicationCosts const& costs,
+                        ExecutionOptions const& options) {
+  auto const tokens = synthetic_tokens(plan.config.model.vocabulary, 7);
+  ExecutionParts const parts{
+      .make_backend = [](KernelNeeds const& needs) { return make_cpu_backend(needs, {}); },
+      .tokens = tokens.get(),
+      .costs = &costs};
+  return execute_solo(plan, rank, parts, options);
+}
+
+double loss_beside(TrainingConfig const& config,
+                   std::string const& name,
+                   std::size_t element,
+                   double by) {
+  SmallRun run;
+  run.options.before_first = [&](RankContext const& context, RankExecutor& executor) {
+    ParameterStore& store = executor.parameters();
+    for (PlacedParameter const& placed : store.layout()) {
+      if (placed.name() != name) continue;
+      FlatRange const range = store.weights().part(placed.offset, placed.elements());
+      std::vector<std::byte> bytes(static_cast<std::size_t>(range.elements * 8));
+      context.backend.read(bytes.data(), range.data, bytes.size());
+      std::vector<double> values = decode(bytes, range.type);
+      values[element] += by;
+      store.set(context.backend, placed, values);
+    }
+  };
+  return execute(config, run).steps.front().loss;
+}
+
+int require_slopes(TrainingConfig const& config,
+                   std::function<bool(std::string const&)> const& is_meant) {
+  constexpr double step = 1e-4;
+  int compared = 0;
+  for (WholeTensor const& gradient : gradients_of(config)) {
+    if (!is_meant(gradient.name)) continue;
+    CAPTURE(gradient.name);
+    ++compared;
+    std::size_t const count = gradient.values.size();
+    double largest = 0;
+    for (double const value : gradient.values) largest = std::max(largest, std::abs(value));
+    REQUIRE(largest > 1e-9);
+    for (std::size_t const i : {std::size_t{0}, count / 3, 2 * count / 3, count - 1}) {
+      CAPTURE(i);
+      double const slope = (loss_beside(config, gradient.name, i, step) -
+                            loss_beside(config, gradient.name, i, -step)) /
+                           (2 * step);
+      REQUIRE(gradient.values[i] == Approx(slope).margin(1e-5 * largest).epsilon(1e-6));
+    }
+  }
+  return compared;
+}
+
+void require_predicted_bytes(TrainingConfig const& config) {
+  Simulation const predicted =
+      simulate(make_plan(as_settled(completed(config))), invented_system());
+  for (RankReport const& rank : execute(config, {.gemm = GemmKind::openblas}).ranks) {
+    StageResult const& stage = predicted.stages[rank.stage.index()];
+    for (int i = 0; i < category_count; ++i) {
+      auto const category = static_cast<Category>(i);
+      CAPTURE(name_of(category));
+      if (category == Category::workspace) continue;
+      CHECK(rank.at_peak[category] == stage.at_peak[category]);
+    }
+    CHECK(rank.activation_peak == stage.activation_peak);
+  }
+}
+
+}  // namespace stagecraft

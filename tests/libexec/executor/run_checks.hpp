@@ -1,0 +1,58 @@
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "libexec/executor/clocks.hpp"
+#include "libexec/executor/job.hpp"
+#include "libsim/plan/training_plan.hpp"
+#include "libsim/training/training_config.hpp"
+
+namespace stagecraft {
+
+/// So dear that what computation takes does not count.
+class DearCommunication : public CommunicationCosts {
+ public:
+  SimTime collective(Op const& /*op*/) const override { return std::chrono::seconds{1}; }
+  MessageCost message(StageId /*from*/, StageId /*to*/) const override {
+    return {.latency = std::chrono::seconds{1}, .occupancy = std::chrono::seconds{2}};
+  }
+};
+
+/// Collectives that the compute stream of a rank of the first stage waits for one after the other,
+/// in an iteration.
+double collectives_in_a_row(TrainingPlan const& plan);
+
+/// Untied: a tied embedding's gradients are added in another order where the stages that hold it
+/// differ.
+TrainingConfig untied(TrainingConfig config);
+
+/// Requires that loss, gradient norm and parameters of three iterations have the same bits.
+void require_same_bits(TrainingConfig const& a, TrainingConfig const& b);
+
+/// Requires that the gradients of an iteration differ by no more than `tolerance`, relative to each
+/// tensor's norm.
+void require_close(TrainingConfig const& a, TrainingConfig const& b, double tolerance);
+
+/// Runs one rank of a plan alone on the CPU, with synthetic tokens.
+Execution execute_alone(TrainingPlan const& plan,
+                        RankId rank,
+                        CommunicationCosts const& costs,
+                        ExecutionOptions const& options = {});
+
+/// The loss of an iteration if one element of one parameter is moved; on one rank, in fp64.
+double loss_beside(TrainingConfig const& config,
+                   std::string const& name,
+                   std::size_t element,
+                   double by);
+
+/// Requires that gradients are slopes of the loss, at four elements of each parameter whose name
+/// `is_meant`. Returns how many parameters these are. Pre: the model is in fp64.
+int require_slopes(TrainingConfig const& config,
+                   std::function<bool(std::string const&)> const& is_meant);
+
+/// Requires that every rank holds, at its peak, what the simulator predicts, in each category but
+/// workspace.
+void require_predicted_bytes(TrainingConfig const& config);
+
+}  // namespace stagecraft
