@@ -47,13 +47,6 @@ std::vector<std::int64_t> sums_of_ranks(TrainingPlan const& plan, GroupId group)
   return sums;
 }
 
-class StillClock : public JobClock {
- public:
-  bool is_virtual() const override { return false; }
-  std::int64_t iteration() const override { return 0; }
-  SimTime now() const override { return SimTime{7}; }
-};
-
 using Text = std::array<char, 6>;
 
 Message end_of(Transfer::End end, Text& text) {

@@ -168,10 +168,6 @@ TEST_CASE("chunks of rows are moved on a device as on a CPU", "[cuda]") {
 
 // What experts compute on a device with their rows, held against a CPU's.
 
-ElementType wide_of(ElementType type) {
-  return type == ElementType::f64 ? ElementType::f64 : ElementType::f32;
-}
-
 /// Of three groups, from two senders: 9, 0 and 8 rows; two more are room.
 TestTensor some_counts() { return {ElementType::i32, {2, 3}, {4, 0, 5, 5, 0, 3}}; }
 constexpr std::int64_t groups = 3;

@@ -131,8 +131,6 @@ TEST_CASE("heads that no kernel of flash attention holds are refused", "[cuda]")
 // Flash attention beyond all keys before a query: windows, caps, sinks, values of another size, and
 // ranks that split sequences.
 
-constexpr std::int64_t b = 2;
-
 /// What a test varies.
 struct Variant {
   std::int64_t s, keys;  ///< rows of queries, and of keys and values
@@ -287,7 +285,6 @@ TEST_CASE("chunks of queries against gathered keys have the results of a CPU", "
 // flash_variants_test.cpp.
 
 constexpr std::int64_t s = 6;  ///< rows of each rank
-constexpr std::int64_t b = 2;
 constexpr int ranks = 3;
 
 ElementType sums_of(ElementType type) { return type == ElementType::f64 ? type : ElementType::f32; }

@@ -5,7 +5,7 @@
 namespace stagecraft::test {
 namespace {
 
-constexpr std::int64_t s = 5;
+constexpr std::int64_t s = 6;
 constexpr std::int64_t b = 2;
 
 /// Heads [s, b, heads, d] inside of tokens [s, b, width].
@@ -84,28 +84,13 @@ TEST_CASE("heads are joined into tokens as on a CPU, bit for bit", "[cuda]") {
   REQUIRE(on_device(rank_of(type), join)[2].same_bits(on_cpu(rank_of(type), join)[2]));
 }
 
-constexpr std::int64_t s = 6;
-constexpr std::int64_t b = 2;
-
 ElementType sums_of(ElementType type) { return type == ElementType::f64 ? type : ElementType::f32; }
 
 /// The second of two ranks that split sequences.
-RankShare rank_of(ElementType type) {
+RankShare second_of_two(ElementType type) {
   RankShare rank = whole(small_model(precision_of(type)));
   rank.sequence = {.rank = 1, .ranks = 2, .zigzag = true};
   return rank;
-}
-
-/// Heads [s, b, heads, d] inside of tokens [s, b, width].
-Use heads_at(std::size_t tensor,
-             std::int64_t heads,
-             std::int64_t d,
-             std::int64_t width,
-             std::int64_t first) {
-  return {.tensor = tensor,
-          .shape = {s, b, heads, d},
-          .strides = {b * width, width, d, 1},
-          .offset = first};
 }
 
 TEST_CASE("norms of heads on a device and their gradients are those of a CPU", "[cuda]") {
@@ -127,21 +112,22 @@ TEST_CASE("norms of heads on a device and their gradients are those of a CPU", "
                            .reads = {of_tokens, {1}},
                            .writes = {{2}, {3}},
                            .attributes = attributes};
-  require_agreement(rank_of(type), forward);
-  TestTensor const statistics = on_cpu(rank_of(type), forward)[3];
+  require_agreement(second_of_two(type), forward);
+  TestTensor const statistics = on_cpu(second_of_two(type), forward)[3];
   TestTensor const dy = TestTensor::random(type, {s, b, heads, d}, 3);
-  require_agreement(rank_of(type),
+  require_agreement(second_of_two(type),
                     {.kind = OpKind::heads_norm_backward,
                      .tensors = {tokens, dy, statistics, weight, TestTensor{type, {s, b, width}}},
                      .reads = {{1}, of_tokens, {2}, {3}},
                      .writes = {heads_at(4, heads, d, width, 0)},
                      .attributes = attributes});
-  require_agreement(rank_of(type), {.kind = OpKind::heads_norm_weight_gradient,
-                                    .tensors = {tokens, dy, statistics,
-                                                TestTensor::random(sums_of(type), {columns}, 4)},
-                                    .reads = {{1}, of_tokens, {2}},
-                                    .writes = {{3}},
-                                    .attributes = attributes});
+  require_agreement(
+      second_of_two(type),
+      {.kind = OpKind::heads_norm_weight_gradient,
+       .tensors = {tokens, dy, statistics, TestTensor::random(sums_of(type), {columns}, 4)},
+       .reads = {{1}, of_tokens, {2}},
+       .writes = {{3}},
+       .attributes = attributes});
 }
 
 TEST_CASE("latents become heads on a device, and gradients latents', as on a CPU", "[cuda]") {
@@ -160,7 +146,7 @@ TEST_CASE("latents become heads on a device, and gradients latents', as on a CPU
   Shape const of_v{s, b, heads, value};
   RotaryAttributes const attributes{.base = 5000};
   require_agreement(
-      rank_of(type),
+      second_of_two(type),
       {.kind = OpKind::latent_rotary,
        .tensors = {TestTensor::random(type, of_q, 1), TestTensor::random(type, of_kv, 2),
                    TestTensor::random(type, {s, b, down}, 3), TestTensor{type, of_q},
@@ -169,7 +155,7 @@ TEST_CASE("latents become heads on a device, and gradients latents', as on a CPU
        .writes = {{3}, {4}, {5}},
        .attributes = attributes});
   require_agreement(
-      rank_of(type),
+      second_of_two(type),
       {.kind = OpKind::latent_rotary_backward,
        .tensors = {TestTensor{type, of_q}, TestTensor{type, of_kv}, TestTensor{type, {s, b, down}},
                    TestTensor::random(type, of_q, 1), TestTensor::random(type, of_q, 2),
@@ -187,31 +173,32 @@ TEST_CASE("the gradient of sinks on a device is that of a CPU", "[cuda]") {
   Shape const context{rows, b, heads * d};
   TestTensor log_sums = TestTensor::random(sums_of(type), {b, heads, rows}, 3);
   for (std::int64_t i = 0; i < log_sums.size(); ++i) log_sums.set(i, 2 + log_sums[i]);
-  require_agreement(rank_of(type), {.kind = OpKind::sinks_gradient,
-                                    .tensors = {TestTensor::random(type, context, 1),
-                                                TestTensor::random(type, context, 2), log_sums,
-                                                TestTensor::random(type, {heads}, 4),
-                                                TestTensor::random(sums_of(type), {heads}, 5)},
-                                    .reads = {{0}, {1}, {2}, {3}},
-                                    .writes = {{4}}});
+  require_agreement(
+      second_of_two(type),
+      {.kind = OpKind::sinks_gradient,
+       .tensors = {TestTensor::random(type, context, 1), TestTensor::random(type, context, 2),
+                   log_sums, TestTensor::random(type, {heads}, 4),
+                   TestTensor::random(sums_of(type), {heads}, 5)},
+       .reads = {{0}, {1}, {2}, {3}},
+       .writes = {{4}}});
 }
 
 TEST_CASE("caps on a device and their gradients are those of a CPU", "[cuda]") {
   auto const type = GENERATE(from_range(std::begin(float_types), std::end(float_types)));
   std::int64_t const n = GENERATE(7, 4104);
   SoftcapAttributes const attributes{.cap = 0.7, .scale = 1.5};
-  require_agreement(rank_of(type),
+  require_agreement(second_of_two(type),
                     {.kind = OpKind::softcap,
                      .tensors = {TestTensor::random(type, {2, n}, 1), TestTensor{type, {2, n}}},
                      .reads = {{0}},
                      .writes = {{1}},
                      .attributes = attributes});
-  require_agreement(rank_of(type), {.kind = OpKind::softcap_backward,
-                                    .tensors = {TestTensor::random(type, {2, n}, 1),
-                                                TestTensor::random(type, {2, n}, 2)},
-                                    .reads = {{0}, {1}},
-                                    .writes = {{0}},
-                                    .attributes = attributes});
+  require_agreement(second_of_two(type), {.kind = OpKind::softcap_backward,
+                                          .tensors = {TestTensor::random(type, {2, n}, 1),
+                                                      TestTensor::random(type, {2, n}, 2)},
+                                          .reads = {{0}, {1}},
+                                          .writes = {{0}},
+                                          .attributes = attributes});
 }
 
 TEST_CASE("the clamped gate on a device and its gradient are those of a CPU", "[cuda]") {
@@ -235,8 +222,8 @@ TEST_CASE("the clamped gate on a device and its gradient are those of a CPU", "[
     forward.reads.push_back({1});
     backward.reads.push_back({1});
   }
-  require_agreement(rank_of(type), forward);
-  require_agreement(rank_of(type), backward);
+  require_agreement(second_of_two(type), forward);
+  require_agreement(second_of_two(type), backward);
 }
 
 }  // namespace

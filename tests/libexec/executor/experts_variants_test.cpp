@@ -27,22 +27,6 @@ TrainingConfig gated(Precision precision) {
   return config;
 }
 
-/// As Llama 4 has them: one expert per token, whose input is multiplied by a sigmoid; sparse and
-/// dense layers alternate.
-TrainingConfig on_input(Precision precision) {
-  TrainingConfig config = small_llama(precision);
-  config.model.experts =
-      ExpertsConfig{.count = 4,
-                    .per_token = 1,
-                    .ffn_hidden = 12,
-                    .shared_ffn_hidden = 12,
-                    .every = 2,
-                    .offset = 1,
-                    .probabilities_on = ProbabilitiesOn::input,
-                    .router = {.score = RouterScore::sigmoid, .normalise = false}};
-  return config;
-}
-
 /// Biases, ReLU and several choices beside probabilities on the input.
 TrainingConfig biased_on_input(Precision precision) {
   TrainingConfig config = small_gpt(precision);
@@ -70,7 +54,7 @@ TrainingConfig even(Precision precision, RouterLoss loss, RouterScore score) {
 }
 
 std::vector<TrainingConfig> variants(Precision precision) {
-  return {gated(precision), on_input(precision), biased_on_input(precision),
+  return {gated(precision), mixture_on_input(precision), biased_on_input(precision),
           even(precision, RouterLoss::auxiliary, RouterScore::softmax),
           even(precision, RouterLoss::sequence_auxiliary, RouterScore::sigmoid)};
 }

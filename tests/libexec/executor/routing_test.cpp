@@ -22,15 +22,6 @@
 namespace stagecraft::routing_test {
 namespace {
 
-/// A layer of 4 experts, of which a token uses 2, beside one shared expert; 16 tokens per
-/// microbatch, 4 layers, 4 microbatches.
-TrainingConfig small_mixture(Precision precision) {
-  TrainingConfig config = small_llama(precision);
-  config.model.experts =
-      ExpertsConfig{.count = 4, .per_token = 2, .ffn_hidden = 12, .shared_ffn_hidden = 8};
-  return config;
-}
-
 /// Counts that differ from layer to layer, and in one microbatch from the others.
 Routing counted(bool by_microbatch) {
   CountsFile file{"counts.csv",

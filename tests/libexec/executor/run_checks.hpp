@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "libexec/executor/clocks.hpp"
 #include "libexec/executor/job.hpp"
@@ -34,17 +35,18 @@ void require_same_bits(TrainingConfig const& a, TrainingConfig const& b);
 /// tensor's norm.
 void require_close(TrainingConfig const& a, TrainingConfig const& b, double tolerance);
 
+/// Requires that loss and gradient norm of three iterations are the same but for rounding.
+void require_alike_steps(TrainingConfig const& a, TrainingConfig const& b);
+
+/// Trains a model of bytes on this project's README for 50 iterations, which must lower the loss by
+/// 1, and by as much with other layouts. Returns the first loss.
+double require_learning(TrainingConfig config, std::vector<ParallelLayout> const& layouts = {});
+
 /// Runs one rank of a plan alone on the CPU, with synthetic tokens.
 Execution execute_alone(TrainingPlan const& plan,
                         RankId rank,
                         CommunicationCosts const& costs,
                         ExecutionOptions const& options = {});
-
-/// The loss of an iteration if one element of one parameter is moved; on one rank, in fp64.
-double loss_beside(TrainingConfig const& config,
-                   std::string const& name,
-                   std::size_t element,
-                   double by);
 
 /// Requires that gradients are slopes of the loss, at four elements of each parameter whose name
 /// `is_meant`. Returns how many parameters these are. Pre: the model is in fp64.

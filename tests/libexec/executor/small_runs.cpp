@@ -149,6 +149,27 @@ TrainingConfig small_gpt_oss(Precision precision) {
   return config;
 }
 
+TrainingConfig small_mixture(Precision precision) {
+  TrainingConfig config = small_llama(precision);
+  config.model.experts =
+      ExpertsConfig{.count = 4, .per_token = 2, .ffn_hidden = 12, .shared_ffn_hidden = 8};
+  return config;
+}
+
+TrainingConfig mixture_on_input(Precision precision) {
+  TrainingConfig config = small_llama(precision);
+  config.model.experts =
+      ExpertsConfig{.count = 4,
+                    .per_token = 1,
+                    .ffn_hidden = 12,
+                    .shared_ffn_hidden = 12,
+                    .every = 2,
+                    .offset = 1,
+                    .probabilities_on = ProbabilitiesOn::input,
+                    .router = {.score = RouterScore::sigmoid, .normalise = false}};
+  return config;
+}
+
 ParallelLayout expert_layout(int t, int p, int d, int expert, int expert_tensor) {
   return {.tensor = t,
           .pipeline = p,

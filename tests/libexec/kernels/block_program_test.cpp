@@ -1,12 +1,8 @@
 #include <array>
-#include <atomic>
 #include <catch2/catch.hpp>
 #include <cmath>
-#include <cstdlib>
-#include <new>
 
 #include "libsim/modules/blocks.hpp"
-#include "tests/libexec/kernels/allocation_count.hpp"
 #include "tests/libexec/kernels/lockstep_run.hpp"
 
 namespace stagecraft::test::block_program_test {
@@ -243,27 +239,6 @@ TEST_CASE("a head in 16 bits widens and narrows its logits", "[kernels]") {
   require_close(got.whole_hidden(program.grad_input), wanted.whole_hidden(wide.grad_input), 0.05);
 }
 
-}  // namespace
-
-namespace {
-std::atomic<std::int64_t> count{0};
-}  // namespace
-
-void* operator new(std::size_t size, std::nothrow_t const& /*tag*/) noexcept {
-  count.fetch_add(1, std::memory_order_relaxed);
-  return std::malloc(size == 0 ? 1 : size);
-}
-void* operator new(std::size_t size) {
-  if (void* const memory = operator new(size, std::nothrow)) return memory;
-  throw std::bad_alloc{};
-}
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t /*size*/) noexcept { std::free(memory); }
-
-std::int64_t allocation_count() { return count.load(); }
-
-namespace {
-
 TEST_CASE("kernels allocate nothing while they run", "[kernels]") {
   auto const precision = GENERATE(Precision::fp32, Precision::bf16);
   auto const attention = GENERATE(Attention::unfused, Attention::flash);
@@ -299,5 +274,4 @@ TEST_CASE("the workspace does not depend on the model, but on bits and threads",
 }
 
 }  // namespace
-
 }  // namespace stagecraft::test::block_program_test

@@ -120,8 +120,6 @@ TEST_CASE("rows of a rank that splits sequences stand behind those of the ranks 
   REQUIRE(q[1] == Approx(std::sin(2.0)));
 }
 
-constexpr std::int64_t s = 10;
-constexpr std::int64_t b = 2;
 constexpr std::int64_t v = 37;
 constexpr double loss_gradient = 0.125;
 
