@@ -27,7 +27,7 @@ void note_other_size(RunArguments const& run) {
     std::cerr << "note: " << after << (after == 1 ? " accelerator; " : " accelerators; ")
               << run.path << " has " << before << '\n';
   } catch (ConfigError const&) {
-    return;  // the file alone is no run
+    return;  // the file alone is not a run
   }
 }
 

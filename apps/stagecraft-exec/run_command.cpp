@@ -219,7 +219,8 @@ int run_plan(CommandLine const& line, RankProcesses const* processes) {
   if (request.trace && is_first) require_writable(*request.trace);
   if (request.save && is_first) require_checkpoint_folder(*request.save);
   require_memory(plan, request.device, rank_here(request, processes));
-  // Of MPI's processes a signal ends all at once, because it cannot tell a user's from a failure's.
+  // A signal ends all processes of MPI at once: it does not say whether a user or a failure sent
+  // it.
   std::optional<EndSignals> signals;
   if (request.save && request.ranks != "mpi") {
     request.execution.ends = &signals.emplace().noted();

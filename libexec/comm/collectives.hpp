@@ -33,7 +33,7 @@ inline std::byte const* element_at(void const* data, std::int64_t element, Eleme
   return static_cast<std::byte const*>(data) + element * element_size(type);
 }
 
-/// The member that is `by` behind another one, around.
+/// The member `by` places after another one, counted around the group.
 constexpr int shifted(int member, int by, int members) {
   return ((member + by) % members + members) % members;
 }
@@ -59,8 +59,8 @@ constexpr bool computes(OpKind kind) {
          kind == OpKind::prefix_reduce;
 }
 
-/// The part of its source that `member` sends to `to`, which may be itself, among so many members;
-/// nullopt: nothing. Threads, MPI and NCCL all move what this function and the next one say.
+/// The part of its source that `member` of `members` sends to `to`, which may be itself. Returns
+/// nullopt if it sends nothing. Threads, MPI and NCCL all follow this function and the next one.
 /// Pre: !computes(collective.kind); `collective` is the member's own.
 /// \throws std::logic_error  if the kind is not a collective.
 inline std::optional<MovedPart> sent_part(Collective const& collective,

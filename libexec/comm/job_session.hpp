@@ -61,7 +61,7 @@ class ProcessWorld {
 using MakeProcessWorld =
     std::function<std::unique_ptr<ProcessWorld>(TrainingPlan const& plan, JobClock const& clock)>;
 
-/// How often a process asks another process for the time.
+/// The number of times that a process asks another one for the time.
 inline constexpr int time_questions = 20;
 
 /// This process's steady clock, in nanoseconds.

@@ -81,7 +81,7 @@ class ExecutionRecorder {
   void end_summary(SimTime end);
 
   bool is_changing_ = false;
-  bool is_inside_ = false;  ///< inside a forward or backward of which only a summary is recorded
+  bool is_inside_ = false;  ///< inside a forward or backward that is recorded as a summary
   MemoryState last_;
   CategoryBytes before_;             ///< at the start of the task
   std::optional<MemoryState> peak_;  ///< of the task, if it is above all peaks before

@@ -147,7 +147,7 @@ inline DropoutAttributes const& dropout_attributes(KernelCall const& call) {
   return *dropout;
 }
 
-/// The layout of a dropout's elements: rows of which only the first columns are drawn.
+/// The layout of a dropout's elements: rows, in which only the first columns are drawn.
 ///
 /// Above the diagonal of attention probabilities nothing is drawn: mask and result are 0 there.
 struct DropoutRows {

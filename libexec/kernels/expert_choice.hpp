@@ -106,8 +106,9 @@ struct Claim {
   C probability = 0;
 };
 
-/// Which of two choices of an expert that takes fewer is dropped: that of lower probability, of
-/// equal ones the later token's; or the later one.
+/// Whether `one` of two choices is dropped before the `other` if their expert takes fewer rows. By
+/// probability, the lower one is dropped first, and the later token's if both are equal; by
+/// position, the later token's.
 /// Source: Megatron-LM, moe_utils.py, apply_router_token_dropping, policies "probs" and "position".
 template <typename C>
 STAGECRAFT_HOST_DEVICE constexpr bool is_dropped_first(DropBy drop,

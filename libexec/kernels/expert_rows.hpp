@@ -18,7 +18,7 @@ namespace stagecraft {
 struct ChunkCounts {
   ChunkAttributes chunks;
   std::int32_t const* counts = nullptr;  ///< in one of the two orders, as the attributes say
-  bool is_moved = false;                 ///< the order of those asked for
+  bool is_moved = false;  ///< whether chunks are asked for by their number after the move
 
   STAGECRAFT_HOST_DEVICE std::int64_t operator()(std::int64_t chunk) const {
     // The counts are in the order of the chunks, before they are moved or after it.
@@ -240,8 +240,8 @@ void with_function(Activation activation, Body const& body) {
 template <typename S>
 struct WeightedRows {
   using C = Compute<S>;
-  std::int64_t width;  ///< of the output
-  std::int64_t input;  ///< of the input
+  std::int64_t width;  ///< columns of the output
+  std::int64_t input;  ///< columns of the input
   std::int64_t rows;
   C const* probabilities;
 };

@@ -87,7 +87,7 @@ STAGECRAFT_HOST_DEVICE inline T silu_derivative(T x) {
   return gate * (T{1} + x * (T{1} - gate));
 }
 
-/// The slope of tanh where its value is `tangent`.
+/// The slope of tanh at the point where its value is `tangent`.
 template <typename T>
 STAGECRAFT_HOST_DEVICE inline T tanh_slope(T tangent) {
   return T{1} - tangent * tangent;

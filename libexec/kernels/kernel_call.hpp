@@ -66,8 +66,8 @@ struct KernelCall {
   OperandList reads;
   OperandList writes;
   RandomDraw draw;
-  /// grouped_gemm with counts: these, in host memory, because the host launches a product per
-  /// group. May be empty if operands are in host memory.
+  /// grouped_gemm: its counts in host memory, because the host launches a product per group. May be
+  /// empty if operands are in host memory.
   std::span<std::int32_t const> counts{};
   double loss_gradient = 1;  ///< cross_entropy_backward: factor on the gradient of each token
   bool decays = false;       ///< adam: whether weight decay applies to these parameters

@@ -46,8 +46,8 @@ T lane_maximum(std::int64_t n, T start, Term const& term) {
   return largest;
 }
 
-/// The vectors of products: of the processor's size, as many at a time as make 64 bytes. (GCC
-/// accepts larger vectors, but moves them through memory.)
+/// The vectors of products. They have the processor's size, and are used in groups of 64 bytes.
+/// (GCC accepts larger vectors, but moves them through memory.)
 template <typename C>
 struct Lanes {
 #if defined(__AVX512F__)

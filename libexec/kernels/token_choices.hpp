@@ -16,7 +16,7 @@ namespace stagecraft {
 struct RowMap {
   std::int32_t* data = nullptr;
   std::int64_t tokens = 0;
-  std::int64_t experts = 0;  ///< of the rank; of a rank_map ranks in place of them
+  std::int64_t experts = 0;  ///< experts of the rank; in a rank_map, ranks
 
   STAGECRAFT_HOST_DEVICE std::int32_t* of(std::int64_t token) const {
     return data + token * (2 * experts + 1);

@@ -15,13 +15,13 @@ namespace stagecraft {
 struct LateRelease {
   BufferLabel label;
   std::int64_t bytes = 0;
-  std::string op;        ///< after which it was released
-  std::int64_t ops = 0;  ///< that ran after the last one that used it
+  std::string op;        ///< the op after which it was released
+  std::int64_t ops = 0;  ///< number of ops that ran after its last user
 };
 
-/// Checks when buffers are released against what ops really use: addresses that kernels and
-/// collectives were given, not what the plan says of lifetimes. That nothing is released too early
-/// is seen by poisoning what is released.
+/// Checks when buffers are released against what ops really use: the addresses that kernels and
+/// collectives were given, not the lifetimes of the plan. Releases that are too early are found by
+/// poisoning released memory.
 class LifetimeCheck {
  public:
   /// An op begins.

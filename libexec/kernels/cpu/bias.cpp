@@ -145,7 +145,7 @@ void bias_add(KernelContext const& context, KernelCall const& call) {
   auto const same = [](std::int64_t row) { return row; };
   with_storage_type(call.kind, bias.type, [&](auto tag) {
     using A = decltype(tag);
-    // Logits of a router are in fp32 where its bias has the type of the activations.
+    // A router may have logits in fp32 and a bias in the type of the activations.
     if (x.type == element_type<A>()) {
       add_rows<A, A>(context, call, rows, n, rows, same);
     } else {

@@ -37,13 +37,13 @@ struct KernelTable {
                  std::int64_t) = nullptr;
 };
 
-/// Of the sets that this build has kernels for.
+/// The instruction sets for which a build may have kernels.
 enum class InstructionSet : std::uint8_t { baseline, x86_64_v3, x86_64_v4 };
 
-/// The kernels for an instruction set; null where the build or this processor does not have it.
+/// The kernels for an instruction set; null if the build or this processor does not have it.
 KernelTable const* kernel_table(InstructionSet instructions);
 
-/// The largest set that both have.
+/// The largest instruction set that both this build and this processor have.
 InstructionSet best_instruction_set();
 
 namespace isa_baseline {

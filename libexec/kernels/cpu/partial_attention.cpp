@@ -41,7 +41,7 @@ void rescale(KernelContext const& context, KernelCall const& call, bool adds) {
 }
 
 /// d_sinks[head] -= the sum over all rows of exp(sink - log_sum) (d_context . context): a sink has
-/// a value of zeros, so that the gradient of its probability is only what the softmax takes off.
+/// a value of zeros, so the gradient of its probability comes from the softmax alone.
 template <typename S>
 void sinks_gradient_of(KernelContext const& context, KernelCall const& call) {
   using C = Compute<S>;

@@ -90,12 +90,12 @@ struct LatentShape {
   std::int64_t s, b, heads;
   std::int64_t nope, rope, value;
 
-  /// Elements of a token in the operands before, or behind.
+  /// Elements of a row of tokens in all operands of one side.
   std::int64_t row_cost() const { return b * heads * (2 * (nope + rope) + value); }
 };
 
-/// Expects what comes of the projections, q, kv and k_pe, and what attention reads, q, k and v;
-/// these operands may also be their gradients.
+/// Expects q, kv and k_pe, which the projections make, and q, k and v, which attention reads. The
+/// operands may also be their gradients.
 template <typename S>
 LatentShape latent_shape(KernelCall const& call,
                          OperandList const& up,
