@@ -2,7 +2,6 @@
 #include <catch2/catch.hpp>
 
 #include "libexec/backends/cuda_backend.hpp"
-#include "tests/libexec/cuda/device_runs.hpp"
 #include "tests/libexec/executor/plan_grid.hpp"
 #include "tests/libexec/executor/run_checks.hpp"
 

@@ -11,7 +11,6 @@
 #include "libsim/plan/make_plan.hpp"
 #include "libsim/training/routing_reader.hpp"
 #include "libsim/training/training_names.hpp"
-#include "tests/libexec/cuda/device_runs.hpp"
 #include "tests/libexec/executor/run_checks.hpp"
 
 // Whole iterations of mixtures of experts on a CUDA device, held against the CPU.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <numeric>
 #include <vector>
 
 #include "libexec/backends/cpu_backend.hpp"
@@ -36,6 +37,10 @@ double loss_beside(TrainingConfig const& config,
   return execute(config, run).steps.front().loss;
 }
 
+double norm(std::vector<double> const& values) {
+  return std::sqrt(std::inner_product(values.begin(), values.end(), values.begin(), 0.0));
+}
+
 }  // namespace
 
 double collectives_in_a_row(TrainingPlan const& plan) {
@@ -63,6 +68,35 @@ TrainingConfig untied(TrainingConfig config) {
   return config;
 }
 
+double relative_distance(WholeTensor const& got, WholeTensor const& wanted) {
+  std::vector<double> difference = got.values;
+  for (std::size_t i = 0; i < difference.size(); ++i) difference[i] -= wanted.values[i];
+  return norm(difference) / norm(wanted.values);
+}
+
+void require_close(std::vector<WholeTensor> const& got,
+                   std::vector<WholeTensor> const& wanted,
+                   double allowed) {
+  REQUIRE(got.size() == wanted.size());
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    CAPTURE(got[i].name);
+    REQUIRE(got[i].name == wanted[i].name);
+    REQUIRE(got[i].values.size() == wanted[i].values.size());
+    REQUIRE(norm(wanted[i].values) > 0);
+    REQUIRE(relative_distance(got[i], wanted[i]) <= allowed);
+  }
+}
+
+void require_same_bits(std::vector<WholeTensor> const& a, std::vector<WholeTensor> const& b) {
+  REQUIRE(a.size() == b.size());
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    CAPTURE(a[i].name);
+    REQUIRE(a[i].name == b[i].name);
+    bool const has_same_bits = a[i].values == b[i].values;
+    REQUIRE(has_same_bits);
+  }
+}
+
 void require_same_bits(TrainingConfig const& a, TrainingConfig const& b) {
   SmallRun const run{.options = {.steps = 3}};
   std::vector<StepReport> const first = execute(a, run).steps;
@@ -71,33 +105,11 @@ void require_same_bits(TrainingConfig const& a, TrainingConfig const& b) {
     REQUIRE(first[i].loss == second[i].loss);
     REQUIRE(first[i].gradient_norm == second[i].gradient_norm);
   }
-  std::vector<WholeTensor> const x = parameters_after(a, 3);
-  std::vector<WholeTensor> const y = parameters_after(b, 3);
-  REQUIRE(x.size() == y.size());
-  for (std::size_t i = 0; i < x.size(); ++i) {
-    CAPTURE(x[i].name);
-    REQUIRE(x[i].name == y[i].name);
-    REQUIRE(x[i].values == y[i].values);
-  }
+  require_same_bits(parameters_after(a, 3), parameters_after(b, 3));
 }
 
 void require_close(TrainingConfig const& a, TrainingConfig const& b, double tolerance) {
-  std::vector<WholeTensor> const x = gradients_of(a);
-  std::vector<WholeTensor> const y = gradients_of(b);
-  REQUIRE(x.size() == y.size());
-  for (std::size_t i = 0; i < x.size(); ++i) {
-    CAPTURE(x[i].name);
-    REQUIRE(x[i].name == y[i].name);
-    REQUIRE(x[i].values.size() == y[i].values.size());
-    double difference = 0;
-    double norm = 0;
-    for (std::size_t j = 0; j < x[i].values.size(); ++j) {
-      difference += std::pow(x[i].values[j] - y[i].values[j], 2);
-      norm += std::pow(x[i].values[j], 2);
-    }
-    REQUIRE(norm > 0);
-    REQUIRE(std::sqrt(difference) <= tolerance * std::sqrt(norm));
-  }
+  require_close(gradients_of(b), gradients_of(a), tolerance);
 }
 
 void require_alike_steps(TrainingConfig const& a, TrainingConfig const& b) {
@@ -176,6 +188,32 @@ void require_predicted_bytes(TrainingConfig const& config) {
       CHECK(rank.at_peak[category] == stage.at_peak[category]);
     }
     CHECK(rank.activation_peak == stage.activation_peak);
+  }
+}
+
+SmallRun on_device(int steps) { return {.options = {.steps = steps}, .device = DeviceKind::cuda}; }
+
+double device_tolerance(Precision precision) {
+  switch (precision) {
+    case Precision::fp64:
+      return 1e-12;
+    case Precision::fp32:
+      return 1e-5;
+    default:
+      return 1e-2;
+  }
+}
+
+void require_same_memory(TrainingConfig const& config) {
+  auto const device = execute(config, on_device()).ranks;
+  auto const cpu = execute(config).ranks;
+  for (std::size_t i = 0; i < cpu.size(); ++i) {
+    CategoryBytes got = device[i].at_peak;
+    CategoryBytes wanted = cpu[i].at_peak;
+    got[Category::workspace] = 0;
+    wanted[Category::workspace] = 0;
+    REQUIRE(got == wanted);
+    REQUIRE(device[i].activation_peak == cpu[i].activation_peak);
   }
 }
 

@@ -8,6 +8,7 @@
 #include "libexec/executor/job.hpp"
 #include "libsim/plan/training_plan.hpp"
 #include "libsim/training/training_config.hpp"
+#include "tests/libexec/executor/small_runs.hpp"
 
 namespace stagecraft {
 
@@ -27,6 +28,16 @@ double collectives_in_a_row(TrainingPlan const& plan);
 /// Untied: a tied embedding's gradients are added in another order where the stages that hold it
 /// differ.
 TrainingConfig untied(TrainingConfig config);
+
+/// ||got - wanted|| / ||wanted||. Pre: as many values.
+double relative_distance(WholeTensor const& got, WholeTensor const& wanted);
+
+/// Requires that every tensor differs by at most `allowed` times its norm.
+void require_close(std::vector<WholeTensor> const& got,
+                   std::vector<WholeTensor> const& wanted,
+                   double allowed);
+
+void require_same_bits(std::vector<WholeTensor> const& a, std::vector<WholeTensor> const& b);
 
 /// Requires that loss, gradient norm and parameters of three iterations have the same bits.
 void require_same_bits(TrainingConfig const& a, TrainingConfig const& b);
@@ -56,5 +67,15 @@ int require_slopes(TrainingConfig const& config,
 /// Requires that every rank holds, at its peak, what the simulator predicts, in each category but
 /// workspace.
 void require_predicted_bytes(TrainingConfig const& config);
+
+/// A run whose ranks are threads that share a CUDA device.
+SmallRun on_device(int steps = 1);
+
+/// The relative norm of the difference that a CUDA device and a CPU may have.
+double device_tolerance(Precision precision);
+
+/// Requires that every rank of the plan holds as many bytes on a CUDA device as on the CPU, by
+/// category; the workspace of kernels apart.
+void require_same_memory(TrainingConfig const& config);
 
 }  // namespace stagecraft
