@@ -69,7 +69,7 @@ struct Command {
   std::vector<Option> options{};       ///< besides --help, which every command has
   Value argument{};                    ///< words that belong to no option; none: they are refused
   bool has_rest = false;               ///< words after `--` are passed on as they are
-  std::vector<Command> subcommands{};  ///< commands of which one must be named next
+  std::vector<Command> subcommands{};  ///< one of these commands must be named next
   std::string subcommand_is{};         ///< what messages call that word
   /// Returns the exit code.
   std::function<int(CommandLine const& line)> run{};

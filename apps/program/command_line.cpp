@@ -107,7 +107,7 @@ CommandLineError complaint_of(po::error const& error, po::options_description co
   return {"command line", error};
 }
 
-/// Of two values for one key, as in `--set a=1 --set a=2`, one would be lost without a word.
+/// Refuses two values for one key, as in `--set a=1 --set a=2`: one would be lost silently.
 void refuse_repeated_keys(Option const& option, std::vector<std::string> const& values) {
   std::set<std::string> keys;
   for (std::string const& text : values) {

@@ -52,7 +52,7 @@ class CommandLine {
   std::optional<std::string> find(std::string_view option) const;
   /// All values of an option that may be repeated.
   std::vector<std::string> const& values_of(std::string_view option) const;
-  /// The value of a required option; `accepted` says in the error what it takes.
+  /// The value of a required option. The error names `accepted` as what the option takes.
   /// \throws CommandLineError
   std::string const& needed(std::string_view option, std::string const& accepted) const;
 
@@ -77,7 +77,7 @@ class CommandLine {
 
  private:
   struct Given {
-    std::vector<std::string> values;  ///< of a switch that is given: one empty text
+    std::vector<std::string> values;  ///< a switch that is given has one empty text
     bool is_fallback = false;
   };
 

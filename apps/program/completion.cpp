@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "apps/program/command_line.hpp"
-#include "apps/program/completion_scripts.hpp"
+#include "completion_scripts.hpp"
 
 namespace stagecraft {
 namespace {
@@ -165,7 +165,7 @@ std::string function_of(std::string const& program) {
 
 /// For bash: to be sourced, or put into bash-completion/completions under the program's name.
 std::string bash_completion(std::string const& program, std::vector<Command> const& commands) {
-  return filled(completion_bash(), {{"program", program},
+  return filled(completion_bash, {{"program", program},
                                     {"function", function_of(program)},
                                     {"commands", separated(names_of(commands), " ")},
                                     {"with_subcommands", with_subcommands(commands)},
@@ -178,7 +178,7 @@ std::string zsh_completion(std::string const& program, std::vector<Command> cons
   for (Command const& command : commands) {
     lines += "    '" + command.name + ":" + zsh_text(command.summary) + "'\n";
   }
-  return filled(completion_zsh(), {{"program", program},
+  return filled(completion_zsh, {{"program", program},
                                    {"commands", lines},
                                    {"with_subcommands", with_subcommands(commands)},
                                    {"cases", parts_of(commands, zsh_case)}});

@@ -61,7 +61,7 @@ struct FoundFile {
   std::optional<OutputKind> kind;
 };
 
-/// The first line with content that is no comment of YAML.
+/// The first line that is neither empty nor a comment of YAML.
 std::string_view first_line(std::string_view text) {
   while (!text.empty()) {
     std::string_view const line = text.substr(0, text.find('\n'));

@@ -17,4 +17,8 @@ struct Program {
   std::string (*features)();  ///< what it was built with
 };
 
+/// Compiler, build type, and the HDF5 library in use: `GNU 12.2.0 Release, HDF5 1.10.8 with
+/// deflate`.
+std::string program_features();
+
 }  // namespace stagecraft

@@ -1,9 +1,50 @@
 #include "apps/program/shared_options.hpp"
 
 #include <algorithm>
+#include <iostream>
+#include <limits>
 #include <thread>
+#include <utility>
+
+#include "apps/program/command_line.hpp"
+#include "apps/program/file_count.hpp"
+#include "libsim/engine/ready_run.hpp"
+#include "libsim/run/config_files.hpp"
+#include "libsim/run/named_file.hpp"
 
 namespace stagecraft {
+namespace {
+
+/// Says so if overrides of the layout change the number of accelerators that the run file has.
+void note_other_size(RunArguments const& run) {
+  bool const is_layout_set = std::ranges::any_of(
+      run.overrides, [](std::string const& text) { return text.starts_with("parallel"); });
+  if (!is_layout_set) return;
+  try {
+    int const before = world_size(load_run_config(run.path, {}).training.parallel);
+    int const after = world_size(run.config.training.parallel);
+    if (before == after) return;
+    std::cerr << "note: " << after << (after == 1 ? " accelerator; " : " accelerators; ")
+              << run.path << " has " << before << '\n';
+  } catch (ConfigError const&) {
+    return;  // the file alone is not a run
+  }
+}
+
+/// "0 to 7" if there is no gap, otherwise the first few ranks.
+std::string ranks_text(std::vector<std::int32_t> const& ranks) {
+  if (ranks.empty()) return "none: " + std::string{"the trace has no ranks"};
+  bool const is_gapless =
+      ranks.back() - ranks.front() + 1 == static_cast<std::int64_t>(ranks.size());
+  if (is_gapless) return std::to_string(ranks.front()) + " to " + std::to_string(ranks.back());
+  std::string text;
+  for (std::size_t i = 0; i < std::min<std::size_t>(ranks.size(), 8); ++i) {
+    text += (i == 0 ? "" : ", ") + std::to_string(ranks[i]);
+  }
+  return text + (ranks.size() > 8 ? ", ..." : "");
+}
+
+}  // namespace
 
 Option json_option() { return {.name = "json", .description = "print one JSON document"}; }
 
@@ -16,5 +57,65 @@ int jobs_of(CommandLine const& line) {
 }
 
 int core_count() { return std::max(1, static_cast<int>(std::thread::hardware_concurrency())); }
+
+std::vector<Option> run_options() {
+  return {{.name = "set",
+           .value = Value::text("KEY=VALUE"),
+           .may_repeat = true,
+           .description =
+               "override a key of the run file, e.g. --set parallel.tensor=4; may be repeated"},
+          {.name = "print-config",
+           .description = "print the effective configuration, which loads again, and stop"},
+          json_option()};
+}
+
+Value run_file() { return Value::file("CONFIG.yaml"); }
+
+RunArguments read_run_arguments(CommandLine const& line) {
+  std::vector<std::string> const& files = line.arguments();
+  if (files.size() != 1) {
+    throw CommandLineError{"CONFIG", file_count(files.size()), "one run file"};
+  }
+  RunArguments result;
+  result.path = file_on_command_line(files.front(), run_folders()).string();
+  result.overrides = line.values_of("set");
+  result.config = load_run_config(result.path, result.overrides);
+  result.as_read = result.config.training;
+  result.config = ready_run(std::move(result.config));
+  if (!line.has("json") && !line.has("print-config")) note_other_size(result);
+  for (std::string const& warning : result.config.warnings) {
+    std::cerr << "warning: " << warning << '\n';
+  }
+  if (line.has("print-config")) {
+    if (line.has("json")) {
+      std::cout << to_json(result.config).dump(1) << '\n';
+    } else {
+      std::cout << to_yaml(result.config);
+    }
+    result.is_over = true;
+  }
+  return result;
+}
+
+std::vector<std::int32_t> read_trace_ranks(std::string const& list, TraceReader const& trace) {
+  std::vector<std::int32_t> const& known = trace.ranks();
+  std::vector<std::int32_t> ranks;
+  for (std::string const& word : list_items(list)) {
+    int const rank = whole_number("--ranks", word, 0, std::numeric_limits<std::int32_t>::max());
+    if (!std::binary_search(known.begin(), known.end(), rank)) {
+      throw CommandLineError{"--ranks", "'" + word + "'",
+                             "ranks of " + trace.name() + ", " + ranks_text(known)};
+    }
+    ranks.push_back(rank);
+  }
+  if (ranks.empty()) throw CommandLineError{"--ranks", "''", "numbers and commas"};
+  std::sort(ranks.begin(), ranks.end());
+  ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
+  return ranks;
+}
+
+TraceDetail read_detail(CommandLine const& line) {
+  return line.value("detail") == "op" ? TraceDetail::op : TraceDetail::chunk;
+}
 
 }  // namespace stagecraft

@@ -6,7 +6,7 @@
 #include "libexec/backends/cpu_backend.hpp"
 #include "libexec/backends/cuda_backend.hpp"
 #include "libexec/kernels/cuda/device_error.hpp"
-#include "libexec/kernels/operands/flash_operands.hpp"
+#include "libexec/kernels/operands/attention_operands.hpp"
 
 namespace stagecraft {
 

@@ -7,8 +7,10 @@
 
 #include "apps/program/command_line.hpp"
 #include "libexec/backends/cuda_backend.hpp"
+#include "libexec/executor/clocks.hpp"
 #include "libexec/executor/job.hpp"
 #include "libexec/kernels/cpu/cpu_kernels.hpp"
+#include "libsim/cost/cost_model.hpp"
 #include "libsim/training/training_config.hpp"
 
 namespace stagecraft {
@@ -43,5 +45,19 @@ DeviceChoice choose_device(CommandLine const& line,
 
 /// Why a GPU cannot run a plan, for `cpu_only` of choose_device(); empty if it can.
 std::string cpu_only_because_of(TrainingConfig const& config);
+
+/// The durations of communication on a system. The cost model must outlive the object.
+class SystemCosts : public CommunicationCosts {
+ public:
+  explicit SystemCosts(CostModel const& cost) : cost_{cost} {}
+
+  SimTime collective(Op const& op) const override { return cost_.duration(op); }
+  MessageCost message(StageId from, StageId to) const override {
+    return cost_.message_cost(from, to);
+  }
+
+ private:
+  CostModel const& cost_;
+};
 
 }  // namespace stagecraft

@@ -9,8 +9,8 @@
 #include "apps/program/run_program.hpp"
 #include "libexec/backends/cuda_backend.hpp"
 #include "libexec/comm/cuda/nccl_world.hpp"
-#include "libexec/comm/launched_process.hpp"
 #include "libexec/comm/mpi/mpi_world.hpp"
+#include "libexec/comm/process_environment.hpp"
 #include "libexec/kernels/cuda/device_error.hpp"
 #include "libexec/memory/counting_allocator.hpp"
 

@@ -32,7 +32,7 @@ std::vector<Option> process_options();
 std::optional<std::string> asks_for_processes(std::vector<std::string> const& arguments);
 
 /// Refuses a command line without --ranks in a process that torchrun, mpirun or srun has started
-/// beside others, each of which would run the whole plan. \throws CommandLineError  on rank 0
+/// beside others: each process would run the whole plan. \throws CommandLineError  on rank 0
 /// \returns the exit code of another rank, which says nothing; nullopt for a process of its own
 std::optional<int> refuse_silent_copies(std::vector<std::string> const& arguments);
 

@@ -3,13 +3,11 @@
 #include <string>
 
 #include "apps/program/output_paths.hpp"
-#include "apps/program/run_options.hpp"
-#include "apps/program/trace_options.hpp"
+#include "apps/program/shared_options.hpp"
 #include "libexec/checkpoint/checkpoint.hpp"
 #include "libsim/units/quantity.hpp"
 
 namespace stagecraft {
-
 namespace {
 
 constexpr int most_steps = 1'000'000'000;

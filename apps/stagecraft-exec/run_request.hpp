@@ -21,7 +21,7 @@ struct RunRequest {
   DeviceChoice device;
   std::string clock;
   std::string ranks;
-  RankId rank{};  ///< of ranks solo
+  RankId rank{};  ///< the rank that runs, with --ranks solo
   std::optional<std::string> data;
   std::optional<std::string> save;
   std::optional<std::string> trace;

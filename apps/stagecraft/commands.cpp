@@ -1,6 +1,5 @@
 #include "apps/stagecraft/commands.hpp"
 
-#include "apps/program/program_features.hpp"
 
 namespace stagecraft {
 

@@ -4,7 +4,6 @@
 #include "apps/program/command_line.hpp"
 #include "apps/program/file_count.hpp"
 #include "apps/program/shared_options.hpp"
-#include "apps/program/trace_options.hpp"
 #include "apps/stagecraft/commands.hpp"
 #include "apps/stagecraft/terminal.hpp"
 #include "libsim/allocator/sequence_file.hpp"

@@ -2,7 +2,6 @@
 #include <optional>
 #include <utility>
 
-#include "apps/program/run_options.hpp"
 #include "apps/program/shared_options.hpp"
 #include "apps/stagecraft/commands.hpp"
 #include "apps/stagecraft/plan/progress_bar.hpp"

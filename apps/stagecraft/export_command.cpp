@@ -9,7 +9,7 @@
 #include "apps/program/command_line.hpp"
 #include "apps/program/file_count.hpp"
 #include "apps/program/output_paths.hpp"
-#include "apps/program/trace_options.hpp"
+#include "apps/program/shared_options.hpp"
 #include "apps/stagecraft/commands.hpp"
 #include "libsim/config/did_you_mean.hpp"
 #include "libsim/export/chakra.hpp"

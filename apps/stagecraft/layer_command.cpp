@@ -1,6 +1,6 @@
 #include <iostream>
 
-#include "apps/program/run_options.hpp"
+#include "apps/program/shared_options.hpp"
 #include "apps/stagecraft/commands.hpp"
 #include "libsim/plan/make_plan.hpp"
 #include "libsim/report/layer_report.hpp"

@@ -6,7 +6,7 @@
 #include "apps/program/command_line.hpp"
 #include "apps/program/file_count.hpp"
 #include "apps/program/output_paths.hpp"
-#include "apps/program/trace_options.hpp"
+#include "apps/program/shared_options.hpp"
 #include "apps/stagecraft/commands.hpp"
 #include "libsim/host/output_file.hpp"
 #include "libsim/page/report_page.hpp"

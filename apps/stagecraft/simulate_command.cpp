@@ -7,8 +7,7 @@
 
 #include "apps/program/command_line.hpp"
 #include "apps/program/output_paths.hpp"
-#include "apps/program/run_options.hpp"
-#include "apps/program/trace_options.hpp"
+#include "apps/program/shared_options.hpp"
 #include "apps/stagecraft/commands.hpp"
 #include "apps/stagecraft/key_listing.hpp"
 #include "apps/stagecraft/operating_options.hpp"

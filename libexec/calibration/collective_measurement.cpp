@@ -6,7 +6,7 @@
 #include <thread>
 #include <vector>
 
-#include "libexec/comm/thread_group.hpp"
+#include "libexec/comm/thread_world.hpp"
 #include "libexec/executor/clocks.hpp"
 
 namespace stagecraft {

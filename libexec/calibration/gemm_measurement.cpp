@@ -1,12 +1,10 @@
-#include "libexec/calibration/gemm_measurement.hpp"
-
 #include <algorithm>
 #include <optional>
 #include <vector>
 
-#include "libexec/backends/random_numbers.hpp"
-#include "libexec/calibration/device_copies.hpp"
-#include "libexec/calibration/sample_statistics.hpp"
+#include "libexec/backends/numbers.hpp"
+#include "libexec/calibration/kernel_measurement.hpp"
+#include "libexec/calibration/measurement.hpp"
 
 namespace stagecraft {
 namespace {

@@ -4,9 +4,8 @@
 #include <string>
 #include <utility>
 
-#include "libexec/calibration/measurement_scale.hpp"
-#include "libexec/calibration/sample_statistics.hpp"
-#include "libexec/executor/thread_job.hpp"
+#include "libexec/calibration/measurement.hpp"
+#include "libexec/executor/job.hpp"
 #include "libsim/plan/make_plan.hpp"
 
 namespace stagecraft {

@@ -3,11 +3,11 @@
 #include <stdexcept>
 #include <utility>
 
-#include "libexec/backends/random_numbers.hpp"
+#include "libexec/backends/numbers.hpp"
 #include "libexec/comm/solo_communicator.hpp"
 #include "libexec/executor/block_runner.hpp"
-#include "libexec/executor/kernel_needs.hpp"
-#include "libexec/executor/parameter_start.hpp"
+#include "libexec/executor/parameter_store.hpp"
+#include "libexec/executor/rank_context.hpp"
 #include "libsim/plan/make_plan.hpp"
 
 namespace stagecraft {

@@ -10,8 +10,8 @@ namespace stagecraft {
 /// holds one layer and nothing else. The layers have the recompute policy of the first stage.
 TrainingConfig one_layer_per_stage(TrainingConfig config);
 
-/// One layer of a model, of which one tensor rank's shard is executed alone: collectives take their
-/// modelled time (see SoloCommunicator), input and gradient are random numbers.
+/// One layer of a model. It executes the shard of one tensor rank alone: collectives take their
+/// modelled time (see SoloCommunicator), and input and gradient are random numbers.
 class MeasuredLayer {
  public:
   /// Allocates and initializes the layer's parameters. The costs in `parts` must outlive this

@@ -1,5 +1,5 @@
-#include "libexec/calibration/nccl_measurement.hpp"
-#include "libexec/comm/communication_error.hpp"
+#include "libexec/calibration/collective_measurement.hpp"
+#include "libexec/comm/communicator.hpp"
 
 // The functions that need NCCL, in a build without it.
 

@@ -1,5 +1,3 @@
-#include "libexec/calibration/nccl_measurement.hpp"
-
 #include <atomic>
 #include <chrono>
 #include <cstddef>
@@ -13,8 +11,8 @@
 #include <vector>
 
 #include "libexec/calibration/collective_measurement.hpp"
-#include "libexec/calibration/sample_statistics.hpp"
-#include "libexec/comm/cuda/nccl_collective.hpp"
+#include "libexec/calibration/measurement.hpp"
+#include "libexec/comm/cuda/nccl_comm.hpp"
 #include "libexec/kernels/cuda/cuda_handles.hpp"
 
 namespace stagecraft {

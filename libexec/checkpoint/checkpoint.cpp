@@ -13,9 +13,9 @@
 #include <string_view>
 #include <vector>
 
-#include "libexec/backends/number_codec.hpp"
+#include "libexec/backends/numbers.hpp"
 #include "libexec/checkpoint/checkpoint_file.hpp"
-#include "libexec/executor/data_error.hpp"
+#include "libexec/executor/token_source.hpp"
 #include "libsim/host/file_error.hpp"
 #include "libsim/host/output_file.hpp"
 

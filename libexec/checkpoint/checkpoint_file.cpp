@@ -6,7 +6,7 @@
 #include <string_view>
 #include <utility>
 
-#include "libexec/executor/data_error.hpp"
+#include "libexec/executor/token_source.hpp"
 #include "libsim/hdf5/hdf5_image.hpp"
 #include "libsim/hdf5/hdf5_reader.hpp"
 #include "libsim/host/file_error.hpp"

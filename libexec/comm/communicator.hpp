@@ -17,6 +17,12 @@ struct CUstream_st;  ///< what a cudaStream_t points to
 
 namespace stagecraft {
 
+/// MPI or NCCL has failed, or is not part of this build. The message quotes the library.
+class CommunicationError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
 /// When something began and ended, since the start of the iteration. On a device that works
 /// asynchronously to its host these are numbers of marks of a DeviceTimeline, which become times
 /// when the iteration is over.
@@ -48,13 +54,14 @@ struct Collective {
   /// all_to_all: all pieces are of one size; member i gets piece i of every member.
   std::int64_t piece = 0;
   std::int64_t origin = 0;
-  /// prefix_reduce: so many consecutive members, those of a stage, get one result.
+  /// prefix_reduce: the number of consecutive members, those of a stage, that get one result.
   int members_together = 1;
   /// all_to_all with pieces of different sizes, which then follow each other without gaps: by
   /// member, the elements of the piece for it, and of the piece from it. Valid until the end.
   std::int64_t const* sent = nullptr;
   std::int64_t const* received = nullptr;
-  /// all_gather, reduce_scatter: the elements of each member's piece if they differ; likewise.
+  /// all_gather, reduce_scatter: the elements of each member's piece if they differ. Valid until
+  /// the end.
   std::int64_t const* pieces = nullptr;
   /// If the tensor has counts of rows: the most that the arriving ones may add up to; else 0. Only
   /// a rank that runs alone needs it, because it makes them up.

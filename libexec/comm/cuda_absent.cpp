@@ -1,4 +1,4 @@
-#include "libexec/comm/device_communication.hpp"
+#include "libexec/comm/collectives.hpp"
 #include "libexec/kernels/cuda/device_error.hpp"
 
 // Replaces the CUDA sources in a build without CUDA.

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <stdexcept>
 
-#include "libexec/comm/collective_reduction.hpp"
+#include "libexec/comm/collectives.hpp"
 
 namespace stagecraft {
 namespace {

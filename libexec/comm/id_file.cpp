@@ -6,7 +6,7 @@
 #include <thread>
 #include <utility>
 
-#include "libexec/comm/communication_error.hpp"
+#include "libexec/comm/communicator.hpp"
 
 namespace stagecraft {
 

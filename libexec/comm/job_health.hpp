@@ -1,10 +1,13 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
+#include <condition_variable>
 #include <mutex>
 #include <optional>
 #include <string>
 
+#include "libexec/comm/communicator.hpp"
 #include "libsim/units/ids.hpp"
 
 namespace stagecraft {
@@ -35,5 +38,19 @@ class JobHealth {
   std::optional<Failure> failure_;
   std::atomic<bool> has_failed_ = false;
 };
+
+/// Waits until `is_done()`. Pre: the lock is held.
+/// \throws PeerFailure  if the job fails meanwhile.
+template <typename Done>
+void wait_while_healthy(std::condition_variable& changed,
+                        std::unique_lock<std::mutex>& lock,
+                        JobHealth const& health,
+                        Done is_done) {
+  constexpr std::chrono::milliseconds poll_interval{50};
+  while (!is_done()) {
+    if (health.has_failed()) throw PeerFailure{"another rank has failed"};
+    changed.wait_for(lock, poll_interval);
+  }
+}
 
 }  // namespace stagecraft

@@ -1,5 +1,4 @@
-#include "libexec/comm/communication_error.hpp"
-#include "libexec/comm/mpi/mpi_session.hpp"
+#include "libexec/comm/communicator.hpp"
 #include "libexec/comm/mpi/mpi_world.hpp"
 
 // Replaces the MPI sources in a build without MPI.

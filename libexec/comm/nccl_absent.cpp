@@ -1,4 +1,4 @@
-#include "libexec/comm/communication_error.hpp"
+#include "libexec/comm/communicator.hpp"
 #include "libexec/comm/cuda/nccl_world.hpp"
 
 // Replaces the NCCL sources in a build without NCCL.

@@ -2,8 +2,12 @@
 
 #include <array>
 #include <cctype>
+#include <chrono>
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
+#include <thread>
+#include <utility>
 
 #include "libsim/units/parse_number.hpp"
 
@@ -295,6 +299,18 @@ std::string first_host(std::string const& list) {
   std::string const behind =
       list.substr(close + 1, end == std::string::npos ? end : end - close - 1);
   return first_host(list.substr(0, open) + list.substr(open + 1, first_end - open - 1) + behind);
+}
+
+LaunchedProcess::LaunchedProcess(ProcessPlace place, Describe describe)
+    : place_{std::move(place)}, describe_{std::move(describe)} {}
+
+void LaunchedProcess::fail(std::exception_ptr const& error) {
+  std::scoped_lock const only_one_thread{failing_};
+  ErrorReport const report = describe_(error);
+  if (rank() != RankId{0}) std::this_thread::sleep_for(std::chrono::seconds{1});
+  std::fputs(report.reason.c_str(), stderr);  // std::cerr is silent on all ranks but the first
+  std::fflush(stderr);
+  std::_Exit(report.exit_code);
 }
 
 }  // namespace stagecraft

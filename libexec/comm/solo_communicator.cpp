@@ -5,7 +5,7 @@
 #include <stdexcept>
 #include <vector>
 
-#include "libexec/comm/collective_reduction.hpp"
+#include "libexec/comm/collectives.hpp"
 
 namespace stagecraft {
 namespace {

@@ -4,9 +4,9 @@
 #include <map>
 #include <utility>
 
-#include "libexec/backends/random_numbers.hpp"
+#include "libexec/backends/numbers.hpp"
 #include "libexec/comm/communicator.hpp"
-#include "libexec/comm/thread_group.hpp"
+#include "libexec/comm/thread_world.hpp"
 #include "libsim/plan/training_plan.hpp"
 
 namespace stagecraft {

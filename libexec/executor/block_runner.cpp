@@ -8,8 +8,8 @@
 #include <stdexcept>
 #include <string>
 
-#include "libexec/backends/number_codec.hpp"
-#include "libexec/executor/kernel_needs.hpp"
+#include "libexec/backends/numbers.hpp"
+#include "libexec/executor/rank_context.hpp"
 
 namespace stagecraft {
 namespace {

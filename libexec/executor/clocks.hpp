@@ -7,9 +7,9 @@
 #include <cstdint>
 #include <mutex>
 
-#include "libexec/backends/device_timeline.hpp"
+#include "libexec/backends/backend.hpp"
 #include "libexec/comm/communicator.hpp"
-#include "libexec/comm/thread_group.hpp"
+#include "libexec/comm/thread_world.hpp"
 #include "libsim/plan/message_cost.hpp"
 #include "libsim/plan/training_plan.hpp"
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "libexec/backends/device_timeline.hpp"
+#include "libexec/backends/backend.hpp"
 #include "libexec/comm/communicator.hpp"
 #include "libsim/plan/training_plan.hpp"
 #include "libsim/program/category_bytes.hpp"
@@ -81,7 +81,7 @@ class ExecutionRecorder {
   void end_summary(SimTime end);
 
   bool is_changing_ = false;
-  bool is_inside_ = false;  ///< inside a forward or backward of which only a summary is recorded
+  bool is_inside_ = false;  ///< inside a forward or backward that is recorded as a summary
   MemoryState last_;
   CategoryBytes before_;             ///< at the start of the task
   std::optional<MemoryState> peak_;  ///< of the task, if it is above all peaks before

@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "libexec/backends/backend.hpp"
+#include "libexec/comm/communicator.hpp"
+#include "libexec/comm/job_session.hpp"
 #include "libexec/executor/clocks.hpp"
 #include "libexec/executor/rank_executor.hpp"
 #include "libexec/executor/token_source.hpp"
@@ -84,5 +86,59 @@ class ExecutionError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
+
+/// Runs a plan with every rank of the job as a thread of this process.
+/// \throws MemoryLimitError  if a rank does not fit; names the rank.
+/// \throws DataError, OutputError  if a hook cannot read or write its files.
+/// \throws ExecutionError  if a rank fails otherwise.
+Execution execute_on_threads(TrainingPlan const& plan,
+                             ExecutionParts const& parts,
+                             ExecutionOptions const& options);
+
+/// Runs a plan with every rank of the job as a process of its own. All processes call it.
+///
+/// Rank 0 returns what execute_on_threads() returns; the others return the steps alone. The clock
+/// is rank 0's wall clock, which the others follow. A rank that fails ends all processes through
+/// JobSession::fail(), so failures during the run are not thrown.
+/// \throws std::invalid_argument  if there is not one process per rank, or if time is virtual.
+Execution execute_on_processes(TrainingPlan const& plan,
+                               ExecutionParts const& parts,
+                               ExecutionOptions const& options,
+                               JobSession& session,
+                               MakeProcessWorld const& make_world);
+
+/// Runs one rank of a plan alone: it computes its shard, and communication takes the durations that
+/// `parts` gives; see SoloCommunicator. The rank counts the same bytes as among its peers, and its
+/// trace has the times of its kernels. Loss and gradient norm are meaningless, and an iteration has
+/// no bubbles except for communication.
+///
+/// Time is virtual, whatever `options` say. The result has this rank alone.
+/// Pre: the job has the rank.
+/// \throws std::invalid_argument  if `parts` has no durations of communication; and what
+///         execute_on_threads() throws.
+Execution execute_solo(TrainingPlan const& plan,
+                       RankId rank,
+                       ExecutionParts const& parts,
+                       ExecutionOptions const& options);
+
+/// The results of one rank.
+struct RankOutcome {
+  std::vector<StepReport> steps;
+  RankReport report;
+  RankTrace trace;
+};
+
+/// Runs all iterations of one rank: everything that a rank's thread or process does.
+///
+/// Every rank calls `restart` between two barriers, to start the job's clock. An error goes to
+/// Communicator::fail() before the rank's tensors are released.
+/// \throws MemoryLimitError, ExecutionError  naming the rank; PeerFailure
+RankOutcome run_rank(TrainingPlan const& plan,
+                     RankId rank,
+                     ExecutionParts const& parts,
+                     ExecutionOptions const& options,
+                     Communicator& communicator,
+                     RankClock& clock,
+                     std::function<void()> const& restart);
 
 }  // namespace stagecraft

@@ -28,7 +28,7 @@ void OpRunner::start(Op const& op,
     collective.duration = std::exchange(duration, SimTime{0});
     pending.tickets.push_back(context_.communicator.start(collective));
   }
-  pending.sizes = std::move(sizes);  // which leaves them where they are
+  pending.sizes = std::move(sizes);  // moving a vector keeps the addresses of its elements
   pending_.push_back(std::move(pending));
 }
 

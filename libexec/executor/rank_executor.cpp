@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-#include "libexec/executor/parameter_start.hpp"
+#include "libexec/executor/parameter_store.hpp"
 #include "libsim/memory/message_buffers.hpp"
 #include "libsim/trace/trace_names.hpp"
 

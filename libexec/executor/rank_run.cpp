@@ -1,5 +1,3 @@
-#include "libexec/executor/rank_run.hpp"
-
 #include <algorithm>
 #include <array>
 #include <exception>
@@ -7,9 +5,10 @@
 #include <string>
 #include <vector>
 
-#include "libexec/comm/device_communication.hpp"
-#include "libexec/executor/data_error.hpp"
-#include "libexec/executor/kernel_needs.hpp"
+#include "libexec/comm/collectives.hpp"
+#include "libexec/executor/job.hpp"
+#include "libexec/executor/rank_context.hpp"
+#include "libexec/executor/token_source.hpp"
 #include "libexec/kernels/cpu/exact_sum.hpp"
 #include "libsim/host/file_error.hpp"
 #include "libsim/memory/configured_allocator.hpp"

@@ -40,7 +40,7 @@ void StepRunner::run(Task const& task) {
     return;
   }
   ops_.start(op, {}, collectives_of(op));
-  // Collectives on streams of their own are waited for where the plan drains these.
+  // The plan drains the streams of collectives at these points, so the rank waits for them here.
   if (op.stream == Stream::compute) ops_.finish();
 }
 

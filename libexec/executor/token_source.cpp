@@ -8,8 +8,7 @@
 #include <string>
 #include <system_error>
 
-#include "libexec/executor/data_error.hpp"
-#include "libexec/kernels/philox.hpp"
+#include "libexec/kernels/dropout.hpp"
 
 namespace stagecraft {
 namespace {

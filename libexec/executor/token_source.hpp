@@ -5,7 +5,15 @@
 #include <memory>
 #include <span>
 
+#include "libsim/host/file_error.hpp"
+
 namespace stagecraft {
+
+/// Training data or a checkpoint cannot be read. The message says which file and what is wrong.
+class DataError : public InputError {
+ public:
+  using InputError::InputError;
+};
 
 /// The training data: sequences of token ids, numbered from 0. A sequence has one token more than
 /// the model's sequence length, because a label is the next token, and one more for each module of

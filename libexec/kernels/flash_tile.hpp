@@ -3,14 +3,13 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "libexec/kernels/dropout_draw.hpp"
-#include "libexec/kernels/dropout_rows.hpp"
+#include "libexec/kernels/dropout.hpp"
 #include "libexec/kernels/element.hpp"
 #include "libexec/kernels/formulas.hpp"
-#include "libexec/kernels/heads_view.hpp"
-#include "libexec/kernels/operands/flash_operands.hpp"
-#include "libexec/kernels/scratch.hpp"
-#include "libexec/kernels/tile_product.hpp"
+#include "libexec/kernels/kernel_context.hpp"
+#include "libexec/kernels/lanes.hpp"
+#include "libexec/kernels/operands/attention_operands.hpp"
+#include "libexec/kernels/operands/head_operands.hpp"
 
 /// What the forward and the backward of flash attention share: sizes, and loading of tiles.
 namespace stagecraft {

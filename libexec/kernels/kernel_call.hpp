@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -65,11 +66,27 @@ struct KernelCall {
   OperandList reads;
   OperandList writes;
   RandomDraw draw;
-  /// grouped_gemm with counts: these, in host memory, because the host launches a product per
-  /// group. May be empty if operands are in host memory.
+  /// grouped_gemm: its counts in host memory, because the host launches a product per group. May be
+  /// empty if operands are in host memory.
   std::span<std::int32_t const> counts{};
   double loss_gradient = 1;  ///< cross_entropy_backward: factor on the gradient of each token
   bool decays = false;       ///< adam: whether weight decay applies to these parameters
+};
+
+/// Consecutive elements of a buffer.
+struct FlatRange {
+  void* data = nullptr;
+  ElementType type = ElementType::f32;
+  std::int64_t elements = 0;
+
+  /// Elements [first, first + count).
+  FlatRange part(std::int64_t first, std::int64_t count) const {
+    return {static_cast<std::byte*>(data) + first * element_size(type), type, count};
+  }
+  std::size_t bytes() const { return static_cast<std::size_t>(elements * element_size(type)); }
+  Operand operand() const {
+    return {.data = data, .type = type, .shape = {elements}, .strides = {}};
+  }
 };
 
 }  // namespace stagecraft

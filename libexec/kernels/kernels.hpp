@@ -20,7 +20,7 @@ namespace stagecraft::STAGECRAFT_ISA {
 #undef STAGECRAFT_DECLARE_cpu
 #undef STAGECRAFT_DECLARE_none
 
-/// What rank_order_reduction.hpp promises.
+/// What reduce_in_rank_order() promises.
 void reduce(WorkerPool& pool,
             Reduction reduction,
             ElementType type,

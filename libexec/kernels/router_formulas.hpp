@@ -4,7 +4,6 @@
 
 #include "libexec/kernels/element.hpp"
 #include "libexec/kernels/expert_choice.hpp"
-#include "libexec/kernels/exponential.hpp"
 #include "libexec/kernels/formulas.hpp"
 #include "libexec/kernels/host_device.hpp"
 #include "libexec/kernels/operands/operand_checks.hpp"
@@ -31,8 +30,8 @@ struct ForcedChoices {
   ForcedSlots slots{};  ///< without ends if nothing is forced
   SequencePart sequence{};
   std::int64_t micro = 1;
-  std::int64_t rows = 0;       ///< of the sequence, on the ranks of the tensor group together
-  std::int64_t first_row = 0;  ///< of them, this rank's
+  std::int64_t rows = 0;       ///< rows of the sequence on all ranks of the tensor group
+  std::int64_t first_row = 0;  ///< the first of these rows that this rank has
 
   STAGECRAFT_HOST_DEVICE bool exist() const { return slots.ends != nullptr; }
   /// Marks the choices of a token of the rank.

@@ -6,7 +6,6 @@
 
 #include "libexec/kernels/element.hpp"
 #include "libexec/kernels/expert_choice.hpp"
-#include "libexec/kernels/exponential.hpp"
 #include "libexec/kernels/formulas.hpp"
 #include "libexec/kernels/host_device.hpp"
 #include "libexec/kernels/operands/operand_checks.hpp"

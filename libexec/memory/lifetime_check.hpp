@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -14,13 +15,13 @@ namespace stagecraft {
 struct LateRelease {
   BufferLabel label;
   std::int64_t bytes = 0;
-  std::string op;        ///< after which it was released
-  std::int64_t ops = 0;  ///< that ran after the last one that used it
+  std::string op;        ///< the op after which it was released
+  std::int64_t ops = 0;  ///< number of ops that ran after its last user
 };
 
-/// Checks when buffers are released against what ops really use: addresses that kernels and
-/// collectives were given, not what the plan says of lifetimes. That nothing is released too early
-/// is seen by poisoning what is released.
+/// Checks when buffers are released against what ops really use: the addresses that kernels and
+/// collectives were given, not the lifetimes of the plan. Releases that are too early are found by
+/// poisoning released memory.
 class LifetimeCheck {
  public:
   /// An op begins.
@@ -28,7 +29,16 @@ class LifetimeCheck {
   /// The current op uses what is at this address.
   void note_use(void const* address) { last_use_[static_cast<std::byte const*>(address)] = op_; }
   /// The buffer is about to be released, after the current op.
-  void release(Buffer const& buffer, BufferLabel const& label, std::string const& op);
+  void release(Buffer const& buffer, BufferLabel const& label, std::string const& op) {
+    if (buffer.bytes() == 0) return;
+    auto const first = last_use_.lower_bound(buffer.data());
+    auto const end = last_use_.lower_bound(buffer.data() + buffer.bytes());
+    std::int64_t last = 0;
+    for (auto use = first; use != end; ++use) last = std::max(last, use->second);
+    last_use_.erase(first, end);
+    if (last == op_) return;
+    late_.push_back({label, static_cast<std::int64_t>(buffer.bytes()), op, op_ - last});
+  }
 
   std::vector<LateRelease> const& late() const { return late_; }
 

@@ -1,11 +1,16 @@
 #include "apps/python/bindings/frames.hpp"
 
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
 #include <nanobind/stl/vector.h>
 
+#include <cstddef>
 #include <filesystem>
+#include <memory>
+#include <utility>
 #include <variant>
+#include <vector>
 
-#include "apps/python/bindings/arrays.hpp"
 #include "apps/python/bindings/interruptible.hpp"
 #include "apps/python/bindings/text_caster.hpp"
 #include "apps/stagecraft/command_results.hpp"
@@ -19,6 +24,19 @@ namespace stagecraft::python {
 namespace nb = nanobind;
 
 namespace {
+
+/// The numbers as an array of numpy, which takes them over without a copy.
+template <typename Number>
+nanobind::object numpy_array(std::vector<Number> numbers) {
+  auto owned = std::make_unique<std::vector<Number>>(std::move(numbers));
+  Number* const data = owned->data();
+  std::size_t const size = owned->size();
+  nanobind::capsule const owner{owned.release(), [](void* vector) noexcept {
+                                  delete static_cast<std::vector<Number>*>(vector);
+                                }};
+  return nanobind::cast(
+      nanobind::ndarray<nanobind::numpy, Number, nanobind::ndim<1>>{data, {size}, owner});
+}
 
 nb::object column_object(ColumnValues values) {
   return std::visit(

@@ -7,23 +7,40 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
+#include <optional>
+#include <sstream>
+#include <stdexcept>
+#include <string>
 #include <thread>
+#include <tuple>
+#include <utility>
+#include <vector>
 
 #include "apps/program/command_line.hpp"
+#include "apps/program/output_paths.hpp"
 #include "apps/program/run_program.hpp"
-#include "apps/python/bindings/command_documents.hpp"
-#include "apps/python/bindings/documents.hpp"
 #include "apps/python/bindings/errors.hpp"
 #include "apps/python/bindings/frames.hpp"
 #include "apps/python/bindings/interruptible.hpp"
 #include "apps/python/bindings/run.hpp"
 #include "apps/python/bindings/simulated_run.hpp"
 #include "apps/python/bindings/text_caster.hpp"
+#include "apps/stagecraft/command_results.hpp"
 #include "apps/stagecraft/commands.hpp"
+#include "apps/stagecraft/near_miss.hpp"
+#include "apps/stagecraft/plan/plan_json.hpp"
+#include "apps/stagecraft/schedule/schedule_output.hpp"
+#include "libsim/engine/record.hpp"
+#include "libsim/explain/explanation.hpp"
+#include "libsim/explain/explanation_json.hpp"
 #include "libsim/host/fork_gate.hpp"
 #include "libsim/host/parallel_for.hpp"
 #include "libsim/host/program_version.hpp"
+#include "libsim/plan/make_plan.hpp"
+#include "libsim/report/layer_report.hpp"
 #include "libsim/run/paper_config_folder.hpp"
+#include "libsim/validation/validation_json.hpp"
 
 namespace stagecraft::python {
 
@@ -31,6 +48,109 @@ namespace nb = nanobind;
 using namespace nb::literals;
 
 namespace {
+
+// Commands whose arguments are words of a command line, without the command's name. Each gives the
+// document that the command prints with --json, as text.
+
+/// An imported file: its text, its keys as JSON (null of a run file), and the notes.
+using Imported = std::tuple<std::string, std::string, std::vector<std::string>>;
+
+CommandProgress reporting_to(Work& work) {
+  return [&work](char const* part, double share, double /*count*/) { work.report(part, share); };
+}
+
+Command subcommand(Command const& command, std::string_view name) {
+  for (Command const& one : command.subcommands) {
+    if (one.name == name) return one;
+  }
+  throw std::invalid_argument{"no subcommand '" + std::string{name} + "'"};
+}
+
+/// \throws DoesNotFit  if no plan fits.
+std::string plan_document(std::vector<std::string> const& words, nb::object const& progress) {
+  Command const command = plan_command();
+  std::string text;
+  run_interruptibly(progress, [&](Work& work) {
+    PlanOptions const options = read_plan_options(CommandLine{command, words});
+    auto const begin = std::chrono::steady_clock::now();
+    SearchResult const result = search_as_asked(options, reporting_to(work));
+    std::chrono::duration<double> const seconds = std::chrono::steady_clock::now() - begin;
+    if (result.best.empty()) throw DoesNotFit{near_miss_text(result, options)};
+    text = to_json(result, options, seconds.count()).dump();
+  });
+  return text;
+}
+
+std::string schedule_document(std::vector<std::string> const& words) {
+  Command const command = schedule_command();
+  return to_json(play_asked_schedule(CommandLine{command, words})).dump();
+}
+
+std::string validate_document(std::vector<std::string> const& words, nb::object const& progress) {
+  Command const command = validate_command();
+  std::ostringstream text;
+  run_interruptibly(progress, [&](Work& work) {
+    write_json(validate_as_asked(CommandLine{command, words}, reporting_to(work)), text);
+  });
+  return std::move(text).str();
+}
+
+/// The document, and what the command notes on standard error.
+/// \throws std::runtime_error  if no row can be used.
+std::pair<std::string, std::string> fit_document(std::vector<std::string> const& words,
+                                                 nb::object const& progress) {
+  Command const command = fit_command();
+  FitOutcome outcome;
+  run_interruptibly(progress, [&](Work& work) {
+    outcome = fit_as_asked(CommandLine{command, words}, reporting_to(work));
+  });
+  if (outcome.failure) throw std::runtime_error{outcome.notes + *outcome.failure};
+  return {outcome.document.dump(), outcome.notes};
+}
+
+Imported imported_huggingface(std::vector<std::string> const& words) {
+  Command const command = subcommand(import_command(), "huggingface");
+  ImportedFile const imported = import_huggingface_as_asked(CommandLine{command, words});
+  return {imported.text, imported.content.dump(), imported.notes};
+}
+
+Imported imported_megatron(std::vector<std::string> const& words) {
+  Command const command = subcommand(import_command(), "megatron");
+  ImportedFile const imported = import_megatron_as_asked(CommandLine{command, words});
+  return {imported.text, imported.content.dump(), imported.notes};
+}
+
+/// Writes the simulated iteration of a run as a trace file, with a row per op or per chunk.
+void write_trace(Run const& run, std::string const& path, bool by_op) {
+  RunConfig const& config = run.ready();
+  TrainingPlan const plan = make_plan(as_settled(config.training));
+  PlayedIteration const played{plan, config.system};
+  RecordOptions options;
+  options.detail = by_op ? TraceDetail::op : TraceDetail::chunk;
+  options.command_line = "stagecraft.simulate";
+  options.config = to_yaml(config);
+  record_to_file(trace_to_write(path), played, options);
+}
+
+/// The page of `report`, written to the file that the words name.
+void write_report(std::vector<std::string> const& words) {
+  Command const command = report_command();
+  read_and_run(command, words);
+}
+
+/// `explain`. Uses up to `jobs` threads.
+std::string explain_document(Run const& run, int jobs, bool has_pairs) {
+  RunConfig config = run.ready();  // with its warnings
+  config.training = run.as_read().training;
+  return to_json(explain(config, {.jobs = jobs, .has_pairs = has_pairs}), config).dump();
+}
+
+/// `layer`.
+std::string layer_document(Run const& run) {
+  TrainingPlan const plan = make_plan(as_settled(run.ready().training));
+  CostModel const cost{run.ready().system, plan};
+  return layers_document(plan, report_layers(plan, cost)).dump();
+}
 
 using Runs = std::vector<std::shared_ptr<Run const>>;
 using SimulatedRuns = std::vector<std::shared_ptr<SimulatedRun const>>;

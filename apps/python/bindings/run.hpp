@@ -15,7 +15,7 @@ namespace stagecraft::python {
 
 /// Where runs come from: a run file, or a text that a dict was written as.
 struct RunSource {
-  std::filesystem::path path;  ///< of the file; of a text the name that messages give it
+  std::filesystem::path path;  ///< the file; for a text, the name that messages give it
   std::optional<std::string> text;
   std::vector<std::string> overrides;  ///< KEY=VALUE, as --set takes them
 };

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "libexec/backends/device_timeline.hpp"
+#include "libexec/backends/backend.hpp"
 #include "libexec/kernels/cuda/cuda_handles.hpp"
 #include "libsim/program/op.hpp"
 

@@ -1,10 +1,8 @@
-#include "libexec/comm/cuda/nccl_collective.hpp"
-
 #include <stdexcept>
 #include <string>
 
-#include "libexec/comm/collective_moves.hpp"
-#include "libexec/comm/collective_reduction.hpp"
+#include "libexec/comm/collectives.hpp"
+#include "libexec/comm/cuda/nccl_comm.hpp"
 
 namespace stagecraft {
 namespace {

@@ -5,10 +5,20 @@
 #include <chrono>
 #include <memory>
 #include <optional>
+#include <string>
 
-#include "libexec/comm/cuda/nccl_check.hpp"
+#include "libexec/comm/communicator.hpp"
 
 namespace stagecraft {
+
+/// \throws CommunicationError  with NCCL's own text, unless the call has succeeded or is in progress
+/// (on a nonblocking communicator).
+inline void check(ncclResult_t status, char const* call) {
+  if (status == ncclSuccess || status == ncclInProgress) return;
+  char const* const last = ncclGetLastError(nullptr);
+  std::string const more = last == nullptr || *last == '\0' ? "" : std::string{": "} + last;
+  throw CommunicationError{std::string{"NCCL: "} + call + ": " + ncclGetErrorString(status) + more};
+}
 
 /// A nonblocking NCCL communicator, so that a peer that never arrives is noticed by a timeout.
 class NcclComm {
@@ -64,5 +74,14 @@ class NcclComm {
   std::unique_ptr<ncclComm_t> splitting_;
   Duration timeout_;
 };
+
+/// Enqueues a collective on the stream of its CudaCall. `member` is this rank's index in the
+/// communicator, which has `members` ranks.
+///
+/// NCCL gathers and scatters pieces of equal size. If the last piece is shorter or empty, the
+/// collective becomes one group call with a broadcast or a reduction per piece.
+/// \throws CommunicationError
+/// \throws std::logic_error  if the op is not a collective.
+void enqueue_collective(NcclComm& comm, int member, int members, Collective const& collective);
 
 }  // namespace stagecraft

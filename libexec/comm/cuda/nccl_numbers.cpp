@@ -5,7 +5,7 @@
 #include <functional>
 #include <string>
 
-#include "libexec/comm/clock_comparison.hpp"
+#include "libexec/comm/job_session.hpp"
 
 namespace stagecraft {
 namespace {

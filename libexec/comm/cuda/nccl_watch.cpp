@@ -1,6 +1,6 @@
 #include "libexec/comm/cuda/nccl_watch.hpp"
 
-#include "libexec/comm/communication_error.hpp"
+#include "libexec/comm/communicator.hpp"
 
 namespace stagecraft {
 namespace {

@@ -11,8 +11,8 @@
 #include <tuple>
 #include <utility>
 
-#include "libexec/comm/communication_error.hpp"
-#include "libexec/comm/cuda/nccl_collective.hpp"
+#include "libexec/comm/communicator.hpp"
+#include "libexec/comm/cuda/nccl_comm.hpp"
 #include "libexec/comm/cuda/nccl_numbers.hpp"
 #include "libexec/comm/cuda/nccl_watch.hpp"
 #include "libexec/comm/host_reduction.hpp"

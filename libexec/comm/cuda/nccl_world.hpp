@@ -1,13 +1,27 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
+#include <filesystem>
+#include <functional>
 #include <memory>
+#include <span>
+#include <string>
 
-#include "libexec/comm/cuda/nccl_rendezvous.hpp"
 #include "libexec/comm/job_session.hpp"
 #include "libsim/plan/training_plan.hpp"
 
 namespace stagecraft {
+
+/// How the ranks of a job get the id that rank 0 makes, with which NCCL's bootstrap connects them.
+/// Exactly one member is set, or none for a job of one rank.
+struct NcclRendezvous {
+  /// HOST:PORT of rank 0, as in NCCL_COMM_ID. NCCL requires that this machine has an interface in
+  /// the host's subnet.
+  std::string address{};
+  std::filesystem::path file{};  ///< in a folder that all machines share; see IdFile
+  std::function<void(std::span<std::byte> id)> broadcast{};  ///< sends rank 0's bytes to all
+};
 
 /// Sets the environment variables that NCCL needs, unless the user has set them. Kernels are loaded
 /// when CUDA starts, because loading one may wait for all running kernels, and those of NCCL wait

@@ -5,8 +5,8 @@
 #include <span>
 #include <stdexcept>
 
-#include "libexec/comm/collective_reduction.hpp"
-#include "libexec/comm/mpi/mpi_check.hpp"
+#include "libexec/comm/collectives.hpp"
+#include "libexec/comm/mpi/mpi_progress.hpp"
 
 namespace stagecraft {
 namespace {

@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "libexec/comm/collective_moves.hpp"
+#include "libexec/comm/collectives.hpp"
 #include "libexec/comm/mpi/mpi_progress.hpp"
-#include "libexec/comm/thread_group.hpp"
+#include "libexec/comm/thread_world.hpp"
 
 namespace stagecraft {
 
@@ -84,7 +84,7 @@ class MpiCollective final : public MpiOperation {
   bool needs(int i) const { return i < first_needing(group_.member) + call_.members_together; }
   /// Whether another member needs what this one has.
   bool is_needed_by(int i) const { return i >= first_needing(group_.member); }
-  /// The first member that needs what member `i` has, of which all are together with `i`.
+  /// The first of the consecutive members that get one result together with member `i`.
   int first_needing(int i) const { return i - i % call_.members_together; }
   /// Starts the next round, or ends if there is none.
   void begin_round();

@@ -2,7 +2,9 @@
 
 #include <mpi.h>
 
+#include <chrono>
 #include <condition_variable>
+#include <cstddef>
 #include <exception>
 #include <functional>
 #include <memory>
@@ -11,9 +13,73 @@
 #include <thread>
 #include <vector>
 
-#include "libexec/comm/mpi/mpi_operation.hpp"
+#include "libexec/comm/communicator.hpp"
 
 namespace stagecraft {
+
+/// An operation that the thread that owns MPI advances until it is done.
+class MpiOperation {
+ public:
+  enum class Progress { none, some, done };
+
+  virtual ~MpiOperation() = default;
+  /// Advances as far as possible without waiting. Called by the thread that owns MPI, until it
+  /// returns `done`. \throws CommunicationError, std::logic_error
+  virtual Progress advance() = 0;
+  /// A description for errors: "all_reduce mlp.output.forward with ranks 0, 2".
+  virtual std::string description() const = 0;
+  /// When it ran. Pre: MpiProgress::wait() has returned.
+  TimeSpan time() const { return time_; }
+
+ protected:
+  TimeSpan time_;
+
+ private:
+  friend class MpiProgress;
+  bool is_done_ = false;  ///< guarded by the mutex of MpiProgress
+};
+
+/// \throws CommunicationError  with MPI's own text and the name of the calling function. (clang 14
+/// lacks std::source_location.)
+void check(int status, char const* caller = __builtin_FUNCTION());
+
+/// On rank 0: waits for the error report of another process, prints it and ends the job.
+class MpiFailureListener final : public MpiOperation {
+ public:
+  MpiFailureListener();
+  /// Pre: MPI_Finalize has not been called.
+  ~MpiFailureListener() override;
+  MpiFailureListener(MpiFailureListener const&) = delete;
+  MpiFailureListener(MpiFailureListener&&) = delete;
+  MpiFailureListener& operator=(MpiFailureListener const&) = delete;
+  MpiFailureListener& operator=(MpiFailureListener&&) = delete;
+  Progress advance() override;
+  std::string description() const override { return "a process that fails"; }
+
+ private:
+  std::vector<std::byte> text_;
+  MPI_Request request_ = MPI_REQUEST_NULL;
+};
+
+/// The error report of this process. Rank 0 prints it and ends the job. Other ranks send it to rank
+/// 0, and end the job themselves if rank 0 does not within two seconds: it may be blocked inside
+/// MPI, or have died.
+class MpiFailureReport final : public MpiOperation {
+ public:
+  MpiFailureReport(int rank, int exit_code, std::string const& reason);
+  /// Always returns `none`; the process ends first.
+  Progress advance() override;
+  std::string description() const override { return "the end of all processes"; }
+
+ private:
+  int rank_;
+  int exit_code_;
+  std::string reason_;
+  std::vector<std::byte> text_;
+  MPI_Request request_ = MPI_REQUEST_NULL;
+  bool is_sent_ = false;
+  std::chrono::steady_clock::time_point deadline_;
+};
 
 /// The thread that owns MPI: the only thread of the process that calls MPI, from MPI_Init_thread to
 /// MPI_Finalize.

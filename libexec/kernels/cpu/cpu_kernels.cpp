@@ -5,8 +5,8 @@
 #include <stdexcept>
 
 #include "libexec/kernels/cpu/openblas.hpp"
+#include "libexec/kernels/kernel_context.hpp"
 #include "libexec/kernels/operands/operand_checks.hpp"
-#include "libexec/kernels/scratch.hpp"
 
 namespace stagecraft {
 namespace {

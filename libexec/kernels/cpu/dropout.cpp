@@ -1,11 +1,9 @@
+#include "libexec/kernels/dropout.hpp"
+
 #include <algorithm>
 
-#include "libexec/kernels/dropout_draw.hpp"
-#include "libexec/kernels/dropout_rows.hpp"
 #include "libexec/kernels/element.hpp"
 #include "libexec/kernels/kernels.hpp"
-#include "libexec/kernels/row_dropout.hpp"
-#include "libexec/kernels/row_ranges.hpp"
 
 namespace stagecraft::STAGECRAFT_ISA {
 namespace {

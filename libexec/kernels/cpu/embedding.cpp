@@ -2,8 +2,7 @@
 
 #include "libexec/kernels/element.hpp"
 #include "libexec/kernels/kernels.hpp"
-#include "libexec/kernels/row_ranges.hpp"
-#include "libexec/kernels/word_lookup.hpp"
+#include "libexec/kernels/operands/vocabulary_operands.hpp"
 
 namespace stagecraft::STAGECRAFT_ISA {
 /// The mask is 1 for columns that a row must not see: those above the diagonal.

@@ -2,10 +2,10 @@
 #include <cmath>
 #include <limits>
 
-#include "libexec/kernels/exponential.hpp"
 #include "libexec/kernels/flash_tile.hpp"
+#include "libexec/kernels/formulas.hpp"
 #include "libexec/kernels/kernels.hpp"
-#include "libexec/kernels/lane_reduction.hpp"
+#include "libexec/kernels/lanes.hpp"
 
 namespace stagecraft::STAGECRAFT_ISA {
 namespace {

@@ -1,10 +1,9 @@
 #include <algorithm>
 
-#include "libexec/kernels/exponential.hpp"
 #include "libexec/kernels/flash_tile.hpp"
 #include "libexec/kernels/formulas.hpp"
 #include "libexec/kernels/kernels.hpp"
-#include "libexec/kernels/lane_reduction.hpp"
+#include "libexec/kernels/lanes.hpp"
 
 /// There are two sweeps, one for dk and dv and one for dq, which compute scores separately: a sum
 /// over tiles is then computed by one thread, in a fixed order, in full precision, and without a

@@ -6,9 +6,7 @@
 #include "libexec/kernels/cpu/openblas.hpp"
 #include "libexec/kernels/element.hpp"
 #include "libexec/kernels/kernels.hpp"
-#include "libexec/kernels/row_ranges.hpp"
-#include "libexec/kernels/scratch.hpp"
-#include "libexec/kernels/tile_product.hpp"
+#include "libexec/kernels/lanes.hpp"
 
 namespace stagecraft::STAGECRAFT_ISA {
 namespace {

@@ -2,11 +2,8 @@
 #include <cstring>
 
 #include "libexec/kernels/element.hpp"
-#include "libexec/kernels/heads_view.hpp"
 #include "libexec/kernels/kernels.hpp"
-#include "libexec/kernels/operands/copy_operands.hpp"
 #include "libexec/kernels/operands/head_operands.hpp"
-#include "libexec/kernels/row_ranges.hpp"
 
 namespace stagecraft::STAGECRAFT_ISA {
 namespace {

@@ -1,7 +1,5 @@
 #include "libexec/kernels/cpu/kernel_table.hpp"
 
-#include "libexec/kernels/rank_order_reduction.hpp"
-
 namespace stagecraft {
 namespace {
 

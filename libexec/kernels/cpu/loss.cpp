@@ -3,11 +3,10 @@
 #include <limits>
 
 #include "libexec/kernels/element.hpp"
-#include "libexec/kernels/exponential.hpp"
+#include "libexec/kernels/formulas.hpp"
 #include "libexec/kernels/kernels.hpp"
-#include "libexec/kernels/lane_reduction.hpp"
-#include "libexec/kernels/logit_rows.hpp"
-#include "libexec/kernels/row_ranges.hpp"
+#include "libexec/kernels/lanes.hpp"
+#include "libexec/kernels/operands/vocabulary_operands.hpp"
 
 namespace stagecraft::STAGECRAFT_ISA {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "libexec/kernels/grouped_rows.hpp"
+#include "libexec/kernels/expert_rows.hpp"
 
 namespace stagecraft {
 

@@ -3,13 +3,14 @@
 #include "libexec/kernels/element.hpp"
 #include "libexec/kernels/formulas.hpp"
 #include "libexec/kernels/kernels.hpp"
-#include "libexec/kernels/operands/partial_operands.hpp"
-#include "libexec/kernels/row_ranges.hpp"
+#include "libexec/kernels/lanes.hpp"
+#include "libexec/kernels/operands/attention_operands.hpp"
 
-/// Parts of attention, each over some of the keys, become attention over all of them.
-/// Source: Milakov and Gimelshein 2018, arXiv:1805.02867.
 namespace stagecraft::STAGECRAFT_ISA {
 namespace {
+
+// Parts of attention, each over some of the keys, become attention over all of them.
+// Source: Milakov and Gimelshein 2018, arXiv:1805.02867.
 
 /// context [s, b, heads d] = (context +) part exp(part_log_sums - log_sums), the sums [b, heads,
 /// s].
@@ -39,6 +40,33 @@ void rescale(KernelContext const& context, KernelCall const& call, bool adds) {
   });
 }
 
+/// d_sinks[head] -= the sum over all rows of exp(sink - log_sum) (d_context . context): a sink has
+/// a value of zeros, so the gradient of its probability comes from the softmax alone.
+template <typename S>
+void sinks_gradient_of(KernelContext const& context, KernelCall const& call) {
+  using C = Compute<S>;
+  ContextShape const shape = sinks_shape<S>(call);
+  S const* const gradients = elements_of<S>(call.reads[0]);
+  S const* const values = elements_of<S>(call.reads[1]);
+  C const* const log_sums = elements_of<C>(call.reads[2]);
+  S const* const sinks = elements_of<S>(call.reads[3]);
+  C* const d_sinks = elements_of<C>(call.writes[0]);
+  context.pool->run(shape.heads, [&](std::int64_t head, int) {
+    C const sink = widen(sinks[head]);
+    C sum = 0;
+    for (std::int64_t sequence = 0; sequence < shape.b; ++sequence) {
+      for (std::int64_t row = 0; row < shape.s; ++row) {
+        std::int64_t const place = ((row * shape.b + sequence) * shape.heads + head) * shape.d;
+        C const product = lane_sum<C>(shape.d, [&](std::int64_t i) {
+          return widen(gradients[place + i]) * widen(values[place + i]);
+        });
+        sum += std::exp(sink - log_sums[(sequence * shape.heads + head) * shape.s + row]) * product;
+      }
+    }
+    d_sinks[head] -= sum;
+  });
+}
+
 }  // namespace
 
 void rescale_context(KernelContext const& context, KernelCall const& call) {
@@ -64,6 +92,11 @@ void add_log_sums(KernelContext const& context, KernelCall const& call) {
       }
     });
   });
+}
+
+void sinks_gradient(KernelContext const& context, KernelCall const& call) {
+  with_storage_type(call.kind, call.reads[1].type,
+                    [&](auto tag) { sinks_gradient_of<decltype(tag)>(context, call); });
 }
 
 }  // namespace stagecraft::STAGECRAFT_ISA

@@ -1,8 +1,11 @@
+#include <algorithm>
 #include <cstdint>
+#include <cstring>
 
+#include "libexec/kernels/expert_choice.hpp"
 #include "libexec/kernels/kernels.hpp"
 #include "libexec/kernels/router_formulas.hpp"
-#include "libexec/kernels/row_ranges.hpp"
+#include "libexec/kernels/router_tokens.hpp"
 
 namespace stagecraft::STAGECRAFT_ISA {
 namespace {
@@ -52,6 +55,66 @@ void route_backward_of(KernelContext const& context, KernelCall const& call) {
   });
 }
 
+template <typename C>
+void limit_choices_of(KernelContext const& context, KernelCall const& call) {
+  auto const& routing = attributes_of<RoutingAttributes>(call);
+  LimitedChoices const all = expect_limit_choices<C>(context.tensor_rank, context.sequence, call);
+  auto* const choices = static_cast<Choice*>(call.writes[0].data);
+  for_row_ranges(*context.pool, all.size.experts, all.size.tokens,
+                 [&](std::int64_t begin, std::int64_t end) {
+                   for (std::int64_t expert = begin; expert < end; ++expert) {
+                     limit_expert(all.size, routing, elements_of<C>(call.reads[0]) + expert,
+                                  choices + expert, all.place_of);
+                   }
+                 });
+  std::memcpy(call.writes[1].data, choices + all.first_own, static_cast<std::size_t>(all.own));
+}
+
+template <typename S>
+void count(KernelCall const& call) {
+  using C = Compute<S>;
+  RouterTokens<S> const all{call, 0};
+  std::int64_t const sequences = all.losses.sequences;
+  expect_elements(call, call.writes[0], element_type<C>(), sequences * all.experts);
+  C* const counts = elements_of<C>(call.writes[0]);
+  std::fill_n(counts, sequences * all.experts, C{0});
+  for (std::int64_t token = 0; token < all.tokens; ++token) {
+    for_counted_choices(all, token, [&](std::int64_t expert) {
+      counts[token % sequences * all.experts + expert] += 1;
+    });
+  }
+}
+
+template <typename S>
+void sum_losses(KernelCall const& call) {
+  using C = Compute<S>;
+  RouterTokens<S> const all{call, 0};
+  expect_elements(call, call.writes[0], element_type<C>(), 1);
+  double sum = 0;
+  for (std::int64_t token = 0; token < all.tokens; ++token) sum += loss_of_token(all, token);
+  elements_of<C>(call.writes[0])[0] = static_cast<C>(sum);
+}
+
+template <typename C>
+void average(KernelCall const& call) {
+  ChoiceCounter<C> const all{call};
+  C const microbatches = all.counter[all.experts] += 1;
+  for (std::int64_t expert = 0; expert < all.experts; ++expert) all.add(expert, microbatches);
+}
+
+template <typename T, typename S>
+void add_gradients(KernelContext const& context, KernelCall const& call) {
+  RouterTokens<S> const all{call, 1};
+  expect_elements(call, call.writes[0], element_type<T>(), all.tokens * all.experts);
+  auto const weight = static_cast<Compute<S>>(call.loss_gradient);
+  T* const d_logits = elements_of<T>(call.writes[0]);
+  for_row_ranges(*context.pool, all.tokens, all.experts, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t token = begin; token < end; ++token) {
+      add_loss_gradients(all, token, weight, d_logits + token * all.experts);
+    }
+  });
+}
+
 }  // namespace
 
 void route(KernelContext const& context, KernelCall const& call) {
@@ -61,6 +124,30 @@ void route(KernelContext const& context, KernelCall const& call) {
 void route_backward(KernelContext const& context, KernelCall const& call) {
   with_storage_type(call.kind, call.writes[0].type,
                     [&](auto tag) { route_backward_of<decltype(tag)>(context, call); });
+}
+
+void limit_choices(KernelContext const& context, KernelCall const& call) {
+  with_storage_type(call,
+                    [&](auto tag) { limit_choices_of<Compute<decltype(tag)>>(context, call); });
+}
+
+void count_choices(KernelContext const& /*context*/, KernelCall const& call) {
+  with_storage_type(call.kind, call.reads[0].type, [&](auto tag) { count<decltype(tag)>(call); });
+}
+
+void average_choices(KernelContext const& /*context*/, KernelCall const& call) {
+  call.reads[0].type == ElementType::f64 ? average<double>(call) : average<float>(call);
+}
+
+void router_loss(KernelContext const& /*context*/, KernelCall const& call) {
+  with_storage_type(call.kind, call.reads[0].type,
+                    [&](auto tag) { sum_losses<decltype(tag)>(call); });
+}
+
+void router_loss_backward(KernelContext const& context, KernelCall const& call) {
+  with_gradient_types(call, [&](auto gradient, auto logit) {
+    add_gradients<decltype(gradient), decltype(logit)>(context, call);
+  });
 }
 
 }  // namespace stagecraft::STAGECRAFT_ISA

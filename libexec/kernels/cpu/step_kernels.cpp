@@ -5,9 +5,8 @@
 
 #include "libexec/kernels/element.hpp"
 #include "libexec/kernels/kernels.hpp"
-#include "libexec/kernels/lane_reduction.hpp"
+#include "libexec/kernels/lanes.hpp"
 #include "libexec/kernels/operands/step_operands.hpp"
-#include "libexec/kernels/row_ranges.hpp"
 
 namespace stagecraft::STAGECRAFT_ISA {
 namespace {

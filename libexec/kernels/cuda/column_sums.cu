@@ -1,6 +1,6 @@
 #include "libexec/kernels/cuda/column_sums.cuh"
 #include "libexec/kernels/cuda/cuda_op_kernels.hpp"
-#include "libexec/kernels/norm_statistics.hpp"
+#include "libexec/kernels/operands/norm_operands.hpp"
 
 namespace stagecraft::cuda_ops {
 namespace {

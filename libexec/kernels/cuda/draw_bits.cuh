@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "libexec/kernels/philox.hpp"
+#include "libexec/kernels/dropout.hpp"
 
 namespace stagecraft {
 

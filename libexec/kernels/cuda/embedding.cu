@@ -2,7 +2,7 @@
 
 #include "libexec/kernels/cuda/cuda_op_kernels.hpp"
 #include "libexec/kernels/cuda/element_wise.cuh"
-#include "libexec/kernels/word_lookup.hpp"
+#include "libexec/kernels/operands/vocabulary_operands.hpp"
 
 namespace stagecraft::cuda_ops {
 namespace {

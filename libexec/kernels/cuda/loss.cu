@@ -4,8 +4,8 @@
 #include "libexec/kernels/cuda/cuda_op_kernels.hpp"
 #include "libexec/kernels/cuda/element_wise.cuh"
 #include "libexec/kernels/cuda/row_block.cuh"
-#include "libexec/kernels/exponential.hpp"
-#include "libexec/kernels/logit_rows.hpp"
+#include "libexec/kernels/formulas.hpp"
+#include "libexec/kernels/operands/vocabulary_operands.hpp"
 
 namespace stagecraft::cuda_ops {
 namespace {

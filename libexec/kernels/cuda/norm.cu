@@ -2,7 +2,7 @@
 
 #include "libexec/kernels/cuda/cuda_op_kernels.hpp"
 #include "libexec/kernels/cuda/row_block.cuh"
-#include "libexec/kernels/norm_statistics.hpp"
+#include "libexec/kernels/operands/norm_operands.hpp"
 
 namespace stagecraft::cuda_ops {
 namespace {

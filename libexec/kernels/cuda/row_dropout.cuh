@@ -6,7 +6,7 @@
 
 #include "libexec/kernels/cuda/draw_bits.cuh"
 #include "libexec/kernels/cuda/pack.cuh"
-#include "libexec/kernels/dropout_rows.hpp"
+#include "libexec/kernels/dropout.hpp"
 
 namespace stagecraft::cuda_ops {
 

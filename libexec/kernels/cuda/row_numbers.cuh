@@ -3,7 +3,7 @@
 #include <cstdint>
 
 #include "libexec/kernels/cuda/block_scan.cuh"
-#include "libexec/kernels/row_map.hpp"
+#include "libexec/kernels/token_choices.hpp"
 
 /// Numbers the rows of tokens, column by column (experts, or ranks in place of them), then token by
 /// token. `Has` says which a token has: `bool operator()(std::int64_t token, std::int64_t column)`.

@@ -1,9 +1,8 @@
 // NCCL's part of a calibration on the emulation, whose virtual time is 5 us and 10 ps a byte of the
 // larger buffer, whatever the ranks.
-#include "libexec/calibration/nccl_measurement.hpp"
-
 #include <catch2/catch.hpp>
 
+#include "libexec/calibration/collective_measurement.hpp"
 #include "tests/libexec/cuda_emulation/emulation.hpp"
 
 namespace stagecraft::nccl_measurement_test {

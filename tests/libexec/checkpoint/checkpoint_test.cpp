@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "libexec/executor/data_error.hpp"
+#include "libexec/executor/token_source.hpp"
 #include "tests/libexec/executor/plan_grid.hpp"
 #include "tests/libexec/executor/small_runs.hpp"
 

@@ -1,3 +1,5 @@
+#include "libexec/comm/collectives.hpp"
+
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <functional>
@@ -6,8 +8,7 @@
 #include <thread>
 #include <vector>
 
-#include "libexec/comm/collective_reduction.hpp"
-#include "libexec/comm/thread_group.hpp"
+#include "libexec/comm/thread_world.hpp"
 
 namespace stagecraft::collectives_test {
 namespace {

@@ -13,15 +13,15 @@
 #include "libexec/backends/cpu_backend.hpp"
 #include "libexec/checkpoint/checkpoint.hpp"
 #include "libexec/comm/mpi/mpi_world.hpp"
-#include "libexec/executor/process_job.hpp"
+#include "libexec/executor/job.hpp"
 #include "libsim/plan/make_plan.hpp"
+#include "tests/libexec/comm/process_runs.hpp"
 #include "tests/libexec/executor/small_runs.hpp"
 
 namespace stagecraft {
 namespace {
 
 namespace fs = std::filesystem;
-using Words = std::vector<std::int64_t>;
 
 TrainingConfig config_named(std::string const& name) {
   TrainingConfig config = small_gpt(Precision::bf16);
@@ -65,12 +65,6 @@ Words parameters_of(RankContext const& context, RankExecutor& executor) {
   context.backend.read(words.data(), range.data, bytes);
   return words;
 }
-
-/// What a run leaves behind.
-struct Outcome {
-  Execution execution;
-  std::vector<Words> parameters;  ///< by rank
-};
 
 /// Reading and writing of checkpoints, where there is a folder.
 ExecutionOptions options_for(int steps, fs::path const& load, fs::path const& save) {
@@ -122,10 +116,6 @@ Outcome run_processes(TrainingConfig const& config, ExecutionOptions options, Mp
   return outcome;
 }
 
-void require(bool is_true, std::string const& what) {
-  if (!is_true) throw std::runtime_error{"not the same with processes and threads: " + what};
-}
-
 /// Times differ, nothing else does.
 void require_same(Outcome const& a, Outcome const& b) {
   Execution const& x = a.execution;
@@ -137,19 +127,7 @@ void require_same(Outcome const& a, Outcome const& b) {
     require(x.steps[i].seconds > 0 && y.steps[i].seconds > 0, "that time passes");
   }
   require(a.parameters == b.parameters, "parameters");
-  require(x.ranks.size() == y.ranks.size() && x.traces.size() == y.traces.size(), "ranks");
-  for (std::size_t i = 0; i < x.ranks.size(); ++i) {
-    std::string const rank = " of rank " + std::to_string(i);
-    require(x.ranks[i].rank == y.ranks[i].rank && x.ranks[i].stage == y.ranks[i].stage,
-            "number" + rank);
-    require(x.ranks[i].at_peak == y.ranks[i].at_peak, "memory" + rank);
-    require(x.ranks[i].activation_peak == y.ranks[i].activation_peak, "activations" + rank);
-    OpColumns ops = x.traces[i].ops;
-    ops.start = y.traces[i].ops.start;
-    ops.duration = y.traces[i].ops.duration;
-    require(ops.rows() > 0 && ops == y.traces[i].ops, "ops" + rank);
-    require(x.traces[i].memory.bytes == y.traces[i].memory.bytes, "memory over time" + rank);
-  }
+  require_same_books(x, y);
 }
 
 int compare(std::string const& name, MpiSession& session) {
@@ -178,13 +156,7 @@ int compare(std::string const& name, MpiSession& session) {
 
 int main(int argc, char** argv) {
   using namespace stagecraft;
-  MpiSession session{[](std::exception_ptr const& error) -> ErrorReport {
-    try {
-      std::rethrow_exception(error);
-    } catch (std::exception const& problem) {
-      return {1, std::string{problem.what()} + '\n'};
-    }
-  }};
+  MpiSession session{report_of};
   try {
     return compare(argc > 1 ? argv[1] : "", session);
   } catch (...) {

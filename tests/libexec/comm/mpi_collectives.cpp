@@ -10,19 +10,16 @@
 #include <stdexcept>
 #include <thread>
 
-#include "libexec/comm/collective_reduction.hpp"
+#include "libexec/comm/collectives.hpp"
 #include "libexec/comm/mpi/mpi_world.hpp"
 #include "libexec/executor/clocks.hpp"
 #include "libsim/plan/make_plan.hpp"
+#include "tests/libexec/comm/process_runs.hpp"
 
 namespace stagecraft {
 namespace {
 
 using Floats = std::vector<float>;
-
-void require(bool is_true, std::string const& what) {
-  if (!is_true) throw std::runtime_error{what};
-}
 
 /// What member `i` has: numbers whose sum in another order has other bits.
 template <typename Number>
@@ -286,13 +283,7 @@ void check_all(MpiSession& session, bool must_disagree) {
 
 int main(int argc, char** /*argv*/) {
   using namespace stagecraft;
-  MpiSession session{[](std::exception_ptr const& error) -> ErrorReport {
-    try {
-      std::rethrow_exception(error);
-    } catch (std::exception const& problem) {
-      return {1, std::string{problem.what()} + '\n'};
-    }
-  }};
+  MpiSession session{report_of};
   try {
     check_all(session, argc > 1);
     return 0;

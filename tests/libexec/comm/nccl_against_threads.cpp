@@ -13,17 +13,16 @@
 #include <string>
 
 #include "libexec/backends/cuda_backend.hpp"
-#include "libexec/backends/number_codec.hpp"
+#include "libexec/backends/numbers.hpp"
 #include "libexec/comm/cuda/nccl_world.hpp"
-#include "libexec/comm/launched_process.hpp"
-#include "libexec/executor/process_job.hpp"
+#include "libexec/comm/process_environment.hpp"
+#include "libexec/executor/job.hpp"
 #include "libsim/plan/make_plan.hpp"
+#include "tests/libexec/comm/process_runs.hpp"
 #include "tests/libexec/executor/small_runs.hpp"
 
 namespace stagecraft {
 namespace {
-
-using Words = std::vector<std::int64_t>;
 
 constexpr int steps = 3;
 
@@ -101,12 +100,6 @@ TrainingConfig config_named(std::string const& name) {
 /// What sums in another order may change, as a part of the whole.
 double tolerance(Precision precision) { return precision == Precision::fp32 ? 1e-4 : 3e-2; }
 
-/// A run's outcome, and the parameters of all ranks as they lie in memory.
-struct Outcome {
-  Execution execution;
-  std::vector<Words> parameters;  ///< by rank
-};
-
 /// In doubles, so that they travel as numbers do.
 Words parameters_of(RankContext const& context, RankExecutor& executor) {
   FlatRange const range = executor.parameters().weights();
@@ -162,10 +155,6 @@ Outcome run_processes(TrainingConfig const& config, LaunchedProcess& session) {
   return outcome;
 }
 
-void require(bool is_true, std::string const& what) {
-  if (!is_true) throw std::runtime_error{"not the same with processes and threads: " + what};
-}
-
 bool are_close(double a, double b, double allowed) {
   return std::abs(a - b) <= allowed * std::abs(b);
 }
@@ -181,23 +170,6 @@ double distance(Words const& got, Words const& wanted) {
     norm += b * b;
   }
   return std::sqrt(difference / norm);
-}
-
-/// Memory, ops and their order: nothing of it depends on the order of sums.
-void require_same_books(Execution const& a, Execution const& b) {
-  require(a.ranks.size() == b.ranks.size() && a.traces.size() == b.traces.size(), "ranks");
-  for (std::size_t i = 0; i < a.ranks.size(); ++i) {
-    std::string const rank = " of rank " + std::to_string(i);
-    require(a.ranks[i].rank == b.ranks[i].rank && a.ranks[i].stage == b.ranks[i].stage,
-            "number" + rank);
-    require(a.ranks[i].at_peak == b.ranks[i].at_peak, "memory" + rank);
-    require(a.ranks[i].activation_peak == b.ranks[i].activation_peak, "activations" + rank);
-    OpColumns ops = a.traces[i].ops;
-    ops.start = b.traces[i].ops.start;
-    ops.duration = b.traces[i].ops.duration;
-    require(ops.rows() > 0 && ops == b.traces[i].ops, "ops" + rank);
-    require(a.traces[i].memory.bytes == b.traces[i].memory.bytes, "memory over time" + rank);
-  }
 }
 
 /// \returns the largest distance between parameters of a rank
@@ -238,14 +210,7 @@ int compare(std::string const& name, LaunchedProcess& session) {
 int main(int argc, char** argv) {
   using namespace stagecraft;
   prepare_nccl();
-  LaunchedProcess session{find_process({}, from_environment),
-                          [](std::exception_ptr const& error) -> ErrorReport {
-                            try {
-                              std::rethrow_exception(error);
-                            } catch (std::exception const& problem) {
-                              return {1, std::string{problem.what()} + '\n'};
-                            }
-                          }};
+  LaunchedProcess session{find_process({}, from_environment), report_of};
   try {
     return compare(argc > 1 ? argv[1] : "", session);
   } catch (...) {

@@ -14,23 +14,20 @@
 #include <string>
 #include <vector>
 
-#include "libexec/backends/number_codec.hpp"
-#include "libexec/comm/collective_reduction.hpp"
-#include "libexec/comm/cuda/nccl_collective.hpp"
+#include "libexec/backends/numbers.hpp"
+#include "libexec/comm/collectives.hpp"
+#include "libexec/comm/cuda/nccl_comm.hpp"
 #include "libexec/comm/cuda/nccl_numbers.hpp"
 #include "libexec/comm/cuda/nccl_world.hpp"
 #include "libexec/comm/host_reduction.hpp"
-#include "libexec/comm/launched_process.hpp"
+#include "libexec/comm/process_environment.hpp"
 #include "libexec/kernels/cuda/cuda_handles.hpp"
+#include "tests/libexec/comm/process_runs.hpp"
 
 namespace stagecraft {
 namespace {
 
 using Values = std::vector<double>;
-
-void require(bool is_true, std::string const& what) {
-  if (!is_true) throw std::runtime_error{"not as expected: " + what};
-}
 
 template <typename T>
 std::vector<std::byte> bytes_of(std::vector<T> const& values) {
@@ -380,14 +377,7 @@ void check_all(LaunchedProcess const& session) {
 int main() {
   using namespace stagecraft;
   prepare_nccl();
-  LaunchedProcess session{find_process({}, from_environment),
-                          [](std::exception_ptr const& error) -> ErrorReport {
-                            try {
-                              std::rethrow_exception(error);
-                            } catch (std::exception const& problem) {
-                              return {1, std::string{problem.what()} + '\n'};
-                            }
-                          }};
+  LaunchedProcess session{find_process({}, from_environment), report_of};
   try {
     check_all(session);
     return 0;

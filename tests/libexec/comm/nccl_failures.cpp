@@ -18,8 +18,8 @@
 
 #include "libexec/backends/cuda_backend.hpp"
 #include "libexec/comm/cuda/nccl_world.hpp"
-#include "libexec/comm/launched_process.hpp"
-#include "libexec/executor/process_job.hpp"
+#include "libexec/comm/process_environment.hpp"
+#include "libexec/executor/job.hpp"
 #include "libsim/plan/make_plan.hpp"
 #include "tests/libexec/executor/small_runs.hpp"
 

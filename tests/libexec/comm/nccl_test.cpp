@@ -14,10 +14,10 @@
 #include <thread>
 #include <vector>
 
-#include "libexec/comm/cuda/nccl_collective.hpp"
+#include "libexec/comm/cuda/nccl_comm.hpp"
 #include "libexec/comm/cuda/nccl_watch.hpp"
 #include "libexec/comm/cuda/nccl_world.hpp"
-#include "libexec/comm/launched_process.hpp"
+#include "libexec/comm/process_environment.hpp"
 #include "libexec/kernels/cuda/cuda_check.hpp"
 #include "libexec/kernels/cuda/cuda_handles.hpp"
 #include "libsim/plan/make_plan.hpp"

@@ -1,9 +1,13 @@
 #include "libexec/comm/thread_world.hpp"
 
+#include <array>
 #include <catch2/catch.hpp>
+#include <chrono>
+#include <set>
 #include <thread>
 #include <vector>
 
+#include "libexec/comm/stage_edges.hpp"
 #include "libsim/plan/make_plan.hpp"
 #include "tests/libsim/odd_runs.hpp"
 #include "tests/libsim/other_axis.hpp"
@@ -41,6 +45,150 @@ std::vector<std::int64_t> sums_of_ranks(TrainingPlan const& plan, GroupId group)
     }
   }
   return sums;
+}
+
+using Text = std::array<char, 6>;
+
+Message end_of(Transfer::End end, Text& text) {
+  return {.end = end, .number = 1, .data = text.data(), .bytes = text.size()};
+}
+Message sent(Text& text) { return end_of(Transfer::End::send, text); }
+Message received(Text& text) { return end_of(Transfer::End::receive, text); }
+
+TEST_CASE("a message arrives whichever end comes first", "[comm]") {
+  StillClock const clock;
+  JobHealth const health;
+  HostTransport transport;
+  ThreadMailboxes boxes{2, GENERATE(false, true), transport, clock, health};
+  Text from{"hello"};
+  Text to{};
+  if (GENERATE(false, true)) {
+    boxes.post(sent(from));
+    boxes.post(received(to));
+  } else {
+    boxes.post(received(to));
+    boxes.post(sent(from));
+  }
+  boxes.wait(sent(from));
+  REQUIRE(boxes.wait(received(to)).end == SimTime{7});
+  REQUIRE(to == from);
+}
+
+TEST_CASE("a buffered send may be overwritten before its receiver has posted", "[comm]") {
+  StillClock const clock;
+  JobHealth const health;
+  HostTransport transport;
+  ThreadMailboxes boxes{2, true, transport, clock, health};
+  Text from{"hello"};
+  Text to{};
+  boxes.post(sent(from));
+  boxes.wait(sent(from));
+  from = {"other"};
+  boxes.post(received(to));
+  boxes.wait(received(to));
+  REQUIRE(to == Text{"hello"});
+}
+
+TEST_CASE("a box serves one iteration after the other", "[comm]") {
+  StillClock const clock;
+  JobHealth const health;
+  HostTransport transport;
+  ThreadMailboxes boxes{2, false, transport, clock, health};
+  Text to{};
+  for (Text from : {Text{"first"}, Text{"again"}}) {
+    boxes.post(sent(from));
+    boxes.post(received(to));
+    boxes.wait(received(to));
+    boxes.wait(sent(from));
+    REQUIRE(to == from);
+  }
+}
+
+TEST_CASE("ends that disagree about the size of a message are refused", "[comm]") {
+  StillClock const clock;
+  JobHealth const health;
+  HostTransport transport;
+  ThreadMailboxes boxes{2, false, transport, clock, health};
+  Text from{};
+  Text to{};
+  boxes.post(sent(from));
+  Message shorter = received(to);
+  shorter.bytes = 2;
+  REQUIRE_THROWS_AS(boxes.post(shorter), std::logic_error);
+}
+
+TEST_CASE("who waits for a message of a rank that has failed stops waiting", "[comm]") {
+  StillClock const clock;
+  JobHealth health;
+  HostTransport transport;
+  ThreadMailboxes boxes{2, false, transport, clock, health};
+  Text to{};
+  boxes.post(received(to));
+  std::jthread const other{[&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds{20});
+    health.fail(RankId{3}, "gone");
+  }};
+  REQUIRE_THROWS_AS(boxes.wait(received(to)), PeerFailure);
+}
+
+TrainingPlan plan_of(int stages, ScheduleKind kind, P2p p2p) {
+  TrainingConfig config;
+  config.model.heads = config.model.kv_heads = 2;
+  config.model.head_dim = 4;
+  config.model.hidden = 8;
+  config.model.ffn_hidden = 32;
+  config.model.sequence = 8;
+  config.model.vocabulary = 32;
+  config.parallel.pipeline = stages;
+  config.parallel.interleave = kind == ScheduleKind::interleaved ? 2 : 1;
+  config.model.layers = stages * config.parallel.interleave;
+  config.batch.global = 2 * stages;
+  config.schedule = {.kind = kind, .p2p = p2p};
+  return make_plan(as_settled(config));
+}
+
+TEST_CASE("each neighbour has an edge for what it sends, and no round has a stage twice",
+          "[comm]") {
+  int const stages = GENERATE(1, 2, 3, 4, 7);
+  auto const kind =
+      GENERATE(ScheduleKind::gpipe, ScheduleKind::one_f_one_b, ScheduleKind::interleaved);
+  auto const p2p = GENERATE(P2p::blocking, P2p::overlapped);
+  if (kind == ScheduleKind::interleaved && stages == 1) return;
+  TrainingPlan const plan = plan_of(stages, kind, p2p);
+  std::set<StageEdge> all;
+  std::size_t count = 0;
+  for (auto const& round : edge_rounds(plan)) {
+    std::set<StageId> busy;
+    for (StageEdge const& edge : round) {
+      REQUIRE(busy.insert(edge.from).second);
+      REQUIRE(busy.insert(edge.to).second);
+      all.insert(edge);
+      ++count;
+    }
+  }
+  // Activations go forward and gradients back; around the ring where stages have several chunks.
+  auto const ring =
+      static_cast<std::size_t>(kind == ScheduleKind::interleaved ? stages : stages - 1);
+  REQUIRE(count == 2 * ring);
+  REQUIRE(all.size() == count);
+  for (StageEdge const& edge : all) {
+    int const step = edge.payload == Transfer::Payload::activation ? 1 : stages - 1;
+    REQUIRE(edge.to.value() == (edge.from.value() + step) % stages);
+  }
+  // What has no tags relies on this.
+  REQUIRE_NOTHROW(require_message_order(plan));
+  REQUIRE(message_edges(plan).size() == static_cast<std::size_t>(plan.messages));
+}
+
+TEST_CASE("a plan that receives in another order than it sends is refused", "[comm]") {
+  TrainingPlan plan = plan_of(2, ScheduleKind::one_f_one_b, P2p::blocking);
+  std::vector<Transfer*> received;
+  for (Transfer& transfer : plan.stages[StageId{1}].program.transfers) {
+    if (transfer.end == Transfer::End::receive) received.push_back(&transfer);
+  }
+  REQUIRE(received.size() >= 2);
+  std::swap(received[0]->message, received[1]->message);
+  REQUIRE_THROWS_AS(require_message_order(plan), std::logic_error);
 }
 
 }  // namespace

@@ -5,8 +5,8 @@
 #include "libsim/model/model_names.hpp"
 #include "libsim/training/training_config_checks.hpp"
 #include "libsim/training/training_names.hpp"
-#include "tests/libexec/cuda/device_runs.hpp"
 #include "tests/libexec/executor/plan_grid.hpp"
+#include "tests/libexec/executor/run_checks.hpp"
 
 // Whole iterations of models whose attention is more than heads before a query, and of ranks that
 // split sequences, on a CUDA device; held against the CPU.

@@ -6,12 +6,12 @@
 #include <vector>
 
 #include "libexec/kernels/cpu/cpu_kernels.hpp"
+#include "libexec/kernels/cpu/kernel_table.hpp"
 #include "libexec/kernels/cuda/cuda_check.hpp"
 #include "libexec/kernels/cuda/cuda_handles.hpp"
 #include "libexec/kernels/cuda/cuda_kernels.hpp"
 #include "libexec/kernels/cuda/reduce_members.hpp"
 #include "libexec/kernels/operands/operand_checks.hpp"
-#include "libexec/kernels/rank_order_reduction.hpp"
 #include "tests/libexec/cuda_emulation/kernel_launch.hpp"
 
 // The kernels of an emulated device, in place of libexec/kernels/cuda: those of the CPU, each

@@ -2,9 +2,8 @@
 #include <catch2/catch.hpp>
 
 #include "libexec/backends/cuda_backend.hpp"
-#include "tests/libexec/cuda/device_runs.hpp"
-#include "tests/libexec/executor/communication_costs.hpp"
 #include "tests/libexec/executor/plan_grid.hpp"
+#include "tests/libexec/executor/run_checks.hpp"
 
 // Whole iterations on a CUDA device, all ranks as threads that share it, held against the CPU.
 

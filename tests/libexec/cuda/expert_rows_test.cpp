@@ -5,10 +5,10 @@
 
 #include "tests/libexec/cuda/agreement.hpp"
 
-// The rows that a device makes of tokens and their choices, held against a CPU's.
-
 namespace stagecraft::test {
 namespace {
+
+// The rows that a device makes of tokens and their choices, held against a CPU's.
 
 ElementType wide_of(ElementType type) {
   return type == ElementType::f64 ? ElementType::f64 : ElementType::f32;
@@ -166,5 +166,157 @@ TEST_CASE("chunks of rows are moved on a device as on a CPU", "[cuda]") {
   }
 }
 
+// What experts compute on a device with their rows, held against a CPU's.
+
+/// Of three groups, from two senders: 9, 0 and 8 rows; two more are room.
+TestTensor some_counts() { return {ElementType::i32, {2, 3}, {4, 0, 5, 5, 0, 3}}; }
+constexpr std::int64_t groups = 3;
+constexpr std::int64_t rows = 19;
+
+TEST_CASE("products of groups of rows on a device are those of a CPU", "[cuda]") {
+  auto const type = GENERATE(from_range(std::begin(float_types), std::end(float_types)));
+  std::int64_t const n = GENERATE(8, 5), k = GENERATE(16, 3);
+  bool const transposes = GENERATE(false, true);
+  RankShare const rank = whole(small_model(precision_of(type)));
+  TestTensor const a = TestTensor::random(type, {rows, k}, 1);
+  TestTensor const b =
+      TestTensor::random(type, {transposes ? groups * n : groups * k, transposes ? k : n}, 2);
+  require_agreement(rank,
+                    {.kind = OpKind::grouped_gemm,
+                     .tensors = {a, b, some_counts(), TestTensor{type, {rows, n}}},
+                     .reads = {{0}, {1}, {2}},
+                     .writes = {{3}},
+                     .gemm = {.batch = groups, .m = 6, .n = n, .k = k, .transpose_b = transposes}});
+  // Weight gradients, added to what there is.
+  require_agreement(
+      rank,
+      {.kind = OpKind::grouped_gemm,
+       .tensors = {a, TestTensor::random(type, {rows, n}, 3), some_counts(),
+                   TestTensor::random(wide_of(type), {groups * k, n}, 4)},
+       .reads = {{0}, {1}, {2}},
+       .writes = {{3}},
+       .gemm = {.batch = groups, .m = k, .n = n, .k = 6, .transpose_a = true, .accumulate = true}});
+  // Equally many rows.
+  require_agreement(rank,
+                    {.kind = OpKind::grouped_gemm,
+                     .tensors = {TestTensor::random(type, {groups * 6, k}, 5), b,
+                                 TestTensor{type, {groups * 6, n}}},
+                     .reads = {{0}, {1}},
+                     .writes = {{2}},
+                     .gemm = {.batch = groups, .m = 6, .n = n, .k = k, .transpose_b = transposes}});
+}
+
+TEST_CASE("a device refuses groups with more rows than there are", "[cuda]") {
+  DeviceCase const product{.kind = OpKind::grouped_gemm,
+                           .tensors = {TestTensor::random(ElementType::f32, {10, 4}, 1),
+                                       TestTensor::random(ElementType::f32, {groups * 4, 4}, 2),
+                                       some_counts(), TestTensor{ElementType::f32, {10, 4}}},
+                           .reads = {{0}, {1}, {2}},
+                           .writes = {{3}},
+                           .gemm = {.batch = groups, .m = 3, .n = 4, .k = 4}};
+  REQUIRE_THROWS_WITH(on_device(whole(small_model(Precision::fp32)), product),
+                      Catch::Contains("the groups have more rows than an operand"));
+}
+
+TEST_CASE("biases of experts on a device, and their gradients, are those of a CPU", "[cuda]") {
+  auto const type = GENERATE(from_range(std::begin(float_types), std::end(float_types)));
+  std::int64_t const columns = GENERATE(8, 7, 600);
+  bool const has_factors = GENERATE(false, true);
+  bool const is_even = GENERATE(false, true);
+  RankShare const rank = whole(small_model(precision_of(type)));
+  ElementType const wide = wide_of(type);
+  std::int64_t const all = is_even ? 18 : rows;
+  TestTensor const x = TestTensor::random(type, {all, columns}, 1);
+  TestTensor const bias = TestTensor::random(type, {groups * columns}, 2);
+  TestTensor const factors = TestTensor::random(wide, {all}, 3);
+  auto const with_more = [&](std::vector<Use> reads) {
+    if (has_factors) reads.push_back({2});
+    if (!is_even) reads.push_back({3});
+    return reads;
+  };
+  require_agreement(rank, {.kind = OpKind::grouped_bias_add,
+                           .tensors = {x, bias, factors, some_counts()},
+                           .reads = with_more({{0}, {1}}),
+                           .writes = {{0}}});
+  require_agreement(rank, {.kind = OpKind::grouped_bias_gradient,
+                           .tensors = {x, TestTensor::random(wide, {groups * columns}, 4), factors,
+                                       some_counts()},
+                           .reads = with_more({{0}}),
+                           .writes = {{1}}});
+  if (has_factors) return;
+  require_agreement(rank, {.kind = OpKind::bias_probability_gradient,
+                           .tensors = {x, bias, TestTensor{wide, {all}}, some_counts()},
+                           .reads = with_more({{0}, {1}}),
+                           .writes = {{2}}});
+}
+
+TEST_CASE("rows of many experts on a device get the biases that a CPU gives them", "[cuda]") {
+  // Some have no rows, two rows at the end are room.
+  std::int64_t const experts = 70, columns = 3;
+  TestTensor counts{ElementType::i32, {2, experts}};
+  std::int64_t all = 2;
+  for (std::int64_t i = 0; i < counts.size(); ++i) {
+    std::int64_t const count = i * 5 % 7 > 3 ? i * 5 % 7 - 3 : 0;
+    counts.set(i, static_cast<double>(count));
+    all += count;
+  }
+  RankShare const rank = whole(small_model(Precision::fp32));
+  require_agreement(
+      rank, {.kind = OpKind::grouped_bias_add,
+             .tensors = {TestTensor::random(ElementType::f32, {all, columns}, 1),
+                         TestTensor::random(ElementType::f32, {experts * columns}, 2), counts},
+             .reads = {{0}, {1}, {2}},
+             .writes = {{0}}});
+}
+
+TEST_CASE("weighted activations on a device, and their gradients, are those of a CPU", "[cuda]") {
+  auto const type = GENERATE(from_range(std::begin(float_types), std::end(float_types)));
+  auto const activation = GENERATE(Activation::gelu, Activation::relu, Activation::swiglu,
+                                   Activation::geglu, Activation::swiglu_clamped);
+  std::int64_t const f = GENERATE(8, 7, 2000);
+  std::int64_t const branches =
+      activation == Activation::gelu || activation == Activation::relu ? 1 : 2;
+  RankShare const rank = whole(small_model(precision_of(type)));
+  ElementType const wide = wide_of(type);
+  TestTensor x = TestTensor::random(type, {5, branches * f}, 1);
+  // Beyond the limit of the clamped gate, too.
+  for (std::int64_t i = 0; i < x.size(); ++i) x.set(i, 10 * x[i]);
+  TestTensor const probabilities = TestTensor::random(wide, {5}, 2);
+  require_agreement(rank, {.kind = OpKind::weighted_activation,
+                           .tensors = {x, probabilities, TestTensor{type, {5, f}}},
+                           .reads = {{0}, {1}},
+                           .writes = {{2}},
+                           .attributes = ActivationAttributes{activation}});
+  require_agreement(rank, {.kind = OpKind::weighted_activation_backward,
+                           .tensors = {TestTensor::random(type, {5, f}, 3), x, probabilities,
+                                       TestTensor{type, x.shape()}, TestTensor{wide, {5}}},
+                           .reads = {{0}, {1}, {2}},
+                           .writes = {{3}, {4}},
+                           .attributes = ActivationAttributes{activation}});
+}
+
+TEST_CASE("rows on a device are scaled, and their gradients summed, as on a CPU", "[cuda]") {
+  auto const type = GENERATE(from_range(std::begin(float_types), std::end(float_types)));
+  bool const are_wide = GENERATE(false, true);
+  RowFactor const kind = GENERATE(RowFactor::identity, RowFactor::sigmoid);
+  std::int64_t const width = GENERATE(8, 7, 3000);
+  RankShare const rank = whole(small_model(precision_of(type)));
+  ElementType const of_factors = are_wide ? wide_of(type) : type;
+  TestTensor const x = TestTensor::random(type, {5, width}, 1);
+  TestTensor const factors = TestTensor::random(of_factors, {5}, 2);
+  require_agreement(rank, {.kind = OpKind::scale_rows,
+                           .tensors = {x, factors, TestTensor{type, x.shape()}},
+                           .reads = {{0}, {1}},
+                           .writes = {{2}},
+                           .attributes = RowScaleAttributes{kind}});
+  require_agreement(rank, {.kind = OpKind::scale_rows_backward,
+                           .tensors = {TestTensor::random(type, x.shape(), 3), x, factors,
+                                       TestTensor{type, x.shape()}, TestTensor{of_factors, {5}}},
+                           .reads = {{0}, {1}, {2}},
+                           .writes = {{3}, {4}},
+                           .attributes = RowScaleAttributes{kind}});
+}
+
 }  // namespace
+
 }  // namespace stagecraft::test

@@ -6,26 +6,17 @@
 
 #include "libexec/backends/cpu_backend.hpp"
 #include "libexec/backends/cuda_backend.hpp"
-#include "libexec/executor/solo_job.hpp"
+#include "libexec/executor/job.hpp"
 #include "libsim/model/model_names.hpp"
 #include "libsim/plan/make_plan.hpp"
 #include "libsim/training/routing_reader.hpp"
 #include "libsim/training/training_names.hpp"
-#include "tests/libexec/cuda/device_runs.hpp"
-#include "tests/libexec/executor/communication_costs.hpp"
+#include "tests/libexec/executor/run_checks.hpp"
 
 // Whole iterations of mixtures of experts on a CUDA device, held against the CPU.
 
 namespace stagecraft {
 namespace {
-
-/// A layer of 4 experts, of which a token uses 2, beside one shared expert.
-TrainingConfig small_mixture(Precision precision) {
-  TrainingConfig config = small_llama(precision);
-  config.model.experts =
-      ExpertsConfig{.count = 4, .per_token = 2, .ffn_hidden = 12, .shared_ffn_hidden = 8};
-  return config;
-}
 
 /// First a dense layer; scores by sigmoid, in groups of experts, as DeepSeek-V3 has them.
 TrainingConfig sigmoid_mixture(Precision precision) {
@@ -48,21 +39,6 @@ TrainingConfig gated_mixture(Precision precision, RouterLoss loss) {
                                   .loss = loss,
                                   .loss_coefficient = 0.3,
                                   .z_loss = 0.02};
-  return config;
-}
-
-/// One expert per token, whose input is multiplied by a sigmoid; sparse and dense layers alternate.
-TrainingConfig mixture_on_input(Precision precision) {
-  TrainingConfig config = small_llama(precision);
-  config.model.experts =
-      ExpertsConfig{.count = 4,
-                    .per_token = 1,
-                    .ffn_hidden = 12,
-                    .shared_ffn_hidden = 12,
-                    .every = 2,
-                    .offset = 1,
-                    .probabilities_on = ProbabilitiesOn::input,
-                    .router = {.score = RouterScore::sigmoid, .normalise = false}};
   return config;
 }
 

@@ -11,7 +11,7 @@
 
 #include "tests/libexec/cuda_emulation/device.hpp"
 #include "tests/libexec/cuda_emulation/kernel_launch.hpp"
-#include "tests/libexec/cuda_emulation/virtual_time.hpp"
+#include "tests/libexec/cuda_emulation/schedule.hpp"
 
 namespace stagecraft::emulation {
 namespace {

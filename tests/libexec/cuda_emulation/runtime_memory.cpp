@@ -8,7 +8,7 @@
 #include <string>
 
 #include "tests/libexec/cuda_emulation/device.hpp"
-#include "tests/libexec/cuda_emulation/virtual_time.hpp"
+#include "tests/libexec/cuda_emulation/schedule.hpp"
 
 /// Keeps nothing: what is freed is given back at once.
 struct CUmemPoolHandle_st {

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <stdexcept>
 
-#include "tests/libexec/cuda_emulation/failure.hpp"
-
 namespace stagecraft::emulation {
 
 cudaStream_t Schedule::create_stream(unsigned flags, int device) {

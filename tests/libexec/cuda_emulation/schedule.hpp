@@ -2,17 +2,66 @@
 
 #include <cuda_runtime_api.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <functional>
 #include <memory>
+#include <stdexcept>
+#include <string>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
-#include "tests/libexec/cuda_emulation/random_order.hpp"
-
 namespace stagecraft::emulation {
+
+/// What a call of the runtime's interface returns, and why.
+class Failure : public std::runtime_error {
+ public:
+  Failure(cudaError_t code, std::string const& why) : std::runtime_error{why}, code_{code} {}
+  cudaError_t code() const { return code_; }
+
+ private:
+  cudaError_t code_;
+};
+
+/// A kernel does what no device would do, or what hangs one.
+class KernelFailure : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// Cheap random numbers for the order in which things happen: SplitMix64 (Steele et al. 2014).
+class RandomOrder {
+ public:
+  explicit RandomOrder(std::uint64_t seed) : state_{seed} {}
+
+  std::uint64_t next() {
+    std::uint64_t z = state_ += 0x9E3779B97F4A7C15U;
+    z = (z ^ (z >> 30U)) * 0xBF58476D1CE4E5B9U;
+    z = (z ^ (z >> 27U)) * 0x94D049BB133111EBU;
+    return z ^ (z >> 31U);
+  }
+
+  /// Of [0, count); count < 2^32.
+  std::size_t below(std::size_t count) { return (next() >> 32U) * count >> 32U; }
+
+  template <typename T>
+  void shuffle(std::vector<T>& values) {
+    for (std::size_t i = 0; i < values.size(); ++i) std::swap(values[i], values[below(i + 1)]);
+  }
+
+ private:
+  std::uint64_t state_;
+};
+
+/// What a device takes in virtual time: to start anything, and to move bytes.
+constexpr double start_seconds = 1e-6;
+constexpr double seconds_per_byte = 1e-12;
+
+inline double seconds_of(std::size_t bytes) {
+  return start_seconds + static_cast<double>(bytes) * seconds_per_byte;
+}
 
 /// That a stream has come to the place where an event was recorded.
 struct Completion {

@@ -10,10 +10,9 @@
 #include <string>
 #include <vector>
 
-#include "libexec/backends/number_codec.hpp"
+#include "libexec/backends/numbers.hpp"
 #include "libsim/model/model_names.hpp"
-#include "tests/libexec/executor/equal_runs.hpp"
-#include "tests/libexec/executor/slope_checks.hpp"
+#include "tests/libexec/executor/run_checks.hpp"
 #include "tests/libexec/executor/small_runs.hpp"
 
 namespace stagecraft::batch_balance_test {

@@ -8,8 +8,7 @@
 #include "libsim/model/model_names.hpp"
 #include "libsim/training/training_config_checks.hpp"
 #include "libsim/training/training_names.hpp"
-#include "tests/libexec/executor/equal_runs.hpp"
-#include "tests/libexec/executor/slope_checks.hpp"
+#include "tests/libexec/executor/run_checks.hpp"
 #include "tests/libexec/executor/small_runs.hpp"
 #include "tests/libsim/invented_system.hpp"
 
@@ -39,13 +38,7 @@ TrainingConfig llama_of(Precision precision) {
 
 /// Latent attention, with heads of keys of 6 and of values of 5 elements.
 TrainingConfig deepseek_of(Precision precision) { return splittable(small_deepseek(precision, 6)); }
-/// A layer of 4 experts, of which a token uses 2, beside one shared expert.
-TrainingConfig mixture_of(Precision precision) {
-  TrainingConfig config = splittable(small_llama(precision));
-  config.model.experts =
-      ExpertsConfig{.count = 4, .per_token = 2, .ffn_hidden = 12, .shared_ffn_hidden = 8};
-  return config;
-}
+TrainingConfig mixture_of(Precision precision) { return splittable(small_mixture(precision)); }
 
 struct Layout {
   std::string name;
@@ -184,15 +177,9 @@ TEST_CASE("experts may be split over ranks that split sequences", "[context]") {
 
 TEST_CASE("ranks that split sequences have loss and gradient norm of one rank", "[context]") {
   TrainingConfig const base = gpt_of(Precision::fp64);
-  SmallRun const run{.options = {.steps = 3}};
-  std::vector<StepReport> const one = execute(base, run).steps;
   for (Layout const& layout : layouts()) {
     CAPTURE(layout.name);
-    std::vector<StepReport> const many = execute(with(base, layout), run).steps;
-    for (std::size_t i = 0; i < one.size(); ++i) {
-      REQUIRE(many[i].loss == Approx(one[i].loss).epsilon(1e-12));
-      REQUIRE(many[i].gradient_norm == Approx(one[i].gradient_norm).epsilon(1e-11));
-    }
+    require_alike_steps(base, with(base, layout));
   }
 }
 
@@ -260,22 +247,11 @@ TEST_CASE("plans that split sequences and experts hold what the simulator predic
 }
 
 TEST_CASE("training with split sequences lowers the loss as one rank does", "[context]") {
-  TrainingConfig config = llama_of(Precision::fp32);
-  config.model.vocabulary = 256;
-  config.training.learning_rate = 3e-3;
-  config.training.init_std = 0.02;
-  auto const text =
-      file_tokens(std::string{STAGECRAFT_SOURCE_DIR} + "/README.md", 256, config.model.sequence);
-  SmallRun const run{.options = {.steps = 50}, .gemm = GemmKind::openblas, .tokens = text.get()};
-  std::vector<StepReport> const one = execute(config, run).steps;
-  REQUIRE(one.back().loss < one.front().loss - 1);
-  for (auto const& [method, name] : EnumNames<ContextMethod>::all) {
-    CAPTURE(name);
-    auto const four = execute(with(config, {"", of(1, 2, 1, 2, method)}), run).steps;
-    for (std::size_t i = 0; i < one.size(); ++i) {
-      REQUIRE(four[i].loss == Approx(one[i].loss).epsilon(1e-3));
-    }
+  std::vector<ParallelLayout> layouts;
+  for (auto const& entry : EnumNames<ContextMethod>::all) {
+    layouts.push_back(of(1, 2, 1, 2, entry.first));
   }
+  require_learning(llama_of(Precision::fp32), layouts);
 }
 
 }  // namespace

@@ -4,28 +4,19 @@
 #include <string>
 #include <vector>
 
-#include "libexec/backends/number_codec.hpp"
+#include "libexec/backends/numbers.hpp"
 #include "libexec/executor/executable.hpp"
 #include "libsim/config/problem.hpp"
 #include "libsim/engine/simulation.hpp"
 #include "libsim/model/model_names.hpp"
 #include "libsim/plan/make_plan.hpp"
 #include "libsim/schedule/generators/generators.hpp"
-#include "tests/libexec/executor/equal_runs.hpp"
-#include "tests/libexec/executor/slope_checks.hpp"
+#include "tests/libexec/executor/run_checks.hpp"
 #include "tests/libexec/executor/small_runs.hpp"
 #include "tests/libsim/invented_system.hpp"
 
 namespace stagecraft::experts_test {
 namespace {
-
-/// A layer of 4 experts, of which a token uses 2, beside one shared expert.
-TrainingConfig small_mixture(Precision precision) {
-  TrainingConfig config = small_llama(precision);
-  config.model.experts =
-      ExpertsConfig{.count = 4, .per_token = 2, .ffn_hidden = 12, .shared_ffn_hidden = 8};
-  return config;
-}
 
 /// First a dense layer; scores by sigmoid, divided by their sum and scaled, as DeepSeek-V3 has
 /// them.
@@ -148,15 +139,9 @@ TEST_CASE("experts on any number of ranks have the gradients of one rank", "[exp
 
 TEST_CASE("steps on any number of ranks have loss and gradient norm of one rank", "[experts]") {
   TrainingConfig const base = small_mixture(Precision::fp64);
-  SmallRun const run{.options = {.steps = 3}};
-  std::vector<StepReport> const one = execute(base, run).steps;
   for (Layout const& layout : layouts()) {
     CAPTURE(layout.name);
-    std::vector<StepReport> const many = execute(with(base, layout), run).steps;
-    for (std::size_t i = 0; i < one.size(); ++i) {
-      REQUIRE(many[i].loss == Approx(one[i].loss).epsilon(1e-12));
-      REQUIRE(many[i].gradient_norm == Approx(one[i].gradient_norm).epsilon(1e-11));
-    }
+    require_alike_steps(base, with(base, layout));
   }
 }
 
@@ -206,18 +191,7 @@ TEST_CASE("sparse plans hold what the simulator predicts, to the byte", "[expert
         config.recompute = {all[turn++ % all.size()]};
         CAPTURE(layout.name, name_of(config.recompute.front().granularity),
                 config.recompute.front().modules);
-        Simulation const predicted =
-            simulate(make_plan(as_settled(completed(config))), invented_system());
-        for (RankReport const& rank : execute(config, {.gemm = GemmKind::openblas}).ranks) {
-          StageResult const& stage = predicted.stages[rank.stage.index()];
-          for (int i = 0; i < category_count; ++i) {
-            auto const category = static_cast<Category>(i);
-            CAPTURE(name_of(category));
-            if (category == Category::workspace) continue;
-            CHECK(rank.at_peak[category] == stage.at_peak[category]);
-          }
-          CHECK(rank.activation_peak == stage.activation_peak);
-        }
+        require_predicted_bytes(config);
         ++compared;
       }
     }
@@ -226,20 +200,7 @@ TEST_CASE("sparse plans hold what the simulator predicts, to the byte", "[expert
 }
 
 TEST_CASE("training a mixture on a text lowers the loss, on several ranks alike", "[experts]") {
-  TrainingConfig config = small_mixture(Precision::fp32);
-  config.model.vocabulary = 256;
-  config.training.learning_rate = 3e-3;
-  config.training.init_std = 0.02;
-  auto const text =
-      file_tokens(std::string{STAGECRAFT_SOURCE_DIR} + "/README.md", 256, config.model.sequence);
-  SmallRun const run{.options = {.steps = 50}, .gemm = GemmKind::openblas, .tokens = text.get()};
-  std::vector<StepReport> const one = execute(config, run).steps;
-  REQUIRE(one.back().loss < one.front().loss - 1);
-  std::vector<StepReport> const four =
-      execute(with(config, {"", expert_layout(2, 1, 2, 2, 2)}), run).steps;
-  for (std::size_t i = 0; i < one.size(); ++i) {
-    REQUIRE(four[i].loss == Approx(one[i].loss).epsilon(1e-3));
-  }
+  require_learning(small_mixture(Precision::fp32), {expert_layout(2, 1, 2, 2, 2)});
 }
 
 TEST_CASE("plans that the executor cannot run yet are refused by key", "[executor]") {

@@ -1,6 +1,6 @@
 #include <catch2/catch.hpp>
 
-#include "tests/libexec/executor/communication_costs.hpp"
+#include "tests/libexec/executor/run_checks.hpp"
 #include "tests/libexec/executor/small_runs.hpp"
 
 // An executable of its own, small enough to be built and run with the thread sanitizer too.

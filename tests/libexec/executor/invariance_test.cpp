@@ -1,7 +1,7 @@
 #include <catch2/catch.hpp>
 
-#include "tests/libexec/executor/equal_runs.hpp"
 #include "tests/libexec/executor/plan_grid.hpp"
+#include "tests/libexec/executor/run_checks.hpp"
 #include "tests/libexec/executor/small_runs.hpp"
 
 namespace stagecraft::invariance_test {

@@ -6,9 +6,8 @@
 
 #include "libsim/engine/simulation.hpp"
 #include "libsim/plan/make_plan.hpp"
-#include "tests/libexec/executor/communication_costs.hpp"
-#include "tests/libexec/executor/equal_runs.hpp"
 #include "tests/libexec/executor/plan_grid.hpp"
+#include "tests/libexec/executor/run_checks.hpp"
 #include "tests/libexec/executor/small_runs.hpp"
 #include "tests/libsim/invented_system.hpp"
 #include "tests/libsim/recorded.hpp"

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <stdexcept>
 
-#include "libexec/backends/number_codec.hpp"
+#include "libexec/backends/numbers.hpp"
 #include "libsim/plan/parameter_layout.hpp"
 
 namespace stagecraft {

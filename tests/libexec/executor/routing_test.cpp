@@ -14,22 +14,13 @@
 #include "libsim/plan/received_rows.hpp"
 #include "libsim/training/routing_reader.hpp"
 #include "libsim/training/training_names.hpp"
-#include "tests/libexec/executor/equal_runs.hpp"
+#include "tests/libexec/executor/run_checks.hpp"
 #include "tests/libexec/executor/small_runs.hpp"
 #include "tests/libsim/invented_system.hpp"
 
 /// Plans whose experts compute different numbers of rows: forced ones, and those of routers.
 namespace stagecraft::routing_test {
 namespace {
-
-/// A layer of 4 experts, of which a token uses 2, beside one shared expert; 16 tokens per
-/// microbatch, 4 layers, 4 microbatches.
-TrainingConfig small_mixture(Precision precision) {
-  TrainingConfig config = small_llama(precision);
-  config.model.experts =
-      ExpertsConfig{.count = 4, .per_token = 2, .ffn_hidden = 12, .shared_ffn_hidden = 8};
-  return config;
-}
 
 /// Counts that differ from layer to layer, and in one microbatch from the others.
 Routing counted(bool by_microbatch) {

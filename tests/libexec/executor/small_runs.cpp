@@ -8,8 +8,8 @@
 
 #include "libexec/backends/cpu_backend.hpp"
 #include "libexec/backends/cuda_backend.hpp"
-#include "libexec/backends/number_codec.hpp"
-#include "libexec/executor/thread_job.hpp"
+#include "libexec/backends/numbers.hpp"
+#include "libexec/executor/job.hpp"
 #include "libsim/plan/make_plan.hpp"
 #include "libsim/plan/parameter_layout.hpp"
 
@@ -146,6 +146,27 @@ TrainingConfig small_gemma2(Precision precision) {
 TrainingConfig small_gpt_oss(Precision precision) {
   TrainingConfig config = small_gpt(precision);
   config.model.activation = Activation::swiglu_clamped;
+  return config;
+}
+
+TrainingConfig small_mixture(Precision precision) {
+  TrainingConfig config = small_llama(precision);
+  config.model.experts =
+      ExpertsConfig{.count = 4, .per_token = 2, .ffn_hidden = 12, .shared_ffn_hidden = 8};
+  return config;
+}
+
+TrainingConfig mixture_on_input(Precision precision) {
+  TrainingConfig config = small_llama(precision);
+  config.model.experts =
+      ExpertsConfig{.count = 4,
+                    .per_token = 1,
+                    .ffn_hidden = 12,
+                    .shared_ffn_hidden = 12,
+                    .every = 2,
+                    .offset = 1,
+                    .probabilities_on = ProbabilitiesOn::input,
+                    .router = {.score = RouterScore::sigmoid, .normalise = false}};
   return config;
 }
 

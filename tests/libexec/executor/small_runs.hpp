@@ -25,6 +25,12 @@ TrainingConfig small_olmo2(Precision precision);
 TrainingConfig small_gemma2(Precision precision);
 /// The clamped gate of GPT-OSS.
 TrainingConfig small_gpt_oss(Precision precision);
+/// A layer of 4 experts, of which a token uses 2, beside one shared expert; 16 tokens per
+/// microbatch.
+TrainingConfig small_mixture(Precision precision);
+/// As Llama 4 has it: one expert per token, whose input is multiplied by a sigmoid; sparse and
+/// dense layers alternate.
+TrainingConfig mixture_on_input(Precision precision);
 
 /// Tensor, pipeline, data, expert and expert tensor ranks; sequence parallelism if t > 1.
 ParallelLayout expert_layout(int t, int p, int d, int expert, int expert_tensor);

@@ -10,8 +10,8 @@
 #include "libsim/plan/plan_programs.hpp"
 #include "libsim/schedule/ordered_schedule.hpp"
 #include "libsim/training/run_schedule.hpp"
-#include "tests/libexec/executor/equal_runs.hpp"
 #include "tests/libexec/executor/plan_grid.hpp"
+#include "tests/libexec/executor/run_checks.hpp"
 #include "tests/libexec/executor/small_runs.hpp"
 #include "tests/libsim/invented_system.hpp"
 

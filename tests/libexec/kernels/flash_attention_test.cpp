@@ -4,7 +4,7 @@
 #include <limits>
 #include <optional>
 
-#include "libexec/kernels/philox.hpp"
+#include "libexec/kernels/dropout.hpp"
 #include "tests/libexec/kernels/kernel_test.hpp"
 
 namespace stagecraft::test::flash_attention_test {

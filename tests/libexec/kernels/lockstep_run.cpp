@@ -1,8 +1,24 @@
 #include "tests/libexec/kernels/lockstep_run.hpp"
 
 #include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <new>
 
-#include "tests/libexec/kernels/allocation_count.hpp"
+namespace {
+std::atomic<std::int64_t> allocations_so_far{0};
+}  // namespace
+
+void* operator new(std::size_t size, std::nothrow_t const& /*tag*/) noexcept {
+  allocations_so_far.fetch_add(1, std::memory_order_relaxed);
+  return std::malloc(size == 0 ? 1 : size);
+}
+void* operator new(std::size_t size) {
+  if (void* const memory = operator new(size, std::nothrow)) return memory;
+  throw std::bad_alloc{};
+}
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t /*size*/) noexcept { std::free(memory); }
 
 namespace stagecraft::test {
 namespace {
@@ -134,9 +150,9 @@ void LockstepRun::run_op(Op const& op) {
     DropoutSite const site = dropout != nullptr ? dropout->site : DropoutSite::embedding;
     call.draw = some_draw(site);
     call.loss_gradient = 0.5;
-    std::int64_t const before = allocation_count();
+    std::int64_t const before = allocations_so_far.load();
     kernels_[at(rank)]->run(call);
-    allocations_ += allocation_count() - before;
+    allocations_ += allocations_so_far.load() - before;
   }
 }
 

@@ -3,7 +3,7 @@
 #include <cstdint>
 
 #include "libexec/kernels/cpu/exact_sum.hpp"
-#include "libexec/kernels/flat_range.hpp"
+#include "libexec/kernels/kernel_call.hpp"
 #include "tests/libexec/kernels/kernel_test.hpp"
 
 /// Calls of the step's kernels on flat ranges, for tests of every backend.

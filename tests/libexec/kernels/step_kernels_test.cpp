@@ -3,7 +3,7 @@
 #include <limits>
 #include <stdexcept>
 
-#include "libexec/kernels/rank_order_reduction.hpp"
+#include "libexec/kernels/cpu/kernel_table.hpp"
 #include "tests/libexec/kernels/step_calls.hpp"
 
 namespace stagecraft::test::step_kernels_test {

@@ -6,6 +6,8 @@
 #include <optional>
 #include <span>
 
+#include "nccl.h"
+
 namespace stagecraft::nccl_emulation {
 
 /// What a rank leaves for others: who, in which communicator, on which channel, the how manieth.
@@ -55,5 +57,18 @@ class Board {
   std::byte* memory_;
   Shared* shared_;
 };
+
+class Board;
+
+/// Names a new job. The name is that of a socket of the kind that leaves no file: a new one, or the
+/// one that NCCL_COMM_ID makes for all ranks.
+ncclUniqueId new_id();
+
+/// Serves the board of a job from a thread of this process until all ranks have come, as NCCL's
+/// bootstrap does; once for each id. \throws std::runtime_error
+void open_meeting(ncclUniqueId const& id);
+
+/// The board of a job; waits a moment for it. \throws std::runtime_error  if nobody serves it.
+std::shared_ptr<Board> join_meeting(ncclUniqueId const& id, int ranks);
 
 }  // namespace stagecraft::nccl_emulation

@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <set>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -111,5 +112,48 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   std::shared_ptr<emulation::Completion> last_;
   int launches_under_way_ = 0;
 };
+
+}  // namespace stagecraft::nccl_emulation
+
+/// What programs have a pointer to.
+struct ncclComm : stagecraft::nccl_emulation::Communicator {
+  using Communicator::Communicator;
+  ncclComm_t* split_target = nullptr;  ///< of a split that is under way
+};
+
+namespace stagecraft::nccl_emulation {
+
+/// The communicator of a handle that is neither destroyed nor aborted. The device's lock is held.
+/// \throws Failure  if the handle names no such communicator.
+ncclComm& find(ncclComm_t handle);
+ncclComm_t keep(std::shared_ptr<ncclComm> comm);
+/// Work on streams keeps the communicator alive.
+void forget(ncclComm_t handle);
+
+/// Runs the body of a function: turns what it throws into what the function returns.
+template <typename Body>
+ncclResult_t guarded(Body const& body) {
+  return emulation::Device::get().configure([&](emulation::Device& device) {
+    try {
+      if (device.count < 1) throw Failure{ncclUnhandledCudaError, "no device is emulated"};
+      return body(device);
+    } catch (Failure const& failure) {
+      remember(failure.what());
+      return failure.code();
+    } catch (emulation::Failure const& failure) {
+      remember(failure.what());
+      return ncclUnhandledCudaError;
+    } catch (std::runtime_error const& failure) {
+      remember(failure.what());
+      return ncclSystemError;
+    }
+  });
+}
+
+/// What a call that has begun something returns. It waits for the end if communicators block.
+ncclResult_t await(emulation::Device& device, ncclComm& comm);
+
+/// What is made in no group. \throws Failure  within one of the calling thread.
+void require_no_group(char const* call);
 
 }  // namespace stagecraft::nccl_emulation

@@ -1,12 +1,10 @@
 // Groups of calls: what they check, and how they are launched.
-#include "tests/libexec/nccl_emulation/group.hpp"
-
 #include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "tests/libexec/nccl_emulation/handles.hpp"
+#include "tests/libexec/nccl_emulation/communicator.hpp"
 
 namespace stagecraft::nccl_emulation {
 namespace {

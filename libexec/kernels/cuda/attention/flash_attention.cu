@@ -2,7 +2,7 @@
 
 #include "libexec/kernels/cuda/attention/flash_tile.cuh"
 #include "libexec/kernels/cuda/cuda_op_kernels.hpp"
-#include "libexec/kernels/exponential.hpp"
+#include "libexec/kernels/formulas.hpp"
 
 namespace stagecraft::cuda_ops {
 namespace {

@@ -1,6 +1,6 @@
 #include "libexec/kernels/cuda/attention/flash_tile.cuh"
 #include "libexec/kernels/cuda/cuda_op_kernels.hpp"
-#include "libexec/kernels/exponential.hpp"
+#include "libexec/kernels/formulas.hpp"
 
 /// Two sweeps as on the CPU: one for dk and dv, whose blocks own keys and go over queries, and one
 /// for dq, whose blocks own queries and go over keys. Each computes the probabilities for itself;

@@ -9,10 +9,10 @@
 #include "libexec/kernels/cuda/cuda_context.hpp"
 #include "libexec/kernels/cuda/draw_bits.cuh"
 #include "libexec/kernels/cuda/launch.cuh"
-#include "libexec/kernels/dropout_rows.hpp"
+#include "libexec/kernels/dropout.hpp"
 #include "libexec/kernels/formulas.hpp"
-#include "libexec/kernels/heads_view.hpp"
-#include "libexec/kernels/operands/flash_operands.hpp"
+#include "libexec/kernels/operands/attention_operands.hpp"
+#include "libexec/kernels/operands/head_operands.hpp"
 
 /// What the forward and the backward of flash attention on a device share.
 namespace stagecraft {

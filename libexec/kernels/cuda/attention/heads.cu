@@ -1,7 +1,6 @@
 #include "libexec/kernels/cuda/attention/heads_packing.hpp"
 #include "libexec/kernels/cuda/cuda_op_kernels.hpp"
 #include "libexec/kernels/cuda/element_wise.cuh"
-#include "libexec/kernels/heads_view.hpp"
 #include "libexec/kernels/operands/head_operands.hpp"
 
 namespace stagecraft::cuda_ops {

@@ -4,7 +4,7 @@
 #include "libexec/kernels/cuda/column_sums.cuh"
 #include "libexec/kernels/cuda/cuda_op_kernels.hpp"
 #include "libexec/kernels/cuda/row_block.cuh"
-#include "libexec/kernels/normed_heads.hpp"
+#include "libexec/kernels/operands/norm_operands.hpp"
 
 namespace stagecraft::cuda_ops {
 namespace {

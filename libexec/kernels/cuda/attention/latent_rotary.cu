@@ -1,7 +1,7 @@
 #include "libexec/kernels/cuda/attention/heads_packing.hpp"
 #include "libexec/kernels/cuda/attention/rotary_heads.cuh"
 #include "libexec/kernels/cuda/cuda_op_kernels.hpp"
-#include "libexec/kernels/operands/latent_operands.hpp"
+#include "libexec/kernels/operands/head_operands.hpp"
 
 /// Latent attention's heads are cut and joined where their rotary parts are turned: what a kernel
 /// reads and writes of a token is read and written once.

@@ -4,7 +4,7 @@
 #include "libexec/kernels/cuda/cuda_op_kernels.hpp"
 #include "libexec/kernels/cuda/element_wise.cuh"
 #include "libexec/kernels/formulas.hpp"
-#include "libexec/kernels/operands/partial_operands.hpp"
+#include "libexec/kernels/operands/attention_operands.hpp"
 
 /// Parts of attention, each over some of the keys, become attention over all of them.
 /// Source: Milakov and Gimelshein 2018, arXiv:1805.02867.

@@ -6,7 +6,7 @@
 #include "libexec/kernels/cuda/launch.cuh"
 #include "libexec/kernels/cuda/pack.cuh"
 #include "libexec/kernels/formulas.hpp"
-#include "libexec/kernels/heads_view.hpp"
+#include "libexec/kernels/operands/head_operands.hpp"
 
 /// What kernels with rotary positions share. A block has one position, so that sines and cosines
 /// are computed once for all heads.

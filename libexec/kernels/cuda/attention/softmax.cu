@@ -1,10 +1,10 @@
 #include <limits>
 
-#include "libexec/kernels/attention_scores.hpp"
 #include "libexec/kernels/cuda/cuda_op_kernels.hpp"
 #include "libexec/kernels/cuda/row_block.cuh"
 #include "libexec/kernels/cuda/row_dropout.cuh"
-#include "libexec/kernels/exponential.hpp"
+#include "libexec/kernels/formulas.hpp"
+#include "libexec/kernels/operands/attention_operands.hpp"
 
 namespace stagecraft::cuda_ops {
 namespace {

@@ -1,7 +1,7 @@
-#include "libexec/kernels/chunk_rows.hpp"
 #include "libexec/kernels/cuda/block_scan.cuh"
 #include "libexec/kernels/cuda/cuda_op_kernels.hpp"
 #include "libexec/kernels/cuda/element_wise.cuh"
+#include "libexec/kernels/expert_rows.hpp"
 #include "libsim/units/sorted_search.hpp"
 
 namespace stagecraft::cuda_ops {

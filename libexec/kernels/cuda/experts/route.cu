@@ -4,7 +4,7 @@
 #include "libexec/kernels/cuda/cuda_op_kernels.hpp"
 #include "libexec/kernels/cuda/experts/limit_experts.cuh"
 #include "libexec/kernels/cuda/experts/token_threads.cuh"
-#include "libexec/kernels/limited_choices.hpp"
+#include "libexec/kernels/expert_choice.hpp"
 #include "libexec/kernels/router_formulas.hpp"
 
 namespace stagecraft::cuda_ops {

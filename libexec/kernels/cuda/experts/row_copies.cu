@@ -3,9 +3,7 @@
 #include "libexec/kernels/cuda/attention/heads_packing.hpp"
 #include "libexec/kernels/cuda/cuda_op_kernels.hpp"
 #include "libexec/kernels/cuda/element_wise.cuh"
-#include "libexec/kernels/heads_view.hpp"
-#include "libexec/kernels/operands/copy_operands.hpp"
-#include "libexec/kernels/operands/latent_operands.hpp"
+#include "libexec/kernels/operands/head_operands.hpp"
 
 namespace stagecraft::cuda_ops {
 namespace {

@@ -2,7 +2,7 @@
 #include "libexec/kernels/cuda/experts/token_rows.cuh"
 #include "libexec/kernels/cuda/experts/token_threads.cuh"
 #include "libexec/kernels/cuda/row_numbers.cuh"
-#include "libexec/kernels/grouped_rows.hpp"
+#include "libexec/kernels/expert_rows.hpp"
 #include "libexec/kernels/token_choices.hpp"
 
 namespace stagecraft::cuda_ops {

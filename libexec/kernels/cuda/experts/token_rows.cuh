@@ -4,7 +4,7 @@
 
 #include "libexec/kernels/cuda/cuda_context.hpp"
 #include "libexec/kernels/cuda/element_wise.cuh"
-#include "libexec/kernels/row_map.hpp"
+#include "libexec/kernels/token_choices.hpp"
 
 /// Tokens and their rows, as token_rows.hpp has them for the CPU.
 namespace stagecraft::cuda_ops {

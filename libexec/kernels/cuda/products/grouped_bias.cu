@@ -2,7 +2,7 @@
 #include "libexec/kernels/cuda/cuda_op_kernels.hpp"
 #include "libexec/kernels/cuda/element_wise.cuh"
 #include "libexec/kernels/cuda/row_loop.cuh"
-#include "libexec/kernels/grouped_rows.hpp"
+#include "libexec/kernels/expert_rows.hpp"
 
 namespace stagecraft::cuda_ops {
 namespace {

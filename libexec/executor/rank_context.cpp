@@ -1,0 +1,29 @@
+#include "libexec/executor/rank_context.hpp"
+
+#include <set>
+
+namespace stagecraft {
+
+SequencePart sequence_part(TrainingPlan const& plan, RankPlace const& place) {
+  return {.rank = place.context, .ranks = plan.shape.context(), .zigzag = plan.shape.is_zigzag()};
+}
+
+KernelNeeds kernel_needs(TrainingPlan const& plan, RankId rank) {
+  RankPlace const place = place_of(plan.groups, rank);
+  std::set<ElementType> types;
+  for (BlockProgram const& block : plan.programs.blocks) {
+    for (Pass const pass : {Pass::forward, Pass::backward}) {
+      for (Op const& op : block.ops(pass)) {
+        if (traits_of(op.kind).op_class == OpClass::compute) types.insert(op.type);
+      }
+    }
+  }
+  int expert_rank = 0;
+  if (plan.roles.expert) expert_rank = plan.groups.membership(*plan.roles.expert, rank)->member;
+  return {.tensor_rank = place.tensor,
+          .expert_rank = expert_rank,
+          .sequence = sequence_part(plan, place),
+          .types = {types.begin(), types.end()}};
+}
+
+}  // namespace stagecraft
