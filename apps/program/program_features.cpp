@@ -1,6 +1,6 @@
 #include "apps/program/program_features.hpp"
 
-#include "libsim/hdf5/hdf5_version.hpp"
+#include "libsim/hdf5/column_file.hpp"
 #include "libsim/host/program_version.hpp"
 
 namespace stagecraft {

@@ -4,7 +4,6 @@
 
 #include "libsim/explain/explanation_sections.hpp"
 #include "libsim/report/text_table.hpp"
-#include "libsim/report/wrapped_text.hpp"
 
 namespace stagecraft {
 namespace {

@@ -3,8 +3,8 @@
 #include <string>
 
 #include "libsim/explain/explanation.hpp"
-#include "libsim/explain/explanation_style.hpp"
-#include "libsim/units/counted.hpp"
+#include "libsim/explain/explanation_text.hpp"
+#include "libsim/units/quantity.hpp"
 
 namespace stagecraft {
 
@@ -29,12 +29,6 @@ std::string changes_section(Explanation const& explanation, ExplanationStyle con
 
 /// The effect of the pairs that help most. Pre: the explanation has pairs.
 std::string pairs_section(Explanation const& explanation, ExplanationStyle const& style);
-
-inline std::string joined(std::vector<std::string> const& texts, std::string const& separator) {
-  std::string all;
-  for (std::string const& text : texts) all += (all.empty() ? "" : separator) + text;
-  return all;
-}
 
 inline double percent_of(std::int64_t part, std::int64_t whole) {
   return 100 * static_cast<double>(part) / static_cast<double>(whole);

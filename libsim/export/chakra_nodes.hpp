@@ -11,8 +11,8 @@
 #include "libsim/export/protobuf_writer.hpp"
 #include "libsim/host/output_file.hpp"
 #include "libsim/run/pipeline_shape.hpp"
-#include "libsim/trace/known_names.hpp"
 #include "libsim/trace/trace.hpp"
+#include "libsim/trace/trace_names.hpp"
 
 namespace stagecraft {
 

@@ -2,15 +2,29 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "libsim/plan/training_plan.hpp"
 #include "libsim/program/op.hpp"
+#include "libsim/program/op_kind.hpp"
 #include "libsim/trace/trace_reader.hpp"
 
 namespace stagecraft {
+
+/// What other programs call a kind of collective.
+struct CollectiveNames {
+  std::string_view nccl_kernel;  ///< "AllReduce" of ncclDevKernel_AllReduce...
+  std::string_view pytorch;      ///< in the record of a profiler
+  /// CollectiveCommType of Chakra's schema; nullopt: a node that sends and one that receives.
+  std::optional<std::int64_t> chakra;
+};
+
+/// \throws std::logic_error  if the kind is not a collective.
+CollectiveNames const& collective_names(OpKind kind);
 
 /// The plan whose trace this is, for who communicates with whom.
 /// \throws TraceFileError  when the configuration of the trace does not load or gives another plan.

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "libsim/run/pipeline_shape.hpp"
-#include "libsim/trace/known_names.hpp"
 #include "libsim/trace/trace.hpp"
+#include "libsim/trace/trace_names.hpp"
 
 namespace stagecraft {
 

@@ -8,7 +8,7 @@
 #include "libsim/config/optional_json.hpp"
 #include "libsim/host/schemas.hpp"
 #include "libsim/report/text_table.hpp"
-#include "libsim/units/counted.hpp"
+#include "libsim/units/quantity.hpp"
 
 namespace stagecraft {
 namespace {
@@ -26,7 +26,7 @@ Json errors_json(std::optional<PredictionErrors> const& errors) {
           {"spread_percent", 100 * errors->spread}};
 }
 
-Json to_json(FittedConstant const& constant) {
+Json constant_json(FittedConstant const& constant) {
   Json nearest = nullptr;
   if (!constant.nearest.empty()) {
     nearest = {{"key", constant.nearest}, {"correlation", constant.correlation}};
@@ -109,19 +109,16 @@ std::string constants_table(Fit const& fit) {
 }  // namespace
 
 Json to_json(Fit const& fit, FitData const& data, std::vector<std::string> const& files) {
-  auto constants = Json::array();
-  for (FittedConstant const& constant : fit.constants) constants.push_back(to_json(constant));
-  auto folds = Json::array();
-  for (FitFold const& fold : fit.folds) {
+  auto const fold_json = [](FitFold const& fold) {
     Json json{{"fold", fold.fold}, {"groups", fold.groups}, {"runs", fold.runs}};
     json.update(errors_json(fold.errors));
-    folds.push_back(std::move(json));
-  }
+    return json;
+  };
   return {{"schema", fit_schema},
           {"system", data.system.name},
           {"software", data.system.software.name},
-          {"constants", constants},
-          {"folds", folds},
+          {"constants", list_of(fit.constants, constant_json)},
+          {"folds", list_of(fit.folds, fold_json)},
           {"rows", data.rows},
           {"runs", fit.runs},
           {"groups", fit.groups},

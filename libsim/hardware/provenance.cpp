@@ -7,9 +7,7 @@
 
 #include "libsim/config/did_you_mean.hpp"
 #include "libsim/hardware/compared_runs.hpp"
-#include "libsim/hardware/software_fields.hpp"
-#include "libsim/hardware/software_reader.hpp"
-#include "libsim/hardware/system_fields.hpp"
+#include "libsim/hardware/constant_fields.hpp"
 #include "libsim/hardware/system_reader.hpp"
 
 namespace stagecraft {

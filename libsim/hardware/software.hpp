@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <string_view>
 
 #include "libsim/hardware/sourced.hpp"
 #include "libsim/memory/framework_memory.hpp"
@@ -144,5 +145,22 @@ FrameworkMemory framework_memory(Software const& software);
 /// Whether a run fits is decided by its ranks' allocators: the stack says what it allocates beside
 /// the op program. Otherwise counted bytes decide, and the reserve stands for all else.
 bool decides_by_allocator(Software const& software);
+
+/// What `fit --measured` calls a stack: the name of the one that it began with, and this.
+inline constexpr std::string_view fitted_ending = "-fitted";
+
+/// How `software.factor` says that it was fitted to one measured iteration.
+inline constexpr std::string_view one_measurement = "on one measurement of ";
+
+/// The stack whose measured runs tell about this one: itself, or the one that it was fitted from.
+inline std::string_view described_stack(Software const& software) {
+  std::string_view name = software.name;
+  if (name.ends_with(fitted_ending)) name.remove_suffix(fitted_ending.size());
+  return name;
+}
+
+inline bool is_fitted_to_one_run(Software const& software) {
+  return software.factor.fitted.starts_with(one_measurement);
+}
 
 }  // namespace stagecraft

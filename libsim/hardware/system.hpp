@@ -6,15 +6,46 @@
 #include <vector>
 
 #include "libsim/hardware/collective_tables.hpp"
-#include "libsim/hardware/device_use.hpp"
 #include "libsim/hardware/measured_device.hpp"
-#include "libsim/hardware/network_topology.hpp"
 #include "libsim/hardware/software.hpp"
 #include "libsim/hardware/sourced.hpp"
 #include "libsim/model/model_config.hpp"
 #include "libsim/units/units.hpp"
 
 namespace stagecraft {
+
+/// An oversubscribed network. Nodes form units, such as the nodes of a leaf switch, a scalable unit
+/// or a pod.
+///
+/// Within a unit, adapters reach each other at their full rate. The links from a unit of N nodes to
+/// the rest of the network have the bandwidth of N / oversubscription nodes.
+struct NetworkTopology {
+  double oversubscription = 1;  ///< bandwidth from the nodes into a unit over that out of it
+  int nodes_per_unit = 0;       ///< 0: as leaf_ports and rails say, or one unit of all nodes
+  int leaf_ports = 0;           ///< ports of a leaf switch for adapters; 0: not given
+  bool rails = false;           ///< with leaf_ports: a node has each adapter on a leaf of its own
+
+  friend bool operator==(NetworkTopology const&, NetworkTopology const&) = default;
+};
+
+/// What holds an accelerator's memory beside the framework's allocator, per process. Section
+/// `device` of a system.
+struct DeviceUse {
+  Sourced<Bytes> driver;   ///< of the memory, never given to a process
+  Sourced<Bytes> context;  ///< CUDA context and the modules of all libraries
+  /// Channels of a communicator's collectives: to its neighbours on the node, and over the network.
+  Sourced<int> node_channels;
+  Sourced<int> network_channels;
+  /// Channels to each pipeline neighbour on another node; to one on the node they are
+  /// node_channels.
+  Sourced<int> message_channels;
+  Sourced<Bytes> node_buffers;     ///< per channel, of all protocols, sent and received
+  Sourced<Bytes> network_buffers;  ///< likewise
+  /// Of in-switch reductions (NVLS), per member on the node, if these are more than two.
+  Sourced<Bytes> multicast;
+
+  friend bool operator==(DeviceUse const&, DeviceUse const&) = default;
+};
 
 /// How long a collective takes inside one node.
 ///

@@ -2,9 +2,8 @@
 #include <bit>
 
 #include "libsim/hdf5/chunked_column.hpp"
-#include "libsim/hdf5/fixed_text.hpp"
+#include "libsim/hdf5/hdf5_handle.hpp"
 #include "libsim/hdf5/hdf5_reader.hpp"
-#include "libsim/hdf5/hdf5_refusal.hpp"
 
 // What Hdf5Group reads of datasets.
 namespace stagecraft {

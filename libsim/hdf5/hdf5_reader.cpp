@@ -4,8 +4,7 @@
 #include <array>
 #include <fstream>
 
-#include "libsim/hdf5/fixed_text.hpp"
-#include "libsim/hdf5/hdf5_refusal.hpp"
+#include "libsim/hdf5/hdf5_handle.hpp"
 
 namespace stagecraft {
 

@@ -7,7 +7,7 @@
 #include <optional>
 #include <string_view>
 
-#include "libsim/hardware/fitted_stack.hpp"
+#include "libsim/hardware/software.hpp"
 #include "libsim/model/layer_kinds.hpp"
 #include "libsim/model/model_names.hpp"
 

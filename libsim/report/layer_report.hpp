@@ -48,7 +48,6 @@ struct LayerReport {
 std::vector<LayerReport> report_layers(TrainingPlan const& plan, CostModel const& cost);
 
 std::string to_text(LayerReport const& report);
-nlohmann::ordered_json to_json(LayerReport const& report);
 /// The document of `layer --json`, schema stagecraft.layers/1, with the reports of the plan.
 nlohmann::ordered_json layers_document(TrainingPlan const& plan,
                                        std::vector<LayerReport> const& reports);

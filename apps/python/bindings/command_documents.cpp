@@ -12,11 +12,11 @@
 #include "apps/stagecraft/command_results.hpp"
 #include "apps/stagecraft/commands.hpp"
 #include "apps/stagecraft/near_miss.hpp"
-#include "apps/stagecraft/plan/plan_json.hpp"
-#include "apps/stagecraft/schedule/schedule_output.hpp"
+#include "apps/stagecraft/plan/plan_output.hpp"
+#include "apps/stagecraft/schedule/asked_schedule.hpp"
 #include "libsim/engine/record.hpp"
 #include "libsim/plan/make_plan.hpp"
-#include "libsim/validation/validation_json.hpp"
+#include "libsim/validation/validation_output.hpp"
 
 namespace stagecraft::python {
 

@@ -21,8 +21,8 @@
 #include "apps/python/bindings/text_caster.hpp"
 #include "apps/stagecraft/commands.hpp"
 #include "libsim/host/fork_gate.hpp"
-#include "libsim/host/parallel_for.hpp"
 #include "libsim/host/program_version.hpp"
+#include "libsim/host/worker_pool.hpp"
 #include "libsim/run/paper_config_folder.hpp"
 
 namespace stagecraft::python {
