@@ -1,37 +1,126 @@
 #include <fmt/format.h>
+#include <unistd.h>
 
+#include <atomic>
 #include <csignal>
 #include <iostream>
 #include <memory>
 #include <optional>
+#include <string>
+#include <string_view>
 
 #include "apps/program/command_line.hpp"
 #include "apps/program/run_options.hpp"
 #include "apps/program/run_words.hpp"
 #include "apps/stagecraft-exec/commands.hpp"
-#include "apps/stagecraft-exec/end_signals.hpp"
+#include "apps/stagecraft-exec/device_choice.hpp"
 #include "apps/stagecraft-exec/execution_output.hpp"
-#include "apps/stagecraft-exec/memory_check.hpp"
 #include "apps/stagecraft-exec/process_ranks.hpp"
 #include "apps/stagecraft-exec/run_request.hpp"
 #include "apps/stagecraft-exec/system_costs.hpp"
+#include "libexec/backends/cuda_backend.hpp"
 #include "libexec/checkpoint/checkpoint.hpp"
 #include "libexec/executor/data_error.hpp"
 #include "libexec/executor/executable.hpp"
 #include "libexec/executor/process_job.hpp"
 #include "libexec/executor/solo_job.hpp"
 #include "libexec/executor/thread_job.hpp"
+#include "libexec/memory/available_memory.hpp"
+#include "libexec/memory/counting_allocator.hpp"
 #include "libsim/host/output_file.hpp"
 #include "libsim/host/program_version.hpp"
+#include "libsim/memory/rank_memory.hpp"
 #include "libsim/plan/fingerprint.hpp"
 #include "libsim/plan/make_plan.hpp"
+#include "libsim/plan/training_plan.hpp"
 #include "libsim/trace/trace_names.hpp"
 #include "libsim/trace/trace_writer.hpp"
 #include "libsim/training/training_names.hpp"
+#include "libsim/units/quantity.hpp"
 
 namespace stagecraft {
 
 namespace {
+
+Bytes peak_of_all(TrainingPlan const& plan) {
+  Bytes sum;
+  for (RankMemory const& alike : memory_by_rank(plan, 1)) {
+    for (StageMemory const& stage : alike.stages) {
+      sum = sum + std::int64_t{alike.ranks} * Bytes{stage.at_peak.sum()};
+    }
+  }
+  return sum;
+}
+
+Bytes peak_of_rank(TrainingPlan const& plan, RankId rank) {
+  PlanOfRank const own{plan, plan.groups.at_stage(rank, StageId{0}).value()};
+  return Bytes{peak_memory(*own, own->stages[plan.groups.stage_of(rank)]).at_peak.sum()};
+}
+
+/// Refuses, before anything is allocated, a plan whose ranks in this process hold more at their
+/// peaks, without workspace, than the machine or the GPU has available: Linux would end the process
+/// without a message. `rank`: the only rank in this process; nullopt if all ranks are.
+/// \throws MemoryLimitError
+void require_memory(TrainingPlan const& plan,
+                    DeviceChoice const& device,
+                    std::optional<RankId> rank) {
+  bool const is_on_gpu = device.kind == DeviceKind::cuda;
+  std::optional<Bytes> const there =
+      is_on_gpu ? free_cuda_memory(device.ordinal) : available_memory();
+  if (!there) return;
+  Bytes const needed = rank ? peak_of_rank(plan, *rank) : peak_of_all(plan);
+  if (needed <= *there) return;
+  std::string const who = rank ? "rank " + std::to_string(rank->value()) + " needs "
+                               : "the " + std::to_string(plan.groups.ranks()) + " ranks need ";
+  std::string const alone = rank ? "" : "one rank alone (--ranks solo), or ";
+  throw MemoryLimitError{
+      who + readable_text(needed) + (rank ? " at its peak, and " : " at their peaks, and ") +
+      (is_on_gpu ? "the GPU has " : "this machine has ") + readable_text(*there) +
+      (is_on_gpu ? " free" : " available") + "; run " + alone +
+      "a smaller model of the same layout, as configs/paper/*-twin.yaml\n"};
+}
+
+/// While it lives, the first SIGINT or SIGTERM does not end the process but is noted, and says on
+/// standard error that the run ends after its iteration; a second one ends the process at once.
+/// There may be one at a time.
+class EndSignals {
+ public:
+  EndSignals();
+  ~EndSignals();
+  EndSignals(EndSignals const&) = delete;
+  EndSignals(EndSignals&&) = delete;
+  EndSignals& operator=(EndSignals const&) = delete;
+  EndSignals& operator=(EndSignals&&) = delete;
+
+  /// The signal that came; 0 if none did.
+  std::atomic<int> const& noted() const;
+};
+
+std::atomic<int> noted_signal = 0;
+
+static_assert(std::atomic<int>::is_always_lock_free, "signal handlers may take no locks");
+
+extern "C" void note_end(int signal) {
+  noted_signal = signal;
+  constexpr std::string_view text =
+      "stagecraft-exec: will save and end after this iteration; another signal ends at once\n";
+  [[maybe_unused]] ssize_t const written = ::write(STDERR_FILENO, text.data(), text.size());
+  std::signal(SIGINT, SIG_DFL);
+  std::signal(SIGTERM, SIG_DFL);
+}
+
+EndSignals::EndSignals() {
+  noted_signal = 0;
+  std::signal(SIGINT, note_end);
+  std::signal(SIGTERM, note_end);
+}
+
+EndSignals::~EndSignals() {
+  std::signal(SIGINT, SIG_DFL);
+  std::signal(SIGTERM, SIG_DFL);
+}
+
+std::atomic<int> const& EndSignals::noted() const { return noted_signal; }
 
 /// Prints the time of a rank that runs alone, whose loss is meaningless.
 void print_solo_step(StepReport const& step, RankId rank) {

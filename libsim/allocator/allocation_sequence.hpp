@@ -19,7 +19,7 @@ struct AllocationEvent {
     advance,        ///< time passes: `value`
     event_delay,    ///< events take `value` from now on
     foreign,        ///< others take `value` bytes of the device
-    fraction,       ///< of the device, that may be reserved: `fraction`
+    fraction,       ///< limits what is reserved to a part of the device: `fraction`
     empty_cache,
     checkpoint,  ///< the counters are noted
   };
@@ -35,7 +35,7 @@ struct AllocationEvent {
 struct AllocationSequence {
   std::vector<AllocationEvent> events;
   std::int32_t slots = 0;
-  SegmentPlaces places;  ///< of the device that it was recorded on
+  SegmentPlaces places;  ///< where segments were on the device that it was recorded on
 };
 
 /// Makes a sequence from events that name allocations and streams by any numbers.

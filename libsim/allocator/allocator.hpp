@@ -23,7 +23,7 @@ struct AllocatorCounters {
   std::int64_t ooms = 0;
   std::int64_t device_alloc = 0;  ///< successful calls that take device memory
   std::int64_t device_free = 0;   ///< calls that give it back
-  std::int64_t device_used = 0;   ///< of the device, other programs' memory included
+  std::int64_t device_used = 0;   ///< taken from the device, other programs' memory included
 
   void allocate(std::int64_t block, std::int64_t request) {
     allocated += block;
@@ -57,7 +57,7 @@ struct MemoryBlock {
   std::int64_t size = 0;
   std::int64_t requested = 0;  ///< what was asked for; 0 if it is free
   std::int32_t stream = 0;
-  bool is_small = false;        ///< of the pool for requests up to 1 MiB
+  bool is_small = false;        ///< in the pool for requests up to 1 MiB
   bool is_live = false;         ///< allocated; else free, or waiting for a stream
   bool is_split = false;        ///< has a neighbour in its segment
   bool begins_segment = false;  ///< the first block of its segment

@@ -156,8 +156,9 @@ class CachingAllocator final : public Allocator {
   PhysicalMemory device_;
   std::optional<std::int64_t> allowed_;  ///< most bytes to be reserved
   BlockTable blocks_;
-  std::deque<StreamPool> pools_;  ///< by stream; of small blocks, then of large ones
-  std::int64_t searches_ = 0;     ///< of the pools of large blocks, by which age is counted
+  std::deque<StreamPool>
+      pools_;                  ///< for each stream, that of small blocks, then that of large ones
+  std::int64_t searches_ = 0;  ///< searches of the pools of large blocks, by which age is counted
   StreamEvents events_;
   std::vector<StreamUse> uses_;
   std::int32_t unused_use_ = -1;  ///< first of the entries of uses_ that are free

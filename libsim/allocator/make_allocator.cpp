@@ -42,7 +42,7 @@ class SumAllocator final : public Allocator {
   std::int64_t capacity_;
   std::int64_t allowed_;
   std::int64_t foreign_ = 0;
-  BlockTable blocks_;  ///< that are live; of each only the size is known
+  BlockTable blocks_;  ///< live blocks; only their sizes are known
 };
 
 SumAllocator::SumAllocator(std::int64_t granule, std::int64_t capacity)

@@ -35,7 +35,7 @@ struct SnapshotEntry {
   std::int64_t address = 0;
   std::int64_t size = 0;
   std::int64_t stream = 0;
-  std::int32_t name = -1;  ///< of its innermost frame
+  std::int32_t name = -1;  ///< the number of its innermost frame
 
   bool takes_memory() const { return action == Action::take || action == Action::map; }
   bool gives_back_memory() const { return action == Action::give_back || action == Action::unmap; }
@@ -58,7 +58,6 @@ using Action = SnapshotEntry::Action;
 
 /// A multiple of what a device's addresses reach, so that no sum overflows.
 constexpr std::int64_t largest_address = std::int64_t{1} << 61;
-
 constexpr std::size_t never = std::numeric_limits<std::size_t>::max();
 
 class SnapshotReader {
@@ -315,9 +314,9 @@ class SnapshotReader {
   std::vector<Entry> entries_;
   std::int64_t taken_ = 0;       ///< bytes by segments since the first event
   std::int64_t most_taken_ = 0;  ///< at most
-  std::unordered_map<PickleValue, std::int32_t> names_;  ///< by list of frames
+  std::unordered_map<PickleValue, std::int32_t> names_;  ///< the numbers by list of frames
   std::unordered_map<std::string, std::int32_t> texts_;
-  std::vector<std::size_t> busy_until_;  ///< of each stream of its own: the entry that frees it
+  std::vector<std::size_t> busy_until_;  ///< for each stream of its own, the entry that frees it
   std::size_t time_ = 0;
 };
 

@@ -2,7 +2,7 @@
 #include <cstdlib>
 #include <utility>
 
-#include "libsim/explain/explanation_sections.hpp"
+#include "libsim/explain/explanation_text.hpp"
 #include "libsim/report/text_table.hpp"
 
 namespace stagecraft {

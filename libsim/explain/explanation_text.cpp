@@ -4,7 +4,6 @@
 #include <array>
 #include <numeric>
 
-#include "libsim/explain/explanation_sections.hpp"
 #include "libsim/interval/measured_range.hpp"
 #include "libsim/report/run_verdict.hpp"
 #include "libsim/report/simulation_tables.hpp"

@@ -21,14 +21,14 @@ namespace {
 struct LiveBuffer {
   BufferChange role;          ///< its allocation, or the last time that it was taken over
   Op const* maker = nullptr;  ///< the op that wrote it first; null: received from another stage
-  std::int64_t layer = -1;    ///< of the model; -1 outside of layers
+  std::int64_t layer = -1;    ///< counted over the model; -1 outside of layers
   MicrobatchId microbatch = no_microbatch;
 };
 
 /// What a stage holds at one event, except for parameters, their gradients and optimizer state.
 struct LiveTensors {
   BufferChange last;                           ///< the allocation that makes the event
-  MicrobatchId microbatch = no_microbatch;     ///< of `last`
+  MicrobatchId microbatch = no_microbatch;     ///< the microbatch of `last`
   std::map<std::int64_t, LiveBuffer> buffers;  ///< by BufferEvent::buffer
 };
 

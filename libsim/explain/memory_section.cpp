@@ -3,7 +3,7 @@
 #include <span>
 #include <utility>
 
-#include "libsim/explain/explanation_sections.hpp"
+#include "libsim/explain/explanation_text.hpp"
 #include "libsim/report/run_verdict.hpp"
 #include "libsim/report/text_table.hpp"
 

@@ -20,7 +20,7 @@ namespace stagecraft {
 /// ranks.
 inline constexpr std::int32_t first_chakra_group = 1;
 
-/// What a Chakra file begins with.
+/// The first message of a Chakra file.
 std::string chakra_header();
 
 /// A number of its own for each payload, microbatch and boundary, which is below `upper_stage`.

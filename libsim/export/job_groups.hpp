@@ -15,7 +15,7 @@
 
 namespace stagecraft {
 
-/// What other programs call a kind of collective.
+/// The names that other programs give a kind of collective.
 struct CollectiveNames {
   std::string_view nccl_kernel;  ///< "AllReduce" of ncclDevKernel_AllReduce...
   std::string_view pytorch;      ///< in the record of a profiler
@@ -40,7 +40,7 @@ struct JobRanks {
 /// \throws TraceFileError  if the plan, whose groups these are, does not have the rank.
 JobRanks job_ranks_of(TraceReader const& trace, RankTrace const& rank, RankGroups const& groups);
 
-/// What a name of a trace communicates.
+/// The collective that a name of a trace stands for.
 struct CollectiveOp {
   OpKind kind = OpKind::all_reduce;
   GroupId group{};

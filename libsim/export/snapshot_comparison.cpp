@@ -58,7 +58,7 @@ struct Side {
   std::vector<Allocation> allocations;
   std::vector<std::int64_t> events;
 
-  /// Those that the events make.
+  /// The allocations that the events make.
   std::vector<std::size_t> made() const {
     std::vector<std::size_t> result;
     for (std::size_t i = 0; i < allocations.size(); ++i) {
@@ -94,9 +94,9 @@ bool names_categories(SnapshotSequence const& snapshot) {
                              [](std::string const& name) { return category_in(name) >= 0; });
 }
 
-/// What is never freed counts as resident, although it is younger than the first event: whether it
-/// would have been freed later is not recorded. PyTorch's torch/utils/viz/MemoryViz.js draws it to
-/// the end of the history likewise.
+/// A block that is never freed counts as resident, although it is younger than the first event:
+/// whether it would have been freed later is not recorded. PyTorch's torch/utils/viz/MemoryViz.js
+/// draws it to the end of the history likewise.
 void mark_what_stays(Side& side) {
   std::vector<bool> goes(side.allocations.size(), false);
   for (std::int64_t const event : side.events) {
@@ -130,7 +130,7 @@ Side side_of(SnapshotSequence const& snapshot, bool has_categories) {
       side.events.push_back(-1 - live[slot]);
     }
   }
-  // Where memory ran out, what an iteration would have freed is still there.
+  // If memory ran out, what an iteration would have freed is still there.
   auto const& events = snapshot.sequence.events;
   bool const ran_out = !events.empty() && events.back().kind == AllocationEvent::Kind::refused;
   if (!ran_out) mark_what_stays(side);
@@ -164,7 +164,7 @@ Side side_of(RankTrace const& trace, TraceNames const& names, bool has_categorie
   return side;
 }
 
-/// What is live when most bytes are.
+/// The blocks that are live when most bytes are.
 std::vector<std::size_t> live_at_peak(Side const& side, std::int64_t& peak) {
   std::int64_t now = 0;
   std::size_t end = 0;

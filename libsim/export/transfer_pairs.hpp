@@ -37,7 +37,7 @@ class TransferPairs {
 
   void add(RankTrace const& rank);
 
-  /// The pairs of which both ends were added, by the time of the send (ties: in a fixed order).
+  /// The pairs whose ends were both added, by the time of the send (ties: in a fixed order).
   std::vector<MessagePair> pairs() const;
   /// The number of ends whose other end was not added.
   std::size_t unmatched() const;

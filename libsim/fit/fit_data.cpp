@@ -17,7 +17,7 @@ namespace stagecraft {
 
 namespace {
 
-/// What a row is to a fit.
+/// How a fit uses a row.
 struct ReadRow {
   enum class Use { fitted, untimed, other, problem };
 

@@ -15,7 +15,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr double repeated_runs = 0.005;  ///< by which iterations of repeated runs differ
+constexpr double repeated_runs = 0.005;  ///< how much iterations of repeated runs differ
 
 Json errors_json(std::optional<PredictionErrors> const& errors) {
   if (!errors) return nullptr;
@@ -67,7 +67,7 @@ std::string value_text(double value, std::string const& unit) {
   return decimals(shown, std::min(digits, 6)) + (shown_unit.empty() ? "" : " " + shown_unit);
 }
 
-/// What +- of fitted constants means.
+/// Explains what +- of fitted constants means.
 std::string error_note(Fit const& fit) {
   if (fit.groups == 1) {
     return "+- of a fitted constant: if runs err independently. All are of one group (column "

@@ -31,7 +31,7 @@ struct NetworkTopology {
 /// What holds an accelerator's memory beside the framework's allocator, per process. Section
 /// `device` of a system.
 struct DeviceUse {
-  Sourced<Bytes> driver;   ///< of the memory, never given to a process
+  Sourced<Bytes> driver;   ///< memory that no process ever gets
   Sourced<Bytes> context;  ///< CUDA context and the modules of all libraries
   /// Channels of a communicator's collectives: to its neighbours on the node, and over the network.
   Sourced<int> node_channels;
@@ -67,7 +67,7 @@ struct Accelerator {
   Sourced<std::map<Precision, FlopsPerSecond>> peak;  ///< dense matrix peak by precision
   Sourced<int> multiprocessors;
   Sourced<Bytes> memory;
-  Sourced<BytesPerSecond> bandwidth;  ///< of its memory
+  Sourced<BytesPerSecond> bandwidth;  ///< bandwidth of its memory
 
   friend bool operator==(Accelerator const&, Accelerator const&) = default;
 };
@@ -82,7 +82,7 @@ struct Node {
   /// What nccl-tests reports for a large all-reduce among all accelerators; takes precedence over
   /// the bandwidth of all_reduce. 0: not given.
   Sourced<BytesPerSecond> bus_bandwidth;
-  /// As nccl-tests measured them; they take precedence over all of the above but p2p.
+  /// Times that nccl-tests measured; they take precedence over all of the above but p2p.
   Sourced<MeasuredCollectives> collectives;
 
   friend bool operator==(Node const&, Node const&) = default;
@@ -94,16 +94,16 @@ using RateByNodes = std::map<int, BytesPerSecond>;
 
 /// What connects the nodes. Section `network`.
 struct Network {
-  Sourced<BytesPerSecond> bandwidth;  ///< of one adapter, per direction
+  Sourced<BytesPerSecond> bandwidth;  ///< bandwidth of one adapter, per direction
   Sourced<int> adapters;              ///< per node; 0: as many as accelerators
-  Sourced<double> efficiency;         ///< of that bandwidth, large messages
+  Sourced<double> efficiency;         ///< share of that bandwidth that large messages reach
   Sourced<Seconds> latency;           ///< per message, or per ring step of a collective
   Sourced<NetworkTopology> topology;  ///< default: every adapter reaches every other at its rate
   /// What nccl-tests reports for large messages among all accelerators of several nodes, all-reduce
   /// and all-gather.
   Sourced<RateByNodes> bus_bandwidth;
   Sourced<RateByNodes> gather_bandwidth;
-  /// As nccl-tests measured them; they take precedence where they have as many ranks on each node.
+  /// Times that nccl-tests measured; they take precedence if they have as many ranks on each node.
   Sourced<MeasuredCollectives> collectives;
 
   friend bool operator==(Network const&, Network const&) = default;
@@ -154,9 +154,9 @@ struct System {
   Calibration calibration;
   /// Kernels that were measured one by one; a measured kernel takes precedence over the constants.
   std::optional<MeasuredDevice> measured{};
-  /// What else holds the accelerator's memory; absent where nobody has said.
+  /// What else holds the accelerator's memory; absent if nobody has said.
   std::optional<DeviceUse> device{};
-  Software software{};  ///< of a file of its own: section `software` of a run file
+  Software software{};  ///< from a file of its own, section `software` of a run file
 
   friend bool operator==(System const&, System const&) = default;
 };

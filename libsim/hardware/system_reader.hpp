@@ -15,7 +15,7 @@ Software read_software(ConfigNode const& section);
 /// The section in the form that read_software() reads.
 nlohmann::ordered_json to_json(Software const& software);
 
-/// The stack of the paper, configs/software/megatron-2022.yaml, of which the library has a copy.
+/// The stack of the paper: the library's copy of configs/software/megatron-2022.yaml.
 Software const& default_software();
 
 /// Reads section `system`. A constant is `{value: ..., source: ..., fitted: no | "on what"}`, or its

@@ -54,7 +54,7 @@ class WorkerPool {
   std::mutex mutex_;
   std::condition_variable begin_;
   std::condition_variable end_;
-  std::uint64_t round_ = 0;  ///< of run(); helpers wait for the next
+  std::uint64_t round_ = 0;  ///< the number of calls of run(); helpers wait for the next
   int busy_ = 0;             ///< helpers still in this round
   bool stop_ = false;
   ErasedTask task_;

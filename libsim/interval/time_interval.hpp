@@ -21,11 +21,11 @@ struct ResidualRegime {
   std::string software;     ///< its name; empty: any
   std::string accelerator;  ///< a part of its name, such as A100; empty: any
   int units = 0;
-  double bias = 0;   ///< of the residuals
+  double bias = 0;   ///< the mean of the residuals
   double scale = 0;  ///< the interval's half width, in relative errors (ErrorTerms)
   /// Standard deviation of the difference of two residuals of one group.
   double difference = 0;
-  double coverage = 0;  ///< of the units, each left out in its turn
+  double coverage = 0;  ///< share of the units that it covers, each left out in its turn
 };
 
 /// The fewest units from which an interval of 80 % follows by split conformal prediction.
@@ -35,7 +35,7 @@ inline constexpr int fewest_units = 4;
 /// \throws ConfigError
 std::vector<ResidualRegime> read_regimes(std::string_view text, std::string const& origin);
 
-/// Those of configs/residuals.yaml.
+/// The regimes of configs/residuals.yaml.
 std::vector<ResidualRegime> const& residual_regimes();
 
 /// The interval in which a predicted time lies with 80 %, or why there is none.

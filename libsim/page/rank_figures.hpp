@@ -36,7 +36,7 @@ RecomputeShares recompute_shares_of(TraceMeta const& meta, RunConfig const& conf
 struct RankFigures {
   std::int32_t rank = 0;
   std::int32_t stage = 0;
-  std::int64_t end = 0;        ///< of its last op
+  std::int64_t end = 0;        ///< when its last op ends
   std::int64_t busy = 0;       ///< it computes; this and the next but one as in StreamTimes
   std::int64_t recompute = 0;  ///< part of `busy`
   std::int64_t transfer = 0;

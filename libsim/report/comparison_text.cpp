@@ -126,7 +126,7 @@ std::vector<std::string> time_cells(Pair<double> const& time) {
           change(time[0], time[1])};
 }
 
-/// What the stage computes and what it waits for, which sum to the iteration.
+/// Lists what the stage computes and what it waits for; the times sum to the iteration.
 std::string stage_table(Comparison const& comparison) {
   TextTable table{{{"phase", Align::left}, {"A s"}, {"B s"}, {"B - A s"}, {"%"}}};
   auto const add = [&](std::string const& name, Pair<double> const& time) {

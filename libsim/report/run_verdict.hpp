@@ -28,18 +28,18 @@ void put_interval(nlohmann::ordered_json& json, TimeInterval const& interval);
 /// `80 % interval 12.7 to 14.9 s (from ...)`, or why there is none; without the end of a line.
 std::string interval_text(TimeInterval const& interval);
 
-/// A line that names the settings of which no measured run was held against a prediction; empty if
+/// A line that names the settings for which no prediction was held against a measured run; empty if
 /// there are none. See unmeasured_settings().
 std::string unmeasured_text(std::vector<std::string> const& settings);
 
 /// How sure it is that a run does not die of memory.
 struct FitProbability {
-  std::vector<std::optional<double>> stages;  ///< that a rank of each stage lives
-  std::optional<double> run;  ///< that all stages do, as if they erred apart; nullopt: not known
+  std::vector<std::optional<double>> stages;  ///< the probability that a rank of each stage lives
+  std::optional<double> run;  ///< that all stages live, as if they erred apart; nullopt: not known
   std::string reason;         ///< what stands behind it, or why nothing does
 };
 
-/// By what measured runs of the same software reserved beyond their predictions.
+/// Follows from what measured runs of the same software reserved beyond their predictions.
 FitProbability fit_probability_of(Simulation const& simulation,
                                   TrainingConfig const& config,
                                   System const& system);

@@ -69,7 +69,7 @@ bool is_by_allocator(Simulation const& simulation, System const& system) {
   return simulation.stages.front().reservation && decides_by_allocator(system.software);
 }
 
-/// What stages have to leave free.
+/// Names what stages have to leave free.
 std::string beside_the_run(Simulation const& simulation,
                            TrainingPlan const& plan,
                            System const& system) {
@@ -81,8 +81,8 @@ std::string beside_the_run(Simulation const& simulation,
   return "up to " + readable_text(Bytes{most}) + " of driver, CUDA context and NCCL";
 }
 
-/// If the stack's own allocations are not described: by how much the replay of the tensors alone
-/// runs out, although their counted bytes fit.
+/// Says by how much the replay of the tensors alone runs out although their counted bytes fit. Used
+/// if the stack's own allocations are not described.
 std::string shortage_text(Simulation const& simulation,
                           TrainingPlan const& plan,
                           System const& system) {

@@ -18,7 +18,7 @@ namespace stagecraft {
 /// UTF-8 counts as one column.
 std::string wrapped(std::string const& text, int width, std::size_t indent = 0);
 
-/// The same of each line of a text by itself.
+/// Wraps each line of a text by itself.
 std::string wrapped_lines(std::string const& text, int width, std::size_t indent = 0);
 
 enum class Align : unsigned char { left, right };
@@ -97,8 +97,8 @@ struct ByteUnit {
   std::string_view name;  ///< "GiB"
   std::int64_t bytes = 1;
 };
-/// GiB, MiB or KiB: the largest of which `largest`, the table's largest number, is at least a
-/// tenth.
+/// GiB, MiB or KiB: the largest unit that `largest`, the table's largest number, is at least a
+/// tenth of.
 ByteUnit unit_for(std::int64_t largest);
 /// Bytes in a unit with two decimals.
 std::string in_unit(ByteUnit const& unit, std::int64_t bytes);
@@ -110,7 +110,7 @@ struct TimeUnit {
   std::string_view name;  ///< "s"
   SimTime time{1};
 };
-/// s, ms or us: the largest of which `longest`, the table's longest time, is at least a tenth.
+/// s, ms or us: the largest unit that `longest`, the table's longest time, is at least a tenth of.
 TimeUnit unit_for(SimTime longest);
 /// A time in a unit with three decimals.
 std::string in_unit(TimeUnit const& unit, SimTime time);

@@ -81,9 +81,9 @@ struct OpColumns {
   TraceColumn op;          ///< into TraceNames::op
   TraceColumn phase;       ///< into TraceNames::phase
   TraceColumn stream;      ///< into TraceNames::stream
-  TraceColumn layer;       ///< of the whole model; -1 if it does not apply
-  TraceColumn microbatch;  ///< of the replica; -1 if it does not apply
-  TraceColumn chunk;       ///< of the stage; -1 if it does not apply
+  TraceColumn layer;       ///< counted over the whole model; -1 if it does not apply
+  TraceColumn microbatch;  ///< counted in the replica; -1 if it does not apply
+  TraceColumn chunk;       ///< counted on the stage; -1 if it does not apply
   TraceColumn bytes;       ///< kernels: moved to and from device memory; communication: payload
   TraceColumn flops;       ///< matrix products
 

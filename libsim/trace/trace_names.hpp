@@ -24,7 +24,7 @@ enum class TraceDetail : std::uint8_t {
 enum class TracePhase : std::uint8_t {
   forward,
   recompute,
-  input_gradient,  ///< of a whole chunk: recompute too
+  input_gradient,  ///< of a whole chunk, recompute included
   weight_gradient,
   backward,       ///< whole chunks only: recompute, input and weight gradients together
   transfer,       ///< messages between stages
@@ -46,7 +46,7 @@ struct EnumNames<TracePhase> {
 };
 
 TracePhase phase_of(Op const& op);
-/// Of a row for a whole chunk.
+/// The name of a row for a whole chunk.
 TracePhase phase_of(Pass pass);
 
 /// The stream of a row of a trace. Intervals of one stream of a rank never overlap: messages of

@@ -193,14 +193,14 @@ std::string worst_rows(Validation const& validation) {
   return "largest errors\n" + table_of(columns, rows).text();
 }
 
-/// Rows whose first problems have one key, of which the same is accepted.
+/// Rows whose first problems have one key and accept the same.
 struct ProblemKind {
   std::int64_t rows = 0;
   std::size_t first = 0;           ///< row
   std::vector<std::string> found;  ///< each once, in the order of the rows
 };
 
-/// What was found in rows of a kind after the first.
+/// Lists what was found in rows of a kind after the first.
 std::string others_text(ProblemKind const& kind) {
   constexpr std::size_t most = 4;
   if (kind.rows == 1) return "";

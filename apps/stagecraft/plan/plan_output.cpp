@@ -80,7 +80,7 @@ nlohmann::ordered_json entries(std::vector<FoundPlan> const& plans,
   return list_of(plans, [&](FoundPlan const& plan) { return entry(plan, best, options); });
 }
 
-/// If the best leaves less than the margin: how little, and the fastest plan that leaves it.
+/// Says how little the best leaves if that is less than the margin, and which plan leaves enough.
 std::string margin_text(SearchResult const& result, PlanOptions const& options) {
   FoundPlan const& best = result.best.front();
   if (has_margin(best, options)) return {};
@@ -102,7 +102,7 @@ std::string margin_text(SearchResult const& result, PlanOptions const& options) 
   return text + "no plan shown leaves more\n";
 }
 
-/// What the plans leave free, for the heading of the table.
+/// Says what the plans leave free, for the heading of the table.
 std::string room_text(PlanOptions const& options) {
   SearchRequest const& request = options.request;
   std::string text;
@@ -179,7 +179,7 @@ std::string flags_text(FoundPlan const& plan, PlanOptions const& options) {
   return text + megatron_flags(plan.config, version) + "\n" + environment_text(plan);
 }
 
-/// What the flags lack, and which of the flags are not recommendations.
+/// Says what the flags lack, and which flags are not recommendations.
 constexpr char const* flags_remark =
     "data, steps and checkpoints are to be added; --lr, --seed and the like are `training` of the "
     "run\n";

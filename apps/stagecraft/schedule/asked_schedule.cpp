@@ -29,16 +29,13 @@ namespace stagecraft {
 
 namespace {
 
-/// More forwards than this are refused: their picture and order say nothing to a reader any more.
+/// More forwards than this are refused: their picture and order say nothing to a reader.
 constexpr std::int64_t most_forwards = 1'000'000;
 
 /// The largest limit that run files accept.
 constexpr double most_memory_limit = 1e9;
-
 constexpr char const* stages_option = "--pipeline (-p)";
-
 constexpr char const* microbatches_option = "--microbatches (-n)";
-
 constexpr int any_count = std::numeric_limits<int>::max();
 
 /// "interleaved, interleaved_zb": the kinds for which `takes` holds.
@@ -144,7 +141,7 @@ void check_interleaved(ScheduleShape const& shape) {
   }
 }
 
-/// What a command line asks a generator for, costs aside.
+/// Reads what a command line asks a generator for, except for costs.
 /// \throws CommandLineError
 OrderRequest read_request(CommandLine const& line) {
   OrderRequest request;

@@ -95,8 +95,9 @@ struct StagesAlone {
   std::string files() const;
 };
 
-/// What was executed of a plan: with its own global batch if there are results of it, else with the
-/// one that has most stages, and of those the largest. Returns nullopt if no stage was executed.
+/// The executed stages of a plan: with its own global batch if there are results of it, else with
+/// the one that has most stages, and of those the largest. Returns nullopt if no stage was
+/// executed.
 std::optional<StagesAlone> find_stages_alone(TrainingConfig const& config,
                                              ExecutedResults const& results);
 
