@@ -19,7 +19,7 @@
 #include "apps/program/program.hpp"
 #include "libsim/config/did_you_mean.hpp"
 #include "libsim/config/problem.hpp"
-#include "libsim/hdf5/hdf5_version.hpp"
+#include "libsim/hdf5/column_file.hpp"
 #include "libsim/host/file_error.hpp"
 #include "libsim/host/program_version.hpp"
 #include "libsim/schedule/orders/schedule_error.hpp"

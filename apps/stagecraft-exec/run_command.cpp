@@ -95,6 +95,7 @@ class EndSignals {
 };
 
 std::atomic<int> noted_signal = 0;
+
 static_assert(std::atomic<int>::is_always_lock_free, "signal handlers may take no locks");
 
 extern "C" void note_end(int signal) {

@@ -1,7 +1,9 @@
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
+#include <string>
 
 #include "apps/program/command_line.hpp"
 #include "apps/program/file_count.hpp"
@@ -10,12 +12,76 @@
 #include "libsim/allocator/allocation_replay.hpp"
 #include "libsim/allocator/make_allocator.hpp"
 #include "libsim/allocator/sequence_file.hpp"
-#include "libsim/report/allocation_report.hpp"
+#include "libsim/config/optional_json.hpp"
+#include "libsim/host/schemas.hpp"
+#include "libsim/report/text_table.hpp"
 #include "libsim/units/quantity.hpp"
 
 namespace stagecraft {
 
 namespace {
+
+std::string bytes(std::int64_t count) { return count == 0 ? "0" : size_text(count); }
+
+/// The result of `stagecraft allocator --json`; fields as PyTorch counts them, in bytes or counts.
+nlohmann::ordered_json to_json(AllocationReplay const& replay) {
+  using Json = nlohmann::ordered_json;
+  AllocatorCounters const& end = replay.end;
+  auto const checkpoint = [](AllocationCheckpoint const& at) -> Json {
+    return {{"n", at.n},
+            {"allocated", at.allocated},
+            {"reserved", at.reserved},
+            {"inactive_split", at.inactive_split}};
+  };
+  return {{"schema", allocation_schema},
+          {"oom_at", replay.oom_at},
+          {"end",
+           {{"n", replay.n},
+            {"allocated", end.allocated},
+            {"peak_allocated", end.peak_allocated},
+            {"reserved", end.reserved},
+            {"peak_reserved", end.peak_reserved},
+            {"requested", end.requested},
+            {"active", end.active},
+            {"inactive_split", end.inactive_split},
+            {"segments", end.segments},
+            {"retries", end.retries},
+            {"ooms", end.ooms},
+            {"device_alloc", end.device_alloc},
+            {"device_free", end.device_free},
+            {"device_used", end.device_used}}},
+          {"checkpoints", list_of(replay.checkpoints, checkpoint)}};
+}
+
+/// The same for people: the counters at the end, then each checkpoint.
+std::string allocation_text(AllocationReplay const& replay) {
+  AllocatorCounters const& end = replay.end;
+  std::string text;
+  if (replay.oom_at) {
+    text += "out of memory at allocation " + std::to_string(*replay.oom_at) + ", which asks for " +
+            size_text(replay.oom_bytes) + "\n\n";
+  }
+  TextTable table{{{"", Align::left}, {"at the end"}, {"largest"}}};
+  table.add_row({"allocated", bytes(end.allocated), bytes(end.peak_allocated)});
+  table.add_row({"reserved", bytes(end.reserved), bytes(end.peak_reserved)});
+  table.add_row({"requested", bytes(end.requested), ""});
+  table.add_row({"active", bytes(end.active), ""});
+  table.add_row({"inactive split (when reserved is largest)", bytes(end.inactive_split),
+                 bytes(replay.inactive_split_at_peak)});
+  table.add_row({"used on the device", bytes(end.device_used), ""});
+  text += table.text();
+  text += "\n" + counted(replay.n, "allocation") + "; " + counted(end.segments, "segment") +
+          "; device memory taken " + counted(end.device_alloc, "time") + " and given back " +
+          counted(end.device_free, "time") + "; " + counted(end.retries, "retry", "retries") + "\n";
+  if (replay.checkpoints.empty()) return text;
+  using At = AllocationCheckpoint const&;
+  std::vector<ColumnOf<AllocationCheckpoint>> const columns{
+      {"checkpoint at", [](At at) { return std::to_string(at.n); }},
+      {"allocated", [](At at) { return bytes(at.allocated); }},
+      {"reserved", [](At at) { return bytes(at.reserved); }},
+      {"inactive split", [](At at) { return bytes(at.inactive_split); }}};
+  return text + "\n" + table_of(columns, replay.checkpoints).text();
+}
 
 AllocatorSettings read_settings(CommandLine const& line) {
   Diagnostics diagnostics;

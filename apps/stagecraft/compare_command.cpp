@@ -11,7 +11,7 @@
 #include "libsim/report/comparison.hpp"
 #include "libsim/report/comparison_text.hpp"
 #include "libsim/report/paper/own_plan.hpp"
-#include "libsim/trace/trace_error.hpp"
+#include "libsim/trace/trace.hpp"
 
 namespace stagecraft {
 

@@ -4,7 +4,6 @@
 
 #include "apps/program/shared_options.hpp"
 #include "apps/stagecraft/commands.hpp"
-#include "apps/stagecraft/plan/progress_bar.hpp"
 #include "apps/stagecraft/terminal.hpp"
 #include "libsim/explain/explanation.hpp"
 #include "libsim/explain/explanation_json.hpp"

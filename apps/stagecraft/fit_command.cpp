@@ -10,19 +10,18 @@
 #include "apps/stagecraft/command_results.hpp"
 #include "apps/stagecraft/commands.hpp"
 #include "apps/stagecraft/data_files.hpp"
-#include "apps/stagecraft/plan/progress_bar.hpp"
+#include "apps/stagecraft/terminal.hpp"
 #include "libsim/config/yaml_text.hpp"
 #include "libsim/fit/fit.hpp"
 #include "libsim/fit/fit_data.hpp"
 #include "libsim/fit/fit_output.hpp"
 #include "libsim/fit/stack_factor.hpp"
-#include "libsim/hardware/software_reader.hpp"
 #include "libsim/hardware/system_reader.hpp"
 #include "libsim/host/file_error.hpp"
 #include "libsim/host/output_file.hpp"
 #include "libsim/run/config_files.hpp"
 #include "libsim/run/named_file.hpp"
-#include "libsim/validation/validation_text.hpp"
+#include "libsim/validation/validation_output.hpp"
 
 namespace stagecraft {
 

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "apps/stagecraft/terminal.hpp"
-#include "libsim/report/wrapped_text.hpp"
+#include "libsim/report/text_table.hpp"
 
 namespace stagecraft {
 namespace {

@@ -6,14 +6,14 @@
 
 #include "apps/stagecraft/plan/plan_figures.hpp"
 #include "apps/stagecraft/plan/plan_output.hpp"
-#include "apps/stagecraft/plan/plan_words.hpp"
+#include "apps/stagecraft/plan/plan_table.hpp"
 #include "libsim/memory/stage_memory.hpp"
 #include "libsim/plan/make_plan.hpp"
 #include "libsim/report/text_table.hpp"
 #include "libsim/search/search_space.hpp"
 #include "libsim/training/training_config_checks.hpp"
 #include "libsim/training/training_names.hpp"
-#include "libsim/units/counted.hpp"
+#include "libsim/units/quantity.hpp"
 
 namespace stagecraft {
 namespace {

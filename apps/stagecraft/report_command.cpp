@@ -12,7 +12,7 @@
 #include "libsim/page/report_page.hpp"
 #include "libsim/report/comparison.hpp"
 #include "libsim/report/comparison_text.hpp"
-#include "libsim/trace/trace_error.hpp"
+#include "libsim/trace/trace.hpp"
 
 namespace stagecraft {
 

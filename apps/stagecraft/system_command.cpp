@@ -13,7 +13,6 @@
 #include "libsim/hardware/provenance.hpp"
 #include "libsim/host/schemas.hpp"
 #include "libsim/report/text_table.hpp"
-#include "libsim/report/wrapped_text.hpp"
 #include "libsim/run/config_files.hpp"
 
 namespace stagecraft {
@@ -23,15 +22,13 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 Json to_json(std::vector<ConstantRow> const& rows) {
-  Json constants = Json::array();
-  for (ConstantRow const& row : rows) {
-    constants.push_back({{"key", row.key},
-                         {"value", row.value},
-                         {"unit", row.unit},
-                         {"source", row.source},
-                         {"fitted", text_or_null(row.fitted)}});
-  }
-  return constants;
+  return list_of(rows, [](ConstantRow const& row) -> Json {
+    return {{"key", row.key},
+            {"value", row.value},
+            {"unit", row.unit},
+            {"source", row.source},
+            {"fitted", text_or_null(row.fitted)}};
+  });
 }
 
 /// Numbers the texts that constants share, from 1.

@@ -9,13 +9,12 @@
 #include "apps/stagecraft/command_results.hpp"
 #include "apps/stagecraft/commands.hpp"
 #include "apps/stagecraft/data_files.hpp"
-#include "apps/stagecraft/plan/progress_bar.hpp"
+#include "apps/stagecraft/terminal.hpp"
 #include "libsim/report/text_table.hpp"
 #include "libsim/run/named_file.hpp"
 #include "libsim/run/run_variants.hpp"
 #include "libsim/validation/validation.hpp"
-#include "libsim/validation/validation_json.hpp"
-#include "libsim/validation/validation_text.hpp"
+#include "libsim/validation/validation_output.hpp"
 
 namespace stagecraft {
 

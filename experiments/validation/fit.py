@@ -50,7 +50,7 @@ STEPS = [
 
 
 def fold(group):
-    """As libsim/fit/fold.cpp has it."""
+    """As libsim/fit/fit_data.cpp has it."""
     value = 0xCBF29CE484222325
     for byte in group.encode():
         value = (value ^ byte) * 0x100000001B3 % 2**64

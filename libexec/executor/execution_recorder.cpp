@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "libsim/trace/recorded_bytes.hpp"
+#include "libsim/trace/trace_sums.hpp"
 
 namespace stagecraft {
 

@@ -1,12 +1,44 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
-#include "libsim/allocator/allocator_counters.hpp"
 #include "libsim/allocator/segment_places.hpp"
 
 namespace stagecraft {
+
+/// What an allocator reports of itself, by the names of PyTorch's memory statistics. Bytes, or
+/// counts.
+struct AllocatorCounters {
+  std::int64_t allocated = 0;       ///< blocks in use, whole; allocated_bytes
+  std::int64_t peak_allocated = 0;  ///< max_memory_allocated
+  std::int64_t reserved = 0;        ///< taken from the device; reserved_bytes
+  std::int64_t peak_reserved = 0;   ///< max_memory_reserved
+  std::int64_t requested = 0;       ///< what the blocks were asked for; requested_bytes
+  std::int64_t active = 0;          ///< allocated, and freed blocks that wait for a stream
+  std::int64_t inactive_split = 0;  ///< free blocks with a neighbour in their segment
+  std::int64_t segments = 0;        ///< pieces of device memory
+  std::int64_t retries = 0;         ///< requests for which the cache was released
+  std::int64_t ooms = 0;
+  std::int64_t device_alloc = 0;  ///< successful calls that take device memory
+  std::int64_t device_free = 0;   ///< calls that give it back
+  std::int64_t device_used = 0;   ///< taken from the device, other programs' memory included
+
+  void allocate(std::int64_t block, std::int64_t request) {
+    allocated += block;
+    peak_allocated = std::max(peak_allocated, allocated);
+    active += block;
+    requested += request;
+  }
+  void reserve(std::int64_t bytes) {
+    reserved += bytes;
+    peak_reserved = std::max(peak_reserved, reserved);
+    ++device_alloc;
+  }
+
+  friend bool operator==(AllocatorCounters const&, AllocatorCounters const&) = default;
+};
 
 struct Block;
 
@@ -25,7 +57,7 @@ struct MemoryBlock {
   std::int64_t size = 0;
   std::int64_t requested = 0;  ///< what was asked for; 0 if it is free
   std::int32_t stream = 0;
-  bool is_small = false;        ///< of the pool for requests up to 1 MiB
+  bool is_small = false;        ///< in the pool for requests up to 1 MiB
   bool is_live = false;         ///< allocated; else free, or waiting for a stream
   bool is_split = false;        ///< has a neighbour in its segment
   bool begins_segment = false;  ///< the first block of its segment

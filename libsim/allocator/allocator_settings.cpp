@@ -46,7 +46,7 @@ bool is_power_of_two(std::int64_t n) {
 /// A setting as it was written: its key and the tokens of its value.
 struct Setting {
   std::string key;
-  std::vector<std::string> value;  ///< of a list: what stands between the brackets
+  std::vector<std::string> value;  ///< of a list, what stands between the brackets
   bool is_list = false;
 };
 

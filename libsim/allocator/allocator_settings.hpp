@@ -33,7 +33,7 @@ struct AllocatorSettings {
   Backend backend = Backend::native;
   bool expandable_segments = false;
   std::int64_t max_split_size = unlimited;  ///< blocks of this size and above are never split
-  std::int64_t large_segment_size = std::int64_t{20} << 20;      ///< of requests below 10 MiB
+  std::int64_t large_segment_size = std::int64_t{20} << 20;      ///< for requests below 10 MiB
   std::int64_t max_non_split_rounding = std::int64_t{20} << 20;  ///< waste of an oversize block
   double garbage_collection_threshold = 0;                       ///< 0: off
   /// Divisions between powers of two that requests are rounded up to; 0 and 1: multiples of 512 B.

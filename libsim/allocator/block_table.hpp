@@ -19,7 +19,7 @@ struct Block {
   Block* next = nullptr;
   Block* smaller = nullptr;  ///< its neighbours among the free blocks of its bin
   Block* larger = nullptr;
-  StreamPool* pool = nullptr;  ///< that it belongs to, free or not
+  StreamPool* pool = nullptr;  ///< the pool that owns it, free or not
   std::int64_t requested = 0;
   std::uint16_t bin = 0;  ///< the bin that it is in, if it is free
   bool is_allocated = false;

@@ -13,12 +13,41 @@
 #include "libsim/allocator/block_table.hpp"
 #include "libsim/allocator/free_blocks.hpp"
 #include "libsim/allocator/growth_watch.hpp"
-#include "libsim/allocator/physical_memory.hpp"
 #include "libsim/allocator/request_sizes.hpp"
 #include "libsim/allocator/segment_places.hpp"
 #include "libsim/allocator/stream_events.hpp"
 
 namespace stagecraft {
+
+/// The physical memory of a device. The driver maps pages of 2 MiB anywhere, so only the sum
+/// matters.
+class PhysicalMemory {
+ public:
+  explicit PhysicalMemory(std::int64_t capacity) : capacity_{capacity} {}
+
+  std::int64_t capacity() const { return capacity_; }
+  std::int64_t used() const { return used_; }
+
+  /// Takes `count` pieces of memory; false, and nothing happens, if there is not enough.
+  bool take(std::int64_t bytes, std::int64_t count = 1) {
+    std::int64_t const pages = count * in_pages(bytes);
+    if (pages > capacity_ - used_) return false;
+    used_ += pages;
+    return true;
+  }
+  /// Takes memory that others have got, enough or not.
+  void take_foreign(std::int64_t bytes) { used_ += in_pages(bytes); }
+  void give_back(std::int64_t bytes, std::int64_t count = 1) { used_ -= count * in_pages(bytes); }
+
+ private:
+  static std::int64_t in_pages(std::int64_t bytes) {
+    constexpr std::int64_t page = std::int64_t{2} << 20;
+    return (bytes + page - 1) / page * page;
+  }
+
+  std::int64_t capacity_;
+  std::int64_t used_ = 0;
+};
 
 /// The free memory of one stream, for small or for large blocks.
 struct StreamPool {
@@ -127,8 +156,9 @@ class CachingAllocator final : public Allocator {
   PhysicalMemory device_;
   std::optional<std::int64_t> allowed_;  ///< most bytes to be reserved
   BlockTable blocks_;
-  std::deque<StreamPool> pools_;  ///< by stream; of small blocks, then of large ones
-  std::int64_t searches_ = 0;     ///< of the pools of large blocks, by which age is counted
+  std::deque<StreamPool>
+      pools_;                  ///< for each stream, that of small blocks, then that of large ones
+  std::int64_t searches_ = 0;  ///< searches of the pools of large blocks, by which age is counted
   StreamEvents events_;
   std::vector<StreamUse> uses_;
   std::int32_t unused_use_ = -1;  ///< first of the entries of uses_ that are free

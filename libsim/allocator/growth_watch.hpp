@@ -48,7 +48,8 @@ class GrowthWatch {
   }
 
  private:
-  std::vector<std::int64_t> largest_block_;  ///< that served a request, by the request's bin
+  std::vector<std::int64_t>
+      largest_block_;  ///< the largest that served a request, by the request's bin
 };
 
 }  // namespace stagecraft

@@ -106,7 +106,7 @@ class PickleReader::Machine {
     reader_.containers_.push_back(std::move(items));
     push(kind, static_cast<std::int64_t>(reader_.containers_.size()) - 1);
   }
-  /// A Python integer of any length in two's complement; one of more than 8 bytes is no size.
+  /// A Python integer of any length in two's complement; one of more than 8 bytes is not a size.
   void push_long(std::uint64_t bytes) {
     if (bytes > 9) refuse("an integer of more than 64 bits", "integers of at most 64 bits");
     std::uint64_t value = 0;
@@ -285,7 +285,7 @@ class PickleReader::Machine {
   std::string_view bytes_;
   std::string const& origin_;
   std::uint64_t at_ = 0;
-  std::uint64_t start_ = 0;  ///< of the current opcode
+  std::uint64_t start_ = 0;  ///< where the current opcode begins
   std::vector<PickleValue> stack_;
   std::vector<std::size_t> marks_;  ///< sizes of the stack
   std::unordered_map<std::uint64_t, PickleValue> memo_;

@@ -36,7 +36,7 @@ class PickleReader {
   /// The elements of a list or a tuple; none of any other value.
   std::span<PickleValue const> items(PickleValue value) const;
   /// The value of a key that is a text, the last if there are several; nullopt if there is none, or
-  /// the value is no dictionary.
+  /// the value is not a dictionary.
   std::optional<PickleValue> find(PickleValue dictionary, std::string_view key) const;
 
  private:

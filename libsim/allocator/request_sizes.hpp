@@ -13,7 +13,8 @@ namespace stagecraft {
 namespace request_sizes {
 
 inline constexpr std::int64_t smallest_block = 512;
-inline constexpr std::int64_t largest_small = std::int64_t{1} << 20;  ///< of the small pool
+inline constexpr std::int64_t largest_small = std::int64_t{1}
+                                              << 20;  ///< the largest request of the small pool
 inline constexpr std::int64_t small_segment = std::int64_t{2} << 20;
 inline constexpr std::int64_t smallest_own_segment = std::int64_t{10} << 20;
 inline constexpr std::int64_t segment_multiple = std::int64_t{2} << 20;

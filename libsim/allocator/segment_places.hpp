@@ -74,7 +74,7 @@ class SegmentAddresses {
   std::size_t at_ = 0;                    ///< the recorded segment that comes next
   bool follows_ = true;                   ///< so far as recorded
   std::int64_t next_ = 0;                 ///< above all that is known
-  std::int64_t lowest_ = default_lowest;  ///< of all that is known
+  std::int64_t lowest_ = default_lowest;  ///< the lowest address that is known
 };
 
 }  // namespace stagecraft

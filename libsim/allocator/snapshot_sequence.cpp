@@ -1,26 +1,63 @@
 #include "libsim/allocator/snapshot_sequence.hpp"
 
 #include <algorithm>
+#include <cstdint>
 #include <limits>
 #include <map>
+#include <string_view>
 #include <unordered_map>
 
+#include "libsim/allocator/allocation_sequence.hpp"
 #include "libsim/allocator/allocator.hpp"
 #include "libsim/allocator/pickle_reader.hpp"
-#include "libsim/allocator/sequence_builder.hpp"
-#include "libsim/allocator/snapshot_entry.hpp"
 #include "libsim/config/problem.hpp"
 #include "libsim/host/file_error.hpp"
 
 namespace stagecraft {
+
 namespace {
+
+/// What an entry of a memory snapshot's trace says, as far as a replay needs it.
+/// Source: PyTorch, torch/csrc/cuda/memory_snapshot.cpp.
+struct SnapshotEntry {
+  enum class Action : std::uint8_t {
+    allocate,
+    free_requested,
+    free_completed,
+    refused,    ///< a request that failed
+    take,       ///< a segment of the device
+    map,        ///< memory for a growing segment
+    give_back,  ///< a segment, to the device
+    unmap,
+    other
+  };
+  Action action = Action::other;
+  std::int64_t address = 0;
+  std::int64_t size = 0;
+  std::int64_t stream = 0;
+  std::int32_t name = -1;  ///< the number of its innermost frame
+
+  bool takes_memory() const { return action == Action::take || action == Action::map; }
+  bool gives_back_memory() const { return action == Action::give_back || action == Action::unmap; }
+
+  static Action action_named(std::string_view name) {
+    if (name == "alloc") return Action::allocate;
+    if (name == "free_requested" || name == "free") return Action::free_requested;
+    if (name == "free_completed") return Action::free_completed;
+    if (name == "oom") return Action::refused;
+    if (name == "segment_alloc") return Action::take;
+    if (name == "segment_map") return Action::map;
+    if (name == "segment_free") return Action::give_back;
+    if (name == "segment_unmap") return Action::unmap;
+    return Action::other;
+  }
+};
 
 using Entry = SnapshotEntry;
 using Action = SnapshotEntry::Action;
 
 /// A multiple of what a device's addresses reach, so that no sum overflows.
 constexpr std::int64_t largest_address = std::int64_t{1} << 61;
-
 constexpr std::size_t never = std::numeric_limits<std::size_t>::max();
 
 class SnapshotReader {
@@ -277,9 +314,9 @@ class SnapshotReader {
   std::vector<Entry> entries_;
   std::int64_t taken_ = 0;       ///< bytes by segments since the first event
   std::int64_t most_taken_ = 0;  ///< at most
-  std::unordered_map<PickleValue, std::int32_t> names_;  ///< by list of frames
+  std::unordered_map<PickleValue, std::int32_t> names_;  ///< the numbers by list of frames
   std::unordered_map<std::string, std::int32_t> texts_;
-  std::vector<std::size_t> busy_until_;  ///< of each stream of its own: the entry that frees it
+  std::vector<std::size_t> busy_until_;  ///< for each stream of its own, the entry that frees it
   std::size_t time_ = 0;
 };
 

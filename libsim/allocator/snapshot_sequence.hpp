@@ -13,7 +13,7 @@ namespace stagecraft {
 /// A memory snapshot of PyTorch as a sequence of allocations.
 struct SnapshotSequence {
   AllocationSequence sequence;
-  std::int32_t device = 0;             ///< that the sequence is of
+  std::int32_t device = 0;             ///< the device whose sequence this is
   std::vector<std::int32_t> recorded;  ///< devices with any events
   std::int64_t live_before = 0;        ///< allocations that are older than the first event
   std::int64_t peak_reserved = 0;      ///< most bytes that the recorded segments took

@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "libsim/config/did_you_mean.hpp"
-#include "libsim/units/parse_integer.hpp"
 #include "libsim/units/parse_number.hpp"
+#include "libsim/units/quantity.hpp"
 
 namespace stagecraft {
 namespace {

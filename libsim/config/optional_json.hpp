@@ -34,4 +34,12 @@ inline nlohmann::ordered_json text_or_null(std::string const& text) {
   return text;
 }
 
+/// A list of what `make` makes of each element.
+template <typename Elements, typename Make>
+nlohmann::ordered_json list_of(Elements const& elements, Make const& make) {
+  auto list = nlohmann::ordered_json::array();
+  for (auto const& element : elements) list.push_back(std::invoke(make, element));
+  return list;
+}
+
 }  // namespace stagecraft

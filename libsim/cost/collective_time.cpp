@@ -78,7 +78,7 @@ CollectiveShape const* nearest_in_node(CollectiveTables const& tables, OpKind ki
   return nearest;
 }
 
-/// What a collective takes at least where only the rate of large ones is given: as the smallest one
+/// The least time of a collective if only the rate of large ones is given: that of the smallest one
 /// that was measured; 0 if none was.
 double least_time(OpKind kind, int ranks, CollectiveCost const& cost, Node const& node) {
   if (!cost.table.empty()) return cost.table.front().duration.value;
@@ -114,7 +114,7 @@ Seconds node_time(OpKind kind, Bytes whole, int ranks, Node const& node) {
     double const least = least_time(kind, ranks, cost, node);
     return Seconds{std::max(least, cost.latency.value + ring_bytes(kind, whole, ranks) / rate)};
   }
-  // The table's time for the tensor of which its ranks would move as many bytes as ours do.
+  // The table's time for a tensor whose size makes its ranks move as many bytes as ours do.
   double const bytes =
       ring_bytes(kind, whole, ranks) / ring_bytes(kind, Bytes{1 << 20}, cost.ranks) * (1 << 20);
   return Seconds{interpolate(cost.table, bytes)};
@@ -129,15 +129,15 @@ constexpr double all_to_all_in_node = 0.886;
 /// the nodes with 16, 32 and 64 ranks.
 constexpr double all_to_all_on_network = 0.86;
 
-/// Time in which each rank sends so many bytes over the links of its node and, at the same time, so
-/// many over its part of the adapters.
+/// The time in which each rank sends `near` bytes over the links of its node and, meanwhile, `far`
+/// bytes over its part of the adapters.
 Seconds exchange_time(double near, double far, NodeSpread spread, System const& system) {
   CollectiveCost const& links = cost_of(OpKind::all_to_all, system.node);
   int const together = std::min(spread.ranks, spread.per_node);
   double const beside =
       node_rate(OpKind::all_gather, together, links, system.node) * all_to_all_in_node;
   double const inside = near / beside;
-  // Where no latency is given, it takes no less than the smallest collective that was measured.
+  // If no latency is given, it takes no less than the smallest collective that was measured.
   bool const is_given = links.latency.value > 0 || links.bandwidth.value > 0 ||
                         !links.table.empty() || system.node.bus_bandwidth.value.value > 0;
   double const latency =

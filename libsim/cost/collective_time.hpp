@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "libsim/cost/node_spread.hpp"
+#include "libsim/cost/oversubscription.hpp"
 #include "libsim/hardware/system.hpp"
 #include "libsim/program/op.hpp"
 #include "libsim/program/unique_tokens.hpp"

@@ -48,7 +48,7 @@ class CostModel {
   /// Pre: `product` multiplies what `gather` has gathered, by rows.
   SplitProduct split_product(Op const& gather, Op const& product) const;
   TensorTraffic const& tensor_traffic() const { return system_.software.tensor; }
-  /// What the host spends to issue an op of a block. 0 for waits and holds.
+  /// The host time that issuing an op of a block takes. It is 0 for waits and holds.
   SimTime host_time(Op const& op) const;
   Bytes workspace() const { return system_.calibration.workspace.value; }
 
@@ -58,7 +58,7 @@ class CostModel {
   Seconds collective_seconds(OpKind kind, GroupId group, Bytes payload) const;
   /// The time of one rank's turn in a prefix_reduce.
   Seconds prefix_seconds(Op const& op) const;
-  /// Of the exchange of a dispatcher that sends a token once to each node.
+  /// The time of the exchange of a dispatcher that sends a token once to each node.
   Seconds unique_seconds(Op const& op, ExchangeAttributes const& exchange) const;
   /// Time of a collective that moves gradients or parameters between replicas.
   Seconds replica_seconds(Op const& op) const;

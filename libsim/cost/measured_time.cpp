@@ -6,7 +6,7 @@
 namespace stagecraft {
 namespace {
 
-/// Where an extent lies on an axis: between entries `lower` and `lower + 1`, `share` of the way.
+/// The place of an extent on an axis: `share` of the way from entry `lower` to `lower + 1`.
 struct AxisPlace {
   std::size_t lower = 0;
   double share = 0;

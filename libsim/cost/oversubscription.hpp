@@ -1,10 +1,23 @@
 #pragma once
 
-#include "libsim/cost/node_spread.hpp"
 #include "libsim/hardware/system.hpp"
 #include "libsim/program/op.hpp"
 
 namespace stagecraft {
+
+/// How the ranks of a collective are spread over nodes.
+struct NodeSpread {
+  int ranks = 1;
+  int per_node = 1;  ///< ranks of the group on one node
+  int stride = 1;    ///< nodes from one node of the group to its next one
+  /// How many neighbouring nodes send at the same time, each for a group like this one: `stride`,
+  /// or the nodes of a stage if the group joins stages.
+  int abreast = stride;
+
+  int nodes() const { return (ranks + per_node - 1) / per_node; }
+  /// Ranks on the node with the fewest, which the others wait for.
+  int fewest() const { return ranks % per_node == 0 ? per_node : ranks % per_node; }
+};
 
 /// How many times longer what a collective sends between nodes takes than at the rate of the
 /// adapters, because units of nodes have less bandwidth to the rest of the network than their nodes

@@ -5,7 +5,7 @@
 #include "libsim/memory/message_buffers.hpp"
 #include "libsim/plan/parameter_layout.hpp"
 #include "libsim/program/pass_buffers.hpp"
-#include "libsim/trace/recorded_bytes.hpp"
+#include "libsim/trace/trace_sums.hpp"
 
 namespace stagecraft {
 

@@ -9,7 +9,7 @@
 #include "libsim/engine/relative_error.hpp"
 #include "libsim/engine/stage_allocators.hpp"
 #include "libsim/engine/verdict.hpp"
-#include "libsim/host/parallel_for.hpp"
+#include "libsim/host/worker_pool.hpp"
 #include "libsim/modules/blocks.hpp"
 
 namespace stagecraft {

@@ -10,7 +10,7 @@
 #include "libsim/engine/settle.hpp"
 #include "libsim/engine/stage_allocators.hpp"
 #include "libsim/engine/verdict.hpp"
-#include "libsim/host/parallel_for.hpp"
+#include "libsim/host/worker_pool.hpp"
 #include "libsim/plan/make_plan.hpp"
 #include "libsim/plan/plan_programs.hpp"
 #include "libsim/run/config_files.hpp"

@@ -2,9 +2,8 @@
 #include <cstdlib>
 #include <utility>
 
-#include "libsim/explain/explanation_sections.hpp"
+#include "libsim/explain/explanation_text.hpp"
 #include "libsim/report/text_table.hpp"
-#include "libsim/report/wrapped_text.hpp"
 
 namespace stagecraft {
 namespace {

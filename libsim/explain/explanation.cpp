@@ -10,7 +10,7 @@
 #include "libsim/explain/single_changes.hpp"
 #include "libsim/host/interruption.hpp"
 #include "libsim/plan/make_plan.hpp"
-#include "libsim/report/fit_verdict.hpp"
+#include "libsim/report/run_verdict.hpp"
 
 namespace stagecraft {
 

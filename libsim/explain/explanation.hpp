@@ -8,8 +8,7 @@
 #include "libsim/engine/simulation.hpp"
 #include "libsim/explain/change_effect.hpp"
 #include "libsim/explain/critical_path.hpp"
-#include "libsim/explain/peak_explanation.hpp"
-#include "libsim/explain/reserved_explanation.hpp"
+#include "libsim/explain/memory_explanation.hpp"
 #include "libsim/run/run_config.hpp"
 
 namespace stagecraft {

@@ -6,8 +6,7 @@
 #include "libsim/host/schemas.hpp"
 #include "libsim/interval/measured_range.hpp"
 #include "libsim/plan/fingerprint.hpp"
-#include "libsim/report/fit_verdict.hpp"
-#include "libsim/report/interval_report.hpp"
+#include "libsim/report/run_verdict.hpp"
 #include "libsim/report/simulation_json.hpp"
 
 namespace stagecraft {
@@ -32,8 +31,6 @@ Json tensor_json(TensorGroup const& group) {
 
 Json peak_json(PeakExplanation const& peak, CategoryBytes const& at_peak) {
   PeakEvent const& event = peak.event;
-  Json tensors = Json::array();
-  for (TensorGroup const& group : peak.tensors) tensors.push_back(tensor_json(group));
   return {{"stage", peak.stage},
           {"seconds", to_seconds(event.time)},
           {"event",
@@ -43,7 +40,7 @@ Json peak_json(PeakExplanation const& peak, CategoryBytes const& at_peak) {
             {"microbatch", number_or_null(event.microbatch.value())},
             {"chunk", number_or_null(event.chunk)}}},
           {"at_peak", to_json(at_peak)},
-          {"tensors", tensors}};
+          {"tensors", list_of(peak.tensors, tensor_json)}};
 }
 
 Json kinds_json(KindTimes const& kinds) {
@@ -56,10 +53,8 @@ Json kinds_json(KindTimes const& kinds) {
 }
 
 Json path_json(CriticalPath const& path) {
-  Json stages = Json::array();
-  for (SimTime const time : path.by_stage) stages.push_back(to_seconds(time));
   return {{"seconds", kinds_json(path.kinds)},
-          {"seconds_by_stage", stages},
+          {"seconds_by_stage", list_of(path.by_stage, to_seconds)},
           {"seconds_of_messages", to_seconds(path.in_messages)},
           {"overhead_seconds", to_seconds(path.overhead)},
           {"next_iteration_seconds", to_seconds(path.in_next)},
@@ -88,13 +83,12 @@ Json pool_json(PoolUse const& pool) {
 }
 
 Json reserved_json(ReservedExplanation const& reserved) {
-  Json free = Json::array();
-  for (FreeSize const& size : reserved.free) {
-    free.push_back({{"pool", size.is_small ? "small" : "large"},
-                    {"size", size.size},
-                    {"blocks", size.blocks},
-                    {"is_fragment", size.is_split}});
-  }
+  auto const free_json = [](FreeSize const& size) -> Json {
+    return {{"pool", size.is_small ? "small" : "large"},
+            {"size", size.size},
+            {"blocks", size.blocks},
+            {"is_fragment", size.is_split}};
+  };
   return {{"stage", reserved.stage},
           {"counted_bytes", reserved.counted},
           {"reserved_bytes", reserved.reserved},
@@ -106,7 +100,7 @@ Json reserved_json(ReservedExplanation const& reserved) {
           {"request_bytes", reserved.request},
           {"request_of", text_or_null(reserved.tensor)},
           {"in_step", reserved.is_in_step},
-          {"free", free}};
+          {"free", list_of(reserved.free, free_json)}};
 }
 
 Json stages_json(Simulation const& simulation, FitProbability const& fit) {
@@ -125,9 +119,7 @@ Json stages_json(Simulation const& simulation, FitProbability const& fit) {
 }
 
 Json changes_json(std::vector<ChangeEffect> const& effects) {
-  Json changes = Json::array();
-  for (ChangeEffect const& effect : effects) changes.push_back(change_json(effect));
-  return changes;
+  return list_of(effects, change_json);
 }
 
 Json best_json(BestChanges const& best) {

@@ -4,12 +4,12 @@
 
 #include "libsim/export/astra_sim_machine.hpp"
 #include "libsim/export/chakra_nodes.hpp"
-#include "libsim/export/file_set.hpp"
 #include "libsim/export/job_groups.hpp"
 #include "libsim/export/transfer_pairs.hpp"
+#include "libsim/host/output_file.hpp"
 #include "libsim/run/pipeline_shape.hpp"
-#include "libsim/trace/known_names.hpp"
-#include "libsim/trace/trace_error.hpp"
+#include "libsim/trace/trace.hpp"
+#include "libsim/trace/trace_names.hpp"
 
 namespace stagecraft {
 

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <utility>
 
-#include "libsim/export/collective_names.hpp"
+#include "libsim/export/job_groups.hpp"
 #include "libsim/export/json_text.hpp"
 #include "libsim/host/program_version.hpp"
 

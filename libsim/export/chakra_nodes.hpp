@@ -11,8 +11,8 @@
 #include "libsim/export/protobuf_writer.hpp"
 #include "libsim/host/output_file.hpp"
 #include "libsim/run/pipeline_shape.hpp"
-#include "libsim/trace/known_names.hpp"
 #include "libsim/trace/trace.hpp"
+#include "libsim/trace/trace_names.hpp"
 
 namespace stagecraft {
 
@@ -20,7 +20,7 @@ namespace stagecraft {
 /// ranks.
 inline constexpr std::int32_t first_chakra_group = 1;
 
-/// What a Chakra file begins with.
+/// The first message of a Chakra file.
 std::string chakra_header();
 
 /// A number of its own for each payload, microbatch and boundary, which is below `upper_stage`.

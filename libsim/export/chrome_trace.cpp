@@ -9,7 +9,7 @@
 #include "libsim/export/transfer_pairs.hpp"
 #include "libsim/host/schemas.hpp"
 #include "libsim/trace/chunk_slices.hpp"
-#include "libsim/trace/known_names.hpp"
+#include "libsim/trace/trace_names.hpp"
 
 namespace stagecraft {
 

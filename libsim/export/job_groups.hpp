@@ -2,15 +2,29 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "libsim/plan/training_plan.hpp"
 #include "libsim/program/op.hpp"
+#include "libsim/program/op_kind.hpp"
 #include "libsim/trace/trace_reader.hpp"
 
 namespace stagecraft {
+
+/// The names that other programs give a kind of collective.
+struct CollectiveNames {
+  std::string_view nccl_kernel;  ///< "AllReduce" of ncclDevKernel_AllReduce...
+  std::string_view pytorch;      ///< in the record of a profiler
+  /// CollectiveCommType of Chakra's schema; nullopt: a node that sends and one that receives.
+  std::optional<std::int64_t> chakra;
+};
+
+/// \throws std::logic_error  if the kind is not a collective.
+CollectiveNames const& collective_names(OpKind kind);
 
 /// The plan whose trace this is, for who communicates with whom.
 /// \throws TraceFileError  when the configuration of the trace does not load or gives another plan.
@@ -26,7 +40,7 @@ struct JobRanks {
 /// \throws TraceFileError  if the plan, whose groups these are, does not have the rank.
 JobRanks job_ranks_of(TraceReader const& trace, RankTrace const& rank, RankGroups const& groups);
 
-/// What a name of a trace communicates.
+/// The collective that a name of a trace stands for.
 struct CollectiveOp {
   OpKind kind = OpKind::all_reduce;
   GroupId group{};

@@ -6,13 +6,12 @@
 #include <string>
 #include <string_view>
 
-#include "libsim/export/collective_names.hpp"
-#include "libsim/export/file_set.hpp"
 #include "libsim/export/job_groups.hpp"
 #include "libsim/export/json_text.hpp"
+#include "libsim/host/output_file.hpp"
 #include "libsim/trace/chunk_slices.hpp"
-#include "libsim/trace/known_names.hpp"
-#include "libsim/trace/trace_error.hpp"
+#include "libsim/trace/trace.hpp"
+#include "libsim/trace/trace_names.hpp"
 
 namespace stagecraft {
 namespace {

@@ -5,11 +5,40 @@
 #include <cmath>
 #include <map>
 
+#include "libsim/config/optional_json.hpp"
 #include "libsim/export/memory_blocks.hpp"
+#include "libsim/host/schemas.hpp"
+#include "libsim/report/text_table.hpp"
 #include "libsim/units/enum_names.hpp"
 
 namespace stagecraft {
+
 namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json pair_json(SnapshotPair const& pair) { return {{"snapshot", pair[0]}, {"trace", pair[1]}}; }
+
+std::string percent(SnapshotPair const& pair) {
+  if (pair[0] == 0) return "";
+  return signed_decimals(100 * (static_cast<double>(pair[1]) / static_cast<double>(pair[0]) - 1),
+                         1);
+}
+
+std::string difference_text(SnapshotComparison const& comparison) {
+  std::string text = "Of the trace's " + std::to_string(comparison.allocations[1]) +
+                     " allocations the snapshot (" + std::to_string(comparison.allocations[0]) +
+                     ") follows " + std::to_string(comparison.followed) + ", from its number " +
+                     std::to_string(comparison.offset) + " on";
+  if (!comparison.first_difference) return text + ": all of them.\n";
+  AllocationDifference const& first = *comparison.first_difference;
+  auto const size = [](std::int64_t bytes) {
+    return bytes < 0 ? std::string{"nothing more"} : std::to_string(bytes) + " bytes";
+  };
+  return text + ".\nThey differ first at the trace's number " + std::to_string(first.allocation) +
+         ": " + size(first.bytes[0]) + " recorded, " + size(first.bytes[1]) + " in the trace, at " +
+         first.where + ".\n";
+}
 
 constexpr std::size_t of_snapshot = 0;
 constexpr std::size_t of_trace = 1;
@@ -29,7 +58,7 @@ struct Side {
   std::vector<Allocation> allocations;
   std::vector<std::int64_t> events;
 
-  /// Those that the events make.
+  /// The allocations that the events make.
   std::vector<std::size_t> made() const {
     std::vector<std::size_t> result;
     for (std::size_t i = 0; i < allocations.size(); ++i) {
@@ -65,9 +94,9 @@ bool names_categories(SnapshotSequence const& snapshot) {
                              [](std::string const& name) { return category_in(name) >= 0; });
 }
 
-/// What is never freed counts as resident, although it is younger than the first event: whether it
-/// would have been freed later is not recorded. PyTorch's torch/utils/viz/MemoryViz.js draws it to
-/// the end of the history likewise.
+/// A block that is never freed counts as resident, although it is younger than the first event:
+/// whether it would have been freed later is not recorded. PyTorch's torch/utils/viz/MemoryViz.js
+/// draws it to the end of the history likewise.
 void mark_what_stays(Side& side) {
   std::vector<bool> goes(side.allocations.size(), false);
   for (std::int64_t const event : side.events) {
@@ -101,7 +130,7 @@ Side side_of(SnapshotSequence const& snapshot, bool has_categories) {
       side.events.push_back(-1 - live[slot]);
     }
   }
-  // Where memory ran out, what an iteration would have freed is still there.
+  // If memory ran out, what an iteration would have freed is still there.
   auto const& events = snapshot.sequence.events;
   bool const ran_out = !events.empty() && events.back().kind == AllocationEvent::Kind::refused;
   if (!ran_out) mark_what_stays(side);
@@ -135,7 +164,7 @@ Side side_of(RankTrace const& trace, TraceNames const& names, bool has_categorie
   return side;
 }
 
-/// What is live when most bytes are.
+/// The blocks that are live when most bytes are.
 std::vector<std::size_t> live_at_peak(Side const& side, std::int64_t& peak) {
   std::int64_t now = 0;
   std::size_t end = 0;
@@ -233,6 +262,69 @@ void align(SnapshotComparison& result,
 }
 
 }  // namespace
+
+std::string snapshot_comparison_text(SnapshotComparison const& comparison) {
+  ByteUnit const unit = unit_for(std::max(comparison.peak[0], comparison.peak[1]));
+  std::string const name{unit.name};
+  TextTable parts{{{"at the peak, " + name, Align::left}, {"snapshot"}, {"trace"}, {"%"}}};
+  auto const add = [&](std::string const& what, SnapshotPair const& bytes) {
+    parts.add_row({what, in_unit(unit, bytes[0]), in_unit(unit, bytes[1]), percent(bytes)});
+  };
+  for (MemoryPart const& part : comparison.parts) add(part.name, part.bytes);
+  parts.add_rule();
+  add("asked for", comparison.peak);
+  if (comparison.trace_reserved) {
+    add("reserved", {comparison.reserved, *comparison.trace_reserved});
+  } else {
+    parts.add_row({"reserved", in_unit(unit, comparison.reserved), "", ""});
+  }
+  std::vector<ColumnOf<SizeClass>> columns{
+      {"requests from", [](SizeClass const& size) { return size_text(size.least); }}};
+  auto const add_pair = [&](std::string heading, SnapshotPair SizeClass::*pair, auto const& text) {
+    columns.push_back(
+        {std::move(heading), [=](SizeClass const& size) { return text((size.*pair)[0]); }});
+    columns.push_back({"trace", [=](SizeClass const& size) { return text((size.*pair)[1]); }});
+  };
+  auto const number = [](std::int64_t count) { return std::to_string(count); };
+  add_pair("allocations", &SizeClass::allocations, number);
+  add_pair("live at peak", &SizeClass::blocks_at_peak, number);
+  add_pair(name, &SizeClass::bytes_at_peak,
+           [unit](std::int64_t bytes) { return in_unit(unit, bytes); });
+  return "device " + std::to_string(comparison.device) + " of the snapshot, rank " +
+         std::to_string(comparison.rank) + " of the trace\n\n" + parts.text() + "\n" +
+         table_of(columns, comparison.sizes).text() + "\n" + difference_text(comparison);
+}
+
+Json to_json(SnapshotComparison const& comparison) {
+  Json parts = Json::object();
+  for (MemoryPart const& part : comparison.parts) parts[part.name] = pair_json(part.bytes);
+  auto const size_json = [](SizeClass const& size) -> Json {
+    return {{"least_bytes", size.least},
+            {"allocations", pair_json(size.allocations)},
+            {"blocks_at_peak", pair_json(size.blocks_at_peak)},
+            {"bytes_at_peak", pair_json(size.bytes_at_peak)}};
+  };
+  Json first = nullptr;
+  if (auto const& difference = comparison.first_difference) {
+    auto const bytes = [](std::int64_t value) { return value < 0 ? Json(nullptr) : Json(value); };
+    first = {{"allocation", difference->allocation},
+             {"bytes",
+              {{"snapshot", bytes(difference->bytes[0])}, {"trace", bytes(difference->bytes[1])}}},
+             {"where", difference->where}};
+  }
+  return {
+      {"schema", snapshot_comparison_schema},
+      {"device", comparison.device},
+      {"rank", comparison.rank},
+      {"peak_bytes", pair_json(comparison.peak)},
+      {"reserved_bytes", {{"snapshot", comparison.reserved}, {"trace", comparison.trace_reserved}}},
+      {"at_peak", parts},
+      {"allocations", pair_json(comparison.allocations)},
+      {"sizes", list_of(comparison.sizes, size_json)},
+      {"offset", comparison.offset},
+      {"followed", comparison.followed},
+      {"first_difference", first}};
+}
 
 bool SnapshotComparison::peaks_agree_within(double percent) const {
   auto const recorded = static_cast<double>(peak[of_snapshot]);

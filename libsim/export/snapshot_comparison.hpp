@@ -68,7 +68,7 @@ SnapshotComparison compare_snapshot(SnapshotSequence const& snapshot,
                                     RankTrace const& trace,
                                     TraceNames const& names);
 
-/// For people, and as a document of schema stagecraft.snapshot-comparison/1.
+/// The comparison for people, and as a document of schema stagecraft.snapshot-comparison/1.
 std::string snapshot_comparison_text(SnapshotComparison const& comparison);
 nlohmann::ordered_json to_json(SnapshotComparison const& comparison);
 

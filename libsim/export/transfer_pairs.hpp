@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "libsim/run/pipeline_shape.hpp"
-#include "libsim/trace/known_names.hpp"
 #include "libsim/trace/trace.hpp"
+#include "libsim/trace/trace_names.hpp"
 
 namespace stagecraft {
 
@@ -37,7 +37,7 @@ class TransferPairs {
 
   void add(RankTrace const& rank);
 
-  /// The pairs of which both ends were added, by the time of the send (ties: in a fixed order).
+  /// The pairs whose ends were both added, by the time of the send (ties: in a fixed order).
   std::vector<MessagePair> pairs() const;
   /// The number of ends whose other end was not added.
   std::size_t unmatched() const;

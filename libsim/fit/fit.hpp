@@ -68,7 +68,7 @@ struct Fit {
   double noise = 0;  ///< standard deviation of ln(measured / predicted), outliers aside
   PredictionErrors before;
   PredictionErrors after;
-  std::optional<PredictionErrors> held_out;  ///< of the rows of all folds
+  std::optional<PredictionErrors> held_out;  ///< errors of the rows of all folds
 };
 
 /// A constant is separable if the rows at least halve its prior's standard deviation, all chosen

@@ -1,6 +1,7 @@
 #include "libsim/fit/fit_data.hpp"
 
 #include <algorithm>
+#include <cstdint>
 #include <exception>
 #include <memory>
 #include <mutex>
@@ -9,14 +10,14 @@
 
 #include "libsim/engine/prediction.hpp"
 #include "libsim/engine/settle.hpp"
-#include "libsim/hardware/software_reader.hpp"
 #include "libsim/hardware/system_reader.hpp"
-#include "libsim/host/parallel_for.hpp"
+#include "libsim/host/worker_pool.hpp"
 
 namespace stagecraft {
+
 namespace {
 
-/// What a row is to a fit.
+/// How a fit uses a row.
 struct ReadRow {
   enum class Use { fitted, untimed, other, problem };
 
@@ -88,6 +89,14 @@ void add(ReadRow read, FitData& data) {
 }
 
 }  // namespace
+
+int fold_of(std::string_view group) {
+  std::uint64_t hash = 0xcbf29ce484222325;
+  for (char const byte : group) {
+    hash = (hash ^ static_cast<unsigned char>(byte)) * 0x100000001b3;
+  }
+  return static_cast<int>((hash >> 32U) % fold_count);
+}
 
 std::string machine_text(System const& system) {
   return "'" + system.name + "' with '" + system.software.name + "'";

@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "libsim/hardware/system.hpp"
@@ -14,6 +15,15 @@
 #include "libsim/validation/validation.hpp"
 
 namespace stagecraft {
+
+/// The number of parts into which a cross-validation divides groups.
+inline constexpr int fold_count = 5;
+
+/// The fold of a group, 0 to fold_count - 1: the upper half of the 64-bit FNV-1a hash of its name,
+/// modulo fold_count. It depends on nothing else, so that a group stays where it is when others are
+/// added.
+/// Source: Fowler, Noll and Vo, RFC 9923.
+int fold_of(std::string_view group);
 
 /// A measured run that a fit uses.
 struct MeasuredRun {
@@ -27,12 +37,12 @@ struct MeasuredRun {
 /// The rows of data files that belong to one system with one software stack.
 struct FitData {
   System system;                ///< as the base has it, before any row changes a key of it
-  std::vector<System> systems;  ///< of the runs: rows may set keys of the system
+  std::vector<System> systems;  ///< the systems of the runs: rows may set keys of the system
   std::vector<MeasuredRun> runs;
-  std::int64_t rows = 0;     ///< of the files
+  std::int64_t rows = 0;     ///< rows of the files
   std::int64_t untimed = 0;  ///< rows without a measured time
   std::int64_t others = 0;   ///< rows of another system or another stack
-  /// Those by their names, as in "'selene-a100' with 'megatron-2022'".
+  /// Names the system and the stack, as in "'selene-a100' with 'megatron-2022'".
   std::map<std::string, std::int64_t> others_by_name;
   /// Rows that cannot be used, with their problems.
   Validation problems;

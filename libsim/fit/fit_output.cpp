@@ -8,14 +8,14 @@
 #include "libsim/config/optional_json.hpp"
 #include "libsim/host/schemas.hpp"
 #include "libsim/report/text_table.hpp"
-#include "libsim/units/counted.hpp"
+#include "libsim/units/quantity.hpp"
 
 namespace stagecraft {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr double repeated_runs = 0.005;  ///< by which iterations of repeated runs differ
+constexpr double repeated_runs = 0.005;  ///< how much iterations of repeated runs differ
 
 Json errors_json(std::optional<PredictionErrors> const& errors) {
   if (!errors) return nullptr;
@@ -26,7 +26,7 @@ Json errors_json(std::optional<PredictionErrors> const& errors) {
           {"spread_percent", 100 * errors->spread}};
 }
 
-Json to_json(FittedConstant const& constant) {
+Json constant_json(FittedConstant const& constant) {
   Json nearest = nullptr;
   if (!constant.nearest.empty()) {
     nearest = {{"key", constant.nearest}, {"correlation", constant.correlation}};
@@ -67,7 +67,7 @@ std::string value_text(double value, std::string const& unit) {
   return decimals(shown, std::min(digits, 6)) + (shown_unit.empty() ? "" : " " + shown_unit);
 }
 
-/// What +- of fitted constants means.
+/// Explains what +- of fitted constants means.
 std::string error_note(Fit const& fit) {
   if (fit.groups == 1) {
     return "+- of a fitted constant: if runs err independently. All are of one group (column "
@@ -109,19 +109,16 @@ std::string constants_table(Fit const& fit) {
 }  // namespace
 
 Json to_json(Fit const& fit, FitData const& data, std::vector<std::string> const& files) {
-  auto constants = Json::array();
-  for (FittedConstant const& constant : fit.constants) constants.push_back(to_json(constant));
-  auto folds = Json::array();
-  for (FitFold const& fold : fit.folds) {
+  auto const fold_json = [](FitFold const& fold) {
     Json json{{"fold", fold.fold}, {"groups", fold.groups}, {"runs", fold.runs}};
     json.update(errors_json(fold.errors));
-    folds.push_back(std::move(json));
-  }
+    return json;
+  };
   return {{"schema", fit_schema},
           {"system", data.system.name},
           {"software", data.system.software.name},
-          {"constants", constants},
-          {"folds", folds},
+          {"constants", list_of(fit.constants, constant_json)},
+          {"folds", list_of(fit.folds, fold_json)},
           {"rows", data.rows},
           {"runs", fit.runs},
           {"groups", fit.groups},

@@ -20,8 +20,8 @@ nlohmann::ordered_json to_json(StackFactor const& factor, std::vector<std::strin
 std::string fit_text(Fit const& fit, FitData const& data);
 std::string factor_text(StackFactor const& factor);
 
-/// What `fitted` says of constants: on how many runs of which files, and how far held-out groups
-/// are from their predictions.
+/// The text for `fitted` of a constant: how many runs of which files it was fitted to, and how far
+/// held-out groups are from their predictions.
 std::string provenance_text(Fit const& fit, std::vector<std::string> const& files);
 
 }  // namespace stagecraft

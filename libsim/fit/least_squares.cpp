@@ -1,32 +1,37 @@
 #include "libsim/fit/least_squares.hpp"
 
+#include <Eigen/Dense>
 #include <algorithm>
 #include <cmath>
 #include <map>
 #include <utility>
 
-#include "libsim/fit/symmetric_matrix.hpp"
 #include "libsim/validation/prediction_errors.hpp"
 
 namespace stagecraft {
 namespace {
 
+using Eigen::MatrixXd;
+using Eigen::VectorXd;
+using RealVector = std::vector<double>;
+
 constexpr double huber_noises = 1.345;  ///< 95 % as efficient as squares if errors are normal
 constexpr double normal_by_median = 1.4826;
 constexpr double least_noise = 0.005;
 
+Eigen::Map<VectorXd const> eigen(RealVector const& values) {
+  return {values.data(), static_cast<Eigen::Index>(values.size())};
+}
+
 /// The point that a search has reached.
 struct Point {
-  std::vector<double> unknowns;
-  std::vector<double> deviations;
+  RealVector unknowns;
+  RealVector deviations;
 };
 
-/// Derivatives of the rows' deviations, by unknown.
-using Jacobian = std::vector<std::vector<double>>;
-
-double noise_of(LeastSquaresProblem const& problem, std::vector<double> const& deviations) {
+double noise_of(LeastSquaresProblem const& problem, RealVector const& deviations) {
   if (problem.noise > 0) return problem.noise;
-  std::vector<double> used;
+  RealVector used;
   for (std::size_t i = 0; i < deviations.size(); ++i) {
     if (problem.weights[i] > 0) used.push_back(deviations[i]);
   }
@@ -36,16 +41,13 @@ double noise_of(LeastSquaresProblem const& problem, std::vector<double> const& d
   return std::max(least_noise, normal_by_median * quantile(std::move(used), 0.5));
 }
 
-/// Of a row in the sum of squares: its own weight, less if it is far off, over the noise's square.
-std::vector<double> row_weights(LeastSquaresProblem const& problem,
-                                std::vector<double> const& deviations,
-                                double noise) {
-  std::vector<double> weights = problem.weights;
-  for (std::size_t i = 0; i < weights.size(); ++i) {
-    double const size = std::abs(deviations[i]) / noise;
-    weights[i] *= std::min(1.0, huber_noises / std::max(size, 1e-300)) / (noise * noise);
-  }
-  return weights;
+/// The weight of each row in the sum of squares: its own weight, less if the row is far off,
+/// divided by the square of the noise.
+VectorXd row_weights(LeastSquaresProblem const& problem,
+                     RealVector const& deviations,
+                     double noise) {
+  auto const sizes = (eigen(deviations).array().abs() / noise).max(1e-300);
+  return eigen(problem.weights).array() * (huber_noises / sizes).min(1.0) / (noise * noise);
 }
 
 double cost_of(LeastSquaresProblem const& problem, Point const& point, double noise) {
@@ -60,103 +62,69 @@ double cost_of(LeastSquaresProblem const& problem, Point const& point, double no
   return sum;
 }
 
-Jacobian jacobian_at(LeastSquaresProblem const& problem, Point const& point) {
-  Jacobian jacobian;
+/// The derivatives of the deviations: a row for each row of the problem, a column per unknown.
+MatrixXd jacobian_at(LeastSquaresProblem const& problem, Point const& point) {
+  MatrixXd jacobian(point.deviations.size(), point.unknowns.size());
   for (std::size_t k = 0; k < point.unknowns.size(); ++k) {
-    std::vector<double> moved = point.unknowns;
+    RealVector moved = point.unknowns;
     bool const is_at_top = moved[k] + problem.steps[k] > problem.most[k];
     double const step = is_at_top ? -problem.steps[k] : problem.steps[k];
     moved[k] += step;
-    std::vector<double> column = problem.deviations(moved);
-    for (std::size_t i = 0; i < column.size(); ++i) {
-      column[i] = (column[i] - point.deviations[i]) / step;
-    }
-    jacobian.push_back(std::move(column));
+    jacobian.col(static_cast<Eigen::Index>(k)) =
+        (eigen(problem.deviations(moved)) - eigen(point.deviations)) / step;
   }
   return jacobian;
 }
 
-/// The curvature of the cost, the prior's included.
-SymmetricMatrix curvature_of(Jacobian const& jacobian, std::vector<double> const& weights) {
-  std::size_t const count = jacobian.size();
-  SymmetricMatrix curvature(count, std::vector<double>(count, 0.0));
-  for (std::size_t a = 0; a < count; ++a) {
-    for (std::size_t b = 0; b < count; ++b) {
-      for (std::size_t i = 0; i < weights.size(); ++i) {
-        curvature[a][b] += weights[i] * jacobian[a][i] * jacobian[b][i];
-      }
-    }
-    curvature[a][a] += 1;
-  }
+/// The curvature of the cost; the prior adds 1 to each unknown.
+MatrixXd curvature_of(MatrixXd const& jacobian, VectorXd const& weights) {
+  MatrixXd curvature = jacobian.transpose() * weights.asDiagonal() * jacobian;
+  curvature.diagonal().array() += 1;
   return curvature;
 }
 
-std::vector<double> gradient_of(Jacobian const& jacobian,
-                                std::vector<double> const& weights,
-                                Point const& point) {
-  std::vector<double> gradient = point.unknowns;
-  for (std::size_t k = 0; k < jacobian.size(); ++k) {
-    for (std::size_t i = 0; i < weights.size(); ++i) {
-      gradient[k] += weights[i] * jacobian[k][i] * point.deviations[i];
-    }
-  }
-  return gradient;
-}
-
 /// A step downhill from `point` that lowers the cost; the point itself if there is none.
-Point step_from(LeastSquaresProblem const& problem,
-                Point const& point,
-                SymmetricMatrix const& curvature,
-                std::vector<double> const& gradient,
-                double noise) {
+Point step_from(LeastSquaresProblem const& problem, Point const& point, double noise) {
+  VectorXd const weights = row_weights(problem, point.deviations, noise);
+  MatrixXd const jacobian = jacobian_at(problem, point);
+  MatrixXd const curvature = curvature_of(jacobian, weights);
+  VectorXd const gradient =
+      eigen(point.unknowns) + jacobian.transpose() * weights.cwiseProduct(eigen(point.deviations));
   double const before = cost_of(problem, point, noise);
   constexpr int tries = 7;  // up to a damping of 1000
   double damping = 1e-3;
   for (int i = 0; i < tries; ++i, damping *= 10) {
-    SymmetricMatrix damped = curvature;
-    for (std::size_t k = 0; k < damped.size(); ++k) damped[k][k] *= 1 + damping;
-    std::vector<double> const move = product_of(inverse_of(std::move(damped)), gradient);
-    Point next{point.unknowns, {}};
-    for (std::size_t k = 0; k < move.size(); ++k) {
-      next.unknowns[k] = std::clamp(point.unknowns[k] - move[k], problem.least[k], problem.most[k]);
-    }
+    MatrixXd damped = curvature;
+    damped.diagonal() *= 1 + damping;
+    VectorXd const unknowns = (eigen(point.unknowns) - damped.ldlt().solve(gradient))
+                                  .cwiseMax(eigen(problem.least))
+                                  .cwiseMin(eigen(problem.most));
+    Point next{{unknowns.begin(), unknowns.end()}, {}};
     next.deviations = problem.deviations(next.unknowns);
     if (cost_of(problem, next, noise) < before) return next;
   }
   return point;
 }
 
-double distance(Point const& a, Point const& b) {
-  double largest = 0;
-  for (std::size_t k = 0; k < a.unknowns.size(); ++k) {
-    largest = std::max(largest, std::abs(a.unknowns[k] - b.unknowns[k]));
-  }
-  return largest;
-}
-
 /// Covariance of the unknowns if each source errs as a whole.
-SymmetricMatrix covariance_by_source(LeastSquaresProblem const& problem,
-                                     Jacobian const& jacobian,
-                                     std::vector<double> const& weights,
-                                     std::vector<double> const& deviations,
-                                     SymmetricMatrix const& covariance) {
-  std::size_t const count = jacobian.size();
-  std::map<std::size_t, std::vector<double>> scores;
+MatrixXd covariance_by_source(LeastSquaresProblem const& problem,
+                              MatrixXd const& jacobian,
+                              VectorXd const& weights,
+                              RealVector const& deviations,
+                              MatrixXd const& covariance) {
+  std::map<std::size_t, VectorXd> scores;
   for (std::size_t i = 0; i < deviations.size(); ++i) {
     if (problem.weights[i] == 0) continue;
-    auto& score = scores.try_emplace(problem.sources[i], count, 0.0).first->second;
-    for (std::size_t k = 0; k < count; ++k) score[k] += weights[i] * jacobian[k][i] * deviations[i];
+    auto const row = static_cast<Eigen::Index>(i);
+    VectorXd& score =
+        scores.try_emplace(problem.sources[i], VectorXd::Zero(jacobian.cols())).first->second;
+    score += weights[row] * deviations[i] * jacobian.row(row).transpose();
   }
   auto const groups = static_cast<double>(scores.size());
   double const few = groups > 1 ? groups / (groups - 1) : 1;
-  SymmetricMatrix spread(count, std::vector<double>(count, 0.0));
-  for (std::size_t a = 0; a < count; ++a) {
-    for (auto const& [source, score] : scores) {
-      for (std::size_t b = 0; b < count; ++b) spread[a][b] += few * score[a] * score[b];
-    }
-    spread[a][a] += 1;  // the prior's own
-  }
-  return sandwich_of(covariance, spread);
+  MatrixXd spread = MatrixXd::Identity(jacobian.cols(), jacobian.cols());  // the prior's own
+  for (auto const& [source, score] : scores) spread += few * score * score.transpose();
+  return covariance * spread * covariance;
 }
 
 }  // namespace
@@ -167,29 +135,24 @@ LeastSquaresSolution solve(LeastSquaresProblem const& problem, std::vector<doubl
   Point point{std::move(start), {}};
   point.deviations = problem.deviations(point.unknowns);
   for (int step = 0; step < most_steps && !point.unknowns.empty(); ++step) {
-    double const noise = noise_of(problem, point.deviations);
-    std::vector<double> const weights = row_weights(problem, point.deviations, noise);
-    Jacobian const jacobian = jacobian_at(problem, point);
-    Point next = step_from(problem, point, curvature_of(jacobian, weights),
-                           gradient_of(jacobian, weights, point), noise);
-    double const moved = distance(next, point);
+    Point next = step_from(problem, point, noise_of(problem, point.deviations));
+    double const moved = (eigen(next.unknowns) - eigen(point.unknowns)).cwiseAbs().maxCoeff();
     point = std::move(next);
     if (moved < least_move) break;
   }
   LeastSquaresSolution solution;
   solution.noise = noise_of(problem, point.deviations);
-  std::vector<double> const weights = row_weights(problem, point.deviations, solution.noise);
-  Jacobian const jacobian = jacobian_at(problem, point);
-  SymmetricMatrix const covariance = inverse_of(curvature_of(jacobian, weights));
-  SymmetricMatrix const by_source =
+  VectorXd const weights = row_weights(problem, point.deviations, solution.noise);
+  MatrixXd const jacobian = jacobian_at(problem, point);
+  MatrixXd const covariance = curvature_of(jacobian, weights).inverse();
+  MatrixXd const by_source =
       covariance_by_source(problem, jacobian, weights, point.deviations, covariance);
-  std::size_t const count = point.unknowns.size();
-  solution.correlations = covariance;
-  for (std::size_t a = 0; a < count; ++a) {
-    solution.standard_errors.push_back(std::sqrt(std::max(covariance[a][a], by_source[a][a])));
-    for (std::size_t b = 0; b < count; ++b) {
-      solution.correlations[a][b] /= std::sqrt(covariance[a][a] * covariance[b][b]);
-    }
+  VectorXd const errors = covariance.diagonal().cwiseMax(by_source.diagonal()).cwiseSqrt();
+  solution.standard_errors.assign(errors.begin(), errors.end());
+  VectorXd const scale = covariance.diagonal().cwiseSqrt().cwiseInverse();
+  MatrixXd const correlations = scale.asDiagonal() * covariance * scale.asDiagonal();
+  for (auto const& row : correlations.rowwise()) {
+    solution.correlations.emplace_back(row.begin(), row.end());
   }
   solution.unknowns = std::move(point.unknowns);
   solution.deviations = std::move(point.deviations);

@@ -23,9 +23,9 @@ struct LeastSquaresProblem {
 struct LeastSquaresSolution {
   std::vector<double> unknowns;
   std::vector<double> deviations;  ///< of the rows
-  /// Of the unknowns; 1 says that the rows have added nothing to the prior.
+  /// The standard error of each unknown; 1 says that the rows have added nothing to the prior.
   std::vector<double> standard_errors;
-  /// Of two unknowns' errors, row by row.
+  /// The correlations of two unknowns' errors, row by row.
   std::vector<std::vector<double>> correlations;
   double noise = 0;
 };

@@ -7,10 +7,10 @@
 #include "libsim/engine/prediction.hpp"
 #include "libsim/engine/settle.hpp"
 #include "libsim/engine/simulation.hpp"
-#include "libsim/hardware/fitted_stack.hpp"
+#include "libsim/hardware/software.hpp"
 #include "libsim/hardware/tunable_constants.hpp"
 #include "libsim/plan/make_plan.hpp"
-#include "libsim/report/causal_mfu.hpp"
+#include "libsim/report/simulation_json.hpp"
 #include "libsim/units/quantity.hpp"
 
 namespace stagecraft {

@@ -7,9 +7,9 @@
 
 namespace stagecraft {
 
-/// What one measured iteration says of a stack.
+/// The factor of a stack that makes the prediction equal one measured iteration.
 struct StackFactor {
-  RunConfig run;  ///< with the fitted factor
+  RunConfig run;  ///< the run with the fitted factor
   double prior = 1;
   double predicted_before = 0;  ///< seconds
   double predicted = 0;         ///< seconds

@@ -4,8 +4,8 @@
 
 #include "libsim/config/section_reader.hpp"
 #include "libsim/config/yaml_tree.hpp"
-#include "libsim/hardware/compared_text.hpp"
-#include "libsim/hardware/fitted_stack.hpp"
+#include "libsim/hardware/config_texts.hpp"
+#include "libsim/hardware/software.hpp"
 #include "libsim/model/model_names.hpp"
 
 namespace stagecraft {

@@ -44,7 +44,7 @@ struct ComparedRuns {
   RunRange range;
 };
 
-/// Those of configs/compared.yaml.
+/// The runs of configs/compared.yaml.
 std::vector<ComparedRuns> const& compared_runs();
 
 /// Whether runs on a system of this name were measured, of whatever regime.

@@ -7,9 +7,7 @@
 
 #include "libsim/config/did_you_mean.hpp"
 #include "libsim/hardware/compared_runs.hpp"
-#include "libsim/hardware/software_fields.hpp"
-#include "libsim/hardware/software_reader.hpp"
-#include "libsim/hardware/system_fields.hpp"
+#include "libsim/hardware/constant_fields.hpp"
 #include "libsim/hardware/system_reader.hpp"
 
 namespace stagecraft {
@@ -121,7 +119,7 @@ std::vector<std::string> given_of(Constants const& constants) {
   return given;
 }
 
-/// What is known of predictions of runs on a system that are like one.
+/// Says how well runs on the system that are like this one were predicted.
 std::string comparison_text(TrainingConfig const& config, System const& system) {
   std::string const regime = regime_text(config, system.software);
   ComparedRuns const* const compared = compared_runs_of(config, system);

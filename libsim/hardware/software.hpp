@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <string_view>
 
 #include "libsim/hardware/sourced.hpp"
 #include "libsim/memory/framework_memory.hpp"
@@ -22,9 +23,9 @@ struct HostCosts {
       1, {}, {}};  ///< an op of the backward pass, relative to one of the forward pass
   Sourced<Seconds> collective_per_rank;         ///< on top, per rank of its group, within a node
   Sourced<Seconds> collective_per_remote_rank;  ///< likewise of a group that crosses nodes
-  Sourced<Seconds> unfused_softmax;  ///< on top, per softmax for which there is no fused kernel
-  Sourced<Seconds> message;          ///< per message between stages, on top of the system's
-  Sourced<Seconds> iteration;        ///< per iteration, on top of the system's
+  Sourced<Seconds> unfused_softmax;             ///< on top, per softmax that has no fused kernel
+  Sourced<Seconds> message;    ///< per message between stages, on top of the system's
+  Sourced<Seconds> iteration;  ///< per iteration, on top of the system's
 
   friend bool operator==(HostCosts const&, HostCosts const&) = default;
 };
@@ -32,7 +33,7 @@ struct HostCosts {
 /// How the stack's kernels differ from those that the op program describes, one fused kernel per
 /// op. Section `kernels`.
 struct KernelUse {
-  /// By kind of op: bytes that the stack's kernels move, relative to those of one fused kernel.
+  /// The bytes that the stack's kernels move by kind of op, relative to those of one fused kernel.
   Sourced<std::map<OpKind, double>> traffic;
   /// The fused softmax runs only if this divides the number of score matrices of a rank; 0: always.
   Sourced<int> fused_softmax_multiple;
@@ -126,7 +127,7 @@ struct CommunicatorUse {
 /// without a source was not given; its value is then neutral.
 struct Software {
   std::string name;
-  /// By which every duration is multiplied: what one measured iteration says of a stack.
+  /// Every duration is multiplied by this factor, which one measured iteration of a stack gives.
   Sourced<double> factor{1, {}, {}};
   HostCosts host;
   KernelUse kernels;
@@ -144,5 +145,22 @@ FrameworkMemory framework_memory(Software const& software);
 /// Whether a run fits is decided by its ranks' allocators: the stack says what it allocates beside
 /// the op program. Otherwise counted bytes decide, and the reserve stands for all else.
 bool decides_by_allocator(Software const& software);
+
+/// What `fit --measured` calls a stack: the name of the one that it began with, and this.
+inline constexpr std::string_view fitted_ending = "-fitted";
+
+/// How `software.factor` says that it was fitted to one measured iteration.
+inline constexpr std::string_view one_measurement = "on one measurement of ";
+
+/// The stack whose measured runs tell about this one: itself, or the one that it was fitted from.
+inline std::string_view described_stack(Software const& software) {
+  std::string_view name = software.name;
+  if (name.ends_with(fitted_ending)) name.remove_suffix(fitted_ending.size());
+  return name;
+}
+
+inline bool is_fitted_to_one_run(Software const& software) {
+  return software.factor.fitted.starts_with(one_measurement);
+}
 
 }  // namespace stagecraft

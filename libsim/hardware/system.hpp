@@ -6,15 +6,46 @@
 #include <vector>
 
 #include "libsim/hardware/collective_tables.hpp"
-#include "libsim/hardware/device_use.hpp"
 #include "libsim/hardware/measured_device.hpp"
-#include "libsim/hardware/network_topology.hpp"
 #include "libsim/hardware/software.hpp"
 #include "libsim/hardware/sourced.hpp"
 #include "libsim/model/model_config.hpp"
 #include "libsim/units/units.hpp"
 
 namespace stagecraft {
+
+/// An oversubscribed network. Nodes form units, such as the nodes of a leaf switch, a scalable unit
+/// or a pod.
+///
+/// Within a unit, adapters reach each other at their full rate. The links from a unit of N nodes to
+/// the rest of the network have the bandwidth of N / oversubscription nodes.
+struct NetworkTopology {
+  double oversubscription = 1;  ///< bandwidth from the nodes into a unit over that out of it
+  int nodes_per_unit = 0;       ///< 0: as leaf_ports and rails say, or one unit of all nodes
+  int leaf_ports = 0;           ///< ports of a leaf switch for adapters; 0: not given
+  bool rails = false;           ///< with leaf_ports: a node has each adapter on a leaf of its own
+
+  friend bool operator==(NetworkTopology const&, NetworkTopology const&) = default;
+};
+
+/// What holds an accelerator's memory beside the framework's allocator, per process. Section
+/// `device` of a system.
+struct DeviceUse {
+  Sourced<Bytes> driver;   ///< memory that no process ever gets
+  Sourced<Bytes> context;  ///< CUDA context and the modules of all libraries
+  /// Channels of a communicator's collectives: to its neighbours on the node, and over the network.
+  Sourced<int> node_channels;
+  Sourced<int> network_channels;
+  /// Channels to each pipeline neighbour on another node; to one on the node they are
+  /// node_channels.
+  Sourced<int> message_channels;
+  Sourced<Bytes> node_buffers;     ///< per channel, of all protocols, sent and received
+  Sourced<Bytes> network_buffers;  ///< likewise
+  /// Of in-switch reductions (NVLS), per member on the node, if these are more than two.
+  Sourced<Bytes> multicast;
+
+  friend bool operator==(DeviceUse const&, DeviceUse const&) = default;
+};
 
 /// How long a collective takes inside one node.
 ///
@@ -36,7 +67,7 @@ struct Accelerator {
   Sourced<std::map<Precision, FlopsPerSecond>> peak;  ///< dense matrix peak by precision
   Sourced<int> multiprocessors;
   Sourced<Bytes> memory;
-  Sourced<BytesPerSecond> bandwidth;  ///< of its memory
+  Sourced<BytesPerSecond> bandwidth;  ///< bandwidth of its memory
 
   friend bool operator==(Accelerator const&, Accelerator const&) = default;
 };
@@ -51,7 +82,7 @@ struct Node {
   /// What nccl-tests reports for a large all-reduce among all accelerators; takes precedence over
   /// the bandwidth of all_reduce. 0: not given.
   Sourced<BytesPerSecond> bus_bandwidth;
-  /// As nccl-tests measured them; they take precedence over all of the above but p2p.
+  /// Times that nccl-tests measured; they take precedence over all of the above but p2p.
   Sourced<MeasuredCollectives> collectives;
 
   friend bool operator==(Node const&, Node const&) = default;
@@ -63,16 +94,16 @@ using RateByNodes = std::map<int, BytesPerSecond>;
 
 /// What connects the nodes. Section `network`.
 struct Network {
-  Sourced<BytesPerSecond> bandwidth;  ///< of one adapter, per direction
+  Sourced<BytesPerSecond> bandwidth;  ///< bandwidth of one adapter, per direction
   Sourced<int> adapters;              ///< per node; 0: as many as accelerators
-  Sourced<double> efficiency;         ///< of that bandwidth, large messages
+  Sourced<double> efficiency;         ///< share of that bandwidth that large messages reach
   Sourced<Seconds> latency;           ///< per message, or per ring step of a collective
   Sourced<NetworkTopology> topology;  ///< default: every adapter reaches every other at its rate
   /// What nccl-tests reports for large messages among all accelerators of several nodes, all-reduce
   /// and all-gather.
   Sourced<RateByNodes> bus_bandwidth;
   Sourced<RateByNodes> gather_bandwidth;
-  /// As nccl-tests measured them; they take precedence where they have as many ranks on each node.
+  /// Times that nccl-tests measured; they take precedence if they have as many ranks on each node.
   Sourced<MeasuredCollectives> collectives;
 
   friend bool operator==(Network const&, Network const&) = default;
@@ -123,9 +154,9 @@ struct System {
   Calibration calibration;
   /// Kernels that were measured one by one; a measured kernel takes precedence over the constants.
   std::optional<MeasuredDevice> measured{};
-  /// What else holds the accelerator's memory; absent where nobody has said.
+  /// What else holds the accelerator's memory; absent if nobody has said.
   std::optional<DeviceUse> device{};
-  Software software{};  ///< of a file of its own: section `software` of a run file
+  Software software{};  ///< from a file of its own, section `software` of a run file
 
   friend bool operator==(System const&, System const&) = default;
 };

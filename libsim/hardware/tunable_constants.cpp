@@ -4,8 +4,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "libsim/hardware/software_fields.hpp"
-#include "libsim/hardware/system_fields.hpp"
+#include "libsim/hardware/constant_fields.hpp"
 
 namespace stagecraft {
 namespace {

@@ -12,7 +12,8 @@ namespace stagecraft {
 
 /// A constant with one number, of a system or of its software stack, that a fit may change.
 ///
-/// Of rates by number of nodes the number is the first one; all are scaled with it. Refers to the
+/// If rates are given by number of nodes, the first rate stands for all; the others scale with it.
+/// Refers to the
 /// System from which it was collected and must not outlive it.
 class TunableConstant {
  public:
@@ -32,7 +33,7 @@ class TunableConstant {
   double most() const { return most_; }
   std::string const& source() const;
   std::string const& fitted() const;
-  /// As in Sourced.
+  /// The spread as Sourced describes it.
   double spread() const;
 
   void set_value(double value) const;

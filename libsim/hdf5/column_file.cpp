@@ -1,5 +1,7 @@
 #include "libsim/hdf5/column_file.hpp"
 
+#include <hdf5.h>
+
 #include <algorithm>
 #include <sstream>
 #include <system_error>
@@ -10,6 +12,7 @@
 #include "libsim/host/file_error.hpp"
 
 namespace stagecraft {
+
 namespace {
 
 /// The limit of the elements of all columns that are read together: 1 GiB.
@@ -67,6 +70,16 @@ std::vector<std::string> lines_of(std::string const& text) {
 }
 
 }  // namespace
+
+std::string hdf5_version() {
+  unsigned major = 0;
+  unsigned minor = 0;
+  unsigned release = 0;
+  H5get_libversion(&major, &minor, &release);
+  bool const compresses = H5Zfilter_avail(H5Z_FILTER_DEFLATE) > 0;
+  return "HDF5 " + std::to_string(major) + "." + std::to_string(minor) + "." +
+         std::to_string(release) + (compresses ? " with deflate" : " without deflate");
+}
 
 std::size_t NamedColumn::rows() const {
   return std::visit([](auto const& list) { return list.size(); }, values);

@@ -9,6 +9,9 @@
 
 namespace stagecraft {
 
+/// The HDF5 library in use: `HDF5 1.10.8 with deflate`.
+std::string hdf5_version();
+
 /// A column of a table.
 struct NamedColumn {
   std::string name;

@@ -2,6 +2,7 @@
 
 #include <hdf5.h>
 
+#include <cstddef>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -47,5 +48,23 @@ class H5Handle {
   hid_t id_;
   Close close_;
 };
+
+/// The size in bytes of a text of fixed length; `where` names it in messages. Texts of variable
+/// length are refused: HDF5 allocates whatever length the file claims.
+/// \throws Hdf5Error
+std::size_t text_size(H5Handle const& type, std::string const& where);
+
+/// The same text type in memory, padded with zeros. \throws Hdf5Error
+H5Handle memory_text_type(H5Handle const& type, std::size_t size, std::string const& where);
+
+/// The text up to its first zero.
+std::string without_padding(std::string text);
+
+/// Throws an Hdf5Error that says where in a file something was found, and what is accepted there.
+[[noreturn]] inline void refuse_hdf5(std::string const& where,
+                                     std::string const& found,
+                                     std::string const& accepted) {
+  throw Hdf5Error{where + ": found " + found + "; accepted: " + accepted};
+}
 
 }  // namespace stagecraft

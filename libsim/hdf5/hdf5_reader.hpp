@@ -24,7 +24,7 @@ class Hdf5Group {
   std::string const& path() const { return path_; }
 
   Hdf5Group group(std::string const& name) const;
-  /// The names of the links, of which there may be at most `most`.
+  /// The names of the links. There may be at most `most`.
   std::vector<std::string> links(std::size_t most) const;
   bool has_link(std::string const& name) const;
   bool has_attribute(std::string const& name) const;

@@ -19,8 +19,9 @@ class InsideCall {
   ~InsideCall();
 };
 
-/// While it lives, its thread is outside, as if it had not begun its call: where it waits for other
-/// threads, which may have to let a fork pass. Pre: it holds no lock that other calls may want.
+/// While it lives, its thread counts as outside of any call. A thread makes one when it waits for
+/// other threads, because these may have to let a fork pass. Pre: the thread holds no lock that
+/// other calls may want.
 class OutsideCall {
  public:
   OutsideCall();
@@ -31,7 +32,7 @@ class OutsideCall {
   ~OutsideCall();
 
  private:
-  int depth_;  ///< of the calls that it is outside of
+  int depth_;  ///< the number of calls that it is outside of
 };
 
 /// Lets a fork pass that waits; called now and then by calls that take long.

@@ -5,7 +5,7 @@
 
 #include "libsim/config/section_reader.hpp"
 #include "libsim/config/yaml_tree.hpp"
-#include "libsim/hardware/fitted_stack.hpp"
+#include "libsim/hardware/software.hpp"
 #include "libsim/interval/residuals_text.hpp"
 
 namespace stagecraft {

@@ -25,7 +25,7 @@ struct MemoryRegime {
 /// \throws ConfigError
 std::vector<MemoryRegime> read_memory_regimes(std::string_view text, std::string const& origin);
 
-/// Those of configs/residuals.yaml.
+/// The regimes of configs/residuals.yaml.
 std::vector<MemoryRegime> const& memory_regimes();
 
 /// The regime of a run; null if no run of its software was measured.
@@ -33,7 +33,7 @@ MemoryRegime const* memory_regime_of(TrainingConfig const& config,
                                      System const& system,
                                      std::vector<MemoryRegime> const& regimes = memory_regimes());
 
-/// The probability that a rank of which `reserved` bytes are predicted stays within `room`: 0 if
+/// The probability that a rank whose prediction is `reserved` bytes stays within `room`: 0 if
 /// there is none.
 double fit_probability(std::int64_t reserved, std::int64_t room, MemoryRegime const& regime);
 

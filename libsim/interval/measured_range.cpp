@@ -7,14 +7,14 @@
 #include <optional>
 #include <string_view>
 
-#include "libsim/hardware/fitted_stack.hpp"
+#include "libsim/hardware/software.hpp"
 #include "libsim/model/layer_kinds.hpp"
 #include "libsim/model/model_names.hpp"
 
 namespace stagecraft {
 namespace {
 
-/// What the measured runs on one accelerator have, beside what configs/compared.yaml says.
+/// Settings of the measured runs on one accelerator that configs/compared.yaml does not list.
 struct MeasuredRange {
   std::string_view accelerator;  ///< a part of its name
   Precision precision = Precision::fp16;

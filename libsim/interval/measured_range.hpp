@@ -23,7 +23,7 @@ std::vector<std::string> outside_of_measured(TrainingConfig const& config,
                                              std::string const& where,
                                              IsMeasuredOn const& is_measured_on);
 
-/// The settings of a run of which no measured run was held against a prediction on its accelerator,
+/// The settings of a run that no measured run on its accelerator was held against a prediction for,
 /// each with what was measured: "model.attention flash (measured on A100: unfused)". Empty if
 /// the run lies within what was measured.
 ///

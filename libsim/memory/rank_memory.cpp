@@ -4,7 +4,8 @@
 #include <cstddef>
 #include <utility>
 
-#include "libsim/host/parallel_for.hpp"
+#include "libsim/host/worker_pool.hpp"
+#include "libsim/plan/make_plan.hpp"
 #include "libsim/plan/received_rows.hpp"
 
 namespace stagecraft {

@@ -6,11 +6,10 @@
 #include "libsim/engine/flops.hpp"
 #include "libsim/engine/simulation.hpp"
 #include "libsim/engine/verdict.hpp"
-#include "libsim/page/page_numbers.hpp"
+#include "libsim/page/page_text.hpp"
 #include "libsim/page/trace_origin.hpp"
 #include "libsim/plan/make_plan.hpp"
-#include "libsim/report/fit_verdict.hpp"
-#include "libsim/report/interval_report.hpp"
+#include "libsim/report/run_verdict.hpp"
 #include "libsim/report/text_table.hpp"
 
 namespace stagecraft {

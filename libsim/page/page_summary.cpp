@@ -3,12 +3,11 @@
 #include <algorithm>
 #include <map>
 
-#include "libsim/page/html_text.hpp"
 #include "libsim/page/page_facts.hpp"
-#include "libsim/page/page_numbers.hpp"
+#include "libsim/page/page_text.hpp"
 #include "libsim/page/trace_origin.hpp"
-#include "libsim/report/fit_verdict.hpp"
 #include "libsim/report/key_changes.hpp"
+#include "libsim/report/run_verdict.hpp"
 #include "libsim/report/text_table.hpp"
 
 namespace stagecraft {

@@ -18,7 +18,7 @@ inline constexpr std::int64_t far_above = 4;
 
 /// One trace, prepared for a page.
 struct PageTrace {
-  std::string file;  ///< without its folder
+  std::string file;  ///< its name without its folder
   TraceMeta meta;
   std::optional<RunConfig> config;       ///< empty if it does not load
   std::optional<std::int64_t> capacity;  ///< bytes per rank, if known
@@ -26,7 +26,7 @@ struct PageTrace {
   /// capacity is not known, or the configuration does not make the plan of the trace.
   std::optional<Simulation> predicted;
   std::int64_t iteration = 0;        ///< ps, over all ranks
-  std::vector<RankFigures> figures;  ///< of all ranks
+  std::vector<RankFigures> figures;  ///< figures of all ranks
   std::vector<std::int32_t> shown;   ///< ranks whose rows the page has, ascending
   bool is_reduced = false;           ///< rows of ops were merged into chunks
   bool has_whole_chunks = false;     ///< recorded at chunk detail

@@ -10,11 +10,11 @@
 #include "libsim/host/program_version.hpp"
 #include "libsim/interval/measured_range.hpp"
 #include "libsim/page/column_packing.hpp"
-#include "libsim/page/html_text.hpp"
 #include "libsim/page/page_files.hpp"
 #include "libsim/page/page_summary.hpp"
+#include "libsim/page/page_text.hpp"
 #include "libsim/page/trace_origin.hpp"
-#include "libsim/report/interval_report.hpp"
+#include "libsim/report/run_verdict.hpp"
 
 namespace stagecraft {
 

@@ -3,8 +3,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "libsim/trace/known_names.hpp"
 #include "libsim/trace/trace.hpp"
+#include "libsim/trace/trace_names.hpp"
 
 namespace stagecraft {
 

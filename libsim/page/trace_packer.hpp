@@ -7,9 +7,9 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
-#include "libsim/page/recompute_shares.hpp"
-#include "libsim/trace/known_names.hpp"
+#include "libsim/page/rank_figures.hpp"
 #include "libsim/trace/trace.hpp"
+#include "libsim/trace/trace_names.hpp"
 
 namespace stagecraft {
 

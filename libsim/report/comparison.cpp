@@ -8,9 +8,9 @@
 
 #include "libsim/config/problem.hpp"
 #include "libsim/run/pipeline_shape.hpp"
-#include "libsim/trace/bounded_sum.hpp"
-#include "libsim/trace/trace_error.hpp"
+#include "libsim/trace/trace.hpp"
 #include "libsim/trace/trace_names.hpp"
+#include "libsim/trace/trace_sums.hpp"
 
 namespace stagecraft {
 

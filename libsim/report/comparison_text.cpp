@@ -11,7 +11,6 @@
 #include "libsim/config/problem.hpp"
 #include "libsim/host/schemas.hpp"
 #include "libsim/report/text_table.hpp"
-#include "libsim/report/wrapped_text.hpp"
 #include "libsim/units/quantity.hpp"
 
 namespace stagecraft {
@@ -127,7 +126,7 @@ std::vector<std::string> time_cells(Pair<double> const& time) {
           change(time[0], time[1])};
 }
 
-/// What the stage computes and what it waits for, which sum to the iteration.
+/// Lists what the stage computes and what it waits for; the times sum to the iteration.
 std::string stage_table(Comparison const& comparison) {
   TextTable table{{{"phase", Align::left}, {"A s"}, {"B s"}, {"B - A s"}, {"%"}}};
   auto const add = [&](std::string const& name, Pair<double> const& time) {
@@ -291,40 +290,35 @@ nlohmann::ordered_json rows_json(Comparison const& comparison) {
   auto const difference = [](RowDifference const& first) {
     return nlohmann::ordered_json{{"row", first.row}, {"what", first.what}};
   };
-  nlohmann::ordered_json list = nlohmann::ordered_json::array();
-  for (RowComparison const& rows : comparison.rows) {
-    list.push_back({{"ranks", rows.ranks},
-                    {"stage", rows.stage},
-                    {"order", part_or_null(rows.order, difference)},
-                    {"size", part_or_null(rows.size, difference)},
-                    {"memory", part_or_null(rows.memory, difference)},
-                    {"start_apart_seconds", to_seconds(SimTime{rows.start_apart})},
-                    {"duration_apart_seconds", to_seconds(SimTime{rows.duration_apart})}});
-  }
-  return list;
+  return list_of(comparison.rows, [&](RowComparison const& rows) -> nlohmann::ordered_json {
+    return {{"ranks", rows.ranks},
+            {"stage", rows.stage},
+            {"order", part_or_null(rows.order, difference)},
+            {"size", part_or_null(rows.size, difference)},
+            {"memory", part_or_null(rows.memory, difference)},
+            {"start_apart_seconds", to_seconds(SimTime{rows.start_apart})},
+            {"duration_apart_seconds", to_seconds(SimTime{rows.duration_apart})}};
+  });
 }
 
 }  // namespace
 
 nlohmann::ordered_json to_json(Comparison const& comparison) {
-  nlohmann::ordered_json ranks = nlohmann::ordered_json::array();
-  for (RankComparison const& rank : comparison.ranks) {
+  auto const rank_json = [](RankComparison const& rank) -> nlohmann::ordered_json {
     nlohmann::ordered_json categories;
     for (int i = 0; i < category_count; ++i) {
       auto const category = static_cast<Category>(i);
       categories[std::string{name_of(category)}] = {rank.at_peak[0][category],
                                                     rank.at_peak[1][category]};
     }
-    ranks.push_back({{"rank", rank.rank},
-                     {"stage", rank.stage},
-                     {"peak_bytes", {rank.at_peak[0].sum(), rank.at_peak[1].sum()}},
-                     {"by_category", categories}});
-  }
-  nlohmann::ordered_json ops = nlohmann::ordered_json::array();
-  for (OpComparison const& op : comparison.ops) {
-    ops.push_back(
-        {{"op", op.op}, {"phase", op.phase}, {"stream", op.stream}, {"seconds", op.seconds}});
-  }
+    return {{"rank", rank.rank},
+            {"stage", rank.stage},
+            {"peak_bytes", {rank.at_peak[0].sum(), rank.at_peak[1].sum()}},
+            {"by_category", categories}};
+  };
+  auto const op_json = [](OpComparison const& op) -> nlohmann::ordered_json {
+    return {{"op", op.op}, {"phase", op.phase}, {"stream", op.stream}, {"seconds", op.seconds}};
+  };
   auto const& meta = comparison.meta;
   return {
       {"schema", comparison_schema},
@@ -336,8 +330,8 @@ nlohmann::ordered_json to_json(Comparison const& comparison) {
       {"iteration_seconds", comparison.iteration_seconds},
       {"iteration_percent", comparison.iteration_percent()},
       {"stages_alone", comparison.stages_alone},
-      {"ranks", ranks},
-      {"ops", ops},
+      {"ranks", list_of(comparison.ranks, rank_json)},
+      {"ops", list_of(comparison.ops, op_json)},
       {"rows", rows_json(comparison)},
       {"same_work", comparison.rows.empty() ? nlohmann::ordered_json(nullptr)
                                             : nlohmann::ordered_json(comparison.is_same_work())},

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "libsim/config/optional_json.hpp"
 #include "libsim/config/problem.hpp"
 
 namespace stagecraft {
@@ -60,11 +61,9 @@ std::string changes_text(std::vector<KeyChange> const& changes) {
 }
 
 nlohmann::ordered_json to_json(std::vector<KeyChange> const& changes) {
-  nlohmann::ordered_json list = nlohmann::ordered_json::array();
-  for (KeyChange const& change : changes) {
-    list.push_back({{"key", change.key}, {"before", change.before}, {"after", change.after}});
-  }
-  return list;
+  return list_of(changes, [](KeyChange const& change) -> nlohmann::ordered_json {
+    return {{"key", change.key}, {"before", change.before}, {"after", change.after}};
+  });
 }
 
 }  // namespace stagecraft

@@ -8,8 +8,8 @@
 #include "libsim/modules/blocks.hpp"
 #include "libsim/plan/fingerprint.hpp"
 #include "libsim/report/text_table.hpp"
-#include "libsim/trace/recorded_bytes.hpp"
 #include "libsim/trace/trace_names.hpp"
+#include "libsim/trace/trace_sums.hpp"
 
 namespace stagecraft {
 namespace {
@@ -211,39 +211,41 @@ std::string to_text(LayerReport const& report) {
   return text + "\n";
 }
 
-nlohmann::ordered_json to_json(LayerReport const& report) {
+namespace {
+
+nlohmann::ordered_json layer_json(LayerReport const& report) {
   using Json = nlohmann::ordered_json;
-  Json ops = Json::array();
-  for (LayerOpRow const& row : report.ops) {
-    ops.push_back({{"op", row.op},
-                   {"phase", row.phase},
-                   {"stream", row.stream},
-                   {"shape", row.shape},
-                   {"flops", row.flops},
-                   {"bytes", row.bytes},
-                   {"saved_bytes", row.saved_bytes},
-                   {"start_seconds", row.start_seconds},
-                   {"seconds", row.seconds}});
-  }
-  Json saved = Json::array();
-  for (SavedTensorRow const& row : report.saved) {
-    saved.push_back({{"part", row.part}, {"tensor", row.tensor}, {"bytes", row.bytes}});
-  }
+  auto const op = [](LayerOpRow const& row) -> Json {
+    return {{"op", row.op},
+            {"phase", row.phase},
+            {"stream", row.stream},
+            {"shape", row.shape},
+            {"flops", row.flops},
+            {"bytes", row.bytes},
+            {"saved_bytes", row.saved_bytes},
+            {"start_seconds", row.start_seconds},
+            {"seconds", row.seconds}};
+  };
+  auto const saved = [](SavedTensorRow const& row) -> Json {
+    return {{"part", row.part}, {"tensor", row.tensor}, {"bytes", row.bytes}};
+  };
   return {{"layers", report.layers},
           {"forward_seconds", report.forward_seconds},
           {"backward_seconds", report.backward_seconds},
           {"recompute_seconds", report.recompute_seconds},
           {"saved_bytes", report.saved_bytes},
           {"paper_bytes", report.paper_bytes},
-          {"ops", ops},
-          {"saved", saved}};
+          {"ops", list_of(report.ops, op)},
+          {"saved", list_of(report.saved, saved)}};
 }
+
+}  // namespace
 
 nlohmann::ordered_json layers_document(TrainingPlan const& plan,
                                        std::vector<LayerReport> const& reports) {
-  nlohmann::ordered_json layers = nlohmann::ordered_json::array();
-  for (LayerReport const& report : reports) layers.push_back(to_json(report));
-  return {{"schema", layers_schema}, {"plan", fingerprint(plan)}, {"layers", layers}};
+  return {{"schema", layers_schema},
+          {"plan", fingerprint(plan)},
+          {"layers", list_of(reports, layer_json)}};
 }
 
 }  // namespace stagecraft

@@ -15,24 +15,24 @@ struct LayerOpRow {
   std::string op;
   std::string phase;
   std::string stream;
-  std::string shape;  ///< of a GEMM "batch x m x n x k", else of its result (or operand, if none)
+  std::string shape;  ///< of a GEMM "batch x m x n x k", else its result's (or operand's, if none)
   std::int64_t flops = 0;
   std::int64_t bytes = 0;        ///< moved to and from memory; of a collective: the whole tensor
-  std::int64_t saved_bytes = 0;  ///< of those of its results that backward reads
+  std::int64_t saved_bytes = 0;  ///< the size of its results that backward reads
   double start_seconds = 0;      ///< from the start of its pass
   double seconds = 0;
 };
 
 /// One tensor that a layer keeps from forward to backward.
 struct SavedTensorRow {
-  std::string part;  ///< of the paper's list: norms, attention or MLP
+  std::string part;  ///< an entry of the paper's list: norms, attention or MLP
   std::string tensor;
   std::int64_t bytes = 0;
 };
 
 /// A layer block, op by op.
 struct LayerReport {
-  int layers = 1;  ///< of a full-recompute group
+  int layers = 1;  ///< more than 1 in a full-recompute group
   std::vector<LayerOpRow> ops;
   std::vector<SavedTensorRow> saved;
   double forward_seconds = 0;
@@ -48,7 +48,6 @@ struct LayerReport {
 std::vector<LayerReport> report_layers(TrainingPlan const& plan, CostModel const& cost);
 
 std::string to_text(LayerReport const& report);
-nlohmann::ordered_json to_json(LayerReport const& report);
 /// The document of `layer --json`, schema stagecraft.layers/1, with the reports of the plan.
 nlohmann::ordered_json layers_document(TrainingPlan const& plan,
                                        std::vector<LayerReport> const& reports);

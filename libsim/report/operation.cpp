@@ -44,7 +44,7 @@ Goodput goodput_of(int gpus, double hours_per_failure, Seconds checkpoint, Secon
   double const between = hours_per_failure * seconds_per_hour / gpus;
   goodput.between_failures = Seconds{between};
   double const delta = checkpoint.value;
-  // Without a cost of checkpoints they are made all the time: the limit for tau -> 0.
+  // If checkpoints cost nothing, they are made all the time: this is the limit for tau -> 0.
   if (delta == 0) {
     goodput.share = std::exp(-restart.value / between);
     return goodput;

@@ -14,10 +14,10 @@ struct OperatingRates {
   std::string currency;                     ///< of the price, as it was written; may be empty
   std::optional<double> watts;              ///< mean power of the node per GPU, while it trains
   double pue = 1;                           ///< power of the building per power of its computers
-  std::optional<double> tokens;             ///< to train on
+  std::optional<double> tokens;             ///< the tokens to train on
   std::optional<double> hours_per_failure;  ///< GPU hours between two interruptions of a GPU
-  Seconds checkpoint{60};                   ///< for which saving a checkpoint stops training
-  Seconds restart{1200};                    ///< from an interruption until training goes on
+  Seconds checkpoint{60};                   ///< how long saving a checkpoint stops training
+  Seconds restart{1200};                    ///< how long after an interruption training goes on
 };
 
 /// How interruptions and checkpoints slow a job down.
@@ -38,7 +38,7 @@ Goodput goodput_of(int gpus, double hours_per_failure, Seconds checkpoint, Secon
 /// The figures of a run: of one iteration, and of the whole training if `tokens` is given.
 struct OperatingFigures {
   std::optional<double> cost_per_iteration;
-  std::optional<double> joules_per_iteration;  ///< of the building: PUE is counted
+  std::optional<double> joules_per_iteration;  ///< what the building takes: PUE is counted
   std::optional<double> joules_per_token;
   std::optional<Goodput> goodput;
   std::optional<double> days;  ///< interruptions counted if their rate is given
@@ -60,7 +60,7 @@ std::string goodput_text(Goodput const& goodput);
 /// Lines for people; empty if nothing was asked for.
 std::string operating_text(OperatingFigures const& figures, OperatingRates const& rates);
 
-/// What is not computed is null.
+/// Figures that were not computed are null.
 nlohmann::ordered_json to_json(OperatingFigures const& figures, OperatingRates const& rates);
 
 }  // namespace stagecraft

@@ -18,8 +18,8 @@ struct Look {
   char const* name;
   char first_letter;  ///< of chunk 0
   char const* shade;  ///< without colour
-  /// Of the 256-colour palette, of similar brightness, so that black text is readable on all of
-  /// them; chunks use them in turn.
+  /// Colours of the 256-colour palette that are similarly bright, so that black text is readable
+  /// on each; chunks use them in turn.
   std::array<int, 4> backgrounds;
 };
 
@@ -31,7 +31,6 @@ constexpr std::array<Look, 5> looks{{{"forward", 'a', "░", {117, 75, 153, 111}
                                      {"recompute", 'a', "▚", {183, 140, 189, 146}}}};
 constexpr int no_background = 0;
 constexpr char no_character = '\0';
-
 constexpr char const* idle_glyph = "·";
 
 Look const& look_of(Pass pass) { return looks.at(static_cast<std::size_t>(pass)); }
@@ -117,7 +116,7 @@ void draw_cell(std::vector<Glyph>& row,
   if (layout.has_chunks) {
     letter = static_cast<char>(look.first_letter + static_cast<int>(chunk % 26));
   }
-  // Where a letter does not tell the passes apart, the shade does, so it gets a column.
+  // If a letter does not tell the passes apart, the shade does, so it gets a column.
   bool const needs_shade =
       letter.empty() || (colour == Colour::none && layout.has(Pass::weight_gradient));
   std::size_t const room = last - first - (needs_shade && last > first ? 1 : 0);

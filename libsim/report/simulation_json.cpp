@@ -4,11 +4,13 @@
 
 #include "libsim/config/optional_json.hpp"
 #include "libsim/host/schemas.hpp"
+#include "libsim/interval/measured_range.hpp"
 #include "libsim/modules/blocks.hpp"
 #include "libsim/plan/fingerprint.hpp"
-#include "libsim/report/causal_mfu.hpp"
+#include "libsim/report/run_verdict.hpp"
 
 namespace stagecraft {
+
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -79,6 +81,37 @@ Json stage_json(StageResult const& stage) {
 
 }  // namespace
 
+double mfu_causal(Simulation const& simulation, TrainingConfig const& config) {
+  double const attention = static_cast<double>(config.batch.global) *
+                           static_cast<double>(attention_flops_per_sequence(config.model));
+  return simulation.mfu * (1 - attention / 2 / simulation.model_flops);
+}
+
+nlohmann::ordered_json simulation_results(Simulation const& simulation,
+                                          TrainingPlan const& plan,
+                                          System const& system) {
+  nlohmann::ordered_json json = to_json(simulation, plan);
+  put_interval(json, interval_of(simulation, plan.config, system));
+  FitProbability const fit = fit_probability_of(simulation, plan.config, system);
+  for (std::size_t i = 0; i < fit.stages.size(); ++i) {
+    json["stages"][i]["fits_probability"] = fit.stages[i];
+  }
+  json["verdict"] = name_of(verdict_of(simulation));
+  json["fits_probability"] = fit.run;
+  json["fits_probability_reason"] = fit.reason;
+  json["not_validated_for"] = unmeasured_settings(plan.config, system);
+  return json;
+}
+
+nlohmann::ordered_json simulation_document(Simulation const& simulation,
+                                           TrainingPlan const& plan,
+                                           RunConfig const& run) {
+  nlohmann::ordered_json json = simulation_results(simulation, plan, run.system);
+  json["config"] = to_json(run);
+  json["warnings"] = run.warnings;
+  return json;
+}
+
 Json to_json(Breakdown const& breakdown) {
   TimeShares const& shares = breakdown.shares;
   return {{"forward", seconds(shares.forward)},
@@ -101,8 +134,6 @@ Json to_json(CategoryBytes const& bytes) {
 }
 
 Json to_json(Simulation const& simulation, TrainingPlan const& plan) {
-  Json stages = Json::array();
-  for (StageResult const& stage : simulation.stages) stages.push_back(stage_json(stage));
   return {{"schema", simulation_schema},
           {"plan", fingerprint(plan)},
           {"config", nullptr},
@@ -119,7 +150,7 @@ Json to_json(Simulation const& simulation, TrainingPlan const& plan) {
           {"hfu_paper", simulation.hfu_paper},
           {"tokens_per_second", simulation.tokens_per_second},
           {"layer", layer_json(simulation.layer)},
-          {"stages", stages},
+          {"stages", list_of(simulation.stages, stage_json)},
           {"breakdown_seconds", to_json(simulation.breakdown)},
           {"host_wait_seconds", seconds(simulation.breakdown.host_wait)},
           {"warnings", Json::array()}};

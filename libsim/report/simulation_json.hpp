@@ -3,8 +3,28 @@
 #include <nlohmann/json.hpp>
 
 #include "libsim/engine/simulation.hpp"
+#include "libsim/run/run_config.hpp"
+#include "libsim/training/training_config.hpp"
 
 namespace stagecraft {
+
+/// MFU with attention counted as causal: each token attends to half of the sequence on average, so
+/// half of the FLOPs of both attention products are left out. Simulation::mfu counts them all, as
+/// Korthikanti et al. 2022 (appendix A) and Megatron-LM do; PaLM (Chowdhery et al. 2022) too.
+double mfu_causal(Simulation const& simulation, TrainingConfig const& config);
+
+/// What a simulation has found, with the interval of the iteration's time: the document of
+/// `simulate --json` without `config` and `warnings`.
+nlohmann::ordered_json simulation_results(Simulation const& simulation,
+                                          TrainingPlan const& plan,
+                                          System const& system);
+
+/// The whole document of `simulate --json`, schema stagecraft.simulation/1: the results,
+/// the effective configuration and the run's warnings.
+/// Pre: `plan` is that of `run`, which ready_run() made.
+nlohmann::ordered_json simulation_document(Simulation const& simulation,
+                                           TrainingPlan const& plan,
+                                           RunConfig const& run);
 
 /// The document of `simulate --json`, schema stagecraft.simulation/1, without `config`, which the
 /// caller adds. Bytes are integers and per GPU, times are in seconds, FLOPs are those of the whole

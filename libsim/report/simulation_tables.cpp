@@ -8,9 +8,8 @@
 #include "libsim/engine/fullest_stage.hpp"
 #include "libsim/interval/measured_range.hpp"
 #include "libsim/modules/blocks.hpp"
-#include "libsim/report/causal_mfu.hpp"
-#include "libsim/report/fit_verdict.hpp"
-#include "libsim/report/interval_report.hpp"
+#include "libsim/report/run_verdict.hpp"
+#include "libsim/report/simulation_json.hpp"
 #include "libsim/report/text_table.hpp"
 #include "libsim/units/quantity.hpp"
 
@@ -70,7 +69,7 @@ bool is_by_allocator(Simulation const& simulation, System const& system) {
   return simulation.stages.front().reservation && decides_by_allocator(system.software);
 }
 
-/// What stages have to leave free.
+/// Names what stages have to leave free.
 std::string beside_the_run(Simulation const& simulation,
                            TrainingPlan const& plan,
                            System const& system) {
@@ -82,8 +81,8 @@ std::string beside_the_run(Simulation const& simulation,
   return "up to " + readable_text(Bytes{most}) + " of driver, CUDA context and NCCL";
 }
 
-/// If the stack's own allocations are not described: by how much the replay of the tensors alone
-/// runs out, although their counted bytes fit.
+/// Says by how much the replay of the tensors alone runs out although their counted bytes fit. Used
+/// if the stack's own allocations are not described.
 std::string shortage_text(Simulation const& simulation,
                           TrainingPlan const& plan,
                           System const& system) {
@@ -145,27 +144,30 @@ std::string stage_table(Simulation const& simulation,
   std::string const unit_name{unit.name};
   constexpr std::array shown{Category::parameters,  Category::gradients,  Category::optimizer,
                              Category::activations, Category::recomputed, Category::communication};
-  std::vector<TextTable::Column> columns{{"stage"}, {"layers"}, {"in flight"}, {"busy s"}};
-  for (Category const category : shown) columns.push_back({heading_of(category)});
-  columns.insert(columns.end(), {{"peak " + unit_name}, {"at s"}});
   bool const has_reservations =
       !simulation.stages.empty() && simulation.stages.front().reservation.has_value();
-  if (has_reservations) columns.push_back({"reserved"});
-  columns.push_back({"", Align::left});
-  TextTable table{std::move(columns)};
-  for (StageResult const& stage : simulation.stages) {
-    std::vector<std::string> cells{std::to_string(stage.stage), std::to_string(stage.layers),
-                                   std::to_string(stage.in_flight_chunks),
-                                   decimals(to_seconds(stage.busy), 3)};
-    for (Category const category : shown) cells.push_back(in_unit(unit, stage.at_peak[category]));
-    cells.push_back(in_unit(unit, stage.peak()));
-    cells.push_back(decimals(to_seconds(stage.peak_at), 3));
-    if (has_reservations) cells.push_back(in_unit(unit, stage.reservation->reserved));
-    cells.push_back(verdict_note(stage, fits_by_counted_bytes(stage, plan, system)));
-    table.add_row(std::move(cells));
+  using Stage = StageResult const&;
+  std::vector<ColumnOf<StageResult>> columns{
+      {"stage", [](Stage stage) { return std::to_string(stage.stage); }},
+      {"layers", [](Stage stage) { return std::to_string(stage.layers); }},
+      {"in flight", [](Stage stage) { return std::to_string(stage.in_flight_chunks); }},
+      {"busy s", [](Stage stage) { return decimals(to_seconds(stage.busy), 3); }}};
+  for (Category const category : shown) {
+    columns.push_back({heading_of(category), [unit, category](Stage stage) {
+                         return in_unit(unit, stage.at_peak[category]);
+                       }});
   }
-  std::string text =
-      "memory at each stage's peak, " + unit_name + " per accelerator\n" + table.text();
+  auto const reserved = [&](Stage stage) { return in_unit(unit, stage.reservation->reserved); };
+  auto const note = [&](Stage stage) {
+    return verdict_note(stage, fits_by_counted_bytes(stage, plan, system));
+  };
+  columns.push_back(
+      {"peak " + unit_name, [&](Stage stage) { return in_unit(unit, stage.peak()); }});
+  columns.push_back({"at s", [](Stage stage) { return decimals(to_seconds(stage.peak_at), 3); }});
+  columns.push_back({"reserved", reserved, Align::right, has_reservations});
+  columns.push_back({"", note, Align::left});
+  std::string text = "memory at each stage's peak, " + unit_name + " per accelerator\n" +
+                     table_of(columns, simulation.stages).text();
   text += spread_text(simulation, unit);
   auto const count = std::count_if(simulation.stages.begin(), simulation.stages.end(),
                                    [](StageResult const& stage) { return !stage.fits; });

@@ -8,8 +8,10 @@
 #include <chrono>
 #include <cstdlib>
 #include <numeric>
+#include <sstream>
 
 namespace stagecraft {
+
 namespace {
 
 void pad(std::string& line, std::string const& cell, std::size_t width, Align align) {
@@ -20,6 +22,36 @@ void pad(std::string& line, std::string const& cell, std::size_t width, Align al
 }
 
 }  // namespace
+
+std::string wrapped(std::string const& text, int width, std::size_t indent) {
+  std::istringstream words{text};
+  std::string result;
+  std::size_t column = 0;
+  for (std::string word; words >> word; column += columns_of(word)) {
+    if (column > 0 && column + 1 + columns_of(word) > static_cast<std::size_t>(width)) {
+      result += '\n' + std::string(indent, ' ');
+      column = indent;
+    } else if (column > 0) {
+      result += ' ';
+      ++column;
+    }
+    result += word;
+  }
+  return result + '\n';
+}
+
+std::string wrapped_lines(std::string const& text, int width, std::size_t indent) {
+  std::istringstream lines{text};
+  std::string result;
+  for (std::string line; std::getline(lines, line);) result += wrapped(line, width, indent);
+  return result;
+}
+
+std::string joined(std::vector<std::string> const& texts, std::string const& separator) {
+  std::string all;
+  for (std::size_t i = 0; i < texts.size(); ++i) all += (i > 0 ? separator : "") + texts[i];
+  return all;
+}
 
 std::string heading_of(Category category) {
   constexpr std::array<std::string_view, category_count> headings{

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -11,6 +12,14 @@
 #include "libsim/units/units.hpp"
 
 namespace stagecraft {
+
+/// The words of a text in lines of at most `width` columns (a longer word gets a line of its own);
+/// all lines but the first are indented by `indent`. Each ends with a newline; each code point of
+/// UTF-8 counts as one column.
+std::string wrapped(std::string const& text, int width, std::size_t indent = 0);
+
+/// Wraps each line of a text by itself.
+std::string wrapped_lines(std::string const& text, int width, std::size_t indent = 0);
 
 enum class Align : unsigned char { left, right };
 
@@ -37,6 +46,36 @@ class TextTable {
   std::vector<std::vector<std::string>> rows_;  ///< an empty row is a rule
 };
 
+/// A column of a table whose rows have one type: what it shows of a row.
+template <typename Row>
+struct ColumnOf {
+  std::string heading;
+  std::function<std::string(Row const&)> cell;
+  Align align = Align::right;
+  bool is_shown = true;
+};
+
+/// A table of rows that its columns declare. Columns that are not shown are left out.
+template <typename Row, typename Rows>
+TextTable table_of(std::vector<ColumnOf<Row>> const& columns, Rows&& rows) {
+  std::vector<TextTable::Column> headings;
+  for (ColumnOf<Row> const& column : columns) {
+    if (column.is_shown) headings.push_back({column.heading, column.align});
+  }
+  TextTable table{std::move(headings)};
+  for (Row const& row : rows) {
+    std::vector<std::string> cells;
+    for (ColumnOf<Row> const& column : columns) {
+      if (column.is_shown) cells.push_back(column.cell(row));
+    }
+    table.add_row(std::move(cells));
+  }
+  return table;
+}
+
+/// The texts with a separator between each two.
+std::string joined(std::vector<std::string> const& texts, std::string const& separator);
+
 /// The heading of the column of a category's bytes: "param".
 std::string heading_of(Category category);
 
@@ -58,8 +97,8 @@ struct ByteUnit {
   std::string_view name;  ///< "GiB"
   std::int64_t bytes = 1;
 };
-/// GiB, MiB or KiB: the largest of which `largest`, the table's largest number, is at least a
-/// tenth.
+/// GiB, MiB or KiB: the largest unit that `largest`, the table's largest number, is at least a
+/// tenth of.
 ByteUnit unit_for(std::int64_t largest);
 /// Bytes in a unit with two decimals.
 std::string in_unit(ByteUnit const& unit, std::int64_t bytes);
@@ -71,7 +110,7 @@ struct TimeUnit {
   std::string_view name;  ///< "s"
   SimTime time{1};
 };
-/// s, ms or us: the largest of which `longest`, the table's longest time, is at least a tenth.
+/// s, ms or us: the largest unit that `longest`, the table's longest time, is at least a tenth of.
 TimeUnit unit_for(SimTime longest);
 /// A time in a unit with three decimals.
 std::string in_unit(TimeUnit const& unit, SimTime time);

@@ -1,8 +1,7 @@
 #include "libsim/report/trace_summary.hpp"
 
-#include "libsim/trace/bounded_sum.hpp"
-#include "libsim/trace/memory_peak.hpp"
 #include "libsim/trace/trace_names.hpp"
+#include "libsim/trace/trace_sums.hpp"
 
 namespace stagecraft {
 

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "libsim/program/category_bytes.hpp"
-#include "libsim/trace/stream_times.hpp"
 #include "libsim/trace/trace_reader.hpp"
+#include "libsim/trace/trace_sums.hpp"
 
 namespace stagecraft {
 

@@ -6,7 +6,7 @@
 #include <span>
 #include <utility>
 
-#include "libsim/hardware/default_software.hpp"
+#include "libsim/hardware/config_texts.hpp"
 #include "libsim/run/file_kind.hpp"
 #include "libsim/run/named_file.hpp"
 

@@ -5,7 +5,6 @@
 
 #include "libsim/config/override.hpp"
 #include "libsim/config/yaml_tree.hpp"
-#include "libsim/hardware/software_reader.hpp"
 #include "libsim/hardware/system_reader.hpp"
 #include "libsim/model/model_config_reader.hpp"
 #include "libsim/run/base_file.hpp"

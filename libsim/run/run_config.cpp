@@ -1,7 +1,6 @@
 #include "libsim/run/run_config.hpp"
 
 #include "libsim/config/yaml_text.hpp"
-#include "libsim/hardware/software_reader.hpp"
 #include "libsim/hardware/system_reader.hpp"
 #include "libsim/training/training_config_reader.hpp"
 

@@ -8,7 +8,6 @@
 
 #include "libsim/config/section_reader.hpp"
 #include "libsim/hardware/provenance.hpp"
-#include "libsim/hardware/software_reader.hpp"
 #include "libsim/hardware/system_reader.hpp"
 #include "libsim/run/base_file.hpp"
 #include "libsim/run/collectives_file.hpp"

@@ -7,8 +7,8 @@
 #include <string_view>
 
 #include "libsim/sweep/node_text.hpp"
-#include "libsim/units/parse_integer.hpp"
 #include "libsim/units/parse_number.hpp"
+#include "libsim/units/quantity.hpp"
 
 namespace stagecraft {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <mutex>
 
-#include "libsim/host/parallel_for.hpp"
+#include "libsim/host/worker_pool.hpp"
 
 namespace stagecraft {
 

@@ -5,7 +5,7 @@
 #include <mutex>
 #include <vector>
 
-#include "libsim/host/parallel_for.hpp"
+#include "libsim/host/worker_pool.hpp"
 #include "libsim/sweep/evaluate_point.hpp"
 #include "libsim/sweep/point_source.hpp"
 #include "libsim/sweep/spread_numbers.hpp"

@@ -4,7 +4,7 @@
 #include <mutex>
 
 #include "libsim/host/interruption.hpp"
-#include "libsim/host/parallel_for.hpp"
+#include "libsim/host/worker_pool.hpp"
 #include "libsim/sweep/evaluate_point.hpp"
 #include "libsim/sweep/point_source.hpp"
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "libsim/trace/bounded_sum.hpp"
+#include "libsim/trace/trace_sums.hpp"
 
 namespace stagecraft {
 

@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "libsim/trace/known_names.hpp"
 #include "libsim/trace/trace.hpp"
+#include "libsim/trace/trace_names.hpp"
 
 namespace stagecraft {
 

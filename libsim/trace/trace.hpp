@@ -8,10 +8,25 @@
 #include <utility>
 #include <vector>
 
+#include "libsim/host/file_error.hpp"
 #include "libsim/program/tensor.hpp"
 #include "libsim/units/enum_names.hpp"
 
 namespace stagecraft {
+
+/// A trace that cannot be read.
+class TraceFileError : public InputError {
+ public:
+  /// The message is `file: problem`.
+  TraceFileError(std::string const& file, std::string const& problem)
+      : InputError{file + ": " + problem} {}
+};
+
+/// An intact HDF5 file that is not a trace: without a schema, or with another one.
+class ForeignFileError : public TraceFileError {
+ public:
+  using TraceFileError::TraceFileError;
+};
 
 /// The clock of the times of a trace.
 enum class TraceClock : std::uint8_t {
@@ -66,9 +81,9 @@ struct OpColumns {
   TraceColumn op;          ///< into TraceNames::op
   TraceColumn phase;       ///< into TraceNames::phase
   TraceColumn stream;      ///< into TraceNames::stream
-  TraceColumn layer;       ///< of the whole model; -1 if it does not apply
-  TraceColumn microbatch;  ///< of the replica; -1 if it does not apply
-  TraceColumn chunk;       ///< of the stage; -1 if it does not apply
+  TraceColumn layer;       ///< counted over the whole model; -1 if it does not apply
+  TraceColumn microbatch;  ///< counted in the replica; -1 if it does not apply
+  TraceColumn chunk;       ///< counted on the stage; -1 if it does not apply
   TraceColumn bytes;       ///< kernels: moved to and from device memory; communication: payload
   TraceColumn flops;       ///< matrix products
 

@@ -1,6 +1,7 @@
 #include "libsim/trace/trace_names.hpp"
 
 #include <cassert>
+#include <string>
 
 namespace stagecraft {
 
@@ -9,6 +10,19 @@ namespace {
 constexpr std::int64_t first_transfer = 3;  ///< names before it are those of whole chunks
 
 }  // namespace
+
+KnownNames::KnownNames(TraceNames const& names) {
+  for (std::string const& name : names.phase) {
+    phases_.push_back(value_named<TracePhase>(name));
+  }
+  for (std::string const& name : names.stream) {
+    streams_.push_back(value_named<TraceStream>(name));
+  }
+  for (std::string const& name : names.op) {
+    auto const phase = value_named<TracePhase>(name);
+    whole_chunks_.push_back(phase && (phase == TracePhase::forward || is_backward(*phase)));
+  }
+}
 
 TracePhase phase_of(Op const& op) {
   switch (op.phase) {

@@ -8,7 +8,7 @@
 #include "libsim/hdf5/hdf5_handle.hpp"
 #include "libsim/hdf5/hdf5_reader.hpp"
 #include "libsim/host/schemas.hpp"
-#include "libsim/trace/trace_error.hpp"
+#include "libsim/trace/trace.hpp"
 #include "libsim/trace/trace_schema.hpp"
 #include "libsim/units/parse_number.hpp"
 

@@ -45,7 +45,7 @@ using VirtualStageId = Id<struct VirtualStageTag>;
 
 /// Stands for the microbatch of what belongs to none, such as a task of the optimizer step.
 inline constexpr MicrobatchId no_microbatch{-1};
-/// Stands for all microbatches of a global batch of which nothing else is said.
+/// Stands for all microbatches of a global batch that nothing else is said about.
 inline constexpr BatchMicrobatchId every_microbatch{-1};
 
 /// The ids from 0 to size - 1, for range-based loops.

@@ -72,7 +72,7 @@ std::string_view trimmed(std::string_view text) {
 /// A quantity cut into its parts, not yet a number.
 struct Parts {
   std::string_view mantissa;  ///< digits with at most one point
-  int exponent = 0;           ///< of ten
+  int exponent = 0;           ///< the power of ten
   Unit unit;
 };
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -8,6 +9,18 @@
 #include "libsim/units/units.hpp"
 
 namespace stagecraft {
+
+/// "1 pass", "3 passes".
+template <std::integral Count>
+std::string counted(Count count, std::string const& one, std::string const& many) {
+  return std::to_string(count) + " " + (count == 1 ? one : many);
+}
+
+/// "1 run", "3 runs".
+template <std::integral Count>
+std::string counted(Count count, std::string const& one) {
+  return counted(count, one, one + "s");
+}
 
 /// Reads a quantity as a configuration or a flag writes it: a number, an optional space and a unit,
 /// as in `80 GiB`, `300 GB/s`, `200 Gbit/s`, `312 TFLOP/s`, `92.8 us`. Units are case-sensitive; GB
@@ -63,5 +76,13 @@ template <>
 std::string_view accepted_quantity<FlopsPerSecond>();
 template <>
 std::string_view accepted_quantity<Seconds>();
+
+/// Parses what parse_count() does, with a minus sign or without.
+inline std::optional<std::int64_t> parse_integer(std::string_view text) {
+  bool const is_negative = text.starts_with('-');
+  auto const count = parse_count(text.substr(is_negative ? 1 : 0));
+  if (count && is_negative) return -*count;
+  return count;
+}
 
 }  // namespace stagecraft

@@ -10,15 +10,15 @@
 
 namespace stagecraft {
 
-/// What was measured in a run; what was not is nullopt.
+/// The measured values of a run; a value that was not measured is nullopt.
 struct MeasuredValues {
   std::string id;     ///< need not be unique
-  std::string group;  ///< of runs whose plans compete; empty: none
-  double weight = 1;  ///< of the run in a fit
+  std::string group;  ///< runs of one group compete; empty: none
+  double weight = 1;  ///< the weight of the run in a fit
   std::optional<double> iteration_seconds;
-  std::optional<std::int64_t> reserved_bytes;   ///< by the allocator, from the device
-  std::optional<std::int64_t> allocated_bytes;  ///< of the reserved ones, to tensors
-  std::optional<int> stage;                     ///< of the bytes; nullopt: the fullest
+  std::optional<std::int64_t> reserved_bytes;   ///< what the allocator reserved from the device
+  std::optional<std::int64_t> allocated_bytes;  ///< the part of them that tensors held
+  std::optional<int> stage;  ///< the stage whose bytes these are; nullopt: the fullest
   std::optional<bool> fits;
 };
 

@@ -6,8 +6,8 @@ namespace stagecraft {
 
 /// How far predictions are from measurements, as fractions: 0.05 is 5 %.
 struct PredictionErrors {
-  double mean = 0;    ///< of the absolute error |predicted / measured - 1|
-  double median = 0;  ///< of the absolute error
+  double mean = 0;    ///< mean of the absolute error |predicted / measured - 1|
+  double median = 0;  ///< median of the absolute error
   double p90 = 0;     ///< 90th percentile of the absolute error
   double bias = 0;    ///< median of predicted / measured, minus 1
   double spread = 0;  ///< mean absolute deviation of predicted / measured from its median

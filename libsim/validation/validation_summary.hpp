@@ -19,7 +19,7 @@ struct RankingSummary {
   std::optional<double> rank_correlation;  ///< mean over the groups that have one
 };
 
-/// What the rows of a validation come to. What nothing was measured of is nullopt.
+/// Statistics over the rows of a validation. A figure is nullopt if nothing was measured for it.
 struct ValidationSummary {
   std::int64_t rows = 0;      ///< all, also those with a problem
   std::int64_t problems = 0;  ///< rows with a problem; left out of all that follows

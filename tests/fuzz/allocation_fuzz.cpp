@@ -7,7 +7,7 @@
 
 #include "libsim/allocator/allocation_replay.hpp"
 #include "libsim/allocator/make_allocator.hpp"
-#include "libsim/allocator/sequence_text.hpp"
+#include "libsim/allocator/sequence_file.hpp"
 #include "libsim/host/file_error.hpp"
 
 namespace {

@@ -3,7 +3,7 @@
 
 #include "libsim/report/comparison.hpp"
 #include "libsim/report/comparison_text.hpp"
-#include "libsim/trace/trace_error.hpp"
+#include "libsim/trace/trace.hpp"
 #include "libsim/trace/trace_reader.hpp"
 
 /// HDF5 1.10 leaks some bytes for each file that it refuses, and asks for as much memory as a file

@@ -29,18 +29,18 @@
 #include "apps/stagecraft/command_results.hpp"
 #include "apps/stagecraft/commands.hpp"
 #include "apps/stagecraft/near_miss.hpp"
-#include "apps/stagecraft/plan/plan_json.hpp"
-#include "apps/stagecraft/schedule/schedule_output.hpp"
+#include "apps/stagecraft/plan/plan_output.hpp"
+#include "apps/stagecraft/schedule/asked_schedule.hpp"
 #include "libsim/engine/record.hpp"
 #include "libsim/explain/explanation.hpp"
 #include "libsim/explain/explanation_json.hpp"
 #include "libsim/host/fork_gate.hpp"
-#include "libsim/host/parallel_for.hpp"
 #include "libsim/host/program_version.hpp"
 #include "libsim/plan/make_plan.hpp"
 #include "libsim/report/layer_report.hpp"
+#include "libsim/host/worker_pool.hpp"
 #include "libsim/run/paper_config_folder.hpp"
-#include "libsim/validation/validation_json.hpp"
+#include "libsim/validation/validation_output.hpp"
 
 namespace stagecraft::python {
 

@@ -2,8 +2,8 @@
 
 #include "libsim/engine/fullest_stage.hpp"
 #include "libsim/plan/make_plan.hpp"
-#include "libsim/report/memory_excess.hpp"
-#include "libsim/report/simulation_document.hpp"
+#include "libsim/report/run_verdict.hpp"
+#include "libsim/report/simulation_json.hpp"
 
 namespace stagecraft::python {
 

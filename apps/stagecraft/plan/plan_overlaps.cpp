@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "libsim/config/optional_json.hpp"
 #include "libsim/import/megatron/megatron_gaps.hpp"
 #include "libsim/report/text_table.hpp"
 #include "libsim/run/run_config.hpp"
@@ -84,15 +85,14 @@ std::string to_text(UnsearchedOverlaps const& overlaps) {
 }
 
 nlohmann::ordered_json to_json(UnsearchedOverlaps const& overlaps) {
-  auto trials = nlohmann::ordered_json::array();
-  for (ChangeEffect const& effect : overlaps.effects) {
-    trials.push_back({{"set", effect.change.set},
-                      {"iteration_seconds", to_seconds(effect.figures->iteration)},
-                      {"fits", effect.figures->fits()}});
-  }
+  auto const trial = [](ChangeEffect const& effect) -> nlohmann::ordered_json {
+    return {{"set", effect.change.set},
+            {"iteration_seconds", to_seconds(effect.figures->iteration)},
+            {"fits", effect.figures->fits()}};
+  };
   return {{"schedule.p2p", name_of(overlaps.config.schedule.p2p)},
           {"parallel.overlap_gradients", overlaps_gradients(overlaps.config)},
-          {"best_with", trials}};
+          {"best_with", list_of(overlaps.effects, trial)}};
 }
 
 }  // namespace stagecraft

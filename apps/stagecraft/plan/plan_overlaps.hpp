@@ -22,7 +22,7 @@ struct UnsearchedOverlaps {
 /// framework can run.
 UnsearchedOverlaps unsearched_overlaps(FoundPlan const& best, PlanOptions const& options);
 
-/// As `plan` prints it, in lines.
+/// The lines that `plan` prints.
 std::string to_text(UnsearchedOverlaps const& overlaps);
 
 /// Member `not_searched` of the document.

@@ -2,21 +2,250 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <limits>
+#include <ranges>
 #include <utility>
 
-#include "apps/stagecraft/schedule/schedule_request.hpp"
+#include "apps/program/command_line.hpp"
+#include "libsim/config/optional_json.hpp"
 #include "libsim/engine/player/schedule_timeline.hpp"
+#include "libsim/host/schemas.hpp"
+#include "libsim/schedule/generators/order_request.hpp"
 #include "libsim/schedule/ordered_schedule.hpp"
+#include "libsim/schedule/orders/chunk_costs.hpp"
+#include "libsim/schedule/orders/order_file.hpp"
+#include "libsim/schedule/orders/order_text.hpp"
 #include "libsim/schedule/orders/order_timeline.hpp"
+#include "libsim/schedule/orders/pipeline_order.hpp"
+#include "libsim/schedule/pipeline_schedule.hpp"
 #include "libsim/schedule/schedule_layout.hpp"
 #include "libsim/schedule/schedule_rules.hpp"
 #include "libsim/training/training_names.hpp"
-#include "libsim/units/counted.hpp"
+#include "libsim/units/parse_number.hpp"
+#include "libsim/units/quantity.hpp"
 
 namespace stagecraft {
 
 namespace {
+
+/// More forwards than this are refused: their picture and order say nothing to a reader.
+constexpr std::int64_t most_forwards = 1'000'000;
+
+/// The largest limit that run files accept.
+constexpr double most_memory_limit = 1e9;
+constexpr char const* stages_option = "--pipeline (-p)";
+constexpr char const* microbatches_option = "--microbatches (-n)";
+constexpr int any_count = std::numeric_limits<int>::max();
+
+/// "interleaved, interleaved_zb": the kinds for which `takes` holds.
+template <class Predicate>
+std::string kinds_that(Predicate takes) {
+  std::string text;
+  for (OrderKindTraits const& row : order_kinds) {
+    if (takes(row)) text += (text.empty() ? "" : ", ") + std::string{name_of(row.kind)};
+  }
+  return text;
+}
+
+std::string with_schedule(std::string_view kind) { return "with --schedule " + std::string{kind}; }
+
+[[noreturn]] void refuse(std::string const& option,
+                         std::string const& found,
+                         std::string const& accepted,
+                         std::string const& condition = {}) {
+  throw CommandLineError{option, "'" + found + "'", accepted, condition};
+}
+
+int needed_count(CommandLine const& line, char const* option) {
+  line.needed(option, "a whole number from 1");
+  return line.whole_number(option, 1, any_count);
+}
+
+int read_chunks(CommandLine const& line, OrderKind kind) {
+  int const fixed = traits_of(kind).chunks;
+  if (!line.has("chunks")) return std::max(fixed, 1);
+  int const chunks = line.whole_number("chunks", 1, any_count);
+  if (fixed == 0 || chunks == fixed) return chunks;
+  refuse("--chunks (-m)", line.value("chunks"),
+         std::to_string(fixed) + ", or --schedule " + kinds_that([](OrderKindTraits const& row) {
+           return row.chunks == 0 && row.kind != OrderKind::order;
+         }));
+}
+
+/// `f,i,w`, of which each may be negative.
+MemoryChanges read_memory(std::string const& text) {
+  std::vector<double> numbers;
+  for (std::string const& part : list_items(text)) {
+    auto const number = parse_number<double>(part);
+    if (!number) break;
+    numbers.push_back(*number);
+  }
+  if (numbers.size() != 3 || std::count(text.begin(), text.end(), ',') != 2) {
+    refuse("--memory", text, "three numbers f,i,w, like 1,0,-1");
+  }
+  return {numbers[0], numbers[1], numbers[2]};
+}
+
+void read_memory_options(CommandLine const& line, OrderRequest& request) {
+  OrderKindTraits const& kind = traits_of(request.kind);
+  request.variant = line.word<OrderVariant>("variant");
+  bool const is_zbv = request.kind == OrderKind::zbv;
+  if (!is_zbv && line.is_given("variant")) {
+    refuse("--variant", line.value("variant"), "only with --schedule zbv");
+  }
+  bool const is_fixed = is_zbv && request.variant == OrderVariant::fixed;
+  auto const check = [&](char const* option, bool is_taken, std::string const& kinds) {
+    if (is_taken && !is_fixed) return;
+    refuse("--" + std::string{option}, line.value(option),
+           "only with --schedule " + kinds + " (zbv: --variant auto)");
+  };
+  if (line.has("memory-limit")) {
+    check("memory-limit", kind.takes_limit,
+          kinds_that([](OrderKindTraits const& row) { return row.takes_limit; }));
+    request.memory_limit = line.number_from_zero("memory-limit");
+    if (*request.memory_limit > most_memory_limit) {
+      refuse("--memory-limit", line.value("memory-limit"), "a number from 0 to 1e9");
+    }
+  }
+  if (line.is_given("memory")) {
+    check("memory", kind.takes_memory,
+          kinds_that([](OrderKindTraits const& row) { return row.takes_memory; }));
+  }
+  request.memory = read_memory(line.value("memory"));
+}
+
+/// Refuses, by the options' names, what Megatron's interleaved schedule does not take.
+/// \throws CommandLineError
+void check_interleaved(ScheduleShape const& shape) {
+  int const p = shape.stages;
+  int const n = shape.microbatches;
+  auto const refuse_count = [](char const* option, int found, std::string const& accepted) {
+    refuse(option, std::to_string(found), accepted, with_schedule(name_of(OrderKind::interleaved)));
+  };
+  std::string const stages = "-p (" + std::to_string(p) + ")";
+  if (p < 2) refuse_count(stages_option, p, "a whole number from 2");
+  if (n < p) {
+    refuse_count(microbatches_option, n,
+                 "at least " + stages + ", or all in one group: --group " + std::to_string(n));
+  }
+  std::string const groups = accepted_groups(n, p);
+  if (shape.group != 0 && !is_group(shape.group, n, p)) {
+    refuse_count("--group", shape.group,
+                 groups + " (from " + stages + " to -n (" + std::to_string(n) +
+                     "), the last group full or of at least -p)");
+  }
+  if (shape.group == 0 && !is_group(p, n, p)) {
+    refuse_count(microbatches_option, n,
+                 "a multiple of " + stages + ", or --group with one of " + groups);
+  }
+}
+
+/// Reads what a command line asks a generator for, except for costs.
+/// \throws CommandLineError
+OrderRequest read_request(CommandLine const& line) {
+  OrderRequest request;
+  request.kind = line.word<OrderKind>("schedule");
+  request.stages = needed_count(line, "pipeline");
+  request.microbatches = needed_count(line, "microbatches");
+  request.chunks = read_chunks(line, request.kind);
+  if (line.has("group")) {
+    request.group = line.whole_number("group", 1, any_count);
+    if (!traits_of(request.kind).takes_group) {
+      refuse("--group", line.value("group"),
+             "only with --schedule " +
+                 kinds_that([](OrderKindTraits const& row) { return row.takes_group; }));
+    }
+  }
+  request.recompute_chunks = line.whole_number("recompute-chunks", 0, any_count);
+  if (request.recompute_chunks > 0 && request.kind != OrderKind::group_interleaved) {
+    refuse("--recompute-chunks", line.value("recompute-chunks"),
+           "only with --schedule group_interleaved");
+  }
+  read_memory_options(line, request);
+  if (line.has("fuse-adjacent")) {
+    request.fuse_adjacent = line.value("fuse-adjacent") == "true";
+    if (!traits_of(request.kind).splits_backward) {
+      refuse("--fuse-adjacent", line.value("fuse-adjacent"),
+             "only with --schedule " +
+                 kinds_that([](OrderKindTraits const& row) { return row.splits_backward; }));
+    }
+  }
+  request.expert_overlap = line.has("expert-overlap");
+  if (request.expert_overlap && request.kind != OrderKind::interleaved) {
+    throw CommandLineError{"--expert-overlap",
+                           "with --schedule " + std::string{name_of(request.kind)}, "interleaved"};
+  }
+  std::int64_t const virtual_stages = std::int64_t{request.stages} * request.chunks;
+  if (virtual_stages > most_forwards || virtual_stages * request.microbatches > most_forwards) {
+    throw CommandLineError{"-p x -m x -n",
+                           "'" + std::to_string(request.stages) + " x " +
+                               std::to_string(request.chunks) + " x " +
+                               std::to_string(request.microbatches) + "'",
+                           "a product of at most " + std::to_string(most_forwards)};
+  }
+  return request;
+}
+
+/// \throws CommandLineError
+ChunkCosts read_costs(CommandLine const& line) {
+  auto const cost = [&](std::string const& name) { return line.number_from_zero(name); };
+  ChunkCosts costs{.forward = cost("forward"),
+                   .transfer = cost("transfer"),
+                   .input_gradient = cost("input-gradient"),
+                   .weight_gradient = cost("weight-gradient")};
+  costs.backward = costs.input_gradient + costs.weight_gradient;
+  if (!line.has("backward")) return costs;
+  if (line.is_given("input-gradient") || line.is_given("weight-gradient")) {
+    refuse("--backward", line.value("backward"),
+           "only without --input-gradient and --weight-gradient, whose sum it is");
+  }
+  costs.backward = cost("backward");
+  return costs;
+}
+
+/// Refuses options of searches.
+/// \throws CommandLineError
+void check_searched(CommandLine const& line) {
+  for (char const* option : {"seed", "iterations", "seconds"}) {
+    if (!line.is_given(option)) continue;
+    refuse("--" + std::string{option}, line.value(option), "only with --schedule searched");
+  }
+}
+
+/// Refuses options that an order, whose messages are buffered, does not take.
+/// \throws CommandLineError
+void check_ordered(CommandLine const& line, PipelineOrder const& order) {
+  std::string const& kind = line.value("schedule");
+  if (line.has("p2p") && line.word<P2p>("p2p") == P2p::blocking) {
+    refuse("--p2p", "blocking", "overlapped (its tasks do not wait for sends)",
+           with_schedule(kind));
+  }
+  if (line.has("backward") && splits_backward(order)) {
+    refuse("--backward", line.value("backward"),
+           "--input-gradient and --weight-gradient, which " + kind + " runs apart");
+  }
+}
+
+/// The order of a file, held against the shape that the command line may name.
+/// \throws CommandLineError, ScheduleError
+PipelineOrder read_order(CommandLine const& line) {
+  PipelineOrder order = read_order_file(line.needed("order", "a JSON file"));
+  struct Count {
+    char const* option;
+    char const* shown;
+    int found;
+  };
+  for (auto const& [option, shown, found] :
+       {Count{"pipeline", stages_option, order.placement.stages()},
+        Count{"microbatches", microbatches_option, order.microbatches},
+        Count{"chunks", "--chunks (-m)", order.placement.chunks()}}) {
+    if (line.has(option) && line.whole_number(option, 1, any_count) != found) {
+      refuse(shown, line.value(option), std::to_string(found) + ", as the order has");
+    }
+  }
+  return order;
+}
 
 /// The kinds whose stages exchange messages as Megatron-LM issues them, blocking or not.
 std::optional<ScheduleKind> issued_kind(OrderRequest const& request) {
@@ -79,6 +308,37 @@ AskedSchedule play_searched(CommandLine const& line, OrderRequest const& request
 }
 
 }  // namespace
+
+nlohmann::ordered_json to_json(AskedSchedule const& asked) {
+  PipelineOrder const& order = asked.order;
+  PlayedOrder const& played = asked.played;
+  using Json = nlohmann::ordered_json;
+  auto const time_of = [&](SimTime StageRuns::*time) {
+    return list_of(played.stages,
+                   [&](StageRuns const& stage) { return played.in_units(stage.*time); });
+  };
+  auto const most = [&](InFlight until) {
+    return list_of(std::views::iota(std::size_t{0}, order.stages.size()),
+                   [&](std::size_t stage) { return most_in_flight(order, stage, until); });
+  };
+  Json document{{"schema", schedule_schema},
+                {"orders", list_of(order.stages, order_text)},
+                {"placement", name_of(shape_of(order.placement))},
+                {"makespan", played.in_units(played.makespan)},
+                {"span", played.in_units(span_of(played))},
+                {"ideal", played.in_units(ideal_time(played))},
+                {"bubble_fraction", bubble_fraction(played)},
+                {"stage_start", time_of(&StageRuns::start)},
+                {"stage_end", time_of(&StageRuns::end)},
+                {"in_flight_chunks", most(InFlight::until_weight_gradient)},
+                {"in_flight_until_input_gradient", most(InFlight::until_input_gradient)}};
+  if (asked.found) {
+    document["lower_bound"] = asked.found->lower_bound;
+    document["iterations"] = asked.found->iterations;
+    document["ended_by"] = name_of(asked.found->ended_by);
+  }
+  return document;
+}
 
 AskedSchedule play_asked_schedule(CommandLine const& line) {
   line.needed("schedule", accepted_names<OrderKind>());

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 
@@ -20,5 +21,8 @@ struct AskedSchedule {
 
 /// \throws CommandLineError, ScheduleError
 AskedSchedule play_asked_schedule(CommandLine const& line);
+
+/// The schedule as `schedule --json` prints it.
+nlohmann::ordered_json to_json(AskedSchedule const& asked);
 
 }  // namespace stagecraft

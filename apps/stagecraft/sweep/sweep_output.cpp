@@ -9,7 +9,7 @@
 #include "libsim/report/text_table.hpp"
 #include "libsim/sweep/sweep_columns.hpp"
 #include "libsim/sweep/sweep_table.hpp"
-#include "libsim/units/counted.hpp"
+#include "libsim/units/quantity.hpp"
 
 namespace stagecraft {
 namespace {

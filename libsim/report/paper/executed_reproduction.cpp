@@ -9,7 +9,7 @@
 #include "libsim/engine/simulation.hpp"
 #include "libsim/plan/fingerprint.hpp"
 #include "libsim/plan/make_plan.hpp"
-#include "libsim/report/stages_alone.hpp"
+#include "libsim/report/paper/executed_results.hpp"
 
 namespace stagecraft {
 namespace {
@@ -156,10 +156,8 @@ Reproduction predict_twins(std::vector<PaperRun> const& twins) {
                      .title = "an iteration of small twins of table 5's runs"};
   for (PaperRun const& twin : twins) {
     Simulation const predicted = simulate(twin.plan, twin.system);
-    table.rows.push_back({.model = twin.model,
-                          .case_name = twin.case_name,
-                          .quantity = "iteration_seconds",
-                          .predicted = to_seconds(predicted.iteration)});
+    table.add(twin.model, twin.case_name, "iteration_seconds", std::nullopt,
+              to_seconds(predicted.iteration));
   }
   return table;
 }

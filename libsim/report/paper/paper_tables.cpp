@@ -72,11 +72,9 @@ std::vector<Reproduction> reproduce_table2(std::filesystem::path const& paper_co
     for (PaperCase const& paper_case : cases) {
       RunConfig const run = load_paper_run(paper_configs, model, "present", paper_case.overrides);
       LayerResult const layer = predict_layer(run);
-      result.rows.push_back({.model = model.name,
-                             .case_name = paper_case.name,
-                             .quantity = "saved_bytes",
-                             .published = static_cast<double>(layer.paper.value().count()),
-                             .predicted = static_cast<double>(layer.saved.count())});
+      result.add(model.name, paper_case.name, "saved_bytes",
+                 static_cast<double>(layer.paper.value().count()),
+                 static_cast<double>(layer.saved.count()));
     }
   }
   return {result};
@@ -93,16 +91,9 @@ std::vector<Reproduction> reproduce_table4(std::filesystem::path const& paper_co
   for (std::size_t i = 0; i < cases.size(); ++i) {
     LayerSeconds const layer = seconds_of(predict_layer(load_table4_run(paper_configs, cases[i])));
     LayerSeconds const measured = published_layer(cases[i].name);
-    auto const add = [&](Reproduction& to, std::string quantity, double published,
-                         double predicted) {
-      to.rows.push_back({.model = "22B",
-                         .case_name = cases[i].name,
-                         .quantity = std::move(quantity),
-                         .published = published,
-                         .predicted = predicted});
-    };
-    add(times, "forward_seconds", measured.forward, layer.forward);
-    add(times, "backward_seconds", measured.backward, layer.backward);
+    std::string const& name = cases[i].name;
+    times.add("22B", name, "forward_seconds", measured.forward, layer.forward);
+    times.add("22B", name, "backward_seconds", measured.backward, layer.backward);
     double const published = measured.sum();
     double const predicted = layer.sum();
     if (i == 0) {
@@ -110,8 +101,8 @@ std::vector<Reproduction> reproduce_table4(std::filesystem::path const& paper_co
       predicted_baseline = predicted;
       continue;
     }
-    add(overheads, "overhead_percent", 100 * (published / published_baseline - 1),
-        100 * (predicted / predicted_baseline - 1));
+    overheads.add("22B", name, "overhead_percent", 100 * (published / published_baseline - 1),
+                  100 * (predicted / predicted_baseline - 1));
   }
   return {times, overheads};
 }
@@ -134,20 +125,14 @@ std::vector<Reproduction> reproduce_table5(std::filesystem::path const& paper_co
     Simulation const present = predict(load_paper_run(paper_configs, models[i], "present"));
     double const seconds_full = to_seconds(full.iteration);
     double const seconds_present = to_seconds(present.iteration);
-    auto const add = [&](Reproduction& to, std::string case_name, std::string quantity,
-                         double published, double predicted) {
-      to.rows.push_back({.model = models[i].name,
-                         .case_name = std::move(case_name),
-                         .quantity = std::move(quantity),
-                         .published = published,
-                         .predicted = predicted});
-    };
-    add(times, "full", "iteration_seconds", measured[i].full, seconds_full);
-    add(times, "present", "iteration_seconds", measured[i].present, seconds_present);
-    add(rates, "present", "increase_percent", 100 * (measured[i].full / measured[i].present - 1),
-        100 * (seconds_full / seconds_present - 1));
-    add(rates, "present", "mfu", measured[i].mfu, present.mfu);
-    add(rates, "present", "hfu_paper", measured[i].hfu, present.hfu_paper.value());
+    std::string const& name = models[i].name;
+    times.add(name, "full", "iteration_seconds", measured[i].full, seconds_full);
+    times.add(name, "present", "iteration_seconds", measured[i].present, seconds_present);
+    rates.add(name, "present", "increase_percent",
+              100 * (measured[i].full / measured[i].present - 1),
+              100 * (seconds_full / seconds_present - 1));
+    rates.add(name, "present", "mfu", measured[i].mfu, present.mfu);
+    rates.add(name, "present", "hfu_paper", measured[i].hfu, present.hfu_paper.value());
   }
   return {times, rates};
 }
@@ -162,11 +147,7 @@ std::vector<Reproduction> reproduce_headline(std::filesystem::path const& paper_
   for (Measured const& measured : {Measured{"full", 0.421}, Measured{"present", 0.542}}) {
     RunConfig const run = load_run_config(
         paper_configs / (std::string{"530b-"} + measured.case_name + "-2240.yaml"), {});
-    result.rows.push_back({.model = "530B",
-                           .case_name = measured.case_name,
-                           .quantity = "mfu",
-                           .published = measured.mfu,
-                           .predicted = predict(run).mfu});
+    result.add("530B", measured.case_name, "mfu", measured.mfu, predict(run).mfu);
   }
   return {result};
 }
@@ -188,15 +169,8 @@ std::vector<Reproduction> reproduce_appendix_c(std::filesystem::path const& pape
     run.training.recompute.front().store_microbatches.automatic = true;
     run.training = settled(run.training, run.system).get();
     double const window = predict(run).mfu;
-    auto const add = [&](std::string quantity, double published, double predicted) {
-      result.rows.push_back({.model = model.name,
-                             .case_name = "window",
-                             .quantity = std::move(quantity),
-                             .published = published,
-                             .predicted = predicted});
-    };
-    add("mfu_gain_percent", measured.gain, 100 * (window - present));
-    add("mfu", measured.mfu, window);
+    result.add(model.name, "window", "mfu_gain_percent", measured.gain, 100 * (window - present));
+    result.add(model.name, "window", "mfu", measured.mfu, window);
   }
   return {result};
 }

@@ -71,6 +71,18 @@ std::string closing_line(Reproduction const& reproduction) {
 
 }  // namespace
 
+void Reproduction::add(std::string model,
+                       std::string case_name,
+                       std::string quantity,
+                       std::optional<double> published,
+                       double predicted) {
+  rows.push_back({.model = std::move(model),
+                  .case_name = std::move(case_name),
+                  .quantity = std::move(quantity),
+                  .published = published,
+                  .predicted = predicted});
+}
+
 bool ReproductionRow::is_share() const {
   return !quantity.ends_with("bytes") && !quantity.ends_with("seconds");
 }
@@ -99,28 +111,25 @@ std::optional<ErrorSummary> Reproduction::errors_points() const {
 std::string to_text(Reproduction const& reproduction) {
   bool const has_stages = std::any_of(reproduction.rows.begin(), reproduction.rows.end(),
                                       [](auto const& row) { return row.stage.has_value(); });
-  std::vector<TextTable::Column> columns{
-      {"model", Align::left}, {"case", Align::left}, {"quantity", Align::left}};
-  if (has_stages) columns.push_back({"stage"});
-  columns.insert(columns.end(), {{"published"}, {"predicted"}});
-  if (reproduction.has_executed) columns.push_back({"executed"});
-  columns.insert(columns.end(), {{"", Align::left}, {"error"}});
-  TextTable table{columns};
-  for (ReproductionRow const& row : reproduction.rows) {
+  using Row = ReproductionRow const&;
+  auto const number = [](Row row, std::optional<double> value) {
     Display const display = display_of(row);
-    std::vector<std::string> cells{row.model, row.case_name, row.quantity};
-    if (has_stages) cells.push_back(row.stage ? std::to_string(*row.stage) : "");
-    cells.push_back(row.published ? decimals(*row.published * display.factor, display.digits) : "");
-    cells.push_back(decimals(row.predicted * display.factor, display.digits));
-    if (reproduction.has_executed) {
-      cells.push_back(row.executed ? decimals(*row.executed * display.factor, display.digits) : "");
-    }
-    cells.emplace_back(display.unit);
-    cells.push_back(error_text(row));
-    table.add_row(std::move(cells));
-  }
-  std::string text = reproduction.name + ": " + reproduction.title + "\n" + table.text() +
-                     closing_line(reproduction);
+    return value ? decimals(*value * display.factor, display.digits) : "";
+  };
+  std::vector<ColumnOf<ReproductionRow>> const columns{
+      {"model", [](Row row) { return row.model; }, Align::left},
+      {"case", [](Row row) { return row.case_name; }, Align::left},
+      {"quantity", [](Row row) { return row.quantity; }, Align::left},
+      {"stage", [](Row row) { return row.stage ? std::to_string(*row.stage) : ""; }, Align::right,
+       has_stages},
+      {"published", [&](Row row) { return number(row, row.published); }},
+      {"predicted", [&](Row row) { return number(row, row.predicted); }},
+      {"executed", [&](Row row) { return number(row, row.executed); }, Align::right,
+       reproduction.has_executed},
+      {"", [](Row row) { return std::string{display_of(row).unit}; }, Align::left},
+      {"error", error_text}};
+  std::string text = reproduction.name + ": " + reproduction.title + "\n" +
+                     table_of(columns, reproduction.rows).text() + closing_line(reproduction);
   for (std::string const& note : reproduction.notes) text += note + "\n";
   return text;
 }

@@ -39,6 +39,12 @@ struct Reproduction {
   bool has_executed = false;         ///< whether executed numbers were looked for
   std::vector<std::string> notes{};  ///< the sources of executed numbers, and which are missing
 
+  /// Adds a row that has neither a stage nor an executed number.
+  void add(std::string model,
+           std::string case_name,
+           std::string quantity,
+           std::optional<double> published,
+           double predicted);
   ErrorSummary errors_percent() const;
   /// Absent if a row is not a share.
   std::optional<ErrorSummary> errors_points() const;

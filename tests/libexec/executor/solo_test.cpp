@@ -115,7 +115,7 @@ TEST_CASE("a rank alone with uneven rows counts what its plan predicts, and stay
       options.steps = 2;
       Execution const counted = execute_alone(plan, RankId{number}, FreeCommunication{}, options);
       RankPrograms const own{plan, number};
-      StageMemory const memory = peak_memory({plan, plan.stages.front(, *own}));
+      StageMemory const memory = peak_memory({plan, plan.stages.front(), *own});
       RankReport const& report = counted.ranks.front();
       for (int c = 0; c < category_count; ++c) {
         auto const category = static_cast<Category>(c);

@@ -1,8 +1,7 @@
-#include "libsim/explain/peak_explanation.hpp"
-
 #include <catch2/catch.hpp>
 
 #include "libsim/engine/fullest_stage.hpp"
+#include "libsim/explain/memory_explanation.hpp"
 #include "libsim/plan/make_plan.hpp"
 #include "tests/libsim/engine/small_plans.hpp"
 #include "tests/libsim/invented_system.hpp"

@@ -2,7 +2,6 @@
 
 #include <catch2/catch.hpp>
 
-#include "libsim/export/block_arena.hpp"
 #include "tests/libsim/export/rows.hpp"
 
 namespace stagecraft::memory_blocks_test {

@@ -8,8 +8,8 @@
 
 #include "libsim/config/yaml_text.hpp"
 #include "libsim/engine/prediction.hpp"
+#include "libsim/fit/fit_data.hpp"
 #include "libsim/fit/fit_output.hpp"
-#include "libsim/fit/fold.hpp"
 #include "libsim/hardware/system_reader.hpp"
 #include "libsim/hardware/tunable_constants.hpp"
 #include "libsim/run/config_files.hpp"

@@ -1,6 +1,6 @@
-#include "libsim/fit/fold.hpp"
-
 #include <catch2/catch.hpp>
+
+#include "libsim/fit/fit_data.hpp"
 
 namespace stagecraft::fold_test {
 

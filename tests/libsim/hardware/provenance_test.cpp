@@ -9,7 +9,6 @@
 
 #include "libsim/hardware/compared_runs.hpp"
 #include "libsim/hardware/key_texts.hpp"
-#include "libsim/hardware/software_reader.hpp"
 #include "libsim/hardware/system_reader.hpp"
 
 namespace stagecraft::provenance_test {

@@ -1,10 +1,9 @@
-#include "libsim/hardware/software_reader.hpp"
-
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <string>
 
 #include "libsim/config/yaml_tree.hpp"
+#include "libsim/hardware/system_reader.hpp"
 
 namespace stagecraft::software_reader_test {
 namespace {

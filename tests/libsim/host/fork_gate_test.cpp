@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "libsim/host/parallel_for.hpp"
+#include "libsim/host/worker_pool.hpp"
 
 namespace stagecraft::fork_gate_test {
 namespace {

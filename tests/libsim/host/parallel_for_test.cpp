@@ -1,9 +1,9 @@
-#include "libsim/host/parallel_for.hpp"
-
 #include <catch2/catch.hpp>
 #include <numeric>
 #include <stdexcept>
 #include <vector>
+
+#include "libsim/host/worker_pool.hpp"
 
 namespace stagecraft::parallel_for_test {
 namespace {

@@ -4,9 +4,9 @@
 #include <nlohmann/json.hpp>
 #include <tuple>
 
-#include "libsim/page/html_text.hpp"
 #include "libsim/page/page_facts.hpp"
 #include "libsim/page/page_summary.hpp"
+#include "libsim/page/page_text.hpp"
 #include "libsim/run/config_files.hpp"
 #include "libsim/trace/trace_writer.hpp"
 #include "tests/libsim/export/rows.hpp"

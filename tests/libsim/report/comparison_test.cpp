@@ -7,7 +7,7 @@
 
 #include "libsim/report/comparison_text.hpp"
 #include "libsim/run/config_files.hpp"
-#include "libsim/trace/trace_error.hpp"
+#include "libsim/trace/trace.hpp"
 #include "libsim/trace/trace_writer.hpp"
 
 namespace stagecraft::comparison_test {

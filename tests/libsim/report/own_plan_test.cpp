@@ -8,7 +8,7 @@
 #include "libsim/plan/fingerprint.hpp"
 #include "libsim/plan/make_plan.hpp"
 #include "libsim/run/config_files.hpp"
-#include "libsim/trace/trace_error.hpp"
+#include "libsim/trace/trace.hpp"
 #include "libsim/trace/trace_writer.hpp"
 #include "tests/libsim/recorded.hpp"
 

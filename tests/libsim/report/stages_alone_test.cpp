@@ -1,10 +1,9 @@
-#include "libsim/report/stages_alone.hpp"
-
 #include <catch2/catch.hpp>
 
 #include "libsim/engine/simulation.hpp"
 #include "libsim/plan/make_plan.hpp"
 #include "libsim/report/paper/executed_reproduction.hpp"
+#include "libsim/report/paper/executed_results.hpp"
 #include "libsim/report/paper/paper_tables.hpp"
 #include "libsim/run/config_files.hpp"
 #include "libsim/trace/trace_writer.hpp"

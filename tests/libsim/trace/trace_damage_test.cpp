@@ -1,7 +1,7 @@
 #include <catch2/catch.hpp>
 #include <random>
 
-#include "libsim/trace/trace_error.hpp"
+#include "libsim/trace/trace.hpp"
 #include "libsim/trace/trace_reader.hpp"
 #include "libsim/trace/trace_writer.hpp"
 #include "tests/libsim/trace/sample_trace.hpp"

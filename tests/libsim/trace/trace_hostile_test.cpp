@@ -3,7 +3,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "libsim/trace/trace_error.hpp"
+#include "libsim/trace/trace.hpp"
 #include "libsim/trace/trace_reader.hpp"
 #include "tests/libsim/trace/sample_trace.hpp"
 

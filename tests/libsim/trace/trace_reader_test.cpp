@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "libsim/trace/trace_error.hpp"
+#include "libsim/trace/trace.hpp"
 #include "libsim/trace/trace_writer.hpp"
 #include "tests/libsim/trace/sample_trace.hpp"
 

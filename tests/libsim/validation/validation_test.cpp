@@ -8,9 +8,8 @@
 #include "libsim/engine/simulation.hpp"
 #include "libsim/plan/make_plan.hpp"
 #include "libsim/run/config_files.hpp"
-#include "libsim/validation/validation_json.hpp"
+#include "libsim/validation/validation_output.hpp"
 #include "libsim/validation/validation_summary.hpp"
-#include "libsim/validation/validation_text.hpp"
 
 namespace stagecraft::validation_test {
 namespace {
