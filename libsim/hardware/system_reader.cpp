@@ -63,7 +63,9 @@ class ConstantReader {
  public:
   explicit ConstantReader(ConfigNode const& node) : reader_{node} {}
 
-  void text(std::string_view key, std::string& field, Need need) { reader_.value(key, field, need); }
+  void text(std::string_view key, std::string& field, Need need) {
+    reader_.value(key, field, need);
+  }
 
   void boolean(std::string_view key, bool& field) { reader_.value(key, field); }
 
@@ -142,7 +144,8 @@ class ConstantReader {
     ConfigNode const value = constant.take("value");
     ConfigNode const source = constant.take("source");
     ConfigNode const fitted = constant.take("fitted");
-    constant.number("spread", field.spread, {.lower = 1e-3, .upper = 10, .includes_upper = true});
+    constant.value("spread", field.spread,
+                   NumberRange{.lower = 1e-3, .upper = 10, .includes_upper = true});
     constant.finish();
     read_value(value, field.value, range...);
     // Provenance is that of a value: a new value without a new source has none but the user.

@@ -36,9 +36,9 @@
 #include "libsim/explain/explanation_json.hpp"
 #include "libsim/host/fork_gate.hpp"
 #include "libsim/host/program_version.hpp"
+#include "libsim/host/worker_pool.hpp"
 #include "libsim/plan/make_plan.hpp"
 #include "libsim/report/layer_report.hpp"
-#include "libsim/host/worker_pool.hpp"
 #include "libsim/run/paper_config_folder.hpp"
 #include "libsim/validation/validation_output.hpp"
 

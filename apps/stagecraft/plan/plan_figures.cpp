@@ -1,8 +1,9 @@
 #include "apps/stagecraft/plan/plan_figures.hpp"
 
+#include <algorithm>
+
 #include "libsim/engine/settle.hpp"
 #include "libsim/engine/verdict.hpp"
-#include <algorithm>
 #include "libsim/interval/time_interval.hpp"
 #include "libsim/plan/make_plan.hpp"
 #include "libsim/report/run_verdict.hpp"

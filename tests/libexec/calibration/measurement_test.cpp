@@ -42,7 +42,9 @@ TEST_CASE("products between the measured shapes are interpolated, others take th
     op.kind = OpKind::gemm;
     op.type = ElementType::f32;
     op.attributes = GemmAttributes{{.batch = 3, .m = m, .n = 64, .k = 64, .transpose_b = true},
-                                   ElementType::f32, ElementType::f32, ElementType::f32};
+                                   ElementType::f32,
+                                   ElementType::f32,
+                                   ElementType::f32};
     return measured_time(measured, op)->value;
   };
   double const flops_a_row = 3 * 2.0 * 64 * 64;
