@@ -166,10 +166,10 @@ std::string function_of(std::string const& program) {
 /// For bash: to be sourced, or put into bash-completion/completions under the program's name.
 std::string bash_completion(std::string const& program, std::vector<Command> const& commands) {
   return filled(completion_bash, {{"program", program},
-                                    {"function", function_of(program)},
-                                    {"commands", separated(names_of(commands), " ")},
-                                    {"with_subcommands", with_subcommands(commands)},
-                                    {"cases", parts_of(commands, bash_case)}});
+                                  {"function", function_of(program)},
+                                  {"commands", separated(names_of(commands), " ")},
+                                  {"with_subcommands", with_subcommands(commands)},
+                                  {"cases", parts_of(commands, bash_case)}});
 }
 
 /// For zsh: to be put into a folder of its fpath under the program's name with _ before it.
@@ -179,9 +179,9 @@ std::string zsh_completion(std::string const& program, std::vector<Command> cons
     lines += "    '" + command.name + ":" + zsh_text(command.summary) + "'\n";
   }
   return filled(completion_zsh, {{"program", program},
-                                   {"commands", lines},
-                                   {"with_subcommands", with_subcommands(commands)},
-                                   {"cases", parts_of(commands, zsh_case)}});
+                                 {"commands", lines},
+                                 {"with_subcommands", with_subcommands(commands)},
+                                 {"cases", parts_of(commands, zsh_case)}});
 }
 
 int print_completion(CommandLine const& line,

@@ -1,6 +1,5 @@
 #include "apps/stagecraft/commands.hpp"
 
-
 namespace stagecraft {
 
 Program planning_program() {
