@@ -40,7 +40,7 @@ void StepRunner::run(Task const& task) {
     return;
   }
   ops_.start(op, {}, collectives_of(op));
-  // The plan drains the streams of collectives at these points, so the rank waits for them here.
+  // A collective on a stream of its own is waited for when the plan drains that stream.
   if (op.stream == Stream::compute) ops_.finish();
 }
 
