@@ -38,7 +38,7 @@ struct SequenceFile {
   std::vector<std::string> notes;
 };
 
-/// Reads a sequence of allocations as text (sequence_text.hpp), or a memory snapshot of PyTorch
+/// Reads a sequence of allocations as text (read_sequence_text()), or a memory snapshot of PyTorch
 /// (snapshot_sequence.hpp), gzipped or not. `device`: that of the snapshot, by default the first
 /// with events.
 /// \throws InputError

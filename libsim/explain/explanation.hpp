@@ -15,7 +15,7 @@ namespace stagecraft {
 
 /// Why a run takes the time and memory that it takes, and what each single change would do.
 ///
-/// This folder finds the tensors that fill the fullest stage (peak_explanation.hpp), the chain of
+/// This folder finds the tensors that fill the fullest stage (memory_explanation.hpp), the chain of
 /// tasks that determines the iteration's time (critical_path.hpp), and the effect of each change
 /// (change_effect.hpp), and writes them as text or JSON.
 struct Explanation {

@@ -93,8 +93,8 @@ std::string room_text(Explanation const& explanation, RunConfig const& run) {
          "; " + left;
 }
 
-}  // namespace
-
+/// How the time of an iteration is spent on the critical path and on the busiest stage. Each
+/// column, and the sentence about the path's course, sum to the iteration as it is shown.
 std::string time_section(Explanation const& explanation, ExplanationStyle const& style) {
   CriticalPath const& path = explanation.path;
   SimTime const iteration = explanation.simulation.iteration;
@@ -138,6 +138,8 @@ std::string time_section(Explanation const& explanation, ExplanationStyle const&
   }
   return text;
 }
+
+}  // namespace
 
 std::string explanation_text(Explanation const& explanation,
                              RunConfig const& run,

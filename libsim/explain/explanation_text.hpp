@@ -31,10 +31,6 @@ std::string reserved_section(Explanation const& explanation,
                              RunConfig const& run,
                              ExplanationStyle const& style);
 
-/// How the time of an iteration is spent on the critical path and on the busiest stage. Each
-/// column, and the sentence about the path's course, sum to the iteration as it is shown.
-std::string time_section(Explanation const& explanation, ExplanationStyle const& style);
-
 /// The effect of each change, and the changes that help most.
 std::string changes_section(Explanation const& explanation, ExplanationStyle const& style);
 

@@ -79,6 +79,30 @@ Json stage_json(StageResult const& stage) {
           {"runs_out", part_or_null(reserved, &StageReservation::runs_out)}};
 }
 
+/// What simulate() gives, without `config` and `warnings`.
+Json to_json(Simulation const& simulation, TrainingPlan const& plan) {
+  return {{"schema", simulation_schema},
+          {"plan", fingerprint(plan)},
+          {"config", nullptr},
+          {"parameters", parameter_count(plan.config.model)},
+          {"iteration_seconds", seconds(simulation.iteration)},
+          {"relative_error", simulation.relative_error},
+          {"ideal_seconds", seconds(simulation.ideal)},
+          {"bubble_fraction", simulation.bubble_fraction()},
+          {"model_flops", simulation.model_flops},
+          {"hardware_flops", simulation.hardware_flops},
+          {"mfu", simulation.mfu},
+          {"mfu_causal", mfu_causal(simulation, plan.config)},
+          {"hfu", simulation.hfu},
+          {"hfu_paper", simulation.hfu_paper},
+          {"tokens_per_second", simulation.tokens_per_second},
+          {"layer", layer_json(simulation.layer)},
+          {"stages", list_of(simulation.stages, stage_json)},
+          {"breakdown_seconds", to_json(simulation.breakdown)},
+          {"host_wait_seconds", seconds(simulation.breakdown.host_wait)},
+          {"warnings", Json::array()}};
+}
+
 }  // namespace
 
 double mfu_causal(Simulation const& simulation, TrainingConfig const& config) {
@@ -131,29 +155,6 @@ Json to_json(CategoryBytes const& bytes) {
     json[std::string{name_of(category)}] = bytes[category];
   }
   return json;
-}
-
-Json to_json(Simulation const& simulation, TrainingPlan const& plan) {
-  return {{"schema", simulation_schema},
-          {"plan", fingerprint(plan)},
-          {"config", nullptr},
-          {"parameters", parameter_count(plan.config.model)},
-          {"iteration_seconds", seconds(simulation.iteration)},
-          {"relative_error", simulation.relative_error},
-          {"ideal_seconds", seconds(simulation.ideal)},
-          {"bubble_fraction", simulation.bubble_fraction()},
-          {"model_flops", simulation.model_flops},
-          {"hardware_flops", simulation.hardware_flops},
-          {"mfu", simulation.mfu},
-          {"mfu_causal", mfu_causal(simulation, plan.config)},
-          {"hfu", simulation.hfu},
-          {"hfu_paper", simulation.hfu_paper},
-          {"tokens_per_second", simulation.tokens_per_second},
-          {"layer", layer_json(simulation.layer)},
-          {"stages", list_of(simulation.stages, stage_json)},
-          {"breakdown_seconds", to_json(simulation.breakdown)},
-          {"host_wait_seconds", seconds(simulation.breakdown.host_wait)},
-          {"warnings", Json::array()}};
 }
 
 }  // namespace stagecraft

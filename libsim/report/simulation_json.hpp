@@ -13,8 +13,9 @@ namespace stagecraft {
 /// Korthikanti et al. 2022 (appendix A) and Megatron-LM do; PaLM (Chowdhery et al. 2022) too.
 double mfu_causal(Simulation const& simulation, TrainingConfig const& config);
 
-/// What a simulation has found, with the interval of the iteration's time: the document of
-/// `simulate --json` without `config` and `warnings`.
+/// The results of a simulation with the interval of the iteration's time: the document of
+/// `simulate --json` without `config` and `warnings`. Bytes are integers and per GPU, times are in
+/// seconds, FLOPs are those of the whole job; a value that does not apply is null.
 nlohmann::ordered_json simulation_results(Simulation const& simulation,
                                           TrainingPlan const& plan,
                                           System const& system);
@@ -25,11 +26,6 @@ nlohmann::ordered_json simulation_results(Simulation const& simulation,
 nlohmann::ordered_json simulation_document(Simulation const& simulation,
                                            TrainingPlan const& plan,
                                            RunConfig const& run);
-
-/// The document of `simulate --json`, schema stagecraft.simulation/1, without `config`, which the
-/// caller adds. Bytes are integers and per GPU, times are in seconds, FLOPs are those of the whole
-/// job; a value that does not apply is null.
-nlohmann::ordered_json to_json(Simulation const& simulation, TrainingPlan const& plan);
 
 /// An object with the seconds of each part of an iteration.
 nlohmann::ordered_json to_json(Breakdown const& breakdown);

@@ -137,30 +137,14 @@ std::string with_recompute(Columns columns, std::vector<std::string> const& text
   return text;
 }
 
-}  // namespace
-
-std::string recompute_text(TrainingConfig const& config) {
-  std::vector<RecomputePolicy> const& policies = config.recompute;
-  std::string text;
-  for (std::size_t first = 0; first < policies.size();) {
-    std::size_t end = first + 1;
-    while (end < policies.size() && policies[end] == policies[first]) ++end;
-    if (!text.empty()) text += "; ";
-    if (policies.size() > 1) {
-      text += std::to_string(first) + (end - first > 1 ? "-" + std::to_string(end - 1) : "") + " ";
-    }
-    text += text_of(policies[first]);
-    first = end;
-  }
-  return text;
-}
-
+/// `even`, or the layers of the first and the last stage: `11..11`.
 std::string layout_text(TrainingConfig const& config) {
   if (config.layout.kind == LayerSplit::Kind::even) return "even";
   return std::to_string(config.layout.first.value_or(0)) + ".." +
          std::to_string(config.layout.last.value_or(0));
 }
 
+/// Explains these words, as far as plans of the result have them; empty if none needs it.
 std::string words_legend(SearchResult const& result) {
   bool has_layout = false;
   bool has_block = false;
@@ -186,6 +170,24 @@ std::string words_legend(SearchResult const& result) {
   add(has_block, "full first N: the first N layers of a chunk are recomputed");
   add(has_uniform, "full by N: one checkpoint per N layers");
   add(has_window, "+N: N microbatches of each window keep everything");
+  return text;
+}
+
+}  // namespace
+
+std::string recompute_text(TrainingConfig const& config) {
+  std::vector<RecomputePolicy> const& policies = config.recompute;
+  std::string text;
+  for (std::size_t first = 0; first < policies.size();) {
+    std::size_t end = first + 1;
+    while (end < policies.size() && policies[end] == policies[first]) ++end;
+    if (!text.empty()) text += "; ";
+    if (policies.size() > 1) {
+      text += std::to_string(first) + (end - first > 1 ? "-" + std::to_string(end - 1) : "") + " ";
+    }
+    text += text_of(policies[first]);
+    first = end;
+  }
   return text;
 }
 

@@ -12,12 +12,6 @@ namespace stagecraft {
 /// The policies of all stages; equal neighbours are written once: `0 selective +2; 1-7 selective`.
 std::string recompute_text(TrainingConfig const& config);
 
-/// `even`, or the layers of the first and the last stage: `11..11`.
-std::string layout_text(TrainingConfig const& config);
-
-/// Explains these words, as far as plans of the result have them; empty if none needs it.
-std::string words_legend(SearchResult const& result);
-
 /// Explains the columns of plan_table(), and the words in them that the plans have.
 std::string plan_legend(SearchResult const& result);
 
