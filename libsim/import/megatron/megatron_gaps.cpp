@@ -5,24 +5,62 @@
 #include <optional>
 #include <string_view>
 
+#include "libsim/config/key.hpp"
 #include "libsim/import/layer_windows.hpp"
 #include "libsim/import/megatron/megatron_model.hpp"
-#include "libsim/run/run_keys.hpp"
-#include "libsim/training/training_config_reader.hpp"
-#include "libsim/training/training_names.hpp"
+#include "libsim/training/training_keys.hpp"
 
 namespace stagecraft {
 namespace {
+
+/// Collects the gaps that the descriptors of a section's keys name. Searches ask for those of each
+/// plan, so that texts are made only of what is there.
+class KeyGaps : public KeyVisitor<KeyGaps> {
+ public:
+  KeyGaps(std::vector<std::string>& gaps, std::string_view section, KeyGaps const* outer = nullptr)
+      : gaps_{gaps}, section_{section}, outer_{outer} {}
+
+  template <typename Field>
+  void key(Key const& key, Field const& field) {
+    if constexpr (is_optional<Field>) {
+      if (field) this->key(key, *field);
+    } else if constexpr (HasKeys<Field const, KeyGaps>) {
+      KeyGaps below{gaps_, key.name, this};
+      visit_keys(below, field);
+    } else if (!key.gap.instead.empty() && is_there(key.gap.word, field)) {
+      std::string const word{key.gap.word};
+      gaps_.push_back(path() + std::string{key.name} + (word.empty() ? "" : " " + word) + ": " +
+                      std::string{key.gap.instead});
+    }
+  }
+
+ private:
+  template <typename Field>
+  static bool is_there(std::string_view word, Field const& field) {
+    if constexpr (NamedEnum<Field>) {
+      return word.empty() ? field != EnumNames<Field>::all.front().first : name_of(field) == word;
+    } else if constexpr (requires { field.value; }) {  // a cap
+      return field.value > 0;
+    } else if constexpr (std::same_as<Field, bool>) {
+      return field == (word == "true");
+    } else {
+      return false;
+    }
+  }
+  std::string path() const {
+    return (outer_ == nullptr ? "" : outer_->path()) + std::string{section_} + ".";
+  }
+
+  std::vector<std::string>& gaps_;
+  std::string_view section_;
+  KeyGaps const* outer_;
+};
 
 /// Collects the gaps of one run.
 class Gaps {
  public:
   Gaps(TrainingConfig const& config, MegatronVersion version)
-      : config_{config}, is_of_2022_{version == MegatronVersion::of_2022} {
-    TrainingConfig of_stage_0 = config;
-    of_stage_0.recompute.resize(1);
-    json_ = to_json(of_stage_0);
-  }
+      : config_{config}, is_of_2022_{version == MegatronVersion::of_2022} {}
 
   std::vector<std::string> run() {
     add_of_model();
@@ -34,6 +72,7 @@ class Gaps {
     }
     add_of_schedule();
     add_of_recompute();
+    bool const is_sharded = config_.sharding.shares_optimizer();
     gap(config_.parallel.context > 1 && is_of_2022_,
         "parallel.context: Megatron-LM of 2022 has no context parallelism");
     gap(config_.parallel.context > 1 && !is_of_2022_ &&
@@ -45,23 +84,16 @@ class Gaps {
             config_.parallel.context_method == ContextMethod::contiguous_ring,
         "parallel.context_method contiguous_ring: Megatron-LM's ranks have two chunks of rows, so "
         "that they attend to as many keys");
-    add_of_keys("memory");
+    add_of_keys("memory", MemorySection{config_.memory, is_sharded});
     return std::move(gaps_);
   }
 
  private:
   /// Adds what the descriptors of a section's keys say.
-  void add_of_keys(std::string const& section) {
-    for (KeyText const& key : run_keys()) {
-      auto const at = pointer_to(key.key);
-      bool const is_open = key.gap.instead.empty() || !key.key.starts_with(section + ".");
-      if (is_open || !json_.contains(at)) continue;
-      std::string const value = text_of(json_.at(at));
-      std::string const word{key.gap.word};
-      if (word.empty() ? value == key.fallback : value != word) continue;
-      gaps_.push_back(std::string{key.key} + (word.empty() ? "" : " " + word) + ": " +
-                      std::string{key.gap.instead});
-    }
+  template <typename Section>
+  void add_of_keys(std::string_view name, Section const& section) {
+    KeyGaps keys{gaps_, name};
+    visit_keys(keys, section);
   }
 
   void gap(bool is_there, std::string_view text) {
@@ -71,7 +103,7 @@ class Gaps {
   void add_of_model() {
     ModelConfig const& model = config_.model;
     gap(!find_windows(model), "model.pattern: the flags say layers of one kind");
-    add_of_keys("model");
+    add_of_keys("model", model);
     gap(model.dropout_mask == DropoutMask::regenerated,
         "model.dropout_mask regenerated: Megatron-LM stores masks");
     gap(model.softmax_dropout == SoftmaxDropout::fused,
@@ -199,14 +231,13 @@ class Gaps {
     RecomputePolicy const& policy = policies.front();
     gap(policy.store_microbatches.automatic || policy.store_microbatches.count > 0,
         "recompute.store_microbatches: Megatron-LM has no window that works");
-    add_of_keys("recompute");
+    add_of_keys("recompute", policy);
     gap(is_of_2022_ && policy.granularity == RecomputeGranularity::selective &&
             policy.modules != RecomputePolicy{}.modules,
         "recompute.modules: Megatron-LM of 2022 recomputes the core of attention");
   }
 
   TrainingConfig const& config_;
-  nlohmann::ordered_json json_;
   bool is_of_2022_;
   std::vector<std::string> gaps_;
 };
