@@ -31,8 +31,6 @@ class DeviceTimeline {
   virtual SimTime time_of(Mark mark) const = 0;
 };
 
-class CudaStreams;
-
 enum class DeviceKind : std::uint8_t { cpu, cuda };
 
 /// The memory use that a device itself reports, in addition to the bytes that are counted.
@@ -72,8 +70,6 @@ class Backend : public DeviceMemory {
   /// The times of kernels that run asynchronously to the host. Null if kernels are over when their
   /// call returns.
   virtual DeviceTimeline* timeline() { return nullptr; }
-  /// The streams for communicators between CUDA devices; null on other devices.
-  virtual CudaStreams* cuda_streams() { return nullptr; }
 };
 
 /// Fills a range of the device's memory with zeros, on the compute stream.

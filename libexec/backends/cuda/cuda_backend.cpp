@@ -94,7 +94,6 @@ class CudaBackend : public Backend {
                            .after = memory_in_use()};
   }
   DeviceTimeline* timeline() override { return &streams_; }
-  CudaStreams* cuda_streams() override { return &streams_; }
 
  private:
   CudaKernels& launching() {

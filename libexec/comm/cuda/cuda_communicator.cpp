@@ -162,7 +162,7 @@ std::unique_ptr<Communicator> make_device_communicator(Communicator& inside,
                                                        RankGroups const& groups,
                                                        Backend& backend,
                                                        bool is_virtual) {
-  CudaStreams* const streams = backend.cuda_streams();
+  auto* const streams = dynamic_cast<CudaStreams*>(backend.timeline());  // null on other devices
   if (streams == nullptr) return nullptr;
   return std::make_unique<CudaCommunicator>(inside, groups, *streams, is_virtual);
 }
