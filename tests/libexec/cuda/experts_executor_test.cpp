@@ -9,7 +9,7 @@
 #include "libexec/executor/job.hpp"
 #include "libsim/model/model_names.hpp"
 #include "libsim/plan/make_plan.hpp"
-#include "libsim/training/routing_reader.hpp"
+#include "libsim/training/key_values.hpp"
 #include "libsim/training/training_names.hpp"
 #include "tests/libexec/executor/run_checks.hpp"
 

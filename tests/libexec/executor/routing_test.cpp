@@ -12,7 +12,7 @@
 #include "libsim/memory/rank_memory.hpp"
 #include "libsim/plan/make_plan.hpp"
 #include "libsim/plan/received_rows.hpp"
-#include "libsim/training/routing_reader.hpp"
+#include "libsim/training/key_values.hpp"
 #include "libsim/training/training_names.hpp"
 #include "tests/libexec/executor/run_checks.hpp"
 #include "tests/libexec/executor/small_runs.hpp"

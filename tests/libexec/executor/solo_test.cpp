@@ -6,7 +6,7 @@
 #include "libsim/engine/simulation.hpp"
 #include "libsim/memory/rank_memory.hpp"
 #include "libsim/plan/make_plan.hpp"
-#include "libsim/training/routing_reader.hpp"
+#include "libsim/training/key_values.hpp"
 #include "libsim/training/settled_config.hpp"
 #include "tests/libexec/executor/plan_grid.hpp"
 #include "tests/libexec/executor/run_checks.hpp"
