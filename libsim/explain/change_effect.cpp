@@ -23,7 +23,7 @@ namespace stagecraft {
 namespace {
 
 /// Key, found and accepted of each problem, without its place, which is not in a file of the user.
-std::string text_of(ConfigError const& error) {
+std::string problems_of(ConfigError const& error) {
   std::string text;
   for (Problem problem : error.problems()) {
     problem.place = Place{};
@@ -63,7 +63,7 @@ Trial simulate_change(std::string const& yaml, Change const& change) {
     trial.effect.figures = figures_of(changed);
     trial.training = settled_by_stage(changed);
   } catch (ConfigError const& error) {
-    trial.effect.refusal = text_of(error);
+    trial.effect.refusal = problems_of(error);
   } catch (ScheduleError const& error) {  // an order that depends on costs is made late
     trial.effect.refusal = error.what();
   }
