@@ -91,7 +91,8 @@ TEST_CASE("a row holds the numbers of the simulation's document, to the last dig
     REQUIRE(valid[row] == 1);
     TrainingPlan const plan =
         make_plan(as_settled(resolve_store_windows(run.training, run.system)));
-    nlohmann::json const document = to_json(simulate(plan, run.system), plan);
+    nlohmann::json const document =
+        simulation_results(simulate(plan, run.system), plan, run.system);
     for (RealColumn const& real : real_columns()) {
       CAPTURE(real.name);
       nlohmann::json const expected = member(document, real.name);
