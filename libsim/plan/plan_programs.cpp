@@ -335,8 +335,8 @@ TrainingPlan make_programs(TrainingConfig const& config,
   return plan;
 }
 
-Programs programs_of_rank(TrainingPlan const& plan, int rank) {
-  return build_programs(plan, {&rank, 1});
+Programs programs_of_ranks(TrainingPlan const& plan, std::span<int const> ranks) {
+  return build_programs(plan, ranks);
 }
 
 }  // namespace stagecraft

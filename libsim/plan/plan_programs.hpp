@@ -1,5 +1,7 @@
 #pragma once
 
+#include <span>
+
 #include "libsim/plan/training_plan.hpp"
 #include "libsim/schedule/schedule_shape.hpp"
 
@@ -11,8 +13,8 @@ TrainingPlan make_programs(TrainingConfig const& config);
 /// The same with a schedule that is known: where its chunks lie, and whether some backward is
 /// split.
 TrainingPlan make_programs(TrainingConfig const& config, Placement const& placement, bool is_split);
-/// The same chunks, with room for what one rank of each stage receives, by its number in its stage.
-Programs programs_of_rank(TrainingPlan const& plan, int rank);
+/// The same chunks, with room for what some ranks of each stage receive, by their numbers in it.
+Programs programs_of_ranks(TrainingPlan const& plan, std::span<int const> ranks);
 
 /// Whether two stages run the same blocks, chunk by chunk.
 bool have_equal_chunks(TrainingPlan const& plan, StagePlan const& a, StagePlan const& b);

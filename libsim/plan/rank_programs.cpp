@@ -5,7 +5,7 @@
 namespace stagecraft {
 
 RankPrograms::RankPrograms(TrainingPlan const& plan, int rank) : plan_{plan} {
-  if (plan.differs_by_rank()) own_ = programs_of_rank(plan, rank);
+  if (plan.differs_by_rank()) own_ = programs_of_ranks(plan, {&rank, 1});
 }
 
 }  // namespace stagecraft

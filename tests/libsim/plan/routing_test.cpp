@@ -6,6 +6,7 @@
 #include "libsim/plan/fingerprint.hpp"
 #include "libsim/plan/make_plan.hpp"
 #include "libsim/plan/plan_outline.hpp"
+#include "libsim/plan/plan_programs.hpp"
 #include "libsim/plan/received_rows.hpp"
 #include "libsim/training/training_config_reader.hpp"
 
@@ -148,16 +149,17 @@ TEST_CASE("products are of the rows of the rank with the largest load, buffers o
                         "1,1,0,2\n1,1,1,2\n1,1,2,8\n1,1,3,4\n"
                         "1,,0,8\n1,,1,0\n1,,2,4\n1,,3,4\n"};
   TrainingConfig const config = read("{file: " + file.path() + "}", "{data: 4, expert: 2}");
-  TrainingPlan const plan = make_outline(config);
-  ExpertRows const found =
-      ReceivedRows{plan}.most(std::vector{0, 2}, config.model, 1, MicrobatchId{0});
+  TrainingPlan const plan = make_plan(as_settled(config));
+  std::vector const ranks{0, 2};
+  ExpertRows const found = ReceivedRows{plan}.most(ranks, config.model, 1, MicrobatchId{0});
   REQUIRE(found.received == 16);
   REQUIRE(found.computed == 16);
   REQUIRE(found.of_experts);
   REQUIRE(*found.of_experts == GroupRows{4, 4});
   // Products of the second layer: 8 rows of 96 by 64 elements, in tensors of 16 rows.
   int products = 0;
-  for (BlockProgram const& block : plan.programs.blocks) {
+  Programs const programs = programs_of_ranks(plan, ranks);
+  for (BlockProgram const& block : programs.blocks) {
     for (Op const& op : block.forward) {
       if (op.kind != OpKind::grouped_gemm) continue;
       auto const& gemm = std::get<GemmAttributes>(op.attributes);
