@@ -160,18 +160,18 @@ concept HasKeys = requires(Visitor& visitor, Section& section) {
 template <typename Type, typename Section>
 concept OneOf = std::same_as<std::remove_const_t<Type>, Section>;
 
+template <typename Field>
+struct HeldType {
+  using Type = Field;
+};
+template <typename Held>
+struct HeldType<std::optional<Held>> {
+  using Type = Held;
+};
 /// What a field holds if it is not empty.
 template <typename Field>
-struct ValueOf {
-  using type = Field;
-};
-template <typename Value>
-struct ValueOf<std::optional<Value>> {
-  using type = Value;
-};
+using HeldBy = typename HeldType<std::remove_cvref_t<Field>>::Type;
 template <typename Field>
-using value_of = typename ValueOf<std::remove_cvref_t<Field>>::type;
-template <typename Field>
-inline constexpr bool is_optional = !std::same_as<std::remove_cvref_t<Field>, value_of<Field>>;
+inline constexpr bool is_optional = !std::same_as<std::remove_cvref_t<Field>, HeldBy<Field>>;
 
 }  // namespace stagecraft

@@ -56,17 +56,17 @@ class KeyLister : public KeyVisitor<KeyLister> {
 
   template <typename Field>
   void key(Key const& key, Field&& field) {
-    using Value = value_of<Field>;
+    using Held = HeldBy<Field>;
     if constexpr (requires { accepted_text(field); }) {
       add(key, accepted_text(field), {}, false);
     } else if (!key.meaning.empty()) {
-      add(key, accepted<Value>(), written(field), std::is_arithmetic_v<Value>);
+      add(key, accepted<Held>(), written(field), std::is_arithmetic_v<Held>);
     }
     KeyLister below{list_, prefix_ + std::string{key.name} + "."};
     if constexpr (HasKeys<std::remove_reference_t<Field>, KeyLister>) {
       visit_keys(below, field);
-    } else if constexpr (HasKeys<Value, KeyLister>) {
-      Value value{};
+    } else if constexpr (HasKeys<Held, KeyLister>) {
+      Held value{};
       visit_keys(below, value);
     }
   }

@@ -29,7 +29,7 @@ class SectionReader : public KeyVisitor<SectionReader> {
   /// not a single value has a function read_field().
   template <typename Field>
   void key(Key const& key, Field&& field) {
-    using Value = value_of<Field>;
+    using Held = HeldBy<Field>;
     ConfigNode const node = take(key.name);
     if constexpr (requires { read_field(node, field); }) {
       if (node.exists()) read_field(node, field);
@@ -38,7 +38,7 @@ class SectionReader : public KeyVisitor<SectionReader> {
       visit_keys(below, field);
       below.finish();
     } else if (node.exists() || key.need == Need::required) {
-      if (auto const value = read<Value>(node, key)) field = static_cast<Value>(*value);
+      if (auto const value = read<Held>(node, key)) field = static_cast<Held>(*value);
     }
   }
 

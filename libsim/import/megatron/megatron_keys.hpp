@@ -16,20 +16,20 @@ class FlagReader : public KeyVisitor<FlagReader> {
 
   template <typename Field>
   void key(Key const& key, Field&& field) {
-    using Value = value_of<Field>;
+    using Held = HeldBy<Field>;
     KeyFlag const& flag = key.flag;
     if constexpr (HasKeys<std::remove_reference_t<Field>, FlagReader>) {
       visit_keys(*this, field);
-    } else if constexpr (std::same_as<Value, bool>) {
+    } else if constexpr (std::same_as<Held, bool>) {
       if (!flag.name.empty() && arguments_.has(flag.name)) field = flag.word == "true";
-    } else if constexpr (NamedEnum<Value>) {
-      if (!flag.name.empty() && arguments_.has(flag.name)) field = *value_named<Value>(flag.word);
-    } else if constexpr (std::is_arithmetic_v<Value>) {
+    } else if constexpr (NamedEnum<Held>) {
+      if (!flag.name.empty() && arguments_.has(flag.name)) field = *value_named<Held>(flag.word);
+    } else if constexpr (std::is_arithmetic_v<Held>) {
       if (flag.name.empty()) return;
-      if (flag.left_out) field = static_cast<Value>(*flag.left_out);
-      if constexpr (std::integral<Value>) {
+      if (flag.left_out) field = static_cast<Held>(*flag.left_out);
+      if constexpr (std::integral<Held>) {
         if (auto const value = arguments_.integer(flag.name, key.whole)) {
-          field = static_cast<Value>(*value);
+          field = static_cast<Held>(*value);
         }
       } else {
         if (auto const value = arguments_.number(flag.name, key.range)) field = *value;
