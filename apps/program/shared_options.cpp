@@ -31,9 +31,10 @@ void note_other_size(RunArguments const& run) {
   }
 }
 
-/// "0 to 7" if there is no gap, otherwise the first few ranks.
+/// The ranks as text: "0 to 7" if none is missing between the first and the last, else the first
+/// few.
 std::string ranks_text(std::vector<std::int32_t> const& ranks) {
-  if (ranks.empty()) return "none: " + std::string{"the trace has no ranks"};
+  if (ranks.empty()) return "none: the trace has no ranks";
   bool const is_gapless =
       ranks.back() - ranks.front() + 1 == static_cast<std::int64_t>(ranks.size());
   if (is_gapless) return std::to_string(ranks.front()) + " to " + std::to_string(ranks.back());

@@ -64,7 +64,7 @@ class SequenceBuilder {
     live_.erase(found);
     return true;
   }
-  /// Likewise.
+  /// Returns false if no block of this name is live.
   bool record_stream(std::int64_t name, std::int32_t stream) {
     auto const found = live_.find(name);
     if (found == live_.end()) return false;

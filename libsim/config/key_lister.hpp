@@ -32,7 +32,7 @@ inline std::string text_of(nlohmann::ordered_json const& value) {
   return value.is_string() ? value.get<std::string>() : value.dump();
 }
 
-/// Where the value of a dotted key is.
+/// The place in a document of what a dotted key names: `parallel.tensor` is at `/parallel/tensor`.
 inline nlohmann::ordered_json::json_pointer pointer_to(std::string_view key) {
   std::string path = "/" + std::string{key};
   for (char& c : path) c = c == '.' ? '/' : c;
