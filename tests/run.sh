@@ -84,16 +84,6 @@ changed_sources() {
 # The commit whose nightly run passed; for the nightly run none.
 nightly_commit() { [ "$mode" = nightly ] && echo none || cat tests/nightly_commit; }
 
-sources() {
-  local commit
-  commit=$(cat tests/nightly_commit)
-  if [ "$mode" = nightly ] || ! git cat-file -e "$commit^{commit}" 2>/dev/null; then
-    git ls-files
-  else
-    git diff --name-only --diff-filter=d "$commit"
-  fi | grep -E "$1" || true
-}
-
 sources() { find libsim libexec apps tests experiments -name '*.[ch]pp' -o -name '*.cu' -o -name '*.cuh'; }
 
 check_format() { sources | xargs -P 2 -n 100 clang-format-14 --dry-run --Werror; }

@@ -1,6 +1,5 @@
 #include "libsim/hardware/constant_values.hpp"
 
-#include <array>
 #include <string>
 
 #include "libsim/config/section_reader.hpp"
@@ -9,17 +8,8 @@
 
 namespace stagecraft {
 
-template <>
-struct EnumNames<GradientOverlap> {
-  static constexpr std::array<std::pair<GradientOverlap, std::string_view>, 3> all{
-      {{GradientOverlap::never, "never"},
-       {GradientOverlap::unless_sharded, "unless_sharded"},
-       {GradientOverlap::always, "always"}}};
-};
-
 namespace {
 
-constexpr IntegerRange count_range{1, 1'000'000};
 constexpr double longest_seconds = 1e5;  ///< limit of one constant; keeps sums within SimTime
 
 template <typename Rate>

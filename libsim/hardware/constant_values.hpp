@@ -1,17 +1,38 @@
 #pragma once
 
+#include <array>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <string_view>
+#include <utility>
 
 #include "libsim/config/config_node.hpp"
 #include "libsim/hardware/software.hpp"
 #include "libsim/hardware/system.hpp"
+#include "libsim/units/enum_names.hpp"
 
 /// The values that a constant of a system or software file can have, read from a configuration and
 /// written as JSON. Problems go to the node's diagnostics; the value is then a harmless one.
 namespace stagecraft {
 
-void read_value(ConfigNode const& node, int& value, IntegerRange range = {1, 1'000'000});
+template <>
+struct EnumNames<GradientOverlap> {
+  static constexpr std::array<std::pair<GradientOverlap, std::string_view>, 3> all{
+      {{GradientOverlap::never, "never"},
+       {GradientOverlap::unless_sharded, "unless_sharded"},
+       {GradientOverlap::always, "always"}}};
+};
+
+/// Bounds of a number of things that there are at least one of.
+inline constexpr IntegerRange count_range{1, 1'000'000};
+inline constexpr IntegerRange channel_range{0, 1024};
+inline constexpr IntegerRange up_to_64{0, 64};
+/// Bounds of an efficiency, a fraction by which a time is divided.
+inline constexpr NumberRange efficiency_range{.lower = 0.001, .upper = 1, .includes_upper = true};
+/// Bounds of what a time or a number of bytes is multiplied by.
+inline constexpr NumberRange factor_range{.lower = 0.001, .upper = 1000, .includes_upper = true};
+
+void read_value(ConfigNode const& node, int& value, IntegerRange range);
 void read_value(ConfigNode const& node, bool& value);
 void read_value(ConfigNode const& node, double& value, NumberRange range);
 void read_value(ConfigNode const& node, Bytes& value);

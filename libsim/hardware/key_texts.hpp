@@ -6,10 +6,10 @@
 
 namespace stagecraft {
 
-/// Every key of a system file, in the order of visit_system().
+/// Every key of a system file, in the order in which it is printed.
 std::span<KeyText const> system_keys();
 
-/// Every key of a software file, in the order of visit_software().
+/// Every key of a software file, likewise.
 std::span<KeyText const> software_keys();
 
 }  // namespace stagecraft

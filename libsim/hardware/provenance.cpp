@@ -7,7 +7,9 @@
 
 #include "libsim/config/did_you_mean.hpp"
 #include "libsim/hardware/compared_runs.hpp"
-#include "libsim/hardware/constant_fields.hpp"
+#include "libsim/hardware/constant_visitor.hpp"
+#include "libsim/hardware/software_keys.hpp"
+#include "libsim/hardware/system_keys.hpp"
 #include "libsim/hardware/system_reader.hpp"
 
 namespace stagecraft {
@@ -62,58 +64,20 @@ void collect(std::vector<ConstantRow>& rows, std::string const& path, Json const
   }
 }
 
-/// Visits the constants of a system or software file, each with its dotted key.
-template <typename Act>
-class ConstantVisitor {
- public:
-  ConstantVisitor(std::string prefix, Act const& act) : prefix_{std::move(prefix)}, act_{act} {}
-
-  template <typename... Rest>
-  void text(char const* /*key*/, Rest const&... /*rest*/) {}
-  template <typename... Rest>
-  void boolean(char const* /*key*/, Rest const&... /*rest*/) {}
-  template <typename Value, typename... Rest>
-  void constant(char const* key, Sourced<Value> const& constant, Rest const&... /*rest*/) {
-    act_(prefix_ + key, constant.source);
-  }
-  template <typename Value, typename... Rest>
-  void optional_constant(char const* key, Sourced<Value> const& field, Rest const&... rest) {
-    constant(key, field, rest...);
-  }
-  template <typename Body>
-  void section(char const* key, Body const& body) {
-    ConstantVisitor below{prefix_ + key + ".", act_};
-    body(below);
-  }
-  template <typename Body>
-  void section(char const* key, Need /*need*/, Body const& body) {
-    section(key, body);
-  }
-  /// Measured kernels are not assumptions.
-  template <typename Value, typename Body>
-  void optional_section(char const* /*key*/, Value const& /*value*/, Body const& /*body*/) {}
-
- private:
-  std::string prefix_;
-  Act const& act_;
-};
-
-template <typename Act>
-void for_each_constant(System const& system, Act const& act) {
-  ConstantVisitor<Act> visitor{"", act};
-  visit_system(visitor, system);
-}
-
-template <typename Act>
-void for_each_constant(Software const& software, Act const& act) {
-  ConstantVisitor<Act> visitor{"", act};
-  visit_software(visitor, software);
+/// Shows the source of each constant of a system or stack, with its dotted key.
+template <typename Constants, typename Act>
+void for_each_source(Constants const& constants, Act const& act) {
+  auto const show = [&](std::string const& name, Key const& /*key*/, auto const& constant) {
+    act(name, constant.source);
+  };
+  ConstantVisitor visitor{show};
+  visit_keys(visitor, constants);
 }
 
 template <typename Constants>
 std::vector<std::string> given_of(Constants const& constants) {
   std::vector<std::string> given;
-  for_each_constant(constants, [&](std::string const& key, std::string const& source) {
+  for_each_source(constants, [&](std::string const& key, std::string const& source) {
     if (source.starts_with(given_source)) given.push_back(key + " (" + source + ")");
   });
   return given;
@@ -176,7 +140,7 @@ std::optional<std::string> validation_warning(TrainingConfig const& config, Syst
 
 std::vector<std::string> assumed_constants(System const& system) {
   std::vector<std::string> keys;
-  for_each_constant(system, [&](std::string const& key, std::string const& source) {
+  for_each_source(system, [&](std::string const& key, std::string const& source) {
     if (source.starts_with(assumed_source)) keys.push_back(key);
   });
   return keys;

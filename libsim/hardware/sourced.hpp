@@ -21,4 +21,9 @@ struct Sourced {
   friend bool operator==(Sourced const&, Sourced const&) = default;
 };
 
+template <typename Field>
+inline constexpr bool is_sourced = false;
+template <typename Value>
+inline constexpr bool is_sourced<Sourced<Value>> = true;
+
 }  // namespace stagecraft

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <concepts>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <stdexcept>
@@ -13,10 +14,10 @@
 #include "libsim/config/section_writer.hpp"
 #include "libsim/config/yaml_tree.hpp"
 #include "libsim/hardware/config_texts.hpp"
-#include "libsim/hardware/constant_fields.hpp"
 #include "libsim/hardware/constant_values.hpp"
-#include "libsim/hardware/measured_device_reader.hpp"
+#include "libsim/hardware/software_keys.hpp"
 #include "libsim/hardware/sourced.hpp"
+#include "libsim/hardware/system_keys.hpp"
 
 namespace stagecraft {
 
@@ -57,52 +58,31 @@ inline constexpr std::array<MisplacedKey, 23> misplaced_keys{
      {"accelerator", "gemm_efficiency", "calibration.gemm_efficiency"},
      {"accelerator", "sms", "multiprocessors"}}};
 
-/// The visitor that fills a struct of constants, such as a System, from a section of a
-/// configuration.
-class ConstantReader {
+template <typename Field>
+inline constexpr bool is_plain = std::same_as<Field, std::string> || std::same_as<Field, bool>;
+
+/// Fills a system or a stack, or a section of one, from a configuration.
+class ConstantReader : public KeyVisitor<ConstantReader> {
  public:
   explicit ConstantReader(ConfigNode const& node) : reader_{node} {}
 
-  void text(std::string_view key, std::string& field, Need need) {
-    reader_.value(key, field, need);
-  }
-
-  void boolean(std::string_view key, bool& field) { reader_.value(key, field); }
-
-  template <typename Visit>
-  void section(std::string_view key, Visit visit) {
-    section(key, Need::required, visit);
-  }
-
-  template <typename Visit>
-  void section(std::string_view key, Need need, Visit visit) {
-    ConfigNode const node = reader_.take(key);
-    if (!node.exists() && need == Need::required && node.is_sound()) node.report("a map");
-    ConstantReader below{node};
-    visit(below);
-    below.name_misplaced(key);
-    below.finish();
-  }
-
-  template <typename Fields, typename Visit>
-  void optional_section(std::string_view key, std::optional<Fields>& fields, Visit visit) {
-    ConfigNode const node = reader_.take(key);
-    if (!node.exists()) return;
-    ConstantReader below{node};
-    visit(below, fields.emplace());
-    below.finish();
-  }
-
-  template <typename Value, typename... Range>
-  void constant(std::string_view key, Sourced<Value>& field, Range... range) {
-    read_any(reader_.take(key), field, range...);
-  }
-
-  /// One that may be left out.
-  template <typename Value, typename... Range>
-  void optional_constant(std::string_view key, Sourced<Value>& field, Range... range) {
-    ConfigNode const node = reader_.take(key);
-    if (node.exists()) read_any(node, field, range...);
+  template <typename Field>
+  void key(Key const& key, Field& field) {
+    if constexpr (is_plain<Field>) {
+      reader_.key(key, field);
+      return;
+    } else {
+      ConfigNode const node = reader_.take(key.name);
+      bool const is_required = key.need == Need::required;
+      if constexpr (is_sourced<Field>) {
+        if (node.exists() || is_required) read_any(node, field, key);
+      } else if constexpr (is_optional<Field>) {
+        if (node.exists()) read_section(node, key, field.emplace());
+      } else {
+        if (!node.exists() && is_required && node.is_sound()) node.report("a map");
+        read_section(node, key, field);
+      }
+    }
   }
 
   /// Names the keys that are meant by those which users look for in a section.
@@ -115,6 +95,14 @@ class ConstantReader {
   void finish() const { reader_.finish(); }
 
  private:
+  template <typename Section>
+  static void read_section(ConfigNode const& node, Key const& key, Section& section) {
+    ConstantReader below{node};
+    visit_keys(below, section);
+    below.name_misplaced(key.name);
+    below.finish();
+  }
+
   /// Says where a value was given. If an override changes a part of it, that is the override.
   static std::string given_in(ConfigNode node) {
     while (node.is_map() && node.is_overridden()) {
@@ -127,19 +115,30 @@ class ConstantReader {
     return std::string{given_source} + (node.place().origin ? *node.place().origin : "a text");
   }
 
-  /// A value alone, or a map with the value and its provenance.
-  template <typename Value, typename... Range>
-  static void read_any(ConfigNode const& node, Sourced<Value>& field, Range... range) {
-    if (node.is_map() && (node.child("value").exists() || node.child("source").exists())) {
-      read_constant(node, field, range...);
+  template <typename Value>
+  static void read(ConfigNode const& node, Value& value, Key const& key) {
+    if constexpr (std::same_as<Value, int>) {
+      read_value(node, value, key.whole);
+    } else if constexpr (requires { read_value(node, value, key.range); }) {
+      read_value(node, value, key.range);
     } else {
-      read_value(node, field.value, range...);
+      read_value(node, value);
+    }
+  }
+
+  /// A value alone, or a map with the value and its provenance.
+  template <typename Value>
+  static void read_any(ConfigNode const& node, Sourced<Value>& field, Key const& key) {
+    if (node.is_map() && (node.child("value").exists() || node.child("source").exists())) {
+      read_constant(node, field, key);
+    } else {
+      read(node, field.value, key);
       field.source = given_in(node);
     }
   }
 
-  template <typename Value, typename... Range>
-  static void read_constant(ConfigNode const& node, Sourced<Value>& field, Range... range) {
+  template <typename Value>
+  static void read_constant(ConfigNode const& node, Sourced<Value>& field, Key const& of_key) {
     SectionReader constant{node};
     ConfigNode const value = constant.take("value");
     ConfigNode const source = constant.take("source");
@@ -147,7 +146,7 @@ class ConstantReader {
     constant.value("spread", field.spread,
                    NumberRange{.lower = 1e-3, .upper = 10, .includes_upper = true});
     constant.finish();
-    read_value(value, field.value, range...);
+    read(value, field.value, of_key);
     // Provenance is that of a value: a new value without a new source has none but the user.
     bool const is_changed = value.is_overridden() && !source.is_overridden();
     if (!source.exists() || is_changed) {
@@ -168,37 +167,29 @@ class ConstantReader {
   SectionReader reader_;
 };
 
-/// The visitor that writes a struct of constants as ConstantReader reads it.
-class ConstantWriter {
+/// Writes what ConstantReader reads.
+class ConstantWriter : public KeyVisitor<ConstantWriter> {
  public:
   nlohmann::ordered_json const& map() const { return writer_.map(); }
 
-  void text(std::string_view key, std::string const& field, Need) { writer_.value(key, field); }
-
-  void boolean(std::string_view key, bool field) { writer_.value(key, field); }
-
-  template <typename Visit>
-  void section(std::string_view key, Visit visit) {
-    section(key, Need::required, visit);
+  template <typename Field>
+  void key(Key const& key, Field const& field) {
+    if constexpr (is_plain<Field>) {
+      writer_.key(key, field);
+    } else if constexpr (is_sourced<Field>) {
+      if (key.need == Need::required || !field.source.empty()) write(key, field);
+    } else if constexpr (is_optional<Field>) {
+      if (field) this->key(key, *field);
+    } else {
+      ConstantWriter below;
+      visit_keys(below, field);
+      if (!below.map().empty()) writer_.put(key.name, below.map());
+    }
   }
 
-  template <typename Visit>
-  void section(std::string_view key, Need, Visit visit) {
-    ConstantWriter below;
-    visit(below);
-    if (!below.map().empty()) writer_.put(key, below.map());
-  }
-
-  template <typename Fields, typename Visit>
-  void optional_section(std::string_view key, std::optional<Fields> const& fields, Visit visit) {
-    if (!fields) return;
-    ConstantWriter below;
-    visit(below, *fields);
-    writer_.put(key, below.map());
-  }
-
-  template <typename Value, typename... Range>
-  void constant(std::string_view key, Sourced<Value> const& field, Range...) {
+ private:
+  template <typename Value>
+  void write(Key const& key, Sourced<Value> const& field) {
     nlohmann::ordered_json constant;
     constant["value"] = value_json(field.value);
     constant["source"] = field.source;
@@ -208,15 +199,9 @@ class ConstantWriter {
       constant["fitted"] = field.fitted;
     }
     if (field.spread > 0) constant["spread"] = field.spread;
-    writer_.put(key, constant);
+    writer_.put(key.name, constant);
   }
 
-  template <typename Value, typename... Range>
-  void optional_constant(std::string_view key, Sourced<Value> const& field, Range... range) {
-    if (!field.source.empty()) constant(key, field, range...);
-  }
-
- private:
   SectionWriter writer_;
 };
 
@@ -261,14 +246,14 @@ void name_base_if_missing(ConfigNode const& section) {
 Software read_software(ConfigNode const& section) {
   Software software;
   ConstantReader reader{section};
-  visit_software(reader, software);
+  visit_keys(reader, software);
   reader.finish();
   return software;
 }
 
 nlohmann::ordered_json to_json(Software const& software) {
   ConstantWriter writer;
-  visit_software(writer, software);
+  visit_keys(writer, software);
   return writer.map();
 }
 
@@ -280,7 +265,7 @@ Software const& default_software() {
 System read_system(ConfigNode const& section) {
   System system;
   ConstantReader reader{section};
-  visit_system(reader, system);
+  visit_keys(reader, system);
   reader.name_misplaced("");
   reader.finish();
   if (!system.node.p2p.value.table.empty()) {
@@ -303,7 +288,7 @@ System read_system(ConfigNode const& section) {
 
 nlohmann::ordered_json to_json(System const& system) {
   ConstantWriter writer;
-  visit_system(writer, system);
+  visit_keys(writer, system);
   return writer.map();
 }
 

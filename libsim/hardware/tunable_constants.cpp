@@ -4,7 +4,9 @@
 #include <type_traits>
 #include <utility>
 
-#include "libsim/hardware/constant_fields.hpp"
+#include "libsim/hardware/constant_visitor.hpp"
+#include "libsim/hardware/software_keys.hpp"
+#include "libsim/hardware/system_keys.hpp"
 
 namespace stagecraft {
 namespace {
@@ -14,55 +16,23 @@ namespace {
 constexpr NumberRange any_time{.lower = 1e-12, .upper = 1e5, .includes_upper = true};
 constexpr NumberRange any_rate{.lower = 1, .upper = 1e24, .includes_upper = true};
 
-/// The visitor that collects constants with one number.
-class ConstantCollector {
- public:
-  ConstantCollector(std::string prefix, std::vector<TunableConstant>& constants)
-      : prefix_{std::move(prefix)}, constants_{constants} {}
-
-  void text(std::string_view /*key*/, std::string const& /*field*/, Need /*need*/) {}
-  void boolean(std::string_view /*key*/, bool /*field*/) {}
-
-  template <typename Value, typename... Range>
-  void constant(std::string_view key, Sourced<Value>& field, Range... range) {
+/// Collects constants with one number.
+auto collector(std::vector<TunableConstant>& constants) {
+  return [&]<typename Value>(std::string const& name, Key const& key, Sourced<Value>& field) {
     if constexpr (std::is_same_v<Value, double>) {
-      if (!field.source.empty() || field.value == 1) add(key, &field, range...);
+      if (!field.source.empty() || field.value == 1)
+        constants.emplace_back(name, &field, key.range);
     } else if (field.source.empty()) {
       return;
     } else if constexpr (std::is_same_v<Value, Seconds>) {
-      add(key, &field, any_time);
+      constants.emplace_back(name, &field, any_time);
     } else if constexpr (std::is_same_v<Value, BytesPerSecond>) {
-      add(key, &field, any_rate);
+      constants.emplace_back(name, &field, any_rate);
     } else if constexpr (std::is_same_v<Value, RateByNodes>) {
-      if (!field.value.empty()) add(key, &field, any_rate);
+      if (!field.value.empty()) constants.emplace_back(name, &field, any_rate);
     }
-  }
-  template <typename Value, typename... Range>
-  void optional_constant(std::string_view key, Sourced<Value>& field, Range... range) {
-    constant(key, field, range...);
-  }
-
-  template <typename Visit>
-  void section(std::string_view key, Visit const& visit) {
-    ConstantCollector below{prefix_ + std::string{key} + ".", constants_};
-    visit(below);
-  }
-  template <typename Visit>
-  void section(std::string_view key, Need /*need*/, Visit const& visit) {
-    section(key, visit);
-  }
-  /// Measured kernels are tables, which a fit leaves alone.
-  template <typename Fields, typename Visit>
-  void optional_section(std::string_view /*key*/, Fields& /*fields*/, Visit const& /*visit*/) {}
-
- private:
-  void add(std::string_view key, TunableConstant::Target target, NumberRange range) {
-    constants_.emplace_back(prefix_ + std::string{key}, target, range);
-  }
-
-  std::string prefix_;
-  std::vector<TunableConstant>& constants_;
-};
+  };
+}
 
 }  // namespace
 
@@ -132,10 +102,11 @@ void TunableConstant::set_fitted(std::string text) const {
 
 std::vector<TunableConstant> tunable_constants(System& system) {
   std::vector<TunableConstant> constants;
-  ConstantCollector of_system{"system.", constants};
-  visit_system(of_system, system);
-  ConstantCollector of_software{"software.", constants};
-  visit_software(of_software, system.software);
+  auto const collect = collector(constants);
+  ConstantVisitor of_system{collect, "system."};
+  visit_keys(of_system, system);
+  ConstantVisitor of_software{collect, "software."};
+  visit_keys(of_software, system.software);
   return constants;
 }
 
