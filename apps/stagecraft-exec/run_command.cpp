@@ -230,7 +230,8 @@ int run_plan(CommandLine const& line, RankProcesses const* processes) {
   }
   Execution const execution = execute(plan, parts, request, processes);
   bool const has_ended_early = static_cast<int>(execution.steps.size()) < request.execution.steps;
-  int const exit_code = has_ended_early ? code_of_signal(signals->noted()) : 0;
+  bool const is_unsaved = request.save && !is_fit_to_save(execution.steps.back());
+  int const exit_code = is_unsaved ? 1 : has_ended_early ? code_of_signal(signals->noted()) : 0;
   if (!is_first) return exit_code;
   if (line.has("json")) {
     std::cout << to_json(execution, plan, request.device.backend(), request.clock).dump(1) << '\n';
@@ -238,19 +239,22 @@ int run_plan(CommandLine const& line, RankProcesses const* processes) {
     std::cout << execution_tables(execution);
     if (request.execution.checks_lifetimes) std::cout << lifetime_text(execution);
   }
-  if (has_ended_early) {
+  if (is_unsaved) {
+    std::cerr << "stagecraft-exec run: the loss of step " << execution.steps.back().step
+              << " is not finite: nothing was saved after it, and " << *request.save
+              << " is as it was before\n";
+  } else if (has_ended_early) {
     std::cerr << "stagecraft-exec run: ended by a signal after step " << execution.steps.back().step
               << " (" << execution.steps.size() << " of " << request.execution.steps
               << "); saved in " << *request.save << (request.trace ? "; no trace was written" : "")
               << '\n';
-    return exit_code;
   }
-  if (request.trace) {
+  if (request.trace && !has_ended_early) {
     write_trace(*request.trace, {.meta = meta_of(plan, run.config, request, line),
                                  .names = TraceVocabulary{plan}.names(),
                                  .ranks = execution.traces});
   }
-  return 0;
+  return exit_code;
 }
 
 int run_here(CommandLine const& line) {

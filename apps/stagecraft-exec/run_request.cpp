@@ -1,5 +1,7 @@
 #include "apps/stagecraft-exec/run_request.hpp"
 
+#include <cmath>
+#include <iostream>
 #include <string>
 
 #include "apps/program/output_paths.hpp"
@@ -13,19 +15,22 @@ namespace {
 constexpr int most_steps = 1'000'000'000;
 
 /// Saves a checkpoint after the last iteration, and after every `every` iterations if that is not
-/// 0.
+/// 0; but not after one whose loss is not finite, which may have ruined the parameters.
 void save_with(ExecutionOptions& execution, std::string const& folder, int every, int keep) {
+  auto const save_if = [folder, keep](bool is_due, RankContext const& context,
+                                      RankExecutor& executor, StepReport const& report) {
+    if (is_due && is_fit_to_save(report)) save_checkpoint(folder, keep, context, executor);
+  };
   auto const is_due = [every](RankContext const& context) {
     return every > 0 && context.state.step % every == 0;
   };
-  auto const save = [folder, keep](RankContext const& context, RankExecutor& executor) {
-    save_checkpoint(folder, keep, context, executor);
+  execution.after_each = [=](RankContext const& context, RankExecutor& executor,
+                             StepReport const& report) {
+    save_if(is_due(context), context, executor, report);
   };
-  execution.after_each = [=](RankContext const& context, RankExecutor& executor) {
-    if (is_due(context)) save(context, executor);
-  };
-  execution.after_last = [=](RankContext const& context, RankExecutor& executor) {
-    if (!is_due(context)) save(context, executor);
+  execution.after_last = [=](RankContext const& context, RankExecutor& executor,
+                             StepReport const& report) {
+    save_if(!is_due(context), context, executor, report);
   };
 }
 
@@ -67,6 +72,8 @@ void require_no_process_options(CommandLine const& line, std::string const& rank
 }
 
 }  // namespace
+
+bool is_fit_to_save(StepReport const& report) { return std::isfinite(report.loss); }
 
 std::vector<Option> execution_options() {
   return joined_options(
@@ -178,7 +185,11 @@ RunRequest read_run_request(CommandLine const& line,
   if (auto const folder = line.find("resume")) {
     request.execution.before_first = [path = *folder](RankContext const& context,
                                                       RankExecutor& executor) {
-      load_checkpoint(path, context, executor);
+      bool const has_checksums = load_checkpoint(path, context, executor);
+      if (has_checksums || context.rank != RankId{0}) return;
+      std::cerr << "warning: " << path
+                << " was saved by an earlier version: it has no checksums, so that damage is not "
+                   "noticed, and its model is not compared\n";
     };
   }
   request.data = line.find("data");

@@ -27,6 +27,9 @@ struct RunRequest {
   std::optional<std::string> trace;
 };
 
+/// Whether --save keeps what an iteration left: its loss is finite.
+bool is_fit_to_save(StepReport const& report);
+
 /// `processes`: null if ranks are not processes.
 /// \throws CommandLineError, DeviceError
 RunRequest read_run_request(CommandLine const& line,

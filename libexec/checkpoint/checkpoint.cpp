@@ -1,12 +1,14 @@
 #include "libexec/checkpoint/checkpoint.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <charconv>
 #include <cstring>
 #include <fstream>
 #include <functional>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <set>
 #include <span>
 #include <string>
@@ -18,6 +20,8 @@
 #include "libexec/executor/token_source.hpp"
 #include "libsim/host/file_error.hpp"
 #include "libsim/host/output_file.hpp"
+#include "libsim/host/sha256.hpp"
+#include "libsim/model/model_config_reader.hpp"
 
 namespace stagecraft {
 namespace {
@@ -63,6 +67,7 @@ class ShareWriter {
   ShareWriter(RankContext const& context, ParameterStore const& store)
       : context_{context}, store_{store} {
     share_.state = context.state;
+    share_.model = to_json(context.plan.config.model).dump();
   }
 
   CheckpointShare take() {
@@ -124,6 +129,13 @@ void write_text(fs::path const& path, std::string const& text) {
   if (!file.flush()) throw OutputError{path, std::strerror(errno)};
 }
 
+/// What `latest` says beside a name, so that a damaged one is noticed.
+std::string digest_of(std::string const& name) {
+  Sha256 digest;
+  digest.add(name);
+  return digest.hexadecimal();
+}
+
 /// The folder in which a checkpoint is written before it is published.
 fs::path partial_of(fs::path const& folder) { return folder / "partial"; }
 
@@ -149,7 +161,7 @@ void publish(fs::path const& folder, fs::path const& partial, std::string const&
   for (int i = 2; fs::exists(folder / name, error); ++i) name = step + "." + std::to_string(i);
   fs::rename(partial, folder / name, error);
   check(folder / name, error);
-  write_text(folder / "latest.partial", name + "\n");
+  write_text(folder / "latest.partial", name + "\n" + digest_of(name) + "\n");
   fs::rename(folder / "latest.partial", folder / "latest", error);
   check(folder / "latest", error);
   std::vector<std::pair<std::int64_t, fs::path>> others;
@@ -179,8 +191,10 @@ std::vector<std::pair<fs::path, CheckpointShare>> read_shares(fs::path const& fo
                     ": found none; accepted: a folder that --save "
                     "has written"};
   }
+  std::string digest;  // absent in folders of before
+  bool const is_intact = !std::getline(latest, digest) || digest == digest_of(name);
   bool const is_plain = name.starts_with(step_prefix) && name.find('/') == std::string::npos;
-  if (!is_plain) {
+  if (!is_plain || !is_intact) {
     throw DataError{(folder / "latest").string() + ": found '" + name + "'; accepted: step-<n>"};
   }
   std::error_code error;
@@ -263,6 +277,40 @@ void require_known(fs::path const& folder, CheckpointShare const& share, Trainin
   }
 }
 
+/// Keys of a model that a training may change when it goes on: how it is computed, which data and
+/// which regularisation it sees, and what is changed to train on longer sequences.
+constexpr std::array<std::string_view, 15> may_change{"sequence",
+                                                      "dropout",
+                                                      "attention_dropout",
+                                                      "attention",
+                                                      "softmax_dropout",
+                                                      "dropout_mask",
+                                                      "precision",
+                                                      "causal_mask",
+                                                      "loss",
+                                                      "loss_coefficient",
+                                                      "z_loss",
+                                                      "window",
+                                                      "rotary_base",
+                                                      "vocabulary_multiple",
+                                                      "position_rows"};
+
+/// \throws DataError  naming a key in which the model of the checkpoint is another one.
+void require_same_model(fs::path const& file, std::string const& saved, ModelConfig const& model) {
+  nlohmann::json const found = nlohmann::json::parse(saved, nullptr, false).flatten();
+  nlohmann::json const wanted = nlohmann::json(to_json(model)).flatten();
+  for (auto const& [pointer, value] : found.items()) {
+    std::string key = pointer;
+    std::ranges::replace(key, '/', '.');
+    bool const is_free = std::ranges::any_of(may_change, [&](std::string_view free) {
+      return (key + ".").find("." + std::string{free} + ".") != std::string::npos;
+    });
+    if (is_free || !wanted.contains(pointer) || wanted[pointer] == value) continue;
+    throw DataError{file.string() + ": model" + key + ": found " + value.dump() +
+                    "; accepted: " + wanted[pointer].dump() + ", of a checkpoint of this model"};
+  }
+}
+
 }  // namespace
 
 void require_checkpoint_folder(fs::path const& folder) {
@@ -301,9 +349,14 @@ void save_checkpoint(fs::path const& folder,
   context.communicator.barrier();
 }
 
-void load_checkpoint(fs::path const& folder, RankContext const& context, RankExecutor& executor) {
+bool load_checkpoint(fs::path const& folder, RankContext const& context, RankExecutor& executor) {
   auto const shares = read_shares(folder);
-  for (auto const& [path, share] : shares) require_known(folder, share, context.plan);
+  bool has_models = true;
+  for (auto const& [path, share] : shares) {
+    require_known(folder, share, context.plan);
+    has_models = has_models && !share.model.empty();
+    if (!share.model.empty()) require_same_model(path, share.model, context.plan.config.model);
+  }
   std::map<std::string, std::vector<std::pair<CheckpointPiece const*, CheckpointShare const*>>>
       pieces;
   for (auto const& [path, share] : shares) {
@@ -334,6 +387,7 @@ void load_checkpoint(fs::path const& folder, RankContext const& context, RankExe
   context.state = shares.front().second.state;
   bool const scales_loss = context.plan.config.model.precision == Precision::fp16;
   if (!scales_loss) context.state.loss_scale = TrainingState{}.loss_scale;
+  return has_models;
 }
 
 }  // namespace stagecraft

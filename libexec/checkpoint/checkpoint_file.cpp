@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <mutex>
+#include <span>
 #include <string_view>
 #include <utility>
 
@@ -10,6 +11,7 @@
 #include "libsim/hdf5/hdf5_image.hpp"
 #include "libsim/hdf5/hdf5_reader.hpp"
 #include "libsim/host/file_error.hpp"
+#include "libsim/host/output_file.hpp"
 #include "libsim/host/schemas.hpp"
 
 namespace stagecraft {
@@ -96,7 +98,9 @@ void require_inside(std::vector<CheckpointPiece> const& pieces, std::size_t elem
 CheckpointShare read_share(Hdf5Group const& root, std::size_t most) {
   CheckpointShare share;
   std::string const found = root.text("schema", most);
-  if (found != checkpoint_schema) {
+  if (found == checkpoint_schema) {
+    share.model = root.text("model", most);
+  } else if (found != first_checkpoint_schema) {
     refuse("schema: found '" + found + "'; accepted: '" + std::string{checkpoint_schema} + "'");
   }
   for (IntegerAttribute const& attribute : attributes) {
@@ -124,22 +128,23 @@ void write_checkpoint_file(std::filesystem::path const& path,
   std::scoped_lock const lock{hdf5_mutex()};
   silence_hdf5();
   try {
-    H5Handle const file{H5Fcreate(path.c_str(), H5F_ACC_EXCL, H5P_DEFAULT, H5P_DEFAULT), H5Fclose,
-                        "create it"};
-    write_attribute(file.id(), "schema", checkpoint_schema);
+    Hdf5Image const image;
+    write_attribute(image.root(), "schema", checkpoint_schema);
+    write_attribute(image.root(), "model", share.model);
     for (IntegerAttribute const& attribute : attributes) {
-      write_attribute(file.id(), attribute.name, share.state.*attribute.member);
+      write_attribute(image.root(), attribute.name, share.state.*attribute.member);
     }
-    write_attribute(file.id(), "loss_scale", share.state.loss_scale);
-    write_pieces(file.id(), share.pieces);
-    H5Handle const group = create_group(file.id(), "values");
+    write_attribute(image.root(), "loss_scale", share.state.loss_scale);
+    write_pieces(image.root(), share.pieces);
+    H5Handle const group = create_group(image.root(), "values");
     hid_t const stored = type == ElementType::f64 ? H5T_IEEE_F64LE : H5T_IEEE_F32LE;
     for (NumberColumn const& column : values) {
       std::vector<double> const& numbers = share.*column.member;
       write_dataset(group.id(), column.name, stored, H5T_NATIVE_DOUBLE, numbers.size(),
                     numbers.data());
     }
-    check_hdf5(H5Fflush(file.id(), H5F_SCOPE_GLOBAL), "write it out");
+    std::span<char const> const bytes = image.bytes();
+    write_output(path, {bytes.data(), bytes.size()});
   } catch (Hdf5Error const& error) {
     throw OutputError{path, error.what()};
   }
@@ -152,7 +157,10 @@ CheckpointShare read_checkpoint_file(std::filesystem::path const& path) {
     std::error_code error;
     auto const bytes = std::filesystem::file_size(path, error);
     if (error) refuse(error.message());
-    return read_share(Hdf5File::open(path, Hdf5Format::any).root(), bytes);
+    CheckpointShare share = read_share(Hdf5File::open(path, Hdf5Format::any).root(), bytes);
+    // What has no checksums was not damaged into the format of files that never had any.
+    if (!share.model.empty()) Hdf5File::open(path, Hdf5Format::checked);
+    return share;
   } catch (Hdf5Error const& error) {
     throw DataError{path.string() + ": " + error.what()};
   }

@@ -27,14 +27,15 @@ struct CheckpointPiece {
 /// The part of one rank in a checkpoint.
 struct CheckpointShare {
   TrainingState state;
+  std::string model;  ///< section `model` of the run as JSON; empty in files of schema 1
   std::vector<CheckpointPiece> pieces;
   std::vector<double> weight;  ///< the master copies, if there are any
   std::vector<double> first_moment;
   std::vector<double> second_moment;
 };
 
-/// Writes one file, schema stagecraft.checkpoint/1: attributes `schema`, `step`, `updates`,
-/// `loss_scale`, `steps_since_overflow`; datasets
+/// Writes one file, schema stagecraft.checkpoint/2: attributes `schema`, `model`, `step`, `updates`,
+/// `loss_scale`, `steps_since_overflow`; datasets, whose chunks have checksums as all else has,
 /// /pieces/{name,row,column,rows,columns,offset,whole_rows,whole_columns} and
 /// /values/{weight,first_moment,second_moment}, stored as `type` (f32 or f64).
 /// \throws OutputError
@@ -42,6 +43,7 @@ void write_checkpoint_file(std::filesystem::path const& path,
                            CheckpointShare const& share,
                            ElementType type);
 
+/// Reads a file of schema 2, or of schema 1, which had neither a model nor checksums.
 /// \throws DataError  naming the file and what is wrong with it.
 CheckpointShare read_checkpoint_file(std::filesystem::path const& path);
 

@@ -64,10 +64,11 @@ struct ExecutionOptions {
   std::atomic<int> const* ends = nullptr;
   /// Called by the reporting rank's thread after each iteration.
   std::function<void(StepReport const&)> on_step{};
-  /// Called by each rank's thread before the first, after each, and after the last iteration.
+  /// Called by each rank's thread before the first, after each, and after the last iteration. The
+  /// report is of the iteration before, and the same on all ranks.
   std::function<void(RankContext const&, RankExecutor&)> before_first{};
-  std::function<void(RankContext const&, RankExecutor&)> after_each{};
-  std::function<void(RankContext const&, RankExecutor&)> after_last{};
+  std::function<void(RankContext const&, RankExecutor&, StepReport const&)> after_each{};
+  std::function<void(RankContext const&, RankExecutor&, StepReport const&)> after_last{};
   /// Called after each kernel of a forward or backward; for tests, not timed.
   OpObserver on_op{};
 };

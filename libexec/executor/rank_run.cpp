@@ -141,9 +141,9 @@ class RankRun {
       outcome.steps.push_back(run_iteration(is_traced, restart));
       if (context_.rank == options_.reporting_rank && options_.on_step)
         options_.on_step(outcome.steps.back());
-      if (options_.after_each) options_.after_each(context_, executor_);
+      if (options_.after_each) options_.after_each(context_, executor_, outcome.steps.back());
     }
-    if (options_.after_last) options_.after_last(context_, executor_);
+    if (options_.after_last) options_.after_last(context_, executor_, outcome.steps.back());
     outcome.report = {.rank = context_.rank,
                       .stage = place_.stage,
                       .at_peak = allocator_.at_peak(),

@@ -3,9 +3,11 @@
 #include <zlib.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstring>
 #include <limits>
+#include <utility>
 
 #include "libsim/hdf5/hdf5_handle.hpp"
 
@@ -33,6 +35,35 @@ void gather_bytes(std::span<unsigned char const> from, std::span<unsigned char> 
   }
 }
 
+/// Fletcher's checksum as HDF5 takes it: over 16-bit words, their first byte the higher one.
+std::uint32_t fletcher32(std::span<unsigned char const> bytes) {
+  constexpr std::size_t before_overflow = 360;  // words whose sums stay below 2^32
+  std::uint32_t sum = 0;
+  std::uint32_t sum_of_sums = 0;
+  std::size_t in_block = 0;
+  auto const fold = [](std::uint32_t value) { return (value & 0xffffU) + (value >> 16U); };
+  for (std::size_t i = 0; i < bytes.size(); i += 2) {
+    unsigned const low = i + 1 < bytes.size() ? bytes[i + 1] : 0U;
+    sum += (static_cast<unsigned>(bytes[i]) << 8U) | low;
+    sum_of_sums += sum;
+    if (++in_block == before_overflow) {
+      sum = fold(sum);
+      sum_of_sums = fold(sum_of_sums);
+      in_block = 0;
+    }
+  }
+  return fold(fold(sum_of_sums)) << 16U | fold(fold(sum));
+}
+
+/// Takes the checksum off the end. False if it is not that of the rest.
+bool take_checksum(std::vector<unsigned char>& bytes) {
+  std::uint32_t stored = 0;
+  if (bytes.size() < sizeof stored) return false;
+  bytes.resize(bytes.size() - sizeof stored);
+  std::memcpy(&stored, bytes.data() + bytes.size(), sizeof stored);
+  return stored == fletcher32(bytes);
+}
+
 /// Twice what create_column() writes. It limits what one chunk can make us allocate.
 constexpr hsize_t most_chunk_elements = 131'072;
 
@@ -47,12 +78,14 @@ std::vector<ColumnFilter> filters_of(H5Handle const& properties, std::string con
     unsigned config = 0;
     H5Z_filter_t const id =
         H5Pget_filter2(properties.id(), i, &flags, &values, nullptr, 0, nullptr, &config);
-    bool const is_known = id == H5Z_FILTER_SHUFFLE || id == H5Z_FILTER_DEFLATE;
-    auto const filter = id == H5Z_FILTER_SHUFFLE ? ColumnFilter::shuffle : ColumnFilter::deflate;
-    if (!is_known || std::find(filters.begin(), filters.end(), filter) != filters.end()) {
-      refuse_hdf5(where, "filter " + std::to_string(id), "shuffle and deflate, once each");
+    constexpr std::array known{std::pair{H5Z_FILTER_SHUFFLE, ColumnFilter::shuffle},
+                               std::pair{H5Z_FILTER_DEFLATE, ColumnFilter::deflate},
+                               std::pair{H5Z_FILTER_FLETCHER32, ColumnFilter::fletcher32}};
+    auto const* const filter = std::ranges::find(known, id, [](auto const& f) { return f.first; });
+    if (filter == known.end() || std::ranges::find(filters, filter->second) != filters.end()) {
+      refuse_hdf5(where, "filter " + std::to_string(id), "shuffle, deflate, fletcher32, once each");
     }
-    filters.push_back(filter);
+    filters.push_back(filter->second);
   }
   return filters;
 }
@@ -96,6 +129,10 @@ bool unpack_chunk(std::span<unsigned char const> stored,
   std::size_t const size = elements.size() * width;
   std::vector<unsigned char> current{stored.begin(), stored.end()};
   for (std::size_t i = filters.size(); i-- > 0;) {
+    if (filters[i] == ColumnFilter::fletcher32) {
+      if (!take_checksum(current)) return false;
+      continue;
+    }
     std::vector<unsigned char> next(size);
     if (filters[i] == ColumnFilter::deflate) {
       if (!inflate_exactly(current, next)) return false;

@@ -11,7 +11,7 @@
 namespace stagecraft {
 
 /// The filters that chunks of trace files may use.
-enum class ColumnFilter : std::uint8_t { shuffle, deflate };
+enum class ColumnFilter : std::uint8_t { shuffle, deflate, fletcher32 };
 
 /// The most bytes that `elements` elements can take in a file, however badly they compress.
 std::size_t most_stored_bytes(std::size_t elements);

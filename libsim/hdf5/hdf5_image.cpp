@@ -73,11 +73,19 @@ void write_attribute(hid_t object, char const* name, double value) {
   write_scalar(object, name, H5T_IEEE_F64LE, H5T_NATIVE_DOUBLE, &value);
 }
 
+hsize_t column_chunk_rows(hsize_t words) {
+  constexpr hsize_t chunk_words = 65'536;
+  return std::max<hsize_t>(1, chunk_words / words);
+}
+
 void write_dataset(
     hid_t group, char const* name, hid_t stored, hid_t held, std::size_t rows, void const* data) {
   hsize_t const extent = rows;
   H5Handle const space{H5Screate_simple(1, &extent, nullptr), H5Sclose, "create a dataspace"};
   H5Handle const properties = untimed_properties(H5P_DATASET_CREATE);
+  hsize_t const chunk = std::clamp<hsize_t>(extent, 1, column_chunk_rows(1));
+  check_hdf5(H5Pset_chunk(properties.id(), 1, &chunk), "cut a dataset into chunks");
+  check_hdf5(H5Pset_fletcher32(properties.id()), "give chunks checksums");
   H5Handle const dataset{
       H5Dcreate2(group, name, stored, space.id(), H5P_DEFAULT, properties.id(), H5P_DEFAULT),
       H5Dclose, "create a dataset"};
@@ -100,11 +108,6 @@ H5Handle create_group(hid_t parent, char const* name) {
           "create a group"};
 }
 
-hsize_t column_chunk_rows(hsize_t words) {
-  constexpr hsize_t chunk_words = 65'536;
-  return std::max<hsize_t>(1, chunk_words / words);
-}
-
 H5Handle create_column(hid_t group, char const* name, hid_t type, hsize_t rows, hsize_t words) {
   hsize_t const chunk = std::clamp<hsize_t>(rows, 1, column_chunk_rows(words));
   H5Handle const space{H5Screate_simple(1, &rows, nullptr), H5Sclose, "create a dataspace"};
@@ -112,6 +115,7 @@ H5Handle create_column(hid_t group, char const* name, hid_t type, hsize_t rows, 
   check_hdf5(H5Pset_chunk(properties.id(), 1, &chunk), "cut a dataset into chunks");
   if (words == 1) check_hdf5(H5Pset_shuffle(properties.id()), "shuffle a dataset");
   check_hdf5(H5Pset_deflate(properties.id(), deflate_level), "compress a dataset");
+  check_hdf5(H5Pset_fletcher32(properties.id()), "give chunks checksums");
   check_hdf5(H5Pset_fill_time(properties.id(), H5D_FILL_TIME_NEVER), "leave a dataset unfilled");
   return {H5Dcreate2(group, name, type, space.id(), H5P_DEFAULT, properties.id(), H5P_DEFAULT),
           H5Dclose, "create a dataset"};

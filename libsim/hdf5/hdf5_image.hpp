@@ -41,15 +41,15 @@ H5Handle create_group(hid_t parent, char const* name);
 /// default cache of 1 MiB per dataset.
 hsize_t column_chunk_rows(hsize_t words);
 
-/// An empty dataset in compressed chunks, for rows of so many 64-bit words. The words are shuffled
-/// if a row is one word.
+/// An empty dataset in compressed chunks with checksums, for rows of so many 64-bit words. The
+/// words are shuffled if a row is one word.
 H5Handle create_column(hid_t group, char const* name, hid_t type, hsize_t rows, hsize_t words);
 
 void write_attribute(hid_t object, char const* name, std::string_view text);
 void write_attribute(hid_t object, char const* name, std::int64_t value);
 void write_attribute(hid_t object, char const* name, double value);
 
-/// A dataset in one piece, neither chunked nor compressed. `stored`: its type in the file; `held`:
+/// A dataset in chunks with checksums, not compressed. `stored`: its type in the file; `held`:
 /// that of the numbers.
 void write_dataset(
     hid_t group, char const* name, hid_t stored, hid_t held, std::size_t rows, void const* data);

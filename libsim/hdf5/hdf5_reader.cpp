@@ -64,6 +64,18 @@ void require_format(std::span<unsigned char const> head, Hdf5Format format) {
     refuse_hdf5("HDF5 superblock", "version " + std::to_string(version), "2");
 }
 
+/// Whether bytes are in the file as they are, but for checksums of chunks.
+bool is_plain(H5Handle const& properties) {
+  H5D_layout_t const layout = H5Pget_layout(properties.id());
+  if (layout == H5D_CONTIGUOUS) return H5Pget_external_count(properties.id()) == 0;
+  int const filters = H5Pget_nfilters(properties.id());
+  if (layout != H5D_CHUNKED || filters > 1) return false;
+  unsigned flags = 0;
+  std::size_t values = 0;
+  return filters == 0 || H5Pget_filter2(properties.id(), 0, &flags, &values, nullptr, 0, nullptr,
+                                        nullptr) == H5Z_FILTER_FLETCHER32;
+}
+
 /// Translates HDF5's messages about a damaged file into ours.
 [[noreturn]] void explain_open_failure() {
   std::string const reason = last_hdf5_reason();
@@ -110,9 +122,9 @@ std::vector<std::string> Hdf5Group::names(std::string const& name) const {
                 "up to 4096 bytes each, 16 MiB together");
   }
   H5Handle const properties = creation_properties(values, where);
-  if (H5Pget_layout(properties.id()) != H5D_CONTIGUOUS ||
-      H5Pget_external_count(properties.id()) != 0) {
-    refuse_hdf5(where, "another layout", "contiguous, in the same file");
+  if (!is_plain(properties)) {
+    refuse_hdf5(where, "another layout",
+                "contiguous, or chunks with a checksum at most, in the same file");
   }
   std::string block(rows * size, '\0');
   if (rows > 0) {

@@ -169,6 +169,19 @@ TEST_CASE("stagecraft-exec run resumes from what it has saved") {
   REQUIRE_THAT(resumed.errors, Contains("step 2  loss"));
 }
 
+TEST_CASE("a loss that is not finite leaves the checkpoint before it, and ends with 1") {
+  SmallRunFile const file;
+  std::string const folder = (file.folder() / "checkpoint").string();
+  REQUIRE(file.run("--steps 2 --save " + folder).exit_code == 0);
+  ProgramResult const diverged = file.run("--steps 3 --set training.learning_rate=9e8 --resume " +
+                                          folder + " --save " + folder);
+  REQUIRE(diverged.exit_code == 1);
+  REQUIRE_THAT(diverged.errors, Contains("is not finite: nothing was saved after it"));
+  ProgramResult const resumed = file.run("--resume " + folder);
+  REQUIRE(resumed.exit_code == 0);
+  REQUIRE_THAT(resumed.errors, Contains("step 2  loss"));
+}
+
 TEST_CASE("stagecraft-exec run is not copied silently by a launcher") {
   SmallRunFile const file;
   ScopedVariable const rank{"OMPI_COMM_WORLD_RANK", "0"};

@@ -3,10 +3,13 @@
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
+#include <optional>
+#include <random>
 
 #include "libexec/executor/token_source.hpp"
 #include "tests/libexec/executor/plan_grid.hpp"
 #include "tests/libexec/executor/small_runs.hpp"
+#include "tests/long_tests.hpp"
 
 namespace stagecraft::checkpoint_test {
 namespace {
@@ -35,7 +38,8 @@ class Folder {
 SmallRun saving(fs::path const& folder, int steps) {
   SmallRun run;
   run.options.steps = steps;
-  run.options.after_last = [folder](RankContext const& context, RankExecutor& executor) {
+  run.options.after_last = [folder](RankContext const& context, RankExecutor& executor,
+                                    StepReport const&) {
     save_checkpoint(folder, 1, context, executor);
   };
   return run;
@@ -223,6 +227,97 @@ TEST_CASE("a checkpoint that is missing, damaged or of another model is refused 
     execute(config, saving(other.path(), 1));
     require_refused(other.path(), "found the shape ");
   }
+}
+
+/// What a run of one step after a checkpoint trains: its loss, or why there is none.
+struct Resumed {
+  std::optional<double> loss;
+  std::string refused{};
+};
+
+Resumed resume(TrainingConfig const& config, fs::path const& folder) {
+  try {
+    return {execute(config, resuming(folder)).steps.front().loss};
+  } catch (std::exception const& error) {
+    return {std::nullopt, error.what()};
+  }
+}
+
+TEST_CASE("a flipped bit of a checkpoint is refused with its file, or changes no loss",
+          "[checkpoint]") {
+  TrainingConfig config = small_gpt(Precision::fp32);
+  config.parallel.pipeline = 2;
+  config.model.layers = 2;
+  Folder const folder;
+  execute(config, saving(folder.path(), 2));
+  double const loss = resume(config, folder.path()).loss.value();
+  std::vector<fs::path> const files{folder.path() / "step-2" / "rank-0.h5",
+                                    folder.path() / "step-2" / "rank-1.h5",
+                                    folder.path() / "latest"};
+  std::mt19937 random{7};
+  int refused = 0;
+  for (std::size_t i = 0; i < 200; i += case_step(8)) {
+    fs::path const& file = files[i % 10 == 9 ? 2 : i % 2];
+    auto const at = static_cast<std::streamoff>(random() % fs::file_size(file));
+    unsigned const bit = random() % 8;
+    auto const flip = [&] {
+      std::fstream bytes{file, std::ios::in | std::ios::out | std::ios::binary};
+      bytes.seekg(at);
+      int const byte = bytes.get();
+      bytes.seekp(at);
+      bytes.put(static_cast<char>(static_cast<unsigned>(byte) ^ 1U << bit));
+    };
+    flip();
+    Resumed const resumed = resume(config, folder.path());
+    flip();
+    CAPTURE(file, at, bit, resumed.refused);
+    if (resumed.loss) {
+      REQUIRE(*resumed.loss == loss);
+    } else {
+      REQUIRE(resumed.refused.find(folder.path().string()) != std::string::npos);
+      ++refused;
+    }
+  }
+  // Numbers, and names of tensors, are most of a file.
+  REQUIRE(refused >= (smaller_long_tests ? 12 : 100));
+}
+
+TEST_CASE("a checkpoint of a model that differs in no shape is refused by the key that differs",
+          "[checkpoint]") {
+  TrainingConfig const config = small_gpt(Precision::fp32);
+  Folder const folder;
+  execute(config, saving(folder.path(), 1));
+  TrainingConfig other = config;
+  other.model.residual = Residual::parallel;
+  REQUIRE_THAT(resume(other, folder.path()).refused,
+               Catch::Contains("model.residual: found \"sequential\"; accepted: \"parallel\""));
+  other = config;
+  other.model.heads = other.model.kv_heads = 2;
+  other.model.head_dim = 8;
+  REQUIRE_THAT(resume(other, folder.path()).refused, Catch::Contains(": found "));
+  other = config;  // a training goes on in other ways
+  other.model.dropout = 0;
+  other.model.attention = Attention::flash;
+  REQUIRE(resume(other, folder.path()).loss.has_value());
+}
+
+TEST_CASE("a checkpoint of schema 1, which had no checksums, goes on with the same bits",
+          "[checkpoint]") {
+  TrainingConfig config = small_gpt(Precision::fp32);
+  ModelConfig& model = config.model;
+  model.layers = 1;
+  model.hidden = 8;
+  model.heads = model.kv_heads = 2;
+  model.vocabulary = 16;
+  model.vocabulary_multiple = 1;
+  model.ffn_hidden = 16;
+  config.batch = {.global = 1, .micro = 1};
+  config.training = {};
+  SmallRun whole;
+  whole.options.steps = 3;
+  double const loss = execute(config, whole).steps.back().loss;
+  fs::path const saved{STAGECRAFT_SOURCE_DIR "/tests/libexec/checkpoint/of_schema_1"};
+  REQUIRE(resume(config, saved).loss.value() == loss);
 }
 
 }  // namespace

@@ -77,9 +77,8 @@ ExecutionOptions options_for(int steps, fs::path const& load, fs::path const& sa
     };
   }
   if (!save.empty()) {
-    options.after_each = [save](RankContext const& context, RankExecutor& executor) {
-      save_checkpoint(save, 1, context, executor);
-    };
+    options.after_each = [save](RankContext const& context, RankExecutor& executor,
+                                StepReport const&) { save_checkpoint(save, 1, context, executor); };
   }
   return options;
 }
@@ -87,7 +86,7 @@ ExecutionOptions options_for(int steps, fs::path const& load, fs::path const& sa
 Outcome run_threads(TrainingConfig const& config, ExecutionOptions options) {
   Outcome outcome;
   outcome.parameters.resize(static_cast<std::size_t>(world_size(config.parallel)));
-  options.after_last = [&](RankContext const& context, RankExecutor& executor) {
+  options.after_last = [&](RankContext const& context, RankExecutor& executor, StepReport const&) {
     outcome.parameters[context.rank.index()] = parameters_of(context, executor);
   };
   outcome.execution = execute(config, {.options = options});
@@ -104,7 +103,7 @@ Outcome run_processes(TrainingConfig const& config, ExecutionOptions options, Mp
                                  },
                              .tokens = tokens.get()};
   Words own;
-  options.after_last = [&](RankContext const& context, RankExecutor& executor) {
+  options.after_last = [&](RankContext const& context, RankExecutor& executor, StepReport const&) {
     own = parameters_of(context, executor);
   };
   Outcome outcome;

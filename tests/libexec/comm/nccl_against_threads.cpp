@@ -123,7 +123,8 @@ Outcome run_threads(TrainingConfig const& config) {
   Outcome outcome;
   outcome.parameters.resize(static_cast<std::size_t>(world_size(config.parallel)));
   SmallRun run{.options = options(), .device = DeviceKind::cuda};
-  run.options.after_last = [&](RankContext const& context, RankExecutor& executor) {
+  run.options.after_last = [&](RankContext const& context, RankExecutor& executor,
+                               StepReport const&) {
     outcome.parameters[context.rank.index()] = parameters_of(context, executor);
   };
   outcome.execution = execute(config, run);
@@ -141,7 +142,7 @@ Outcome run_processes(TrainingConfig const& config, LaunchedProcess& session) {
   Outcome outcome;
   ProcessWorld* world = nullptr;
   ExecutionOptions wanted = options();
-  wanted.after_last = [&](RankContext const& context, RankExecutor& executor) {
+  wanted.after_last = [&](RankContext const& context, RankExecutor& executor, StepReport const&) {
     outcome.parameters = world->gather(parameters_of(context, executor));
   };
   outcome.execution = execute_on_processes(

@@ -70,13 +70,13 @@ std::int64_t hidden_bytes(TrainingConfig const& config) {
   std::int64_t hidden = 0;
   SmallRun run{.gemm = GemmKind::openblas};
   run.options.steps = 2;
-  run.options.after_each = [&](RankContext const& context, RankExecutor&) {
+  run.options.after_each = [&](RankContext const& context, RankExecutor&, StepReport const&) {
     if (context.state.step != 1) return;  // the first iteration warms up
     before = live_bytes;
     peak_bytes = live_bytes.load();
     tensors_before = context.allocator.now().sum();
   };
-  run.options.after_last = [&](RankContext const& context, RankExecutor&) {
+  run.options.after_last = [&](RankContext const& context, RankExecutor&, StepReport const&) {
     std::int64_t const workspace = context.backend.workspace().count();
     std::int64_t const tensors = context.allocator.peak_bytes() - workspace - tensors_before;
     REQUIRE(tensors > 0);

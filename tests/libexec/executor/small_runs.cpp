@@ -66,7 +66,8 @@ template <typename Range>
 std::vector<WholeTensor> collect_after(TrainingConfig const& config, SmallRun run, Range range_of) {
   WholeTensors whole;
   std::mutex mutex;
-  run.options.after_last = [&](RankContext const& context, RankExecutor& executor) {
+  run.options.after_last = [&](RankContext const& context, RankExecutor& executor,
+                               StepReport const&) {
     std::scoped_lock const lock{mutex};
     collect(whole, context, executor.parameters(), range_of(executor.parameters()));
   };
