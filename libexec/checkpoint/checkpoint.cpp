@@ -18,6 +18,7 @@
 #include "libexec/backends/numbers.hpp"
 #include "libexec/checkpoint/checkpoint_file.hpp"
 #include "libexec/executor/token_source.hpp"
+#include "libsim/config/problem.hpp"
 #include "libsim/host/file_error.hpp"
 #include "libsim/host/output_file.hpp"
 #include "libsim/host/sha256.hpp"
@@ -195,7 +196,8 @@ std::vector<std::pair<fs::path, CheckpointShare>> read_shares(fs::path const& fo
   bool const is_intact = !std::getline(latest, digest) || digest == digest_of(name);
   bool const is_plain = name.starts_with(step_prefix) && name.find('/') == std::string::npos;
   if (!is_plain || !is_intact) {
-    throw DataError{(folder / "latest").string() + ": found '" + name + "'; accepted: step-<n>"};
+    throw DataError{(folder / "latest").string() + ": found '" + printable(name) +
+                    "'; accepted: step-<n>"};
   }
   std::error_code error;
   std::vector<fs::path> paths;

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "libexec/executor/token_source.hpp"
+#include "libsim/config/problem.hpp"
 #include "libsim/hdf5/hdf5_image.hpp"
 #include "libsim/hdf5/hdf5_reader.hpp"
 #include "libsim/host/file_error.hpp"
@@ -101,7 +102,8 @@ CheckpointShare read_share(Hdf5Group const& root, std::size_t most) {
   if (found == checkpoint_schema) {
     share.model = root.text("model", most);
   } else if (found != first_checkpoint_schema) {
-    refuse("schema: found '" + found + "'; accepted: '" + std::string{checkpoint_schema} + "'");
+    refuse("schema: found '" + printable(found) + "'; accepted: '" +
+           std::string{checkpoint_schema} + "'");
   }
   for (IntegerAttribute const& attribute : attributes) {
     share.state.*attribute.member = root.integer(attribute.name);
