@@ -1,6 +1,7 @@
 """Predictions from Python are those of the command."""
 
 import random
+import pickle
 import threading
 import unittest
 
@@ -104,8 +105,12 @@ class Simulations(unittest.TestCase):
         self.assertEqual(process.returncode, 3)
         with self.assertRaises(stagecraft.DoesNotFit) as caught:
             stagecraft.simulate(stagecraft.load(path, overrides), require_fit=True)
-        self.assertIn(str(caught.exception), process.stderr)
+        self.assertIn(str(caught.exception), process.stderr.replace("--", ""))
         self.assertIsInstance(caught.exception, stagecraft.Error)
+
+    def test_a_simulation_can_be_sent_to_another_process(self):
+        simulation = stagecraft.simulate(stagecraft.load("22b-full", {"batch.micro": 2}))
+        self.assertEqual(pickle.loads(pickle.dumps(simulation)).to_dict(), simulation.to_dict())
 
     def test_explain_and_layer_give_the_documents_of_their_commands(self):
         path = command.paper / "22b-present.yaml"

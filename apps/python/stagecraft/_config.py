@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Iterator, Mapping, Union
+from typing import Any, Iterable, Iterator, Mapping, Union
 
 from . import _core
 
@@ -11,6 +11,7 @@ Source = Union[str, bytes, "os.PathLike[str]", "os.PathLike[bytes]", Mapping[str
 """What a run can be read from: a path, a name in the package, or a mapping of the keys."""
 
 _shipped = "stagecraft:configs/"
+_run_folders = ("paper", "examples")
 
 
 def value_text(value: object) -> str:
@@ -68,6 +69,40 @@ def path_text(path: Union[str, bytes, "os.PathLike[str]", "os.PathLike[bytes]"])
     return text
 
 
+def run_path(source: Union[str, bytes, "os.PathLike[str]", "os.PathLike[bytes]"]) -> str:
+    """The run file that a path, or a name of the package such as `175b-present`, names."""
+    text = path_text(source)
+    if os.path.dirname(text) or os.path.splitext(text)[1] in (".yaml", ".yml") or os.path.exists(text):
+        return text
+    names = {
+        os.path.splitext(entry.name)[0]: entry.path
+        for folder in _run_folders
+        for entry in os.scandir(os.path.join(_core.config_folder(), folder))
+        if entry.name.endswith(".yaml")
+    }
+    if text in names:
+        return names[text]
+    from ._errors import ConfigError, Problem
+
+    found, accepted = f"{text!r}, which is neither a file nor a name", "a run file, or a name of the package" + did_you_mean(text, names)
+    raise ConfigError(f"found {found}; accepted: {accepted}", [Problem(text, None, None, None, found, accepted)])
+
+
+def did_you_mean(word: str, words: Iterable[str]) -> str:
+    """The nearest of some words as a hint, empty if none is near."""
+    import difflib
+
+    near = difflib.get_close_matches(word, list(words), 1)
+    return f"; did you mean {near[0]!r}?" if near else ""
+
+
+def _keys(config: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
+    for name, value in config.items():
+        yield prefix + name
+        if isinstance(value, dict):
+            yield from _keys(value, f"{prefix}{name}.")
+
+
 class Config:
     """A run: what is trained, how, and on which system. It was checked when it was read.
 
@@ -106,17 +141,13 @@ class Config:
         value: Any = self.to_dict()
         for part in key.split(".") if isinstance(key, str) else [key]:
             if not isinstance(value, dict) or part not in value:
-                raise KeyError(key)
+                raise KeyError(f"{key}{did_you_mean(str(key), _keys(self.to_dict()))}")
             value = value[part]
         return value
 
     def __contains__(self, key: object) -> bool:
         """Whether the effective configuration has a dotted key."""
-        try:
-            self[key]  # type: ignore[index]
-        except KeyError:
-            return False
-        return True
+        return isinstance(key, str) and key in set(_keys(self.to_dict()))
 
     def __iter__(self) -> Iterator[str]:
         """The sections of the effective configuration."""
@@ -156,8 +187,8 @@ def _unpickled(text: str) -> Config:
 def load(source: Source, overrides: Mapping[str, Any] | None = None) -> Config:
     """Reads and checks a run.
 
-    source: the path of a run file; a file of the package, "stagecraft:configs/paper/175b-full.yaml";
-        or a mapping with a run file's keys, in which files are relative to the current folder, or of the package.
+    source: the path of a run file; a name of the package, such as "175b-full"; a file of the package,
+        "stagecraft:configs/paper/175b-full.yaml"; or a mapping with a run file's keys, in which files are relative to the current folder, or of the package.
     overrides: other values of some keys, as `with_` takes them.
     Raises ConfigError with every problem: file, line, column, key, what was found, what is accepted.
     """
@@ -165,4 +196,4 @@ def load(source: Source, overrides: Mapping[str, Any] | None = None) -> Config:
     if isinstance(source, Mapping):
         files = {key: path_text(source[key]) for key in ("model", "system", "software") if isinstance(source.get(key), str)}
         return Config(_core.load("<dict>", json_text({**source, **files}), settings))
-    return Config(_core.load(path_text(source), None, settings))
+    return Config(_core.load(run_path(source), None, settings))

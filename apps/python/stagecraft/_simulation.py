@@ -185,6 +185,10 @@ class Simulation:
         """What to know before trusting the numbers, each with its place."""
         return list(self._played["warnings"])
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A Simulation is sent to other processes as its Config, and made again there."""
+        return simulate, (self._config,)
+
     def _repr_html_(self) -> str:
         rows = "".join(
             f"<tr><td>{stage.stage}</td><td>{stage.layers}</td><td>{stage.peak_bytes / 2**30:.1f}</td>"
