@@ -11,6 +11,7 @@
 #include "libsim/config/did_you_mean.hpp"
 #include "libsim/run/run_keys.hpp"
 #include "libsim/units/parse_number.hpp"
+#include "libsim/units/quantity.hpp"
 #include "libsim/units/split_text.hpp"
 
 namespace stagecraft {
@@ -245,12 +246,12 @@ std::vector<std::string> list_items(std::string const& list) {
 }
 
 int whole_number(std::string const& shown, std::string const& text, int least, int most) {
-  auto const number = parse_number<int>(text);
+  auto const number = parse_count(text);
   if (!number || *number < least || *number > most) {
     refuse(shown, text,
            "a whole number from " + std::to_string(least) + " to " + std::to_string(most));
   }
-  return *number;
+  return static_cast<int>(*number);
 }
 
 double number_from_zero(std::string const& shown, std::string const& text) {

@@ -40,6 +40,10 @@ void SectionReader::finish() const {
       accepted += "; a key of a section is written as " + section + ": {" +
                   name.substr(section.size() + 1) + ": ...}";
     }
+    if (std::size_t const colon = name.find(':'); colon != std::string::npos) {
+      accepted += "; a space follows the colon after a key: " + name.substr(0, colon) + ": " +
+                  name.substr(colon + 1);
+    }
     entry.report_unknown(std::move(accepted));
   }
 }

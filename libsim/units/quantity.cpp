@@ -203,7 +203,14 @@ std::optional<std::int64_t> parse_count(std::string_view text) {
   for (auto const& [letter, of_ten] : powers) {
     if (text.ends_with(letter)) power = of_ten;
   }
-  if (power > 0) text.remove_suffix(1);
+  if (power > 0) {
+    text.remove_suffix(1);
+  } else if (std::size_t const at = text.find('e'); at < text.size()) {
+    auto const exponent = parse_number<std::size_t>(text.substr(at + 1));
+    if (!exponent || *exponent > 18) return std::nullopt;
+    power = *exponent;
+    text = text.substr(0, at);
+  }
   std::size_t const point = std::min(text.find('.'), text.size());
   std::string digits{text.substr(0, point)};
   std::string_view fraction = text.substr(std::min(point + 1, text.size()));

@@ -35,7 +35,7 @@ template <typename Quantity>
 std::optional<Quantity> parse_quantity(std::string_view text);
 
 /// Reads a whole number as people write it: digits without a sign or leading zeros, or a decimal
-/// number with k, M, B or T, which are 10^3, 10^6, 10^9 and 10^12: `4096`, `4k`, `1.5M`.
+/// number with k, M, B, T (10^3, 10^6, 10^9, 10^12) or a power of ten: `4k`, `1.5M`, `2e6`.
 ///
 /// Returns nullopt for anything else, for 1.0005k, which is not whole, and for 2^63 and more.
 std::optional<std::int64_t> parse_count(std::string_view text);

@@ -1,7 +1,7 @@
 """Predictions from Python are those of the command."""
 
-import random
 import pickle
+import random
 import threading
 import unittest
 

@@ -29,13 +29,6 @@ namespace {
 
 constexpr int most_ranks = 1 << 24;  // see plan_limits
 
-/// A whole number as a configuration writes it, `4k` too.
-int count_of(CommandLine const& line, std::string const& option, int most) {
-  auto const count = parse_count(line.value(option));
-  if (count && *count >= 1 && *count <= most) return static_cast<int>(*count);
-  return line.whole_number(option, 1, most);  // refuses the text as it was written
-}
-
 void read_filters(CommandLine const& line, PlanOptions& options) {
   for (std::string const& text : line.values_of("fix")) {
     read_fix(text, options.request.filter);
@@ -294,9 +287,9 @@ PlanOptions read_plan_options(CommandLine const& line) {
   SearchRequest& request = options.request;
   std::string const system = line.needed("system", "a system file");
   line.needed("gpus", "a number of accelerators");
-  request.gpus = count_of(line, "gpus", most_ranks);
+  request.gpus = line.whole_number("gpus", 1, most_ranks);
   line.needed("global-batch", "sequences per optimizer step");
-  request.global_batch = count_of(line, "global-batch", std::numeric_limits<int>::max());
+  request.global_batch = line.whole_number("global-batch", 1, std::numeric_limits<int>::max());
   request.top = line.whole_number("top", 1, 1000);
   request.exhaustive = line.has("exhaustive");
   request.jobs = jobs_of(line);

@@ -1,5 +1,9 @@
+#include <unistd.h>
+
 #include <algorithm>
+#include <array>
 #include <chrono>
+#include <csignal>
 #include <cstdlib>
 #include <iostream>
 #include <optional>
@@ -233,6 +237,27 @@ SweepOutcome run(Sweep const& sweep,
   return outcome;
 }
 
+/// What a user who ends a sweep is told: signal handlers can neither allocate nor format.
+std::array<char, 1024> said_at_end{};
+
+extern "C" void end_sweep(int signal) {
+  std::size_t size = 0;
+  while (said_at_end[size] != 0) ++size;
+  [[maybe_unused]] ssize_t const written = ::write(STDERR_FILENO, said_at_end.data(), size);
+  std::signal(signal, SIG_DFL);
+  ::raise(signal);
+}
+
+/// From now on SIGINT and SIGTERM say where the rows are and how the sweep goes on.
+void explain_signals(SweepOptions const& options) {
+  std::string const text = "\nstagecraft sweep: ended; the rows so far are kept in " +
+                           options.output.string() +
+                           ".journal: the same command with --resume continues\n";
+  text.copy(said_at_end.data(), said_at_end.size() - 1);
+  std::signal(SIGINT, end_sweep);
+  std::signal(SIGTERM, end_sweep);
+}
+
 SweepOutcome merge(SweepOptions const& options) {
   SweepOutcome outcome{
       .table = merge_shards(options.inputs), .output = options.output, .csv = options.csv};
@@ -278,6 +303,7 @@ int run_sweep_command(CommandLine const& line) {
     }
     return 0;
   }
+  explain_signals(options);
   SweepOutcome const outcome = run(sweep, count, options, progress);
   bar.reset();
   print(outcome, options);

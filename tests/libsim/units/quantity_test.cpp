@@ -82,9 +82,12 @@ TEST_CASE("a count is digits, or a decimal number of thousands and more", "[unit
   REQUIRE(parse_count("1.25M") == 1'250'000);
   REQUIRE(parse_count("0.50k") == 500);
   REQUIRE(parse_count("3B") == 3'000'000'000);
+  REQUIRE(parse_count("2e6") == 2'000'000);
+  REQUIRE(parse_count("1.5e3") == 1500);
   REQUIRE(parse_count("9223372T") == 9'223'372'000'000'000'000);
-  for (char const* const text : {"", "k", ".5k", "5.k", "1.0005k", "4.0", "04", "04k", "-1", "+1",
-                                 "4 k", "4K", "4kk", "1e3", "9223373T", "9223372036854775808"}) {
+  for (char const* const text :
+       {"", "k", ".5k", "5.k", "1.0005k", "4.0", "04", "04k", "-1", "+1", "4 k", "4K", "4kk",
+        "1.5e0", "1e-3", "1e19", "1e", "9223373T", "9223372036854775808"}) {
     CAPTURE(text);
     REQUIRE_FALSE(parse_count(text).has_value());
   }
