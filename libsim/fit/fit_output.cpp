@@ -178,6 +178,28 @@ std::string fit_text(Fit const& fit, FitData const& data) {
   return text;
 }
 
+namespace {
+
+/// Why the run file may not be the run that was measured; empty if nothing says so.
+std::string doubt_text(StackFactor const& factor) {
+  std::string reason;
+  if (!factor.is_credible()) {
+    reason =
+        "Of the measured runs of experiments/validation four took more than three times as "
+        "long as predicted,\nand none less than half as long.";
+  } else if (!factor.is_expected()) {
+    reason = "The measured time lies outside of the run's own 80 % interval, " +
+             decimals((*factor.interval)[0], 2) + " to " + decimals((*factor.interval)[1], 2) +
+             " s.";
+  }
+  if (reason.empty()) return {};
+  return "\n" + reason +
+         " Check that the run file is the run that was measured\n(batch, layout, system, software),"
+         " and that the time is that of one iteration.\n";
+}
+
+}  // namespace
+
 std::string factor_text(StackFactor const& factor) {
   return factor.run.system.software.name + " on " + factor.run.system.name + ": predicted " +
          decimals(factor.predicted_before, 3) + " s, measured " + decimals(factor.measured, 3) +
@@ -191,13 +213,7 @@ std::string factor_text(StackFactor const& factor) {
          "host. Plans with another\nprecision, microbatch or number of nodes may need another "
          "factor. One run gives no bound: it does\nnot show how far off predictions of other plans "
          "are. `stagecraft fit DATA.csv` fits constants to\nseveral runs.\n" +
-         (factor.is_credible()
-              ? ""
-              : "\nOf the measured runs of experiments/validation four took more than three times "
-                "as long as predicted,\nand none less than half as long. Check that the run file "
-                "is "
-                "the run that was measured (batch,\nlayout, system), and that the time is that of "
-                "one iteration.\n");
+         doubt_text(factor);
 }
 
 std::string provenance_text(Fit const& fit, std::vector<std::string> const& files) {

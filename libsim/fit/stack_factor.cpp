@@ -10,6 +10,7 @@
 #include "libsim/hardware/software.hpp"
 #include "libsim/hardware/tunable_constants.hpp"
 #include "libsim/plan/make_plan.hpp"
+#include "libsim/report/run_verdict.hpp"
 #include "libsim/report/simulation_json.hpp"
 #include "libsim/units/quantity.hpp"
 
@@ -34,6 +35,7 @@ StackFactor fit_factor(RunConfig run, Seconds measured, std::string const& name)
   result.measured = measured.value;
   Simulation const before = simulate(make_plan(training), run.system);
   result.predicted_before = to_seconds(before.iteration);
+  result.interval = interval_of(before, run.training, run.system).seconds;
   double const least = mfu_causal(before, run.training) * result.predicted_before;
   if (measured.value < least) {
     refuse(measured, "at least " + readable_text(Seconds{least}) +

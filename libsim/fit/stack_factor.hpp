@@ -1,5 +1,7 @@
 #pragma once
 
+#include <array>
+#include <optional>
 #include <string>
 
 #include "libsim/run/run_config.hpp"
@@ -11,11 +13,17 @@ namespace stagecraft {
 struct StackFactor {
   RunConfig run;  ///< the run with the fitted factor
   double prior = 1;
-  double predicted_before = 0;  ///< seconds
-  double predicted = 0;         ///< seconds
-  double measured = 0;          ///< seconds
+  double predicted_before = 0;                      ///< seconds
+  double predicted = 0;                             ///< seconds
+  double measured = 0;                              ///< seconds
+  std::optional<std::array<double, 2>> interval{};  ///< 80 % of the prediction before, seconds
 
   double value() const { return run.system.software.factor.value; }
+
+  /// Whether the measured time lies in the interval of the prediction, if it has one.
+  bool is_expected() const {
+    return !interval || (measured >= (*interval)[0] && measured <= (*interval)[1]);
+  }
 
   /// Whether the measured time is as close to the predicted one as in nearly all measured runs: of
   /// 1,494 that experiments/validation predicts, all but 4 took 0.75 to 3 times as long.

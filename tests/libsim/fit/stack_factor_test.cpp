@@ -7,6 +7,7 @@
 #include "libsim/engine/simulation.hpp"
 #include "libsim/fit/fit_output.hpp"
 #include "libsim/plan/make_plan.hpp"
+#include "libsim/report/run_verdict.hpp"
 #include "libsim/run/config_files.hpp"
 
 namespace stagecraft::stack_factor_test {
@@ -52,8 +53,23 @@ TEST_CASE("after one measurement the prediction is what was measured", "[fit]") 
   }
 }
 
-TEST_CASE("a factor that hardly any measured run needs is doubted", "[fit]") {
+TEST_CASE("a measured time outside of the prediction's own interval is doubted", "[fit]") {
   RunConfig const run = load_run_config(std::string{paper} + "22b-present.yaml", {});
+  auto const simulated = simulate(make_plan(as_settled(run.training)), run.system);
+  auto const [low, high] = interval_of(simulated, run.training, run.system).seconds.value();
+  for (double const seconds : {1.01 * low, 0.99 * high}) {
+    REQUIRE_THAT(factor_text(fit_factor(run, Seconds{seconds}, "r.yaml")),
+                 !Catch::Contains("Check that"));
+  }
+  for (double const seconds : {0.99 * low, 1.01 * high}) {
+    REQUIRE_THAT(factor_text(fit_factor(run, Seconds{seconds}, "r.yaml")),
+                 Catch::Contains("own 80 % interval"));
+  }
+}
+
+TEST_CASE("a factor that hardly any measured run needs is doubted", "[fit]") {
+  RunConfig const run = load_run_config(std::string{paper} + "22b-present.yaml", {"system=mi300x"});
+  REQUIRE_FALSE(fit_factor(run, Seconds{1}, "r.yaml").interval.has_value());
   auto const text = [&](double seconds) {
     return factor_text(fit_factor(run, Seconds{seconds}, "r.yaml"));
   };
