@@ -3,7 +3,8 @@
 
 usage: tests/changed.py COMMIT sources|kernels
 
-sources  all files that differ in more than their #include lines; a file that was moved is compared with what it was.
+sources  all files that differ in more than #include lines, comment lines and blank lines; a file that was moved is compared
+         with what it was.
 kernels  each .cu of libexec/kernels/cuda that differs so, or that includes, however indirectly, a file of libexec that does.
          If a kernel includes changed files of libsim only, the first such kernel stands for all: the files compile for a
          device, or do not.
@@ -26,7 +27,7 @@ def git(*arguments):
 
 def changed_files(commit):
     """Paths that differ from the commit."""
-    found = git("diff", "-M", "-I^#include", "--diff-filter=d", "--numstat", "-z", commit)
+    found = git("diff", "-M", "-I^#include", "--ignore-blank-lines", "-I^[[:space:]]*//", "--diff-filter=d", "--numstat", "-z", commit)
     if found.returncode != 0:
         return set(git("ls-files").stdout.split())
     changed, fields = set(), iter(found.stdout.split("\0")[:-1])
