@@ -1,5 +1,7 @@
 #pragma once
 
+#include <stdexcept>
+
 #include "libsim/cost/collective_time.hpp"
 #include "libsim/hardware/system.hpp"
 #include "libsim/plan/message_cost.hpp"
@@ -7,6 +9,13 @@
 #include "libsim/units/units.hpp"
 
 namespace stagecraft {
+
+/// A system lacks what the cost of an op depends on. The message names the key, and what it
+/// accepts.
+class CostError : public std::invalid_argument {
+ public:
+  using std::invalid_argument::invalid_argument;
+};
 
 /// What everything in a plan costs on a system, with its software stack. Times are rounded to
 /// picoseconds once per op.
@@ -20,8 +29,7 @@ class CostModel {
   CostModel(System const& system, TrainingPlan const& plan);
 
   /// Duration of an op alone on its rank. 0 for waits and holds.
-  /// \throws std::invalid_argument  if it multiplies matrices of a type for which the system gives
-  /// no peak.
+  /// \throws CostError  if it multiplies matrices of a precision for which the system gives no peak.
   /// \throws std::logic_error  if its cost is not defined.
   SimTime duration(Op const& op) const;
 

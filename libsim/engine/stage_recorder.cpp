@@ -11,9 +11,15 @@ namespace stagecraft {
 
 namespace {
 
-/// Takes one stage's entries in issue order and appends their rows.
+/// Takes one stage's entries in issue order and appends their rows. Used once.
+///
+/// Owns the trace; plans, times and vocabulary are the caller's. Columns have room for all rows
+/// from the start. Between two entries, the first `op_rows_` and `memory_rows_` of them are
+/// written, `now_` is what the stage holds, and `clock_` is the end of what its compute stream has
+/// run.
 class StageRecorder {
  public:
+  /// All references must outlive the object.
   StageRecorder(CostedPlan const& costed,
                 Programs const& held,
                 RecordedTimes const& times,
@@ -197,18 +203,18 @@ class StageRecorder {
   }
 
   CostedPlan const& costed_;
-  Programs const& held_;  ///< what memory is of
+  Programs const& held_;  ///< the programs of the rank whose memory is recorded
   StagePlan const& plan_;
   std::vector<TaskProfile> const& profiles_;
   RecordedStage const& times_;
   TraceVocabulary const& vocabulary_;
   MemoryMoves moves_;
-  std::vector<MemoryMove const*> of_entries_;  ///< of the issue order
+  std::vector<MemoryMove const*> of_entries_;  ///< by position in the issue order; of moves_
   std::vector<RecordedTask> tasks_;
   TraceDetail detail_;
   CategoryBytes now_;
-  SimTime clock_{0};               ///< of the compute stream
-  SimTime data_parallel_idle_{0};  ///< the data-parallel stream has no work from here on
+  SimTime clock_{0};               ///< end of what the compute stream has run
+  SimTime data_parallel_idle_{0};  ///< end of what the data-parallel stream has run
   RankTrace trace_;
   std::size_t op_rows_ = 0;
   std::size_t memory_rows_ = 0;

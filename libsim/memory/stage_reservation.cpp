@@ -17,8 +17,15 @@ namespace {
 
 constexpr int most_iterations = 3;  // the second has moments, the third what they displaced
 
+/// Replays the requests that a stage makes of its allocator, iteration by iteration. Used once.
+///
+/// The allocator, the plan and the framework's memory are the caller's; the events and what they
+/// point at are its own. Between two entries of the issue order, `blocks_` has the block of each
+/// live activation by the number of its buffer, and no_block for those that were freed. Between two
+/// iterations all of them are free.
 class StageReplay {
  public:
+  /// All must outlive the object. `peak` may be null.
   StageReplay(StageRank const& rank,
               Allocator& allocator,
               FrameworkMemory const& framework,

@@ -40,7 +40,7 @@ ParameterWindow window_of(Parameter const& parameter,
 
 /// One parameter of a rank, in the rank's flat order.
 struct PlacedParameter {
-  std::int32_t chunk = 0;   ///< index into TrainingPlan::chunks
+  std::int32_t chunk = 0;   ///< index into Programs::chunks
   std::int32_t block = -1;  ///< position in the chunk
   Parameter const* parameter = nullptr;
   Tensor const* weight = nullptr;

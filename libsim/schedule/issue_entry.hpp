@@ -30,7 +30,7 @@ struct Task {
   bool is_stored = false;        ///< passes: runs the program that stores all activations
   bool is_early = false;         ///< passes: runs the program whose recompute is a pass of its own
   ChunkId chunk{};               ///< passes: chunk of the stage
-  std::int32_t program = 0;      ///< passes: index into TrainingPlan::chunks
+  std::int32_t program = 0;      ///< passes: index into Programs::chunks
   std::int32_t first_block = 0;  ///< with program: blocks [first_block, first_block + block_count)
   std::int32_t block_count = 0;
   std::int32_t op = 0;  ///< step: index into the stage's step program

@@ -30,7 +30,7 @@ std::string accepted_groups(std::int64_t microbatches, std::int64_t stages);
 
 /// The shape with its group, or its order, filled in.
 /// \throws ScheduleError  if no schedule has it. Accepted: p, n, m from 1; interleaved: p >= 2,
-///         p <= group <= n, and n mod group 0 or >= p; kinds with an order: what checked_order()
+///         p <= group <= n, and n mod group 0 or >= p; kinds with an order: what with_order()
 ///         accepts; others: m = 1 and no group.
 ScheduleShape checked_shape(ScheduleShape shape);
 

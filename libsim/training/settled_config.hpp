@@ -24,7 +24,7 @@ class SettledConfig {
   TrainingConfig config_;
 };
 
-/// \throws std::invalid_argument  if something is left to decide; it says what.
+/// \throws ScheduleError  if something is left to decide; it says what.
 SettledConfig as_settled(TrainingConfig config);
 
 }  // namespace stagecraft
