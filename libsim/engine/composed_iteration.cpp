@@ -88,8 +88,9 @@ std::vector<MeasuredTask> measured_tasks(StagePlan const& rank, RankTrace const&
   });
   skip_others();
   if (row != trace.ops.rows() || taken != runs) {
-    throw std::invalid_argument{"the trace has not one row for each of the " +
-                                std::to_string(runs) + " tasks of its rank"};
+    throw std::invalid_argument{"found a trace without exactly one row for each of the " +
+                                std::to_string(runs) +
+                                " tasks of its rank; accepted: chunk detail"};
   }
   std::vector<MeasuredTask> measured;
   for (std::size_t i = 0; i < times.size(); ++i) {

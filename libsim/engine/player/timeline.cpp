@@ -34,7 +34,7 @@ void check_stage(TimelineInput const& input, std::size_t number) {
       refuse("found a task on another stream; accepted: compute, data_parallel");
     }
     if (!task.group) continue;
-    if (input.groups == nullptr) refuse("found a task of a group, of which there are none");
+    if (input.groups == nullptr) refuse("found a task of a group in an input without groups");
     if (input.groups->stages(*task.group, StageId::of_index(number)).empty()) {
       refuse("found a task of the " + std::string{(*input.groups)[*task.group].name} +
              "; accepted: only on the stages that it joins");

@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -119,7 +121,12 @@ class VRun {
 
   void change_memory(VStage& stage, double change) const {
     if (stage.memory + change > settings_->memory_limit) {
-      throw ScheduleError{"memory limit", "one that zbv exceeds", "a larger one"};
+      double const forward = settings_->memory.forward;
+      throw ScheduleError{
+          "memory limit",
+          fmt::format("'{:g}' forwards, which zbv exceeds: a stage would hold {:g}",
+                      settings_->memory_limit / forward, (stage.memory + change) / forward),
+          "a larger limit"};
     }
     stage.memory += change;
   }

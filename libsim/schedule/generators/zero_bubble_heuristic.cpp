@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstddef>
 #include <optional>
@@ -219,9 +221,12 @@ class Run {
     Stage const& stage = stages_[at];
     while (stage.memory + change > settings_->memory_limit) {
       if (!stage.has_waiting_weight()) {
-        throw ScheduleError{"memory limit",
-                            "one that a stage exceeds with no weight gradient left to run",
-                            "a larger one"};
+        throw ScheduleError{
+            "memory limit",
+            fmt::format("'{:g}' forwards, too few for stage {} although all its weight gradients "
+                        "have run",
+                        settings_->memory_limit / settings_->memory.forward, at),
+            "a larger limit"};
       }
       put_weight(at);
     }

@@ -37,7 +37,8 @@ class StageCheck {
     for (std::size_t at = 0; at < tasks.size(); ++at) {
       start(tasks[at].run);
       if (tasks[at].is_paired && (at > first || at + 1 == tasks.size())) {
-        refuse("no single task paired with " + text_of(tasks[at].run), "pairs of two tasks");
+        refuse("'" + text_of(tasks[at].run) + "', which is not paired with exactly one task",
+               "pairs of two tasks");
       }
       if (tasks[at].is_paired) continue;
       for (; first <= at; ++first) of(ended_, tasks[first].run).add(tasks[first].run.pass);
