@@ -52,8 +52,8 @@ struct FrameworkMemory {
   bool waits_after_sends = false;   ///< likewise when it has sent something to another stage
   bool waits_after_passes = false;  ///< likewise when a pass of a chunk has ended
   /// Hosts connect two stages when these first exchange a message. With three stages or more, the
-  /// accelerator of the first one then stands still in its second message of all, until the next
-  /// stage has connected to the one behind it; the host goes on until it waits.
+  /// accelerator of the first stage then stands still in its second message, until the second stage
+  /// has connected to the third; the host of the first goes on until it waits.
   bool connects_late = false;
   double kernels_per_op = 1;
   /// By how many kernels the host gets ahead with each that it launches: what the accelerator takes

@@ -33,7 +33,8 @@ struct ParallelLayout {
   /// Ranks that split the experts of a layer, folded over the tensor and data ranks of a stage.
   int expert = 1;
   int expert_tensor = 1;  ///< ranks that share each expert's weights
-  /// Runs each forward beside a backward of another microbatch, behind which experts communicate.
+  /// Runs each forward beside a backward of another microbatch, so that one computes while the
+  /// experts of the other communicate.
   /// The schedule is then the order of these pairs.
   bool expert_overlap = false;
   /// Computes shared experts while tokens travel to the routed ones and back.

@@ -42,8 +42,8 @@ void visit_keys(Visitor& keys, Layout& layout) {
   keys("expert_tensor", layout.expert_tensor, "Ranks that share each expert's weights.",
        Between{1, most_ranks});
   keys("expert_overlap", layout.expert_overlap,
-       "Runs each forward beside a backward of another microbatch, behind which experts "
-       "communicate.");
+       "Runs each forward beside a backward of another microbatch, so that one computes while the "
+       "experts of the other communicate.");
   keys("shared_expert_overlap", layout.shared_expert_overlap,
        "Computes shared experts while tokens travel to the routed ones and back.",
        Tried{"shared experts beside the exchanges"});
@@ -54,7 +54,7 @@ void visit_keys(Visitor& keys, Layout& layout) {
        "their product is context.",
        Default{"ring"});
   keys("overlap_gradients", layout.overlap_gradients,
-       "Whether gradients are reduced behind the last microbatch's backward.",
+       "Whether gradients are reduced while the last microbatch's backward still runs.",
        FlagOf{"true", "overlap-grad-reduce"}, Tried{"overlapped gradient reduction"},
        TakenFrom{"as the software stack does"});
   keys("gradient_bucket", layout.gradient_bucket,
