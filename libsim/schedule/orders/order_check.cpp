@@ -33,7 +33,7 @@ class StageCheck {
 
   void run() {
     auto const& tasks = order_.stages[stage_];
-    std::size_t first = 0;  // of the tasks that start together
+    std::size_t first = 0;  // first of the tasks that start together
     for (std::size_t at = 0; at < tasks.size(); ++at) {
       start(tasks[at].run);
       if (tasks[at].is_paired && (at > first || at + 1 == tasks.size())) {
@@ -115,7 +115,7 @@ class StageCheck {
   PipelineOrder const& order_;
   std::size_t stage_;
   std::vector<PassSet> started_;  ///< by chunk and microbatch
-  std::vector<PassSet> ended_;    ///< likewise
+  std::vector<PassSet> ended_;    ///< by chunk and microbatch
 };
 
 }  // namespace
