@@ -17,7 +17,7 @@
 /// Key.
 namespace stagecraft {
 
-inline constexpr std::int64_t most_ranks = 1'000'000;  ///< of one kind of parallelism
+inline constexpr std::int64_t most_ranks = 1'000'000;  ///< ranks of one kind of parallelism
 
 template <typename Visitor, OneOf<ParallelLayout> Layout>
 void visit_keys(Visitor& keys, Layout& layout) {
@@ -163,7 +163,7 @@ void visit_keys(Visitor& keys, Policies& policies) {
              Accepts{"a list with a policy for each stage"}, Default{"one policy for all stages"});
 }
 
-/// With `has_capacity`, the keys that say what it means.
+/// With `has_capacity` also the keys that say what a capacity means.
 template <typename Visitor, OneOf<Routing> Rows>
 void visit_keys(Visitor& keys, Rows& routing, bool has_capacity = true) {
   constexpr double most = 1e6;
@@ -253,7 +253,7 @@ void visit_keys(Visitor& keys, Training& training) {
        Flag{"initial-loss-scale", 0x1p32}, Between{1.0, 0x1p40});
 }
 
-/// All sections. What a run file has beside them is a machine and its software.
+/// All sections. A run file has, besides them, a machine and its software.
 template <typename Visitor, OneOf<TrainingConfig> Config>
 void visit_keys(Visitor& keys, Config& config) {
   keys("model", config.model,
