@@ -70,14 +70,14 @@ struct ParameterRange {
   std::int64_t first = 0;
   std::int64_t count = 0;
   bool decays = false;  ///< adam: whether weight decay applies; not to biases and norms
-  /// gradient_norm: which other ranks hold the same elements. The first of them counts.
+  /// gradient_norm: the other ranks that hold the same elements. The first of them counts.
   std::vector<AxisShare> shares{};
 };
 
-/// The parameters that an op of the step is about, in the flat order of a rank.
+/// The parameters that an op of the step works on, in the flat order of a rank.
 using ParameterRanges = std::vector<ParameterRange>;
 
-/// Ranges that never change, so that ops of stages that hold alike parameters share them.
+/// Ranges that never change, so that ops of stages with equal parameters share them.
 class SharedRanges {
  public:
   SharedRanges() = default;
@@ -100,14 +100,15 @@ class SharedRanges {
   std::shared_ptr<ParameterRanges const> ranges_;
 };
 
-/// One op of the step: what a rank does once per iteration with flat ranges of its parameters,
+/// One op of the step, which a rank runs once per iteration on flat ranges of its parameters,
 /// gradients and optimizer state.
 struct StepOp : Op {
-  /// Where it reads and writes every tensor that has an element per parameter, one range at a time.
+  /// The ranges that it reads and writes of every tensor with an element per parameter, one at a
+  /// time.
   SharedRanges ranges{};
-  /// Computations: only the part of the ranges that belongs to the rank's own shard. Collectives
-  /// work on whole ranges, of which each member reads (all_gather) or writes (reduce_scatter) its
-  /// own part.
+  /// Computations: whether they touch only the part of the ranges in the rank's own shard.
+  /// Collectives work on whole ranges; each member reads (all_gather) or writes (reduce_scatter)
+  /// its own part.
   bool own_shard = false;
 };
 
