@@ -28,29 +28,29 @@ class FrameworkBuffers {
                    StagePlan const& stage,
                    TrackedAllocator& allocator);
 
-  /// What exists from the start, given the elements of each parameter.
+  /// Allocates what exists from the start, given the elements of each parameter.
   bool allocate_resident(std::span<std::int64_t const> parameters);
-  /// Before the first task of an iteration.
+  /// To be called before the first task of an iteration.
   void begin_iteration();
-  /// Before a task runs.
+  /// To be called before a task runs.
   bool begin(Task const& task);
-  /// An event of kind `run`.
+  /// To be called for an event of kind `run`.
   bool run(BufferEvent const& event);
   /// Whether a buffer that is never freed takes the place of this one.
   bool replaces(BufferChange const& change) const;
   bool allocate_instead(BufferChange const& change);
-  /// After a task has run for a microbatch.
+  /// To be called after a task has run for a microbatch.
   void end(Task const& task, MicrobatchId microbatch);
-  /// Before the optimizer step, given the elements of each of its gradients.
+  /// To be called before the optimizer step, given the elements of each of its gradients.
   bool begin_step(std::span<std::int64_t const> shards);
-  /// During the optimizer step.
+  /// To be called during the optimizer step.
   bool step(std::span<std::int64_t const> shards);
   /// Frees all that an interrupted iteration still has.
   void end_iteration();
 
  private:
   using Blocks = std::vector<BlockId>;
-  /// What an op has beside its tensors; derived once.
+  /// The buffers that an op has beside its tensors; derived once.
   struct OpBuffers {
     std::int64_t temporary = 0;           ///< bytes that are freed at once
     std::int64_t held = 0;                ///< bytes that are freed after the task
