@@ -22,8 +22,7 @@ SimTime median(std::vector<std::int64_t>& times) {
   return SimTime{*middle};
 }
 
-/// Whether two tasks do the same on stages that are alike, whose programs have numbers of their
-/// own.
+/// Whether two tasks do the same on stages that are alike. Their programs may have other numbers.
 bool are_alike(Task const& a, Task b) {
   b.program = a.program;
   return a == b;
@@ -31,7 +30,7 @@ bool are_alike(Task const& a, Task b) {
 
 using MeasuredStages = std::map<StageId, std::vector<MeasuredTask>>;
 
-/// The stage whose measured times stand for those of `stage`.
+/// The stage whose measured times are taken for `stage`.
 StageId stand_in(MeasuredStages const& stages, TrainingConfig const& config, StageId stage) {
   if (stages.count(stage) > 0) return stage;
   StageId const first{0};

@@ -106,7 +106,7 @@ class StageRecorder {
         .on_links = profiles_[index].on_links,
         .busy_until = data_parallel_idle_,
         .slowdown_millionths = costed_.cost().data_parallel_slowdown_millionths()};
-    // What happens inside a task that is slowed down moves with it.
+    // The events inside a task that is slowed down are later, too.
     auto const at = [&, is_stretched = time.end - time.start != alone](SimTime offset) {
       return is_stretched ? running.reaches(offset) : time.start + offset;
     };
@@ -122,7 +122,7 @@ class StageRecorder {
       add_memory(at(state.time), now_ + state.bytes);
     }
     if (task.stream == Stream::data_parallel) {
-      // Without what comes behind it: tasks that share its links still delay it.
+      // The end if nothing else shares its links from here on: later tasks that do still delay it.
       data_parallel_idle_ = task.group ? time.end : std::max(clock_, data_parallel_idle_) + alone;
       if (task.group) clock_ = time.end;
     } else {
@@ -152,8 +152,8 @@ class StageRecorder {
     now_ += profile.net;
   }
 
-  /// Each row of memory is one of the states, in their order; at op detail none is left out but
-  /// those that equal the one before.
+  /// Each row of memory is one of the states, in their order. At op detail only states that equal
+  /// the one before are left out.
   void add_reserved() {
     MemoryColumns& memory = trace_.memory;
     std::vector<ReservedState> const states = reserved_states({costed_.plan(), plan_, held_});

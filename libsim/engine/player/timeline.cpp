@@ -10,7 +10,7 @@ namespace {
 
 constexpr int one = 1'000'000;  ///< full speed, in millionths
 
-/// Holds a time in picoseconds times a speed in millionths.
+/// A type for a time in picoseconds times a speed in millionths.
 __extension__ using Wide = __int128;
 
 SimTime rounded_quotient(Wide dividend, std::int64_t divisor) {
