@@ -65,9 +65,9 @@ void require_no_process_options(CommandLine const& line, std::string const& rank
   for (char const* const option : {"rank", "world-size", "local-rank", "master", "rendezvous"}) {
     bool const is_of_solo = std::string{option} == "rank";
     if (!line.has(option) || ranks == "nccl" || (is_of_solo && ranks == "solo")) continue;
-    throw CommandLineError{std::string{"--"} + option,
-                           std::string{"without --ranks "} + (is_of_solo ? "solo or nccl" : "nccl"),
-                           "with it"};
+    std::string const needed = std::string{"--ranks "} + (is_of_solo ? "solo or nccl" : "nccl");
+    throw CommandLineError{std::string{"--"} + option, "without " + needed,
+                           "together with " + needed};
   }
 }
 
@@ -175,7 +175,7 @@ RunRequest read_run_request(CommandLine const& line,
   request.save = line.find("save");
   for (char const* const option : {"save-every", "keep"}) {
     if (line.is_given(option) && !request.save) {
-      throw CommandLineError{std::string{"--"} + option, "without --save", "with it"};
+      throw CommandLineError{std::string{"--"} + option, "without --save", "together with --save"};
     }
   }
   if (request.save) {
@@ -198,7 +198,7 @@ RunRequest read_run_request(CommandLine const& line,
   request.execution.traces = request.trace.has_value();
   request.execution.detail = read_detail(line);
   if (!request.trace && line.is_given("detail")) {
-    throw CommandLineError{"--detail", "without --trace", "with it"};
+    throw CommandLineError{"--detail", "without --trace", "together with --trace"};
   }
   return request;
 }

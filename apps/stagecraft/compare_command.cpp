@@ -63,7 +63,8 @@ int run_compare(CommandLine const& line) {
   if (line.has("snapshot")) return compare_with_snapshot(line);
   for (char const* const option : {"device", "rank"}) {
     if (line.has(option)) {
-      throw CommandLineError{std::string{"--"} + option, "without --snapshot", "with it"};
+      throw CommandLineError{std::string{"--"} + option, "without --snapshot",
+                             "together with --snapshot"};
     }
   }
   std::vector<std::string> const& files = line.arguments();

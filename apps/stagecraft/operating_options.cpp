@@ -120,11 +120,11 @@ OperatingRates read_operating_rates(CommandLine const& line) {
   for (char const* const option : {"checkpoint-time", "restart-time"}) {
     if (line.is_given(option) && !rates.hours_per_failure) {
       throw CommandLineError{std::string{"--"} + option, "without --gpu-hours-per-failure",
-                             "with it"};
+                             "together with --gpu-hours-per-failure"};
     }
   }
   if (line.is_given("pue") && !rates.watts) {
-    throw CommandLineError{"--pue", "without --power", "with it"};
+    throw CommandLineError{"--pue", "without --power", "together with --power"};
   }
   return rates;
 }

@@ -144,7 +144,8 @@ std::optional<TraceRequest> read_trace_request(CommandLine const& line, RunArgum
   }
   for (char const* const option : {"detail", "ranks"}) {
     if (line.is_given(option) && !line.has("trace")) {
-      throw CommandLineError{std::string{"--"} + option, "without --trace", "with it"};
+      throw CommandLineError{std::string{"--"} + option, "without --trace",
+                             "together with --trace"};
     }
   }
   if (!line.has("trace")) return std::nullopt;

@@ -212,7 +212,8 @@ std::vector<std::pair<fs::path, CheckpointShare>> read_shares(fs::path const& fo
   if (shares.empty()) throw DataError{(folder / name).string() + ": has no files"};
   for (auto const& [path, share] : shares) {
     if (share.state != shares.front().second.state) {
-      throw DataError{path.string() + ": of another step than " + shares.front().first.string()};
+      throw DataError{path.string() + ": found another step than that of " +
+                      shares.front().first.string() + "; accepted: files of one step"};
     }
   }
   return shares;

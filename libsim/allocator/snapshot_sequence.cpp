@@ -60,8 +60,14 @@ using Action = SnapshotEntry::Action;
 constexpr std::int64_t largest_address = std::int64_t{1} << 61;
 constexpr std::size_t never = std::numeric_limits<std::size_t>::max();
 
+/// Reads one snapshot into a sequence of requests; used once.
+///
+/// Owns the pickle, which views the bytes of its caller. The entries of the device are read first;
+/// then blocks that are older than the recording are allocated, so that every entry that is
+/// replayed finds its block.
 class SnapshotReader {
  public:
+  /// Both must outlive the object.
   SnapshotReader(std::string_view bytes, std::string const& origin)
       : origin_{origin}, pickle_{bytes, origin} {}
 

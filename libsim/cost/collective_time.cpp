@@ -64,8 +64,8 @@ BytesPerSecond network_share(System const& system) {
 
 namespace {
 
-/// The measured shape inside one node that is nearest: of the same kind if there is one, then by
-/// the number of ranks.
+/// The nearest measured shape inside one node: one of the same kind if there is any, and among
+/// those the nearest number of ranks.
 CollectiveShape const* nearest_in_node(CollectiveTables const& tables, OpKind kind, int ranks) {
   CollectiveShape const* nearest = nullptr;
   auto const distance = [&](CollectiveShape const& shape) {
@@ -78,8 +78,8 @@ CollectiveShape const* nearest_in_node(CollectiveTables const& tables, OpKind ki
   return nearest;
 }
 
-/// The least time of a collective if only the rate of large ones is given: that of the smallest one
-/// that was measured; 0 if none was.
+/// The least time of a collective if only the rate of large ones is given: the time of the smallest
+/// one that was measured; 0 if none was.
 double least_time(OpKind kind, int ranks, CollectiveCost const& cost, Node const& node) {
   if (!cost.table.empty()) return cost.table.front().duration.value;
   auto const& tables = node.collectives.value.tables;
@@ -151,8 +151,8 @@ Seconds exchange_time(double near, double far, NodeSpread spread, System const& 
   return Seconds{latency + network.latency.value.value + std::max(inside, outside)};
 }
 
-/// Every member sends a piece to every other one. What leaves the node goes through the adapters,
-/// the rest over the node's links at the same time.
+/// Every member sends a piece to every other one. Pieces that leave the node go through the
+/// adapters, while the others go over the node's links.
 Seconds all_to_all_time(Bytes sent, NodeSpread spread, System const& system) {
   auto const piece = static_cast<double>(sent.count()) / spread.ranks;
   int const near = std::min(spread.ranks, spread.per_node) - 1;
@@ -187,7 +187,7 @@ Seconds network_time(OpKind kind, Bytes whole, NodeSpread spread, System const& 
   double const start = cost_of(kind, system.node).latency.value;
   Seconds const ring{start + rounds_of(kind) * (spread.ranks - 1) * step + transfer};
   if (kind != OpKind::all_reduce) return ring;
-  double const tree_bandwidth = measured > 0 ? 1 : 0.92;  // what was measured may be a tree's
+  double const tree_bandwidth = measured > 0 ? 1 : 0.92;  // a measured rate may already be a tree's
   double const depth = std::ceil(std::log2(spread.nodes()));
   return Seconds{std::min(ring.value, start + 2 * depth * step + transfer / tree_bandwidth)};
 }
@@ -197,8 +197,8 @@ Seconds modelled_time(OpKind kind, Bytes whole, NodeSpread spread, System const&
                              : network_time(kind, whole, spread, system);
 }
 
-/// The measured shape over several nodes with as many ranks on each: of the largest number of nodes
-/// that is not above that of `spread`, else of the smallest.
+/// The measured shape over several nodes with the same number of ranks on each: the one with the
+/// largest number of nodes not above that of `spread`, else the one with the smallest.
 CollectiveShape const* nearest_over_nodes(CollectiveTables const& tables,
                                           OpKind kind,
                                           NodeSpread spread) {

@@ -9,6 +9,7 @@
 #include "libsim/cost/gemm_time.hpp"
 #include "libsim/cost/measured_time.hpp"
 #include "libsim/cost/oversubscription.hpp"
+#include "libsim/model/model_names.hpp"
 #include "libsim/plan/state_buffers.hpp"
 
 namespace stagecraft {
@@ -169,8 +170,9 @@ FlopsPerSecond CostModel::peak_of(ElementType type) const {
   auto const& peaks = system_.accelerator.peak.value;
   auto const peak = peaks.find(precision_of(type));
   if (peak == peaks.end()) {
-    throw std::invalid_argument("system '" + system_.name +
-                                "' gives no peak for the precision of this model");
+    throw CostError{"system '" + system_.name + "': accelerator.peak: found no rate for " +
+                    std::string{name_of(precision_of(type))} +
+                    "; accepted: a system that gives it"};
   }
   return peak->second;
 }

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <stdexcept>
+
 #include "libsim/cost/collective_time.hpp"
 #include "libsim/hardware/system.hpp"
 #include "libsim/plan/message_cost.hpp"
@@ -8,44 +10,50 @@
 
 namespace stagecraft {
 
-/// What everything in a plan costs on a system, with its software stack. Times are rounded to
+/// A system lacks a constant on which the cost of an op depends. The message names the key and what
+/// is accepted.
+class CostError : public std::invalid_argument {
+ public:
+  using std::invalid_argument::invalid_argument;
+};
+
+/// The costs of everything in a plan on a system, with its software stack. Times are rounded to
 /// picoseconds once per op.
 ///
-/// Kernels that were measured on the device: as measured_time() says. Other element-wise kernels:
-/// launch + traffic / (memory bandwidth x efficiency). GEMMs: gemm_time. Collectives: level by
-/// level of their group, by where its ranks are; ranks fill nodes in the order of their numbers.
+/// Kernels that were measured on the device: measured_time(). Other element-wise kernels: launch +
+/// traffic / (memory bandwidth x efficiency). GEMMs: gemm_time(). Collectives: level by level of
+/// their group, by the nodes of its ranks; ranks fill nodes in the order of their numbers.
 class CostModel {
  public:
-  /// Both must outlive the model; of the plan, the outline is enough (make_outline).
+  /// Both must outlive the model. A plan's outline is enough (make_outline).
   CostModel(System const& system, TrainingPlan const& plan);
 
-  /// Duration of an op alone on its rank. 0 for waits and holds.
-  /// \throws std::invalid_argument  if it multiplies matrices of a type for which the system gives
-  /// no peak.
+  /// Duration of an op alone on its rank; 0 for waits and holds.
+  /// \throws CostError  if it multiplies matrices of a precision for which the system gives no peak.
   /// \throws std::logic_error  if its cost is not defined.
   SimTime duration(Op const& op) const;
 
-  /// Cost of the hidden state sent from one stage to another, with the gather at its receiver
-  /// where messages are scattered.
+  /// Cost of the hidden state sent from one stage to another, with the gather at its receiver if
+  /// messages are scattered.
   MessageCost message_cost(StageId from, StageId to) const;
 
   /// Millionths of a kernel's speed that are lost while a collective of the tensor group runs
   /// beside it.
   int slowdown_millionths() const;
-  /// The same under a gradient reduction over the replicas: over the network it takes fewer
+  /// The same beside a gradient reduction over the replicas: over the network it takes fewer
   /// multiprocessors and less memory bandwidth.
   int data_parallel_slowdown_millionths() const;
-  /// Whether an op of a pass is a collective over the links over which gradients are reduced: both
-  /// of them leave their nodes, or both stay within one.
+  /// Whether an op of a pass is a collective over the links that gradient reductions use: both
+  /// leave their nodes, or both stay within one.
   bool shares_links_with_reductions(Op const& op) const;
   SimTime iteration_overhead() const;
-  /// Times of a product whose input is gathered meanwhile: of the rank's own shard of it, which
-  /// need not wait for the gather, and of the rest.
+  /// Times of a product that runs while its input is gathered: for the rank's own shard of the
+  /// input, which need not wait for the gather, and for the rest.
   struct SplitProduct {
     SimTime own{0};
     SimTime rest{0};
   };
-  /// Pre: `product` multiplies what `gather` has gathered, by rows.
+  /// Pre: `product` multiplies the output of `gather`, by rows.
   SplitProduct split_product(Op const& gather, Op const& product) const;
   TensorTraffic const& tensor_traffic() const { return system_.software.tensor; }
   /// The host time that issuing an op of a block takes. It is 0 for waits and holds.
@@ -53,7 +61,8 @@ class CostModel {
   Bytes workspace() const { return system_.calibration.workspace.value; }
 
  private:
-  /// Every duration passes through here once: the stack's factor is applied to it.
+  /// Rounds a duration, after it has applied the stack's factor. Every duration passes through it
+  /// once.
   SimTime rounded(double seconds) const;
   Seconds collective_seconds(OpKind kind, GroupId group, Bytes payload) const;
   /// The time of one rank's turn in a prefix_reduce.
@@ -64,7 +73,7 @@ class CostModel {
   Seconds replica_seconds(Op const& op) const;
   Seconds product_seconds(Op const& op, GemmAttributes const& gemm) const;
   Seconds flash_seconds(Op const& op) const;
-  /// Time of a kernel that is as fast as its operands move.
+  /// Time of a kernel that is as fast as its operands can be read and written.
   Seconds sweep_seconds(Op const& op) const;
   FlopsPerSecond peak_of(ElementType type) const;
   /// Bytes that the stack's own kernels move, relative to the op's traffic.

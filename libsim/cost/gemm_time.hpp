@@ -8,16 +8,16 @@ namespace stagecraft {
 
 /// Time of a batched matrix product, launch included.
 ///
-/// The output is cut into tiles that the multiprocessors work on in waves; each wave pays a
+/// The output is cut into tiles that the multiprocessors work on in waves. Each wave pays a
 /// prologue and k steps of the main loop at the tile's share of peak. The best tile wins, as a
-/// library heuristic would choose. The epilogue's traffic (writing C, and reading it where it
-/// accumulates) is not hidden; the whole is never faster than `traffic` at the memory's streaming
+/// library heuristic would choose. The epilogue's traffic (writing C, and reading it if it
+/// accumulates) is not hidden. The whole is never faster than `traffic` at the memory's streaming
 /// rate.
 ///
-/// Groups with different numbers of rows have their own tiles, but none if they have no rows; all
-/// share the waves. If the sums of groups are of different lengths, a wave is as long as a tile on
-/// average, as processors take up tiles when they become free, but all of it no shorter than the
-/// longest tile.
+/// Groups with different numbers of rows have tiles of their own, or none if they have no rows; all
+/// share the waves. If the sums of groups differ in length, a wave takes the mean time of a tile,
+/// because processors take up tiles when they become free, but all waves together take no less than
+/// the longest tile.
 ///
 /// `traffic` is the op's device-memory traffic, `output` the part of it that the epilogue moves.
 /// `peak` is the accelerator's for the type of the operands.

@@ -10,25 +10,25 @@ struct NodeSpread {
   int ranks = 1;
   int per_node = 1;  ///< ranks of the group on one node
   int stride = 1;    ///< nodes from one node of the group to its next one
-  /// How many neighbouring nodes send at the same time, each for a group like this one: `stride`,
-  /// or the nodes of a stage if the group joins stages.
+  /// The number of neighbouring nodes that send at the same time, each for a group like this one:
+  /// `stride`, or the nodes of a stage if the group joins stages.
   int abreast = stride;
 
   int nodes() const { return (ranks + per_node - 1) / per_node; }
-  /// Ranks on the node with the fewest, which the others wait for.
+  /// The number of ranks on the node with the fewest, for which the others wait.
   int fewest() const { return ranks % per_node == 0 ? per_node : ranks % per_node; }
 };
 
-/// How many times longer what a collective sends between nodes takes than at the rate of the
-/// adapters, because units of nodes have less bandwidth to the rest of the network than their nodes
-/// have (Network::topology): at least 1, at most the oversubscription.
+/// The factor by which a collective's traffic between nodes is slower than the adapters allow,
+/// because units of nodes have less bandwidth to the rest of the network than their nodes have
+/// (Network::topology): at least 1, at most the oversubscription.
 ///
-/// The groups of a stage fill nodes, and nodes fill units, in the order of their numbers; all
-/// groups run the same collective at the same time. A ring (and a tree, which is taken to send as
-/// much) goes from node to node in that order, so that of a unit of N nodes s leave it, if the
-/// group has every s-th node: s / N of what nodes send passes the border. Of a group that joins
-/// stages, those of one stage do (NodeSpread::abreast). In an all-to-all each node sends as much
-/// to every other one.
+/// The groups of a stage fill nodes, and nodes fill units, in the order of their numbers. All
+/// groups run the same collective at the same time. A ring (and a tree, which is taken to send the
+/// same) goes from node to node in that order. If the group has every s-th node, s nodes of a unit
+/// of N nodes send beyond it, so that s / N of the traffic passes the border. If the group joins
+/// stages, the nodes of one stage do (NodeSpread::abreast). In an all-to-all, each node sends the
+/// same amount to every other one.
 /// Pre: is_collective(kind).
 double border_slowdown(OpKind kind, NodeSpread spread, System const& system);
 
@@ -40,9 +40,9 @@ struct StageNodes {
   int nodes = 1;
 };
 
-/// How many times longer a message takes that all ranks of a stage send to their peers in another
-/// one. If every stage sends to the next one at the same time, as many nodes of a unit send beyond
-/// it as a stage has.
+/// The factor by which a message from all ranks of a stage to their peers in another stage is
+/// slower. If every stage sends to the next one at the same time, the number of a unit's nodes that
+/// send beyond it is the number of nodes of a stage.
 double border_slowdown(StageNodes stages, System const& system);
 
 }  // namespace stagecraft

@@ -11,7 +11,7 @@
 
 namespace stagecraft {
 
-/// What the generators of orders know of a plan's chunks: times in seconds, memory in bytes. The
+/// The data of a plan's chunks for generators of orders: times in seconds, memory in bytes. The
 /// plan, whose backwards are split, and the system must outlive it.
 class AverageChunk {
  public:
@@ -19,12 +19,12 @@ class AverageChunk {
 
   /// The mean over all chunks, and the longest message.
   ChunkCosts costs() const;
-  /// Of each virtual stage, with the longest message of any.
+  /// The costs of each virtual stage, each with the longest message of any.
   std::vector<ChunkCosts> stage_costs() const;
 
-  /// The mean over all chunks. The three sum to 0, also where chunks hand something to each other.
-  /// Where an input gradient adds to what is held (gathered gradients of sequence parallelism), the
-  /// forward reserves it: generators that fill a limit with forwards would be stuck behind them.
+  /// The mean over all chunks. The three changes sum to 0, even if chunks hand something to each
+  /// other. If an input gradient adds memory (gathered gradients of sequence parallelism), the
+  /// forward reserves it: generators that fill a limit with forwards would otherwise be stuck.
   MemoryChanges memory();
 
  private:

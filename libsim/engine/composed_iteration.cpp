@@ -22,8 +22,7 @@ SimTime median(std::vector<std::int64_t>& times) {
   return SimTime{*middle};
 }
 
-/// Whether two tasks do the same on stages that are alike, whose programs have numbers of their
-/// own.
+/// Whether two tasks do the same on stages that are alike. Their programs may have other numbers.
 bool are_alike(Task const& a, Task b) {
   b.program = a.program;
   return a == b;
@@ -31,7 +30,7 @@ bool are_alike(Task const& a, Task b) {
 
 using MeasuredStages = std::map<StageId, std::vector<MeasuredTask>>;
 
-/// The stage whose measured times stand for those of `stage`.
+/// The stage whose measured times are taken for `stage`.
 StageId stand_in(MeasuredStages const& stages, TrainingConfig const& config, StageId stage) {
   if (stages.count(stage) > 0) return stage;
   StageId const first{0};
@@ -88,8 +87,9 @@ std::vector<MeasuredTask> measured_tasks(StagePlan const& rank, RankTrace const&
   });
   skip_others();
   if (row != trace.ops.rows() || taken != runs) {
-    throw std::invalid_argument{"the trace has not one row for each of the " +
-                                std::to_string(runs) + " tasks of its rank"};
+    throw std::invalid_argument{"found a trace without exactly one row for each of the " +
+                                std::to_string(runs) +
+                                " tasks of its rank; accepted: chunk detail"};
   }
   std::vector<MeasuredTask> measured;
   for (std::size_t i = 0; i < times.size(); ++i) {

@@ -22,13 +22,14 @@ double model_flops(TrainingConfig const& config) {
 
 double hardware_flops(TrainingPlan const& plan) {
   if (plan.forced) {
-    // All ranks together compute as many rows as if all experts were used alike.
+    // All ranks together compute as many rows as with balanced routing.
     TrainingConfig balanced = plan.config;
     balanced.routing = {};
     return hardware_flops(make_plan(as_settled(balanced)));
   }
   if (plan.shape.contiguous_keys) {
-    // The plan is of the last rank. All together attend to as many keys as if all had equally many.
+    // The plan has the keys of the last rank. All ranks together attend to as many keys as if each
+    // attended to the same number.
     TrainingConfig even = plan.config;
     even.parallel.context_method = ContextMethod::ring;
     return hardware_flops(make_plan(as_settled(even)));

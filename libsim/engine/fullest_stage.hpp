@@ -8,7 +8,7 @@
 
 namespace stagecraft {
 
-/// The stage that holds most; the lowest of those that hold equally much. `Stage` is StageResult or
+/// The stage that holds most; the first of several that hold the same. `Stage` is StageResult or
 /// StagePrediction. Pre: there are stages.
 template <typename Stage>
 std::size_t fullest_stage(std::vector<Stage> const& stages) {

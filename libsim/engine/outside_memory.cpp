@@ -52,8 +52,8 @@ class CommunicatorBuffers {
     return other.value() / per_node_ == rank_.value() / per_node_;
   }
 
-  /// How many neighbours a node has in NCCL's double binary tree over all nodes: two on average,
-  /// because a node is an inner node of one tree and a leaf of the other.
+  /// The number of neighbours of a node in NCCL's double binary tree over all nodes: two on
+  /// average, because a node is an inner node of one tree and a leaf of the other.
   std::int64_t neighbours_in_tree(std::vector<RankId> const& members) const {
     std::set<int> nodes;
     for (RankId const member : members) nodes.insert(member.value() / per_node_);
@@ -69,7 +69,7 @@ class CommunicatorBuffers {
 
 using Members = std::vector<RankId>;
 
-/// The ranks of a rank's node, of a job of `ranks`.
+/// The ranks of a rank's node in a job of `ranks` ranks.
 Members node_members(System const& system, int ranks, RankId rank) {
   int const per_node = system.node.accelerators.value;
   int const first = rank.value() / per_node * per_node;
@@ -78,7 +78,7 @@ Members node_members(System const& system, int ranks, RankId rank) {
   return members;
 }
 
-/// The ranks of all stages with which a rank shares its place on all other axes.
+/// The ranks of all stages that have the same place as a rank on all other axes.
 Members stage_members(TrainingPlan const& plan, RankId rank) {
   Members members;
   for (StagePlan const& stage : plan.stages) {
@@ -87,7 +87,7 @@ Members stage_members(TrainingPlan const& plan, RankId rank) {
   return members;
 }
 
-/// The members of a rank's communicators that groups of the same ranks share.
+/// The members of each communicator of a rank. Groups of the same ranks share one.
 std::set<Members> shared_communicators(TrainingPlan const& plan,
                                        System const& system,
                                        RankId rank) {
@@ -106,7 +106,7 @@ std::set<Members> shared_communicators(TrainingPlan const& plan,
   return shared;
 }
 
-/// The stages with which one exchanges activations.
+/// The stages with which a stage exchanges activations.
 std::set<StageId> neighbours_of(TrainingPlan const& plan, StageId stage) {
   std::set<StageId> neighbours;
   for (VirtualStageId const v : plan.placement.virtual_stage_ids()) {

@@ -9,7 +9,7 @@
 
 namespace stagecraft {
 
-/// What holds the memory of a rank's accelerator outside its framework's allocator, in bytes.
+/// The memory of a rank's accelerator that is outside its framework's allocator, in bytes.
 struct OutsideMemory {
   std::int64_t driver = 0;
   std::int64_t context = 0;
@@ -21,16 +21,16 @@ struct OutsideMemory {
   friend bool operator==(OutsideMemory const&, OutsideMemory const&) = default;
 };
 
-/// By section `device` of the system, for the first rank of a stage. Each of the plan's groups with
-/// several members is a communicator, groups of the same members one; it has the buffers of a ring
-/// on the node and over the network. Pipeline neighbours have buffers of their own. Absent if the
-/// system does not say.
+/// From section `device` of the system, for the first rank of a stage. Each of the plan's groups
+/// with several members is a communicator; groups with the same members are one. A communicator has
+/// the buffers of a ring on the node and over the network. Pipeline neighbours have buffers of
+/// their own. nullopt if the system does not say.
 std::optional<OutsideMemory> outside_memory(TrainingPlan const& plan,
                                             System const& system,
                                             StagePlan const& stage);
 
-/// What a stage cannot reserve of the accelerator's memory: memory.reserve, if the run sets it;
-/// else the sum of the above, or the usual reserve where that is not known.
+/// The memory of the accelerator that a stage cannot reserve: memory.reserve, if the run sets it;
+/// else the sum of OutsideMemory, or the usual reserve if that is not known.
 std::int64_t bytes_outside(TrainingPlan const& plan, System const& system, StagePlan const& stage);
 
 }  // namespace stagecraft

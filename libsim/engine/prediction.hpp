@@ -10,31 +10,32 @@
 
 namespace stagecraft {
 
-/// What one stage holds and how long it computes; as in StageResult.
+/// The memory that one stage holds and the time that it computes, as in StageResult.
 struct StagePrediction {
   CategoryBytes at_peak;
   std::int64_t activation_peak = 0;
   std::int32_t in_flight_chunks = 0;
   SimTime busy{0};
-  int rank = 0;  ///< number in its stage of the rank that holds this
+  int rank = 0;  ///< number in its stage of the rank that holds most
 
   std::int64_t peak() const { return at_peak.sum(); }
 };
 
-/// What a search asks of a simulation; as in Simulation.
+/// The results of a simulation that a search needs, as in Simulation.
 struct Prediction {
   SimTime iteration{0};
   std::vector<StagePrediction> stages;
   double relative_error = 0;  ///< of the iteration, before calibration (ErrorTerms)
   int loops = 1;              ///< repetitions of the steady phase in the schedule
-  int loops_left_out = 0;     ///< of them, known to repeat others
+  int loops_left_out = 0;     ///< repetitions that were left out because they repeat others
 };
 
 /// Simulates an iteration as simulate(make_plan(config), system) does, to the picosecond and the
-/// byte, in a fraction of its time: nothing is recorded, and once the steady-state loop is found to
+/// byte, in a fraction of the time: nothing is recorded, and once the steady-state loop is found to
 /// repeat itself, the rest of it is left out (play_to_end).
 /// Pre: `config` was checked by its reader.
-/// \throws std::invalid_argument  for an illegal schedule shape; if the system cannot cost the plan.
+/// \throws ScheduleError  for an illegal schedule shape. \throws CostError  if the system cannot
+/// cost the plan.
 Prediction predict(SettledConfig const& config, System const& system);
 
 }  // namespace stagecraft

@@ -9,7 +9,7 @@
 namespace stagecraft {
 namespace {
 
-/// What the compute stream of a rank of each stage runs in an iteration.
+/// The computing time of a rank of each stage in an iteration.
 std::vector<SimTime> computed(TrainingPlan const& plan, int rank, CostModel const& cost) {
   RankPrograms const own{plan, rank};
   std::vector<BlockProfile> const blocks = profile_blocks(*own, cost);

@@ -4,8 +4,8 @@
 
 namespace stagecraft {
 
-/// A run as it is simulated: with what follows from costs or memory decided (settled()), and the
-/// warning for a system that was never compared with measurements.
+/// Returns the run as it is simulated: with everything decided that follows from costs or memory
+/// (settled()), and with a warning if its system was never compared with measurements.
 /// Pre: `run` was checked by its reader.
 /// \throws ScheduleError  if settled() does.
 RunConfig ready_run(RunConfig run);

@@ -24,7 +24,7 @@ TraceMeta meta_of(TrainingPlan const& plan, System const& system, RecordOptions 
           .clock = TraceClock::simulated};
 }
 
-/// Ascending, each once.
+/// The stages to record, ascending, each once.
 std::vector<StageId> chosen_stages(TrainingPlan const& plan, std::vector<StageId> const& asked) {
   std::vector<StageId> stages = asked;
   auto const count = static_cast<std::int32_t>(plan.stages.size());

@@ -11,7 +11,7 @@
 
 namespace stagecraft {
 
-/// What to record of an iteration, and what only the caller knows about its origin.
+/// Which part of an iteration to record, and facts about its origin that only the caller knows.
 struct RecordOptions {
   TraceDetail detail = TraceDetail::chunk;
   std::vector<StageId> stages;  ///< empty: all
@@ -19,15 +19,14 @@ struct RecordOptions {
   std::string config;  ///< effective configuration, YAML
 };
 
-/// Records an iteration that has been played in a file, rank by rank, so that one rank at a time is
-/// in memory.
+/// Records an iteration that has been played into a file. Only one rank at a time is in memory.
 ///
-/// Its memory peaks where simulate() says, to the picosecond and the byte, and its last row ends
-/// when the simulated iteration does. With steps that are validated while the next iteration warms
-/// up, that row ends later: the recorded iteration is played alone.
+/// Memory peaks at the time and with the bytes that simulate() says. The last row ends when the
+/// simulated iteration does. If steps are validated while the next iteration warms up, it ends
+/// later, because the recorded iteration is played alone.
 ///
-/// Rows are in issue order. What a system adds to each iteration is the last row of each rank,
-/// `iteration_overhead`. Workspace is there all the time, at its declared size.
+/// Rows are in issue order. The last row of each rank, `iteration_overhead`, is what a system adds
+/// to each iteration. Workspace is there all the time, at its declared size.
 /// \throws OutputError  if the file cannot be written.
 /// \throws std::invalid_argument  if the plan has no such stage.
 void record_to_file(std::filesystem::path const& path,

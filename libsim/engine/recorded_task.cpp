@@ -25,8 +25,8 @@ class OpRecorder {
   OpRecorder(CostedPlan const& costed, TraceVocabulary const& vocabulary, Pass pass)
       : costed_{costed}, vocabulary_{vocabulary}, pass_{pass} {}
 
-  /// `held`: the same block in the programs whose memory is recorded. `first_layer`: number in the
-  /// model of the block's first layer.
+  /// `held` is the same block in the programs whose memory is recorded. `first_layer` is the number
+  /// in the model of the block's first layer.
   void append(std::size_t block, BlockProgram const& held, std::int64_t first_layer) {
     BlockProgram const& program = costed_.plan().programs.blocks[block];
     PassTimes const& times = costed_.blocks()[block].times(pass_);

@@ -9,11 +9,11 @@
 
 namespace stagecraft {
 
-/// A row of a task, its time relative to the task's start.
+/// A row of a task. Its time is relative to the task's start.
 struct RecordedOp {
   SimTime start{0};
   SimTime end{0};
-  std::int64_t op = 0;  ///< into the names of the trace
+  std::int64_t op = 0;  ///< index into the names of the trace
   TracePhase phase = TracePhase::forward;
   TraceStream stream = TraceStream::compute;
   std::int64_t layer = -1;
@@ -27,20 +27,22 @@ struct RecordedMemory {
   CategoryBytes bytes;
 };
 
-/// What a task leaves in a trace each time it runs.
+/// The rows that a task leaves in a trace each time it runs.
 struct RecordedTask {
   std::vector<RecordedOp> ops;  ///< in issue order
-  /// After each change, the release of an output that was kept (releases_output()) left out.
+  /// The state after each change, except the release of an output that was kept
+  /// (releases_output()).
   std::vector<RecordedMemory> memory;
 };
 
-/// The states of memory that a summary knows: its peak, if there is one, and its end. `peak_time`
-/// and `end` are when.
+/// The states of memory in a summary: the peak, if there is one, and the end, at `peak_time` and
+/// `end`.
 std::vector<RecordedMemory> recorded_memory(MemoryProfile const& profile,
                                             SimTime peak_time,
                                             SimTime end);
 
-/// One for each task of a rank; memory is that of `held`, as `memories` are.
+/// One element per task of a rank. Memory is that of the programs `held`, to which `memories`
+/// belong.
 std::vector<RecordedTask> record_tasks(CostedPlan const& costed,
                                        Programs const& held,
                                        MemoryMoves& memories,

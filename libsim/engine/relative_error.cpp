@@ -6,7 +6,7 @@
 namespace stagecraft {
 namespace {
 
-/// Seconds of passes, by what they go to.
+/// Seconds of passes, by cause.
 struct PassParts {
   double products = 0;
   double kernels = 0;
@@ -113,7 +113,7 @@ ErrorTerms error_terms(CostedPlan const& costed, SimTime iteration) {
   // Each of two copies of the model computes half of the microbatches.
   auto const count = static_cast<double>(microbatches(plan.config)) / plan.placement.copies();
   double const computed = count * microbatch;
-  // Other stages fill and drain the pipeline for as long as p - 1 microbatches of a chunk take.
+  // The other stages fill and drain the pipeline for the time of p - 1 microbatches of a chunk.
   double const bubble = computed / count * (parallel.pipeline - 1) / parallel.interleave;
   double const rest = std::max(0.0, whole - computed - bubble - optimizer - overhead);
   double const reduced = std::min(replicas, rest);

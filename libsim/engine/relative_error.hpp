@@ -5,21 +5,22 @@
 
 namespace stagecraft {
 
-/// The fractions of an iteration's time that err together.
+/// Fractions of an iteration's time. All time in one of them has the same error.
 struct ErrorTerms {
   double products = 0;  ///< matrix products and attention
-  double kernels = 0;   ///< other kernels, and the optimizer's
+  double kernels = 0;   ///< other kernels, and those of the optimizer
   double node = 0;      ///< exposed collectives of groups within a node
   double network = 0;   ///< exposed collectives over the network, messages and waiting for them
   double host = 0;      ///< passes that wait for the host, and fixed costs
-  double hidden = 0;    ///< collectives that run beside computation, if they did not
-  bool is_network_measured = false;  ///< the system gives bus bandwidths between nodes
-  bool is_host_fitted = false;       ///< the stack's host times were fitted to measured runs
+  double hidden = 0;    ///< collectives that run beside computation, as if nothing hid them
+  bool is_network_measured = false;  ///< whether the system gives bus bandwidths between nodes
+  /// Whether the stack's host times were fitted to measured runs.
+  bool is_host_fitted = false;
 };
 
-/// What the time of an iteration is made of, on the stage that is busy longest. A bubble takes as
-/// long as what other stages compute, and is counted like it. Of the streams of a pass the ops'
-/// own durations are counted; what remains of the pass is exposed communication.
+/// The parts of an iteration's time, on the stage that is busy longest. A bubble is counted as the
+/// computation of other stages, because it lasts as long. For the streams of a pass, the durations
+/// of the ops are counted; the rest of the pass is exposed communication.
 ErrorTerms error_terms(CostedPlan const& costed, SimTime iteration);
 
 /// The relative standard deviation of a time with these terms, before any calibration:

@@ -19,7 +19,7 @@
 namespace stagecraft {
 namespace {
 
-/// All recompute of an iteration, by virtual stage.
+/// The time of all recompute of an iteration, by virtual stage.
 std::vector<SimTime> recompute_times(CostedPlan const& costed) {
   TrainingPlan const& plan = costed.plan();
   std::vector<SimTime> times(static_cast<std::size_t>(plan.placement.virtual_stages()));
@@ -36,7 +36,7 @@ std::vector<SimTime> recompute_times(CostedPlan const& costed) {
   return times;
 }
 
-/// From the post of a message to its arrival, between whichever neighbours that is shortest.
+/// The shortest time from the post of a message to its arrival, over all neighbours.
 SimTime shortest_message(TrainingPlan const& plan, CostModel const& cost) {
   std::optional<SimTime> shortest;
   for (VirtualStageId const v : plan.placement.virtual_stage_ids()) {
@@ -53,7 +53,7 @@ SimTime shortest_message(TrainingPlan const& plan, CostModel const& cost) {
   return shortest.value_or(SimTime{0});
 }
 
-/// What the passes of each virtual stage take; recompute on the average of all microbatches.
+/// The times of the passes of each virtual stage. Recompute is the average over all microbatches.
 StageTicks pass_times(CostedPlan const& costed) {
   TrainingPlan const& plan = costed.plan();
   TrainingConfig without_windows = plan.config;
@@ -85,8 +85,8 @@ StageTicks pass_times(CostedPlan const& costed) {
   return StageTicks{std::move(times)};
 }
 
-/// What a stage's step takes beside its passes. If gradients are reduced behind backwards, it is
-/// what the compute stream runs after the last one: the rest may hide behind passes.
+/// The time of a stage's step beside its passes. If gradients are reduced while backwards run, it
+/// is the compute stream's part after the last backward; the rest may be hidden by passes.
 SimTime step_time(CostedPlan const& costed, StagePlan const& stage) {
   bool const overlaps = overlaps_gradients(costed.plan().config);
   SimTime time{0};
@@ -112,10 +112,10 @@ SimTime shortest_step(CostedPlan const& costed) {
   return shortest;
 }
 
-/// What a microbatch holds on a virtual stage, in bytes. From its forward on: what that allocates
-/// and does not release, with the message that it has received and without the one that it sends.
-/// From its input gradient on: likewise what that leaves of it, never more. Of the programs that a
-/// chunk may run, the one that holds least.
+/// The bytes that a microbatch holds on a virtual stage. From its forward on: what the forward
+/// allocates and does not release, with the message that it has received and without the one that
+/// it sends. From its input gradient on: what that leaves of it, never more. A chunk may run
+/// several programs; the one that holds least counts.
 HeldMemory held_memory(TrainingPlan const& plan, MemoryMoves& memories, VirtualStageId v) {
   ChunkPlace const place = plan.placement.place(v);
   StagePlan const& stage = plan.stages[place.stage];
@@ -146,7 +146,7 @@ HeldMemory held_memory(TrainingPlan const& plan, MemoryMoves& memories, VirtualS
   return {static_cast<double>(in_flight), static_cast<double>(for_weights)};
 }
 
-/// What orders on that placement hold, and have room for.
+/// The memory that orders on that placement hold, and the memory that they may hold.
 StageRooms rooms_on(Placement const& placement, TrainingPlan const& of, System const& system) {
   TrainingPlan const plan = make_programs(of.config, placement, true);
   MemoryMoves memories{plan, plan.programs};
@@ -164,7 +164,7 @@ StageRooms rooms_on(Placement const& placement, TrainingPlan const& of, System c
   return rooms;
 }
 
-/// Why passes of the plan are not what a bound of orders takes them for; empty if they are.
+/// Why the bound does not hold for passes of the plan; empty if it does.
 std::string reason_against(TrainingPlan const& plan) {
   if (plan.placement.copies() > 1) return "microbatches go through two copies of the model";
   if (plan.microbatch_stride > 0) return "microbatches take different times";
@@ -189,7 +189,7 @@ ScheduleBound schedule_bound(TrainingPlan const& plan, System const& system) {
   int const chunks = plan.placement.chunks();
   std::vector<Placement> placements{round_placement(stages, chunks)};
   if (chunks == 2 && stages > 1) placements.push_back(v_placement(stages));
-  // Room for all microbatches, so that memory bounds nothing.
+  // Room for all microbatches, so that memory limits nothing.
   MemoryChanges const memory{.forward = 1, .input_gradient = 0, .weight_gradient = -1};
   SimTime bound = SimTime::max();
   std::optional<SimTime> in_memory;

@@ -26,7 +26,7 @@
 namespace stagecraft {
 namespace {
 
-/// What the chunks of all virtual stages take, with and without recompute.
+/// The times of the chunks of all virtual stages, with and without recompute.
 std::vector<RecomputeTimes> recompute_times(TrainingPlan const& plan, System const& system) {
   CostModel const cost{system, plan};
   std::vector<BlockProfile> const blocks = profile_blocks(plan.programs, cost);
@@ -61,7 +61,7 @@ std::vector<bool> stored_passes(TrainingConfig const& config,
   auto const microbatches = static_cast<std::size_t>(order.microbatches);
   std::vector<bool> stored(static_cast<std::size_t>(order.placement.virtual_stages()) *
                            microbatches);
-  shape.order = SharedOrder{order};  // whose windows those of the settled run are
+  shape.order = SharedOrder{order};  // its windows are those of the settled run
   for (StageId const stage : order.placement.stage_ids()) {
     int const count = policy_of(config, stage).store_microbatches.count;
     if (count == 0) continue;
@@ -75,7 +75,7 @@ std::vector<bool> stored_passes(TrainingConfig const& config,
   return stored;
 }
 
-/// Gives recompute the bubbles of the run's schedule.
+/// Lets recompute run in the bubbles of the run's schedule.
 void settle_recompute(TrainingConfig& config, System const& system) {
   ScheduleShape const shape = checked_shape(schedule_shape(config));
   PipelineOrder const order = shape.order ? *shape.order : order_of(lay_out_checked(shape));
@@ -86,7 +86,7 @@ void settle_recompute(TrainingConfig& config, System const& system) {
   config.schedule.group = 0;
 }
 
-/// The run of a schedule that depends on costs, as its order's generator is asked for it.
+/// The run of a schedule that depends on costs, with the request for its order's generator.
 struct CostedRequest {
   ScheduleShape shape;
   OrderRequest request;
@@ -112,7 +112,7 @@ void settle_order(TrainingConfig& config, System const& system, PipelineOrder or
   if (recomputes_early(config)) settle_recompute(config, system);
 }
 
-/// What a candidate is judged by: whether it fits, then its time, then its memory.
+/// The criteria of a candidate: whether it fits, then its time, then its memory.
 using Judgement = std::tuple<bool, SimTime, Bytes>;
 
 Judgement judge(TrainingConfig const& config, System const& system) {
@@ -122,8 +122,8 @@ Judgement judge(TrainingConfig const& config, System const& system) {
   return {is_too_large, prediction.iteration, peak};
 }
 
-/// The run with the best of all orders that are known for it: the searched ones, and the named ones
-/// within the memory limit.
+/// The run with the best of all known orders: the searched ones, and the named ones within the
+/// memory limit.
 TrainingConfig with_searched_order(TrainingConfig const& config, System const& system) {
   auto const& [shape, request] = costed_request(config, system);
   std::optional<std::pair<Judgement, TrainingConfig>> best;

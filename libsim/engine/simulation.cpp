@@ -15,8 +15,7 @@
 namespace stagecraft {
 namespace {
 
-/// Sums each rank's time by what it goes to, and notes when its memory peaks. May hand on what it
-/// hears.
+/// Sums each rank's time by cause, and notes when its memory peaks. May pass on what it is told.
 class ResultObserver {
  public:
   static constexpr bool hears = true;
@@ -59,15 +58,15 @@ class ResultObserver {
     data_parallel_idle_[r] += std::exchange(delay_[r], SimTime{0});
     shares_[r] += profile.shares;
     host_wait_[r] += profile.host_wait;
-    // A chunk that a gradient reduction slows down is slowed down in its backward.
+    // The delay of a chunk by a gradient reduction counts as backward.
     shares_[r].backward += (end - start) - profile.duration;
   }
   void shared_links(StageId stage, SimTime from, SimTime beside, SimTime delay) {
     if (recorder_ != nullptr) recorder_->shared_links(stage, from, beside, delay);
     delay_[stage.index()] = delay;
   }
-  // Messages change memory when their post is issued and when their wait is over; a post takes no
-  // time and a wait need not, so that the end of what came before is when they happen.
+  // Messages change memory when their post is issued and when their wait is over. A post takes no
+  // time and a wait may not, so these changes happen when the entry before ends.
   void waited(StageId stage, std::int32_t entry, SimTime start, SimTime end) {
     if (recorder_ != nullptr) recorder_->waited(stage, entry, start, end);
     std::size_t const r = stage.index();
@@ -206,7 +205,7 @@ void add_reservations(Simulation& simulation,
     if (!plan.config.memory.reserve) {
       stage.outside = outside_memory(plan, system, plan.stages[id]);
     }
-    // What the framework allocates beside the tensors would only be added to them.
+    // The framework's own allocations would only add to those of the tensors.
     Verdict const counted = decides_by_allocator(system.software) ? Verdict::fits : stage.verdict;
     stage.verdict = std::max(counted, reserved.verdict);
     stage.fits = stage.verdict != Verdict::does_not_fit;

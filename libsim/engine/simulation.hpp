@@ -18,50 +18,52 @@
 
 namespace stagecraft {
 
-/// What one stage holds and how long it computes; bytes are per rank: of the fullest, if they
-/// differ.
+/// The memory that one stage holds and the time that it computes. Bytes are per rank: of the rank
+/// that holds most, if ranks differ.
 struct StageResult {
   std::int32_t stage = 0;
   std::int64_t layers = 0;
   std::int32_t in_flight_chunks = 0;
-  SimTime busy{0};  ///< its compute stream, without any waiting
-  /// Whether the verdict is one that fits.
+  SimTime busy{0};  ///< time of its compute stream, without any waiting
+  /// Whether the stage fits, by its verdict.
   bool fits = true;
   Verdict verdict = Verdict::fits;
   CategoryBytes at_peak;
   SimTime peak_at{0};
   std::int64_t activation_peak = 0;
-  std::optional<RankSpread> ranks;              ///< if they differ; `least` with workspace
-  std::optional<RankBusy> rank_busy;            ///< if they compute different numbers of rows
+  std::optional<RankSpread> ranks;              ///< only if ranks differ; `least` with workspace
+  std::optional<RankBusy> rank_busy;            ///< only if ranks compute different numbers of rows
   std::optional<StageReservation> reservation;  ///< see add_reservations()
-  std::int64_t device = 0;  ///< with it: reserved, and what else holds the accelerator's memory
-  std::int64_t margin = 0;  ///< with it: what the accelerator has beyond that; may be negative
-  std::optional<OutsideMemory> outside;  ///< with it, if the system says
+  /// With `reservation`: reserved, and what else holds the accelerator's memory.
+  std::int64_t device = 0;
+  /// With `reservation`: the accelerator's memory beyond that; may be negative.
+  std::int64_t margin = 0;
+  std::optional<OutsideMemory> outside;  ///< with `reservation`, if the system says
 
   std::int64_t peak() const { return at_peak.sum(); }
-  /// The number in its stage of the rank that all this is of.
+  /// The number in its stage of the rank that these results are for.
   int rank() const { return ranks ? ranks->fullest : 0; }
 };
 
-/// One middle layer and one microbatch; absent where layers differ in policy.
+/// One middle layer and one microbatch; nullopt if layers differ in policy.
 struct LayerResult {
   SimTime forward{0};
-  SimTime backward{0};  ///< without recompute
+  SimTime backward{0};  ///< time without recompute
   SimTime recompute{0};
   Bytes saved;
-  std::optional<Bytes> paper;  ///< where table 2 has the case
+  std::optional<Bytes> paper;  ///< if table 2 has the case
 };
 
-/// Time of the stage that is busy longest, by what it goes to: shares, transfers and bubble sum to
-/// the iteration.
+/// The time of the stage that is busy longest, by cause: shares, transfers and bubble sum to the
+/// iteration.
 struct Breakdown {
   TimeShares shares;
   SimTime transfer{0};
   SimTime bubble{0};
-  SimTime host_wait{0};  ///< contained in the shares: kernels are not yet issued
+  SimTime host_wait{0};  ///< contained in the shares: time of waiting until kernels are issued
 };
 
-/// The outcome of an iteration. FLOPs are of the whole job.
+/// The outcome of an iteration. FLOPs are for the whole job.
 struct Simulation {
   SimTime iteration{0};
   SimTime ideal{0};           ///< busy time of the busiest stage
@@ -84,22 +86,22 @@ struct Simulation {
 };
 
 /// Plays one iteration of the plan on the system.
-/// \throws std::invalid_argument  if the system has no cost for some op of the plan.
+/// \throws CostError  if the system has no cost for some op of the plan.
 Simulation simulate(TrainingPlan const& plan, System const& system);
 
-/// Adds to each stage what its allocator reserves on the system's accelerator beside all else that
-/// is on it (StageAllocators), on up to `jobs` threads. If decides_by_allocator(), that is the
-/// verdict; otherwise counted bytes must fit beside the reserve, and the replay of the tensors
-/// alone, to which the framework's own allocations would only be added, must not run out.
+/// Adds to each stage the memory that its allocator reserves on the system's accelerator beside
+/// everything else there (StageAllocators), on up to `jobs` threads. If decides_by_allocator(),
+/// that gives the verdict. Otherwise counted bytes must fit beside the reserve, and the replay of
+/// the tensors alone must not run out; the framework's own allocations would only add to it.
 void add_reservations(Simulation& simulation,
                       TrainingPlan const& plan,
                       System const& system,
                       int jobs);
 
-/// An iteration that is played once, for everybody who looks at it: its result and all its times.
-/// The plan and the system must outlive it.
+/// An iteration that is played once for all who read it: its result and all its times. The plan and
+/// the system must outlive it.
 struct PlayedIteration {
-  /// \throws std::invalid_argument  if the system cannot cost the plan.
+  /// \throws CostError  if the system cannot cost the plan.
   PlayedIteration(TrainingPlan const& plan, System const& system);
   PlayedIteration(TrainingPlan const&&, System const&) = delete;
   PlayedIteration(TrainingPlan const&, System const&&) = delete;
@@ -109,7 +111,7 @@ struct PlayedIteration {
   RecordedTimes times;
 };
 
-/// One layer of the plan's most common block, or nothing where layers differ in policy.
+/// One layer of the plan's most common block; nullopt if layers differ in policy.
 std::optional<LayerResult> summarize_layer(TrainingPlan const& plan,
                                            std::vector<BlockProfile> const& blocks);
 

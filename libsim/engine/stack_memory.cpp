@@ -8,7 +8,7 @@
 namespace stagecraft {
 namespace {
 
-/// What the layers' passes take, over what the host takes to issue them; 1 where it is slower.
+/// The time of the layers' passes over the host's time to issue them; 1 if the host is slower.
 double host_pace(TrainingPlan const& plan, System const& system) {
   CostModel const cost{system, plan};
   SimTime passes{0};

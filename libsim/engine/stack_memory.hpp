@@ -6,8 +6,8 @@
 
 namespace stagecraft {
 
-/// What the software stack allocates beside the op program in this run: how far its host gets ahead
-/// follows from the times of the plan's blocks.
+/// The memory that the software stack allocates beside the op program in this run. The lead of its
+/// host follows from the times of the plan's blocks.
 FrameworkMemory stack_memory(TrainingPlan const& plan, System const& system);
 
 }  // namespace stagecraft

@@ -10,28 +10,28 @@
 
 namespace stagecraft {
 
-/// What a stage takes of its accelerator's memory, in bytes.
+/// The memory of its accelerator that a stage takes, in bytes.
 struct ReservedStage {
   StageReservation reservation;
-  std::int64_t device = 0;  ///< reserved, and what else holds the accelerator's memory
-  std::int64_t margin = 0;  ///< what the accelerator has beyond that; may be negative
+  std::int64_t device = 0;  ///< reserved memory, and what else holds the accelerator's memory
+  std::int64_t margin = 0;  ///< the accelerator's memory beyond `device`; may be negative
   Verdict verdict = Verdict::fits;
 };
 
-/// The allocators of a run's ranks: what they reserve on the system's accelerator beside all else
-/// that is on it (bytes_outside), for the plan's tensors and what the software stack allocates.
+/// The allocators of a run's ranks. They reserve memory on the system's accelerator beside
+/// everything else there (bytes_outside), for the plan's tensors and the software stack's own.
 /// Threads may share it.
 class StageAllocators {
  public:
   /// Both must outlive the object.
   StageAllocators(TrainingPlan const& plan, System const& system);
 
-  /// What the allocator of a stage can reserve.
+  /// The most that the allocator of a stage can reserve.
   std::int64_t room(StageId stage) const;
-  /// What a rank of a stage reserves, by its number in the stage: that of the fullest, if they
-  /// differ. `peak`, if given, is filled in.
+  /// The reservation of a rank of a stage, given by its number there. If ranks differ, the stage's
+  /// is that of the rank that holds most. `peak`, if given, is filled in.
   ReservedStage reserve(StageId stage, int rank, ReservedPeak* peak = nullptr) const;
-  /// Whether such a rank can be served: reserve() finds no other, but takes longer.
+  /// Whether the allocator can serve such a rank: the same answer as reserve() gives, in less time.
   bool fits(StageId stage, int rank) const;
 
  private:

@@ -11,9 +11,15 @@ namespace stagecraft {
 
 namespace {
 
-/// Takes one stage's entries in issue order and appends their rows.
+/// Takes one stage's entries in issue order and appends their rows. Used once.
+///
+/// Owns the trace; plans, times and vocabulary are the caller's. Columns have room for all rows
+/// from the start. Between two entries, the first `op_rows_` and `memory_rows_` of them are
+/// written, `now_` is what the stage holds, and `clock_` is the end of what its compute stream has
+/// run.
 class StageRecorder {
  public:
+  /// All references must outlive the object.
   StageRecorder(CostedPlan const& costed,
                 Programs const& held,
                 RecordedTimes const& times,
@@ -100,7 +106,7 @@ class StageRecorder {
         .on_links = profiles_[index].on_links,
         .busy_until = data_parallel_idle_,
         .slowdown_millionths = costed_.cost().data_parallel_slowdown_millionths()};
-    // What happens inside a task that is slowed down moves with it.
+    // The events inside a task that is slowed down are later, too.
     auto const at = [&, is_stretched = time.end - time.start != alone](SimTime offset) {
       return is_stretched ? running.reaches(offset) : time.start + offset;
     };
@@ -116,7 +122,7 @@ class StageRecorder {
       add_memory(at(state.time), now_ + state.bytes);
     }
     if (task.stream == Stream::data_parallel) {
-      // Without what comes behind it: tasks that share its links still delay it.
+      // The end if nothing else shares its links from here on: later tasks that do still delay it.
       data_parallel_idle_ = task.group ? time.end : std::max(clock_, data_parallel_idle_) + alone;
       if (task.group) clock_ = time.end;
     } else {
@@ -146,8 +152,8 @@ class StageRecorder {
     now_ += profile.net;
   }
 
-  /// Each row of memory is one of the states, in their order; at op detail none is left out but
-  /// those that equal the one before.
+  /// Each row of memory is one of the states, in their order. At op detail only states that equal
+  /// the one before are left out.
   void add_reserved() {
     MemoryColumns& memory = trace_.memory;
     std::vector<ReservedState> const states = reserved_states({costed_.plan(), plan_, held_});
@@ -197,18 +203,18 @@ class StageRecorder {
   }
 
   CostedPlan const& costed_;
-  Programs const& held_;  ///< what memory is of
+  Programs const& held_;  ///< the programs of the rank whose memory is recorded
   StagePlan const& plan_;
   std::vector<TaskProfile> const& profiles_;
   RecordedStage const& times_;
   TraceVocabulary const& vocabulary_;
   MemoryMoves moves_;
-  std::vector<MemoryMove const*> of_entries_;  ///< of the issue order
+  std::vector<MemoryMove const*> of_entries_;  ///< by position in the issue order; of moves_
   std::vector<RecordedTask> tasks_;
   TraceDetail detail_;
   CategoryBytes now_;
-  SimTime clock_{0};               ///< of the compute stream
-  SimTime data_parallel_idle_{0};  ///< the data-parallel stream has no work from here on
+  SimTime clock_{0};               ///< end of what the compute stream has run
+  SimTime data_parallel_idle_{0};  ///< end of what the data-parallel stream has run
   RankTrace trace_;
   std::size_t op_rows_ = 0;
   std::size_t memory_rows_ = 0;

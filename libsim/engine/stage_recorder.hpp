@@ -6,9 +6,8 @@
 
 namespace stagecraft {
 
-/// The rank that stands for a stage in a trace: what it did, from the stage's issue entries and
-/// when they happened, and what the fullest rank of the stage held.
-/// `held`: the programs of that rank (RankPrograms).
+/// The trace of the rank that stands for a stage. Its rows are the stage's issue entries at their
+/// times; its memory is that of the stage's fullest rank, whose programs (RankPrograms) are `held`.
 RankTrace record_stage(CostedPlan const& costed,
                        Programs const& held,
                        RecordedTimes const& times,

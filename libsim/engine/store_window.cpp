@@ -21,7 +21,7 @@
 namespace stagecraft {
 namespace {
 
-/// What one rank of each stage does to memory.
+/// The memory moves of one rank of each stage.
 struct RankMoves {
   RankMoves(TrainingPlan const& of, int rank) : plan{of}, programs{of, rank} {}
 
@@ -30,17 +30,17 @@ struct RankMoves {
   MemoryMoves moves{plan, *programs};
 };
 
-/// The memory of a stage under each number of microbatches that it could store per window. With the
-/// number, only the programs that its chunks run change. The step moves no memory, and a backward
-/// whose gradients are reduced piece by piece moves it as the whole does, so that the schedule and
-/// the programs of the chunks are enough.
+/// The memory of a stage for each number of microbatches that it could store per window. Only the
+/// programs that its chunks run depend on the number. The step moves no memory, and a backward
+/// whose gradients are reduced piece by piece moves it as the whole backward does. So the schedule
+/// and the programs of the chunks are enough.
 class WindowMemory {
  public:
-  /// Pre: the schedule is of the plan, whose chunks have stored programs.
+  /// Pre: the schedule is that of the plan, whose chunks have stored programs.
   WindowMemory(RankMoves& rank, PipelineSchedule const& schedule, StageId stage)
       : resident_{resident_memory(rank.plan.stages[stage]).sum()} {
     StagePlan const& of = rank.plan.stages[stage];
-    int const some = 1;  // of a window: what repeats with one repeats with every number
+    int const some = 1;  // stored per window: the windows repeat in the same way for every number
     RepeatedWindows windows = rank.plan.microbatch_stride == 0
                                   ? repeat_windows(schedule, stage, some)
                                   : RepeatedWindows{.order = unroll(schedule.stages[stage])};
@@ -63,7 +63,8 @@ class WindowMemory {
     insert_repeat(program_, windows, 0);
   }
 
-  /// What a rank holds at its peak, workspace aside, if it stores `count` microbatches per window.
+  /// The bytes that a rank holds at its peak, without workspace, if it stores `count` microbatches
+  /// per window.
   std::int64_t peak(int count) const {
     std::vector<MemoryMove const*> moves = recomputed_;
     for (std::size_t i = 0; i < moves.size(); ++i) {
@@ -78,12 +79,14 @@ class WindowMemory {
  private:
   std::int64_t resident_;
   StageProgram program_;
-  std::vector<std::int32_t> places_;  ///< of each run's forward in its window, without the repeat
+  /// Position of each run's forward in its window, without the repeat.
+  std::vector<std::int32_t> places_;
   std::vector<MemoryMove const*> stored_;
   std::vector<MemoryMove const*> recomputed_;
 };
 
-/// Ranks of a stage of which no two allocate alike, and of which each other rank is like one.
+/// One rank of a stage for each way to allocate: no two of them allocate alike, and every other
+/// rank allocates as one of them.
 std::vector<int> distinct_ranks(TrainingPlan const& plan) {
   if (!plan.differs_by_rank()) return {0};
   std::vector<int> distinct;
@@ -123,8 +126,8 @@ TrainingConfig resolve_store_windows(TrainingConfig config, System const& system
       return std::ranges::all_of(
           memories, [&](WindowMemory const& memory) { return memory.peak(count) <= limit; });
     };
-    // From the top: storing one more can lower a peak that recomputation makes, so that a number
-    // that does not fit says nothing of the larger ones.
+    // From the largest number down: storing one more can lower a peak that recomputation makes, so
+    // a number that does not fit says nothing about larger ones.
     wanted = {.count = store_window(schedule.shape, stage)};
     while (wanted.count > 0 && !fits(wanted.count)) --wanted.count;
   }

@@ -10,7 +10,7 @@
 
 namespace stagecraft {
 
-/// What becomes of a stage on the memory that it has.
+/// Whether a stage fits into the memory that it has.
 enum class Verdict : std::uint8_t {
   fits,
   fits_with_retries,  ///< after the allocator has given its cache back to the device
@@ -24,9 +24,8 @@ constexpr std::string_view name_of(Verdict verdict) {
   return verdict_names[static_cast<std::size_t>(verdict)];
 }
 
-/// What the peak of a stage may be, workspace added: the accelerator's memory less the reserve. A
-/// stage has as much free as this is more than its peak, and does not fit by counted bytes if it is
-/// less.
+/// The largest peak, workspace included, that fits by counted bytes: the accelerator's memory less
+/// the reserve. The difference to a stage's peak is its free memory.
 inline Bytes room_for(MemoryConfig const& memory, Accelerator const& accelerator) {
   return accelerator.memory.value - memory.kept_in_reserve();
 }

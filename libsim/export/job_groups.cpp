@@ -53,7 +53,7 @@ CollectiveNames const& collective_names(OpKind kind) {
   for (Row const& row : rows) {
     if (row.kind == kind) return row.names;
   }
-  throw std::logic_error{std::string{name_of(kind)} + " is no collective"};
+  throw std::logic_error{std::string{name_of(kind)} + " is not a collective"};
 }
 
 TrainingPlan plan_of_trace(TraceReader const& trace) {

@@ -131,13 +131,13 @@ void read_value(ConfigNode const& node, NetworkTopology& topology) {
   if (node.child("nodes_per_unit").exists() == has_ports && node.is_sound()) {
     if (has_ports) {
       node.report("both nodes_per_unit and leaf_ports",
-                  "one of them; --set system.network.topology={...} replaces both");
+                  "exactly one of the two; --set system.network.topology={...} replaces both");
     } else {
-      node.report("neither nodes_per_unit nor leaf_ports", "one of them");
+      node.report("neither nodes_per_unit nor leaf_ports", "exactly one of the two");
     }
   }
   if (rails.exists() && !has_ports) {
-    rails.report_key("'rails' without leaf_ports", "it with leaf_ports");
+    rails.report_key("'rails' without leaf_ports", "rails together with leaf_ports");
   }
 }
 

@@ -144,7 +144,7 @@ void visit_keys(Visitor& keys, Section& memory) {
   keys("late_connections", memory.late_connections,
        "With host_lead: whether hosts connect two stages when these first exchange a message. With "
        "three stages or more, the accelerator of the first one then stands still in its second "
-       "message of all, until the next stage has connected to the one behind it, and the host goes "
+       "message of all, until the next stage has connected to the one after it, and the host goes "
        "on until it waits. Without effect with waits_after_sends.");
   keys("kernels_per_op", memory.kernels_per_op,
        "With host_lead: how many kernels the stack launches for one op of the op program.",

@@ -58,7 +58,8 @@ class BufferEvents::TaskCompiler {
     ChunkReferences references;
   };
 
-  /// The pass of the same microbatch to whose buffers this one refers. Pre: it is no forward.
+  /// The pass of the same microbatch whose buffers this one refers to. Pre: `pass` is not a
+  /// forward.
   Pass pass_before(std::int32_t program, Pass pass) const {
     if (pass == Pass::weight_gradient) return Pass::input_gradient;
     bool const follows_recompute =
@@ -209,7 +210,7 @@ class BufferEvents::TaskCompiler {
   TrainingPlan const& plan_;
   Programs const& programs_;
   EventDetail detail_;
-  std::int32_t runs_ = 0;                                      ///< of ops, so far
+  std::int32_t runs_ = 0;                                      ///< number of events of kind run
   std::map<std::pair<std::int32_t, Pass>, ChunkPass> passes_;  ///< by chunk program and pass
   std::map<std::size_t, BlockBuffers> buffers_;
 };

@@ -12,10 +12,10 @@ namespace {
 
 constexpr std::int64_t time_per_kernel = 1000;
 
-/// What an op writes.
+/// The bytes that an op writes.
 struct WrittenBytes {
   std::int64_t all = 0;
-  std::int64_t largest = 0;  ///< of one tensor
+  std::int64_t largest = 0;  ///< bytes of its largest tensor
 };
 
 WrittenBytes written_bytes(BlockProgram const& block, Op const& op) {
@@ -28,7 +28,7 @@ WrittenBytes written_bytes(BlockProgram const& block, Op const& op) {
   return written;
 }
 
-/// What a table gives an op, relative to some bytes.
+/// The bytes that a table of factors gives an op.
 std::int64_t bytes_of(std::map<OpKind, double> const& factors, Op const& op, std::int64_t bytes) {
   auto const found = factors.find(op.kind);
   return found == factors.end() ? 0 : std::llround(found->second * static_cast<double>(bytes));
@@ -40,7 +40,8 @@ bool recomputes(BlockProgram const& block, OpKind kind) {
                      [&](Op const& op) { return op.kind == kind && op.phase == Phase::recompute; });
 }
 
-/// The kind of op whose name is that of `kind` with _backward appended; `kind` if there is none.
+/// The kind of op that has the name of `kind` with _backward appended; `kind` itself if there is
+/// none.
 OpKind backward_of(OpKind kind) {
   std::string const name = std::string{name_of(kind)} + "_backward";
   for (OpKind const other : op_kinds) {
@@ -116,8 +117,8 @@ void FrameworkBuffers::wait_on_host() {
   stands_still_ = false;
 }
 
-/// What has been used until now is free when the accelerator has got here: the host is then ahead
-/// by what it has gained since it last waited.
+/// Memory that was used until now is free when the accelerator has got here. The host is then ahead
+/// by the kernels that it has gained since it last waited.
 void FrameworkBuffers::launch() {
   launched_ += framework_.kernels_per_op;
   auto const most = static_cast<double>(framework_.host_lead);
@@ -244,7 +245,7 @@ bool FrameworkBuffers::allocate_instead(BufferChange const& change) {
   return grow(gathered_[gathered_index(*change.op)], change.bytes);
 }
 
-/// Until a buffer that is never freed has so many bytes.
+/// Makes a buffer that is never freed have at least `bytes`.
 bool FrameworkBuffers::grow(Growing& buffer, std::int64_t bytes) {
   if (bytes <= buffer.bytes) return true;
   // The larger one is allocated before the smaller one is dropped.
@@ -294,7 +295,7 @@ bool FrameworkBuffers::step(std::span<std::int64_t const> shards) {
   std::int64_t elements = 0;
   for (std::int64_t const shard : shards) elements += shard;
   std::int64_t const bytes = elements * element_size(activation_type(plan_.config.model.precision));
-  // The own shard and those of all replicas, one by one, and NCCL's one output for all of them.
+  // One copy of the own shard, one of each replica's shard, and NCCL's output for all of them.
   Blocks copies;
   bool fits = allocate_into(copies, bytes);
   for (int i = 0; fits && i < stage_.shards; ++i) fits = allocate_into(copies, bytes);

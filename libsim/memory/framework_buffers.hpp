@@ -17,8 +17,9 @@ namespace stagecraft {
 /// Allocates what a framework needs beside the op program while a stage's events are replayed. A
 /// member function that allocates returns false if the device has no memory left.
 ///
-/// Each block is in one of the lists below and is freed when the comment of its list says;
-/// end_iteration() frees all that belongs to passes.
+/// The allocator is the caller's; the object owns the blocks that it has allocated there. Between
+/// two calls each of them is in one of the lists below, and it is freed when the comment of its
+/// list says. end_iteration() frees all that belongs to passes.
 class FrameworkBuffers {
  public:
   /// All must outlive the object.
@@ -27,39 +28,39 @@ class FrameworkBuffers {
                    StagePlan const& stage,
                    TrackedAllocator& allocator);
 
-  /// What exists from the start, given the elements of each parameter.
+  /// Allocates what exists from the start, given the elements of each parameter.
   bool allocate_resident(std::span<std::int64_t const> parameters);
-  /// Before the first task of an iteration.
+  /// To be called before the first task of an iteration.
   void begin_iteration();
-  /// Before a task runs.
+  /// To be called before a task runs.
   bool begin(Task const& task);
-  /// An event of kind `run`.
+  /// To be called for an event of kind `run`.
   bool run(BufferEvent const& event);
   /// Whether a buffer that is never freed takes the place of this one.
   bool replaces(BufferChange const& change) const;
   bool allocate_instead(BufferChange const& change);
-  /// After a task has run for a microbatch.
+  /// To be called after a task has run for a microbatch.
   void end(Task const& task, MicrobatchId microbatch);
-  /// Before the optimizer step, given the elements of each of its gradients.
+  /// To be called before the optimizer step, given the elements of each of its gradients.
   bool begin_step(std::span<std::int64_t const> shards);
-  /// During the optimizer step.
+  /// To be called during the optimizer step.
   bool step(std::span<std::int64_t const> shards);
   /// Frees all that an interrupted iteration still has.
   void end_iteration();
 
  private:
   using Blocks = std::vector<BlockId>;
-  /// What an op has beside its tensors; derived once.
+  /// The buffers that an op has beside its tensors; derived once.
   struct OpBuffers {
-    std::int64_t temporary = 0;
-    std::int64_t held = 0;
-    std::int64_t kept = 0;
-    std::int64_t global = 0;              ///< of the global buffer
-    std::vector<std::int64_t> gradients;  ///< of the pass
-    bool ends_kept = false;               ///< it reads what was kept last
-    bool has_any = false;                 ///< of all of the above
-    bool is_launched = false;
-    bool is_known = false;
+    std::int64_t temporary = 0;           ///< bytes that are freed at once
+    std::int64_t held = 0;                ///< bytes that are freed after the task
+    std::int64_t kept = 0;                ///< bytes that are freed by the op of the backward
+    std::int64_t global = 0;              ///< bytes that the global buffer needs
+    std::vector<std::int64_t> gradients;  ///< bytes of each gradient tensor
+    bool ends_kept = false;               ///< whether it reads, and frees, what was kept last
+    bool has_any = false;                 ///< whether the op needs any of the above
+    bool is_launched = false;             ///< whether the host launches kernels for it
+    bool is_known = false;                ///< whether the fields are derived
   };
 
   struct Growing {
@@ -87,21 +88,22 @@ class FrameworkBuffers {
   TrainingPlan const& plan_;
   StagePlan const& stage_;
   TrackedAllocator& allocator_;
-  std::map<OpKind, OpKind> kept_until_;  ///< the op of the backward pass that reads what is kept
+  std::map<OpKind, OpKind> kept_until_;  ///< by the op that reads it, the op that keeps something
   std::vector<OpBuffers> of_ops_;        ///< by BufferChange::run
-  std::vector<Blocks> kept_;             ///< by chunk and microbatch
-  Blocks held_;                          ///< until the pass ends
-  Blocks gradients_;                     ///< of the pass
-  Blocks widened_;                       ///< gradients, until the next iteration
+  std::vector<Blocks> kept_;             ///< by chunk and microbatch; freed with their last task
+  Blocks held_;                          ///< freed after each task
+  Blocks gradients_;                     ///< freed after the op; if separate, with kept_
+  Blocks widened_;                       ///< gradients as fp32, freed before the next iteration
   std::array<Growing, 2> gathered_;      ///< activations, and gradients of row-parallel layers
-  Growing global_;
-  std::array<bool, 2> has_workspace_{};  ///< by pass
-  std::int64_t op_time_;                 ///< that an op's kernels take
-  double launched_ = 0;                  ///< kernels since the host has last waited
-  double lead_ = -1;                     ///< of the host, in kernels, as the allocator knows it
-  int iterations_ = 0;                   ///< that have begun
-  int forwards_sent_ = 0;                ///< in the first iteration
-  bool stands_still_ = false;            ///< the accelerator, until the host waits
+  Growing global_;                       ///< never freed, as gathered_
+  std::array<bool, 2> has_workspace_{};  ///< forward; all other passes
+  std::int64_t op_time_;                 ///< duration of an op's kernels on the allocator's clock
+  double launched_ = 0;                  ///< kernels launched since the host last waited
+  double lead_ = -1;                     ///< kernels by which the host is ahead, as last told to
+                                         ///< the allocator; -1: not told yet
+  int iterations_ = 0;                   ///< iterations that have begun
+  int forwards_sent_ = 0;                ///< forwards whose output was sent in the first iteration
+  bool stands_still_ = false;            ///< whether the accelerator does, until the host waits
 };
 
 }  // namespace stagecraft

@@ -7,13 +7,13 @@
 
 namespace stagecraft {
 
-/// What a training framework allocates beside the tensors of the op program, and when what it frees
-/// can be used again. It concerns the allocator of a rank, never the counted bytes of a plan.
-/// Without any value, the framework allocates the op program's tensors and nothing else.
+/// What a training framework allocates beside the tensors of the op program, and when memory that
+/// it frees can be used again. It affects the allocator of a rank, never the counted bytes of a
+/// plan. By default, the framework allocates the op program's tensors and nothing else.
 struct FrameworkMemory {
-  /// Bytes by kind of op, relative to what the op writes: kept from forward to backward, held until
-  /// the pass of the chunk ends (a copy: relative to the largest tensor that the op writes), and
-  /// needed only while the op runs.
+  /// Bytes by kind of op, relative to the op's output. kept: from forward to backward; held: until
+  /// the pass of the chunk ends (a copy: relative to the largest tensor that the op writes);
+  /// temporary: only while the op runs.
   std::map<OpKind, double> kept;
   std::map<OpKind, double> held;
   /// As `held`, for the head's ops on the last module of multi-token prediction.
@@ -22,42 +22,45 @@ struct FrameworkMemory {
   /// The gradients of a pass have buffers of their own, in the type of the parameters, until they
   /// are added to the main gradients when the pass has ended.
   bool separates_gradients = false;
-  /// If not: gradients of a pass that no matrix product accumulates (all of them, if main gradients
-  /// are narrower than fp32) have a tensor in the type of the parameters until it has been added.
+  /// Otherwise: gradients of a pass that no matrix product accumulates (all of them, if main
+  /// gradients are narrower than fp32) have a tensor in the type of the parameters until they have
+  /// been added.
   bool passes_gradients = false;
   /// The step works on fp32 copies of narrower main gradients, which live until the next iteration.
   bool widens_gradients = false;
-  /// Unless the optimizer is sharded: bytes per parameter of what replicas reduce.
+  /// Unless the optimizer is sharded: bytes per parameter of the gradients that replicas reduce.
   int replica_gradient_bytes = 0;
-  /// These are in buckets: the least size of the first, and of all others. 0: one bucket.
+  /// The buckets of these: the least size of the first bucket, and of all others. 0: one bucket.
   Bytes first_replica_bucket;
   Bytes replica_bucket;
-  /// What a tensor group gathers goes into buffers that are never freed.
+  /// Whether tensors that a tensor group gathers go into buffers that are never freed.
   bool keeps_gathered = false;
   /// Bytes by kind of op, relative to the largest tensor that the op writes, of one buffer that
-  /// serves all of these ops and is never freed. A gather of the tensor group writes into it,
-  /// unless it is of gradients.
+  /// serves all these ops and is never freed. A gather of the tensor group writes into it, unless
+  /// it gathers gradients.
   std::map<OpKind, double> global_buffer;
-  /// All master weights are one buffer.
+  /// Whether all master weights are one buffer.
   bool joins_master_weights = false;
   /// If the optimizer is sharded: whether each parameter is cut into shards, or else each
   /// sharded run of parameters (sharded_runs.hpp).
   bool shards_parameters = false;
   /// With a sharded optimizer, the step gathers the updated parameters into temporary copies.
   bool copies_gathered_parameters = false;
-  Bytes workspace;  ///< of matrix products, for the thread of each pass; never freed
-  /// How many kernels the host is ahead of the accelerator. Until then, what a collective has used
-  /// is not free. The host waits for the accelerator before it goes on with what it has received.
+  Bytes workspace;  ///< for matrix products, one per pass's thread; never freed
+  /// The number of kernels by which the host may be ahead of the accelerator. Memory that a
+  /// collective has used is not free until the accelerator has caught up. The host waits for the
+  /// accelerator before it goes on with what it has received.
   int host_lead = 0;
-  bool waits_after_sends = false;   ///< likewise when it has sent something to another stage
-  bool waits_after_passes = false;  ///< likewise when a pass of a chunk has ended
+  /// The host also waits when it has sent something to another stage.
+  bool waits_after_sends = false;
+  bool waits_after_passes = false;  ///< the host also waits when a pass of a chunk has ended
   /// Hosts connect two stages when these first exchange a message. With three stages or more, the
-  /// accelerator of the first one then stands still in its second message of all, until the next
-  /// stage has connected to the one behind it; the host goes on until it waits.
+  /// accelerator of the first stage then stands still in its second message, until the second stage
+  /// has connected to the third; the host of the first goes on until it waits.
   bool connects_late = false;
   double kernels_per_op = 1;
-  /// By how many kernels the host gets ahead with each that it launches: what the accelerator takes
-  /// for one over what the host takes, less one, and not less than `host_gain`.
+  /// The number of kernels by which the host gets ahead with each kernel that it launches: the
+  /// accelerator's time for one over the host's, less one, and not less than `host_gain`.
   double host_gain = 0;
 
   friend bool operator==(FrameworkMemory const&, FrameworkMemory const&) = default;

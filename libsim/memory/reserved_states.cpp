@@ -17,7 +17,7 @@ std::vector<ReservedState> reserved_states(StageRank const& rank) {
   CategoryBytes now = states.front().held;
   std::vector<BlockId> blocks;
   BufferEvents events{rank};
-  events.next();  // what is resident
+  events.next();  // the resident buffers
   while (events.next()) {
     for (BufferEvent const& event : events.now()) {
       BufferChange const& change = *event.change;

@@ -8,19 +8,19 @@
 
 namespace stagecraft {
 
-/// What a stage holds, and what its allocator has reserved from the device for that.
+/// The memory that a stage holds, and the memory that its allocator has reserved for it.
 struct ReservedState {
   CategoryBytes held;
   std::int64_t reserved = 0;
 };
 
-/// The states of a stage's memory in an iteration: first what is resident, then one per change of a
-/// buffer, in issue order.
+/// The states of a stage's memory in an iteration, in issue order: the resident buffers, then one
+/// state per change of a buffer.
 ///
-/// The allocator is that of the configuration, on a device without limits; its cache is empty when
-/// the iteration begins. It serves the plan's own buffers as the executor allocates them: those of
-/// StagePlan::state are one block each. What a framework allocates beside that is in
-/// reserve_stage(), not here.
+/// The allocator is that of the configuration, on a device without limits. Its cache is empty when
+/// the iteration begins. It serves the plan's own buffers as the executor allocates them: each
+/// buffer of StagePlan::state is one block. Only reserve_stage() has what a framework allocates
+/// beside them.
 std::vector<ReservedState> reserved_states(StageRank const& rank);
 
 }  // namespace stagecraft

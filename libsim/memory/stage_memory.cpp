@@ -6,7 +6,7 @@
 namespace stagecraft {
 namespace {
 
-/// What a stage holds at an instant of its issue order, and its peak until then.
+/// The memory of a stage at an instant of its issue order, and its peak up to then.
 struct Progress {
   StageMemory memory;
   CategoryBytes now;
@@ -14,7 +14,7 @@ struct Progress {
   std::int64_t activation_sum;
   std::int64_t peak;
   std::int32_t in_flight = 0;
-  std::int32_t entry = 0;  ///< of the issue order
+  std::int32_t entry = 0;  ///< position in the issue order
 
   explicit Progress(CategoryBytes const& resident)
       : now{resident}, sum{resident.sum()}, activation_sum{resident.activation_sum()}, peak{sum} {
@@ -41,7 +41,7 @@ struct Progress {
     memory.in_flight_chunks = std::max(memory.in_flight_chunks, in_flight);
   }
 
-  /// Goes on as if all that was taken since `then` were taken `times` more times, without a peak.
+  /// Repeats the change since `then` another `times` times. Peaks are not updated.
   void repeat_since(Progress const& then, std::int32_t times) {
     for (int i = 0; i < category_count; ++i) {
       auto const category = static_cast<Category>(i);

@@ -21,26 +21,26 @@ struct StageMemory {
       0;  ///< most (microbatch, chunk) pairs from forward to the end of backward
 };
 
-/// Memory of a rank at the start of an iteration: what it keeps (StagePlan::state).
+/// Memory of a rank at the start of an iteration: its state (StagePlan::state).
 CategoryBytes resident_memory(StagePlan const& stage);
 
-/// The memory of a stage whose i-th entry does moves[i]. Of entries that repeat it follows the
-/// first time and the last: memory changes by the same amounts each time, so that the peak is in
-/// one of these.
+/// The memory of a stage whose i-th entry makes moves[i]. It follows the first and the last run of
+/// repeated entries. Memory changes by the same amounts in each run, so the peak is in one of
+/// these.
 StageMemory follow(StageProgram const& program,
                    std::span<MemoryMove const* const> moves,
                    CategoryBytes const& resident);
 
-/// The largest sum alone, in a fraction of the time.
+/// Only the largest sum, in a fraction of the time.
 std::int64_t follow_sum(StageProgram const& program,
                         std::span<MemoryMove const* const> moves,
                         std::int64_t resident);
 
-/// The memory of one stage, of those ranks that `moves` are of.
+/// The memory of one stage on the ranks whose programs `moves` has.
 StageMemory peak_memory(StagePlan const& stage, MemoryMoves& moves);
 StageMemory peak_memory(StageRank const& rank);
-/// The memory of a rank of each stage, by its number in the stage. What stages hold, of whichever
-/// of their ranks holds most, is fullest_memory().
+/// The memory of a rank of each stage, by its number in the stage. fullest_memory() has the memory
+/// of the rank that holds most.
 std::vector<StageMemory> peak_memory(TrainingPlan const& plan, int rank = 0);
 
 }  // namespace stagecraft

@@ -17,8 +17,15 @@ namespace {
 
 constexpr int most_iterations = 3;  // the second has moments, the third what they displaced
 
+/// Replays the requests that a stage makes of its allocator, iteration by iteration. Used once.
+///
+/// The allocator, the plan and the framework's memory are the caller's; the events and what they
+/// point at are its own. Between two entries of the issue order, `blocks_` has the block of each
+/// live activation by the number of its buffer, and no_block for those that were freed. Between two
+/// iterations all of them are free.
 class StageReplay {
  public:
+  /// All must outlive the object. `peak` may be null.
   StageReplay(StageRank const& rank,
               Allocator& allocator,
               FrameworkMemory const& framework,
@@ -122,8 +129,8 @@ class StageReplay {
     for (ShardedRun const& run : stage_.sharded_runs) sizes.push_back(run.shard());
     return sizes;
   }
-  /// What appears in the first step: all of one parameter, then those of the next, as Adam's step
-  /// makes them.
+  /// Allocates what appears in the first step: all moments of one parameter, then those of the
+  /// next, in the order of Adam's step.
   bool allocate_moments() {
     return std::ranges::all_of(state_sizes_, [&](std::int64_t elements) {
       return std::ranges::all_of(stage_.state, [&](StateBuffer const& buffer) {
@@ -135,7 +142,7 @@ class StageReplay {
   bool iterate() {
     buffers_.begin_iteration();
     events_.restart();
-    events_.next();  // what is resident
+    events_.next();  // the resident buffers
     blocks_.clear();
     if (steady_) steady_->restart();
     search_ = {};
@@ -228,7 +235,7 @@ class StageReplay {
     return true;
   }
 
-  /// What a task asks of the allocator.
+  /// A request of a task to the allocator.
   struct Request {
     std::int64_t bytes = 0;  ///< to be allocated; or `release`
     BufferEvents::Reference buffer;
@@ -242,15 +249,16 @@ class StageReplay {
   bool has_framework_;
   FrameworkBuffers buffers_;
   BufferEvents events_;
-  bool skips_repeats_;  ///< that do to the allocator what earlier ones did
-  bool has_rounds_;     ///< iterations with moments are the same to the allocator
+  /// Whether repeats that change the allocator as earlier ones did are skipped.
+  bool skips_repeats_;
+  bool has_rounds_;  ///< whether iterations with moments make the same requests
   /// If an iteration is replayed only until the rest of it repeats what has run.
   std::optional<SteadyTasks> steady_;
   RepeatSearch search_;
   std::vector<std::vector<Request>> requests_;  ///< by task; none if each change is looked at
   std::vector<std::int64_t> state_sizes_;       ///< elements of each buffer of optimizer state
-  std::vector<BlockId> blocks_;                 ///< of live activations, by buffer
-  BufferChange const* change_ = nullptr;        ///< that is taken
+  std::vector<BlockId> blocks_;                 ///< blocks of live activations, by buffer
+  BufferChange const* change_ = nullptr;        ///< the change that is being replayed
   bool is_in_step_ = false;
 };
 

@@ -17,15 +17,16 @@ class SteadyTasks {
 
   void restart() { std::fill(has_run_.begin(), has_run_.end(), false); }
 
-  /// Whether all that comes after entry `index`, which runs that task if it runs any, repeats what
-  /// has run since the last restart.
+  /// Whether all entries after entry `index`, which runs the task `run` if it is not null, repeat
+  /// what has run since the last restart.
   bool is_reached_by(std::int32_t index, Task const* run);
 
  private:
   StagePlan const& stage_;
-  std::vector<std::int32_t> last_run_;  ///< by task: its last entry of the issue order
-  std::vector<bool> has_run_;           ///< by task
-  std::int32_t fullest_ = 0;            ///< the entry with which most passes are in flight
+  /// The last entry of the issue order that runs a task, by task.
+  std::vector<std::int32_t> last_run_;
+  std::vector<bool> has_run_;  ///< by task
+  std::int32_t fullest_ = 0;   ///< the entry at which most passes are in flight
 };
 
 }  // namespace stagecraft

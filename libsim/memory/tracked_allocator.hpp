@@ -9,7 +9,7 @@
 
 namespace stagecraft {
 
-/// An allocator of one stream whose fragments are noted whenever it has reserved more than before.
+/// An allocator of one stream that notes its fragments whenever it has reserved more than before.
 class TrackedAllocator {
  public:
   explicit TrackedAllocator(Allocator& allocator)
@@ -47,12 +47,12 @@ class TrackedAllocator {
     if (block != no_block) allocator_.record_stream(block, communication_stream);
   }
 
-  /// Calls `on_growth` with the request that has made it reserve more than ever before.
+  /// Calls `on_growth` with each request for which it reserves more than ever before.
   void observe_growth(std::function<void(std::int64_t)> on_growth) {
     on_growth_ = std::move(on_growth);
   }
 
-  /// Watches a round of requests, as CachingAllocator does; others cannot tell anything.
+  /// Watches a round of requests, if it is a CachingAllocator; other allocators do not watch any.
   void watch_round() {
     if (caching_ != nullptr) caching_->watch_round();
   }

@@ -158,7 +158,7 @@ void check_latents(ModelConfig const& model, ConfigNode const& section) {
   for (LayerRun const& run : model.pattern) {
     if (!run.kind.biases && !run.kind.qkv_bias && run.kind.qk_norm == QkNorm::none) continue;
     section.child("pattern").report("a kind with biases, or norms of queries and keys",
-                                    "none of them" + because);
+                                    "kinds without biases and without qk_norm" + because);
     break;
   }
 }

@@ -5,10 +5,10 @@
 #include "libsim/config/config_node.hpp"
 #include "libsim/model/model_config.hpp"
 
-/// What keys of attention need of each other.
+/// Checks and defaults of keys of attention that depend on each other.
 namespace stagecraft {
 
-/// Reports what only section `model` may say of a window.
+/// Reports keys of a window that only section `model` may have: `period` and `full`.
 void refuse_period(ConfigNode const& window);
 
 /// Turns a window with a period into a pattern. Pre: the pattern is settled.

@@ -4,12 +4,12 @@
 
 namespace stagecraft {
 
-/// What turns a router's logits into scores.
+/// The function that turns a router's logits into scores.
 enum class RouterScore : std::uint8_t { softmax, sigmoid };
 /// Whether the softmax is over all experts and comes before the choice, or is over the chosen ones.
 /// A sigmoid has no such order: each score depends on one logit.
 enum class RouterOrder : std::uint8_t { after, before };
-/// The loss that keeps the experts' loads even: of a microbatch, a sequence or the global batch.
+/// The loss that keeps the experts' loads even over a microbatch, a sequence or the global batch.
 enum class RouterLoss : std::uint8_t { none, auxiliary, sequence_auxiliary, global_auxiliary };
 /// Whether probabilities multiply what an expert computes, or what it reads (Llama 4).
 enum class ProbabilitiesOn : std::uint8_t { output, input };
@@ -21,8 +21,9 @@ struct RouterConfig {
   RouterScore score = RouterScore::softmax;
   RouterOrder order = RouterOrder::after;
   bool normalise = true;  ///< whether the chosen scores are divided by their sum
-  double scaling = 1;     ///< of the probabilities
-  /// Tokens choose among the experts of the best `groups_per_token` of so many groups.
+  double scaling = 1;     ///< factor of the probabilities
+  /// Experts form this many groups. A token chooses only among the experts of its best
+  /// `groups_per_token` groups.
   std::int64_t groups = 1;
   std::int64_t groups_per_token = 1;
   bool bias = false;  ///< a bias per expert that takes part in the choice alone
@@ -41,16 +42,16 @@ struct RouterConfig {
 /// The experts that take the place of the MLP in sparse layers. Key `model.experts`.
 struct ExpertsConfig {
   std::int64_t count = 0;              ///< E: routed experts of a layer
-  std::int64_t per_token = 0;          ///< k: of which each token uses so many
-  std::int64_t ffn_hidden = 0;         ///< width of one of them
+  std::int64_t per_token = 0;          ///< k: experts that each token uses
+  std::int64_t ffn_hidden = 0;         ///< width of one routed expert
   std::int64_t shared_ffn_hidden = 0;  ///< width of the experts that every token uses; 0: none
-  bool shared_gate = false;            ///< a sigmoid gate on their output (Qwen2)
+  bool shared_gate = false;            ///< whether a sigmoid gate multiplies their output (Qwen2)
   /// Layer i >= first_dense is sparse if (i - first_dense) mod every = offset.
   std::int64_t first_dense = 0;
   std::int64_t every = 1;
   std::int64_t offset = 0;
   ProbabilitiesOn probabilities_on = ProbabilitiesOn::output;
-  bool biases = false;  ///< of the router and of each expert's products
+  bool biases = false;  ///< whether the router and the products of each expert have biases
   RouterConfig router{};
 
   /// Pre: 0 <= layer, the number of a layer in the model.

@@ -31,7 +31,7 @@ void read_field(ConfigNode const& node, LatentAttention& latents);
 nlohmann::ordered_json to_json(LatentAttention const& latents);
 
 /// Reads a key `experts`: a map, or `none`. Each key that a map leaves out stays as it is. Reports
-/// what a map says that no model can have.
+/// values that no model can have.
 void read_field(ConfigNode const& node, std::optional<ExpertsConfig>& experts);
 
 /// The inverse: a map with all keys, or "none".

@@ -31,8 +31,8 @@ class LayerKinds {
   }
 
  private:
-  std::vector<LayerConfig> kinds_;  ///< distinct ones
-  std::vector<int> numbers_;        ///< by layer
+  std::vector<LayerConfig> kinds_;  ///< distinct kinds
+  std::vector<int> numbers_;        ///< the kind of each layer, by layer
 };
 
 /// The distinct kinds of a model's layers, each with its number of layers, in the order in which

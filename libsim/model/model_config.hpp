@@ -52,7 +52,7 @@ struct LatentAttention {
 /// A layer kind: the keys of a model that may differ from layer to layer.
 struct LayerConfig {
   std::int64_t ffn_hidden = 0;             ///< width of a dense layer's MLP; default 4 h
-  std::optional<ExpertsConfig> experts{};  ///< the kind of a layer: empty if it is dense
+  std::optional<ExpertsConfig> experts{};  ///< empty if the layer is dense
   Activation activation = Activation::gelu;
   Norm norm = Norm::layernorm;
   double norm_epsilon = 1e-5;  ///< added to the variance, or to the mean square
@@ -62,7 +62,7 @@ struct LayerConfig {
   QkNorm qk_norm = QkNorm::none;
   std::int64_t window = 0;       ///< tokens that a token attends to, itself included; 0: all before
   bool sinks = false;            ///< a learned score per head beside those of the keys (GPT-OSS)
-  double attention_softcap = 0;  ///< c: scores x become c tanh(x / c); 0: they do not
+  double attention_softcap = 0;  ///< c: scores x become c tanh(x / c); 0: no cap
   double dropout = 0.1;          ///< rate of all three dropouts, 0 <= rate < 1
   std::optional<double> attention_dropout{};  ///< rate of the attention core, if it differs
   bool biases = true;                         ///< whether the four linear layers have biases
@@ -100,8 +100,8 @@ struct ModelConfig : LayerConfig {
   /// Learned positions: rows of their table if these are not s (OPT has s + 2).
   std::optional<std::int64_t> position_rows{};
   bool tied_embeddings = true;
-  std::int64_t predicted_tokens = 0;  ///< modules of multi-token prediction behind the layers
-  double logit_softcap = 0;           ///< as attention_softcap, of the head's logits
+  std::int64_t predicted_tokens = 0;  ///< modules of multi-token prediction after the layers
+  double logit_softcap = 0;           ///< c for the head's logits, as attention_softcap for scores
   LatentAttention latent_attention{};
   CausalMask causal_mask = CausalMask::per_microbatch;
   Precision precision = Precision::fp16;
@@ -115,11 +115,12 @@ struct ModelConfig : LayerConfig {
 /// The number of layers after which the pattern repeats. Pre: it is not empty.
 std::int64_t pattern_layers(ModelConfig const& model);
 
-/// What the pattern says of a layer, whether or not its number makes it dense. Pre: 0 <= layer.
+/// The kind that the pattern gives a layer, even if the layer's number makes it dense. Pre: 0 <=
+/// layer.
 LayerConfig const& written_kind(ModelConfig const& model, std::int64_t layer);
 
-/// The kind of a layer: what the pattern says, with experts only if the layer is sparse. For all
-/// layers of a model, see LayerKinds. Pre: 0 <= layer.
+/// The kind of a layer: what the pattern says, but with experts only if the layer is sparse.
+/// LayerKinds has the kinds of all layers. Pre: 0 <= layer.
 LayerConfig layer_kind(ModelConfig const& model, std::int64_t layer);
 
 /// Rows of the table of learned positions.
@@ -159,8 +160,8 @@ constexpr std::int64_t value_dim(ModelConfig const& model) {
   return has_latents(model) ? model.latent_attention.value_dim : model.head_dim;
 }
 
-/// Twice the pairs of a query and a key that it attends to, in one sequence and head, if half of
-/// the square are those without a window.
+/// Twice the number of pairs of a query and a key that it attends to, in one sequence and head.
+/// Without a window it counts half of the square as attended: the pairs are s^2 / 2.
 constexpr std::int64_t attended_square(std::int64_t sequence, std::int64_t window) {
   return window == 0 || window >= sequence ? sequence * sequence : window * (2 * sequence - window);
 }

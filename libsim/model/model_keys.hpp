@@ -40,13 +40,13 @@ void visit_residual_and_attention(Visitor& keys, Layer& layer) {
        "norm each or one norm.",
        NotInMegatron{"the flags say layers whose MLP follows their attention"});
   keys("norms", layer.norms,
-       "Norms before attention and MLP, behind them (OLMo 2), or both (Gemma).",
+       "Norms before attention and MLP, after them (OLMo 2), or both (Gemma).",
        NotInMegatron{"the flags say norms before attention and MLP"});
   keys("qk_norm", layer.qk_norm,
        "RMS norms of queries and keys: per head (Qwen3), or over all heads (OLMo 2).",
        NotInMegatron{"the flags say no such norms", "full"});
   keys("dropout", layer.dropout,
-       "The rate of dropout behind the embedding, attention and the MLP, and of the softmax.",
+       "The rate of dropout after the embedding, attention and the MLP, and of the softmax.",
        Flag{"hidden-dropout"}, Between{0, 1});
   keys("attention_dropout", layer.attention_dropout,
        "The rate of the softmax' dropout, if it differs.", Flag{"attention-dropout", 0.1},
@@ -83,7 +83,7 @@ void visit_layer(Visitor& keys, Layer& layer) {
   visit_residual_and_attention(keys, layer);
 }
 
-/// Tokens that a token attends to. Which layers attend fully becomes a pattern.
+/// The window's size. `period` and `full` become a pattern of layers.
 template <typename Visitor, typename Integer>
 void visit_keys(Visitor& keys, Window<Integer> const& window) {
   keys("size", window.size, "Tokens that a token attends to, itself included.", Between{1, widest},
@@ -131,7 +131,7 @@ void visit_keys(Visitor& keys, Router& router) {
        NewFlag{"moe-z-loss-coeff", 0}, Between{0, 1e6});
 }
 
-/// The experts of a pattern's kind have the model's values for keys that are left out.
+/// Keys that the experts of a pattern's kind leave out have the model's values.
 template <typename Visitor, OneOf<ExpertsConfig> Experts>
 void visit_keys(Visitor& keys, Experts& experts, Need need = Need::required) {
   keys("count", experts.count, "Routed experts of a layer.", Between{1, most_experts}, need);
@@ -178,7 +178,7 @@ void visit_keys(Visitor& keys, Model& model, Need need_of_layers = Need::require
        Between{1, 1 << 20});
   visit_mlp_and_norms(keys, model);
   keys("positions", model.positions,
-       "A table of positions behind the embedding, or rotations of queries and keys.");
+       "A table of positions after the embedding, or rotations of queries and keys.");
   visit_rotary(keys, model);
   keys("position_rows", model.position_rows, "Rows of the table of learned positions.",
        Between{1, widest}, TakenFrom{"model.sequence"});
@@ -187,7 +187,7 @@ void visit_keys(Visitor& keys, Model& model, Need need_of_layers = Need::require
        FlagOf{"false", "untie-embeddings-and-output-weights"});
   visit_residual_and_attention(keys, model);
   keys("predicted_tokens", model.predicted_tokens,
-       "Modules of multi-token prediction behind the layers (DeepSeek-V3).",
+       "Modules of multi-token prediction after the layers (DeepSeek-V3).",
        NewFlag{"mtp-num-layers", 0}, Between{0, 100});
   keys("logit_softcap", Cap{model.logit_softcap},
        "As attention_softcap, of the head's logits. Or off.", NotInMegatron{"the flags say no cap"},

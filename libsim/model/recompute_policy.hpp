@@ -9,16 +9,16 @@ namespace stagecraft {
 enum class RecomputeGranularity : std::uint8_t { none, selective, full };
 enum class RecomputeMethod : std::uint8_t { uniform, block };
 
-/// When a backward's recompute runs: as part of the backward, right before what reads it; or where
-/// the schedule has a bubble, for the whole chunk, as a task of its own.
+/// When recompute runs. no: as part of the backward, right before the ops that read its results.
+/// bubble: for the whole chunk, as a task of its own where the schedule has a bubble.
 enum class EarlyRecompute : std::uint8_t { no, bubble };
 
 /// What a split backward does with recomputed inputs of weight gradients: it keeps them from the
 /// input gradient on, or recomputes them again. No effect on a whole backward.
 enum class WeightRecompute : std::uint8_t { keep, again };
 
-/// For how many microbatches in flight all activations are stored (Korthikanti et al. 2022,
-/// appendix C); the others follow the policy.
+/// The number of microbatches in flight that store all activations (Korthikanti et al. 2022,
+/// appendix C). The others follow the policy.
 struct StoreMicrobatches {
   bool automatic = false;  ///< as many as fit
   int count = 0;           ///< if not automatic

@@ -11,11 +11,12 @@ namespace stagecraft {
 /// A part of a layer that selective recompute can choose.
 struct RecomputeRegion {
   enum class Kind : std::uint8_t {
-    /// Nothing that the region computes for itself is kept; its own backward begins by running all
-    /// of it again. What it hands to others, who read it in their backward, is kept.
+    /// The region keeps none of its internal tensors, and its backward begins by running all of it
+    /// again. Outputs that later modules read in their backward are kept.
     checkpoint,
-    /// Nothing that the modules write is kept once forward has read it, not even by others; it is
-    /// computed again from what is kept, before the first of the backward ops that read it.
+    /// The outputs of the modules are dropped once the forward has read them, even if other modules
+    /// read them in their backward. They are computed again, from what is kept, before the first
+    /// backward op that reads them.
     discarded_outputs,
   };
   std::string_view name;           ///< in configurations
@@ -24,8 +25,8 @@ struct RecomputeRegion {
   std::vector<std::string_view> modules;  ///< the modules whose ops it runs again; see Op::module
 };
 
-/// The module of the ops that count choices over the global batch. They run once per microbatch:
-/// what recompute needs of them is kept.
+/// The module of the ops that count choices over the global batch. They run once per microbatch;
+/// recompute does not run them again, so what it reads of them is kept.
 inline constexpr std::string_view batch_counts_module = "router_batch_counts";
 
 /// All regions, in the order in which configurations list them. Their names appear nowhere else, so

@@ -19,8 +19,9 @@ BlockProgram build_layers(std::vector<BlockShape> layers, RecomputePolicy const&
 BlockProgram build_layers(BlockShape const& shape, int layers, RecomputePolicy const& policy);
 /// The parameters of one layer, as a block without ops.
 BlockProgram declare_layer(BlockShape const& shape);
-/// Builds what follows the layers: the modules of multi-token prediction, if there are any, and the
-/// head. The policy is that of the modules' layers, each of which a full policy recomputes alone.
+/// Builds the block after the layers: the head, and before it the modules of multi-token
+/// prediction, if there are any. The policy is that of the modules' layers; a full policy
+/// recomputes each of them alone.
 BlockProgram build_head(BlockShape const& shape,
                         HeadWeight weight,
                         RecomputePolicy const& policy = {});
@@ -29,8 +30,8 @@ BlockProgram build_head(BlockShape const& shape,
 /// padding and copies.
 std::int64_t parameter_count(ModelConfig const& model);
 
-/// Those of them that a token uses: of the routed experts of a layer, the share that it chooses.
-/// The input embedding is included.
+/// The part of parameter_count() that a token uses: of the routed experts of a layer, the share
+/// that it chooses. The input embedding is included.
 std::int64_t active_parameter_count(ModelConfig const& model);
 
 /// FLOPs of the matrix products of one sequence's forward and backward through the whole model,
@@ -39,8 +40,8 @@ std::int64_t active_parameter_count(ModelConfig const& model);
 /// Source: Korthikanti et al. 2022, equation 7; summed over the op programs here.
 std::int64_t model_flops_per_sequence(ModelConfig const& model);
 
-/// Those of them that are of the two products of attention, scores and context: 12 L s^2 h for the
-/// paper's models.
+/// The part of model_flops_per_sequence() of the two products of attention, scores and context: 12
+/// L s^2 h for the paper's models.
 std::int64_t attention_flops_per_sequence(ModelConfig const& model);
 
 /// The paper's closed form of the bytes that one layer keeps per microbatch on one rank (table 2;

@@ -19,15 +19,15 @@ ParameterTraits word_rows(BlockShape const& shape) {
   return traits;
 }
 
-/// The word embedding, of which the blocks at both ends of the model may have copies.
+/// The word embedding. The blocks at both ends of the model may have copies of it.
 ParameterTraits embedded_words(BlockShape const& shape) {
   ParameterTraits traits = word_rows(shape);
   traits.tied_embedding = embeds_at_end(shape.model);
   return traits;
 }
 
-/// The embedding as a module behind the layers uses it: the head's weight, if it is that; or a
-/// copy.
+/// The embedding that a module after the layers uses: the head's weight, if that is the embedding;
+/// else a copy.
 TensorId embedding_behind(ProgramBuilder& builder, TensorId head, HeadWeight weight) {
   BlockShape const& shape = builder.shape();
   if (shape.model.tied_embeddings) return head;

@@ -13,8 +13,8 @@ namespace stagecraft {
 /// Source: Korthikanti et al. 2022, section 4.3; Megatron-LM Embedding and VocabParallelEmbedding.
 void write_embedding(ProgramBuilder& builder);
 
-/// Whether the blocks behind the layers have a weight of their own where they use the word
-/// embedding, or share that of another block on their rank.
+/// The blocks after the layers may use the word embedding. own: they have a weight of their own for
+/// it; shared: they share the weight of another block on their rank.
 enum class HeadWeight : std::uint8_t { own, shared };
 
 /// Appends the final norm, the output projection onto the vocabulary and the cross entropy, which

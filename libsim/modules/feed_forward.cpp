@@ -58,7 +58,7 @@ void activate(ProgramBuilder& builder, FeedForward& layer) {
                      layer.activation_output);
 }
 
-/// Returns the gradient of what the activation reads.
+/// Returns the gradient of the input of the activation.
 TensorId activate_backward(ProgramBuilder& builder,
                            FeedForward const& layer,
                            TensorId d_activation) {

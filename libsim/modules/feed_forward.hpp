@@ -18,14 +18,14 @@ struct FeedForward {
   TensorId activation_output = no_tensor;
 };
 
-/// What the backward of an activation may read.
+/// The tensors that the backward of an activation may read.
 struct ActivationTensors {
   TensorId x = no_tensor;
   TensorId bias = no_tensor;
   TensorId y = no_tensor;
 };
 
-/// Appends y = activation(x + bias) of the model's activation; without a bias, of x.
+/// Appends y = activation(x + bias), or activation(x) without a bias, with the model's activation.
 void activation_forward(
     ProgramBuilder& builder, std::string_view owner, TensorId x, TensorId bias, TensorId y);
 /// Appends its backward into dx.

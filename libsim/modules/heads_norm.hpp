@@ -7,8 +7,8 @@
 
 namespace stagecraft {
 
-/// An RMS norm of heads [s, b, heads, d], which may be a view: of queries, of keys, or of a latent
-/// as one head.
+/// An RMS norm of heads [s, b, heads, d], which may be a view. The heads are those of queries or
+/// keys, or a latent as one head.
 struct HeadsNorm {
   std::string_view owner;  ///< e.g. "attention.q_norm"
   bool across_heads = false;
@@ -17,8 +17,8 @@ struct HeadsNorm {
   TensorId statistics = no_tensor;  ///< 1/rms in fp32: [1, s b heads], or across heads [1, s b]
 };
 
-/// Makes the weight of `width` elements, all of which every tensor rank holds. `gradient_sum`: the
-/// ranks of which each computes a part of its gradient.
+/// Makes the weight of `width` elements, which every tensor rank holds in full. `gradient_sum`: the
+/// ranks that each compute a part of its gradient.
 void make_heads_norm(ProgramBuilder& builder,
                      HeadsNorm& norm,
                      std::int64_t width,

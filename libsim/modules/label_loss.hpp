@@ -15,7 +15,7 @@ struct LabelLoss {
   TensorId probabilities = no_tensor;  ///< softmax of the logits
 };
 
-/// Appends logits and loss for labels `ahead` of the next tokens.
+/// Appends logits and loss for labels that are `ahead` tokens later than the next ones.
 void label_loss_forward(ProgramBuilder& builder, LabelLoss& loss, int ahead);
 /// Appends the backward. Returns the gradient of the input.
 TensorId label_loss_backward(ProgramBuilder& builder, LabelLoss const& loss);

@@ -36,10 +36,10 @@ TensorId column_parallel_backward(ProgramBuilder& builder,
                                   TensorId x,
                                   TensorId dy);
 
-/// The parts of a column-parallel layer whose communication runs apart from its products: what
-/// gathers x [s/t, b, depth] and keeps it, the product with the gathered x, the products of its
-/// backward, which return the part of dx that is left to be summed, and this sum. Without sequence
-/// parallelism x is already gathered.
+/// A column-parallel layer in four parts, so that its communication can run apart from its
+/// products: gather_input() gathers x [s/t, b, depth] and keeps it; the product forward reads it;
+/// the product backward returns a part of dx that is not yet summed; sum_input_gradient() sums it.
+/// Without sequence parallelism x is already gathered.
 TensorId gather_input(ProgramBuilder& builder, Linear const& linear, TensorId x);
 TensorId column_product_forward(ProgramBuilder& builder, Linear const& linear, TensorId x, Name y);
 TensorId column_product_backward(ProgramBuilder& builder,
@@ -56,7 +56,8 @@ TensorId row_parallel_forward(ProgramBuilder& builder, Linear const& linear, Ten
 /// overlap. Returns dx.
 TensorId row_parallel_backward(
     ProgramBuilder& builder, Linear const& linear, TensorId x, TensorId dy, Name dx);
-/// Its parts: what gathers dy, and the products with the gathered dy.
+/// The same in two parts: the first gathers dy, the second appends the products with the gathered
+/// dy.
 TensorId gather_output_gradient(ProgramBuilder& builder, Linear const& linear, TensorId dy);
 TensorId row_product_backward(
     ProgramBuilder& builder, Linear const& linear, TensorId x, TensorId dy, Name dx);

@@ -5,7 +5,7 @@ namespace {
 
 bool is_gated(ProgramBuilder const& builder) { return is_gated(builder.shape().model.activation); }
 
-/// Whether the MLP reads what attention's norm made.
+/// Whether the MLP reads the output of attention's norm.
 bool shares_norm(ProgramBuilder const& builder) {
   return builder.shape().model.residual == Residual::parallel_one_norm;
 }

@@ -17,8 +17,9 @@ struct MlpLayer {
 MlpLayer make_mlp(ProgramBuilder& builder);
 
 struct MlpInputs {
-  TensorId x = no_tensor;         ///< before the norm
-  TensorId normed = no_tensor;    ///< parallel_one_norm, instead of x: what attention reads too
+  TensorId x = no_tensor;  ///< before the norm
+  /// With parallel_one_norm, instead of x: the input that attention reads too.
+  TensorId normed = no_tensor;
   TensorId residual = no_tensor;  ///< its output is added to this; x itself in a sequential layer
 };
 

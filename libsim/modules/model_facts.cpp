@@ -17,7 +17,7 @@ BlockShape unsharded(ModelConfig const& model) {
   return shape;
 }
 
-/// FLOPs of attention's core, of what a window leaves of the square.
+/// FLOPs of attention's core: the part of the square that a window leaves.
 std::int64_t core_flops(BlockProgram const& block, ModelConfig const& layer) {
   std::int64_t const square =
       flops_of(block, [](Op const& op) { return op.module == "core_attention"; });
@@ -32,7 +32,7 @@ std::int64_t layer_flops(BlockProgram const& block, ModelConfig const& layer) {
          });
 }
 
-/// So many sequences that the choices of their tokens are as many of every expert.
+/// A number of sequences for which every expert is chosen equally often.
 std::int64_t even_sequences(ModelConfig const& model, LayerConfig const& kind) {
   if (!kind.experts) return 1;
   std::int64_t const choices = model.sequence * kind.experts->per_token;
@@ -55,7 +55,7 @@ std::int64_t sum_over_layers(BlockShape const& shape, BlockValue value) {
   return sum;
 }
 
-/// The same for the head, with the modules of multi-token prediction before it.
+/// The same for the head and the modules of multi-token prediction before it.
 std::int64_t value_of_head(BlockShape shape, BlockValue value) {
   ModelConfig layer = shape.model;
   if (shape.model.predicted_tokens > 0) {
@@ -84,8 +84,9 @@ std::int64_t count(ModelConfig const& model, std::int64_t (*elements)(ParameterT
   return sum;
 }
 
-/// The value of a model. Each thread remembers those of a few models: neighbours in a sweep or a
-/// search share theirs, and building all blocks of one takes longer than playing a small iteration.
+/// The value of a model. Each thread remembers the values of a few models: neighbours in a sweep or
+/// a search share them, and building all blocks of a model takes longer than playing a small
+/// iteration.
 template <std::int64_t (*compute)(ModelConfig const&)>
 std::int64_t remembered(ModelConfig const& model) {
   constexpr std::size_t most = 8;

@@ -15,12 +15,12 @@ struct NormLayer {
   TensorId statistics = no_tensor;  ///< fp32, per row: mean and 1/deviation, or 1/rms
 };
 
-/// A vector that every tensor rank holds and applies to its rows: to all rows, or with sequence
-/// parallelism to 1/t of them, so that its gradient is a sum over the ranks. It starts as zeros.
+/// A vector that every tensor rank holds in full. Each applies it to all rows or, with sequence
+/// parallelism, to 1/t of them; then its gradient is a sum over the ranks. It starts as zeros.
 ParameterTraits replicated_vector(BlockShape const& shape, std::int64_t size);
 
-/// Makes the parameters of a norm: [h], replicated. With sequence parallelism each rank has only a
-/// part of their gradients' sum.
+/// Makes the parameters of a norm: [h], replicated. With sequence parallelism, each rank computes
+/// only a part of their gradients.
 NormLayer make_norm(ProgramBuilder& builder, std::string_view owner);
 /// Appends y = norm(x) and returns y. Keeps x and the statistics.
 TensorId norm_forward(ProgramBuilder& builder, NormLayer& norm, TensorId x, Name y);
@@ -34,7 +34,7 @@ struct ResidualAdd {
   std::string_view owner;
   DropoutSite site = DropoutSite::attention_output;
   TensorId bias = no_tensor;
-  NormLayer norm{};           ///< without a weight: none
+  NormLayer norm{};           ///< no norm if it has no weight
   TensorId mask = no_tensor;  ///< stored masks only
 };
 
@@ -42,7 +42,7 @@ struct ResidualAdd {
 /// and the norm's input. A norm's bias is added to x in place.
 TensorId residual_forward(
     ProgramBuilder& builder, ResidualAdd& add, TensorId x, TensorId residual, Name y);
-/// Appends the backward and returns the gradient of x (that of the residual is dy itself).
+/// Appends the backward and returns the gradient of x; the gradient of the residual is dy itself.
 /// Accumulates the bias gradient.
 TensorId residual_backward(ProgramBuilder& builder, ResidualAdd const& add, TensorId dy);
 
@@ -57,7 +57,7 @@ TensorId dropout_forward(ProgramBuilder& builder,
                          Name mask_name,
                          TensorId x,
                          TensorId& mask);
-/// Draws the dropout of a forward that kept no mask again, in the backward, and returns y, a
+/// For a forward that kept no mask: draws its dropout again in the backward, and returns y, a
 /// recomputed copy.
 TensorId dropout_again(
     ProgramBuilder& builder, DropoutAttributes const& dropout, Name op, Name y, TensorId x);

@@ -7,7 +7,7 @@ Shape hidden_state(BlockShape const& shape, std::int64_t rows, std::int64_t widt
   return {rows, shape.micro, width};
 }
 
-/// The columns of all tensor ranks, of this rank's rows.
+/// The columns of all tensor ranks for this rank's rows.
 ///
 /// Source: Megatron-LM gathers the projection's output over the tensor group, and then scatters its
 /// rows if layers are sequence parallel.
@@ -109,9 +109,9 @@ TensorId module_backward(ProgramBuilder& builder,
   return d_hidden;
 }
 
-/// Adds a module's gradient of a normed hidden state to that of the head's product. The op is one
-/// of the head, not of the final norm: a checkpoint of that would hold both gradients until its
-/// end.
+/// Adds a module's gradient of a normed hidden state to the gradient that the head's product gave.
+/// The op belongs to the head, not to the final norm: a checkpoint of the norm would hold both
+/// gradients until its end.
 void add_to(ProgramBuilder& builder, int layer, TensorId sum, TensorId part) {
   builder.begin(Pass::backward, "head", layer);
   builder.add(OpKind::add, {"final_norm", "add_output_gradient"}, Phase::input_gradient,

@@ -10,20 +10,21 @@
 
 namespace stagecraft {
 
-/// The weight of what all modules of multi-token prediction lose together, beside the loss of the
-/// next tokens.
+/// The weight of the losses of all modules of multi-token prediction together, beside the loss of
+/// the next tokens.
 /// Source: Megatron-LM, arguments.py: --mtp-loss-scaling-factor; DeepSeek-AI 2024, arXiv:2412.19437,
 /// equation 25.
 inline constexpr double prediction_loss_weight = 0.1;
 
-/// Module m of multi-token prediction, counted from 0: it predicts, for each token, the one m + 2
-/// later, from the hidden state before it and the embedding of the token m + 1 later.
+/// Module m of multi-token prediction, counted from 0. For each token, it predicts the one m + 2
+/// later, from the hidden state of module m - 1 (the model's for m = 0) and the embedding of the
+/// token m + 1 later.
 ///
 ///   x = projection [norm(embedding) | norm(hidden)];  y = final_norm(layer(x));  loss(y, labels)
 ///
-/// The layer is of the kind of the model's last layer. Embedding and output projection are those of
-/// the model. y is the hidden state that the next module reads. Labels and embedded tokens at the
-/// end of a sequence are those that follow it in the data; Megatron-LM leaves these positions out.
+/// The layer has the kind of the model's last layer. Embedding and output projection are those of
+/// the model. The next module reads the hidden state y. Labels and embedded tokens at the end of a
+/// sequence are those that follow it in the data; Megatron-LM leaves these positions out.
 /// Source: Megatron-LM, megatron/core/transformer/multi_token_prediction.py.
 struct PredictionModule {
   WordEmbedding words;

@@ -11,7 +11,7 @@ namespace stagecraft {
 /// One layer: attention, and an MLP or experts.
 struct TransformerLayer {
   AttentionLayer attention;
-  std::optional<MlpLayer> mlp{};  ///< of a dense layer
+  std::optional<MlpLayer> mlp{};  ///< only in a dense layer
   std::optional<ExpertsLayer> experts{};
 };
 

@@ -4,8 +4,8 @@
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <stdexcept>
 
+#include "libsim/cost/cost_model.hpp"
 #include "libsim/engine/settle.hpp"
 #include "libsim/page/row_reduction.hpp"
 #include "libsim/page/trace_origin.hpp"
@@ -13,6 +13,7 @@
 #include "libsim/plan/fingerprint.hpp"
 #include "libsim/plan/make_plan.hpp"
 #include "libsim/run/pipeline_shape.hpp"
+#include "libsim/schedule/orders/schedule_error.hpp"
 
 namespace stagecraft {
 
@@ -144,7 +145,9 @@ std::optional<Simulation> predicted_of(PageTrace const& page) {
     Simulation simulation = simulate(plan, system);
     add_reservations(simulation, plan, system, 1);
     return simulation;
-  } catch (std::invalid_argument const&) {  // the system cannot cost it
+  } catch (CostError const&) {
+    return std::nullopt;
+  } catch (ScheduleError const&) {
     return std::nullopt;
   }
 }

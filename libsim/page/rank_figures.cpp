@@ -1,12 +1,13 @@
 #include "libsim/page/rank_figures.hpp"
 
 #include <cmath>
-#include <stdexcept>
 #include <vector>
 
+#include "libsim/cost/cost_model.hpp"
 #include "libsim/engine/player/costed_plan.hpp"
 #include "libsim/plan/fingerprint.hpp"
 #include "libsim/plan/make_plan.hpp"
+#include "libsim/schedule/orders/schedule_error.hpp"
 #include "libsim/trace/trace_sums.hpp"
 
 namespace stagecraft {
@@ -62,7 +63,9 @@ RecomputeShares recompute_shares_of(TraceMeta const& meta, RunConfig const& conf
   try {
     if (fingerprint(make_plan(as_settled(config.training))) != meta.plan) return {};
     return RecomputeShares{config};
-  } catch (std::invalid_argument const&) {
+  } catch (CostError const&) {
+    return {};
+  } catch (ScheduleError const&) {
     return {};
   }
 }

@@ -126,7 +126,7 @@ void write(TextPieces& out, ChunkAttributes const& chunks) {
 
 void write(TextPieces& out, ScaleAttributes const& scale) { out << " scale " << scale.factor; }
 
-// Hyperparameters change neither memory nor time: a plan is the same with others.
+// Hyperparameters change neither memory nor time, so plans that differ in them are the same.
 void write(TextPieces& /*out*/, ClipAttributes const& /*clip*/) {}
 void write(TextPieces& /*out*/, AdamAttributes const& /*adam*/) {}
 void write(TextPieces& /*out*/, AdamAheadAttributes const& /*ahead*/) {}
@@ -262,7 +262,7 @@ void write(TextPieces& out, ForcedRouting const& forced) {
 
 void write(TextPieces& out, TrainingPlan const& plan) {
   TrainingConfig const& config = plan.config;
-  // What the programs do not contain.
+  // Facts that the programs do not contain.
   out << "stagecraft plan 5\n"
       << "p2p " << static_cast<int>(config.schedule.p2p) << " scatter " << plan.scatters_messages()
       << " deallocation " << config.memory.output_deallocation << " message "

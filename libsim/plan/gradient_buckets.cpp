@@ -44,7 +44,7 @@ std::vector<GradientBucket> gradient_buckets(TrainingPlan const& plan, std::int3
   std::int64_t filled = 0;
   for (std::int32_t i = blocks; i-- > 0;) {
     filled += parameters_of(plan, chunk, i, 1);
-    // Blocks without parameters join the bucket behind them.
+    // Blocks without parameters join the bucket after them.
     bool const is_full = is_cut && filled >= limit && parameters_of(plan, chunk, 0, i) > 0;
     if (is_full || i == 0) {
       buckets.push_back({i, end - i, parameters_of(plan, chunk, 0, i), filled});

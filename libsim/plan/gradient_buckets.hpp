@@ -11,7 +11,7 @@ namespace stagecraft {
 struct GradientBucket {
   std::int32_t first_block = 0;
   std::int32_t block_count = 0;
-  std::int64_t first = 0;  ///< elements of the chunk's parameters before the bucket's
+  std::int64_t first = 0;  ///< elements of the chunk's parameters before the bucket
   std::int64_t parameters = 0;
 };
 
@@ -26,9 +26,9 @@ std::int64_t first_parameter(TrainingPlan const& plan, StagePlan const& stage, C
 
 /// The buckets of a chunk program, in the order in which its backward completes them.
 ///
-/// Megatron cuts only the first chunk of the first stage into buckets of max(40e6, 1e6 d) elements;
-/// every other chunk is one bucket. With parallel.gradient_bucket every chunk is cut into buckets
-/// of so many elements or more. Buckets end at block borders here.
+/// Megatron cuts only the first chunk of the first stage into buckets, of max(40e6, 1e6 d)
+/// elements; every other chunk is one bucket. With parallel.gradient_bucket every chunk is cut into
+/// buckets of at least that many elements. Here buckets end at block borders.
 /// Source: Megatron-LM, distributed_data_parallel.py.
 std::vector<GradientBucket> gradient_buckets(TrainingPlan const& plan, std::int32_t chunk_program);
 

@@ -6,9 +6,9 @@
 namespace stagecraft {
 namespace {
 
-/// An expert that is used at all has its weights read, and their gradients added to: as long as
-/// about so many rows of it take. A product of so many rows does as many FLOPs per byte of 16-bit
-/// weights: between the 156 of an A100's peak per byte of its memory and the 295 of an H100's.
+/// An expert that has any rows has its weights read, and their gradients added to. That takes as
+/// long as about 256 rows: a product of so many rows does as many FLOPs per byte of 16-bit weights,
+/// which is between the 156 of an A100's peak per byte of its memory and the 295 of an H100's.
 constexpr std::int64_t rows_of_weights = 256;
 
 }  // namespace

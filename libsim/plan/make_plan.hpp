@@ -6,7 +6,7 @@
 namespace stagecraft {
 
 /// Lays out an iteration. Pre: `config` was checked by its reader.
-/// \throws std::invalid_argument  for an illegal schedule shape.
+/// \throws ScheduleError  if no schedule has the configuration's shape.
 TrainingPlan make_plan(SettledConfig const& config);
 
 }  // namespace stagecraft

@@ -13,7 +13,7 @@ void append(std::string& key, std::int64_t number) {
   key.append(reinterpret_cast<char const*>(&number), sizeof(number));
 }
 
-/// What tells a program from another one, as bytes.
+/// The bytes that distinguish a program from others.
 std::string key_of(StageProgram const& program) {
   constexpr std::size_t of_entry = 4 * sizeof(std::int64_t);
   std::string key;
@@ -59,7 +59,7 @@ std::string digest_of(StageProgram const& program) {
 
 std::string order_digest(StageProgram const& program) {
   constexpr std::size_t most_bytes = 8 << 20;
-  // Of a thread, so that neither a lock nor a fork is in the way.
+  // One per thread, so that it needs no lock and no fork can hang on one.
   thread_local std::unordered_map<std::string, std::string> known;
   thread_local std::size_t bytes = 0;
   std::string key = key_of(program);

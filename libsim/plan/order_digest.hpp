@@ -6,11 +6,11 @@
 
 namespace stagecraft {
 
-/// SHA-256 of the text of a stage's issue order, unrolled: equal orders have equal digests, however
-/// their programs write repetition down. 64 hexadecimal digits.
+/// SHA-256 of the text of a stage's issue order, unrolled, in 64 hexadecimal digits. Equal orders
+/// have equal digests, even if their programs repeat in different ways.
 ///
-/// Plans that differ in sizes only have equal orders, so each thread remembers the digests of
-/// programs that it has seen, up to about eight mebibytes of them: a sweep comes back to the same
+/// Plans that differ only in sizes have equal orders. So each thread remembers the digests of
+/// programs that it has seen, up to about eight mebibytes of them; a sweep returns to the same
 /// numbers of microbatches again and again.
 std::string order_digest(StageProgram const& program);
 

@@ -73,7 +73,7 @@ std::vector<PlacedParameter> parameter_layout(TrainingPlan const& plan, StagePla
   for (ChunkId const held : chunks_in_model_order(plan, stage)) {
     std::int32_t const index = stage.chunks[held].program;
     ChunkProgram const& chunk = plan.programs.chunks[static_cast<std::size_t>(index)];
-    std::int64_t layer = chunk.first_layer;  // of the block
+    std::int64_t layer = chunk.first_layer;  // first layer of the block
     for (std::size_t position = 0; position < chunk.blocks.size(); ++position) {
       BlockProgram const& block =
           plan.programs.blocks[static_cast<std::size_t>(chunk.blocks[position])];

@@ -15,13 +15,13 @@ struct RowRange {
   std::int64_t local = 0;  ///< first row on the rank
   std::int64_t count = 0;
   std::int64_t whole = 0;   ///< first row in the whole tensor
-  bool is_replica = false;  ///< another rank of lower number holds the same rows
+  bool is_replica = false;  ///< whether another rank of lower number holds the same rows
 };
 
 /// Where a rank's part of a parameter is in the whole, unpadded tensor.
 struct ParameterWindow {
   std::vector<RowRange> rows;  ///< without the padding rows, which are zero and stay zero
-  std::int64_t columns = 1;    ///< of the rank's part
+  std::int64_t columns = 1;    ///< columns of the rank's part
   std::int64_t first_column = 0;
   std::int64_t whole_rows = 0;
   std::int64_t whole_columns = 1;
@@ -40,15 +40,15 @@ ParameterWindow window_of(Parameter const& parameter,
 
 /// One parameter of a rank, in the rank's flat order.
 struct PlacedParameter {
-  std::int32_t chunk = 0;   ///< index into TrainingPlan::chunks
+  std::int32_t chunk = 0;   ///< index into Programs::chunks
   std::int32_t block = -1;  ///< position in the chunk
   Parameter const* parameter = nullptr;
   Tensor const* weight = nullptr;
-  std::int64_t layer = -1;  ///< of the whole model; -1 outside of layers
-  std::int64_t offset = 0;  ///< in the rank's flat order, elements
+  std::int64_t layer = -1;  ///< number in the whole model; -1 outside of layers
+  std::int64_t offset = 0;  ///< elements before it in the rank's flat order
 
   std::int64_t elements() const { return weight->shape.elements(); }
-  /// Its name in the whole model, e.g. layers.3.attention.qkv.weight. Both uses of a tied embedding
+  /// The name in the whole model, e.g. layers.3.attention.qkv.weight. Both uses of a tied embedding
   /// have the same name.
   std::string name() const;
 };

@@ -32,7 +32,7 @@ class BlockCatalogue {
         layer_kinds_{plan.config.model},
         rows_{plan} {}
 
-  /// Of how many microbatches of a replica the blocks differ: of all or of one.
+  /// The number of a replica's microbatches whose blocks may differ: all of them, or one.
   std::int64_t microbatch_classes() const {
     return rows_.depends_on_microbatch() ? microbatches(plan_.config) : 1;
   }
@@ -63,7 +63,7 @@ class BlockCatalogue {
       return build_layers(std::move(shapes), policy);
     });
   }
-  /// The policy is that of modules of multi-token prediction.
+  /// `policy` is that of the modules of multi-token prediction.
   std::int32_t head(HeadWeight weight, RecomputePolicy const& policy) {
     if (plan_.config.model.predicted_tokens == 0) {
       return find({BlockProgram::Kind::head, {}, {}, nullptr, weight},
@@ -74,12 +74,12 @@ class BlockCatalogue {
   }
 
  private:
-  /// What a block is built from.
+  /// The arguments from which a block is built.
   struct Key {
     BlockProgram::Kind kind;
     std::span<int const> layers;        ///< their kinds
-    std::span<ExpertRows const> rooms;  ///< of layers with uneven rows
-    RecomputePolicy const* policy;      ///< of layers, also those of modules in a head
+    std::span<ExpertRows const> rooms;  ///< by layer with uneven rows
+    RecomputePolicy const* policy;      ///< policy of layers, also of those of modules in a head
     HeadWeight weight;
   };
   /// The key of a block that has been built.
@@ -139,8 +139,8 @@ class BlockCatalogue {
 /// How the layers of a stage are built.
 struct LayerPolicies {
   RecomputePolicy whole;   ///< the policy of the stage
-  RecomputePolicy single;  ///< of a layer on its own
-  RecomputePolicy stored;  ///< of a layer that is not recomputed
+  RecomputePolicy single;  ///< policy of a layer on its own
+  RecomputePolicy stored;  ///< policy of a layer that is not recomputed
 
   /// Which microbatches are stored makes no difference to the programs.
   LayerPolicies(RecomputePolicy const& of_stage, EarlyRecompute early) : whole{of_stage} {
@@ -174,8 +174,8 @@ void append_layers(ChunkProgram& chunk,
   }
 }
 
-/// Recompute follows the policy of the stage, as part of the backward or ahead of it; a microbatch
-/// that a window stores has none.
+/// How a chunk recomputes: by the stage's policy, as part of the backward (policy) or ahead of it
+/// (early); or not at all, in a microbatch that a window stores (stored).
 enum class Variant : std::uint8_t { policy, early, stored };
 
 std::int32_t& program_of(StageChunk& chunk, Variant variant) {
@@ -192,7 +192,7 @@ void append_chunks(std::vector<ChunkProgram>& chunks,
                    MicrobatchId k) {
   TrainingConfig const& config = plan.config;
   std::vector<std::int64_t> const layers = layers_of_virtual_stages(config);
-  std::vector<LayerPolicies> policies;  // of all stages, or of each
+  std::vector<LayerPolicies> policies;  // for all stages, or for each
   for (RecomputePolicy const& policy : config.recompute) {
     if (variant == Variant::stored) {
       policies.emplace_back(RecomputePolicy{}, EarlyRecompute::no);

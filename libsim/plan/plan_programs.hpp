@@ -7,13 +7,13 @@
 
 namespace stagecraft {
 
-/// A plan without its issue orders: it has blocks, chunks and what each stage holds. Tasks,
-/// programs and transfers are still empty.
+/// A plan without its issue orders: it has blocks, chunks and the state of each stage. Tasks,
+/// programs and transfers are empty.
 TrainingPlan make_programs(TrainingConfig const& config);
-/// The same with a schedule that is known: where its chunks lie, and whether some backward is
-/// split.
+/// The same for a known schedule: the placement of its chunks, and whether some backward is split.
 TrainingPlan make_programs(TrainingConfig const& config, Placement const& placement, bool is_split);
-/// The same chunks, with room for what some ranks of each stage receive, by their numbers in it.
+/// The same chunks, with room for the rows that these ranks of each stage receive. Ranks are given
+/// by their numbers in the stage.
 Programs programs_of_ranks(TrainingPlan const& plan, std::span<int const> ranks);
 
 /// Whether two stages run the same blocks, chunk by chunk.

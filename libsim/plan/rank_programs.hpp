@@ -6,11 +6,11 @@
 
 namespace stagecraft {
 
-/// The programs of one rank of each stage: those of the plan, with room for the rows that the
-/// rank's own experts compute. Chunks have the numbers that they have in the plan; blocks need not.
+/// The programs of one rank of each stage: the plan's, with room for the rows that the rank's own
+/// experts compute. Chunks have the numbers that they have in the plan; blocks may have others.
 class RankPrograms {
  public:
-  /// `plan` must outlive the object. `rank`: by its number in its stage.
+  /// `plan` must outlive the object. `rank` is the number of the rank in its stage.
   RankPrograms(TrainingPlan const& plan, int rank);
   RankPrograms(TrainingPlan const&&, int) = delete;
 
@@ -18,14 +18,14 @@ class RankPrograms {
 
  private:
   TrainingPlan const& plan_;
-  std::optional<Programs> own_;  ///< if the ranks of a stage differ
+  std::optional<Programs> own_;  ///< only if the ranks of a stage differ
 };
 
-/// A rank of a stage, as its memory sees it. All must outlive the object.
+/// A rank of a stage, for computing its memory. All must outlive the object.
 struct StageRank {
   TrainingPlan const& plan;
   StagePlan const& stage;
-  Programs const& programs;  ///< of the rank
+  Programs const& programs;  ///< the rank's programs
 
   /// Any rank of the stage, with the programs of the plan.
   StageRank(TrainingPlan const& of, StagePlan const& on) : StageRank{of, on, of.programs} {}

@@ -18,8 +18,8 @@ std::int64_t sum_of(std::vector<std::int64_t> const& by_expert) {
   return std::accumulate(by_expert.begin(), by_expert.end(), std::int64_t{0});
 }
 
-/// The rows of each expert if those of the first rank of a group are `factor` times as many as
-/// balanced.
+/// The rows of each expert if an expert of a group's first rank has `factor` times as many rows as
+/// with balanced routing.
 std::vector<std::int64_t> hot_rows(ExpertsConfig const& experts,
                                    int ranks,
                                    std::int64_t tokens,
@@ -34,7 +34,7 @@ std::vector<std::int64_t> hot_rows(ExpertsConfig const& experts,
   if (others == 0) return rows;
   std::int64_t const left = choices - hot * local;
   for (std::int64_t i = 0; i < others; ++i) {
-    // What whole rows give to the first i + 1 experts, less what they give to the first i.
+    // The whole rows of the first i + 1 experts less those of the first i.
     rows[static_cast<std::size_t>(local + i)] = left * (i + 1) / others - left * i / others;
   }
   return rows;

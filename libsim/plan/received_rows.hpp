@@ -22,12 +22,12 @@ namespace stagecraft {
 /// rows as balanced, rounded up, and the others share the rest as evenly as whole rows allow.
 std::shared_ptr<ForcedRouting const> forced_routing(TrainingConfig const& config);
 
-/// What the experts of a rank get in one layer for one microbatch.
+/// The rows that the experts of a rank have in one layer for one microbatch.
 struct ExpertRows {
-  std::int64_t received = 1;  ///< from the rank's expert group
-  std::int64_t computed = 1;  ///< with what the ranks receive that share the experts' weights
+  std::int64_t received = 1;  ///< rows from the rank's expert group
+  std::int64_t computed = 1;  ///< with the rows of the ranks that share the experts' weights
   /// If counts are forced: the rows of each expert of the rank with the largest load, which may
-  /// compute fewer than `computed`. Null if they are as even as products of `computed` rows.
+  /// compute fewer than `computed`. Null if products have `computed` rows, spread evenly.
   std::shared_ptr<GroupRows const> of_experts;
 
   friend bool operator==(ExpertRows const& a, ExpertRows const& b) {
@@ -35,52 +35,55 @@ struct ExpertRows {
                          (a.of_experts && b.of_experts && *a.of_experts == *b.of_experts);
     return a.received == b.received && a.computed == b.computed && is_same;
   }
-  /// Gives a shape room for them; it then refers to them.
+  /// Gives a shape room for the rows. The shape then refers to `of_experts`.
   void set_room(BlockShape& shape) const;
 };
 
-/// How many rows the experts of the ranks of a stage compute, if routing is uneven.
+/// The rows that the experts of the ranks of a stage compute, if routing is uneven.
 ///
-/// Ranks that have the same position in a stage compute as many rows on every stage. Not safe to
-/// share between threads, not even through const functions: what they find is kept.
+/// Ranks with the same position in a stage compute the same number of rows on every stage. An
+/// object must not be shared between threads, not even through const functions, because it
+/// remembers results.
 ///
 /// If counts are forced, the rows that the members of an expert group receive in a layer for a
+/// microbatch are together the rows that the group's replicas send.
 /// microbatch are together those that the group's replicas send.
 class ReceivedRows {
  public:
   /// `plan`, of which the outline is enough, must outlive the object and stay where it is.
   explicit ReceivedRows(TrainingPlan const& plan);
 
-  /// Rows that a rank receives for the k-th microbatch of its replica; if the router decides, its
-  /// most.
+  /// Rows that a rank receives for the k-th microbatch of its replica; an upper bound if the router
+  /// decides.
   std::int64_t of(int rank, LayerConfig const& kind, std::int64_t layer, MicrobatchId k) const;
-  /// Those that it computes.
+  /// Rows that a rank computes for the k-th microbatch of its replica.
   std::int64_t computed(int rank,
                         LayerConfig const& kind,
                         std::int64_t layer,
                         MicrobatchId k) const;
-  /// Those of each of its experts. Pre: is_forced().
+  /// Rows of each expert of the rank. Pre: is_forced().
   std::vector<std::int64_t> rows_of_experts(int rank,
                                             LayerConfig const& kind,
                                             std::int64_t layer,
                                             MicrobatchId k) const;
-  /// What the rank computes that has the largest load (load_of()), of `ranks` or, if that is empty,
-  /// of last_ranks(), with room for the most that one of them receives and computes.
+  /// The rows of the rank with the largest load (load_of()) among `ranks` or, if that is empty,
+  /// among last_ranks(). There is room for the most that one of these ranks receives and computes.
   ExpertRows most(std::span<int const> ranks,
                   LayerConfig const& kind,
                   std::int64_t layer,
                   MicrobatchId k) const;
-  /// What find_last_ranks() gives; found when first asked for.
+  /// The result of find_last_ranks(), computed at the first call.
   std::vector<int> const& last_ranks() const;
-  /// The fewest rows of a rank in any layer of a kind and any microbatch. `of_experts` are spread
-  /// so that they cost least, and are no more than what most() gives for last_ranks() in any of
-  /// these layers: products are of the rank with the largest load, which may have fewer rows.
+  /// The fewest rows that the rank computes in any layer of a kind, over all microbatches.
+  /// `of_experts` spreads them in the cheapest way and stays within what most() gives for
+  /// last_ranks() in each of these layers: there, products have the rows of the rank with the
+  /// largest load, which may be fewer.
   ExpertRows least(int rank, LayerConfig const& kind) const;
-  /// Of last_ranks(), the rank whose fewest rows, summed over the layers, are most: a plan for it
-  /// with room for these rows holds no more than the fullest rank does. The first of several.
+  /// The rank of last_ranks() whose fewest rows (least()), summed over the layers, are most; the
+  /// first of several. A plan with room for these rows holds no more than the fullest rank does.
   int fullest_at_least() const;
-  /// Ranks of a stage that compute as many rows as each other in all layers and microbatches: the
-  /// first of each such set, and how many there are.
+  /// The sets of ranks of a stage that compute the same numbers of rows in all layers and
+  /// microbatches: the first rank and the size of each set.
   std::vector<std::pair<int, int>> distinct_ranks() const;
   /// Calls visit(kind, layer, k) for all sparse layers and microbatches that may differ.
   template <class Visit>
@@ -97,13 +100,13 @@ class ReceivedRows {
   std::int64_t load_of_set(std::vector<int> const& ranks) const;
   /// The fewest rows of a rank in any layer of a kind and any microbatch.
   ExpertRows fewest(int rank, LayerConfig const& kind) const;
-  /// Of how many microbatches of a replica the rows may differ.
+  /// The number of a replica's microbatches whose rows may differ.
   int microbatch_classes() const;
   struct ExpertGroup {
     std::vector<RankId> members;  ///< of the first stage
     std::vector<RankPlace> places;
     bool has_whole_replicas = false;
-    std::int64_t replicas = 0;  ///< of which it has ranks
+    std::int64_t replicas = 0;  ///< replicas that have ranks in it
   };
   std::vector<std::int64_t> const& rows_of_group(std::size_t group,
                                                  std::int64_t layer,
@@ -115,8 +118,9 @@ class ReceivedRows {
   BlockShape const& shape_;
   ForcedRouting const* forced_;
   std::vector<ExpertGroup> expert_groups_;
-  std::vector<std::pair<std::size_t, int>> position_;  ///< by rank: its group, and member
-  std::vector<std::vector<int>> sharers_;  ///< by rank: those that share its experts' weights
+  /// By rank: its group, and its position in it.
+  std::vector<std::pair<std::size_t, int>> position_;
+  std::vector<std::vector<int>> sharers_;  ///< by rank: the ranks that share its experts' weights
   mutable std::vector<int> last_ranks_;    ///< empty: not found yet
   /// By group and the counts of its members' microbatches: rows of each expert.
   mutable std::map<std::pair<std::size_t, std::vector<std::int32_t>>, std::vector<std::int64_t>>

@@ -7,9 +7,9 @@
 
 namespace stagecraft {
 
-/// The sharded ranges of a rank, in order. Without the distributed optimizer there is one; with it,
-/// each gradient bucket is one, and so is a tied embedding, because both stages that hold it must
-/// cut it alike.
+/// The sharded ranges of a rank, in order. Without the distributed optimizer there is one. With it,
+/// each gradient bucket is one, and a tied embedding is another, because both stages that hold it
+/// must cut it in the same way.
 /// Source: Megatron-LM core/distributed/param_and_grad_buffer.py.
 std::vector<ShardedRun> sharded_runs(TrainingPlan const& plan, StagePlan const& stage);
 

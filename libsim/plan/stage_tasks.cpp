@@ -130,7 +130,7 @@ class StageTasks {
   }
 
   TaskVariant variant_of(ChunkRun const& run) {
-    // Also those that are recomputed early have places in the windows.
+    // Runs that are recomputed early have places in the windows, too.
     bool const is_stored = places_ && places_->of(run) < stored_in_window_;
     if (!early_.empty() && early_[number_of(run)]) return TaskVariant::early;
     return is_stored ? TaskVariant::stored : TaskVariant::policy;
@@ -176,7 +176,7 @@ class StageTasks {
   int stored_in_window_;                ///< how many in a window are stored
   std::optional<WindowPlaces> places_;  ///< if any is
   std::vector<bool> early_;  ///< by chunk and microbatch: recomputed ahead; empty if none is
-  int classes_;              ///< of microbatches that have programs of their own
+  int classes_;              ///< number of microbatches that have programs of their own
   std::vector<std::int32_t> whole_;      ///< by task of the schedule, class and variant
   IdVector<ChunkId, std::size_t> last_;  ///< last_runs() of the entries
 };

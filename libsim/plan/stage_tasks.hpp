@@ -7,8 +7,8 @@
 
 namespace stagecraft {
 
-/// Which program of its chunk a microbatch runs: that of the policy, the one that stores all
-/// activations, or the one that is recomputed ahead of its backward.
+/// Which program of its chunk a microbatch runs. policy: that of the recompute policy; stored: the
+/// one that stores all activations; early: the one that is recomputed ahead of its backward.
 enum class TaskVariant : std::uint8_t { policy, stored, early };
 
 /// The task that runs all blocks of a chunk's program of this variant.
@@ -18,7 +18,7 @@ Task whole_task(TrainingPlan const& plan,
                 TaskVariant variant);
 
 /// Appends the schedule's microbatches to a stage's program. Each run gets the task of its chunk's
-/// program; the last backward of a chunk is cut into pieces if gradients are reduced between them.
+/// program. The last backward of a chunk is cut into pieces if gradients are reduced between them.
 /// A task is appended to StagePlan::tasks when it is first used.
 ///
 /// A window of stored microbatches has a different period on every stage, so a plan with one has no

@@ -11,9 +11,9 @@
 namespace stagecraft {
 
 /// A buffer that a rank keeps from one iteration to the next: parameters, gradients, optimizer
-/// state, counters. All that follows memory, and the executor, reads what they are from here.
+/// state, counters. The executor and everything that computes memory read its properties from here.
 struct StateBuffer {
-  TensorId tensor = 0;  ///< the one of step_tensors that is in it
+  TensorId tensor = 0;  ///< the tensor in it, one of step_tensors
   Category category = Category::parameters;
   ElementType type = ElementType::f16;
   std::int64_t elements = 0;  ///< on one rank
@@ -27,7 +27,7 @@ struct StateBuffer {
 struct StateExtents {
   std::int64_t parameters = 0;
   std::int64_t shard = 0;     ///< optimizer_shard()
-  std::int64_t counters = 0;  ///< what blocks count over an iteration
+  std::int64_t counters = 0;  ///< what blocks add up over an iteration
 };
 
 /// The buffers of a rank in the order in which they are allocated: master copies only of 16-bit

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -12,28 +13,7 @@
 
 namespace stagecraft {
 
-/// What a rank keeps from one iteration to the next. The ops of the step read and write these
-/// tensors by their positions in step_tensors. Those on the device have a StateBuffer.
-struct StepTensor {
-  Name name;
-  Residence::Place place = Residence::Place::device;  ///< host: a few numbers
-};
-
-inline constexpr std::array step_tensors{
-    StepTensor{{"parameters", ""}},
-    StepTensor{{"gradients", ""}},
-    StepTensor{{"optimizer", "master"}},
-    StepTensor{{"optimizer", "first_moment"}},
-    StepTensor{{"optimizer", "second_moment"}},
-    StepTensor{{"optimizer", "loss_scale"}, Residence::Place::host},
-    StepTensor{{"optimizer", "updates"}, Residence::Place::host},
-    StepTensor{{"step", "overflow"}, Residence::Place::host},
-    StepTensor{{"step", "squares"}, Residence::Place::host},
-    StepTensor{{"step", "overflow_so_far"}, Residence::Place::host},
-    StepTensor{{"step", "squares_so_far"}, Residence::Place::host},
-    StepTensor{{"counters", ""}},
-};
-
+/// Positions in step_tensors.
 namespace step_tensor {
 enum : TensorId {
   parameters,
@@ -45,11 +25,41 @@ enum : TensorId {
   updates,          ///< how many steps have changed the parameters
   overflow,         ///< whether a gradient is infinite, so that the step changes no parameter
   squares,          ///< the sum of the squares of the gradients
-  overflow_so_far,  ///< post-validation: of the stages up to the own one
-  squares_so_far,   ///< likewise
+  overflow_so_far,  ///< post-validation: `overflow` of the stages up to the own one
+  squares_so_far,   ///< post-validation: `squares` of the stages up to the own one
   counters,         ///< zeroed before the first microbatch, as gradients are
+  count
 };
 }  // namespace step_tensor
+
+/// A tensor that a rank keeps from one iteration to the next. The ops of the step read and write
+/// these tensors by their positions in step_tensors. Those on the device have a StateBuffer.
+struct StepTensor {
+  Name name;
+  Residence::Place place = Residence::Place::device;  ///< host: a few numbers
+};
+
+inline constexpr auto step_tensors = [] {
+  using namespace step_tensor;
+  constexpr auto host = Residence::Place::host;
+  std::array<StepTensor, count> tensors{};
+  tensors[parameters] = {{"parameters", ""}};
+  tensors[gradients] = {{"gradients", ""}};
+  tensors[master] = {{"optimizer", "master"}};
+  tensors[first_moment] = {{"optimizer", "first_moment"}};
+  tensors[second_moment] = {{"optimizer", "second_moment"}};
+  tensors[loss_scale] = {{"optimizer", "loss_scale"}, host};
+  tensors[updates] = {{"optimizer", "updates"}, host};
+  tensors[overflow] = {{"step", "overflow"}, host};
+  tensors[squares] = {{"step", "squares"}, host};
+  tensors[overflow_so_far] = {{"step", "overflow_so_far"}, host};
+  tensors[squares_so_far] = {{"step", "squares_so_far"}, host};
+  tensors[counters] = {{"counters", ""}};
+  return tensors;
+}();
+static_assert(std::ranges::none_of(step_tensors,
+                                   [](StepTensor const& t) { return t.name.owner.empty(); }),
+              "each tensor of the step needs a name");
 
 constexpr bool is_on_host(TensorId tensor) {
   return step_tensors.at(static_cast<std::size_t>(tensor)).place == Residence::Place::host;
@@ -60,14 +70,14 @@ struct ParameterRange {
   std::int64_t first = 0;
   std::int64_t count = 0;
   bool decays = false;  ///< adam: whether weight decay applies; not to biases and norms
-  /// gradient_norm: which other ranks hold the same elements. The first of them counts.
+  /// gradient_norm: the other ranks that hold the same elements. The first of them counts.
   std::vector<AxisShare> shares{};
 };
 
-/// The parameters that an op of the step is about, in the flat order of a rank.
+/// The parameters that an op of the step works on, in the flat order of a rank.
 using ParameterRanges = std::vector<ParameterRange>;
 
-/// Ranges that never change, so that ops of stages that hold alike parameters share them.
+/// Ranges that never change, so that ops of stages with equal parameters share them.
 class SharedRanges {
  public:
   SharedRanges() = default;
@@ -90,14 +100,15 @@ class SharedRanges {
   std::shared_ptr<ParameterRanges const> ranges_;
 };
 
-/// One op of the step: what a rank does once per iteration with flat ranges of its parameters,
+/// One op of the step, which a rank runs once per iteration on flat ranges of its parameters,
 /// gradients and optimizer state.
 struct StepOp : Op {
-  /// Where it reads and writes every tensor that has an element per parameter, one range at a time.
+  /// The ranges that it reads and writes of every tensor with an element per parameter, one at a
+  /// time.
   SharedRanges ranges{};
-  /// Computations: only the part of the ranges that belongs to the rank's own shard. Collectives
-  /// work on whole ranges, of which each member reads (all_gather) or writes (reduce_scatter) its
-  /// own part.
+  /// Computations: whether they touch only the part of the ranges in the rank's own shard.
+  /// Collectives work on whole ranges; each member reads (all_gather) or writes (reduce_scatter)
+  /// its own part.
   bool own_shard = false;
 };
 

@@ -75,7 +75,7 @@ class StepWriter {
     issue(std::move(op));
   }
 
-  /// What is appended from here on validates a step that was taken ahead.
+  /// All ops appended from here on validate a step that was taken ahead.
   void begin_validation() { validates_ = true; }
 
   void drain() {

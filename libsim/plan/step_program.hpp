@@ -5,7 +5,7 @@
 
 namespace stagecraft {
 
-/// Appends what a rank does before the first microbatch: zeroing the main gradients and counters.
+/// Appends the ops before the first microbatch: zeroing the main gradients and counters.
 void append_begin_of_step(StagePlan& stage, TrainingPlan const& plan);
 
 /// Appends the reduction of a bucket's gradients over the replicas, on the data-parallel stream:
@@ -15,9 +15,9 @@ void append_gradient_reduction(StagePlan& stage,
                                TrainingPlan const& plan,
                                ParameterRange const& bucket);
 
-/// Appends what follows the last microbatch: the reduction of all gradients over the replicas
-/// (unless it was overlapped), those over tensor ranks and between the two holders of a tied
-/// embedding, and the mixed-precision Adam step.
+/// Appends the ops after the last microbatch: the reduction of all gradients over the replicas
+/// (unless it was overlapped), over tensor ranks and between the two holders of a tied embedding;
+/// and the mixed-precision Adam step.
 ///
 /// Bytes per parameter with fp16: zero 4, scale 8, unscale 8, norm 4, clip 8, Adam 28, narrow 6.
 /// Pre: `ranges` are those of the stage.

@@ -9,7 +9,7 @@
 namespace stagecraft {
 namespace {
 
-/// Appends elements that are treated alike, as one range with those right before them.
+/// Appends elements with the same treatment, joined with a range right before them that has it too.
 void append(ParameterRanges& ranges, std::int64_t first, std::int64_t count, bool decays = false) {
   if (!ranges.empty()) {
     ParameterRange& last = ranges.back();
@@ -32,8 +32,8 @@ void for_segments(PlacedParameter const& placed, Visit const& visit) {
   }
 }
 
-/// The axes on which ranks of a stage hold the same parameters and optimizer state, for a norm over
-/// all ranks.
+/// The axes on which ranks of a stage hold the same parameters and optimizer state, for a norm that
+/// is summed over all ranks.
 std::vector<AxisShare> replicas_of(TrainingPlan const& plan, Parameter const& parameter) {
   RankGroup const& holders = plan.groups[plan.holders_of(parameter)];
   RankGrid const& grid = plan.groups.grid(holders.grid);
@@ -46,9 +46,9 @@ std::vector<AxisShare> replicas_of(TrainingPlan const& plan, Parameter const& pa
   return shares;
 }
 
-/// Whether another stage has all of the parameter's gradient as well, and counts it: both holders
-/// of a tied embedding have it, of which the first stage's counts, and without sharded optimizer
-/// state both copies of the model, of which the first one's counts.
+/// Whether another stage has all of the parameter's gradient as well, and counts it. Both holders
+/// of a tied embedding have it, and the first stage counts it. Without sharded optimizer state,
+/// both copies of the model have it, and the first copy counts it.
 bool is_counted_elsewhere(TrainingPlan const& plan, PlacedParameter const& placed, StageId stage) {
   if (plan.roles.embedding && placed.parameter->tied_embedding && stage != StageId{0}) return true;
   if (plan.config.sharding.shares_optimizer()) return false;
@@ -56,7 +56,7 @@ bool is_counted_elsewhere(TrainingPlan const& plan, PlacedParameter const& place
   return plan.placement.copy_of(plan.placement.virtual_stage({stage, chunk.chunk})) > 0;
 }
 
-/// For each group that holds parameters, those of which its ranks keep shards.
+/// For each group that holds parameters, the ranges of which its ranks keep shards.
 std::vector<GatheredRanges> gathered_ranges(TrainingPlan const& plan,
                                             StagePlan const& stage,
                                             std::vector<PlacedParameter> const& layout) {

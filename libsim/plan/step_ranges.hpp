@@ -9,36 +9,36 @@
 
 namespace stagecraft {
 
-/// How many elements the ranges have.
+/// The number of elements in the ranges.
 std::int64_t elements_of(ParameterRanges const& ranges);
 
-/// Gradients of which each member of the group has computed a part.
+/// Gradients that are sums over the group: each member has computed a part.
 ParameterRanges summed_over(std::vector<PlacedParameter> const& layout, GroupId group);
 
 /// The tied embedding, if the stage holds it.
 ParameterRanges tied_embedding(std::vector<PlacedParameter> const& layout);
 
-/// Everything that counts towards the norm, with who holds it. Ranges end where rows do
-/// that other ranks hold too, so that sums do not depend on the layout.
+/// All elements that count towards the norm, with their holders. A range ends at the last row that
+/// the same ranks hold, so that sums do not depend on the layout.
 ParameterRanges rows_with_holders(TrainingPlan const& plan,
                                   std::vector<PlacedParameter> const& layout,
                                   StageId stage);
 
-/// All parameters, with what Adam decays.
+/// All parameters, with the ones to which weight decay applies marked.
 ParameterRanges with_decay(std::vector<PlacedParameter> const& layout);
 
 /// Parameters that are gathered after the step, because each rank has updated its shard of them.
 struct GatheredRanges {
   GroupId group{};
   SharedRanges ranges;
-  std::int32_t parameters = 0;  ///< how many begin in the ranges
+  std::int32_t parameters = 0;  ///< number of parameters that begin in the ranges
 };
 
-/// What the ops at the end of a stage's step are about.
+/// The ranges on which the ops at the end of a stage's step work.
 struct StageRanges {
   SharedRanges norm_gradients;  ///< summed over the tensor group
   SharedRanges kv_gradients;    ///< summed over the holders of the same key and value heads
-  SharedRanges embedding;       ///< tied
+  SharedRanges embedding;       ///< the tied embedding
   SharedRanges counted;         ///< rows_with_holders()
   SharedRanges decayed;         ///< with_decay()
   std::vector<GatheredRanges> gathered;

@@ -13,9 +13,9 @@
 
 namespace stagecraft {
 
-/// Formats text and passes it on in pieces of a size that stays in the cache until it is hashed.
-/// The text of a plan takes megabytes, most of them numbers of a digit or two, so that each word of
-/// it is written in place.
+/// Formats text and passes it on in pieces of a size that stays in the cache until it is hashed. A
+/// plan's text takes megabytes, mostly numbers of one or two digits, so each word is written in
+/// place.
 class TextPieces {
  public:
   using Take = std::function<void(std::string_view)>;
@@ -77,7 +77,7 @@ class TextPieces {
     return std::to_chars(at, at + longest<decltype(value)>, value).ptr;
   }
 
-  /// Where the next word begins: there is room for `reserve_` characters.
+  /// The place of the next word, with room for `reserve_` characters.
   char* end() { return piece_.data() + used_; }
   TextPieces& took(std::integral auto characters) {
     used_ += static_cast<std::size_t>(characters);

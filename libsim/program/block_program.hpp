@@ -30,34 +30,34 @@ struct BlockShape {
   GroupId tensor_group{};          ///< the group of the t ranks
   int expert = 1;                  ///< EP: ranks that split the experts of a layer
   int expert_tensor = 1;           ///< ETP: ranks that share each expert's weights
-  bool narrow_gradients = false;   ///< weight gradients are of the type of the weights
-  double capacity = 0;             ///< of an expert, relative to balanced; 0: it takes all rows
-  bool is_of_microbatch = false;   ///< the capacity counts the tokens of all ranks that share them
-  bool gathers = false;            ///< tokens reach their experts by gathers, not by exchanges
-  bool sends_once = false;         ///< a token goes once to each rank that has its experts
-  bool overlaps_shared = false;    ///< shared experts compute while tokens travel
-  bool pads_experts = true;        ///< to their capacity
-  DropBy drop = DropBy::probabilities;    ///< what experts drop with a capacity
-  bool is_natural = false;                ///< the router chooses without a limit
-  ForcedRouting const* forced = nullptr;  ///< what the router's choices are replaced by
-  /// With uneven rows: room for those that the expert group sends to the rank in this layer.
+  bool narrow_gradients = false;   ///< whether weight gradients have the weights' type
+  double capacity = 0;             ///< rows per expert, relative to balanced routing; 0: no limit
+  bool is_of_microbatch = false;   ///< whether it counts the tokens of all ranks of a microbatch
+  bool gathers = false;            ///< whether tokens reach experts by gathers, not by exchanges
+  bool sends_once = false;         ///< whether a token goes once to each rank with its experts
+  bool overlaps_shared = false;    ///< whether shared experts compute while tokens travel
+  bool pads_experts = true;        ///< whether the rows of an expert are padded to its capacity
+  DropBy drop = DropBy::probabilities;    ///< which choices an expert drops beyond its capacity
+  bool is_natural = false;                ///< whether the router chooses without a limit
+  ForcedRouting const* forced = nullptr;  ///< counts that replace the router's choices; null: none
+  /// Room for the rows that the expert group sends to the rank in this layer, if rows are uneven.
   std::int64_t room = 0;
-  std::int64_t computed_room = 0;  ///< likewise, for those that the rank's experts compute
-  /// What products of experts are of, if counts are forced: the rows by expert of one rank, which
-  /// may compute fewer than `computed_room`. Null if they are even; the plan's.
+  std::int64_t computed_room = 0;  ///< the same for the rows that the rank's experts compute
+  /// If counts are forced: the rows of each expert of one rank, by which the experts' products are
+  /// costed. They may be fewer than `computed_room`. Null if rows are even; owned by the plan.
   GroupRows const* rows_of_experts = nullptr;
-  GroupId kv_group{};  ///< of the ranks with the same key and value heads, if there are several
+  GroupId kv_group{};  ///< the ranks with the same key and value heads, if there are several
 
-  GroupId expert_group{};         ///< of the EP ranks, if there are several
-  GroupId expert_tensor_group{};  ///< of the ETP ranks, if there are several
-  GroupId dispatch_group{};       ///< of the EP x ETP ranks, if there are several
-  GroupId expert_holders{};       ///< of the ranks that hold the same experts, if there are any
-  int replicas = 1;               ///< d: each with a microbatch of its own at a time
-  GroupId stage_group{};          ///< of all ranks of the stage, if routers count choices of all
-  ContextLevel exchange{};        ///< ranks that exchange rows of a sequence for heads
-  ContextLevel keys{};            ///< ranks that attend to each other's keys and values
-  bool gathers_keys = false;      ///< they gather them; else these go round
-  bool contiguous_keys = false;   ///< those of each rank are of consecutive rows
+  GroupId expert_group{};         ///< the EP ranks, if there are several
+  GroupId expert_tensor_group{};  ///< the ETP ranks, if there are several
+  GroupId dispatch_group{};       ///< the EP x ETP ranks, if there are several
+  GroupId expert_holders{};      ///< the ranks that hold the same experts, if there is such a group
+  int replicas = 1;              ///< d: replicas, each with a microbatch of its own at a time
+  GroupId stage_group{};         ///< all ranks of the stage, if routers count the choices of all
+  ContextLevel exchange{};       ///< ranks that exchange rows of a sequence for heads
+  ContextLevel keys{};           ///< ranks that attend to each other's keys and values
+  bool gathers_keys = false;     ///< whether ranks gather keys and values; else these go round
+  bool contiguous_keys = false;  ///< whether the rows of each rank are consecutive
 
   /// c: ranks that split each sequence.
   int context() const { return exchange.ranks * keys.ranks; }
@@ -75,7 +75,8 @@ struct BlockShape {
   /// v padded to a multiple of vocabulary_multiple * t.
   std::int64_t padded_vocabulary() const;
   std::int64_t vocabulary() const { return padded_vocabulary() / tensor; }
-  /// The same outside of tensor-parallel regions: with sequence parallelism, 1/t of them.
+  /// Rows of the sequence outside of tensor-parallel regions: 1/t of sequence() with sequence
+  /// parallelism.
   std::int64_t local_sequence() const {
     return sequence_parallel ? sequence() / tensor : sequence();
   }
@@ -83,35 +84,36 @@ struct BlockShape {
   std::int64_t tokens() const { return local_sequence() * micro; }
   /// The ranks that have tokens of the same microbatch.
   int token_ranks() const { return (sequence_parallel ? tensor : 1) * context(); }
-  /// Rows that each expert takes of the rank's tokens, or of the microbatch's; 0 without a
-  /// capacity.
-  /// Pre: the layer has experts.
+  /// Rows that each expert takes of the tokens that its capacity counts: those of the rank, or of
+  /// the whole microbatch. 0 without a capacity. Pre: the layer has experts.
   std::int64_t expert_rows() const;
-  /// Whether ranks gather each other's choices, as an expert takes a number of all of them.
+  /// Whether ranks gather each other's choices, because the capacity counts the tokens of all of
+  /// them.
   bool gathers_choices() const { return is_of_microbatch && capacity > 0 && token_ranks() > 1; }
-  /// EP x ETP: the ranks whose tokens reach the experts of each other.
+  /// EP x ETP: the number of ranks among which tokens travel to experts.
   int dispatch_ranks() const { return expert * expert_tensor; }
-  /// Whether every one of these ranks gathers the tokens of all.
+  /// Whether each of the dispatch ranks gathers the tokens of all of them.
   bool gathers_tokens() const { return gathers && dispatch_ranks() > 1; }
-  /// Whether tokens travel to ranks, and only there become a row for each expert.
+  /// Whether a token travels once to a rank, and becomes a row for each of its experts there.
   bool sends_tokens_once() const { return sends_once && dispatch_ranks() > 1; }
-  /// Whether ranks send each other different numbers of rows, which they count and exchange first.
+  /// Whether ranks send each other different numbers of rows. They then exchange these numbers
+  /// first.
   bool is_uneven() const {
     return forced != nullptr || is_natural || (capacity > 0 && (!pads_experts || is_of_microbatch));
   }
-  /// Rows that the rank sends to experts: one for each choice, or what they take with a capacity;
-  /// at most, if it does not pad. Pre: the layer has experts.
+  /// Rows that the rank sends to experts: one per choice or, with a capacity, as many as the
+  /// experts take; an upper bound if experts are not padded. Pre: the layer has experts.
   std::int64_t sent_rows() const;
-  /// Rows that the expert group sends to the rank, as many for each of its experts; with uneven
-  /// rows, `room`.
+  /// Rows that the expert group sends to the rank: the same number for each of its experts or, with
+  /// uneven rows, `room`.
   std::int64_t received_rows() const;
-  /// Rows that the rank's experts compute: those of all ranks that share the experts' weights; with
+  /// Rows that the rank's experts compute, for all ranks that share the experts' weights; with
   /// uneven rows, `computed_room`.
   std::int64_t computed_rows() const;
-  /// Those that the group is expected to send: as many as balanced routing gives, if the router
-  /// decides and there is room for more. What ops cost follows these.
+  /// Rows that the expert group is expected to send to the rank: as many as balanced routing gives,
+  /// if the router decides and there is room for more. Ops are costed by them.
   std::int64_t expected_rows() const;
-  /// The same with the keys of another layer kind.
+  /// The same shape with the keys of another layer kind.
   BlockShape with(LayerConfig const& kind) const;
 };
 
@@ -149,25 +151,25 @@ struct BlockProgram {
   enum class Kind : std::uint8_t { inputs, embedding, layers, head };
   Kind kind = Kind::layers;
   int layers = 0;  ///< Transformer layers in it: 0, 1, or the size of a full-recompute group
-  /// Of a head: modules of multi-token prediction, each with a Transformer layer. What belongs to
-  /// module m, counted from 0, has layer m + 1.
+  /// Head only: its modules of multi-token prediction, each with a Transformer layer. Ops and
+  /// tensors of module m, from 0 on, have layer m + 1.
   int prediction_modules = 0;
   RecomputePolicy policy;  ///< recompute policy of the layers
   std::vector<Tensor> tensors;
   std::vector<Op> forward;
   std::vector<Op> backward;
-  std::vector<Op> input_gradient;   ///< of a split backward; empty if there is none
-  std::vector<Op> weight_gradient;  ///< likewise
-  std::vector<Op> recompute;        ///< if it is a pass of its own; else it is in the backward
+  std::vector<Op> input_gradient;   ///< of a split backward; empty if it is not split
+  std::vector<Op> weight_gradient;  ///< of a split backward; empty if it is not split
+  std::vector<Op> recompute;        ///< if recompute is a pass of its own; else the backward has it
   std::vector<Parameter> parameters;
-  /// What the block adds up over the microbatches of an iteration, besides gradients.
+  /// Tensors that add up over the microbatches of an iteration, besides gradients.
   std::vector<TensorId> counters;
   TensorId input = no_tensor;        ///< hidden state received from the block before
   TensorId output = no_tensor;       ///< hidden state handed to the block after
   TensorId grad_output = no_tensor;  ///< gradient received from the block after
   TensorId grad_input = no_tensor;   ///< gradient handed to the block before
   std::vector<BufferLife> lives;     ///< lives of all microbatch buffers, in order of allocation
-  /// The same if the backward is split. What happens in the forward pass is the same.
+  /// The lives if the backward is split. They are equal to `lives` in the forward pass.
   std::vector<BufferLife> split_lives;
 
   Tensor const& tensor(TensorId id) const { return tensors[static_cast<std::size_t>(id)]; }
@@ -181,15 +183,16 @@ struct BlockProgram {
   std::vector<Op>& ops(Pass pass) {
     return const_cast<std::vector<Op>&>(std::as_const(*this).ops(pass));
   }
-  /// The lives that the pass follows. A recompute pass moves the same buffers with either.
+  /// The lives that apply in a pass. A recompute pass moves the same buffers in both.
   std::vector<BufferLife> const& lives_in(Pass pass) const {
     bool const is_split = pass == Pass::input_gradient || pass == Pass::weight_gradient;
     return is_split ? split_lives : lives;
   }
 };
 
-/// The number in the model of what has layer `layer` in a block, of which `first` is the first
-/// layer; -1 if it is of no layer. Modules of multi-token prediction come behind all layers.
+/// The layer of the model that an op of a block belongs to, given the first layer of the block and
+/// the op's `layer`; -1 if it belongs to none. Modules of multi-token prediction come after all
+/// layers.
 constexpr std::int64_t layer_of(BlockProgram::Kind kind, std::int64_t first, std::int32_t layer) {
   if (kind == BlockProgram::Kind::layers) return first + layer;
   return kind == BlockProgram::Kind::head && layer > 0 ? first + layer - 1 : -1;

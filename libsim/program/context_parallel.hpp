@@ -10,38 +10,39 @@ namespace stagecraft {
 
 /// How the ranks that split a sequence attend to all of it.
 /// Source: Megatron-LM's --cp-comm-type p2p, all_gather and a2a; TransformerEngine,
-/// attention/dot_product_attention/context_parallel.py; Jacobs et al. 2023 (DeepSpeed Ulysses);
-/// of the last, Liu et al. 2023 (Ring Attention) and zhuzilin/ring-flash-attention,
+/// attention/dot_product_attention/context_parallel.py; Jacobs et al. 2023 (DeepSpeed Ulysses); for
+/// contiguous_ring, Liu et al. 2023 (Ring Attention) and zhuzilin/ring-flash-attention,
 /// ring_flash_attn.py.
 enum class ContextMethod : std::uint8_t {
-  ring,             ///< keys and values go round among the ranks; each attends to what it has
+  ring,             ///< keys and values go round among the ranks; each attends to those it has
   all_gather,       ///< every rank gathers the keys and values of all
   ulysses,          ///< ranks exchange rows for heads before attention, and back after it
   contiguous_ring,  ///< a ring whose ranks have consecutive rows: the last ones attend to most keys
 };
 
-/// The ranks that split a sequence in one of the ways.
+/// A number of ranks that split a sequence by one method.
 struct ContextLevel {
   int ranks = 1;
-  GroupId group{};  ///< of these ranks, if there are several
+  GroupId group{};  ///< the group of these ranks, if there are several
 };
 
-/// The rows of a sequence that one of the ranks that split it holds.
+/// The rows of a sequence that one rank holds, if ranks split it.
 struct SequencePart {
   int rank = 0;
   int ranks = 1;
-  /// Chunks `rank` and 2 ranks - 1 - `rank` of 2 ranks equal ones, so that all ranks have as many
-  /// pairs of queries and keys behind a causal mask; else chunk `rank` of `ranks`.
+  /// If true, the rank has chunks `rank` and 2 ranks - 1 - `rank` of 2 ranks equal chunks, so that
+  /// a causal mask gives all ranks the same number of pairs of queries and keys. Else it has chunk
+  /// `rank` of `ranks`.
   bool zigzag = false;
 
-  /// The row of the sequence that is row `row` of the rank's `rows`.
+  /// The row of the sequence at row `row` of the rank, which has `rows` rows.
   constexpr std::int64_t row_of(std::int64_t row, std::int64_t rows) const {
     if (!zigzag) return rank * rows + row;
     std::int64_t const chunk = rows / 2;
     return row < chunk ? rank * chunk + row : (2 * ranks - 1 - rank) * chunk + (row - chunk);
   }
-  /// The position of a row of the sequence after a gather, which places the `rows` of each rank
-  /// behind those of the rank before it. The inverse of row_of().
+  /// The position of a row of the sequence after a gather, which joins the `rows` of each rank in
+  /// the order of ranks. The inverse of row_of().
   constexpr std::int64_t gathered_row(std::int64_t of_sequence, std::int64_t rows) const {
     if (!zigzag) return of_sequence;
     std::int64_t const chunk = rows / 2;
@@ -52,15 +53,15 @@ struct SequencePart {
   }
 };
 
-/// Which keys the queries of one call of attention see: those from `first_query` on see keys from
-/// the first to the last of `keys`.
+/// The keys that the queries of one call of attention see: `queries` queries, from `first_query`
+/// on, see the first `keys` keys.
 struct AttendedRows {
   std::int64_t first_query = 0;
   std::int64_t queries = 0;
   std::int64_t keys = 0;
-  bool is_causal = true;  ///< the last query sees all of them, each one before it one less
+  bool is_causal = true;  ///< the last query sees all keys, and each one before it sees one less
 
-  /// The number of keys that come before those a query does not see.
+  /// The number of keys that a query sees. They are the first ones.
   constexpr std::int64_t seen_by(std::int64_t query) const {
     if (query < first_query || query >= first_query + queries) return 0;
     return is_causal ? keys - queries + (query - first_query) + 1 : keys;
@@ -74,7 +75,8 @@ struct AttendedRows {
   }
 };
 
-/// What a rank attends to in one call, with so many rows of queries and of keys in its operands.
+/// The keys that a rank attends to in one call, given the rows of queries and of keys in its
+/// operands.
 constexpr AttendedRows attended_rows(AttentionPart const& part,
                                      SequencePart const& sequence,
                                      std::int64_t queries,
@@ -87,15 +89,16 @@ constexpr AttendedRows attended_rows(AttentionPart const& part,
     return {.queries = queries, .keys = keys};
   }
   if (part.kind == AttentionPart::Kind::contiguous_step) {
-    // The keys of a rank before this one, or of one behind it, which none of our queries sees.
+    // The keys are those of a rank before this one, or of one after it, which none of our queries
+    // sees.
     bool const is_before = part.index <= sequence.rank / part.stride;
     return {.first_query = is_before ? 0 : queries,
             .queries = is_before ? queries : 0,
             .keys = keys,
             .is_causal = false};
   }
-  // The keys of a rank before this one, of which its first chunk comes before both of ours, or of
-  // one behind it, of whose two chunks both come before our second.
+  // The keys are those of a rank before this one, whose first chunk comes before both of ours; or
+  // of one after it, whose two chunks both come before our second.
   if (part.index <= sequence.rank / part.stride) {
     return {.queries = queries, .keys = keys / 2, .is_causal = false};
   }

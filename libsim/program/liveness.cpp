@@ -39,7 +39,7 @@ std::vector<Op> with_waits(BlockProgram const& block, std::vector<Op> const& ops
   result.reserve(ops.size() + 16);
   std::vector<Pending> pending;
   // A stream runs in issue order, so that a wait for one op is a wait for all before it there.
-  // Returns how many ops before `last` are still pending.
+  // Returns the number of ops before `last` that are still pending.
   auto const wait_for = [&](std::size_t last) {
     Op const& op = *pending[last].op;
     Op wait;
@@ -73,8 +73,8 @@ std::vector<Op> with_waits(BlockProgram const& block, std::vector<Op> const& ops
   return result;
 }
 
-/// The position at which the compute stream knows that the op at `position` is over: that of the op
-/// itself, or of the wait for it.
+/// The position at which the compute stream knows that the op at `position` is over: the op itself,
+/// or the wait for it.
 std::int32_t end_position(std::vector<Op> const& ops, std::int32_t position) {
   Stream const stream = ops[static_cast<std::size_t>(position)].stream;
   if (stream == Stream::compute) return position;
@@ -181,7 +181,7 @@ void split_backward(BlockProgram& block) {
   std::vector<Op> first;
   std::vector<Op> second;
   for (Op const& op : block.backward) {
-    if (op.kind == OpKind::wait) continue;  // made anew for each pass
+    if (op.kind == OpKind::wait) continue;  // each pass gets waits of its own
     whole.push_back(op);
     (is_of_weights(op) ? second : first).push_back(op);
   }

@@ -13,15 +13,16 @@ void insert_waits(BlockProgram& block);
 /// Derives when each microbatch buffer exists (BufferLife). Pre: waits are inserted.
 void derive_liveness(BlockProgram& block);
 
-/// Splits the backward of a finished block in two passes, each with waits and lives of its own. The
-/// weight gradients of matrix products, with what gathers their inputs once more, wait for the
-/// second pass; their inputs and output gradients stay until then. All else runs in the first:
-/// also recompute, directly before the gradients that need it, and the gradients of biases, norms
-/// and embeddings, which come out of the kernels of the input gradients. With a policy that
-/// recomputes for weight gradients again, recomputed inputs go after the first pass, and the second
-/// recomputes them (with_recompute_again()).
+/// Splits the backward of a finished block in two passes, each with waits and lives of its own.
+///
+/// The second pass has the weight gradients of matrix products, with the gathers of their inputs;
+/// these inputs and the output gradients stay until then. The first pass has all else: also
+/// recompute, directly before the gradients that need it, and the gradients of biases, norms and
+/// embeddings, which the kernels of the input gradients compute. If the policy recomputes again for
+/// weight gradients, recomputed inputs are released after the first pass, and the second recomputes
+/// them (with_recompute_again()).
 /// Source: Megatron-LM and sail-sg/zero-bubble, LinearWithGradAccumulationAndAsyncCommunication.
-/// \throws std::logic_error  if an op of the first pass overwrites what the second still needs.
+/// \\throws std::logic_error  if an op of the first pass overwrites what the second still needs.
 void split_backward(BlockProgram& block);
 
 }  // namespace stagecraft

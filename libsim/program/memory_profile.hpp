@@ -14,8 +14,8 @@ struct MemoryProfile {
   std::int64_t activation_peak = 0;  ///< largest activation_sum
   std::int32_t peak_op = -1;         ///< op whose buffers reach the peak; -1: none
   std::int32_t peak_block = 0;       ///< tasks only: position of that op's block, in running order
-  CategoryBytes net;                 ///< at the end
-  CategoryBytes at_peak;             ///< at the first instant at which the sum is largest
+  CategoryBytes net;                 ///< change at the end
+  CategoryBytes at_peak;             ///< change at the first instant at which the sum is largest
 
   void allocate(Category category, std::int64_t bytes);
   void release(Category category, std::int64_t bytes) { net[category] -= bytes; }

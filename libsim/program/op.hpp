@@ -20,7 +20,7 @@
 
 namespace stagecraft {
 
-/// The stream that an op runs on: its place in the list of its plan's streams. Ops on one stream
+/// The stream that an op runs on, by its position in the plan's list of streams. Ops on one stream
 /// run in issue order; streams run concurrently.
 class Stream {
  public:
@@ -30,9 +30,9 @@ class Stream {
   constexpr std::size_t number() const { return number_; }
   friend constexpr bool operator==(Stream, Stream) = default;
 
-  static constexpr std::size_t most = 8;  ///< of a plan
+  static constexpr std::size_t most = 8;  ///< streams of a plan
   static Stream const compute;
-  static Stream const tensor_parallel;  ///< every pass waits for what it has issued there
+  static Stream const tensor_parallel;  ///< every pass waits for the ops that it has issued there
   static Stream const data_parallel;    ///< the plan says when it is waited for
 
  private:
@@ -76,7 +76,7 @@ class TensorList : public InlineList<TensorId, 8> {
   constexpr TensorList(std::initializer_list<TensorId> ids) {
     for (TensorId const id : ids) push_back(id);
   }
-  /// Absent operands (no_tensor) are left out. \throws std::length_error  for a ninth.
+  /// Leaves out absent operands (no_tensor). \throws std::length_error  for a ninth operand.
   constexpr void push_back(TensorId id) {
     if (id != no_tensor) InlineList::push_back(id);
   }
@@ -101,16 +101,17 @@ struct Op {
   OpAttributes attributes;
   /// The type of the activations that it works on or for; peaks and measured rates depend on it.
   ElementType type = ElementType::f16;
-  std::int64_t flops = 0;                ///< of matrix products; element-wise work is not counted
+  std::int64_t flops = 0;                ///< FLOPs of matrix products; element-wise work counts 0
   Bytes traffic;                         ///< bytes that the kernel moves to and from device memory
   Bytes payload;                         ///< collectives only: size of the unsharded tensor
-  std::int32_t tensors = 0;              ///< all-gathers of parameters only: how many they are
+  std::int32_t tensors = 0;              ///< all-gathers of parameters only: how many tensors
   std::optional<GroupId> group;          ///< collectives only: one of the plan's groups
-  Reduction reduction = Reduction::sum;  ///< of collectives that reduce
+  Reduction reduction = Reduction::sum;  ///< what a collective that reduces computes
   bool asynchronous = false;  ///< collectives only: the wait precedes the first use of the result
   bool draws_random = false;  ///< generates random numbers, which slows an element-wise kernel down
   std::int32_t waits_for = -1;  ///< wait only: index, in the same pass, of the op waited for
-  std::int32_t region = -1;     ///< what recompute runs again: number of its region in the block
+  /// number of the recompute region that the op is a copy of; -1: none
+  std::int32_t region = -1;
 };
 
 }  // namespace stagecraft

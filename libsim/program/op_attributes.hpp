@@ -7,7 +7,7 @@
 #include "libsim/model/model_config.hpp"
 #include "libsim/program/tensor.hpp"
 
-/// What an op needs to know besides its operands. Kernels, cost model and fingerprint read these
+/// The parameters of an op besides its operands. Kernels, cost model and fingerprint read these
 /// instead of the model's configuration, so that layers of one plan can differ in them.
 namespace stagecraft {
 
@@ -39,18 +39,19 @@ enum class Scaling : std::uint8_t { none };
 /// C = A B, or C += A B.
 struct GemmAttributes {
   GemmShape shape;
-  ElementType output = ElementType::f16;  ///< of C
+  ElementType output = ElementType::f16;  ///< type of C
   ElementType a = ElementType::f16;
   ElementType b = ElementType::f16;
   Scaling scaling = Scaling::none;
-  /// Of grouped products, for their cost: the rows of A and C, or of weight gradients what the sums
-  /// are over. The shape then has their mean, and groups without rows compute nothing. Null if all
-  /// have as many; the plan's, valid as long as that exists.
+  /// Grouped products only, for their cost: the rows of A and C in each group or, for weight
+  /// gradients, the rows that each group's sums are over. The shape has their mean; groups without
+  /// rows compute nothing. Null if all groups have the same number. Owned by the plan.
   GroupRows const* rows = nullptr;
 
   /// The type at whose rate the product runs: the wider one of A and B.
   ElementType operands() const { return element_size(b) > element_size(a) ? b : a; }
-  /// Whether groups differ in what their sums are over, and not in the rows of C.
+  /// Whether groups differ in the number of rows that their sums are over, and not in the rows of
+  /// C.
   bool sums_rows() const { return shape.transpose_a; }
   /// Elements of C that are written.
   std::int64_t output_elements() const;
@@ -69,8 +70,8 @@ struct HeadsNormAttributes {
   bool across_heads = false;  ///< all heads of a token are normalized together
 };
 
-/// A mask depends on an element's index in the whole model's tensor, so every layout draws the
-/// same.
+/// The mask depends on an element's index in the whole model's tensor, so every layout draws the
+/// same mask.
 struct DropoutAttributes {
   DropoutSite site = DropoutSite::embedding;
   double rate = 0;  ///< 0 <= rate < 1
@@ -80,60 +81,61 @@ struct DropoutAttributes {
 };
 
 struct SoftmaxAttributes {
-  double scale = 1;           ///< of the scores: 1 / sqrt(head_dim)
+  double scale = 1;           ///< factor of the scores: 1 / sqrt(head_dim)
   DropoutAttributes dropout;  ///< causal_softmax_dropout only
-  std::int64_t matrices = 0;  ///< of scores on this rank: b a/t
+  std::int64_t matrices = 0;  ///< score matrices on this rank: b a/t
   std::int64_t window = 0;    ///< columns of a row up to the diagonal that count; 0: all of them
 };
 
-/// What of attention one call computes on a rank that splits sequences with others; see
+/// The part of attention that one call computes on a rank that splits sequences with others; see
 /// attended_rows().
 struct AttentionPart {
   enum class Kind : std::uint8_t {
     whole,            ///< all queries against the keys before them
     ring_step,        ///< all queries against the keys that the rank has in step `index`
     gathered_chunk,   ///< the rank's first or second chunk of queries against the keys of all
-    contiguous_step,  ///< as ring_step, on ranks with consecutive rows
+    contiguous_step,  ///< ring_step on ranks with consecutive rows
   };
   Kind kind = Kind::whole;
   int index = 0;
-  int stride = 1;  ///< steps of a ring: consecutive ranks that take part in other rings
+  int stride = 1;  ///< steps of a ring: its neighbours are this many ranks apart
 };
 
 struct FlashAttributes {
-  double scale = 1;           ///< of the scores: 1 / sqrt(head_dim)
-  DropoutAttributes dropout;  ///< of the probabilities; masks are drawn, never stored
+  double scale = 1;           ///< factor of the scores: 1 / sqrt(head_dim)
+  DropoutAttributes dropout;  ///< dropout of the probabilities; masks are drawn, never stored
   std::int64_t window = 0;    ///< keys that a query attends to, its own included; 0: all before
-  double softcap = 0;         ///< c: scaled scores x become c tanh(x / c); 0: they do not
+  double softcap = 0;         ///< c: scaled scores x become c tanh(x / c); 0: no cap
   AttentionPart part{};
 };
 
-/// Every member of a group sends to the one that comes `by` behind it, around.
+/// Every member of a group sends to the member `by` positions after it, around.
 struct ShiftAttributes {
   int by = 1;
 };
 
-/// Where a token goes that is sent once to each rank and node which has experts of its choice.
+/// The choices that decide where a token goes if it is sent once to each rank and node that has
+/// experts of its choice.
 struct UniqueTokens {
   std::int64_t experts = 1;
   std::int64_t per_token = 1;
-  std::int64_t groups = 1;            ///< of experts, of which a token uses
-  std::int64_t groups_per_token = 1;  ///< so many
-  /// Into how many parts ranks split the experts; 0: into one for each rank. Each part is that of
-  /// equally many ranks, to all of which a token goes.
+  std::int64_t groups = 1;            ///< groups of experts
+  std::int64_t groups_per_token = 1;  ///< groups among whose experts a token chooses
+  /// The number of parts into which ranks split the experts; 0: one per rank. Equally many ranks
+  /// share each part, and a token goes to all of them.
   std::int64_t parts = 0;
 };
 
-/// What an all-to-all costs beyond what its bytes say.
+/// Properties of an all-to-all that its cost depends on and its bytes do not tell.
 struct ExchangeAttributes {
   bool sends_once = false;  ///< pieces are `tokens`, which every rank has
   UniqueTokens tokens{};
-  /// Of these, what reaches the rank that most reach, relative to choices that are all alike.
+  /// Tokens that reach the rank with the most, relative to choices that are all equally likely.
   double hottest = 1;
 };
 
-/// Rows in zigzag order of so many ranks (see SequencePart) become those of the whole in order, or
-/// back.
+/// Reorders rows: the zigzag order of `ranks` ranks (see SequencePart) becomes the order of the
+/// sequence, or the reverse.
 struct RowOrderAttributes {
   int ranks = 1;
   bool to_sequence = true;
@@ -151,15 +153,16 @@ struct RotaryAttributes {
 
 struct VocabularyAttributes {
   std::int64_t words = 0;  ///< size of the whole vocabulary, without padding
-  double weight = 1;       ///< of this loss in what is trained
+  double weight = 1;       ///< factor of this loss in the loss that is trained
 };
 
-/// Which tokens an op loads: those of the microbatch, or those that come later in its sequences.
+/// The tokens that an op loads: those of the microbatch, or tokens that come later in its
+/// sequences.
 struct TokensAttributes {
-  int ahead = 0;  ///< by so many more than the op's own distance
+  int ahead = 0;  ///< tokens beyond the op's own distance (1 for labels, 0 for inputs)
 };
 
-/// Whether rows are multiplied by their factors, or by the sigmoids of them.
+/// Whether rows are multiplied by their factors, or by the sigmoids of the factors.
 enum class RowFactor : std::uint8_t { identity, sigmoid };
 
 struct RowScaleAttributes {
@@ -176,46 +179,51 @@ class ForcedRouting;
 /// probability, or those of the last tokens.
 enum class DropBy : std::uint8_t { probabilities, position };
 
-/// How logits [tokens, experts] become choices and probabilities: balanced, whatever they are; as
-/// `forced` says; or by the router, if there is a limit or `unlimited` is set.
+/// How logits [tokens, experts] become choices and probabilities. The choices are balanced,
+/// whatever the logits are; or those of `forced`; or the router's, if there is a limit or
+/// `unlimited` is set.
 struct RoutingAttributes {
   RouterScore score = RouterScore::softmax;
   RouterOrder order = RouterOrder::after;
   bool normalise = true;
   double scaling = 1;
   std::int64_t per_token = 1;         ///< k
-  std::int64_t groups = 1;            ///< of experts
-  std::int64_t groups_per_token = 1;  ///< whose experts a token may choose
-  std::int64_t expert_rows = 0;       ///< that each expert takes at most; 0: no limit
-  bool pads = true;                   ///< to expert_rows
+  std::int64_t groups = 1;            ///< groups of experts
+  std::int64_t groups_per_token = 1;  ///< groups among whose experts a token may choose
+  std::int64_t expert_rows = 0;       ///< rows that each expert takes at most; 0: no limit
+  bool pads = true;                   ///< whether rows of an expert are padded to expert_rows
   DropBy drop = DropBy::probabilities;
-  bool unlimited = false;                 ///< the router chooses, and nothing is dropped
-  ForcedRouting const* forced = nullptr;  ///< the plan's; valid as long as that exists
-  std::int64_t micro = 1;  ///< forced: sequences that rows are of, one after the other
+  bool unlimited = false;  ///< whether the router chooses and nothing is dropped
+  /// Counts that replace the router's choices; owned by the plan.
+  ForcedRouting const* forced = nullptr;
+  std::int64_t micro = 1;  ///< forced: rows go through this many sequences in turn
   int shards = 1;          ///< forced: tensor ranks that split the rows of each sequence
 
   constexpr bool is_by_router() const { return unlimited || expert_rows > 0; }
 };
 
-/// What is trained beside the loss of the tokens, so that experts are chosen evenly and logits stay
-/// small. With c_e the choices of expert e among N tokens, p_te the score of e for token t as a
-/// share of the token's scores, and E experts:
+/// Losses that are trained beside the loss of the tokens, so that experts are chosen evenly and
+/// logits stay small. With c_e the choices of expert e among N tokens, p_te the score of e for
+/// token t as a share of the token's scores, and E experts:
 ///   balance E / (k N^2) sum_e c_e sum_t p_te + size / n sum_t (log sum_e exp(logit_te))^2
-/// where n tokens are those of a microbatch, and N as many times more as replicas count together.
+/// where n is the number of tokens of a microbatch, and N is n times the replicas that count
+/// together.
 /// Source: Megatron-LM, moe_utils.py: switch_load_balancing_loss_func, z_loss_func (Fedus et al.
 /// 2021, arXiv:2101.03961, equation 4; Zoph et al. 2022, arXiv:2202.08906, equation 5).
 struct RouterLossAttributes {
   RouterScore score = RouterScore::softmax;
   std::int64_t per_token = 1;  ///< k
-  std::int64_t sequences = 1;  ///< whose tokens are counted apart; their losses are averaged
-  std::int64_t tokens = 0;     ///< n: of the microbatch on all ranks that share it
-  int replicas = 1;            ///< whose choices are counted together: N / n if sequences is 1
-  double balance = 0;          ///< coefficient of the loss on choices; 0: there are no counts
-  double size = 0;             ///< coefficient of the loss on logits
+  /// Sequences whose tokens are counted apart; their losses are averaged.
+  std::int64_t sequences = 1;
+  std::int64_t tokens = 0;  ///< n: tokens of the microbatch on all ranks that share it
+  /// Replicas whose choices are counted together: N / n if sequences is 1.
+  int replicas = 1;
+  double balance = 0;  ///< coefficient of the loss on choices; 0: there are no counts
+  double size = 0;     ///< coefficient of the loss on logits
 };
 
-/// Rows in outer x inner chunks: of equal size, or of as many rows as an operand [outer, inner]
-/// says, or [inner, outer] if `by_inner` is set.
+/// Rows in outer x inner chunks. All chunks have the same number of rows, or an operand [outer,
+/// inner] has their numbers ([inner, outer] if `by_inner` is set).
 struct ChunkAttributes {
   std::int64_t outer = 1;
   std::int64_t inner = 1;
@@ -227,7 +235,7 @@ struct ScaleAttributes {
 };
 
 struct ClipAttributes {
-  double largest_norm = 0;  ///< of all gradients together; 0: not clipped
+  double largest_norm = 0;  ///< largest norm of all gradients together; 0: not clipped
 };
 
 /// Adam with decoupled weight decay (Loshchilov and Hutter 2019, arXiv:1711.05101).
@@ -239,7 +247,7 @@ struct AdamAttributes {
   double weight_decay = 0;
 };
 
-/// A step that is taken unless the norm so far already needs clipping.
+/// An optimizer step that is taken unless the norm so far already needs clipping.
 struct AdamAheadAttributes {
   AdamAttributes adam;
   ClipAttributes clip;

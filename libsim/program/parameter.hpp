@@ -41,20 +41,22 @@ enum class ParameterStart : std::uint8_t {
 
 /// The properties of a parameter besides its name and its shape on a rank.
 struct ParameterTraits {
-  std::int64_t whole_rows = 0;  ///< of the unpadded tensor; padding rows are zero and stay zero
+  /// Rows of the unpadded tensor; padding rows are zero and stay zero.
+  std::int64_t whole_rows = 0;
   std::int64_t whole_columns = 1;
   std::vector<RowSegment> segments{};      ///< all rows of a rank, in order
   std::vector<AxisShare> column_shares{};  ///< none: every rank has all columns
   ParameterStart start = ParameterStart::normal;
-  bool tied_embedding = false;  ///< the word embedding that the head shares
-  bool is_counted = true;       ///< included in published counts, which count tied embeddings once
-  /// Of how many experts of a layer it is, and how many of them each token uses.
+  bool tied_embedding = false;  ///< whether it is the word embedding that the head shares
+  /// Whether published counts have it; they count tied embeddings once.
+  bool is_counted = true;
+  /// The experts of a layer that such parameters belong to, and the number of them that a token
+  /// uses.
   std::int64_t experts = 1;
   std::int64_t experts_per_token = 1;
-  /// The group of the ranks that hold the same parameter, if they are not those of dense
-  /// parameters.
+  /// The group of the ranks that hold the same parameter, if it is not that of dense parameters.
   std::optional<GroupId> holders{};
-  bool shared = false;  ///< a second use of a parameter that another block of the same rank owns
+  bool shared = false;  ///< whether another block of the same rank owns the parameter
 };
 
 /// One trained tensor of a block.
@@ -68,7 +70,8 @@ constexpr std::int64_t published_elements(ParameterTraits const& parameter) {
   return parameter.is_counted ? parameter.whole_rows * parameter.whole_columns : 0;
 }
 
-/// Those of them that a token uses: all but those of the routed experts that it does not choose.
+/// The part of published_elements() that a token uses: all but the routed experts that it does not
+/// choose.
 constexpr std::int64_t active_elements(ParameterTraits const& parameter) {
   return published_elements(parameter) / parameter.experts * parameter.experts_per_token;
 }

@@ -17,8 +17,8 @@ class ProgramBuilder {
  public:
   /// A block that has no layers.
   ProgramBuilder(BlockProgram::Kind kind, BlockShape const& shape);
-  /// A head: its own shape, then those of the modules of multi-token prediction, which have the
-  /// layers from 1 on.
+  /// A head. The first shape is its own; the others are those of the modules of multi-token
+  /// prediction, which have the layers from 1 on.
   ProgramBuilder(BlockProgram::Kind kind, std::vector<BlockShape> shapes);
   /// A block of consecutive layers with these shapes. Pre: there is at least one.
   explicit ProgramBuilder(std::vector<BlockShape> layers);
@@ -39,12 +39,12 @@ class ProgramBuilder {
                 Shape shape,
                 ElementType type,
                 Category category = Category::activations);
-  /// The same, of activation type.
+  /// The same with the type of activations.
   TensorId make(Name name, Shape shape) { return make(name, shape, type()); }
-  /// Says that the rows of a tensor are those of the rank's experts, of which ops use no more than
-  /// are expected. Returns the tensor.
+  /// Says that the rows of a tensor belong to the rank's experts, so that ops use only as many of
+  /// them as are expected. Returns the tensor.
   TensorId of_experts(TensorId id);
-  /// Bytes that an op moves if it reads or writes a tensor once.
+  /// Bytes that an op moves when it reads or writes a tensor once.
   Bytes moved_bytes(TensorId id) const;
   /// Makes a strided view of `base`'s buffer. Strides and offset are in elements.
   TensorId view(Name name, TensorId base, Shape shape, Shape strides, std::int64_t offset);
@@ -56,17 +56,17 @@ class ProgramBuilder {
   /// give.
   TensorId counter(Name name, Shape shape);
 
-  /// Appends an op; its traffic is that of reading and writing each operand once.
+  /// Appends an op. Its traffic reads and writes each operand once.
   Op& add(OpKind kind,
           Name name,
           Phase phase,
           TensorList reads,
           TensorList writes,
           OpAttributes attributes = {});
-  /// Appends C (+)= A B; its traffic is each matrix once, and C twice if it accumulates.
+  /// Appends C (+)= A B. Its traffic moves each matrix once, and C twice if it accumulates.
   Op& gemm(Name name, Phase phase, GemmShape const& gemm, TensorId a, TensorId b, TensorId c);
-  /// The same for groups of matrices that follow each other; `gemm.batch` is the number of groups.
-  /// `counts`, if there are any, say how many rows of them each has.
+  /// The same for `gemm.batch` groups of matrices that follow each other. `counts`, if there are
+  /// any, say how many rows each group has.
   Op& grouped_gemm(Name name,
                    Phase phase,
                    GemmShape const& gemm,
@@ -75,7 +75,7 @@ class ProgramBuilder {
                    TensorId c,
                    TensorId counts);
   /// Appends a collective over a group of several ranks, which is not overlapped. `whole` is the
-  /// unsharded tensor, of an all-to-all what each member sends.
+  /// unsharded tensor; for an all-to-all, it is what each member sends.
   Op& collective(OpKind kind,
                  Name name,
                  Phase phase,
@@ -104,7 +104,8 @@ class ProgramBuilder {
   void reserve();
 
   std::vector<BlockShape> shapes_;  ///< by layer
-  std::vector<bool> of_experts_;    ///< by tensor; empty if the router decides no numbers of rows
+  /// Whether its rows belong to experts, by tensor; empty if the router decides no numbers of rows.
+  std::vector<bool> of_experts_;
   BlockProgram program_;
   Pass pass_ = Pass::forward;
   std::string_view module_;

@@ -17,13 +17,13 @@
 namespace stagecraft {
 namespace {
 
-/// Which ops of a block belong to some modules.
+/// The ops of a block that belong to some modules.
 struct Region {
   std::vector<bool> forward;  ///< by op of the pass
   std::vector<bool> backward;
 };
 
-/// Of one layer of the block, or of all of them.
+/// The region of these modules in one layer of the block, or in all layers.
 Region region_of(BlockProgram const& block,
                  std::span<std::string_view const> modules,
                  std::optional<int> layer) {
@@ -57,7 +57,7 @@ std::vector<Op> copy_region(BlockProgram& block, TensorCopies& copies, Region co
   return copied;
 }
 
-/// Numbers what one region runs again.
+/// Gives the copied ops the number of a new region.
 void number_region(BlockProgram const& block, std::vector<Op>& copied) {
   std::int32_t next = 0;
   for (Op const& op : block.backward) next = std::max(next, op.region + 1);
@@ -68,7 +68,7 @@ bool contains(std::vector<TensorId> const& ids, TensorId id) {
   return std::find(ids.begin(), ids.end(), id) != ids.end();
 }
 
-/// The tensors of the region that others read: forward ops outside of it, or the next block.
+/// The tensors of the region that forward ops outside of it, or the next block, read.
 std::vector<TensorId> region_outputs(BlockProgram const& block, Region const& region) {
   std::vector<bool> is_read_outside(block.tensors.size());
   for (std::size_t i = 0; i < block.forward.size(); ++i) {
@@ -145,7 +145,7 @@ void checkpoint(BlockProgram& block,
   hold.phase = Phase::recompute;
   hold.module = backward[static_cast<std::size_t>(first)].module;
   hold.layer = backward[static_cast<std::size_t>(first)].layer;
-  // As many ops as are needed to name all of them.
+  // Enough ops to name all of the tensors.
   std::vector<Op> holds;
   for (std::size_t i = 0; i < held.size(); ++i) {
     if (i % TensorList::capacity == 0) holds.push_back(hold);
@@ -167,7 +167,7 @@ void discard_outputs(BlockProgram& block, Region const& region) {
   TensorCopies copies{block.tensors.size()};
   std::vector<Op> copied = copy_region(block, copies, region);
   number_region(block, copied);
-  // What the region wrote may be read as views that its own ops do not use.
+  // Others may read the region's tensors through views that its own ops do not use.
   for (Op const& op : block.backward) copies.copy_views(block, op.reads);
   auto const reads_copy = [&](Op const& op) {
     return std::any_of(op.reads.begin(), op.reads.end(),
@@ -238,7 +238,7 @@ std::vector<std::string_view> modules_of(BlockProgram const& block) {
 }
 
 /// Checkpoints come before discarded outputs, so that the ops that they add to the backward pass
-/// read what was discarded as all others do. Each kind runs from the last region to the first.
+/// read discarded outputs as all others do. Each kind runs from the last region to the first.
 std::vector<RecomputeRegion const*> chosen_regions(RecomputePolicy const& policy) {
   std::vector<RecomputeRegion const*> regions;
   for (std::string const& name : policy.modules) {
@@ -249,7 +249,7 @@ std::vector<RecomputeRegion const*> chosen_regions(RecomputePolicy const& policy
     }
     regions.push_back(region);
   }
-  // What is part of another region is recomputed with it.
+  // A region within another region is recomputed with it.
   auto const is_within_another = [&](RecomputeRegion const* inner) {
     return std::any_of(regions.begin(), regions.end(), [&](RecomputeRegion const* outer) {
       return outer != inner && outer->kind == RecomputeRegion::Kind::checkpoint &&
@@ -281,7 +281,7 @@ void recompute(BlockProgram& block, RecomputeRegion const& region, int layer) {
   }
 }
 
-/// Makes a pass of its own of what is recomputed.
+/// Moves recompute out of the backward, into a pass of its own.
 void separate_recompute(BlockProgram& block) {
   std::vector<Op> rest;
   for (Op const& op : block.backward) {

@@ -7,7 +7,7 @@ namespace stagecraft {
 
 /// Rewrites a block so that its backward pass recomputes what the policy does not store.
 ///
-/// full: all modules are one checkpoint region. selective: the regions that the policy names. All
+/// full: all modules are one checkpoint region. selective: each region that the policy names. All
 /// forward ops of a checkpoint region are copied, in order, before the region's first backward op,
 /// and its backward ops read the recomputed copies. Copies of the region's outputs and the
 /// gradients that it receives live until its backward is over, as in the frame of

@@ -48,7 +48,7 @@ struct EnumNames<ElementType> {
        {ElementType::i64, "i64"}}};
 };
 
-/// What a buffer is accounted as from its allocation on.
+/// The category in which the bytes of a buffer are counted.
 enum class Category : std::uint8_t {
   parameters,
   gradients,      ///< gradients of parameters, and counters; those of activations count as
@@ -111,7 +111,8 @@ enum class Lifetime : std::uint8_t {
 struct Residence {
   enum class Place : std::uint8_t { device, host };
   Place place = Place::device;
-  /// The ranks that hold the same parameters share it out: each has its shard of every ShardedRun.
+  /// Whether the ranks that hold the same parameters share the buffer: each then has its shard of
+  /// every ShardedRun.
   bool is_shared = false;
 };
 
@@ -149,7 +150,7 @@ ElementType activation_type(Precision precision);
 /// The precision whose activations are of this type.
 /// \throws std::invalid_argument  if it is an integer type.
 Precision precision_of(ElementType type);
-/// Element type of what is accumulated: sums of gradients in kernels, statistics, losses and master
+/// Element type of accumulated values: sums of gradients in kernels, statistics, losses and master
 /// weights. fp32 for 16-bit training.
 ElementType accumulation_type(Precision precision);
 

@@ -23,10 +23,10 @@ class TensorCopies {
     for (TensorId& id : ids) id = of(id);
   }
 
-  /// Appends to `made` the op as recompute runs it: with copies of every buffer that it writes, and
-  /// of the views of copied buffers that it uses.
+  /// Appends to `made` a copy of the op as recompute runs it. It uses copies of all buffers that it
+  /// writes, and of the views of copied buffers.
   void append_copy(BlockProgram& block, Op const& op, std::vector<Op>& made);
-  /// Copies those of the tensors that are views of copied buffers.
+  /// Copies each tensor that is a view of a copied buffer.
   void copy_views(BlockProgram& block, TensorList const& ids);
 
  private:

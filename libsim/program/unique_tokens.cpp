@@ -7,8 +7,8 @@
 namespace stagecraft {
 namespace {
 
-/// The chance that none of `chosen` out of `all` is among `few` of them, or among others that are
-/// chosen as often as so many.
+/// The chance that none of `chosen` experts out of `all` is among `few` of them. `few` may be a
+/// fraction: an expected number of experts.
 double chance_of_none(std::int64_t all, double few, std::int64_t chosen) {
   double chance = 1;
   for (std::int64_t i = 0; i < chosen; ++i) {
@@ -42,9 +42,9 @@ std::int64_t floor_quotient(std::int64_t a, std::int64_t b) {
   return a >= 0 ? a / b : -((-a + b - 1) / b);
 }
 
-/// How many tokens a rank sends if choices are balanced, that is, if choice j of token i is expert
-/// (i k + j) mod E. A token is sent once to each rank that has an expert of its choice: summed over
-/// all receiving ranks, and for the one that receives most.
+/// The tokens that a rank sends if choices are balanced, that is, if choice j of token i is expert
+/// (i k + j) mod E. A token is sent once to each rank that has an expert of its choice. `all` is
+/// the sum over all receiving ranks; `most` is for the one that receives most.
 struct BalancedTokens {
   std::int64_t all = 0;
   std::int64_t most = 0;
@@ -55,11 +55,12 @@ BalancedTokens balanced_tokens(BlockShape const& shape) {
   std::int64_t const k = shape.model.experts->per_token;
   std::int64_t const local = shape.local_experts();
   std::int64_t const step = std::gcd(count, k);  // between the first choices of all tokens
-  std::int64_t const period = count / step;      // after which tokens choose alike
+  std::int64_t const period = count / step;      // number of tokens after which choices repeat
   std::int64_t const repeats = (shape.tokens() + period - 1) / period;
   BalancedTokens made;
   for (std::int64_t first = 0; first < count; first += local) {
-    // Their first choices are within k - 1 before the rank's first expert and its last one.
+    // A token reaches the rank if its first choice is at most k - 1 before the rank's first expert,
+    // and not after its last one.
     std::int64_t const reaching =
         floor_quotient(first + local - 1, step) - floor_quotient(first - k, step);
     std::int64_t const tokens = repeats * std::min(period, reaching);

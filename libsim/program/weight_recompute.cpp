@@ -53,7 +53,7 @@ class SecondRun {
     std::int32_t const region = maker_of(id);
     if (region == no_region || has_run_[static_cast<std::size_t>(region)]) return;
     has_run_[static_cast<std::size_t>(region)] = true;
-    // Regions read what others have recomputed; theirs come first.
+    // Regions may read what others have recomputed, so those others come first.
     for (Op const& op : backward_) {
       if (op.region != region) continue;
       for (TensorId const read : op.reads) run_maker_of(read);
@@ -87,8 +87,8 @@ class SecondRun {
   BlockProgram& block_;
   std::vector<Op> const& backward_;
   TensorCopies copies_;
-  std::vector<std::int32_t> maker_;  ///< by buffer: the region that recomputes it
-  std::vector<bool> has_run_;        ///< by region: for weight gradients
+  std::vector<std::int32_t> maker_;  ///< the region that recomputes a buffer, by buffer
+  std::vector<bool> has_run_;        ///< whether a region has run for weight gradients, by region
   std::vector<Op> made_;
 };
 

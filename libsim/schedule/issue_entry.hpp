@@ -23,14 +23,14 @@ struct Task {
   /// The group, if several stages take part: the task starts when the last of them has arrived.
   /// Ranks of one stage behave alike, so groups within a stage are not named here.
   std::optional<GroupId> group;
-  /// Of a group of several stages: waits only for the stages before the own one.
+  /// Of a group of several stages: waits only for the stages before this one.
   bool is_prefix = false;
   /// Step: validates a step that was taken ahead, while the next iteration warms up.
   bool is_validation = false;
   bool is_stored = false;        ///< passes: runs the program that stores all activations
   bool is_early = false;         ///< passes: runs the program whose recompute is a pass of its own
   ChunkId chunk{};               ///< passes: chunk of the stage
-  std::int32_t program = 0;      ///< passes: index into TrainingPlan::chunks
+  std::int32_t program = 0;      ///< passes: index into Programs::chunks
   std::int32_t first_block = 0;  ///< with program: blocks [first_block, first_block + block_count)
   std::int32_t block_count = 0;
   std::int32_t op = 0;  ///< step: index into the stage's step program
@@ -38,7 +38,7 @@ struct Task {
   friend bool operator==(Task const&, Task const&) = default;
 };
 
-/// The pass through blocks that a task is, or is a part of. Pre: it is not of the step.
+/// The pass through blocks that a task is a part or all of. Pre: it is not a task of the step.
 constexpr Pass pass_of(Task const& task) {
   switch (task.kind) {
     case Task::Kind::backward:
@@ -56,14 +56,14 @@ constexpr Pass pass_of(Task const& task) {
   return Pass::forward;
 }
 
-/// Whether the task makes the gradient of its chunk's input: a backward does at the first block.
+/// Whether the task makes the gradient of its chunk's input. A backward does so at the first block.
 constexpr bool ends_gradient(Task const& task) {
   bool const is_gradient =
       task.kind == Task::Kind::backward || task.kind == Task::Kind::input_gradient;
   return is_gradient && task.first_block == 0;
 }
 
-/// Whether a microbatch has left the chunk after the task, and nothing of it is kept.
+/// Whether the microbatch leaves the chunk with the task, so that none of its tensors is kept.
 constexpr bool ends_in_flight(Task const& task) {
   bool const is_last =
       task.kind == Task::Kind::backward || task.kind == Task::Kind::weight_gradient;
@@ -78,7 +78,7 @@ struct Transfer {
   enum class End : std::uint8_t { send, receive };
   Payload payload = Payload::activation;
   End end = End::send;
-  StageId peer{};  ///< at the other end
+  StageId peer{};  ///< stage at the other end
   MicrobatchId microbatch{};
   ChunkId chunk{};  ///< chunk of this end's stage that made it (send) or reads it (receive)
   std::int32_t message = 0;  ///< the same at both ends; dense from 0, unique in the iteration
@@ -98,7 +98,7 @@ struct IssueEntry {
   };
   Kind kind = Kind::run;
   std::int32_t task = 0;
-  MicrobatchId microbatch{};  ///< run: of the task; no_microbatch if it does not apply
+  MicrobatchId microbatch{};  ///< run: the task's microbatch; no_microbatch if it has none
   std::int32_t first = 0;
   std::int32_t count = 0;
   std::int32_t times = 1;

@@ -9,12 +9,12 @@
 
 namespace stagecraft {
 
-/// The passes that stage programs have. What a chunk recomputes belongs to its backward, or to its
-/// input gradient, unless the order has a pass of its own for it.
+/// The passes that stage programs have. Recompute of a chunk belongs to its backward or input
+/// gradient, unless the order has a pass of its own for it.
 inline constexpr int part_count = 5;
 
-/// What a pass receives and sends. Activations go to the next virtual stage, gradients to the one
-/// before. Pre: it is neither a weight gradient nor a recompute, which do neither.
+/// The payload that a pass receives and sends. Activations go to the next virtual stage, gradients
+/// to the one before. Pre: it is not a weight gradient or a recompute, which have no messages.
 constexpr Transfer::Payload message_of(Pass pass) {
   return pass == Pass::forward ? Transfer::Payload::activation : Transfer::Payload::gradient;
 }
@@ -22,7 +22,7 @@ constexpr Transfer::Payload message_of(Pass pass) {
 /// The programs of all stages, with their messages. A task is one pass through one chunk (see
 /// task()).
 struct PipelineSchedule {
-  ScheduleShape shape;  ///< as asked for, with the group filled in
+  ScheduleShape shape;  ///< as requested, with the group filled in
   Placement placement;
   IdVector<StageId, StageProgram> stages;
   int channels = 0;  ///< channel numbers are in [0, channels)
@@ -35,14 +35,14 @@ struct PipelineSchedule {
     return static_cast<std::int32_t>(pass) * shape.chunks + chunk.value();
   }
   int tasks() const { return part_count * shape.chunks; }
-  /// What an entry of kind run computes.
+  /// The computation of an entry of kind run.
   ChunkRun run_of(IssueEntry const& entry) const {
     return {static_cast<Pass>(entry.task / shape.chunks), entry.microbatch,
             ChunkId{entry.task % shape.chunks}};
   }
 };
 
-/// What the stages of a schedule compute in which order, without messages.
+/// The computations of the stages of a schedule, in order and without messages.
 PipelineOrder order_of(PipelineSchedule const& schedule);
 
 }  // namespace stagecraft

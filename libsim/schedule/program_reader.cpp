@@ -44,7 +44,7 @@ void ProgramReader::read_transfers() {
   IssueEntry const& of = entry();
   transfers_ = 0;
   if (of.kind == IssueEntry::Kind::post) {
-    // What has been waited for takes no more than half of the room.
+    // Transfers that have been waited for take at most half of the room.
     if (2 * waited_ > posted_.size()) {
       posted_.erase(posted_.begin(), posted_.begin() + static_cast<std::ptrdiff_t>(waited_));
       waited_ = 0;

@@ -9,8 +9,7 @@
 
 namespace stagecraft {
 
-/// Goes through the issue order that a program stands for (unroll()), entry by entry, without
-/// writing it out.
+/// Visits the issue order of a program (unroll()) entry by entry, without writing it out.
 ///
 ///     ProgramReader reader{program};
 ///     while (reader.next()) use(reader.entry(), reader.microbatch());
@@ -26,28 +25,29 @@ class ProgramReader {
 
   /// The place of the current entry in the issue order, from 0; -1 before the first.
   std::int32_t number() const { return number_; }
-  /// As the program has it: of kind run with the microbatch of its first time.
+  /// The entry as the program has it: one of kind run has the microbatch of its first time.
   IssueEntry const& entry() const { return program_.entries[position_]; }
   MicrobatchId microbatch() const {
     MicrobatchId const first = entry().microbatch;
     return first == no_microbatch ? first : first + advance_;
   }
-  /// What the current entry posts or waits for, with the numbers of this time.
+  /// The transfers that the current entry posts or waits for, with this time's microbatches and
+  /// messages.
   std::span<Transfer const> transfers() const {
     return std::span{posted_}.subspan(first_transfer_, static_cast<std::size_t>(transfers_));
   }
 
-  /// If the current entry is the last of what StageProgram::window_repeat repeats: how often that
-  /// will run again. Otherwise 0.
+  /// The number of times that the entries of StageProgram::window_repeat will run again, if the
+  /// current entry is the last of them; otherwise 0.
   std::int32_t repeats_left() const;
-  /// Goes on as if it had run so many times more. Pre: `times` is at most repeats_left().
+  /// Skips `times` of these repeats, as if they had run. Pre: `times` is at most repeats_left().
   void skip_repeats(std::int32_t times);
 
  private:
-  /// A repeat that it is in.
+  /// A repeat that is running.
   struct Repeat {
     std::size_t entry = 0;
-    std::int32_t left = 0;  ///< times, this one included
+    std::int32_t left = 0;  ///< runs that are left, the current one included
   };
 
   void pass_repeats();
@@ -56,12 +56,12 @@ class ProgramReader {
   StageProgram const& program_;
   std::size_t position_ = 0;
   std::int32_t number_ = -1;
-  std::int32_t advance_ = 0;      ///< of the microbatches
+  std::int32_t advance_ = 0;      ///< added to microbatches
   std::vector<Repeat> repeats_;   ///< the innermost one last
-  std::vector<Transfer> posted_;  ///< that have not been waited for, behind `waited_`
+  std::vector<Transfer> posted_;  ///< transfers; those from `waited_` on have not been waited for
   std::size_t waited_ = 0;
-  std::size_t first_transfer_ = 0;  ///< of the entry, in posted_
-  std::int32_t transfers_ = 0;      ///< of the entry
+  std::size_t first_transfer_ = 0;  ///< first transfer of the current entry, in posted_
+  std::int32_t transfers_ = 0;      ///< transfers of the current entry
 };
 
 }  // namespace stagecraft

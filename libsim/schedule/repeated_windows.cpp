@@ -57,7 +57,7 @@ RepeatedWindows repeat_windows(PipelineSchedule const& schedule, StageId stage, 
   windows.advance = loops * loop.advance;
   StageProgram shorter = whole;
   shorter.entries[at(shorter.steady_loop)].times -= (times - 1) * loops;
-  // Behind the loop, numbers are those of the whole iteration.
+  // After the loop, numbers are those of the whole iteration.
   std::int32_t const skipped = (times - 1) * windows.advance;
   windows.order = unroll(shorter);
   std::int32_t const written = loop.times - (times - 1) * loops;

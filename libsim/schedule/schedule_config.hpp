@@ -33,8 +33,8 @@ class SharedOrder {
 
 /// When stages may change their parameters. Key `schedule.step`.
 enum class StepSync : std::uint8_t {
-  barrier,  ///< once the norm of all gradients is known, for which all stages meet
-  /// Ahead, by the norm of the stages up to one's own; the rest is validated while the next
+  barrier,  ///< once the norm of all gradients is known; all stages meet for it
+  /// Ahead, by the norm of the stages up to the own one. The rest is validated while the next
   /// iteration warms up. Source: Qi et al. 2023, arXiv:2401.10241, section 4.
   post_validated,
 };
@@ -50,13 +50,13 @@ struct ScheduleConfig {
 
   OrderVariant variant = OrderVariant::fixed;  ///< zbv
   std::optional<bool> fuse_adjacent{};         ///< split kinds; see OrderRequest
-  /// zb_auto, zbv, v_auto, searched: what a stage may hold, in forwards of one chunk; see
+  /// zb_auto, zbv, v_auto, searched: the limit on each stage, in forwards of one chunk; see
   /// OrderRequest.
   std::optional<double> memory_limit{};
   std::int64_t seed = 1;              ///< searched
   std::int64_t iterations = 100'000;  ///< searched: changes that are tried
-  double seconds = 10;                ///< searched: a cap on them
-  SharedOrder order{};                ///< order: the order itself
+  double seconds = 10;                ///< searched: the most seconds that it takes
+  SharedOrder order{};                ///< order: the given order
 
   friend bool operator==(ScheduleConfig const&, ScheduleConfig const&) = default;
 };

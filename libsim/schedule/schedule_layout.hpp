@@ -28,9 +28,9 @@ constexpr bool is_group(std::int64_t group, std::int64_t microbatches, std::int6
 /// Pre: 1 <= stages <= microbatches.
 std::string accepted_groups(std::int64_t microbatches, std::int64_t stages);
 
-/// The shape with its group, or its order, filled in.
+/// Returns the shape with its group, or its order, filled in.
 /// \throws ScheduleError  if no schedule has it. Accepted: p, n, m from 1; interleaved: p >= 2,
-///         p <= group <= n, and n mod group 0 or >= p; kinds with an order: what checked_order()
+///         p <= group <= n, and n mod group 0 or >= p; kinds with an order: what with_order()
 ///         accepts; others: m = 1 and no group.
 ScheduleShape checked_shape(ScheduleShape shape);
 
@@ -48,8 +48,8 @@ inline bool splits_backward(ScheduleShape const& shape) {
 /// GPipe (backward in the order of the forward), 1F1B and interleaved 1F1B are laid out as
 /// Megatron-LM issues them.
 ///
-/// Blocking p2p follows Megatron's joint calls (forward and backward messages of a steady step in
-/// one exchange). GPipe, which Megatron lacks, exchanges as 1F1B does if every forward is in the
+/// Blocking p2p follows Megatron's joint calls: one exchange has the forward and backward messages
+/// of a steady step. GPipe, which Megatron lacks, exchanges as 1F1B does if every forward is in the
 /// warm-up. Overlapped p2p sends right after the producer, receives one computation ahead of the
 /// consumer and relies on buffered sends; see append_overlapped_entries() in stage_exchanges.hpp.
 /// An interleaved schedule with one chunk keeps its 2(p-r-1) warm-up forwards; Megatron's command
@@ -58,7 +58,7 @@ inline bool splits_backward(ScheduleShape const& shape) {
 /// Source: Megatron-LM core/pipeline_parallel/schedules.py; Narayanan et al. 2021,
 /// arXiv:2104.04473, section 2.2; Huang et al. 2019, arXiv:1811.06965 (GPipe).
 PipelineSchedule make_pipeline_schedule(ScheduleShape const& shape);
-/// The same of a shape that checked_shape() has made.
+/// The same for a shape that checked_shape() has made.
 PipelineSchedule lay_out_checked(ScheduleShape const& shape);
 /// The same with a given steady-state loop, or without one. Pre: the shape is legal, its group is
 /// filled in, and the loop belongs to it.

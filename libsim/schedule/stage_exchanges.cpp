@@ -26,7 +26,7 @@ class InterleavedReceives {
     }
   }
 
-  /// For how many consecutive k, from this one on, the receives are of the same chunk.
+  /// The number of consecutive k, from this one on, whose receives are of the same chunk.
   int alike_after_forward(int k) const {
     return stage_.value() != 0 ? order_.alike(k + 1) : alike_behind(k);
   }
@@ -151,7 +151,7 @@ void append_overlapped_entries(StageWriter& writer, std::vector<ChunkRun> const&
 
 void append_ordered_entries(StageWriter& writer, std::vector<OrderTask> const& tasks) {
   assert(!tasks.empty());
-  // A computation is a single task or a pair; this is the task behind it.
+  // A computation is a single task or a pair. Returns the task after it.
   auto const end_of = [&](std::size_t first) { return first + (tasks[first].is_paired ? 2 : 1); };
   auto const receive = [&](std::size_t first) {
     for (std::size_t i = first; i < end_of(first); ++i) writer.receive_input_of(tasks[i].run);

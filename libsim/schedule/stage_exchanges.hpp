@@ -15,9 +15,9 @@ namespace stagecraft {
 /// Source: Megatron-LM schedules.py, forward_backward_pipelining_without_interleaving.
 void append_blocking_entries(StageWriter& writer, VirtualOrder const& order, int warmup);
 
-/// Appends interleaved 1F1B with blocking exchanges: in the steady phase one joint call after each
-/// forward and backward moves all four messages. Stage 0 receives at its forward k what stage p-1
-/// produced at its forward k-(p-1), before it needs it; likewise stage p-1 for gradients.
+/// Appends interleaved 1F1B with blocking exchanges. In the steady phase, one joint call after each
+/// forward and backward moves all four messages. At its forward k, stage 0 receives the output of
+/// stage p-1's forward k-(p-1), before it needs it; stage p-1 receives gradients in the same way.
 /// Source: Megatron-LM schedules.py, forward_backward_pipelining_with_interleaving, no overlap.
 void append_interleaved_blocking_entries(StageWriter& writer,
                                          VirtualOrder const& order,
@@ -35,8 +35,7 @@ void append_interleaved_blocking_entries(StageWriter& writer,
 void append_overlapped_entries(StageWriter& writer, std::vector<ChunkRun> const& runs);
 
 /// The same for the tasks of an order. A pair counts as one computation: its inputs are waited for
-/// before it, and both its outputs are sent behind it.
-/// Pre: `tasks` is not empty.
+/// before it, and both its outputs are sent after it. Pre: `tasks` is not empty.
 void append_ordered_entries(StageWriter& writer, std::vector<OrderTask> const& tasks);
 
 }  // namespace stagecraft

@@ -20,7 +20,7 @@ VirtualOrder::VirtualOrder(ScheduleShape const& shape)
 int VirtualOrder::alike(int k) const {
   if (k >= size()) return 1;
   if (chunks_ == 1) return size() - k;
-  int const first = k - k % (group_ * chunks_);  // of the group's forwards
+  int const first = k - k % (group_ * chunks_);  // first forward of the group
   int const microbatches = std::min(group_, (size() - first) / chunks_);
   return microbatches - (k - first) % microbatches;
 }

@@ -13,10 +13,9 @@ namespace stagecraft {
 /// Source: Megatron-LM core/pipeline_parallel/schedules.py, get_pp_rank_microbatches.
 int warmup_forwards(ScheduleShape const& shape, StageId stage);
 
-/// Says which chunk and microbatch the k-th forward, and the k-th backward, of a stage is; it is
-/// the same on every stage. Groups of G microbatches (the last may be shorter) go through the
-/// chunks one after the other, backward from the last chunk to the first. With one chunk this is
-/// the order of the microbatches.
+/// Gives the chunk and microbatch of the k-th forward, and of the k-th backward, of every stage.
+/// Groups of G microbatches (the last may be shorter) go through the chunks one after the other,
+/// backward from the last chunk to the first. With one chunk this is the order of the microbatches.
 /// Source: Megatron-LM core/pipeline_parallel/schedules.py, get_schedule_table.
 class VirtualOrder {
  public:
@@ -28,8 +27,8 @@ class VirtualOrder {
     ChunkRun const& mirrored = forwards_[static_cast<std::size_t>(k)];
     return {Pass::backward, mirrored.microbatch, ChunkId{chunks_ - 1 - mirrored.chunk.value()}};
   }
-  /// The number of consecutive forwards, from the k-th on, that are of the same chunk; the same
-  /// number of backwards are. 1 after the last.
+  /// The number of consecutive forwards, from the k-th on, that run the same chunk. As many
+  /// backwards from the k-th on do. 1 after the last.
   int alike(int k) const;
 
  private:

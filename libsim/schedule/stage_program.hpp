@@ -8,16 +8,16 @@
 
 namespace stagecraft {
 
-/// What one stage does in an iteration, in issue order; entries that repeat are stored once.
+/// The program of one stage for an iteration, in issue order; entries that repeat are stored once.
 ///
 /// A blocking exchange is a post directly followed by the wait for the same transfers. Every
 /// transfer is posted once and waited for once, and waits come in the order of the posts. A
-/// transfer has the microbatch and message of the first time that its post runs; for a wait only
-/// channels and ends count.
+/// A transfer of a post has the microbatch and message of the first time that the post runs. Of a
+/// transfer of a wait, only channel and end count.
 ///
-/// A repeat follows the entries that it repeats. One repeat may be the steady-state loop, which all
-/// stages of a schedule that have one run equally often. Its body may contain repeats; their bodies
-/// may not.
+/// A repeat follows the entries that it repeats. One repeat may be the steady-state loop; all
+/// stages of a schedule that have it run it equally often. Its body may contain repeats; their
+/// bodies may not.
 struct StageProgram {
   static constexpr std::int32_t none = -1;
   std::vector<IssueEntry> entries;
@@ -41,7 +41,7 @@ struct IssueOrder {
 IssueOrder unroll(StageProgram const& program);
 
 /// Calls `visit(entry, advance)` for entries [begin, end) and their repetitions, in issue order.
-/// `advance` is to be added to the entry's microbatch.
+/// `advance` has to be added to the entry's microbatch.
 template <class Visit>
 void visit_entries(StageProgram const& program,
                    std::int32_t begin,

@@ -11,8 +11,8 @@ namespace stagecraft {
 /// Writes the program of one stage: computations, the transfers between them, and repeats.
 ///
 /// send_output_of() and receive_input_of() collect transfers, which post() starts together. They
-/// leave out what does not cross stages: the input of the model's first chunk, the output of its
-/// last, what the stage passes to itself, and weight gradients.
+/// leave out all that does not cross stages: the input of the model's first chunk, the output of
+/// its last, what the stage passes to itself, and weight gradients.
 class StageWriter {
  public:
   /// Transfers [first, first + count) of the stage.
@@ -40,7 +40,7 @@ class StageWriter {
   void begin_repeat();
   /// Repeats the entries since begin_repeat(), each time with the next microbatches, and returns
   /// how often they run: at most `times`. Repetitions do not cross the borders of the steady-state
-  /// loop, and the last backward of a chunk is left out, so that its gradients can be reduced after
+  /// loop. They leave out the last backward of a chunk, so that its gradients can be reduced after
   /// it.
   int repeat(int times);
 
@@ -57,9 +57,9 @@ class StageWriter {
   StageProgram& program_;
   StageId stage_;
   std::int32_t loop_begins_after_;            ///< number of backwards before the loop
-  std::int32_t posted_ = 0;                   ///< transfers before this one have been posted
+  std::int32_t posted_ = 0;                   ///< number of transfers that have been posted
   std::int32_t advance_ = 0;                  ///< added to the microbatches after the loop
-  std::int32_t backwards_ = 0;                ///< written so far
+  std::int32_t backwards_ = 0;                ///< backwards written so far
   std::vector<std::int32_t> backwards_left_;  ///< by chunk
   ChunkId last_chunk_{};                      ///< chunk of the latest backward
   std::int32_t loop_begin_ = StageProgram::none;

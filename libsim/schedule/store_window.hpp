@@ -10,8 +10,8 @@
 
 namespace stagecraft {
 
-/// The window of the paper's appendix C: the largest number of forwards in flight on a stage, up to
-/// their gradients. Without an order it is one more than in the warm-up.
+/// The length of the window of the paper's appendix C: the largest number of forwards in flight on
+/// a stage, up to their gradients. Without an order it is the number of warm-up forwards plus one.
 /// Pre: `shape` is legal, its group or order filled in.
 inline int store_window(ScheduleShape const& shape, StageId stage) {
   if (shape.order) {
@@ -20,7 +20,7 @@ inline int store_window(ScheduleShape const& shape, StageId stage) {
   return std::min(warmup_forwards(shape, stage) + 1, shape.microbatches * shape.chunks);
 }
 
-/// Gives the position of each microbatch that a stage runs in its window. Forwards are counted in
+/// Gives the position in its window of each microbatch that a stage runs. Forwards are counted in
 /// issue order, and the first `store_microbatches` of each window keep all their activations.
 class WindowPlaces {
  public:
@@ -40,7 +40,7 @@ class WindowPlaces {
  private:
   int window_;
   std::size_t microbatches_;
-  int forwards_ = 0;                  ///< so far
+  int forwards_ = 0;                  ///< forwards counted so far
   std::vector<std::int32_t> places_;  ///< by chunk and microbatch
 };
 

@@ -20,8 +20,8 @@ TrainingConfig config_of(SearchRequest const& request, ShapeChoice const& shape)
   config.parallel.sequence = shape.sequence;
   config.parallel.context = shape.context;
   split_experts(config, shape);
-  // How far apart the ranks of a group are does not depend on how many replicas there are, except
-  // of those that sum counts over the global batch: over fewer replicas that takes no longer.
+  // The distance between the ranks of a group does not depend on the number of replicas, except for
+  // groups that sum counts over the global batch: over fewer replicas that takes no longer.
   config.parallel.data = static_cast<int>(fewest_replicas(shape));
   config.batch.micro = shape.micro;
   return config;

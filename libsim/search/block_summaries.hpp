@@ -43,9 +43,9 @@ struct MessageSizes {
   std::int64_t piece = 0;
 };
 
-/// Builds each block of one shape once, and finds its time and memory. If a file or a factor says
-/// how many rows experts compute, ranks, layers and microbatches may differ: then a layer has the
-/// rows that one rank computes at least, so that times and bytes are lower bounds.
+/// Builds each block of one shape once, and derives its time and memory. If a file or a factor
+/// gives the rows that experts compute, ranks, layers and microbatches may differ. Then a layer has
+/// the fewest rows of one rank, so that times and bytes are lower bounds.
 class BlockSummaries {
  public:
   /// `request` must outlive this object.
@@ -73,23 +73,23 @@ class BlockSummaries {
   /// Layers that are recomputed together.
   struct Group {
     RecomputeKind recompute;
-    std::span<int const> kinds;  ///< of its layers; part of kinds_
+    std::span<int const> kinds;  ///< kinds of its layers; part of kinds_
   };
-  /// Any total order: by size first, which seldom leaves kinds to be compared.
+  /// An arbitrary total order. Sizes come first, so that kinds seldom have to be compared.
   struct GroupOrder {
     bool operator()(Group const& a, Group const& b) const;
   };
 
-  /// What follows the layers.
+  /// The block after the layers.
   struct Head {
     HeadWeight weight;
-    RecomputeKind recompute;  ///< of modules of multi-token prediction
+    RecomputeKind recompute;  ///< recompute of the modules of multi-token prediction
     friend auto operator<=>(Head const&, Head const&) = default;
   };
 
   BlockShape shape_of(LayerConfig const& kind);
-  /// If a file gives counts, the layers have the fewest rows, of one expert. Lets their ops cost no
-  /// more than with any other rows: sums over rows take least if the experts share them.
+  /// If a file gives counts, the layers have the fewest rows of one expert. Makes their ops cost no
+  /// more than with any other rows: sums over rows take least if the experts share the rows.
   void let_cost_least(BlockProgram& block);
   PieceSummary layers(ChunkContent const& content, PolicyCode policy);
   PieceSummary const& head(HeadWeight weight, RecomputeKind recompute);
@@ -103,7 +103,7 @@ class BlockSummaries {
   TrainingPlan outline_;
   LayerKinds kinds_;
   ReceivedRows rows_;
-  int rank_;  ///< of which the rows are
+  int rank_;  ///< the rank whose rows blocks have
   CostModel cost_;
   bool has_inputs_;
   PieceSummary inputs_;

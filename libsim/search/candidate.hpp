@@ -35,9 +35,10 @@ struct Candidates {
   std::vector<std::vector<PolicyCode>> stage_policies;
   std::int64_t considered = 0;
   std::int64_t dismissed_by_memory = 0;
-  std::int64_t unexamined = 0;      ///< schedules of shapes that take longer than was asked for
-  std::int64_t oversized = 0;       ///< schedules of shapes with more passes than a run may have
-  std::int64_t too_long = 0;        ///< not in `plans`: their times are beyond a run's limit
+  std::int64_t unexamined = 0;  ///< schedules of shapes that are slower than the limit
+  std::int64_t oversized = 0;   ///< schedules of shapes with more passes than a run may have
+  /// Plans that are not in `plans`, because their times are beyond a run's limit.
+  std::int64_t too_long = 0;
   std::optional<NearMiss> closest;  ///< of the dismissed plans
 
   /// Appends the plans of the next part.

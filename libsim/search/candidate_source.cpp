@@ -23,15 +23,15 @@ TrainingConfig config_with(SearchRequest const& request,
   return make_config(request, arrangement, std::move(policies), sharding);
 }
 
-/// A lower bound of the iteration with any layer shares and policies, picoseconds, if a microbatch
-/// takes at least `work` on all stages together: the busiest stage has at least an equal share of
-/// it. Without interleaving, the first microbatch passes through the other stages before that stage
-/// begins, or after it has ended.
+/// A lower bound of the iteration with any layer shares and policies, in picoseconds. A microbatch
+/// takes at least `work` on all stages together, and the busiest stage has at least an equal share
+/// of it. Without interleaving, the first microbatch passes through the other stages before that
+/// stage begins, or after it has ended.
 double least_time_of(SearchRequest const& request,
                      ShapeChoice const& shape,
                      ScheduleChoice const& schedule,
                      double work) {
-  constexpr double safety = 1 - 1e-9;  // of the rounding of sums
+  constexpr double safety = 1 - 1e-9;  // for the rounding of sums
   double const stages = schedule.pipeline;
   double const microbatches =
       static_cast<double>(request.global_batch) /
@@ -75,7 +75,7 @@ class PolicyRound {
 
  private:
   bool is_wanted(RecomputeKind kind) const { return allows(request_.filter.recompute, kind); }
-  /// Whether the request wants the plan that an entry with these policies stands for.
+  /// Whether the request wants the plan of an entry with these policies.
   bool is_wanted(std::span<PolicyCode const> codes) const {
     return !request_.is_wanted || request_.is_wanted(config_with(
                                       request_, found_.arrangements.back(), codes, made_.sharding));

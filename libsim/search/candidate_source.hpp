@@ -16,15 +16,15 @@ class CandidateSource {
   /// `request` must outlive this object.
   explicit CandidateSource(SearchRequest const& request);
 
-  /// What to do with plans that cannot fit because of what a stage holds throughout the iteration.
+  /// How plans are treated that cannot fit because of the memory that a stage holds throughout the
+  /// iteration.
   enum class Hopeless : std::uint8_t { counted, looked_at };
 
-  /// Returns all plans with one shape, in order. Those that cannot fit are only counted, unless the
-  /// search is exhaustive. Those whose parameters, gradients and optimizer state alone are too
+  /// Returns all plans with one shape, in order. Plans that cannot fit are only counted, unless the
+  /// search is exhaustive. Plans whose parameters, gradients and optimizer state alone are too
   /// large are candidates for Candidates::closest only with `looked_at`. No two entries are the
-  /// same plan, except that a window may turn out to store nothing.
-  /// Schedules with which every plan takes longer than `limit` (picoseconds) are left out: their
-  /// plans are not counted.
+  /// same plan, except that a window may turn out to store nothing. Schedules with which every plan
+  /// takes longer than `limit` (picoseconds) are left out, and their plans are not counted.
   Candidates of(ShapeChoice const& shape,
                 Hopeless hopeless = Hopeless::counted,
                 double limit = std::numeric_limits<double>::infinity());
@@ -32,7 +32,7 @@ class CandidateSource {
   /// A lower bound of the iteration of all plans with one shape, picoseconds.
   double least_time(ShapeChoice const& shape) const;
 
-  /// What a stage may hold: the system's capacity less reserve and workspace.
+  /// The memory that a stage may hold: the system's capacity less reserve and workspace.
   Bytes room() const { return room_; }
 
  private:
@@ -47,7 +47,7 @@ class CandidateSource {
   StageFactsCache facts_;
 };
 
-/// The run that a candidate stands for; windows are still `auto`.
+/// The run of a candidate. Its windows are still `auto`.
 TrainingConfig config_of(SearchRequest const& request,
                          Candidates const& candidates,
                          Candidate const& plan);

@@ -9,7 +9,8 @@
 
 namespace stagecraft {
 
-/// What a chunk computes. Chunks with equal contents have equal programs under the same policy.
+/// The layers and ends of the model in a chunk. Chunks with equal contents have equal programs
+/// under the same policy.
 struct ChunkContent {
   std::int64_t first_layer = 0;  ///< number in the model
   std::int64_t layers = 0;
@@ -17,10 +18,10 @@ struct ChunkContent {
   bool has_head = false;
 };
 
-/// What a stage computes; equal chunks are stored once.
+/// The chunks of a stage; equal chunks are stored once.
 struct StageContent {
   std::vector<ChunkContent> distinct;
-  std::vector<int> of_chunk;  ///< into `distinct`, by chunk
+  std::vector<int> of_chunk;  ///< index into `distinct`, by chunk
 };
 
 /// The stages of an arrangement; equal stages are stored once.

@@ -28,9 +28,11 @@ namespace {
 struct Trial {
   Outcome outcome;
   bool fits = false;
-  bool runs_out = false;         ///< it fits by counted bytes, and not by its allocator's replay
-  bool is_empty_window = false;  ///< it stores nothing: the same plan as one without a window
-  /// With what its allocators reserve, if they were replayed.
+  /// Whether it fits by counted bytes, but not by its allocator's replay.
+  bool runs_out = false;
+  /// Whether it stores nothing: the same plan as one without a window.
+  bool is_empty_window = false;
+  /// The simulation, with its allocators' reservations if they were replayed.
   std::optional<Simulation> simulation{};
 };
 
@@ -69,7 +71,8 @@ class Search {
   }
 
  private:
-  /// How many of the fastest plans are kept: also layouts on which others are tried.
+  /// The number of fastest plans that are kept. They include layouts on which ordered schedules are
+  /// tried.
   static int kept_plans(SearchRequest const& request) {
     if (request.filter.ordered.empty()) return request.top;
     return std::max(request.top, 4 * static_cast<int>(tried_layouts));
@@ -116,14 +119,14 @@ class Search {
     share_simulated_ = is_simulating ? done : 0;
     request_.progress({is_simulating, done, candidates_.considered, result_.simulated});
   }
-  /// Within a batch, which takes minutes with a million microbatches.
+  /// Reports progress within a batch, which takes minutes with a million microbatches.
   void report_within(std::int64_t simulated) const {
     if (std::this_thread::get_id() != caller_) return;
     request_.progress(
         {true, share_simulated_, candidates_.considered, result_.simulated + simulated});
   }
 
-  /// Gives every plan its bounds.
+  /// Collects all plans with their bounds.
   void gather() {
     std::vector<ShapeChoice> const shapes = shape_choices(request_);
     constexpr std::size_t batch = 16;
@@ -136,9 +139,9 @@ class Search {
     }
   }
 
-  /// Goes through the shapes by ascending lower bound, and simulates the plans of some before it
-  /// looks at the next: most shapes and schedules are then known to be too slow before their blocks
-  /// are built.
+  /// Visits the shapes by ascending lower bound, and simulates the plans of some before it looks at
+  /// the next ones: most shapes and schedules are then known to be too slow before their blocks are
+  /// built.
   void search_by_shape() {
     std::vector<ShapeChoice> const shapes = shape_choices(request_);
     std::vector<double> bounds(shapes.size());
@@ -169,7 +172,7 @@ class Search {
     }
   }
 
-  /// Keeps of the shapes that differ only in the microbatch size the first, which holds least.
+  /// Keeps the first of the shapes that differ only in the microbatch size, which holds least.
   static void keep_smallest_microbatches(std::vector<ShapeChoice>& shapes) {
     std::set<std::tuple<int, int, bool, int, int>> seen;
     std::erase_if(shapes, [&](ShapeChoice const& shape) {
@@ -179,7 +182,7 @@ class Search {
     });
   }
 
-  /// The closest of all plans, those dismissed at once included.
+  /// The plan closest to fitting, among all plans, including those that are dismissed at once.
   std::optional<NearMiss> closest() {
     std::vector<ShapeChoice> shapes = shape_choices(request_);
     if (has_experts(request_.base.model)) keep_smallest_microbatches(shapes);
@@ -194,7 +197,7 @@ class Search {
     return least;
   }
 
-  /// Simulates those of the plans from the number `first` on that may belong to the answer.
+  /// Simulates the plans from the number `first` on that may belong to the answer.
   void simulate_promising(std::size_t first) {
     std::vector<Candidate> const& plans = candidates_.plans;
     std::vector<std::uint32_t> heap(plans.size() - first);
@@ -251,7 +254,7 @@ class Search {
     forget_left_behind();
   }
 
-  /// Keeps the simulations of those plans alone that may still belong to the answer.
+  /// Keeps only the simulations of plans that may still belong to the answer.
   void forget_left_behind() {
     std::set<std::size_t> kept;
     for (Outcome const& outcome : standings_.best()) kept.insert(outcome.plan);
@@ -280,7 +283,7 @@ class Search {
     return trial;
   }
 
-  /// A plan on the device itself, beside which the margin is not kept.
+  /// Simulates a plan on the device itself, for which the margin is not kept.
   Simulation with_reservations(TrainingConfig config, int jobs = 1) const {
     config.memory.reserve = reserve_;
     TrainingPlan const plan = make_plan(as_settled(config));
@@ -321,7 +324,8 @@ class Search {
     return plan;
   }
 
-  /// The margin is kept as the reserve is, by everything that asks whether a plan fits.
+  /// The margin is added to the reserve, so that everything that decides whether a plan fits keeps
+  /// it.
   static SearchRequest with_margin(SearchRequest request) {
     request.base.memory.reserve = request.base.memory.kept_in_reserve() + Bytes{request.margin};
     return request;
@@ -335,10 +339,12 @@ class Search {
   Standings standings_;
   SearchResult result_;
   std::optional<Outcome> fastest_to_run_out_;
-  std::map<std::size_t, Simulation> simulations_;        ///< by plan, of outcomes in standings_
-  std::int64_t empty_windows_ = 0;                       ///< no microbatch of theirs can be stored
-  double share_simulated_ = 0;                           ///< that was reported last
-  std::thread::id caller_ = std::this_thread::get_id();  ///< whom alone progress is told to
+  std::map<std::size_t, Simulation> simulations_;  ///< by plan, of outcomes in standings_
+  /// Windows that cannot store any microbatch.
+  std::int64_t empty_windows_ = 0;
+  double share_simulated_ = 0;  ///< share that was reported last
+  /// The only thread that is told of progress.
+  std::thread::id caller_ = std::this_thread::get_id();
 };
 
 }  // namespace

@@ -21,21 +21,23 @@ struct FoundPlan {
 
 /// The result of a plan search.
 struct SearchResult {
-  /// Plans of the space; the same number however many are simulated.
+  /// Plans of the space. The number does not depend on how many are simulated.
   std::int64_t considered = 0;
   std::int64_t simulated = 0;
-  /// Of both: plans whose schedule follows an order, tried on the best layouts of the others.
+  /// Of both `considered` and `simulated`: plans whose schedule follows an order, tried on the best
+  /// layouts of the others.
   std::int64_t tried = 0;
-  /// Plans that cannot fit, and windows of which no microbatch can be stored.
+  /// Plans that cannot fit, and windows that cannot store any microbatch.
   std::int64_t dismissed_by_memory = 0;
   std::int64_t dismissed_by_bound = 0;
-  /// Only of models with experts, whose space is large: shapes with a schedule of which every plan
-  /// takes too long to belong to the answer. Their plans are not among `considered`.
+  /// Only for models with experts, whose space is large: shapes with a schedule, all of whose plans
+  /// take too long to belong to the answer. Their plans are not among `considered`.
   std::int64_t unexamined = 0;
-  /// Shapes with a schedule that has more chunk passes than a run may have. Not in `considered`.
+  /// Shapes with a schedule that has more chunk passes than a run may have. Their plans are not in
+  /// `considered`.
   std::int64_t oversized = 0;
-  /// Of those simulated: plans that might belong to the answer by their time and counted bytes, but
-  /// run out of memory by their allocator's replay (see add_reservations()).
+  /// Simulated plans that might belong to the answer by their time and counted bytes, but run out
+  /// of memory by their allocator's replay (see add_reservations()).
   std::int64_t run_out = 0;
   std::optional<FoundPlan> fastest_to_run_out;
   /// The K fastest plans that fit. Equally fast plans are ordered by peak, then by the order of the
@@ -50,15 +52,15 @@ struct SearchResult {
 /// Searches for the plans with the shortest iteration among those that fit in memory, by counted
 /// bytes with the margin, and by their allocator's replay without it.
 ///
-/// A plan is dismissed without simulation only if its memory cannot fit (of which a lower bound is
-/// known: exact but for windows, and if a file says how many rows experts compute), or if its lower
-/// bound of time is above the K-th best and a simulated plan is faster than that bound and holds no
-/// more. Plans are simulated by ascending bound, in batches whose size does not depend on `jobs`,
-/// so the result and the counts do not depend on it either.
+/// A plan is dismissed without simulation only if its memory cannot fit, or if its lower bound of
+/// time is above the K-th best and a simulated plan is faster than that bound and holds no more.
+/// The lower bound of memory is exact, except for windows and if a file says how many rows experts
+/// compute. Plans are simulated by ascending bound, in batches whose size does not depend on
+/// `jobs`, so the result and the counts do not depend on it either.
 ///
 /// Then the filter's `ordered` schedules are tried on the best layouts that were found, each run by
-/// simulation (ordered_plans.hpp): among them the answer is the best, but no bound says that
-/// another layout, which is slower with the schedules that were searched, is slower with these.
+/// simulation (ordered_plans.hpp). The answer is the best of those; but no bound says that a layout
+/// which is slower with the schedules that were searched is slower with these as well.
 ///
 /// This folder enumerates the space (search_space.hpp), finds each plan's memory and lower bound
 /// from its blocks (candidate_source.hpp), and simulates the plans that may belong to the answer.

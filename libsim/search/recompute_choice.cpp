@@ -72,11 +72,11 @@ StageTimes RecomputeChoices::window_times(StageId stage,
                                           std::size_t policy,
                                           int stored,
                                           StageFacts const& facts) const {
-  StageTimes least = times(stage, 0, facts);  // those of a stage that stores everything
+  StageTimes least = times(stage, 0, facts);  // times of a stage that stores everything
   std::int64_t const window = moments_[stage.index()].window;
   std::int64_t const runs = microbatches_ * chunks_;
   std::int64_t const kept = runs / window * stored + std::min<std::int64_t>(runs % window, stored);
-  // The chunks that are not stored may be those with the least recompute.
+  // The chunks that are not stored may be the ones with the least recompute.
   std::int64_t recompute = std::numeric_limits<std::int64_t>::max();
   for (std::size_t i = 0; i < load(stage, policy).size(); ++i) {
     recompute =

@@ -13,8 +13,8 @@
 
 namespace stagecraft {
 
-/// Memory and times of an arrangement's stages under each policy. Memory and the time that stages
-/// compute are exactly those of a simulation, if those of the blocks are (BlockSummaries).
+/// Memory and times of an arrangement's stages under each policy. Memory and computing time of a
+/// stage are exactly those of a simulation, if those of the blocks are exact (BlockSummaries).
 class RecomputeChoices {
  public:
   /// `moments` are those of the arrangement's stages, and must outlive this object.
@@ -25,32 +25,32 @@ class RecomputeChoices {
                    MessageSizes const& sizes,
                    std::int64_t microbatches);
 
-  /// The policies that all stages may have in common, none and selective first.
+  /// The policies that all stages may share, none and selective first.
   std::vector<PolicyCode> const& policies() const { return policies_; }
   IdRange<StageId> stage_ids() const { return IdRange<StageId>{stages_}; }
 
-  /// A stage's peak under a policy, above what it holds throughout the iteration. A lower bound if
+  /// A stage's peak under a policy, beyond what it holds throughout the iteration. A lower bound if
   /// !is_exact().
   Bytes held(StageId stage, std::size_t policy) const {
     return held_[stage.index() * policies_.size() + policy];
   }
   bool is_exact() const { return is_exact_; }
-  /// The recompute advisor: of the policies with which the stage holds at most `room`, the
-  /// one that adds the least time; of equal ones the first. Returns nullopt if none fits.
+  /// The recompute advisor: the policy that adds the least time of those with which the stage holds
+  /// at most `room`; the first of equal ones. Returns nullopt if none fits.
   std::optional<std::size_t> least_recompute(StageId stage, Bytes room) const;
 
   /// The times of a stage under a policy.
   StageTimes times(StageId stage, std::size_t policy, StageFacts const& facts) const;
-  /// The times of a stage that stores `stored` microbatches of each window and follows a policy for
-  /// the others.
+  /// The times of a stage that stores `stored` microbatches of each window and recomputes the
+  /// others by a policy.
   StageTimes window_times(StageId stage,
                           std::size_t policy,
                           int stored,
                           StageFacts const& facts) const;
 
-  /// An upper bound of the microbatches of a stage's window that can be stored in `room`.
+  /// An upper bound of the number of microbatches of a stage's window that can be stored in `room`.
   int most_stored(StageId stage, std::size_t policy, Bytes room) const;
-  /// A lower bound of the peak of a stage with a window, whatever is stored.
+  /// A lower bound of the peak of a stage with a window, for any number of stored microbatches.
   Bytes least_held_with_window(StageId stage, std::size_t policy) const;
 
  private:
@@ -73,7 +73,7 @@ class RecomputeChoices {
   MessageSizes sizes_;
   std::vector<PolicyCode> policies_;
   std::vector<StageLoad> loads_;  ///< by distinct stage and policy
-  std::vector<SimTime> times_;    ///< likewise
+  std::vector<SimTime> times_;    ///< by distinct stage and policy
   std::vector<Bytes> held_;       ///< by stage and policy
 };
 

@@ -42,14 +42,15 @@ struct SearchFilter {
   std::vector<bool> sequence;
   std::vector<Sharding> sharding;
   std::vector<ScheduleKind> schedule;  ///< gpipe, 1f1b, interleaved
-  /// Schedules that follow an order (is_tried() in ordered_plans.hpp), to be tried on the best
-  /// layouts of the others. With no others named, 1F1B finds the layouts and is not in the answer.
+  /// Schedules that follow an order (is_tried() in ordered_plans.hpp). They are tried on the best
+  /// layouts of the others. If no others are named, 1F1B finds the layouts and is not in the
+  /// answer.
   std::vector<ScheduleKind> ordered;
   std::vector<RecomputeKind> recompute;
   bool only_even = false;  ///< no uneven first and last stage
 };
 
-/// How far a search has come, for a progress display.
+/// The progress of a search.
 struct SearchProgress {
   bool is_simulating = false;   ///< otherwise it is computing bounds
   double done = 0;              ///< share of the current part, 0 to 1
@@ -70,7 +71,7 @@ struct SearchRequest {
   int jobs = 1;             ///< threads
   /// Bytes that a plan leaves free beside memory.reserve on its fullest stage.
   std::int64_t margin = 0;
-  /// The least probability that a plan does not die of memory; 0: not asked.
+  /// The least probability that a plan does not run out of memory; 0: not required.
   double safety = 0;
   SearchFilter filter;
   /// Whether a plan belongs to the space; windows are still `auto`. Empty: all do. Threads share

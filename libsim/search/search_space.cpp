@@ -22,7 +22,7 @@ std::vector<std::int64_t> divisors(std::int64_t number) {
   return found;
 }
 
-/// Whether a file says how many rows experts compute in single microbatches of the global batch.
+/// Whether a file gives the rows of experts for single microbatches of the global batch.
 bool names_microbatches(Routing const& routing) {
   return routing.counts &&
          std::ranges::any_of(routing.counts->layers, [](CountsOfLayer const& counts) {
@@ -31,7 +31,8 @@ bool names_microbatches(Routing const& routing) {
 }
 
 /// A run of the shape on one stage with one microbatch per replica, which shows whether the shape
-/// is legal. It has the fewest replicas, or if a file names microbatches, all of the global batch.
+/// is legal. It has the fewest replicas or, if a file names microbatches, as many as the whole
+/// global batch needs.
 TrainingConfig shape_probe(SearchRequest const& request, ShapeChoice const& shape) {
   bool const has_whole_batch = names_microbatches(request.base.routing);
   std::int64_t const replicas =
@@ -43,7 +44,7 @@ TrainingConfig shape_probe(SearchRequest const& request, ShapeChoice const& shap
   return config;
 }
 
-/// The number that divides the experts of every layer; 1 for a model without experts.
+/// A number that divides the experts of every layer; 1 for a model without experts.
 std::int64_t experts_of(ModelConfig const& model) {
   std::int64_t common = 0;
   for (LayerRun const& run : layer_runs(model)) {
@@ -52,7 +53,7 @@ std::int64_t experts_of(ModelConfig const& model) {
   return std::max<std::int64_t>(1, common);
 }
 
-/// The shapes that differ from one in how experts are split.
+/// The shapes that differ from `dense` only in how experts are split.
 std::vector<ShapeChoice> with_experts(SearchRequest const& request, ShapeChoice const& dense) {
   std::vector<ShapeChoice> shapes;
   SearchFilter const& filter = request.filter;
@@ -79,12 +80,12 @@ bool is_legal(TrainingConfig const& config) { return problems_of(config).empty()
 /// Whether a run is illegal only because it has more chunk passes than a run may have.
 bool is_oversized(TrainingConfig config) {
   if (plan_sizes(config).chunk_passes <= plan_limits.chunk_passes) return false;
-  // As few microbatches as every schedule has.
+  // The smallest number of microbatches that every schedule accepts.
   config.batch.global = config.parallel.data * config.batch.micro * config.parallel.pipeline;
   return is_legal(config);
 }
 
-/// Appends the shapes that a dense one becomes, as far as they are legal.
+/// Appends the shapes that a dense shape becomes with experts, if they are legal.
 void append_legal(SearchRequest const& request,
                   ShapeChoice const& dense,
                   std::vector<ShapeChoice>& shapes) {
@@ -93,7 +94,7 @@ void append_legal(SearchRequest const& request,
   }
 }
 
-/// The numbers of ranks that may split sequences beside `tensor` ranks.
+/// The numbers of ranks that may split sequences, with `tensor` tensor ranks.
 std::vector<std::int64_t> context_sizes(SearchRequest const& request, std::int64_t tensor) {
   if (!splits_sequences(request)) return {1};
   std::vector<std::int64_t> sizes = divisors(request.gpus / tensor);
@@ -103,7 +104,8 @@ std::vector<std::int64_t> context_sizes(SearchRequest const& request, std::int64
   return sizes;
 }
 
-/// Appends uneven shares: for each size of a middle stage, those that leave the ends no more.
+/// Appends uneven shares: for each size of a middle stage, those that leave the ends no more layers
+/// than it has.
 void append_uneven(std::vector<LayerShares>& shares,
                    std::int64_t layers,
                    std::int64_t p,

@@ -19,7 +19,7 @@ struct ShapeChoice {
 
   /// Ranks of a stage that work on the same sequences.
   std::int64_t ranks_together() const { return std::int64_t{tensor} * context; }
-  /// Ranks that hold the experts of a layer once.
+  /// Ranks that together hold the experts of a layer once.
   std::int64_t expert_ranks() const { return std::int64_t{expert} * expert_tensor; }
 };
 
@@ -31,8 +31,8 @@ struct ScheduleChoice {
   ScheduleKind kind = ScheduleKind::one_f_one_b;
 };
 
-/// The layers per stage, all chunks together: of the first stage, of each stage in the middle, of
-/// the last. A single stage counts as the first.
+/// The layers per stage, all chunks together: of the first stage, of each middle stage, and of the
+/// last. A single stage counts as the first.
 struct LayerShares {
   std::int64_t first = 0;
   std::int64_t middle = 0;
@@ -48,20 +48,21 @@ struct LayerShares {
   friend bool operator==(LayerShares const&, LayerShares const&) = default;
 };
 
-/// A plan except for recompute and the sharding of the optimizer.
+/// A plan without its recompute and the sharding of its optimizer.
 struct Arrangement {
   ShapeChoice shape;
   ScheduleChoice schedule;
   LayerShares shares;
 };
 
-/// The length from which on sequences are split without being asked for: shorter ones rarely gain.
+/// The sequence length from which on sequences are split by default; splitting shorter ones rarely
+/// gains.
 inline constexpr std::int64_t least_split_sequence = 16384;
 /// Whether the space has ranks that split sequences.
 bool splits_sequences(SearchRequest const& request);
 
-/// The number that divides the replicas of every run of a shape: their ranks together hold the
-/// experts of a layer.
+/// A number that divides the replicas of every run of a shape, because the ranks of so many
+/// replicas hold the experts of a layer together.
 std::int64_t fewest_replicas(ShapeChoice const& shape);
 
 /// Layers of the largest chunk.
@@ -77,7 +78,7 @@ std::vector<ShapeChoice> shape_choices(SearchRequest const& request);
 /// The schedules that a shape can have.
 struct ScheduleChoices {
   std::vector<ScheduleChoice> legal;
-  /// Left out for one reason alone: they have more chunk passes than a run may have.
+  /// Schedules that are left out only because they have more chunk passes than a run may have.
   std::int64_t oversized = 0;
 
   auto begin() const { return legal.begin(); }
@@ -107,14 +108,14 @@ bool has_plans(SearchRequest const& request);
 /// The filter is not applied, because the other families are composed of these policies.
 std::vector<PolicyCode> uniform_policies(std::int64_t chunk_layers);
 
-/// The policy that a code stands for. Pre: not per_stage.
+/// The policy of a code. Pre: not per_stage.
 RecomputePolicy policy_of(PolicyCode code);
 
-/// Sets what a shape determines of how experts are split: its ranks, and a `routing.factor` that is
-/// no larger than they allow.
+/// Sets the keys of experts that follow from a shape: the ranks that split them, and a
+/// `routing.factor` that is no larger than these ranks allow.
 void split_experts(TrainingConfig& config, ShapeChoice const& shape);
 
-/// The run that an arrangement stands for.
+/// The run of an arrangement.
 TrainingConfig make_config(SearchRequest const& request,
                            Arrangement const& arrangement,
                            std::vector<RecomputePolicy> recompute,

@@ -17,8 +17,8 @@ SimTime duration_of(std::vector<StepOp> const& ops, CostModel const& cost) {
 }
 
 /// Whether parameters, optimizer state and the step depend on how a stage's layers are cut into
-/// chunks: layers may differ, and gradients that are reduced behind the last backward lie in
-/// buckets, which end with their chunk and are padded if the optimizer is sharded.
+/// chunks. They do if layers differ, or if gradients are reduced while the last backward runs:
+/// buckets then end with their chunk, and are padded if the optimizer is sharded.
 bool depend_on_chunks(SearchRequest const& request,
                       LayerKinds const& kinds,
                       Arrangement const& arrangement,

@@ -14,14 +14,14 @@
 
 namespace stagecraft {
 
-/// What a stage holds and does apart from its microbatches.
+/// The memory that a stage holds and the work that it does apart from its microbatches.
 struct StageFacts {
   Bytes resident;    ///< parameters, gradients and optimizer state
-  SimTime begin{0};  ///< before the first microbatch
-  SimTime end{0};    ///< after the last, without waiting for other stages
+  SimTime begin{0};  ///< time before the first microbatch
+  SimTime end{0};    ///< time after the last microbatch, without waiting for other stages
 };
 
-/// The facts of an arrangement's stages, by stage, from the step programs that its plan has.
+/// The facts of an arrangement's stages, by stage, from the step programs of its plan.
 std::vector<StageFacts> make_stage_facts(SearchRequest const& request,
                                          LayerKinds const& kinds,
                                          Arrangement const& arrangement,

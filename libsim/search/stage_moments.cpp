@@ -13,7 +13,7 @@
 namespace stagecraft {
 namespace {
 
-/// Keeps the largest of what is noted.
+/// Adds an instant, and keeps only those that may hold most.
 void note(std::vector<Holding>& instants, Holding const& now) {
   for (Holding const& other : instants) {
     if (now.holds_no_more(other)) return;
@@ -22,14 +22,14 @@ void note(std::vector<Holding>& instants, Holding const& now) {
   instants.push_back(now);
 }
 
-/// What a stage holds and has done at an instant of its issue order.
+/// What a stage holds and has done up to an instant of its issue order.
 struct Progress {
   Holding held;
   ExchangeCounts exchanges;
   int forwards = 0;
   int backwards = 0;
 
-  /// The state after doing `times` more times what was done since `before`.
+  /// The progress if what was done since `before` is done another `times` times.
   Progress repeated_since(Progress const& before, int times) const {
     Progress then = *this;
     then.held.repeat_since(before.held, times);
@@ -44,9 +44,9 @@ struct Progress {
   friend bool operator==(Progress const&, Progress const&) = default;
 };
 
-/// Goes through a stage's program and notes its moments. Of entries that repeat, the times between
-/// two that changed the same and the last are skipped: what is held moves in a straight line there,
-/// so that it is most at one of its ends.
+/// Visits the entries of a stage's program and notes its moments. Of repeated entries, the runs
+/// between two that changed the same and the last run are skipped: what is held changes linearly
+/// there, so it is largest at one end.
 class MomentReplay {
  public:
   MomentReplay(TrainingPlan const& plan,
@@ -101,7 +101,7 @@ class MomentReplay {
     }
   }
 
-  /// Whether the first window's last forward is among those between two instants.
+  /// Whether the first window's last forward is between two instants.
   bool is_warm_between(Progress const& a, Progress const& b) const {
     return a.backwards == 0 && a.forwards < moments_.window && moments_.window <= b.forwards;
   }

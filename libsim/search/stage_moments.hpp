@@ -17,11 +17,11 @@
 
 namespace stagecraft {
 
-/// What a stage's distinct chunks (StageContent) compute and hold under one policy.
+/// The time and memory of a stage's distinct chunks (StageContent) under one policy.
 using StageLoad = std::vector<PieceSummary>;
 
-/// Blocking exchanges of a stage between the beginning of its first forward and the end of its last
-/// backward, by the neighbours they involve.
+/// The number of blocking exchanges of a stage between the start of its first forward and the end
+/// of its last backward, by the neighbours that take part.
 struct ExchangeCounts {
   std::int64_t with_next = 0;  ///< with the next stage only
   std::int64_t with_previous = 0;
@@ -30,13 +30,13 @@ struct ExchangeCounts {
   friend bool operator==(ExchangeCounts const&, ExchangeCounts const&) = default;
 };
 
-/// What a stage holds at an instant of its issue order, in numbers that no policy changes.
+/// What a stage holds at an instant of its issue order, as counts that no policy changes.
 class Holding {
  public:
   Holding() = default;
   explicit Holding(std::size_t distinct_chunks) : numbers_(distinct_chunks + 2) {}
 
-  /// Chunks in flight that are the stage's distinct chunk `i`.
+  /// The number of chunks in flight that are the stage's distinct chunk `i`.
   std::int32_t& chunks(int i) { return numbers_[static_cast<std::size_t>(i) + 2]; }
   std::int32_t& whole_messages() { return numbers_[0]; }
   std::int32_t& message_pieces() { return numbers_[1]; }
@@ -46,11 +46,11 @@ class Holding {
     for (std::size_t i = 0; i < load.size(); ++i) sum += numbers_[i + 2] * load[i].forward.net;
     return sum;
   }
-  /// Whether none of its numbers is more than the other's.
+  /// Whether none of its numbers is larger than the other's.
   bool holds_no_more(Holding const& other) const {
     return std::ranges::equal(numbers_, other.numbers_, std::less_equal<>{});
   }
-  /// Adds `times` times what there is more of than in `before`.
+  /// Adds `times` times the difference to `before`.
   void repeat_since(Holding const& before, std::int32_t times) {
     for (std::size_t i = 0; i < numbers_.size(); ++i) {
       numbers_[i] += times * (numbers_[i] - before.numbers_[i]);
@@ -64,22 +64,23 @@ class Holding {
 
 /// The instants of a stage's issue order at which its memory can be fullest.
 ///
-/// Memory moves in issue order, by what chunks and messages do; all that a policy changes is what a
-/// chunk does. So the peak under any policy is the largest, over a handful of instants, of what is
-/// held then plus the peak of what runs then: exactly what a replay of all of the order finds.
+/// Memory changes in issue order, by chunks and messages; a policy changes only the part of chunks.
+/// So the peak under any policy is the largest, over a handful of instants, of the memory held then
+/// plus the peak of what runs then. It is exactly the peak that a replay of the whole order finds.
 struct StageMoments {
   /// Before a forward of each distinct chunk, before a backward of each, and in the middle of
-  /// exchanges: only those instants that hold most, none of them more than another in every number.
+  /// exchanges. Only the instants that hold most are kept: none has larger numbers than another in
+  /// all of them.
   std::vector<std::vector<Holding>> before_forward;
   std::vector<std::vector<Holding>> before_backward;
   std::vector<Holding> in_messages;
-  int window = 1;      ///< store_window(): most forwards outstanding
-  Holding warm;        ///< before the last forward of the first window, no backward having run
+  int window = 1;      ///< store_window(): the largest number of outstanding forwards
+  Holding warm;        ///< before the last forward of the first window, when no backward has run
   int after_warm = 0;  ///< distinct chunk of that forward
   ExchangeCounts exchanges;
 
-  /// Bytes beyond what the stage holds at the start of an iteration.
-  /// Pre: no forward of `load` frees more than it keeps.
+  /// The peak, in bytes beyond what the stage holds at the start of an iteration. Pre: no forward
+  /// of `load` frees more than it keeps.
   std::int64_t peak(StageLoad const& load, MessageSizes const& sizes) const;
 };
 
@@ -95,7 +96,7 @@ class StageMomentsCache {
                                                       ArrangedStages const& stages);
 
  private:
-  /// The schedule, and which of a stage's chunks are equal, stage by stage.
+  /// The schedule, and for each stage which of its chunks are equal.
   using Key = std::pair<std::array<int, 5>, std::vector<int>>;
   std::mutex mutex_;
   std::map<Key, std::shared_ptr<std::vector<StageMoments> const>> known_;

@@ -42,11 +42,11 @@ class Standings {
 
   /// Whether a plan that has not been simulated may belong to the answer.
   bool may_belong(Candidate const& plan) const { return may_belong(plan.bound, plan.peak); }
-  /// Whether one that has been simulated may. Equally fast ones are told apart by add().
+  /// Whether a simulated plan may. add() tells equally fast ones apart.
   bool may_belong(Outcome const& outcome) const {
     return may_belong(picoseconds(outcome) - 0.5, outcome.peak);
   }
-  /// A plan with a larger bound cannot belong to the answer.
+  /// The bound above which a plan cannot belong to the answer.
   double last_bound() const {
     if (best_.size() < top_) return std::numeric_limits<double>::infinity();
     return std::max(picoseconds(best_.back()), front_reach * picoseconds(best_.front()));

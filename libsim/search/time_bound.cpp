@@ -48,8 +48,8 @@ double iteration_bound(std::span<StageTimes const> stages,
                        MessageTimes const& messages) {
   constexpr double safety = 1 - 1e-12;
   auto const p = static_cast<int>(stages.size());
-  double reached = 0;   // when the first microbatch reaches the stage
-  double returned = 0;  // from the end of the stage's last backward to that of the first stage's
+  double reached = 0;   // time at which the first microbatch reaches the stage
+  double returned = 0;  // from the end of the stage's last backward to the end of the first stage's
   double bound = 0;
   for (StageId const stage : IdRange<StageId>{p}) {
     std::size_t const s = stage.index();

@@ -11,7 +11,7 @@
 
 namespace stagecraft {
 
-/// Reports what is wrong with a schedule at the key that asks for it.
+/// Reports the problem of a schedule at the key that asks for the schedule.
 void report(ScheduleError const& error, ConfigNode const& node);
 
 /// A configuration and the run file that it was read from. Checks of values that constrain each

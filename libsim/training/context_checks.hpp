@@ -8,7 +8,8 @@ namespace stagecraft {
 /// Whether context parallelism is built for models of this kind.
 bool can_split_sequences(ModelConfig const& model);
 
-/// Reports what does not fit the ranks that split a sequence, and what is not built for them yet.
+/// Reports settings that do not fit the ranks that split a sequence, or that are not built for them
+/// yet.
 void check_context(TrainingConfig const& config, ConfigNode const& root);
 
 }  // namespace stagecraft

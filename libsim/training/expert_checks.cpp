@@ -46,7 +46,7 @@ class ExpertCheck : CombinationCheck {
     if (ranks > 1) refuse(key, ranks, "1, as the model has no experts");
   }
 
-  /// The node of a key of the experts, wherever the model has them.
+  /// The dotted key of the experts' `key`, in the section where the model has them.
   std::string key_of(std::string_view key) const {
     bool const is_of_model = root_.child("model").child("experts").exists();
     return is_of_model || config_.model.pattern.empty() ? "model.experts." + std::string{key}
@@ -113,7 +113,7 @@ class ExpertCheck : CombinationCheck {
     }
   }
 
-  /// Counts are those of the model's layers, and rows by rank are made for these.
+  /// Counts are given for the model's layers, and rows by rank are made for these layers only.
   void check_predictions() const {
     ModelConfig const& model = config_.model;
     if (model.predicted_tokens == 0 || !config_.routing.is_uneven() || !sound({"routing"})) return;

@@ -5,8 +5,8 @@
 
 namespace stagecraft {
 
-/// Reports what a model with experts cannot be combined with, and expert parallelism without
-/// experts.
+/// Reports settings that a model with experts cannot be combined with, and expert parallelism
+/// without experts.
 void check_experts(TrainingConfig const& config, ConfigNode const& root);
 
 }  // namespace stagecraft

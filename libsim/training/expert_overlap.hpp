@@ -8,14 +8,14 @@ namespace stagecraft {
 /// Whether some layer has shared experts, which all tokens pass.
 bool has_shared_experts(ModelConfig const& model);
 
-/// Makes a schedule whose forwards and backwards are paired for the communication of experts
-/// (`parallel.expert_overlap`) the order that it comes to: interleaved 1F1B, or 1F1B on one stage.
+/// Replaces a schedule whose forwards and backwards are paired for the communication of experts
+/// (`parallel.expert_overlap`) by its order: that of interleaved 1F1B or, on one stage, of 1F1B.
 /// Any other schedule, and one for which there is no such order, stays as it is.
 /// Source: Megatron-LM core/pipeline_parallel/combined_1f1b.py.
 void settle_expert_overlap(TrainingConfig& config);
 
-/// Reports what cannot be combined with `parallel.expert_overlap`, and a schedule that has no
-/// pairs; and what cannot with `parallel.shared_expert_overlap`.
+/// Reports settings that cannot be combined with `parallel.expert_overlap`, schedules that have no
+/// pairs, and settings that cannot be combined with `parallel.shared_expert_overlap`.
 /// Source: Megatron-LM training/arguments.py, overlap_moe_expert_parallel_comm.
 void check_expert_overlap(TrainingConfig const& config, ConfigNode const& root);
 

@@ -9,10 +9,10 @@
 #include "libsim/training/training_config.hpp"
 
 /// Values of a run's sections that are maps, or words beside numbers: how each is read and written,
-/// and what it accepts.
+/// and the text of what it accepts.
 namespace stagecraft {
 
-/// Key `context_method`: a word, or the map of two levels, whose sizes multiply to layout.context.
+/// Key `context_method`: a word, or a map of two levels, whose sizes multiply to layout.context.
 template <typename Layout>
 struct ContextSplit {
   Layout& layout;
@@ -34,13 +34,13 @@ std::string accepted_text(RecomputedModules<std::vector<std::string> const> modu
 void read_field(ConfigNode const& node, StoreMicrobatches& window);
 nlohmann::ordered_json to_json(StoreMicrobatches const& window);
 
-/// What section `recompute` accepts.
+/// The text of what section `recompute` accepts.
 std::string accepted_text(std::vector<RecomputePolicy> const& policies);
 
 /// The inverse of read_recompute(): the keys that a policy uses, defaults included.
 nlohmann::ordered_json to_json(std::vector<RecomputePolicy> const& policies);
 
-/// Key `scope`: whether a capacity counts the tokens of a rank or those of a microbatch.
+/// Key `scope`: whether a capacity counts the tokens of a rank or of a microbatch.
 template <typename Bool>
 struct CapacityScope {
   Bool& is_of_microbatch;
@@ -55,7 +55,7 @@ nlohmann::ordered_json to_json(SharedCounts const& counts);
 inline constexpr std::string_view routing_text =
     "balanced, natural, {factor: F}, {file: counts.csv} or {capacity: F}";
 
-/// As read_routing() reads it.
+/// The inverse of read_routing().
 nlohmann::ordered_json to_json(Routing const& routing);
 
 /// Key `allocator_settings`: a text, which may be empty.

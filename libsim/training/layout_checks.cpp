@@ -121,8 +121,8 @@ class LayoutCheck : CombinationCheck {
     if (split.kind == LayerSplit::Kind::first_last) warn_of_heavy_ends(stage_layers);
   }
 
-  /// A layout that was made for fewer stages may be legal, but nobody means it. Half as many again
-  /// may be a trial.
+  /// A layout that was made for fewer stages may be legal, although nobody means it. Ends with half
+  /// as many layers again as the stages between them may be a trial.
   void warn_of_heavy_ends(std::vector<std::int64_t> const& stage_layers) const {
     if (stage_layers.size() < 3) return;
     std::int64_t const ends = std::max(stage_layers.front(), stage_layers.back());

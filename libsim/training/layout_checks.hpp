@@ -5,7 +5,7 @@
 
 namespace stagecraft {
 
-/// Reports a layout that does not put every layer somewhere: part of check_training_config().
+/// Reports a layout that leaves layers without a stage: part of check_training_config().
 void check_layout(TrainingConfig const& config, ConfigNode const& root);
 
 }  // namespace stagecraft

@@ -21,7 +21,7 @@ void refuse_unless(bool is_used, ConfigNode const& node, std::string_view owner)
   }
 }
 
-/// What early recompute cannot be combined with.
+/// Reports settings that early recompute cannot be combined with.
 void refuse_early(RecomputePolicy const& policy, ConfigNode const& node) {
   if (policy.early == EarlyRecompute::no) return;
   if (policy.for_weights == WeightRecompute::again) {

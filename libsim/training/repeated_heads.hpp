@@ -7,9 +7,9 @@
 
 namespace stagecraft {
 
-/// What to know of a run with more tensor ranks than key and value heads: several ranks hold the
-/// same head, which Megatron-Core refuses up to 0.15 ("num_query_groups must be a multiple of
-/// tensor_model_parallel_size") and later does with an all-gather of the products' outputs
+/// A note on a run with more tensor ranks than key and value heads: several ranks hold the same
+/// head. Megatron-Core refuses this up to 0.15 ("num_query_groups must be a multiple of
+/// tensor_model_parallel_size"); later versions gather the products' outputs
 /// (megatron/core/transformer/attention.py). nullopt for other runs.
 std::optional<std::string> repeated_heads_text(TrainingConfig const& config);
 

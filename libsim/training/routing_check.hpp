@@ -5,13 +5,14 @@
 
 namespace stagecraft {
 
-/// The largest `routing.factor` of a layer whose experts `ranks` ranks split. A token chooses an
-/// expert at most once, so that a rank's experts are chosen by few times as many as balanced.
+/// The largest `routing.factor` of a layer whose experts are split over `ranks` ranks. It is small:
+/// a token chooses an expert at most once, so a rank's experts are chosen at most a few times as
+/// often as with balanced routing.
 double largest_routing_factor(ExpertsConfig const& experts, int ranks);
 
-/// Reports what `routing` and `dispatch` cannot be combined with, and what does not fit in a file
-/// of counts, with its lines. Warns of what a router decides, which nothing predicts.
-/// Pre: the model has experts.
+/// Reports settings that `routing` and `dispatch` cannot be combined with, and rows of a file of
+/// counts that do not fit, with their lines. Warns if the router decides, because nothing predicts
+/// its choices. Pre: the model has experts.
 void check_routing(TrainingConfig const& config, ConfigNode const& root);
 
 }  // namespace stagecraft

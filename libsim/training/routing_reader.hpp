@@ -9,10 +9,10 @@ namespace stagecraft {
 
 /// Key `routing`: a word, or a map.
 Routing read_routing(ConfigNode const& node);
-/// Reads a CSV file with the columns layer, microbatch, expert and rows. The microbatch may be left
-/// empty: then the counts are those of all microbatches that have none of their own.
-/// \throws ConfigError  with the lines of cells that are no whole numbers, and of experts that come
-///     twice; if a column is missing
+/// Reads a CSV file with the columns layer, microbatch, expert and rows. If the microbatch is
+/// empty, the counts hold for all microbatches that have none of their own.
+/// \throws ConfigError  with the lines of cells that are not whole numbers, and of experts that
+/// come twice; also if a column is missing
 CountsFile read_counts_file(std::filesystem::path const& path);
 
 }  // namespace stagecraft

@@ -9,10 +9,11 @@ namespace stagecraft {
 /// The schedule that a configuration asks for.
 ScheduleShape schedule_shape(TrainingConfig const& config);
 
-/// The stage and chunk of each virtual stage of a run, whatever its batch is.
+/// The stage and chunk of each virtual stage of a run. They do not depend on its batch.
 Placement placement_of(TrainingConfig const& config);
 
-/// \throws ScheduleError  if the order recomputes on a stage whose policy is not to do so early.
+/// \throws ScheduleError  if the order has a task for recompute on a stage whose policy does not
+/// recompute early.
 void check_recompute_tasks(TrainingConfig const& config, PipelineOrder const& order);
 
 }  // namespace stagecraft

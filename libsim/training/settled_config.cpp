@@ -1,7 +1,6 @@
 #include "libsim/training/settled_config.hpp"
 
 #include <algorithm>
-#include <stdexcept>
 
 #include "libsim/schedule/ordered_schedule.hpp"
 #include "libsim/schedule/orders/schedule_error.hpp"
@@ -13,9 +12,9 @@ SettledConfig as_settled(TrainingConfig config) {
       std::any_of(config.recompute.begin(), config.recompute.end(),
                   [](auto const& policy) { return policy.store_microbatches.automatic; });
   if (has_open_window) {
-    throw std::invalid_argument{
-        "recompute.store_microbatches: found 'auto', which depends on a system's memory; accepted: "
-        "a number, as from settled()"};
+    throw ScheduleError{"recompute.store_microbatches",
+                        "'auto', which depends on a system's memory",
+                        "a number, as from settled()"};
   }
   if (!config.schedule.order) {
     check_independent_of_costs(config.schedule.kind, config.schedule.variant);

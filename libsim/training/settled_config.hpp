@@ -6,12 +6,12 @@
 
 namespace stagecraft {
 
-/// A configuration in which all is decided that a plan needs: no window of stored microbatches is
-/// `auto`, no order follows from costs, and early recompute has its places. Plans are made of it
-/// alone, so that nobody can forget to settle a run.
+/// A configuration that leaves nothing open that a plan needs: no window of stored microbatches is
+/// `auto`, no order follows from costs, and early recompute has its places. Plans are made of this
+/// type alone, so that nobody can forget to settle a run.
 ///
 /// settled() (libsim/engine/settle.hpp) makes one of any configuration, with a system's costs and
-/// memory; as_settled() of one that leaves nothing open.
+/// memory. as_settled() makes one of a configuration that leaves nothing open.
 class SettledConfig {
  public:
   TrainingConfig const& get() const { return config_; }
@@ -24,7 +24,7 @@ class SettledConfig {
   TrainingConfig config_;
 };
 
-/// \throws std::invalid_argument  if something is left to decide; it says what.
+/// \throws ScheduleError  if something is left to decide; the message says what.
 SettledConfig as_settled(TrainingConfig config);
 
 }  // namespace stagecraft

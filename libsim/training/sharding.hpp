@@ -21,16 +21,16 @@ struct EnumNames<ShardingKind> {
        {ShardingKind::distributed_optimizer, "distributed_optimizer"}}};
 };
 
-/// What the ranks that hold the same parameters share out among themselves. Key `sharding`.
+/// The buffers that the ranks with the same parameters share out among themselves. Key `sharding`.
 struct Sharding {
   ShardingKind kind = ShardingKind::none;
 
-  /// Whether each rank keeps the optimizer state of its own shard of the parameters alone.
+  /// Whether each rank keeps only the optimizer state of its own shard of the parameters.
   constexpr bool shares_optimizer() const { return kind == ShardingKind::distributed_optimizer; }
   friend constexpr auto operator<=>(Sharding const&, Sharding const&) = default;
 };
 
-/// What `memory.distributed_optimizer` is the short form of.
+/// The sharding for which `memory.distributed_optimizer` is the short form.
 constexpr Sharding sharding_of(bool distributed_optimizer) {
   return {distributed_optimizer ? ShardingKind::distributed_optimizer : ShardingKind::none};
 }

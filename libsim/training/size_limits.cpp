@@ -20,7 +20,7 @@ double expert_weights(ModelConfig const& model, LayerConfig const& kind) {
           real(experts.count));
 }
 
-/// Elements that a token of a sparse layer leaves besides those of a dense one.
+/// Elements that a token of a sparse layer leaves in addition to those of a dense layer.
 double expert_activations(ModelConfig const& model, LayerConfig const& kind) {
   if (!kind.experts) return 0;
   auto const real = [](std::int64_t value) { return static_cast<double>(value); };

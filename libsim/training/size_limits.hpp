@@ -8,7 +8,7 @@ namespace stagecraft {
 /// Upper estimates of the largest integers that occur in a plan of this configuration. They are
 /// floating-point numbers, so that they cannot overflow themselves.
 struct PlanSizes {
-  double ranks = 0;         ///< tensor * pipeline * data
+  double ranks = 0;         ///< tensor * context * data * pipeline
   double chunk_passes = 0;  ///< forward passes of all stages and chunks over all microbatches
   double bytes = 0;         ///< parameters, optimizer state and all activations of one replica
   double flops = 0;         ///< one chunk on one rank: forward, backward and recompute

@@ -33,17 +33,18 @@ struct ParallelLayout {
   /// Ranks that split the experts of a layer, folded over the tensor and data ranks of a stage.
   int expert = 1;
   int expert_tensor = 1;  ///< ranks that share each expert's weights
-  /// Runs each forward beside a backward of another microbatch, behind which experts communicate.
-  /// The schedule is then the order of these pairs.
+  /// Runs each forward beside a backward of another microbatch, so that one computes while the
+  /// experts of the other communicate. The schedule is then the order of these pairs.
   bool expert_overlap = false;
   /// Computes shared experts while tokens travel to the routed ones and back.
   bool shared_expert_overlap = false;
   int context = 1;  ///< c: ranks of a replica that split each sequence
   ContextMethod context_method = ContextMethod::ring;  ///< no effect with context 1
-  /// Of two levels: neighbouring ranks that exchange rows for heads (ulysses), of which every
-  /// context / context_inner are in a ring; 1: there is one level.
+  /// Two levels only: neighbouring ranks that exchange rows for heads (ulysses); rings then have
+  /// context / context_inner ranks. 1: there is one level.
   int context_inner = 1;
-  /// Gradient reduction behind the last microbatch's backward. Empty: as the software stack does.
+  /// Whether gradients are reduced while the last microbatch's backward still runs. Empty: as the
+  /// software stack does.
   std::optional<bool> overlap_gradients{};
   /// With overlap_gradients: elements after which a reduction starts; 0: as Megatron-LM does, see
   /// gradient_buckets(). Empty: as the software stack does.
@@ -69,8 +70,8 @@ struct BatchConfig {
 struct CountsOfLayer {
   std::int64_t layer = 0;
   BatchMicrobatchId microbatch = every_microbatch;
-  std::vector<std::int64_t> rows;  ///< by expert; -1 of those that the file leaves out
-  int line = 0;                    ///< of the last of them
+  std::vector<std::int64_t> rows;  ///< by expert; -1 if the file leaves an expert out
+  int line = 0;                    ///< line of the last of them
 
   friend bool operator==(CountsOfLayer const&, CountsOfLayer const&) = default;
 };
@@ -101,24 +102,25 @@ class SharedCounts {
   std::shared_ptr<CountsFile const> file_;
 };
 
-/// Which experts tokens choose. Key `routing`.
+/// How tokens choose experts. Key `routing`.
 ///
-/// Without any of these it is balanced: choice j of the microbatch's token i is expert
-/// (i k + j) mod E, so that all experts of a layer are used alike.
+/// By default routing is balanced: choice j of the microbatch's token i is expert (i k + j) mod E,
+/// so that all experts of a layer are chosen equally often.
 struct Routing {
-  /// Each expert takes at most so many of a rank's tokens, relative to balanced routing. Source:
-  /// Megatron-LM, megatron/core/transformer/moe/moe_utils.py, get_capacity.
+  /// The most tokens of a rank that each expert takes, relative to balanced routing.
+  /// Source: Megatron-LM, megatron/core/transformer/moe/moe_utils.py, get_capacity.
   std::optional<double> capacity{};
-  bool pads = true;                     ///< the rows of each expert to its capacity
-  bool is_of_microbatch = false;        ///< the capacity counts all tokens of a microbatch
+  /// Whether the rows of each expert are padded to its capacity.
+  bool pads = true;
+  bool is_of_microbatch = false;        ///< whether the capacity counts all tokens of a microbatch
   DropBy drop = DropBy::probabilities;  ///< which choices an expert drops beyond its capacity
   /// Rows that the hottest rank of an expert group computes, relative to balanced routing.
   std::optional<double> factor{};
-  SharedCounts counts{};    ///< how many rows each expert computes
-  bool is_natural = false;  ///< the router chooses, without a limit
+  SharedCounts counts{};    ///< the rows that each expert computes
+  bool is_natural = false;  ///< whether the router chooses without a limit
 
   bool is_balanced() const { return !capacity && !factor && !counts && !is_natural; }
-  /// Whether the experts of each token follow from the configuration, but are not balanced.
+  /// Whether the choices of tokens follow from the configuration and are not balanced.
   bool is_forced() const { return factor || counts; }
   /// Whether the router decides how many rows ranks compute, up to a bound.
   bool is_bounded() const { return is_natural || (capacity && (!pads || is_of_microbatch)); }
@@ -127,21 +129,21 @@ struct Routing {
   friend bool operator==(Routing const&, Routing const&) = default;
 };
 
-/// How tokens travel to the ranks of their experts: see Megatron-LM,
-/// megatron/core/transformer/moe/token_dispatcher.py.
+/// How tokens travel to the ranks of their experts.
+/// Source: Megatron-LM, megatron/core/transformer/moe/token_dispatcher.py.
 enum class Dispatch : std::uint8_t { alltoall, allgather, deepep };
 
-/// The type of main gradients or moments in bf16 training. fp32: as other training, where it means
-/// the accumulation type of the precision.
+/// The type of main gradients or moments in bf16 training. fp32: as in other training, where it
+/// stands for the accumulation type of the precision.
 enum class StateType : std::uint8_t { fp32, bf16 };
 
-/// When a framework gives what its allocator keeps back to the device, in every iteration. It takes
-/// time to get the memory again, which is not predicted. Key `memory.empty_cache`.
+/// When a framework gives its allocator's cached memory back to the device, in every iteration. The
+/// time to get the memory again is not predicted. Key `memory.empty_cache`.
 /// Source: Megatron-LM, megatron/training/training.py, train_step: --empty-unused-memory-level.
 enum class EmptyCache : std::uint8_t {
   never,
-  before_step,  ///< the optimizer step; level 1
-  around_step,  ///< before and after it; level 2
+  before_step,  ///< before the optimizer step; level 1
+  around_step,  ///< before and after the optimizer step; level 2
 };
 
 /// Section `memory`.
@@ -150,13 +152,13 @@ struct MemoryConfig {
   /// Source: Megatron-LM, megatron/training/arguments.py, --main-grads-dtype and --exp-avg-dtype of
   /// the precision-aware optimizer.
   StateType gradient_dtype = StateType::fp32;
-  StateType moments_dtype = StateType::fp32;  ///< of both moments of Adam
-  /// Driver, device context and NCCL buffers; counted only when asking whether a stage fits. If
-  /// nobody sets it, reserved bytes are held against what the system says of these.
+  StateType moments_dtype = StateType::fp32;  ///< type of both moments of Adam
+  /// Memory of the driver, the device context and NCCL; counted only to decide whether a stage
+  /// fits. If it is not set, a decision by reserved bytes uses what the system says of these.
   std::optional<Bytes> reserve{};
   Bytes kept_in_reserve() const { return reserve.value_or(Bytes{std::int64_t{2} << 30}); }
 
-  /// Whose behaviour reserved bytes are predicted of. It changes nothing that is computed, and is
+  /// The allocator whose reserved bytes are predicted. It does not change what is computed, and is
   /// not part of a plan's fingerprint.
   AllocatorKind allocator = AllocatorKind::pytorch;
   std::string allocator_settings{};  ///< as PYTORCH_CUDA_ALLOC_CONF has them
@@ -183,27 +185,27 @@ struct LayerSplit {
 /// that a plan's fingerprint does not depend on them. Defaults are those of Brown et al. 2020
 /// (GPT-3), appendix B, and of Megatron-LM.
 struct Hyperparameters {
-  std::int64_t seed = 1234;  ///< of parameters, dropout and synthetic data
-  double init_std = 0.02;    ///< of weights; output layers: divided by sqrt(2L)
+  std::int64_t seed = 1234;  ///< seed of parameters, dropout and synthetic data
+  double init_std = 0.02;    ///< deviation of weights; output layers: divided by sqrt(2L)
   double learning_rate = 1.5e-4;
   double beta1 = 0.9;  ///< Adam
   double beta2 = 0.95;
   double epsilon = 1e-8;
   double weight_decay = 0.1;  ///< decoupled; not of biases and norms
   double clip = 1;            ///< largest norm of all gradients together; 0: not clipped
-  double loss_scale = 65536;  ///< fp16: the first one; halved at an overflow
+  double loss_scale = 65536;  ///< fp16: the first loss scale; halved at an overflow
 
   friend bool operator==(Hyperparameters const&, Hyperparameters const&) = default;
 };
 
-/// When gradients are reduced behind the last backward: never, only if the optimizer is not
+/// When gradients are reduced while the last backward runs: never, only if the optimizer is not
 /// sharded, or always.
 enum class GradientOverlap : std::uint8_t { never, unless_sharded, always };
 
-/// What the software stack does where a run leaves it open.
+/// The software stack's choices for settings that a run leaves open.
 struct StackDefaults {
   GradientOverlap overlap = GradientOverlap::never;
-  std::int64_t bucket_elements = 0;  ///< as ParallelLayout::gradient_bucket
+  std::int64_t bucket_elements = 0;  ///< elements, as ParallelLayout::gradient_bucket
 
   friend bool operator==(StackDefaults const&, StackDefaults const&) = default;
 };
@@ -214,7 +216,7 @@ struct TrainingConfig {
   ParallelLayout parallel;
   BatchConfig batch;
   ScheduleConfig schedule;
-  /// One for all stages, or one a stage.
+  /// One policy for all stages, or one per stage.
   std::vector<RecomputePolicy> recompute{RecomputePolicy{}};
   Routing routing;                         ///< no effect without experts
   Dispatch dispatch = Dispatch::alltoall;  ///< no effect without experts
@@ -227,7 +229,8 @@ struct TrainingConfig {
   friend bool operator==(TrainingConfig const&, TrainingConfig const&) = default;
 };
 
-/// Whether gradients are reduced behind the last backward: as the run says, else as its stack does.
+/// Whether gradients are reduced while the last backward runs: as the run says, or as its stack
+/// does.
 constexpr bool overlaps_gradients(TrainingConfig const& config) {
   switch (config.stack.overlap) {
     case GradientOverlap::never:
@@ -240,20 +243,19 @@ constexpr bool overlaps_gradients(TrainingConfig const& config) {
   return false;
 }
 
-/// Elements of a bucket, as ParallelLayout::gradient_bucket: as the run says, else as its stack
-/// does.
+/// Elements of a bucket, as ParallelLayout::gradient_bucket: as the run says, or as its stack does.
 constexpr std::int64_t bucket_elements(TrainingConfig const& config) {
   return config.parallel.gradient_bucket.value_or(config.stack.bucket_elements);
 }
 
-/// The same run with all that was left to its stack decided.
+/// The same run, with the stack's choices for all that the run leaves open.
 inline TrainingConfig settled_with_stack(TrainingConfig config) {
   config.parallel.overlap_gradients = overlaps_gradients(config);
   config.parallel.gradient_bucket = bucket_elements(config);
   return config;
 }
 
-/// Whether some stage may recompute ahead of its backwards. Where it does is part of the order.
+/// Whether some stage may recompute ahead of its backwards. The order has the places where it does.
 inline bool recomputes_early(TrainingConfig const& config) {
   return std::any_of(config.recompute.begin(), config.recompute.end(),
                      [](auto const& policy) { return policy.early == EarlyRecompute::bubble; });
@@ -264,7 +266,7 @@ constexpr std::int64_t microbatches(TrainingConfig const& config) {
   return config.batch.global / (config.batch.micro * config.parallel.data);
 }
 
-/// The microbatch of a replica, as one of the global batch.
+/// The number in the global batch of a replica's microbatch.
 inline BatchMicrobatchId in_batch(TrainingConfig const& config, int replica, MicrobatchId k) {
   return BatchMicrobatchId{replica * static_cast<int>(microbatches(config)) + k.value()};
 }

@@ -256,7 +256,7 @@ class Checker : CombinationCheck {
     }
   }
 
-  /// Layers of the largest chunk of a stage, or of all; nothing where the layout is not sound.
+  /// Layers of the largest chunk of a stage, or of all stages; nullopt if the layout is not sound.
   std::optional<std::int64_t> largest_chunk(std::optional<std::size_t> stage) const {
     if (!sound({"model.layers", "parallel.pipeline", "parallel.interleave", "layout"})) {
       return std::nullopt;

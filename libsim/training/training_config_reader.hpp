@@ -17,7 +17,7 @@ inline constexpr std::array<std::string_view, 11> training_sections{
     "model",    "parallel", "batch",  "schedule", "recompute", "routing",
     "dispatch", "sharding", "memory", "layout",   "training"};
 
-/// What people call keys of the section `parallel`.
+/// Other names that people use for keys of the section `parallel`.
 inline constexpr std::array<std::pair<std::string_view, std::string_view>, 8>
     short_names_of_parallel{{{"tp", "tensor"},
                              {"pp", "pipeline"},
@@ -28,13 +28,13 @@ inline constexpr std::array<std::pair<std::string_view, std::string_view>, 8>
                              {"vpp", "interleave"},
                              {"sp", "sequence"}}};
 
-/// Makes a reader of a run, or of one of its sections, say of keys for sharding and offloading what
-/// of it is modelled.
+/// For a reader of a run, or of one of its sections: makes its errors about keys for sharding and
+/// offloading say which part of these is modelled.
 void name_unmodelled_keys(SectionReader& reader);
 
-/// Reads what is trained and how from the root of a run file (`model` must be in place), and checks
-/// that it can be: divisibility, the schedule's rules, the layout, sizes. Problems and warnings go
-/// to the node's diagnostics; the result is meaningful only if there are none.
+/// Reads the configuration of a training from the root of a run file (`model` must be in place),
+/// and checks that it can be run: divisibility, the schedule's rules, the layout, sizes. Problems
+/// and warnings go to the node's diagnostics; the result is meaningful only if there are none.
 ///
 /// Settings that have no effect are stored as off, so that equal plans have equal configurations:
 /// sequence parallelism with one tensor rank, and the group of a schedule that is not interleaved.

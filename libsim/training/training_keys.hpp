@@ -17,7 +17,7 @@
 /// Key.
 namespace stagecraft {
 
-inline constexpr std::int64_t most_ranks = 1'000'000;  ///< of one kind of parallelism
+inline constexpr std::int64_t most_ranks = 1'000'000;  ///< ranks of one kind of parallelism
 
 template <typename Visitor, OneOf<ParallelLayout> Layout>
 void visit_keys(Visitor& keys, Layout& layout) {
@@ -42,8 +42,8 @@ void visit_keys(Visitor& keys, Layout& layout) {
   keys("expert_tensor", layout.expert_tensor, "Ranks that share each expert's weights.",
        Between{1, most_ranks});
   keys("expert_overlap", layout.expert_overlap,
-       "Runs each forward beside a backward of another microbatch, behind which experts "
-       "communicate.");
+       "Runs each forward beside a backward of another microbatch, so that one computes while the "
+       "experts of the other communicate.");
   keys("shared_expert_overlap", layout.shared_expert_overlap,
        "Computes shared experts while tokens travel to the routed ones and back.",
        Tried{"shared experts beside the exchanges"});
@@ -54,7 +54,7 @@ void visit_keys(Visitor& keys, Layout& layout) {
        "their product is context.",
        Default{"ring"});
   keys("overlap_gradients", layout.overlap_gradients,
-       "Whether gradients are reduced behind the last microbatch's backward.",
+       "Whether gradients are reduced while the last microbatch's backward still runs.",
        FlagOf{"true", "overlap-grad-reduce"}, Tried{"overlapped gradient reduction"},
        TakenFrom{"as the software stack does"});
   keys("gradient_bucket", layout.gradient_bucket,
@@ -163,7 +163,7 @@ void visit_keys(Visitor& keys, Policies& policies) {
              Accepts{"a list with a policy for each stage"}, Default{"one policy for all stages"});
 }
 
-/// With `has_capacity`, the keys that say what it means.
+/// With `has_capacity` also the keys that say what a capacity means.
 template <typename Visitor, OneOf<Routing> Rows>
 void visit_keys(Visitor& keys, Rows& routing, bool has_capacity = true) {
   constexpr double most = 1e6;
@@ -253,7 +253,7 @@ void visit_keys(Visitor& keys, Training& training) {
        Flag{"initial-loss-scale", 0x1p32}, Between{1.0, 0x1p40});
 }
 
-/// All sections. What a run file has beside them is a machine and its software.
+/// All sections. A run file has, besides them, a machine and its software.
 template <typename Visitor, OneOf<TrainingConfig> Config>
 void visit_keys(Visitor& keys, Config& config) {
   keys("model", config.model,

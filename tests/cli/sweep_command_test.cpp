@@ -131,7 +131,8 @@ TEST_CASE("sweep ranks by cost, in which interruptions count, when asked", "[cli
   REQUIRE_THAT(text.output,
                Contains("least cost of 2 that fit by counted bytes") && Contains("  cost EUR\n"));
   require_refusal(command + "cost --price 3/gpu-hour",
-                  {"--rank: found 'cost' without --price and --tokens; accepted: it with both"});
+                  {"--rank: found 'cost' without both --price and --tokens; accepted: cost "
+                   "together with both, or another rank"});
 }
 
 TEST_CASE("a sweep's counts may be written in thousands", "[cli]") {

@@ -37,8 +37,8 @@ std::vector<Option> schedule_options() {
            .value = Value::text("G"),
            .description = "interleaved: microbatches per group (default: P)"},
           {.name = "expert-overlap",
-           .description = "interleaved: each steady forward overlaps a backward, behind which "
-                          "experts communicate"},
+           .description = "interleaved: each steady forward overlaps a backward, so that one "
+                          "computes while the experts of the other communicate"},
           {.name = "recompute-chunks",
            .value = Value::text("K"),
            .fallback = "0",

@@ -94,7 +94,8 @@ SweepOptions read_sweep_options(CommandLine const& line) {
   options.rates = read_operating_rates(line);
   bool const has_cost = options.rates.price && options.rates.tokens;
   if (options.rank == SweepRank::cost && !has_cost) {
-    throw CommandLineError{"--rank", "'cost' without --price and --tokens", "it with both"};
+    throw CommandLineError{"--rank", "'cost' without both --price and --tokens",
+                           "cost together with both, or another rank"};
   }
   if (line.has("shard")) options.shard = read_shard(line.value("shard"));
   options.jobs = jobs_of(line);

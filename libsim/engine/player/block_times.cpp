@@ -8,7 +8,7 @@
 namespace stagecraft {
 namespace {
 
-/// Holds the product of two times in picoseconds.
+/// A type for the product of two times in picoseconds.
 __extension__ using Wide = __int128;
 
 SimTime& share_of(Op const& op, PassTimes& times) {
@@ -17,8 +17,8 @@ SimTime& share_of(Op const& op, PassTimes& times) {
                                         : times.backward;
 }
 
-/// Lets the pass take as long as the host takes to issue it, if that is longer: the streams stand
-/// still before each op for its part of the host's time.
+/// Makes the pass take at least as long as the host takes to issue it: the streams stand still
+/// before each op for its part of the host's time.
 void wait_for_host(PassTimes& times, std::vector<Op> const& ops, CostModel const& cost) {
   SimTime host{0};
   for (Op const& op : ops) host += cost.host_time(op);
@@ -60,8 +60,9 @@ PassTimes time_pass(BlockProgram const& block, Pass pass, CostModel const& cost)
   times.start.reserve(ops.size());
   times.end.reserve(ops.size());
   SimTime compute{0};
-  std::array<SimTime, Stream::most> idle{};  // by stream: it has no work from here on
-  SimTime communication{0};                  // likewise all but the compute stream
+  std::array<SimTime, Stream::most> idle{};  // by stream: end of its work so far
+  // End of the work so far of all streams but the compute stream.
+  SimTime communication{0};
   for (std::size_t i = 0; i < ops.size(); ++i) {
     Op const& op = ops[i];
     Op const* const gather = tensor.own_shard_first.value ? gather_before(ops, i) : nullptr;
@@ -98,7 +99,7 @@ PassTimes time_pass(BlockProgram const& block, Pass pass, CostModel const& cost)
   }
   times.duration = compute;
   times.on_links = std::min(times.on_links, compute);
-  // What prepares the inputs of a microbatch is issued while the pass before runs.
+  // Ops that prepare the inputs of a microbatch are issued while the pass before runs.
   if (block.kind != BlockProgram::Kind::inputs) wait_for_host(times, ops, cost);
   return times;
 }

@@ -10,30 +10,32 @@
 
 namespace stagecraft {
 
-/// When the ops of one pass of a block run, from the pass's start, nothing else running on the
-/// rank.
+/// The times of the ops of one pass of a block, relative to the pass's start, with nothing else
+/// running on the rank.
 struct PassTimes {
-  std::vector<SimTime> start;  ///< of each op
-  std::vector<SimTime> end;    ///< of each op
+  std::vector<SimTime> start;  ///< by op
+  std::vector<SimTime> end;    ///< by op
   SimTime duration{0};
   SimTime forward{0};  ///< share of the compute stream's time that forward ops take, exposed
                        ///< communication included; the three shares sum to the duration
   SimTime recompute{0};
   SimTime backward{0};
-  SimTime host_wait{0};  ///< of the duration: the streams wait for ops to be issued
-  SimTime on_links{0};   ///< of the duration: collectives use the links of gradient reductions
+  SimTime host_wait{0};  ///< part of the duration in which streams wait for ops to be issued
+  /// Part of the duration in which collectives use the links of gradient reductions.
+  SimTime on_links{0};
 };
 
 /// Plays one pass on its streams.
 ///
 /// Collectives start once all compute issued before them is done, in order on their stream. Compute
 /// is slowed down while a collective runs beside it. The compute stream stands still at explicit
-/// waits. A pass takes at least as long as the host takes to issue it: over a chunk of like layers
-/// the host is ahead by more than a layer, or behind in each of them alike.
+/// waits. A pass takes at least as long as the host takes to issue it: over a chunk of equal
+/// layers, the host is either ahead by more than a layer, or behind in each of them in the same
+/// way.
 PassTimes time_pass(BlockProgram const& block, Pass pass, CostModel const& cost);
 
-/// When the compute stream issues op `op` of a pass, and its buffers are allocated. A collective
-/// may start later, behind others on its stream.
+/// The time at which the compute stream issues op `op` of a pass, and its buffers are allocated. A
+/// collective may start later, after others on its stream.
 SimTime issue_time(std::vector<Op> const& ops, PassTimes const& times, std::size_t op);
 
 }  // namespace stagecraft

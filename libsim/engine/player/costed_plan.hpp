@@ -11,10 +11,10 @@
 
 namespace stagecraft {
 
-/// A plan with its costs: all that the timeline of an iteration follows from.
+/// A plan with its costs. The timeline of an iteration follows from them.
 class CostedPlan {
  public:
-  /// Both must outlive it. \throws std::invalid_argument  if the system cannot cost the plan.
+  /// Both must outlive it. \throws CostError  if the system cannot cost the plan.
   CostedPlan(TrainingPlan const& plan, System const& system);
   CostedPlan(TrainingPlan const&&, System const&) = delete;
   CostedPlan(TrainingPlan const&, System const&&) = delete;
@@ -30,7 +30,7 @@ class CostedPlan {
   std::vector<BlockProfile> const& blocks() const { return blocks_; }
   /// By task of a stage.
   std::vector<TaskProfile> const& tasks(std::size_t stage) const { return stages_[stage].tasks; }
-  /// What a message of each channel costs.
+  /// The cost of a message, by channel.
   std::vector<MessageCost> const& channels() const { return channels_; }
   std::vector<PlayedStage> const& played() const { return played_; }
   TimelineInput timeline() const;
@@ -51,7 +51,7 @@ class CostedPlan {
   std::vector<MessageCost> channels_;
 };
 
-/// What a message of each channel costs: by the stages that it connects.
+/// The cost of a message of each channel, which depends on the stages that it connects.
 std::vector<MessageCost> channel_costs(TrainingPlan const& plan, CostModel const& cost);
 
 }  // namespace stagecraft

@@ -16,7 +16,7 @@ std::string text_of(Transfer const& transfer) {
          std::to_string(transfer.peer.value());
 }
 
-/// Whom the group of `stage` waits for.
+/// The stages for which the group of `stage` waits.
 std::string absentees(GroupId group,
                       std::size_t stage,
                       TimelineInput const& input,

@@ -27,8 +27,8 @@ class GroupRendezvous {
     SimTime start{0};
     SimTime end{0};
   };
-  /// A stage arrives with a task of this duration. Returns the task of them all if the stage is the
-  /// last of them, else nullopt.
+  /// A stage arrives with a task of this duration. Returns the task of all stages if it is the last
+  /// of them, else nullopt.
   std::optional<Task> join(GroupId id, StageId stage, SimTime time, SimTime duration) {
     std::span<StageId const> const members = groups_->stages(id, stage);
     Arrivals& arrivals = arrivals_[id.index() * stages_ + members.front().index()];
@@ -46,7 +46,8 @@ class GroupRendezvous {
     SimTime end{0};
     std::optional<StageId> next;  ///< the stage that may be waiting for this one
   };
-  /// A stage comes to such a task. Returns nullopt if the one before it has not ended its own yet.
+  /// A stage comes to such a task. Returns nullopt if the stage before it has not ended its own
+  /// yet.
   std::optional<Turn> follow(GroupId id, StageId stage, SimTime time, SimTime duration) {
     std::span<StageId const> const members = groups_->stages(id, stage);
     auto const own = std::find(members.begin(), members.end(), stage);
@@ -74,12 +75,12 @@ class GroupRendezvous {
   struct Arrivals {
     std::size_t count = 0;
     SimTime latest{0};
-    SimTime duration{0};  ///< the longest so far
+    SimTime duration{0};  ///< longest duration so far
   };
 
   RankGroups const* groups_;
   std::size_t stages_;
-  std::vector<Arrivals> arrivals_;  ///< by group and, of the stages that meet in it, the first
+  std::vector<Arrivals> arrivals_;  ///< by group and by the first of the stages that meet in it
   /// By group and stage: the ends of its turns that the next stage has not yet waited for.
   std::vector<std::deque<SimTime>> ended_;
 };

@@ -11,13 +11,13 @@ LoopHistory::LoopHistory(std::vector<std::int32_t> const& widths, int loops)
   for (std::int32_t const width : widths) {
     begin_.push_back(begin_.back() + static_cast<std::size_t>(width));
   }
-  // Not set to zero: an iteration that repeats early never touches most of it.
+  // The values are not set to zero: an iteration that repeats early never touches most of them.
   values_ = std::make_unique_for_overwrite<SimTime[]>(set_.size() * begin_.back());
 }
 
 std::optional<LoopHistory::Repetition> LoopHistory::repetition(int border) const {
-  // Periods are cycle lengths of the schedule's critical circuits, in times through the loop; long
-  // ones are rare, and each costs a comparison at every border.
+  // Periods are cycle lengths of the schedule's critical circuits, in runs of the loop. Long ones
+  // are rare, and each costs a comparison at every border.
   constexpr int longest = 16;
   std::size_t const width = begin_.back();
   SimTime const* const state = values_.get() + static_cast<std::size_t>(border) * width;

@@ -69,7 +69,7 @@ bool OverlappedChannels::can_tell_state(TimelineInput const& input) {
   for (std::size_t stage = 0; stage < input.stages.size(); ++stage) {
     for (Transfer const& transfer : input.stages[stage].program->transfers) {
       auto const channel = static_cast<std::size_t>(transfer.channel);
-      // A wait for what is sent later has its part in the clock.
+      // A wait for a message that is sent later is contained in the clock.
       if (transfer.end != Transfer::End::send || is_known[channel] || crossing[channel] <= 0) {
         continue;
       }
@@ -93,7 +93,7 @@ void OverlappedChannels::write_state(std::size_t stage,
                                      SimTime clock,
                                      std::span<SimTime> state) const {
   auto component = state.begin();
-  // A stream that is idle already makes no difference, since when is not part of the state.
+  // The time since when a stream is idle is not part of the state, because it makes no difference.
   for (SimTime const idle : stages_[stage].idle) *component++ = std::max(idle, clock);
   for (std::int32_t const number : stages_[stage].crossing) {
     Channel const& sent = channels_[static_cast<std::size_t>(number)];

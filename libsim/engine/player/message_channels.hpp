@@ -13,14 +13,14 @@
 
 namespace stagecraft {
 
-/// Messages under way in each channel when the steady-state loop begins: sent before the sender's
-/// loop and waited for in the receiver's, or behind it. Negative: waited for before the loop and
-/// sent in it.
+/// For each channel, the number of messages that are on their way into the steady-state loop: sent
+/// before the sender's loop and waited for in the receiver's loop or after it. Negative: waited for
+/// before the loop and sent in it.
 std::vector<std::int32_t> messages_into_loop(TimelineInput const& input);
 
 /// Blocking messages, as play() has them: a message starts when both ends have posted it. A stage
-/// waits for all that it has posted, so that a channel never has two messages under way, and who
-/// posts last knows when the message is over and tells the other end.
+/// waits for all that it has posted, so a channel never has two messages on their way; the end that
+/// posts last knows when the message is over, and tells the other end.
 class BlockingChannels {
  public:
   explicit BlockingChannels(TimelineInput const& input) : stages_(input.stages.size()) {
@@ -30,8 +30,8 @@ class BlockingChannels {
     }
   }
 
-  /// A stage posts transfers. Stages that can go on because of it get into `ready`; each message
-  /// that is known to end is told: `told(index of its transfer, start, end)`.
+  /// A stage posts transfers. Stages that can go on because of it are added to `ready`. Each
+  /// message whose end is now known is passed on: `told(index of its transfer, start, end)`.
   template <class Told>
   void post(std::span<Transfer const> transfers,
             int number,
@@ -59,8 +59,8 @@ class BlockingChannels {
     }
   }
 
-  /// Returns false if the stage cannot go on yet. Else `start` and `end` become those of the
-  /// message that ends last, if one ends after `end`.
+  /// Returns false if the stage cannot go on yet. Otherwise, if a message ends after `end`, `start`
+  /// and `end` become those of the message that ends last.
   bool wait(std::span<Transfer const> /*transfers*/, int number, SimTime& start, SimTime& end) {
     Stage const& stage = stages_[static_cast<std::size_t>(number)];
     if (stage.missing > 0) return false;
@@ -70,8 +70,8 @@ class BlockingChannels {
     return true;
   }
 
-  /// Whether the state at the borders of the loop can be told: here, if no message crosses them and
-  /// the clocks are all of it.
+  /// Whether the state at the borders of the loop can be told. Here it can if no message crosses
+  /// the borders: the state is then the clocks alone.
   static bool can_tell_state(TimelineInput const& input) {
     std::vector<std::int32_t> const crossing = messages_into_loop(input);
     return std::all_of(crossing.begin(), crossing.end(), [](std::int32_t n) { return n == 0; });
@@ -79,7 +79,7 @@ class BlockingChannels {
   std::int32_t width(std::size_t /*stage*/) const { return 0; }
   void write_state(std::size_t /*stage*/, SimTime /*clock*/, std::span<SimTime> /*state*/) const {}
 
-  /// By channel: whether one end waits for the other.
+  /// Whether one end waits for the other, by channel.
   std::vector<bool> missing() const {
     std::vector<bool> missing;
     for (Channel const& channel : channels_) missing.push_back(channel.posted != never);
@@ -89,15 +89,15 @@ class BlockingChannels {
  private:
   static constexpr SimTime never{std::numeric_limits<std::int64_t>::max()};
   struct Stage {
-    SimTime end{0};  ///< of the message that ends last, as far as known
+    SimTime end{0};  ///< end of the message that ends last, as far as known
     SimTime start{0};
     std::int32_t transfer = 0;  ///< its index in its post: of equals, the first counts
     std::int32_t missing = 0;   ///< messages whose other end has not been posted yet
   };
   struct Channel {
-    SimTime posted{never};  ///< by the first end
+    SimTime posted{never};  ///< time at which the first end posted
     SimTime duration{0};
-    std::int32_t transfer = 0;  ///< of the first end
+    std::int32_t transfer = 0;  ///< transfer of the first end
   };
 
   static void note(Stage& stage, std::int32_t transfer, SimTime start, SimTime end) {
@@ -112,7 +112,7 @@ class BlockingChannels {
 };
 
 /// Overlapped messages, as play() has them: a message leaves when its sender has posted it and the
-/// sender's earlier messages of that payload have left, and queues at the receiver.
+/// sender's earlier messages of that payload have left, and it queues at the receiver.
 class OverlappedChannels {
  public:
   explicit OverlappedChannels(TimelineInput const& input);
@@ -142,30 +142,30 @@ class OverlappedChannels {
 
   bool wait(std::span<Transfer const> transfers, int number, SimTime& start, SimTime& end);
 
-  /// Notes which messages belong to the state at the borders of the loop.
+  /// Notes the messages that belong to the state at the borders of the loop.
   bool can_tell_state(TimelineInput const& input);
   std::int32_t width(std::size_t stage) const;
   void write_state(std::size_t stage, SimTime clock, std::span<SimTime> state) const;
 
-  /// By channel: whether all that was sent has been received.
+  /// Whether all messages that were sent have been received, by channel.
   std::vector<bool> missing() const;
 
  private:
   static constexpr std::int32_t none = -1;
   struct Stage {
-    std::int32_t blocked_on = none;      ///< channel
-    SimTime idle[2] = {};                ///< its send streams, by payload
+    std::int32_t blocked_on = none;      ///< channel on which it waits
+    SimTime idle[2] = {};                ///< times from which its send streams are idle, by payload
     std::vector<std::int32_t> crossing;  ///< channels on which it sends across its borders
   };
   struct Channel {
     std::int32_t sent = 0;
     std::int32_t received = 0;
-    std::int32_t released = 0;  ///< sends that their sender has waited for
+    std::int32_t released = 0;  ///< sends for which their sender has waited
     std::int32_t crossing = 0;
     MessageCost cost;
   };
 
-  /// Of message `message` of a channel, in left_.
+  /// The index in left_ of message `message` of a channel.
   std::size_t place(std::int32_t channel, std::int32_t message) const {
     return (static_cast<std::size_t>(channel) << bits_) +
            (static_cast<std::size_t>(message) & mask_);

@@ -18,7 +18,7 @@
 namespace stagecraft {
 
 /// Plays the programs of all stages, as play() says. Each stage goes as far as it can; a message
-/// wakes who waits for it. The input and the observer must outlive the player.
+/// wakes the stage that waits for it. The input and the observer must outlive the player.
 ///
 /// Between two calls of advance(), each stage is at the end of its program, is in `ready_`, or
 /// waits for a message that nobody has posted or for a group that not all have joined. No clock
@@ -30,16 +30,16 @@ class Player {
   /// \throws std::invalid_argument  if play() does.
   Player(TimelineInput const& input, Observer& observer);
 
-  /// Takes a stage as far as it can go now. Returns whether it is done.
+  /// Advances a stage as far as it can go now. Returns whether it is done.
   bool advance(int number);
 
-  /// Takes all stages to their ends.
-  /// \throws ScheduleDeadlock  if they cannot get there.
+  /// Advances all stages to their ends.
+  /// \throws ScheduleDeadlock  if they cannot reach them.
   Timeline finish();
   /// The same for an observer that does not hear.
   IterationEnd finish_quickly();
 
-  /// When all that a stage has issued so far is over.
+  /// The time at which everything that a stage has issued so far is over.
   SimTime idle_from(int number) const {
     return stages_[static_cast<std::size_t>(number)].idle_from();
   }
@@ -68,7 +68,7 @@ class Player {
   Observer& observer_;
   Channels channels_;
   GroupRendezvous groups_;
-  std::vector<PlayedTask> tasks_;  ///< of all stages
+  std::vector<PlayedTask> tasks_;  ///< tasks of all stages
   std::vector<StageProgress> stages_;
   std::vector<std::int32_t> ready_;  ///< stages that can go on
   SteadyState loop_;
@@ -173,7 +173,7 @@ bool Player<Channels, Observer>::issue(int number, StageProgress& stage, IssueEn
   return true;
 }
 
-/// The stage has come to a border of the steady-state loop.
+/// The stage is at a border of the steady-state loop.
 template <class Channels, class Observer>
 void Player<Channels, Observer>::pass_border(int number, StageProgress& stage) {
   int const border = ++stage.border;
@@ -189,7 +189,7 @@ void Player<Channels, Observer>::pass_border(int number, StageProgress& stage) {
 
 template <class Channels, class Observer>
 bool Player<Channels, Observer>::wait(int number, StageProgress& stage, IssueEntry const& entry) {
-  SimTime start{0};  // of the message that ends last
+  SimTime start{0};  // start of the message that ends last
   SimTime end = stage.clock;
   bool const is_over = channels_.wait(
       std::span{stage.transfers + entry.first, static_cast<std::size_t>(entry.count)}, number,
@@ -230,8 +230,8 @@ void Player<Channels, Observer>::run(int number, StageProgress& stage, IssueEntr
   }
 }
 
-/// When a task that begins now ends. The reductions that the stage's data-parallel stream is busy
-/// with slow it down and share links with it, and end later themselves.
+/// The end of a task that begins now. The reductions on the stage's data-parallel stream slow it
+/// down and share links with it, and end later themselves.
 template <class Channels, class Observer>
 SimTime Player<Channels, Observer>::end_beside_reductions(int number,
                                                           StageProgress& stage,
@@ -290,7 +290,7 @@ bool Player<Channels, Observer>::meet(int number, StageProgress& stage, IssueEnt
   return true;
 }
 
-/// A task of a group that waits only for the stages before this one.
+/// Runs a task of a group that waits only for the stages before this one.
 template <class Channels, class Observer>
 bool Player<Channels, Observer>::follow(int number, StageProgress& stage, IssueEntry const& entry) {
   Task const& task =
@@ -326,7 +326,7 @@ void Player<Channels, Observer>::join(GroupId id, int number, SimTime arrival, S
 template <class Channels, class Observer>
 void Player<Channels, Observer>::advance_all() {
   for (std::size_t i = 0; i < stages_.size(); ++i) {
-    // What this stage has made possible comes first: its messages are still in the cache.
+    // Stages that this stage has woken come first: their messages are still in the cache.
     ready_.push_back(static_cast<std::int32_t>(i));
     while (!ready_.empty()) {
       int const next = ready_.back();
@@ -372,7 +372,7 @@ IterationEnd Player<Channels, Observer>::finish_quickly() {
   result.loops_left_out = loop_.loops_left_out();
   for (StageProgress const& stage : stages_) {
     if (stage.next != stage.end) {
-      play(input_);  // which says who waits for what
+      play(input_);  // throws an error that says who waits for what
       throw std::logic_error{"what repeats was left out wrongly"};
     }
     SimTime const end = stage.idle_from() + loop_.time_left_out();

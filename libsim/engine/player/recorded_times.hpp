@@ -15,16 +15,16 @@ struct Interval {
   SimTime end{0};
 };
 
-/// When everything of an iteration happened on one stage.
+/// The times of everything that happened in an iteration on one stage.
 struct RecordedStage {
   IssueOrder order;
-  /// By entry of the order: a run's own time; of a wait or drain, the time that it took. 0 to 0 for
+  /// By entry of the order: the time of a run alone; the time that a wait or drain took. 0 to 0 for
   /// posts, and for waits that took no time.
   std::vector<Interval> entries;
-  std::vector<Interval> transfers;  ///< by transfer: while it occupies this stage's end of it
+  std::vector<Interval> transfers;  ///< by transfer: the time in which it occupies this stage's end
 };
 
-/// When everything of an iteration happened.
+/// The times of everything that happened in an iteration.
 struct RecordedTimes {
   std::vector<RecordedStage> stages;
   /// From the start of an iteration that is played alone to the end of its last stage, without what
@@ -35,17 +35,17 @@ struct RecordedTimes {
   SimTime period{0};
 };
 
-/// Where a message is sent and where it is received.
+/// The two ends of a message.
 struct MessageEnds {
   struct End {
     std::size_t stage = 0;
-    std::size_t transfer = 0;  ///< of its issue order
+    std::size_t transfer = 0;  ///< index into the transfers of the issue order
   };
   End send;
   End receive;
 };
 
-/// By message; `messages` of them.
+/// The ends of `messages` messages, by message.
 std::vector<MessageEnds> ends_of_messages(std::vector<RecordedStage> const& stages,
                                           std::int32_t messages);
 
@@ -58,7 +58,7 @@ class TimeRecorder {
   static constexpr bool hears = true;
   explicit TimeRecorder(CostedPlan const& costed);
 
-  // A group task is first waited for, then run: its own time is what stays.
+  // A group task is first waited for, then run. Its own time overwrites that of the wait.
   void ran(StageId stage, RanEntry const& what, SimTime start, SimTime end);
   void shared_links(StageId stage, SimTime from, SimTime beside, SimTime delay);
   void waited(StageId stage, std::int32_t entry, SimTime start, SimTime end) {
@@ -66,7 +66,7 @@ class TimeRecorder {
   }
   void transferred(StageId stage, std::int32_t transfer, SimTime start, SimTime end);
 
-  /// `period`: that of the timeline.
+  /// `period` is that of the timeline.
   RecordedTimes finish(SimTime period) &&;
 
  private:

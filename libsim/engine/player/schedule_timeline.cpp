@@ -8,7 +8,7 @@ namespace stagecraft {
 
 namespace {
 
-/// Notes down when computations ran.
+/// Records when computations ran.
 class ComputationLog : public SilentObserver {
  public:
   ComputationLog(PipelineSchedule const& schedule, PlayedOrder& played)

@@ -6,8 +6,8 @@
 
 namespace stagecraft {
 
-/// Plays a schedule, with its messages as they are issued, with costs in place of programs. The end
-/// of a stage is that of its last message if that is later than its last computation.
+/// Plays a schedule with its messages as they are issued, with costs in place of programs. A stage
+/// ends with its last message if that is later than its last computation.
 /// \throws ScheduleError  if check_costs() does.
 PlayedOrder play_schedule(PipelineSchedule const& schedule, ChunkCosts const& costs);
 

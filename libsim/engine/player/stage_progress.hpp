@@ -14,7 +14,7 @@ namespace stagecraft {
 struct PlayedTask {
   enum class How : std::uint8_t { compute, data_parallel, group, prefix };
   SimTime duration{0};
-  SimTime on_links{0};  ///< as in PlayedStage
+  SimTime on_links{0};  ///< see PlayedStage
   How how = How::compute;
 
   PlayedTask(Task const& task, SimTime alone, SimTime using_links)
@@ -26,35 +26,36 @@ struct PlayedTask {
                                                    : How::compute} {}
 };
 
-/// A stage on its way through its program.
+/// The progress of a stage in its program.
 struct StageProgress {
   static constexpr SimTime never{std::numeric_limits<std::int64_t>::max()};
 
   IssueEntry const* next = nullptr;
   IssueEntry const* stop = nullptr;  ///< begin or end of the steady-state loop, or of the program
   IssueEntry const* loop_begin = nullptr;
-  IssueEntry const* loop_end = nullptr;  ///< its repeat
+  IssueEntry const* loop_end = nullptr;  ///< the loop's repeat
   IssueEntry const* end = nullptr;
   Transfer const* transfers = nullptr;
   PlayedTask const* tasks = nullptr;
-  SimTime clock{0};  ///< of its compute stream
+  SimTime clock{0};  ///< end of what its compute stream has run
   SimTime busy{0};
-  SimTime data_parallel_idle{0};  ///< its data-parallel stream has no work from here on
+  SimTime data_parallel_idle{0};  ///< end of what its data-parallel stream has run
   SimTime busy_in_loop{0};
-  std::int32_t times_left = 0;  ///< of the repeat that it is in; 0 if it is in none
-  int border = -1;              ///< of the steady-state loop: the last one passed
-  bool has_joined = false;      ///< it waits in a group
+  std::int32_t times_left = 0;  ///< runs left of the repeat that it is in; 0 if it is in none
+  int border = -1;              ///< last border of the steady-state loop that it has passed
+  bool has_joined = false;      ///< whether it waits in a group
   // If the step is taken ahead:
   IssueEntry const* first_pass = nullptr;
-  SimTime idle_at_start{0};       ///< waiting before the first pass
-  SimTime validates_from{never};  ///< its validation could begin
+  SimTime idle_at_start{0};       ///< time of waiting before the first pass
+  SimTime validates_from{never};  ///< time from which it could validate the step
   SimTime busy_until_then{0};
-  SimTime group_start{never};  ///< of the group it waits in, once all have joined
+  /// Start of the group task in which it waits, once all stages have joined.
+  SimTime group_start{never};
   SimTime group_end{never};
   // For observers that hear:
-  std::int32_t entry = 0;     ///< of the issue order
-  std::int32_t transfer = 0;  ///< likewise: those before it have been posted
-  std::int32_t advance = 0;   ///< of the microbatches
+  std::int32_t entry = 0;     ///< position in the issue order
+  std::int32_t transfer = 0;  ///< number of transfers that have been posted
+  std::int32_t advance = 0;   ///< added to the microbatches
   StageTimeline total;
 
   /// Both must outlive the object.
@@ -69,17 +70,17 @@ struct StageProgress {
     loop_end = next + program.steady_loop;
   }
 
-  /// When all that it has issued so far is over.
+  /// The time at which everything that it has issued so far is over.
   SimTime idle_from() const { return std::max(clock, data_parallel_idle); }
 
-  /// What the iteration takes if this stage decides: its end, unless the step is taken ahead.
-  /// Pre: it is done.
+  /// The iteration's time if this stage decides: its end, unless the step is taken ahead. Pre: it
+  /// is done.
   SimTime period() const {
     if (validates_from == never) return idle_from();
     return validates_from - idle_at_start + (busy - busy_until_then);
   }
 
-  /// It has come to a repeat, and goes back or on.
+  /// The stage is at a repeat, and goes back or on.
   template <bool hears>
   void repeat(IssueEntry const& entry_of_repeat) {
     if (times_left == 0) times_left = entry_of_repeat.times;
@@ -88,7 +89,7 @@ struct StageProgress {
     next = is_over ? next + 1 : next - entry_of_repeat.count;
   }
 
-  /// It has come to a border of the steady-state loop, which is played `loops` times.
+  /// The stage is at a border of the steady-state loop, which is played `loops` times.
   template <bool hears>
   void leave_border(int loops) {
     if (border == 0) return;

@@ -11,14 +11,14 @@
 
 namespace stagecraft {
 
-/// How often the steady-state loop has to be played: once it is found to repeat itself
-/// (LoopHistory), the rest of its times are left out.
+/// The number of times that the steady-state loop has to be played: once it is found to repeat
+/// itself (LoopHistory), its other runs are left out.
 class SteadyState {
  public:
-  /// `loops`: how often every stage runs the loop.
+  /// `loops`: times that every stage runs the loop.
   explicit SteadyState(int loops) : loops_{loops} {}
 
-  int loops() const { return loops_; }  ///< that are played
+  int loops() const { return loops_; }  ///< times that the loop is played
   int loops_left_out() const { return loops_left_out_; }
   SimTime time_left_out() const { return time_left_out_; }
 
@@ -36,8 +36,8 @@ class SteadyState {
   template <class Channels>
   void pass(std::size_t stage, int border, SimTime clock, Channels const& channels) {
     if (!history_) return;
-    // Stages ahead of this border have begun loops that cannot be left out any more. This stage has
-    // not begun the next: one more for all is on the safe side.
+    // Stages ahead of this border have begun runs that cannot be left out any more. This stage has
+    // not begun its next run; to count one more for all is safe.
     begun_ = std::max(begun_, border + 1);
     auto const state = history_->state(stage, border);
     state.front() = clock;
@@ -57,7 +57,7 @@ class SteadyState {
   int loops_;
   int loops_left_out_ = 0;
   SimTime time_left_out_{0};
-  int begun_ = 0;  ///< loops, by the stage that is furthest
+  int begun_ = 0;  ///< runs of the loop begun by the stage that is furthest
   std::optional<LoopHistory> history_;
 };
 

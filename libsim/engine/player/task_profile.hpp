@@ -9,12 +9,12 @@
 
 namespace stagecraft {
 
-/// Times of a block, all its passes.
+/// The times of all passes of a block.
 struct BlockProfile {
   PassTimes forward;
   PassTimes backward;
   PassTimes input_gradient;   ///< 0 without a split backward
-  PassTimes weight_gradient;  ///< likewise
+  PassTimes weight_gradient;  ///< 0 without a split backward
   PassTimes recompute;        ///< 0 unless it is a pass of its own
 
   PassTimes const& times(Pass pass) const {
@@ -26,7 +26,7 @@ struct BlockProfile {
   }
 };
 
-/// Where an iteration's time is counted.
+/// The categories in which an iteration's time is counted.
 struct TimeShares {
   SimTime forward{0};
   SimTime backward{0};
@@ -39,12 +39,13 @@ struct TimeShares {
   TimeShares& operator+=(TimeShares const& other);
 };
 
-/// Times of a Task: all that the iteration's simulation needs of what it computes.
+/// The times of a Task: all that the simulation of an iteration needs of its ops.
 struct TaskProfile {
   SimTime duration{0};
   TimeShares shares;     ///< sum to the duration
-  SimTime host_wait{0};  ///< of the duration: waits for the host to issue ops
-  SimTime on_links{0};   ///< of the duration: collectives use the links of gradient reductions
+  SimTime host_wait{0};  ///< part of the duration in which it waits for the host to issue ops
+  /// Part of the duration in which collectives use the links of gradient reductions.
+  SimTime on_links{0};
 };
 
 /// Profiles of all distinct blocks.
@@ -57,8 +58,9 @@ TaskProfile profile_task(Programs const& programs,
                          std::vector<BlockProfile> const& blocks,
                          CostModel const& cost);
 
-/// From the start of a chunk's task to the issue of an op of one of its blocks, counted in the
-/// order in which they run (MemoryProfile::peak_block and peak_op). 0 if `op` is -1, none.
+/// The time from the start of a chunk's task to the issue of an op of one of its blocks, where
+/// blocks are counted in the order in which they run (MemoryProfile::peak_block and peak_op). 0 if
+/// `op` is -1, none.
 SimTime offset_of_op(Programs const& programs,
                      Task const& task,
                      std::vector<BlockProfile> const& blocks,

@@ -10,7 +10,7 @@ namespace {
 
 constexpr int one = 1'000'000;  ///< full speed, in millionths
 
-/// Holds a time in picoseconds times a speed in millionths.
+/// A type for a time in picoseconds times a speed in millionths.
 __extension__ using Wide = __int128;
 
 SimTime rounded_quotient(Wide dividend, std::int64_t divisor) {
@@ -34,7 +34,7 @@ void check_stage(TimelineInput const& input, std::size_t number) {
       refuse("found a task on another stream; accepted: compute, data_parallel");
     }
     if (!task.group) continue;
-    if (input.groups == nullptr) refuse("found a task of a group, of which there are none");
+    if (input.groups == nullptr) refuse("found a task of a group in an input without groups");
     if (input.groups->stages(*task.group, StageId::of_index(number)).empty()) {
       refuse("found a task of the " + std::string{(*input.groups)[*task.group].name} +
              "; accepted: only on the stages that it joins");

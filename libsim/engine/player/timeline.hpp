@@ -14,35 +14,37 @@
 
 namespace stagecraft {
 
-/// One stage as the player sees it: its program, and durations in place of what its tasks compute.
+/// One stage as the player sees it: its program, and the durations of its tasks.
 struct PlayedStage {
   StageProgram const* program = nullptr;
   std::span<Task const> tasks;
-  std::span<SimTime const> durations;  ///< of each task, alone on its stage
-  /// How much of each task's duration its collectives spend on the links over which gradients are
-  /// reduced. Empty if no task uses them.
+  std::span<SimTime const> durations;  ///< duration of each task, alone on its stage
+  /// The part of each task's duration in which its collectives use the links over which gradients
+  /// are reduced. Empty if no task uses them.
   std::span<SimTime const> on_links = {};
 };
 
-/// Everything an iteration's timeline follows from.
+/// Everything from which an iteration's timeline follows.
 struct TimelineInput {
   std::span<PlayedStage const> stages;
-  std::span<MessageCost const> channels;  ///< what a message of each channel costs
-  int most_queued = 1;                    ///< messages of a channel, sent and not yet received
+  std::span<MessageCost const> channels;  ///< cost of a message of each channel
+  /// Most messages of a channel that are sent and not yet received.
+  int most_queued = 1;
   P2p p2p = P2p::blocking;
   /// Computation loses this many millionths of its speed while its stage's data-parallel stream is
   /// busy. In [0, 1000000).
   int slowdown_millionths = 0;
-  RankGroups const* groups = nullptr;  ///< of the tasks' groups; needed if a task has one
+  RankGroups const* groups = nullptr;  ///< groups of the tasks; needed if a task has one
 };
 
-/// Where a stage's time goes. end = busy + transfer + bubble + data_parallel.
+/// The parts of a stage's time: end = busy + transfer + bubble + data_parallel.
 struct StageTimeline {
-  SimTime end{0};            ///< all its streams are done
-  SimTime busy{0};           ///< tasks on the compute stream
-  SimTime transfer{0};       ///< waiting for a message on its way
-  SimTime bubble{0};         ///< waiting for another stage to start a message or to join a group
-  SimTime data_parallel{0};  ///< waiting for the data-parallel stream
+  SimTime end{0};       ///< time at which all its streams are done
+  SimTime busy{0};      ///< time of tasks on the compute stream
+  SimTime transfer{0};  ///< time of waiting for a message on its way
+  /// Time of waiting for another stage to start a message or to join a group.
+  SimTime bubble{0};
+  SimTime data_parallel{0};  ///< time of waiting for the data-parallel stream
 
   friend bool operator==(StageTimeline const&, StageTimeline const&) = default;
 };
@@ -56,7 +58,7 @@ struct Timeline {
   friend bool operator==(Timeline const&, Timeline const&) = default;
 };
 
-/// Busy time of the busiest stage: how long the iteration would take if nobody ever waited.
+/// Busy time of the busiest stage: the iteration time if no stage ever waited.
 SimTime ideal_time(Timeline const& timeline);
 
 /// (makespan - ideal) / ideal. Pre: some stage is busy.
@@ -69,16 +71,16 @@ class ScheduleDeadlock : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// The end of an iteration, of which what repeats may have been left out.
+/// The end of an iteration whose repetitions may have been left out.
 struct IterationEnd {
   SimTime makespan{0};        ///< end of the last stage
-  SimTime period{0};          ///< as of Timeline
+  SimTime period{0};          ///< see Timeline
   std::vector<SimTime> busy;  ///< tasks on each stage's compute stream
   int loops = 1;              ///< times that the steady-state loop runs in the iteration
-  int loops_left_out = 0;     ///< of them, known to repeat others
+  int loops_left_out = 0;     ///< runs that were left out because they repeat others
 };
 
-/// Plays one iteration of all stages and says when each is done.
+/// Plays one iteration of all stages and gives the time at which each is done.
 ///
 /// Compute stream: a stage's tasks, waits and drains follow each other.
 /// Data-parallel stream: its tasks run behind the compute stream in issue order; `drain` waits for
@@ -94,8 +96,8 @@ struct IterationEnd {
 /// of that payload have left (each holds the stream for its occupancy); it arrives at the receiver,
 /// whether or not that has posted, latency + occupancy later. The sender's wait ends when it has
 /// left.
-/// Prefix tasks: a stage of a group starts when the one before it has ended its own, and waits for
-/// none behind it.
+/// Prefix tasks: a stage of a group starts when the one before it has ended its own task, and waits
+/// for no later stage.
 ///
 /// Steps taken before they are validated: the period of a stage is the time from its first pass
 /// until it could validate, plus what it computes after that. It includes no wait for the
@@ -111,43 +113,43 @@ struct IterationEnd {
 ///         negative cost, or a slowdown out of range.
 Timeline play(TimelineInput const& input);
 
-/// The same, as far as its end goes, in a fraction of the time: once the steady-state loop is found
-/// to repeat itself (LoopHistory), the rest of its times are left out. To the picosecond.
+/// The same up to the end of the iteration, in a fraction of the time and exact to the picosecond:
+/// once the steady-state loop is found to repeat itself (LoopHistory), its other runs are left out.
 IterationEnd play_to_end(TimelineInput const& input);
 
 /// \throws std::invalid_argument  if play() does.
 void check_timeline_input(TimelineInput const& input);
 
-/// How often every stage runs the steady-state loop; 1 if there is none.
+/// The number of times that every stage runs the steady-state loop; 1 if there is none.
 int times_of_loop(TimelineInput const& input);
 
-/// When computation of `duration` that starts at `start` ends on a stage whose data-parallel stream
-/// is busy until `busy_until`. Exact, rounded once to the nearest picosecond.
+/// The end of a computation of `duration` that starts at `start`, on a stage whose data-parallel
+/// stream is busy until `busy_until`. Exact, rounded once to the nearest picosecond.
 SimTime slowed_end(SimTime start, SimTime duration, SimTime busy_until, int slowdown_millionths);
 
 /// A task that begins while the data-parallel stream of its stage is busy.
 ///
 /// It is slowed down as slowed_end() says. While one of its collectives and a reduction use the
-/// same links, each has half of them: of the time for which task and reductions would run beside
-/// each other if none were in the other's way, the part on_links / duration takes twice as long,
+/// same links, each has half of them. If the links were not shared, task and reductions would run
+/// beside each other for some time; of that time, the part on_links / duration takes twice as long,
 /// for both.
 struct TaskBesideReductions {
   SimTime start{0};
   SimTime duration{0};
-  SimTime on_links{0};    ///< as in PlayedStage
-  SimTime busy_until{0};  ///< the data-parallel stream, without this task
+  SimTime on_links{0};    ///< see PlayedStage
+  SimTime busy_until{0};  ///< of the data-parallel stream, without this task
   int slowdown_millionths = 0;
 
-  /// When it has computed `offset` of its duration.
+  /// The time at which it has computed `offset` of its duration.
   SimTime reaches(SimTime offset) const;
-  /// For how long both run until it is over, not counting the delay.
+  /// The time for which both run until the task is over, without the delay.
   SimTime beside() const;
-  /// How much later both the task and the reductions behind it end because they share links.
+  /// How much later the task and the reductions after it end because they share links.
   SimTime delay() const;
 };
 
-/// When something happens on a data-parallel stream beside which, from `from` on, a task ran that
-/// shares links with it, if it would happen at `time` without that task. Pre: beside > 0.
+/// The time of an event on a data-parallel stream that shares its links with a task from `from` on,
+/// if the event would be at `time` without that task. Pre: beside > 0.
 SimTime delayed_by_sharing(SimTime time, SimTime from, SimTime beside, SimTime delay);
 
 }  // namespace stagecraft

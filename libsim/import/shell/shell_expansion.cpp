@@ -38,6 +38,11 @@ std::size_t end_of_substitution(std::string_view text, std::size_t at) {
   return opens ? closing_bracket(text, at + 1) : at;
 }
 
+/// Expands one word of a command; used once.
+///
+/// Views the word and the variables of its caller. Between two steps all before `at_` is expanded:
+/// into the finished `words_`, and into `current_`, which is a word only if `has_word_` (an empty
+/// pair of quotes is one, an unset variable is not).
 class Expander {
  public:
   Expander(ShellWord const& written, ShellVariables const& variables, int depth)

@@ -34,7 +34,7 @@ HeadsNorm make_qk_norm(ProgramBuilder& builder, std::string_view owner, std::int
   BlockShape const& shape = builder.shape();
   bool const across = shape.model.qk_norm == QkNorm::full;
   HeadsNorm norm{.owner = owner, .across_heads = across};
-  // Every rank has a part of the heads, so also of the sum that the gradient is.
+  // Every rank has a part of the heads, and so computes a part of the gradient.
   make_heads_norm(builder, norm, across ? width : shape.model.head_dim,
                   shape.tensor > 1 ? std::optional{shape.tensor_group} : std::nullopt);
   return norm;

@@ -15,7 +15,7 @@ namespace stagecraft {
 /// group.
 struct AttentionLayer {
   NormLayer norm;             ///< absent with norms post
-  LatentProjections latents;  ///< of latent attention, which has no qkv
+  LatentProjections latents;  ///< latent attention only, instead of qkv
   Linear qkv{.owner = "attention.qkv"};
   TensorId qkv_bias = no_tensor;
   HeadsNorm q_norm{.owner = "attention.q_norm"};
@@ -40,10 +40,10 @@ struct AttentionLayer {
   TensorId dropout_mask = no_tensor;
   TensorId log_sum_exp = no_tensor;  ///< flash attention only
   TensorId ring_kv = no_tensor;      ///< keys and values that a ring brought last
-  /// Of the rank's chunks of queries, where it gathers keys.
+  /// If the rank gathers keys: log_sum_exp of its two chunks of queries.
   std::array<TensorId, 2> chunk_log_sums{no_tensor, no_tensor};
   TensorId context = no_tensor;   ///< [s/c, b, h/t]
-  TensorId attended = no_tensor;  ///< what core attention writes: context itself with c = 1
+  TensorId attended = no_tensor;  ///< what core attention writes: context itself if c = 1
 };
 
 AttentionLayer make_attention(ProgramBuilder& builder);
@@ -54,9 +54,10 @@ TensorId attention_forward(
     ProgramBuilder& builder, AttentionLayer& attention, int layer, TensorId x, Name y);
 /// The gradients that the backward of attention starts from.
 struct AttentionGradients {
-  TensorId dy = no_tensor;         ///< of its output
-  TensorId elsewhere = no_tensor;  ///< of x on all other paths; dy itself in a sequential layer
-  TensorId normed = no_tensor;     ///< parallel_one_norm: of the normed input, from the MLP
+  TensorId dy = no_tensor;  ///< gradient of its output
+  /// Gradient of x on all other paths; dy itself in a sequential layer.
+  TensorId elsewhere = no_tensor;
+  TensorId normed = no_tensor;  ///< parallel_one_norm: the MLP's gradient of the normed input
 };
 
 /// Appends the backward. Returns the gradient of x over all paths.

@@ -30,8 +30,8 @@ TensorId by_token(ProgramBuilder& builder, std::string_view part, TensorId heads
 /// Sizes of the attention core on one rank, which has all rows of the sequence.
 struct Core {
   std::int64_t s, b, heads, kv_heads;
-  std::int64_t d;        ///< of a query or key head
-  std::int64_t value_d;  ///< of a value head
+  std::int64_t d;        ///< width of a query or key head
+  std::int64_t value_d;  ///< width of a value head
   explicit Core(BlockShape const& shape)
       : s{shape.model.sequence},
         b{shape.micro},
@@ -50,7 +50,7 @@ bool caps_scores(ProgramBuilder const& builder) {
 SoftmaxAttributes softmax_attributes(ProgramBuilder const& builder,
                                      DropoutAttributes const& dropout) {
   BlockShape const& shape = builder.shape();
-  // A cap on the scores has scaled them.
+  // The cap has already scaled the scores.
   return {.scale = caps_scores(builder) ? 1 : score_scale(builder),
           .dropout = dropout,
           .matrices = shape.micro * shape.heads(),
@@ -105,7 +105,7 @@ void fused_softmax(ProgramBuilder& builder, AttentionLayer& attention, TensorId 
   op.traffic = Bytes{op.traffic.count() - builder.tensor(scores).bytes().count() / 2};
 }
 
-/// Appends the gradient of the scores, in place on that of the probabilities that multiply v.
+/// Appends the gradient of the scores, in place in the gradient of the probabilities.
 void softmax_gradient(ProgramBuilder& builder, AttentionLayer const& attention, TensorId d_scores) {
   bool const fuses = fuses_dropout(builder);
   Op& op = fuses

@@ -11,7 +11,7 @@ FlashAttributes attributes_of(ProgramBuilder const& builder, AttentionPart const
           .part = part};
 }
 
-/// Twice the pairs of a query and a key that it sees, per head.
+/// Twice the number of pairs of a query and a key that it sees, per head.
 std::int64_t twice_the_pairs(AttentionPart const& part,
                              std::int64_t queries,
                              std::int64_t keys,
@@ -80,7 +80,7 @@ void flash_backward(ProgramBuilder& builder,
       OpKind::flash_attention_backward, {core_attention, "flash_backward"}, Phase::input_gradient,
       {d_context, operands.q, operands.k, operands.v, operands.context, operands.log_sum_exp},
       {gradients.q, gradients.k, gradients.v}, attributes_of(builder, part));
-  // Five products, the scores computed again among them.
+  // Five products; one of them computes the scores again.
   op.flops = attended_flops(builder, operands, part, 3 * d + 2 * value_d);
   op.draws_random = drops_probabilities(builder);  // masks are always drawn again
   if (operands.sinks == no_tensor) return;
@@ -88,7 +88,7 @@ void flash_backward(ProgramBuilder& builder,
       builder.add(OpKind::sinks_gradient, {core_attention, "sinks_gradient"}, Phase::input_gradient,
                   {d_context, operands.context, operands.log_sum_exp, operands.sinks},
                   {builder.gradient_of(operands.sinks)});
-  // The products of the context and its gradient are those of the op before.
+  // The op before has computed the products of the context and its gradient.
   sinks.traffic = builder.tensor(operands.log_sum_exp).bytes();
 }
 

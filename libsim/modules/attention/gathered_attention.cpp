@@ -1,13 +1,13 @@
 #include "libsim/modules/attention/core_attention.hpp"
 
-/// Attention of ranks that split sequences, each of which gathers the keys and values of all. A
-/// rank attends with its two chunks of rows one after the other, each to the keys up to its end.
+/// Attention of ranks that split sequences and each gather the keys and values of all. A rank
+/// attends with its two chunks of rows one after the other, each to the keys up to its end.
 ///
-/// With S rows of a sequence and k/t elements of a row in 16 bits: gathered keys and values, and
-/// copies of them in the order of the sequence, 6 S b k/t bytes at the same time; backward gathers
-/// again, beside the gradients of all keys and values, which are added up from those of each chunk,
-/// reordered and reduced over the ranks. Nothing hides the collectives. Of the chunks' gradients of
-/// keys, which differ in length by rank, the buffers are of the longest.
+/// With S rows of a sequence and k/t elements of a row in 16 bits: the gathered keys and values,
+/// and their copies in the order of the sequence, have 6 S b k/t bytes at the same time. The
+/// backward gathers again. The gradients of each chunk are added up to those of all keys and
+/// values, reordered and reduced over the ranks. Nothing hides the collectives. The chunks'
+/// gradients of keys differ in length by rank; the buffers have the largest one's.
 /// Source: TransformerEngine d0067d0, attention/dot_product_attention/context_parallel.py,
 /// AttnFuncWithCPAndKVAllGather; Llama 3 (arXiv:2407.21783), section 3.3.2.
 namespace stagecraft {
@@ -33,7 +33,7 @@ Shape of_rows(Shape const& shape, std::int64_t rows) {
                            : Shape{rows, shape[1], shape[2]};
 }
 
-/// [rows of all ranks, ...] of [rows, ...].
+/// The shape [rows of all ranks, ...] for a shape [rows, ...].
 Shape with_all_rows(Shape const& shape, int ranks) { return of_rows(shape, shape[0] * ranks); }
 
 TensorId reordered(
@@ -61,7 +61,7 @@ TensorId gather(ProgramBuilder& builder,
   return reordered(builder, name, phase, gathered, true);
 }
 
-/// Adds the ranks' gradients of all rows, each for the rows that a rank has.
+/// Sums the ranks' gradients of all rows. Each rank gets the sums of its own rows.
 TensorId scatter(ProgramBuilder& builder,
                  std::string_view name,
                  std::string_view op,

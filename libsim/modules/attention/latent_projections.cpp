@@ -8,8 +8,8 @@ constexpr std::string_view up_module = "mla_up_projection";
 /// Sizes of the projections on one rank.
 struct Widths : LatentAttention {
   std::int64_t s, local, b, heads;
-  std::int64_t qk;  ///< a query or key head
-  std::int64_t kv;  ///< what a head has of the keys' up projection
+  std::int64_t qk;  ///< width of a query or key head
+  std::int64_t kv;  ///< width of a head in the keys' up projection
   explicit Widths(BlockShape const& shape)
       : LatentAttention{shape.model.latent_attention},
         s{shape.sequence()},
@@ -21,8 +21,8 @@ struct Widths : LatentAttention {
   std::int64_t key_down() const { return key_rank + rope_dim; }
 };
 
-/// Where the rows of a sequence are split over ranks, each has a part of what replicated weights'
-/// gradients are sums of.
+/// The group over which gradients of replicated weights are summed, if ranks split the rows of a
+/// sequence: each computes a part of the sum.
 std::optional<GroupId> sum_over_rows(BlockShape const& shape) {
   return shape.sequence_parallel ? std::optional{shape.tensor_group} : std::nullopt;
 }
@@ -39,7 +39,7 @@ void make_up(ProgramBuilder& builder, Linear& linear, std::int64_t width, std::i
                                     cut_by_rows(builder.shape().tensor, {{.rows = width}}, depth));
 }
 
-/// `columns` of each token of x, from `offset` on, as one head.
+/// The columns [offset, offset + columns) of each token of x, as one head.
 TensorId one_head(
     ProgramBuilder& builder, Name name, TensorId x, std::int64_t columns, std::int64_t offset) {
   Shape const extents = builder.tensor(x).shape;
@@ -48,7 +48,7 @@ TensorId one_head(
                       {extents[1] * width, width, width, 1}, offset);
 }
 
-/// A tensor [s, b, heads d] by heads.
+/// A tensor [s, b, heads d] as [s, b, heads, d].
 TensorId by_heads(ProgramBuilder& builder, Name name, TensorId x, std::int64_t heads) {
   Shape const extents = builder.tensor(x).shape;
   std::int64_t const width = extents[2];
@@ -111,7 +111,8 @@ TensorId norm_latent_backward(ProgramBuilder& builder, HeadsNorm const& norm, Te
   return dx;
 }
 
-/// The keys' rotary part of all positions, as one head; under sequence parallelism it is gathered.
+/// The rotary part of the keys of all positions, as one head. With sequence parallelism it is
+/// gathered.
 TensorId shared_keys(ProgramBuilder& builder, TensorId latent) {
   Widths const widths{builder.shape()};
   TensorId const own =

@@ -8,11 +8,11 @@ namespace stagecraft {
 
 /// The projections of latent attention: hidden state -> latents -> queries, keys and values.
 ///
-/// Down projections are held in full by every tensor rank, and work on its rows of the sequence; up
-/// projections are cut by heads. The keys' rotary part is shared by all heads.
+/// Every tensor rank holds all of the down projections, and applies them to its rows of the
+/// sequence. Up projections are cut by heads. All heads share the keys' rotary part.
 /// Source: DeepSeek-AI 2024, arXiv:2405.04434, section 2.1; Megatron-LM, multi_latent_attention.py.
 struct LatentProjections {
-  Linear query{.owner = "attention.query"};  ///< without a latent of queries
+  Linear query{.owner = "attention.query"};  ///< if there is no latent of queries
   Linear query_down{.owner = "attention.query_down"};
   HeadsNorm query_norm{.owner = "attention.query_norm"};
   Linear query_up{.owner = "attention.query_up"};
@@ -27,14 +27,14 @@ struct LatentProjections {
 /// Queries, keys and values by head, or their gradients.
 struct LatentHeads {
   TensorId q = no_tensor;  ///< [s, b, a/t, nope + rope]
-  TensorId k = no_tensor;  ///< likewise
+  TensorId k = no_tensor;  ///< [s, b, a/t, nope + rope]
   TensorId v = no_tensor;  ///< [s, b, a/t, value]
 };
 
 void make_latent_projections(ProgramBuilder& builder, LatentProjections& latents);
 
-/// Appends the forward from the normed hidden state `x` of layer `layer`; module
-/// mla_up_projection from the latents on.
+/// Appends the forward from the normed hidden state `x` of layer `layer`. From the latents on, its
+/// ops are of module mla_up_projection.
 LatentHeads latent_forward(ProgramBuilder& builder,
                            LatentProjections& latents,
                            int layer,

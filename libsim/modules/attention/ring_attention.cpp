@@ -4,10 +4,10 @@
 
 #include "libsim/modules/attention/core_attention.hpp"
 
-/// Attention of ranks that split sequences, among which keys and values go round: in step i of as
-/// many as there are ranks, a rank attends to those of the rank i before it, while the next ones
-/// arrive. Backward they go the other way round, starting with those that arrived last, together
-/// with the sum of their gradients.
+/// Attention of ranks that split sequences, among which keys and values go round. There are as many
+/// steps as ranks: in step i, a rank attends to the keys of the rank i before it, while the next
+/// ones arrive. In the backward pass they go the other way round, beginning with those that arrived
+/// last, together with the sum of their gradients.
 ///
 /// With b sequences, s/c rows of a rank, K = V = k/t elements of a row in 16 bits:
 ///   forward   c - 1 messages of 4 (s/c) b k/t bytes. All c buffers of them live until the end, as
@@ -16,16 +16,18 @@
 ///   saved     q, the keys and values that arrived last, context, log_sum_exp.
 ///   backward  4 (s/c) b k/t bytes in the first and the last message, 8 in those between; two
 ///             buffers of 8.
-/// A step's causal half, or its half of rows or keys, has half of the pairs on every rank. The
-/// buffers are those of the last rank, which has all queries in each step: the others need less.
+/// Every step has half of the pairs on every rank: the causal half in the first step, half of the
+/// rows or half of the keys in the others. The buffers are those of the last rank, which has all
+/// queries in each step. The others need less.
 ///
 /// If ranks have consecutive rows (BlockShape::contiguous_keys), rank r has nothing to do in the
-/// steps behind step r, in which it has the keys of ranks behind it. The last rank, which the
-/// others wait for, has the causal half in its first step and all pairs in the c - 1 others: (2 c -
-/// 1) / c times as many as each of the ranks with two chunks. Messages and buffers are the same.
+/// steps after step r, in which it has the keys of later ranks. The others wait for the last rank,
+/// which has the causal half in its first step and all pairs in the c - 1 others: (2 c - 1) / c
+/// times as many as each of the ranks with two chunks. Messages and buffers are the same.
 /// Source: TransformerEngine d0067d0, attention/dot_product_attention/context_parallel.py,
-/// AttnFuncWithCPAndKVP2P; Liu et al. 2023 (Ring Attention), arXiv:2310.01889; of consecutive rows,
-/// zhuzilin/ring-flash-attention 8996282, ring_flash_attn/ring_flash_attn.py, whose buffers differ.
+/// AttnFuncWithCPAndKVP2P; Liu et al. 2023 (Ring Attention), arXiv:2310.01889; for consecutive
+/// rows, zhuzilin/ring-flash-attention 8996282, ring_flash_attn/ring_flash_attn.py, whose buffers
+/// differ.
 namespace stagecraft {
 namespace {
 
@@ -39,8 +41,8 @@ AttentionPart ring_step(ProgramBuilder const& builder, int step) {
 /// Keys and values of a rank's rows, joined by token: [s/c, b, (kv heads) (d + d')].
 struct JoinedShape {
   std::int64_t rows, b, heads;
-  std::int64_t d;        ///< of a key head
-  std::int64_t value_d;  ///< of a value head
+  std::int64_t d;        ///< width of a key head
+  std::int64_t value_d;  ///< width of a value head
 
   std::int64_t width() const { return heads * (d + value_d); }
   std::int64_t elements() const { return rows * b * width(); }
@@ -53,7 +55,8 @@ JoinedShape joined_shape(ProgramBuilder const& builder, AttentionLayer const& at
   return {.rows = k[0], .b = k[1], .heads = k[2], .d = k[3], .value_d = v[3]};
 }
 
-/// Views of the keys and of the values in a buffer of joined ones, from element `offset` on.
+/// Views of the keys and of the values in a buffer of joined keys and values, from element `offset`
+/// on.
 std::pair<TensorId, TensorId> views_of(ProgramBuilder& builder,
                                        JoinedShape const& joined,
                                        TensorId buffer,
@@ -65,7 +68,7 @@ std::pair<TensorId, TensorId> views_of(ProgramBuilder& builder,
   return {heads("ring_k", joined.d, 0), heads("ring_v", joined.value_d, joined.heads * joined.d)};
 }
 
-/// Sends one tensor on, and receives another, behind the computation that follows.
+/// Sends one tensor on, and receives another, while the ops that follow compute.
 void shift(ProgramBuilder& builder,
            std::string_view name,
            Phase phase,
@@ -78,7 +81,7 @@ void shift(ProgramBuilder& builder,
   op.asynchronous = true;
 }
 
-/// A step's part of the context.
+/// The context and log_sum_exp of one step.
 struct Part {
   TensorId context = no_tensor;
   TensorId log_sums = no_tensor;
@@ -100,7 +103,7 @@ void rescale(ProgramBuilder& builder,
   }
 }
 
-/// Keeps tensors alive until here.
+/// Keeps tensors alive up to here.
 void hold(ProgramBuilder& builder, std::vector<TensorId> const& tensors) {
   for (std::size_t first = 0; first < tensors.size(); first += TensorList::capacity) {
     TensorList held;

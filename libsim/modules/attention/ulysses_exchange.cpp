@@ -4,8 +4,8 @@
 /// each attends to the rows of all of them with 1/c of the heads.
 ///
 /// Each exchange packs or unpacks its tensor by a copy. If the ranks have their rows in zigzag
-/// order, because others of them exchange keys as well, another copy puts the rows in order, or
-/// back.
+/// order, because ranks exchange keys as well, another copy restores the order of the sequence, or
+/// the zigzag order.
 /// Source: Jacobs et al. 2023, DeepSpeed Ulysses, section 3.1; TransformerEngine,
 /// attention/dot_product_attention/context_parallel.py, AttnFuncWithCPAndQKVOA2A.
 namespace stagecraft {
@@ -68,7 +68,7 @@ void heads_for_rows(ProgramBuilder& builder,
   builder.add(OpKind::gather_heads, {core_attention, names.gather}, phase, {arrived}, {tokens});
 }
 
-/// The gradient of what rows_for_heads() was given.
+/// The gradient of the rows that rows_for_heads() was given.
 TensorId gradient_of_rows(ProgramBuilder& builder,
                           ExchangeNames const& names,
                           TensorId heads,

@@ -3,7 +3,7 @@
 namespace stagecraft {
 namespace {
 
-/// Marks a parameter as that of routed experts, of which a token uses k of E.
+/// Marks a parameter as one of routed experts, of which a token uses k of E.
 ParameterTraits of_experts(ProgramBuilder const& builder, ParameterTraits traits) {
   ExpertsConfig const& experts = *builder.shape().model.experts;
   traits.experts = experts.count;
@@ -12,8 +12,8 @@ ParameterTraits of_experts(ProgramBuilder const& builder, ParameterTraits traits
   return traits;
 }
 
-/// The rows of the first products of a rank's experts: of each expert the rows of one branch, or of
-/// two if the activation is gated, each cut over the ranks that share it.
+/// The rows of the first products of a rank's experts. Each expert has the rows of one branch, or
+/// of two if the activation is gated; each branch is cut over the ranks that share the expert.
 ParameterTraits up_rows(BlockShape const& shape,
                         std::int64_t width,
                         std::int64_t branches,

@@ -19,8 +19,8 @@ std::int64_t expected_rows(BlockShape const& shape) {
                                  : shape.expected_rows() * shape.expert_tensor;
 }
 
-/// The products of the R = computed_rows() of a rank's experts: [R, depth] and the weights [E/EP
-/// width, depth] of all of them.
+/// The products of the R = computed_rows() rows of a rank's experts: [R, depth] times the weights
+/// [E/EP width, depth] of all its experts.
 struct GroupedLinear {
   std::string_view owner;
   TensorId weight = no_tensor;
@@ -31,7 +31,8 @@ struct GroupedLinear {
   TensorId counts = no_tensor;         ///< [ETP EP, E/EP]: the rows of each expert, if they differ
 };
 
-/// Rows of one expert: as many for each of the rank, or their mean, rounded up.
+/// The rows of one expert: their number, if it is the same for each expert of the rank, or its
+/// mean, rounded up.
 std::int64_t rows_of_one(BlockShape const& shape) {
   return (expected_rows(shape) + shape.local_experts() - 1) / shape.local_experts();
 }
@@ -72,7 +73,7 @@ bool is_weighted_on_input(BlockShape const& shape) {
   return shape.model.experts->probabilities_on == ProbabilitiesOn::input;
 }
 
-/// Where probabilities multiply what experts compute, they multiply the bias too.
+/// If probabilities multiply what experts compute, they multiply the bias too.
 GroupedLinear down_of(ProgramBuilder const& builder, ExpertsLayer const& layer) {
   Shape const& weight = builder.tensor(layer.down).shape;
   return {
@@ -132,7 +133,7 @@ TensorId grouped_backward(
   return result;
 }
 
-/// What the experts read: the rows that arrive, or these times their probabilities.
+/// What the experts read: the rows that arrive, or these rows times their probabilities.
 /// Source: Megatron-LM, experts.py: moe_apply_probs_on_input.
 TensorId scale_forward(ProgramBuilder& builder, ExpertsLayer const& layer) {
   if (!is_weighted_on_input(builder.shape())) return layer.rows;
@@ -184,7 +185,7 @@ RowTensors expert_products_backward(ProgramBuilder& builder,
                                     TensorId dy) {
   builder.begin(Pass::backward, "experts", index);
   std::int64_t const rows = builder.tensor(layer.rows).shape[0];
-  TensorId d_of_bias = no_tensor;  // of the probabilities, as factors of the bias
+  TensorId d_of_bias = no_tensor;  // gradient of the probabilities as factors of the bias
   bool const is_on_input = is_weighted_on_input(builder.shape());
   if (layer.down_bias != no_tensor && !is_on_input) {
     d_of_bias = builder.of_experts(

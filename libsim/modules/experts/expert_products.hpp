@@ -4,8 +4,8 @@
 
 namespace stagecraft {
 
-/// Appends what the rank's experts compute of the rows that arrive: two products with the
-/// activation between them. Returns their output [R, h].
+/// Appends the work of the rank's experts on the rows that arrive: two products with the activation
+/// between them. Returns their output [R, h].
 TensorId expert_products_forward(ProgramBuilder& builder, ExpertsLayer& layer, int index);
 /// Appends the backward. Returns the gradients of the rows and of their probabilities.
 RowTensors expert_products_backward(ProgramBuilder& builder,

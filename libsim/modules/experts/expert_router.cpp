@@ -3,7 +3,7 @@
 namespace stagecraft {
 namespace {
 
-/// The type of logits, which is that of scores and probabilities except with precision model.
+/// The type of logits. With precision model it may differ from that of scores and probabilities.
 ElementType logits_type(ProgramBuilder const& builder) {
   ModelConfig const& model = builder.shape().model;
   return model.experts->router.precision == RouterPrecision::fp32
@@ -30,8 +30,8 @@ RoutingAttributes routing_of(BlockShape const& shape) {
           .shards = shape.sequence_parallel ? shape.tensor : 1};
 }
 
-/// The tensors of all ranks that have tokens of the microbatch: those of the tensor group first,
-/// then those of each part of the sequence.
+/// Gathers a tensor over all ranks that have tokens of the microbatch: first over the tensor group,
+/// then over the parts of the sequence.
 TensorId gather_over_tokens(ProgramBuilder& builder, TensorId part, std::string_view name) {
   BlockShape const& shape = builder.shape();
   TensorId whole = part;
@@ -49,7 +49,7 @@ TensorId gather_over_tokens(ProgramBuilder& builder, TensorId part, std::string_
   return whole;
 }
 
-/// Appends what limits the choices of a microbatch that several ranks have.
+/// Appends the limit on the choices of a microbatch that several ranks have.
 void limit_choices(ProgramBuilder& builder, TensorId probabilities, TensorId map) {
   RoutingAttributes routing = routing_of(builder.shape());
   routing.expert_rows = builder.shape().expert_rows();

@@ -22,7 +22,7 @@ struct ExpertsLayer {
   TensorId router = no_tensor;  ///< [E, h]; every rank has all of it
   TensorId up = no_tensor;      ///< [E/EP rows of an expert, h], one local expert after the other
   TensorId down = no_tensor;    ///< [E/EP h, columns of an expert]
-  TensorId router_bias = no_tensor;  ///< [E]; only of experts with biases, as the next two
+  TensorId router_bias = no_tensor;  ///< [E]; this and the next two only if experts have biases
   TensorId up_bias = no_tensor;
   TensorId down_bias = no_tensor;  ///< [E/EP h]
   SharedExperts shared{};          ///< absent if the layer has none
@@ -34,9 +34,10 @@ struct ExpertsLayer {
   TensorId map = no_tensor;                ///< [T, E]: whether the token chose the expert
   RowPlaces places{};                      ///< where the rows of each token are
   TensorId row_probabilities = no_tensor;  ///< [R]
-  TensorId rows = no_tensor;               ///< [R, h]: what arrives at the experts
-  TensorId scaled_rows = no_tensor;       ///< what they read: `rows` itself, or times probabilities
-  TensorId activation_input = no_tensor;  ///< [R, f or 2f / ETP]
+  TensorId rows = no_tensor;               ///< [R, h]: rows that arrive at the experts
+  /// Rows that experts read: `rows`, or these times their probabilities.
+  TensorId scaled_rows = no_tensor;
+  TensorId activation_input = no_tensor;   ///< [R, f or 2f / ETP]
   TensorId activation_output = no_tensor;  ///< [R, f / ETP]
 };
 

@@ -6,13 +6,13 @@
 
 namespace stagecraft {
 
-/// The losses that a router adds to that of the tokens (RouterLossAttributes), with the tensors
+/// The losses that a router adds to the loss of the tokens (RouterLossAttributes), with the tensors
 /// that forward keeps for backward.
 struct RouterLosses {
   TensorId logits = no_tensor;  ///< [T, E]; none without such a loss
-  TensorId counts = no_tensor;  ///< choices of each expert, by all ranks that count together
-  /// Those of the iteration's microbatches so far, and how many these are; only of a loss that
-  /// counts over the global batch.
+  TensorId counts = no_tensor;  ///< choices of each expert, on all ranks that count together
+  /// The counts of the iteration's microbatches so far, and the number of these microbatches. Only
+  /// if a loss counts over the global batch.
   TensorId counter = no_tensor;
 };
 

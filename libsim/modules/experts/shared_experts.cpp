@@ -26,8 +26,8 @@ TensorId gate_forward(ProgramBuilder& builder, SharedExperts const& shared) {
 
 /// The gradients that the gate's backward leaves.
 struct GateGradients {
-  TensorId output = no_tensor;  ///< of what the experts compute
-  TensorId x = no_tensor;       ///< of the normed hidden state, through the gate
+  TensorId output = no_tensor;  ///< gradient of what the experts compute
+  TensorId x = no_tensor;       ///< gradient of the normed hidden state, through the gate
 };
 
 GateGradients gate_backward(ProgramBuilder& builder, SharedExperts const& shared, TensorId dy) {

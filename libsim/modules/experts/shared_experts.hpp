@@ -25,9 +25,9 @@ TensorId shared_experts_forward(ProgramBuilder& builder, SharedExperts& shared, 
 /// Appends the backward. Returns the gradient of x.
 TensorId shared_experts_backward(ProgramBuilder& builder, SharedExperts const& shared, TensorId dy);
 
-/// The same in parts, of which the first and the second half compute while tokens travel to the
+/// The same in parts, so that the first and the second half compute while tokens travel to the
 /// routed experts and back (BlockShape::overlaps_shared). The gate's logits are computed before the
-/// tokens leave. Under sequence parallelism x is gathered then too, and kept, so that backward does
+/// tokens leave. With sequence parallelism x is gathered then too, and kept, so that backward does
 /// not gather it again.
 ///
 /// Assumes that a rank has one stream for all collectives within a layer. With tensor parallelism
@@ -42,12 +42,12 @@ void shared_first_half_forward(ProgramBuilder& builder, SharedExperts& shared);
 /// Returns the output of the shape of x.
 TensorId shared_second_half_forward(ProgramBuilder& builder, SharedExperts& shared);
 
-/// What the parts of the backward hand on.
+/// The tensors that the parts of the backward hand on.
 struct SharedGradients {
-  TensorId output = no_tensor;      ///< of the second product's output, gathered
-  TensorId gate_input = no_tensor;  ///< of x, through the gate
-  TensorId activation = no_tensor;  ///< of what the second product reads
-  TensorId partial = no_tensor;     ///< the rank's part of that of x, through the products
+  TensorId output = no_tensor;      ///< gradient of the second product's output, gathered
+  TensorId gate_input = no_tensor;  ///< gradient of x, through the gate
+  TensorId activation = no_tensor;  ///< gradient of what the second product reads
+  TensorId partial = no_tensor;     ///< the rank's part of the gradient of x through the products
 };
 
 SharedGradients shared_begin_backward(ProgramBuilder& builder,

@@ -5,7 +5,7 @@
 namespace stagecraft {
 namespace {
 
-/// One way of moving a tensor of rows between ranks, and the names of what it makes.
+/// One move of a tensor of rows between ranks, with the names of the tensors that it makes.
 struct Move {
   std::string_view owner;
   std::string_view exchanged;  ///< the tensor that an exchange makes
@@ -14,19 +14,20 @@ struct Move {
   RowPlaces places{};
 };
 
-/// The shape of a tensor of rows with another number of them.
+/// The shape of a tensor of rows with another number of rows.
 Shape with_rows(Shape const& shape, std::int64_t rows) {
   return shape.rank() == 1 ? Shape{rows} : Shape{rows, shape[1]};
 }
 
 bool is_spread(BlockShape const& shape) { return shape.expert_tensor > 1; }
 
-/// Whether the rows that arrive are in chunks by sender, of several experts each.
+/// Whether the rows that arrive are in chunks by sender, each with rows of several experts.
 bool is_sorted_again(BlockShape const& shape) {
   return shape.expert * shape.expert_tensor > 1 && shape.local_experts() > 1;
 }
 
-/// What later ops keep counts as an activation, what is only passed on as communication.
+/// A tensor that later ops keep counts as an activation; one that is only passed on counts as
+/// communication.
 Category category_of(bool is_passed_on) {
   return is_passed_on ? Category::communication : Category::activations;
 }
@@ -34,7 +35,8 @@ Category category_of(bool is_passed_on) {
 /// To the ranks of the experts, or back to those of the tokens.
 enum class Direction : std::uint8_t { to_experts, to_tokens };
 
-/// Sends every rank of the expert group its part of the rows, beside what `beside` appends.
+/// Sends every rank of the expert group its part of the rows, while the ops that `beside` appends
+/// run.
 TensorId exchange(ProgramBuilder& builder,
                   Move const& move,
                   std::string_view op,
@@ -56,7 +58,8 @@ TensorId exchange(ProgramBuilder& builder,
   // It ends when the hottest rank has all of its rows, or has sent them.
   Op& made = builder.collective(OpKind::all_to_all, {move.owner, op}, move.phase, rows, received,
                                 leaves ? received : rows, shape.expert_group);
-  // Their numbers of rows: first of what the rank sends, then of what it receives.
+  // The operands with the numbers of rows: first those that the rank sends, then those that it
+  // receives.
   made.reads.push_back(leaves ? move.places.sent : move.places.received);
   made.reads.push_back(leaves ? move.places.received : move.places.sent);
   if (beside) {
@@ -132,7 +135,7 @@ RowTensors sort(ProgramBuilder& builder,
   return sorted;
 }
 
-/// Appends what tells each rank how many rows it gets.
+/// Appends the exchange that tells each rank how many rows it gets.
 void count(ProgramBuilder& builder, TensorId map, RowPlaces& places) {
   BlockShape const& shape = builder.shape();
   std::int64_t const experts = shape.model.experts->count;

@@ -7,24 +7,24 @@
 
 namespace stagecraft {
 
-/// Rows of tokens, each for one expert, and what belongs to them.
+/// Rows of tokens, each for one expert, with their probabilities.
 struct RowTensors {
   TensorId rows = no_tensor;           ///< [R, h]
-  TensorId probabilities = no_tensor;  ///< [R]: of the row's token for its expert
+  TensorId probabilities = no_tensor;  ///< [R]: probability of the row's token for its expert
 };
 
-/// What says where the rows of a layer are, from its dispatch to the end of its backward.
+/// The places of a layer's rows, from its dispatch to the end of its backward.
 struct RowPlaces {
   TensorId row_map = no_tensor;  ///< [T, 2E + 1]; see OpKind::permute
-  /// Only if ranks send each other different numbers of rows, as the next one.
+  /// These three only if ranks send each other different numbers of rows.
   TensorId sent = no_tensor;      ///< [E]: rows for each expert
   TensorId received = no_tensor;  ///< [EP, E/EP]: rows of each member for each expert of the rank
-  /// [ETP EP, E/EP]: those of all ranks that share the experts' weights.
+  /// [ETP EP, E/EP]: `received` of all ranks that share the experts' weights.
   TensorId computed = no_tensor;
-  /// Only if tokens are sent once; row_map is then of the tokens that arrive.
+  /// These three only if tokens are sent once; row_map is then of the tokens that arrive.
   TensorId rank_map = no_tensor;         ///< [T, 2 EP ETP + 1]; see OpKind::spread_tokens
-  TensorId sent_tokens = no_tensor;      ///< [EP ETP]: for each member
-  TensorId received_tokens = no_tensor;  ///< [EP ETP]: of each member
+  TensorId sent_tokens = no_tensor;      ///< [EP ETP]: tokens for each member
+  TensorId received_tokens = no_tensor;  ///< [EP ETP]: tokens from each member
 };
 
 /// What a dispatch makes.
@@ -43,7 +43,7 @@ struct TokenGradients {
 /// (alltoall) take any.
 using Beside = std::function<void()>;
 
-/// Appends what brings tokens to the ranks of their experts: the permutation by expert, the
+/// Appends the way of tokens to the ranks of their experts: the permutation by expert, the
 /// exchanges over the expert group, the gathers over the expert tensor group, the sort by local
 /// expert.
 ///
@@ -74,7 +74,8 @@ TensorId combine_backward(ProgramBuilder& builder,
                           RowPlaces const& places,
                           Beside const& beside = {});
 
-/// The four of the dispatcher that gathers all tokens of the group (token_gathering.cpp).
+/// The same four functions for the dispatcher that gathers all tokens of the group
+/// (token_gathering.cpp).
 Dispatched gathering_dispatch_forward(ProgramBuilder& builder,
                                       TensorId x,
                                       TensorId probabilities,
@@ -86,8 +87,8 @@ TokenGradients gathering_dispatch_backward(ProgramBuilder& builder,
 TensorId gathering_combine_forward(ProgramBuilder& builder, TensorId rows, RowPlaces const& places);
 TensorId gathering_combine_backward(ProgramBuilder& builder, TensorId dy, RowPlaces const& places);
 
-/// The four of the dispatcher that sends each token once to a rank (token_sending.cpp). Pre:
-/// sends_tokens_once() of the builder's shape.
+/// The same four functions for the dispatcher that sends each token once to a rank
+/// (token_sending.cpp). Pre: the builder's shape sends_tokens_once().
 Dispatched sending_dispatch_forward(ProgramBuilder& builder,
                                     TensorId x,
                                     TensorId probabilities,

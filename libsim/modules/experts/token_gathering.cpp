@@ -1,15 +1,15 @@
 #include "libsim/modules/experts/token_dispatch.hpp"
 
-/// The dispatcher that gathers the tokens of all ranks of an expert group, of which each rank
-/// computes those that chose its experts.
+/// The dispatcher that gathers the tokens of all ranks of an expert group. Each rank computes the
+/// tokens that chose its experts.
 ///
-/// What is summed on the way back has the type of the probabilities.
+/// Sums on the way back have the type of the probabilities.
 /// Source: Megatron-LM, megatron/core/transformer/moe/token_dispatcher.py,
 /// MoEAllGatherTokenDispatcher.
 namespace stagecraft {
 namespace {
 
-/// What belongs to the tokens of a rank, or of all ranks whose tokens reach its experts.
+/// Whether a tensor is of the tokens of a rank, or of all ranks whose tokens reach its experts.
 enum class Span : std::uint8_t { rank, group };
 
 Shape hidden_of(BlockShape const& shape, Span span) {
@@ -29,7 +29,7 @@ Shape with_first(Shape const& shape, std::int64_t first) {
   }
 }
 
-/// The tensor of all ranks.
+/// Gathers the rank's part into the tensor of all ranks.
 TensorId gather(ProgramBuilder& builder, Name op, Phase phase, TensorId part, Name whole) {
   BlockShape const& shape = builder.shape();
   Tensor const from = builder.tensor(part);
@@ -55,7 +55,7 @@ bool is_widened(ProgramBuilder const& builder) {
   return accumulation_type(builder.shape().model.precision) != builder.type();
 }
 
-/// A copy in the type of the probabilities, if that is another one.
+/// A copy in the type of the probabilities, or the tensor itself if it has that type.
 TensorId widened(ProgramBuilder& builder, Name op, Phase phase, TensorId x, Name wide) {
   if (!is_widened(builder)) return x;
   Shape const extents = builder.tensor(x).shape;  // a copy: make() moves the tensors
@@ -65,7 +65,7 @@ TensorId widened(ProgramBuilder& builder, Name op, Phase phase, TensorId x, Name
   return made;
 }
 
-/// A copy in the type of activations, if that is another one.
+/// A copy in the type of activations, or the tensor itself if it has that type.
 TensorId narrowed(ProgramBuilder& builder, Name op, Phase phase, TensorId x, Name narrow) {
   if (!is_widened(builder)) return x;
   Shape const extents = builder.tensor(x).shape;

@@ -2,14 +2,14 @@
 #include "libsim/modules/hidden_shapes.hpp"
 #include "libsim/program/unique_tokens.hpp"
 
-/// How tokens reach their experts if each is sent once to every rank that has some of them, and is
-/// permuted there; and how what experts return is summed on these ranks before it is sent back.
+/// How tokens reach their experts if each is sent once to every rank that has some of them. They
+/// are permuted there, and the outputs of the experts are summed there before they are sent back.
 /// Source: deepseek-ai/DeepEP, intranode and internode dispatch and combine; Megatron-LM,
 /// token_dispatcher.py, _DeepepManager.
 namespace stagecraft {
 namespace {
 
-/// Sends tokens [n, width] to the ranks of their experts, or what became of them back.
+/// Sends tokens [n, width] to the ranks of their experts, or the experts' sums back.
 TensorId send(ProgramBuilder& builder,
               Name op,
               Phase phase,
@@ -26,13 +26,14 @@ TensorId send(ProgramBuilder& builder,
       builder.collective(OpKind::all_to_all, op, phase, tokens, made, tokens, shape.dispatch_group);
   sent.reads.push_back(to_experts ? places.sent_tokens : places.received_tokens);
   sent.reads.push_back(to_experts ? places.received_tokens : places.sent_tokens);
-  // What a rank has; how often it is sent depends on the ranks and nodes of the group.
+  // The payload is what a rank has; how often it is sent depends on the ranks and nodes of the
+  // group.
   sent.attributes = exchange_of_tokens(shape);
   sent.payload = Bytes{shape.tokens() * from.shape[1] * element_size(from.type)};
   return made;
 }
 
-/// Appends the count of tokens for each rank and from each.
+/// Appends the exchange by which each rank learns how many tokens arrive from each rank.
 void exchange_counts(ProgramBuilder& builder, RowPlaces& places) {
   BlockShape const& shape = builder.shape();
   places.received_tokens = builder.make({"dispatch", "received_token_counts"},

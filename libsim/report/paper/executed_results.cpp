@@ -4,7 +4,6 @@
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <stdexcept>
 #include <system_error>
 #include <tuple>
 #include <utility>
@@ -16,6 +15,7 @@
 #include "libsim/plan/make_plan.hpp"
 #include "libsim/report/trace_summary.hpp"
 #include "libsim/run/config_files.hpp"
+#include "libsim/schedule/orders/schedule_error.hpp"
 #include "libsim/trace/trace.hpp"
 #include "libsim/trace/trace_reader.hpp"
 
@@ -31,7 +31,7 @@ std::optional<TrainingPlan> plan_with(TrainingConfig config, std::int64_t sequen
   config.batch.global = sequences;
   try {
     return make_plan(as_settled(std::move(config)));
-  } catch (std::invalid_argument const&) {
+  } catch (ScheduleError const&) {
     return std::nullopt;
   }
 }

@@ -8,7 +8,7 @@
 namespace stagecraft {
 namespace {
 
-/// Plays an order and inserts recompute where its stages wait.
+/// Plays an order and inserts recompute when its stages wait.
 class RecomputePlacer {
  public:
   RecomputePlacer(PipelineOrder const& order,

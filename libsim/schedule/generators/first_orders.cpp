@@ -35,10 +35,10 @@ LetterOrder one_by_one(Placement const& placement, int microbatches) {
   return order;
 }
 
-/// What a stage runs if it could run a forward and an input gradient.
+/// The task that a stage runs first if it could run a forward and an input gradient.
 enum class Preference { gradients, forwards };
 
-/// Whether the weight gradient runs right behind its input gradient, as one whole backward.
+/// Whether the weight gradient runs right after its input gradient, as one whole backward.
 enum class Backward { split, whole };
 
 /// Builds an order in time: a stage that is free runs what has arrived, or a weight gradient if
@@ -61,7 +61,7 @@ class ListScheduler {
     for (StageState& stage : stages_) stage.counts.resize(3 * chunks());
   }
 
-  /// nullopt if a stage has no memory for what would let it go on.
+  /// Returns nullopt if no stage can go on within the memory limit.
   std::optional<LetterOrder> run(Preference preference, Backward backward) && {
     std::size_t left =
         stages_.size() * 3 * chunks() * static_cast<std::size_t>(order_.microbatches);
@@ -171,7 +171,7 @@ class ListScheduler {
     ends_[gradient_stream(here)].back() = stages_[stage].free;
   }
 
-  /// Where the ends of a virtual stage's forwards, and of its input gradients, are.
+  /// The indices of the ends of a virtual stage's forwards, and of its input gradients.
   static std::size_t forward_stream(VirtualStageId virtual_stage) { return virtual_stage.index(); }
   std::size_t gradient_stream(VirtualStageId virtual_stage) const {
     return static_cast<std::size_t>(order_.placement.virtual_stages()) + virtual_stage.index();
@@ -189,7 +189,8 @@ class ListScheduler {
   double limit_;
   LetterOrder order_;
   std::vector<StageState> stages_;
-  std::vector<std::vector<SimTime>> ends_;  ///< of forwards, then gradients, by virtual stage
+  /// Ends of forwards, then of gradients, by virtual stage.
+  std::vector<std::vector<SimTime>> ends_;
 };
 
 bool is_legal_order(LetterOrder const& order, MemoryChanges const& memory, double memory_limit) {

@@ -7,10 +7,10 @@
 
 namespace stagecraft {
 
-/// The orders from which a search may begin, on one placement, all within the memory limit (which
-/// is in the unit of the request's memory changes): the named ones (named_orders()), list
-/// scheduling with gradients or forwards first and with split or whole backwards, and one
-/// microbatch after the other.
+/// The orders from which a search may begin, on one placement and within the memory limit, which is
+/// in the unit of the request's memory changes. They are the orders of named_orders(), those of
+/// list scheduling with gradients or forwards first and with split or whole backwards, and one that
+/// runs one microbatch after the other.
 std::vector<LetterOrder> first_orders(OrderRequest const& request,
                                       Placement const& placement,
                                       StageTicks const& costs,

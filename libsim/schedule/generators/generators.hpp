@@ -13,15 +13,16 @@ namespace stagecraft {
 /// Source: Megatron-LM core/pipeline_parallel/schedules.py, get_schedule_table.
 std::vector<ChunkRun> grouped_forwards(int microbatches, int chunks, int group);
 
-/// Interleaved 1F1B, without regard to how messages are exchanged. A group is from p to n
-/// microbatches, the last group full or of at least p; or, as in PyTorch, all n < p of them.
+/// Interleaved 1F1B, without regard to how messages are exchanged. A group has from p to n
+/// microbatches, and the last group is full or has at least p; or, as in PyTorch, one group has all
+/// n < p.
 /// \throws ScheduleError  for another group.
 /// Source: Megatron-LM core/pipeline_parallel/schedules.py; PyTorch
 /// torch/distributed/pipelining/schedules.py, ScheduleInterleaved1F1B.
 PipelineOrder interleaved_order(int stages, int microbatches, int chunks, int group);
 
-/// The same with one more warm-up forward, so that each steady forward and backward are of
-/// different microbatches and overlap: the communication of experts runs behind computation.
+/// The same with one more warm-up forward, so that each steady forward and backward have different
+/// microbatches and overlap: experts of one communicate while the other computes.
 /// \throws ScheduleError  if interleaved_order() does, or for one chunk on several stages.
 /// Source: Megatron-LM core/pipeline_parallel/combined_1f1b.py (overlap_moe_expert_parallel_comm).
 PipelineOrder expert_overlap_order(int stages, int microbatches, int chunks, int group);
@@ -35,14 +36,14 @@ PipelineOrder interleaved_zb_order(int stages, int microbatches, int chunks);
 /// ZB-H1, the quick variant: memory of 1F1B, and a third of its bubble if F = I = W.
 ///
 /// Stage r warms up with min(p-r-1, n) forwards and then alternates forwards and gradients. It
-/// keeps the weight gradients of its first r microbatches for the end, where they fill the bubble;
-/// where nothing is gained by keeping one (stage 0, the steady state) the backward runs whole.
+/// keeps the weight gradients of its first r microbatches for the end, where they fill the bubble.
+/// If keeping one gains nothing (on stage 0, in the steady state), the backward runs whole.
 /// Source: sail-sg/zero-bubble, branch zb-h1-quick-start; Qi et al. 2023, arXiv:2401.10241.
 PipelineOrder zb_h1_order(int stages, int microbatches);
 
-/// ZB-H1 of the paper, in which every backward is split: the k-th input gradient of stage r is
-/// followed by the oldest waiting weight gradient from k = r on. Its last r weight gradients are
-/// the last tasks of the stage.
+/// ZB-H1 of the paper, in which every backward is split. From k = r on, the oldest waiting weight
+/// gradient follows the k-th input gradient of stage r. The last r weight gradients are the last
+/// tasks of the stage.
 /// Source: Qi et al. 2023, arXiv:2401.10241, section 2.2 and figure 2.
 PipelineOrder unfused_zb_h1_order(int stages, int microbatches);
 
@@ -73,9 +74,9 @@ PipelineOrder group_interleaved_order(int stages,
 
 /// ZB-1P, ZB-2P and between them: the automatic zero-bubble schedule for given costs and memory.
 ///
-/// Forwards and input gradients are placed microbatch by microbatch, weight gradients where a stage
-/// would wait or its memory would exceed the limit. Three choices that no rule settles are tried
-/// both ways; of the eight orders the one with the least span is taken, the first of equals.
+/// Forwards and input gradients are placed microbatch by microbatch; weight gradients run when a
+/// stage would wait or its memory would exceed the limit. Three choices that no rule settles are
+/// tried both ways. The result is the order of least span among these eight, the first of equals.
 /// `memory_limit` is in the unit of `memory` and holds on every stage: p and 2p forwards give ZB-1P
 /// and ZB-2P.
 /// \throws ScheduleError  if the microbatches do not fit into the limit.
@@ -88,18 +89,19 @@ PipelineOrder zb_auto_order(int stages,
 
 /// ZB-V by a fixed rule: the memory of 1F1B, and no bubble within the span of a stage if F = I = W.
 ///
-/// It is laid out for at least 2p-1 microbatches; the tasks of those beyond n are left out, so
-/// fewer microbatches leave holes.
+/// It is laid out for at least 2p-1 microbatches; the tasks of microbatches beyond n are left out,
+/// so fewer microbatches leave holes.
 /// Source: PyTorch torch/distributed/pipelining/schedules.py, ScheduleZBVZeroBubble; Qi et al. 2024,
 /// arXiv:2405.15362.
 PipelineOrder zbv_order(int stages, int microbatches);
 
-/// ZB-V for given costs and memory: each round runs one gradient on every stage and one forward on
-/// those that have one left; weight gradients run where a stage would wait or its memory would
+/// ZB-V for given costs and memory. Each round runs one gradient on every stage, and one forward on
+/// those that have one left; weight gradients run when a stage would wait or its memory would
 /// exceed the limit.
 ///
-/// Two choices that no rule settles are tried both ways, each again with the bubble of the try
-/// before as what a stage may waste; the order with the least bubble is taken, the first of equals.
+/// Two choices that no rule settles are tried both ways. Each is tried again as long as that helps,
+/// with the bubble of the try before as the time that a stage may waste. The result is the order
+/// with the least bubble, the first of equals.
 /// `memory_limit` is in the unit of `memory` and holds on every stage, with two chunks in flight at
 /// least; 2p forwards are the memory of 1F1B.
 /// \throws ScheduleError  if the microbatches do not fit into the limit.
@@ -118,15 +120,15 @@ PipelineOrder zbv_auto_order(int stages,
 /// Source: sail-sg/zero-bubble, scheduler/zbv_greedy.py; Qi et al. 2024, arXiv:2405.15362.
 PipelineOrder v_half_order(int stages, int microbatches);
 
-/// V-Min: a third of the activation memory of 1F1B, at about two thirds of its bubble; made like
-/// V-Half of another block. Its bubble grows with n if F, I and W differ.
+/// V-Min: a third of the activation memory of 1F1B, at about two thirds of its bubble. It is made
+/// like V-Half, from another block. Its bubble grows with n if F, I and W differ.
 PipelineOrder v_min_order(int stages, int microbatches);
 
 /// The V schedule of least span, among some hundreds of building blocks, that holds at most
 /// `memory_limit` chunks per stage (2p are the memory of 1F1B).
 ///
-/// A block is six slots of stage 0 and how they shift from stage to stage. It is repeated, its
-/// warm-up and cool-down are reorganised and gaps are filled without a larger peak; the first of
+/// A block is the six slots of stage 0 with their shifts from stage to stage. It is repeated, its
+/// warm-up and cool-down are reorganised, and gaps are filled without a larger peak. The first of
 /// equals wins.
 /// \throws ScheduleError  for one stage, or if no block stays within the limit.
 /// Source: sail-sg/zero-bubble, scheduler/v_auto_schedule.py; Qi et al. 2024, arXiv:2405.15362,

@@ -42,7 +42,8 @@ class PlacedTasks {
   std::vector<std::array<std::vector<int>, 6>> slots_;
 };
 
-/// What a task needs of another stage, or of its own at the ends of the V; nullptr-like if nothing.
+/// The task of another stage, or of the same one at the ends of the V, that a task needs; `is_any`
+/// is false if it needs none.
 struct Needed {
   bool is_any = false;
   bool is_here = false;
@@ -151,8 +152,8 @@ bool set_every_second(std::string& row, char letter, int last, int count, bool o
   return true;
 }
 
-/// Runs the weight gradients that a row lacks in its free slots, those of chunk 1 first, and behind
-/// its end.
+/// Runs the missing weight gradients of a row in its free slots, those of chunk 1 first, and then
+/// after its end.
 void add_missing_weights(std::string& row) {
   auto const last = row.find_last_of("Ww");
   int down = 0;
@@ -315,7 +316,7 @@ void fill_free_slots(SlotGrid& grid, int m) {
     int const there = placed.slot(needed.stage, needed.letter, k);
     return there >= 0 && (needed.is_here || there < static_cast<int>(slot));
   };
-  // The first task of each letter behind the slot that can run in it.
+  // For each letter, the first task after the slot that can run in it.
   auto const fill = [&](std::size_t stage, std::size_t slot) {
     std::string& row = grid[stage];
     std::array<bool, 6> was_seen{};

@@ -13,12 +13,13 @@ int peak_of(SlotGrid const& grid);
 /// Runs each task as early as its dependencies and its stage's order allow.
 bool squeeze(SlotGrid& grid, int m);
 
-/// Reorganises what stages run before their first `b`: first as many forwards as the peak allows,
-/// those of chunk 1 from the last stage on, then gradients of chunk 1 with forwards between them.
+/// Reorganises the tasks of stages before their first `b`: first as many forwards as the peak
+/// allows, those of chunk 1 from the last stage on, then gradients of chunk 1 with forwards between
+/// them.
 bool reorganise_warm_up(SlotGrid& grid, int m);
 
-/// Reorganises the last gradients of each stage, so that those of one microbatch follow each other
-/// without gaps, and runs the remaining weight gradients in free slots.
+/// Reorganises the last gradients of each stage so that those of one microbatch follow each other
+/// without gaps. Runs the remaining weight gradients in free slots.
 bool reorganise_cool_down(SlotGrid& grid, int m);
 
 /// Leaves out microbatches from `m` on.
@@ -27,14 +28,14 @@ void cut(SlotGrid& grid, int m);
 /// Puts off the first weight gradients of stages that hold less than `peak`.
 void put_off_weights(SlotGrid& grid, int peak);
 
-/// Moves tasks into free slots before them where dependencies and the peak allow.
+/// Moves tasks into earlier free slots if dependencies and the peak allow it.
 void fill_free_slots(SlotGrid& grid, int m);
 
 /// Gives the weight gradients of each stage to chunks in the order of their input gradients. False
 /// unless each letter occurs m times.
 bool relabel_weights(SlotGrid& grid, int m);
 
-/// Whether every task comes after what it needs.
+/// Whether every task comes after the tasks that it depends on.
 bool is_legal(SlotGrid const& grid, int m);
 
 }  // namespace stagecraft

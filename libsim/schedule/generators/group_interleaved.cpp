@@ -16,8 +16,8 @@ struct GroupTask {
   ChunkRun run;
 };
 
-/// Microbatches that pass before a group's chunk can follow the one before: those during which a
-/// microbatch comes through all stages.
+/// The microbatches that pass before a chunk of a group can follow the chunk before it: those
+/// during which a microbatch comes through all stages.
 int least_group(int stages, ChunkCosts const& costs) {
   double const per_stage = costs.forward + costs.input_gradient + costs.weight_gradient;
   double const through_all = stages * std::max(costs.forward, costs.input_gradient);
@@ -65,8 +65,8 @@ class GroupBlock {
   }
 
  private:
-  /// Slots between the first chunk and `chunk`, in either direction. Chunks whose slots would meet
-  /// those of chunk 0 in the repeated block start a group later.
+  /// Slots between the first chunk and `chunk`, in either direction. A chunk whose slots would meet
+  /// those of chunk 0 in the repeated block starts a group later.
   int shift_of(ChunkId chunk) const {
     return 3 * groups_per_chunk_ * group_ * chunk.value() +
            3 * group_ * (chunk.value() / chunks_per_shift_);

@@ -10,7 +10,7 @@ namespace stagecraft {
 
 namespace {
 
-/// The chunk of each backward: that of the k-th backward mirrors that of the k-th forward.
+/// The chunk of the k-th backward, which mirrors that of the k-th forward.
 ChunkId mirrored(ChunkRun const& forward, int chunks) {
   return ChunkId{chunks - 1 - forward.chunk.value()};
 }

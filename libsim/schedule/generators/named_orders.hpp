@@ -6,12 +6,12 @@
 
 namespace stagecraft {
 
-/// The orders of all named schedules that take the request's stages, microbatches and chunks, with
-/// its costs and memory where they depend on them. They may hold more than the memory limit.
+/// The orders of all named schedules that take the request's stages, microbatches and chunks. Some
+/// depend on its costs and memory. They may hold more than the memory limit.
 std::vector<PipelineOrder> named_orders(OrderRequest const& request);
 
-/// The memory limit that a search keeps, in forwards: the request's, or as much as 1F1B with all
-/// chunks of a stage in one.
+/// The memory limit that a search keeps, in forwards of a chunk: the request's limit or, without
+/// one, the memory of 1F1B, which is all chunks of as many microbatches as there are stages.
 inline double memory_limit_of(OrderRequest const& request) {
   return request.memory_limit.value_or(double{1} * request.stages * request.chunks);
 }

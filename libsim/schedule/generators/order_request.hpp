@@ -10,28 +10,29 @@
 
 namespace stagecraft {
 
-/// What the order of a named schedule follows from.
+/// The arguments from which the order of a named schedule follows.
 struct OrderRequest {
   OrderKind kind = OrderKind::zb_h1;
   int stages = 1;        ///< p
-  int microbatches = 1;  ///< n, of one replica in one iteration; over both directions of dualpipe
+  int microbatches = 1;  ///< n: of one replica in one iteration; over both directions of dualpipe
   int chunks = 1;        ///< per stage; kinds with a fixed number ignore it
-  int group = 0;         ///< interleaved kinds: microbatches per group; 0 means p, or the only one
+  int group = 0;         ///< interleaved kinds: microbatches per group; 0: p, or the only one
   bool expert_overlap = false;  ///< interleaved: pairs of a forward and a backward
   int recompute_chunks = 0;     ///< group_interleaved: chunks of each stage that recompute
   OrderVariant variant = OrderVariant::fixed;  ///< zbv
-  /// Whether an input gradient right before its weight gradient runs as one whole backward. Without
-  /// it, as the schedule's public code does; false splits every backward: zb_h1 is then the
+  /// Whether an input gradient right before its weight gradient runs as one whole backward.
+  /// Default: as the schedule's public code does. false splits every backward; zb_h1 is then the
   /// paper's.
   std::optional<bool> fuse_adjacent{};
-  ChunkCosts costs{};      ///< of the kinds that fit themselves to them
-  MemoryChanges memory{};  ///< likewise, but for v_auto, which counts chunks
+  ChunkCosts costs{};      ///< kinds whose order depends on costs
+  MemoryChanges memory{};  ///< kinds whose order depends on memory; v_auto counts chunks instead
   /// Searches: the costs of each virtual stage, if they differ.
   std::vector<ChunkCosts> stage_costs{};
-  /// Searches: an input gradient right before its weight gradient is a whole backward, and takes
+  /// Searches: whether an input gradient right before its weight gradient is a whole backward, with
   /// the cost of one.
   bool joins_backward = false;
-  /// Of each stage, in forwards. Default: as much as 1F1B, p of one chunk and 2p of two.
+  /// The limit on each stage, in forwards of one chunk. Default: as much as 1F1B holds, p forwards
+  /// of one chunk or 2p of two.
   std::optional<double> memory_limit{};
 };
 

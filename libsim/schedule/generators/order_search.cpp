@@ -1,5 +1,7 @@
 #include "libsim/schedule/generators/order_search.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
@@ -206,10 +208,9 @@ FoundOrder search_order(OrderRequest const& request, SearchEffort const& effort)
     if (start && (!best || start->times < best->times)) best = std::move(start);
   }
   if (!best) {
-    throw ScheduleError{
-        "memory limit",
-        "one of " + std::to_string(forwards) + " forwards, within which no order was found",
-        "a larger one"};
+    throw ScheduleError{"memory limit",
+                        fmt::format("'{:g}' forwards, within which no order was found", forwards),
+                        "a larger limit"};
   }
   RandomNumbers random{effort.seed};
   Budget budget{effort};

@@ -69,7 +69,7 @@ std::vector<SlotBlock> first_blocks() {
   return blocks;
 }
 
-/// What comes of repeating a block.
+/// The result of repeating a block.
 struct Candidate {
   std::optional<SlotGrid> grid;  ///< none if the block is of no use
   int peak = 0;                  ///< chunks that its fullest stage would hold
@@ -77,7 +77,8 @@ struct Candidate {
 
 Candidate candidate_of(std::vector<SlotBlock> const& blocks, int m, int most_held) {
   int const stages = static_cast<int>(blocks.size());
-  // The warm-up is laid out for microbatches that fill the pipeline; those beyond m are cut.
+  // The warm-up is laid out for microbatches that fill the pipeline; microbatches from m on are
+  // cut.
   int const laid_out = std::max(m, 2 * stages);
   SlotGrid grid = repeated_blocks(blocks, laid_out);
   int peak = peak_of(grid);

@@ -9,8 +9,8 @@ namespace stagecraft {
 
 namespace {
 
-/// Kinds of task, in the order in which those of a microbatch depend on each other on a stage: the
-/// forwards of chunk 0 and 1, the input gradients of chunk 1 and 0, then weight gradients.
+/// Kinds of task, in the order in which a microbatch's tasks on a stage depend on each other:
+/// forwards of chunk 0 and 1, input gradients of chunk 1 and 0, then weight gradients.
 enum Kind : std::size_t { forward_0, forward_1, gradient_1, gradient_0, weight_1, weight_0 };
 constexpr std::size_t block_size = 4;
 constexpr int interval = 6;  ///< slots from one microbatch to the next: two each of F, I and W
@@ -28,7 +28,7 @@ int last_slot(StageSlots const& stage) {
   return last;
 }
 
-/// What occupies each slot of a stage; `block_size + 2` where it is free.
+/// The task in each slot of a stage; `block_size + 2` if the slot is free.
 std::vector<std::size_t> occupants(StageSlots const& stage) {
   std::vector<std::size_t> kinds(static_cast<std::size_t>(last_slot(stage)) + 1, block_size + 2);
   for (std::size_t kind = 0; kind < stage.size(); ++kind) {
@@ -83,7 +83,7 @@ struct SlotTask {
   int slot;
   std::size_t stage;
   std::size_t kind;
-  std::size_t index;  ///< of the kind on the stage
+  std::size_t index;  ///< position among the stage's tasks of the kind
 
   friend auto operator<=>(SlotTask const&, SlotTask const&) = default;
 };
@@ -137,8 +137,8 @@ void squeeze(Slots& slots) {
   }
 }
 
-/// Which tasks may move: all of warm-up and cool-down, with weight gradients in slots of their own,
-/// or those of the cool-down, past weight gradients.
+/// The tasks that may move: all of warm-up and cool-down, with weight gradients in slots of their
+/// own; or only those of the cool-down, past weight gradients.
 enum class Reorder { with_weights, without_weights };
 
 /// Moves a task to the first free slot that its dependencies allow, unless its stage's peak then

@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -33,13 +35,13 @@ struct VSettings {
   double memory_limit;
 };
 
-/// Where a weight gradient may run although the stage has not waited longer than others.
+/// When a weight gradient may run although the stage has not waited longer than others.
 struct VChoices {
-  bool fills_before_gradient = false;  ///< of chunk 1; before one of chunk 0 it always may
+  bool fills_before_gradient = false;  ///< of chunk 1; before a gradient of chunk 0 it always may
   bool fills_before_forward = false;
 };
 
-/// What one stage has done so far.
+/// The progress of a stage.
 struct VStage {
   std::vector<OrderTask> tasks;
   std::array<std::vector<double>, 4> ends;  ///< by Leg, of each microbatch
@@ -95,8 +97,8 @@ class VRun {
  private:
   bool is_last(std::size_t stage) const { return stage + 1 == stages_.size(); }
 
-  /// The stage that a microbatch's leg runs on before it runs on `stage`; nullopt where the V
-  /// begins or turns.
+  /// The stage on which a microbatch's leg runs before it runs on `stage`; nullopt if the V begins
+  /// or turns there.
   std::optional<std::size_t> stage_before(std::size_t stage, Leg leg) const {
     if (goes_down(leg)) return stage == 0 ? std::nullopt : std::optional{stage - 1};
     return is_last(stage) ? std::nullopt : std::optional{stage + 1};
@@ -119,7 +121,12 @@ class VRun {
 
   void change_memory(VStage& stage, double change) const {
     if (stage.memory + change > settings_->memory_limit) {
-      throw ScheduleError{"memory limit", "one that zbv exceeds", "a larger one"};
+      double const forward = settings_->memory.forward;
+      throw ScheduleError{
+          "memory limit",
+          fmt::format("'{:g}' forwards, which zbv exceeds: a stage would hold {:g}",
+                      settings_->memory_limit / forward, (stage.memory + change) / forward),
+          "a larger limit"};
     }
     stage.memory += change;
   }
@@ -169,8 +176,8 @@ class VRun {
     }
   }
 
-  /// Runs the weight gradients that end before the leg can start, and, if `fills` holds, one more
-  /// where the stage would waste too much.
+  /// Runs the weight gradients that end before the leg can start and, if `fills` holds, one more if
+  /// the stage would otherwise wait too long.
   void fill_gap(std::size_t at, Leg leg, bool fills) {
     auto const end_there = end_before(at, leg);
     if (!end_there) return;
@@ -186,8 +193,8 @@ class VRun {
     }
   }
 
-  /// Forwards up to the first that is at the end of the model, and as many of later microbatches as
-  /// fit beside them.
+  /// Runs forwards up to the first one at the end of the model, and as many forwards of later
+  /// microbatches as fit beside them.
   void warm_up() {
     for (std::size_t stage = 0; stage < stages_.size(); ++stage) put(stage, Leg::forward_down);
     for (std::size_t stage = stages_.size(); stage-- > 0;) {
@@ -204,8 +211,8 @@ class VRun {
     }
   }
 
-  /// Forwards on later stages, in the two chunks in turn, until each has run as many as the stage
-  /// before and one more of chunk 1.
+  /// Runs forwards on later stages, in the two chunks in turn, until each stage has run as many as
+  /// the stage before, and one more of chunk 1.
   void even_out_warm_up() {
     Leg next = Leg::forward_down;
     for (std::size_t stage = 1; stage < stages_.size(); ++stage) {

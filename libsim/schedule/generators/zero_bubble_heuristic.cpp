@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstddef>
 #include <optional>
@@ -29,7 +31,7 @@ struct Settings {
   double memory_limit;
 };
 
-/// What one stage has done so far. Counts are of microbatches, which go in order.
+/// The progress of a stage. Counts are of microbatches, which go in order.
 struct Stage {
   std::vector<OrderTask> tasks;
   std::vector<double> forward_ends;
@@ -135,7 +137,7 @@ class Run {
   void warm_up() {
     for (std::size_t stage = 0; stage < stages_.size(); ++stage) put_forward(stage);
     std::vector<int> more = forwards_before_gradients();
-    // A stage that runs as many as the one before it would only wait for them.
+    // A stage with as many warm-up forwards as the one before it would only wait for them.
     for (std::size_t stage = 1; stage < stages_.size(); ++stage) {
       while (more[stage] > 0 && more[stage] >= more[stage - 1] &&
              stages_[stage].forwards() + more[stage] < settings_->microbatches) {
@@ -219,9 +221,12 @@ class Run {
     Stage const& stage = stages_[at];
     while (stage.memory + change > settings_->memory_limit) {
       if (!stage.has_waiting_weight()) {
-        throw ScheduleError{"memory limit",
-                            "one that a stage exceeds with no weight gradient left to run",
-                            "a larger one"};
+        throw ScheduleError{
+            "memory limit",
+            fmt::format("'{:g}' forwards, too few for stage {} although all its weight gradients "
+                        "have run",
+                        settings_->memory_limit / settings_->memory.forward, at),
+            "a larger limit"};
       }
       put_weight(at);
     }

@@ -12,7 +12,7 @@ namespace stagecraft {
 
 namespace {
 
-/// How early a microbatch can be where, alone in the pipeline; by virtual stage.
+/// The earliest times of a microbatch alone in the pipeline, by virtual stage.
 struct AloneTimes {
   std::vector<SimTime> forward_start;
   std::vector<SimTime> gradient_end;
@@ -59,8 +59,8 @@ AloneTimes alone_times(Placement const& placement, StageTicks const& costs) {
   return times;
 }
 
-/// How much of a room is used at most if each of `count` things takes `first`, and of as many
-/// others `second`.
+/// The largest part of a room that can be used if each of `count` things takes `first`, and each of
+/// `count` others takes `second`.
 double usable_room(double room, double first, double second, std::int64_t count) {
   double const all = static_cast<double>(count);
   double most = 0;
@@ -71,8 +71,8 @@ double usable_room(double room, double first, double second, std::int64_t count)
   return most;
 }
 
-/// The same for things of these sizes, `count` of each; the room itself if there are more than two
-/// sizes, if one has none, or if none fits.
+/// The same for things of these sizes, `count` of each size; the whole room if there are more than
+/// two sizes, if one is 0, or if none fits.
 double usable_room(double room, std::vector<double> const& sizes, std::int64_t count) {
   std::map<double, std::int64_t> counts;
   for (double const size : sizes) counts[size] += count;
@@ -85,9 +85,9 @@ double usable_room(double room, std::vector<double> const& sizes, std::int64_t c
   return usable_room(room, other, size, std::max(number, others));
 }
 
-/// What is known of one stage. Times are of one microbatch.
+/// The known times of one stage, per microbatch.
 struct StageLoad {
-  VirtualStageId first{};  ///< of its chunks
+  VirtualStageId first{};  ///< the first virtual stage of its chunks
   VirtualStageId last{};
   SimTime longest_forward{0};
   SimTime weights{0};

@@ -18,9 +18,9 @@ struct SplitTicks {
   SimTime input_gradient{0};
   SimTime weight_gradient{0};
   SimTime transfer{0};
-  /// What a whole backward takes less than its two halves one after the other; not negative.
+  /// The time that a whole backward saves over its two halves one after the other; not negative.
   SimTime joint{0};
-  /// What it does beside these, anywhere between the forward and the end of the backward.
+  /// The duration of recompute, anywhere between the forward and the end of the backward.
   SimTime recompute{0};
 };
 
@@ -44,45 +44,46 @@ class StageTicks {
   std::vector<SplitTicks> ticks_;
 };
 
-/// What a microbatch holds on a virtual stage, at least, in any unit of memory.
+/// The least memory that a microbatch holds on a virtual stage, in any unit.
 struct HeldMemory {
   double in_flight = 0;    ///< from the start of its forward to the end of its input gradient
   double for_weights = 0;  ///< from there to the end of its weight gradient
 };
 
-/// What stages hold, and have room for.
+/// The memory that microbatches hold on stages, and the memory that stages have.
 struct StageRooms {
   std::vector<HeldMemory> held;  ///< by virtual stage; not negative
   std::vector<double> room;      ///< by stage
 };
 
-/// A makespan that no order undercuts, on a placement of one copy of the model, whether its
+/// A lower bound of the makespan of any order, on a placement of one copy of the model, whether its
 /// backwards are split or whole. None if not even one microbatch fits on each stage.
 ///
-/// The largest over all stages of two bounds, which call a microbatch open on a virtual stage from
-/// the start of its forward to the end of its input gradient.
+/// It is the largest of two bounds over all stages. A microbatch is called open on a virtual stage
+/// from the start of its forward to the end of its input gradient.
 ///
-/// Time: a stage waits for its first input, and for its first gradient longer than the forwards
-/// that fit into its memory last; then it runs all forwards, recomputes and gradients; and behind
-/// its last gradient all weight gradients, or what the stages before it still have to do.
+/// Time: a stage waits for its first input, and for its first gradient if the forwards that fit
+/// into its memory end earlier. It runs all forwards, recomputes and gradients. After its last
+/// gradient it runs all weight gradients, or the stages before it still have work, whichever takes
+/// longer.
 ///
-/// Memory: what is open on a stage at one time fits into its room U. A pass of the stage runs
-/// alone, so what is open while it runs is held at once: at the end of a forward, which the stage
-/// holds as well, or at the start of any other pass. A microbatch is open at least for R, the time
-/// from there to the end of the model and back, alone in the pipeline. It holds h all that time; n
-/// of them hold n R h, summed over the stage's chunks, in a time T in which never more than U is
-/// held: T >= n R h / U. Before T the first of them comes to the stage, behind it the last gradient
-/// goes back to the first one. What is held for a weight gradient counts likewise, at least while
-/// that runs (in a whole backward, too, at whose start all of it is held): then T ends with the
-/// last weight gradient of the stage. If not more than two sizes are held, U is rounded down to
-/// what they can fill of it: with k microbatches in flight, T >= n R / k.
+/// Memory: the microbatches that are open on a stage at one time fit into its room U. A pass of the
+/// stage runs alone, so all that is open while it runs is held at once: at the end of a forward,
+/// which the stage holds as well, or at the start of any other pass. A microbatch is open at least
+/// for R, the time from there to the end of the model and back, alone in the pipeline. It holds h
+/// all that time; n of them hold n R h, summed over the stage's chunks, in a time T in which never
+/// more than U is held: T >= n R h / U. Before T the first microbatch comes to the stage; after T
+/// the last gradient goes back to the first stage. Memory for a weight gradient counts in the same
+/// way, at least while that runs (in a whole backward, too, at whose start all of it is held): then
+/// T ends with the last weight gradient of the stage. If at most two sizes are held, U is rounded
+/// down to what they can fill of it: with k microbatches in flight, T >= n R / k.
 std::optional<SimTime> makespan_bound(Placement const& placement,
                                       int microbatches,
                                       StageTicks const& costs,
                                       StageRooms const& rooms);
 
-/// The same if each virtual stage changes memory alike, and each stage has room for `memory_limit`,
-/// in the unit of `memory`. Pre: a forward changes memory by more than 0.
+/// The same if the memory changes are equal on all virtual stages, and each stage has room for
+/// `memory_limit`, in the unit of `memory`. Pre: a forward changes memory by more than 0.
 SimTime makespan_bound(Placement const& placement,
                        int microbatches,
                        StageTicks const& costs,

@@ -33,11 +33,12 @@ class StageCheck {
 
   void run() {
     auto const& tasks = order_.stages[stage_];
-    std::size_t first = 0;  // of the tasks that start together
+    std::size_t first = 0;  // first of the tasks that start together
     for (std::size_t at = 0; at < tasks.size(); ++at) {
       start(tasks[at].run);
       if (tasks[at].is_paired && (at > first || at + 1 == tasks.size())) {
-        refuse("no single task paired with " + text_of(tasks[at].run), "pairs of two tasks");
+        refuse("'" + text_of(tasks[at].run) + "', which is not paired with exactly one task",
+               "pairs of two tasks");
       }
       if (tasks[at].is_paired) continue;
       for (; first <= at; ++first) of(ended_, tasks[first].run).add(tasks[first].run.pass);
@@ -114,7 +115,7 @@ class StageCheck {
   PipelineOrder const& order_;
   std::size_t stage_;
   std::vector<PassSet> started_;  ///< by chunk and microbatch
-  std::vector<PassSet> ended_;    ///< likewise
+  std::vector<PassSet> ended_;    ///< by chunk and microbatch
 };
 
 }  // namespace

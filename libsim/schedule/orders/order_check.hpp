@@ -4,12 +4,13 @@
 
 namespace stagecraft {
 
-/// Holds each stage's tasks against what the microbatches need there, without regard to time.
+/// Checks each stage's tasks against the passes that microbatches need there, without regard to
+/// time.
 ///
-/// A stage runs, of every microbatch that passes through a chunk of it, one forward, then either
-/// one whole backward or one input gradient and, later, one weight gradient; between the forward
-/// and the gradient at most one recompute. Whether the stages then wait for each other in a circle
-/// is play_order()'s to find.
+/// For every microbatch that passes through one of its chunks, a stage runs one forward, then
+/// either one whole backward, or one input gradient and, later, one weight gradient. Between the
+/// forward and the gradient it runs at most one recompute. play_order() finds whether the stages
+/// then wait for each other in a circle.
 /// \throws ScheduleError  for the first task that is missing, that comes twice or too early, or
 ///         that no chunk has; it names the stage and the task.
 void check_order(PipelineOrder const& order);

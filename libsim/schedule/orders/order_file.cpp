@@ -71,7 +71,8 @@ PipelineOrder order_of_texts(std::vector<std::string> const& stages, PlacementSh
       order.microbatches = std::max(order.microbatches, task.run.microbatch.value() + 1);
     }
   }
-  // Of fewer tasks, some microbatch or chunk has none; so a wrong number does not take all memory.
+  // With fewer tasks, some microbatch or chunk would have none. Thus a wrong number does not take
+  // all memory.
   if (static_cast<std::size_t>(order.microbatches) * static_cast<std::size_t>(chunks) > tasks) {
     throw ScheduleError{"order",
                         "microbatch " + std::to_string(order.microbatches - 1) + " and chunk " +

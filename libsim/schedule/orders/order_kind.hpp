@@ -43,23 +43,23 @@ struct EnumNames<OrderVariant> {
       {{OrderVariant::fixed, "fixed"}, {OrderVariant::automatic, "auto"}}};
 };
 
-/// When the order of a kind follows from costs and memory, so that no plan can make it alone.
+/// When an order of a kind follows from costs and memory, so that a plan cannot make it by itself.
 enum class FitsCosts : std::uint8_t {
   never,
   always,
   automatic,  ///< with OrderVariant::automatic
 };
 
-/// What is known of a kind of order before an order is made.
+/// What is known about a kind of order before an order is made.
 struct OrderKindTraits {
   OrderKind kind;
   std::string_view name;  ///< in run files and on the command line
   PlacementShape placement = PlacementShape::loop;
-  int chunks = 1;            ///< per stage; 0: any number
+  int chunks = 1;            ///< chunks per stage; 0: any number
   bool takes_group = false;  ///< microbatches go through its chunks in groups
   FitsCosts fits_costs = FitsCosts::never;
-  bool takes_limit = false;      ///< fits its order to a limit of memory
-  bool takes_memory = false;     ///< fits its order to what each task changes in memory
+  bool takes_limit = false;      ///< whether the order depends on a memory limit
+  bool takes_memory = false;     ///< whether the order depends on the memory changes of each task
   bool splits_backward = false;  ///< the rule or heuristic that makes it may split backwards
 };
 

@@ -15,7 +15,7 @@ std::string text_of(ChunkRun const& run);
 std::string order_text(std::vector<OrderTask> const& tasks);
 
 /// The inverse of order_text().
-/// \throws ScheduleError  that names the first word which is not a task or a pair.
+/// \\throws ScheduleError  if a word is not a task or a pair; it names the first such word.
 std::vector<OrderTask> read_order_text(std::string_view text);
 
 }  // namespace stagecraft

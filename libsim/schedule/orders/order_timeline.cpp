@@ -12,7 +12,7 @@ namespace stagecraft {
 
 namespace {
 
-/// What a task needs of another virtual stage, or of itself at the end of the model.
+/// The input of a task from another virtual stage, or from its own one at the end of the model.
 struct Awaited {
   ChunkRun run;  ///< a forward, or an input gradient that stands for a whole backward too
   VirtualStageId virtual_stage{};

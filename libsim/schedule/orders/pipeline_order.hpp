@@ -19,22 +19,22 @@ struct ChunkRun {
   friend bool operator==(ChunkRun const&, ChunkRun const&) = default;
 };
 
-/// A task of an order: what its stage computes next.
+/// A task of an order: the next computation of its stage.
 struct OrderTask {
   ChunkRun run;
-  /// Overlaps the task after it: the two start when both can, take the sum of their costs, and both
-  /// end at the end.
+  /// Whether it overlaps the task after it. The two then start when both can, take the sum of their
+  /// costs, and end together.
   bool is_paired = false;
 
   friend bool operator==(OrderTask const&, OrderTask const&) = default;
 };
 
-/// A schedule as what it decides: the tasks of each stage, in order. The ranks of a stage all
-/// run the same.
+/// The decisions of a schedule: the tasks of each stage, in order. All ranks of a stage run the
+/// same tasks.
 struct PipelineOrder {
   Placement placement;
   int microbatches = 1;  ///< of one replica in one iteration, over all copies of the model
-  std::vector<std::vector<OrderTask>> stages;  ///< the tasks of each
+  std::vector<std::vector<OrderTask>> stages;  ///< tasks, by stage
 
   friend bool operator==(PipelineOrder const&, PipelineOrder const&) = default;
 };
@@ -52,15 +52,15 @@ MicrobatchRange microbatches_of_copy(PipelineOrder const& order, int copy);
 /// Whether some backward of the order is split.
 bool splits_backward(PipelineOrder const& order);
 
-/// The order in which each input gradient that is directly followed by its weight gradient is one
-/// whole backward.
+/// Joins each input gradient that is directly followed by its weight gradient into one whole
+/// backward.
 PipelineOrder with_fused_backwards(PipelineOrder order);
 
-/// Until when a chunk pass counts as in flight.
+/// The end of the time in which a chunk pass counts as in flight.
 enum class InFlight : std::uint8_t { until_weight_gradient, until_input_gradient };
 
-/// The largest number of chunk passes in flight on a stage: forwards that have started, whose
-/// weight gradient (or whole backward), or whose input gradient (or whole backward), has not ended.
+/// The largest number of chunk passes in flight on a stage: forwards that have started and whose
+/// weight gradient, or input gradient, has not ended. A whole backward is both.
 int most_in_flight(PipelineOrder const& order, std::size_t stage, InFlight until);
 
 }  // namespace stagecraft

@@ -48,12 +48,12 @@ class Placement {
 
   int stages() const { return stages_; }
   IdRange<StageId> stage_ids() const { return IdRange<StageId>{stages_}; }
-  int chunks() const { return chunks_; }  ///< of each stage
+  int chunks() const { return chunks_; }  ///< chunks per stage
   IdRange<ChunkId> chunk_ids() const { return IdRange<ChunkId>{chunks_}; }
   int virtual_stages() const { return static_cast<int>(places_.size()); }
   IdRange<VirtualStageId> virtual_stage_ids() const { return places_.ids(); }
   VirtualStageId last() const { return VirtualStageId{virtual_stages() - 1}; }
-  int copies() const { return virtual_stages() / per_copy_; }  ///< of the model
+  int copies() const { return virtual_stages() / per_copy_; }  ///< copies of the model
 
   ChunkPlace place(VirtualStageId virtual_stage) const { return places_[virtual_stage]; }
   VirtualStageId virtual_stage(ChunkPlace const& place) const {
@@ -87,13 +87,13 @@ class Placement {
 
 enum class Neighbour : std::uint8_t { next, previous };
 
-/// The chunk of the same stage that is the neighbour of a chunk in its copy of the model; nullopt
-/// if another stage has it, or there is none.
+/// The neighbour of a chunk in its copy of the model, as a chunk of the same stage; nullopt if
+/// another stage has it, or if there is none.
 std::optional<ChunkId> neighbour_here(Placement const& placement,
                                       ChunkPlace const& place,
                                       Neighbour neighbour);
 
-/// Whether another stage has that neighbour, so that the two exchange messages.
+/// Whether another stage has that neighbour, so that the two stages exchange messages.
 bool is_neighbour_elsewhere(Placement const& placement,
                             ChunkPlace const& place,
                             Neighbour neighbour);
@@ -115,10 +115,11 @@ Placement v_placement(int stages);
 /// Source: DeepSeek-AI 2024, arXiv:2412.19437, section 3.2.1 (DualPipe).
 Placement bidirectional_placement(int stages);
 
-/// The placement of that shape. `chunks`: of each stage in a loop; the other shapes have two.
+/// The placement of a shape. `chunks` is the number of chunks per stage in a loop; the other shapes
+/// have two.
 Placement make_placement(PlacementShape shape, int stages, int chunks);
 
-/// The shape of a placement that one of the above made.
+/// The shape of a placement that one of the functions above made.
 PlacementShape shape_of(Placement const& placement);
 
 }  // namespace stagecraft

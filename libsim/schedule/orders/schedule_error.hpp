@@ -15,7 +15,7 @@ class ScheduleError : public std::invalid_argument {
   ScheduleError(std::string of_what, std::string found, std::string accepted)
       : ScheduleError{Problem{{}, std::move(of_what), std::move(found), std::move(accepted)}} {}
 
-  /// Has no place, and no key of a configuration: `key` says in words what it is about.
+  /// The problem has no place and no key of a configuration: `key` says in words what it is about.
   Problem const& problem() const { return problem_; }
 
  private:

@@ -8,9 +8,10 @@
 
 namespace stagecraft {
 
-/// Tasks of V schedules laid out in slots of equal length, one letter per slot and stage, a space
-/// for a free one: F, B, W are the tasks that go down the V from stage 0, forwards of chunk 0 and
-/// gradients of chunk 1; f, b, w those that go up. The k-th of a letter is of microbatch k.
+/// Tasks of V schedules laid out in slots of equal length: one letter per slot and stage, a space
+/// for a free slot. F, B, W are the tasks that go down the V from stage 0, forwards of chunk 0 and
+/// gradients of chunk 1; f, b, w are those that go up. The k-th occurrence of a letter has
+/// microbatch k.
 using SlotGrid = std::vector<std::string>;  ///< by stage
 
 inline constexpr int block_slots = 6;  ///< a microbatch's F, f, B, b, W, w on a stage

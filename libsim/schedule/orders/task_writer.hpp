@@ -9,18 +9,18 @@
 
 namespace stagecraft {
 
-/// Writes the tasks of a stage for schedules whose chunks take microbatches in order: each call is
-/// the next microbatch of its pass and chunk. Weight gradients are taken oldest first, over all
+/// Writes the tasks of a stage for schedules whose chunks take microbatches in order: each call
+/// adds the next microbatch of its pass and chunk. Weight gradients run oldest first, over all
 /// chunks.
 class TaskWriter {
  public:
-  /// `first_microbatches`, by chunk, are where the chunks begin.
+  /// `first_microbatches` has the first microbatch of each chunk.
   explicit TaskWriter(std::vector<MicrobatchId> first_microbatches)
       : next_forward_{std::move(first_microbatches)}, next_gradient_{next_forward_} {}
 
   void forward(ChunkId chunk) { add({Pass::forward, next(next_forward_, chunk), chunk}); }
   void backward(ChunkId chunk) { add({Pass::backward, next(next_gradient_, chunk), chunk}); }
-  /// Its weight gradient is then waiting.
+  /// Adds an input gradient, whose weight gradient is then waiting.
   void input_gradient(ChunkId chunk) {
     ChunkRun const run{Pass::input_gradient, next(next_gradient_, chunk), chunk};
     add(run);
@@ -52,7 +52,7 @@ class TaskWriter {
   void add(ChunkRun const& run) { tasks_.push_back({.run = run}); }
 
   std::vector<MicrobatchId> next_forward_;   ///< by chunk
-  std::vector<MicrobatchId> next_gradient_;  ///< likewise
+  std::vector<MicrobatchId> next_gradient_;  ///< by chunk
   std::deque<ChunkRun> waiting_;             ///< weight gradients
   std::vector<OrderTask> tasks_;
 };

@@ -84,7 +84,7 @@ TEST_CASE("a trace op by op is no measurement of tasks", "[engine]") {
       small.plan, small.system,
       {.detail = TraceDetail::op, .stages = {StageId{1}}, .command_line = {}, .config = {}});
   REQUIRE_THROWS_WITH(measured_tasks(small.plan.stages[StageId{1}], trace.ranks.front()),
-                      Catch::Contains("the trace has not one row for each of the "));
+                      Catch::Contains("found a trace without exactly one row for each of the "));
 }
 
 }  // namespace

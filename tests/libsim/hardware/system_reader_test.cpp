@@ -133,7 +133,7 @@ TEST_CASE("the topology of a network is a unit of nodes, or a leaf switch, and w
   refused("{nodes_per_unit: 4}", "topology.oversubscription: missing; accepted: a number from 1");
   refused("{nodes_per_unit: 4, oversubscription: 0.5}", "oversubscription: found '0.5'");
   refused("{oversubscription: 2}",
-          "found neither nodes_per_unit nor leaf_ports; accepted: one of them");
+          "found neither nodes_per_unit nor leaf_ports; accepted: exactly one of the two");
   refused("{oversubscription: 2, nodes_per_unit: 4, leaf_ports: 32}",
           "found both nodes_per_unit and leaf_ports");
   refused("{oversubscription: 2, nodes_per_unit: 4, rails: true}", "found 'rails' without");

@@ -289,7 +289,7 @@ TEST_CASE(
 TEST_CASE("a memory limit that no order keeps is said to have none") {
   REQUIRE_THROWS_WITH(
       search_order({.stages = 4, .microbatches = 8, .memory_limit = 0.5}, {}),
-      Contains("memory limit: found one of 0.500000 forwards, within which no order was found"));
+      Contains("memory limit: found '0.5' forwards, within which no order was found"));
 }
 
 }  // namespace stagecraft::order_search_test

@@ -5,6 +5,7 @@
 #include "libsim/cost/cost_model.hpp"
 #include "libsim/engine/simulation.hpp"
 #include "libsim/plan/make_plan.hpp"
+#include "libsim/schedule/orders/schedule_error.hpp"
 #include "tests/libsim/invented_system.hpp"
 #include "tests/libsim/memory/summed_events.hpp"
 #include "tests/libsim/paper_models.hpp"
@@ -96,7 +97,7 @@ TEST_CASE("a plan is not made of a window that is still open", "[engine]") {
   config.model = gpt(2, 256, 4, 128, 1000);
   config.recompute.front().granularity = RecomputeGranularity::full;
   config.recompute.front().store_microbatches.automatic = true;
-  REQUIRE_THROWS_AS(make_plan(as_settled(config)), std::invalid_argument);
+  REQUIRE_THROWS_AS(make_plan(as_settled(config)), ScheduleError);
 }
 
 }  // namespace stagecraft::store_window_test
