@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <exception>
 #include <numeric>
+#include <optional>
 #include <stdexcept>
 #include <string>
 
@@ -23,13 +24,27 @@ class CommunicationError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// When something began and ended, since the start of the iteration. On a device that works
-/// asynchronously to its host these are numbers of marks of a DeviceTimeline, which become times
-/// when the iteration is over.
+/// The marks of a DeviceTimeline, by number, between which something ran.
+struct MarkSpan {
+  std::int64_t start = 0;
+  std::int64_t end = 0;
+};
+
+/// When something began and ended, since the start of the iteration.
 struct TimeSpan {
   SimTime start{0};
   SimTime end{0};
+  /// Set on a device that works asynchronously to its host: the times, which are 0, become those of
+  /// the marks when the iteration is over.
+  std::optional<MarkSpan> marks{};
 };
+
+/// From the start of `first` to the end of `last`.
+inline TimeSpan joined(TimeSpan const& first, TimeSpan const& last) {
+  TimeSpan all{first.start, last.end};
+  if (first.marks && last.marks) all.marks = {first.marks->start, last.marks->end};
+  return all;
+}
 
 /// One collective, as one member of its group issues it. Members issue the collectives of a group
 /// in the same order.

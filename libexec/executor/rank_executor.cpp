@@ -79,14 +79,14 @@ void RankExecutor::run(IssueEntry const& step) {
 }
 
 void RankExecutor::run_chunk(Task const& task, MicrobatchId microbatch) {
-  SimTime const begin = context_.clock.now();
+  TimeSpan const begin = context_.clock.instant();
   if (context_.recorder != nullptr) context_.recorder->begin_work();
   task.kind == Task::Kind::forward ? run_forward(task, microbatch)
                                    : run_gradients(task, microbatch);
   if (context_.recorder == nullptr) return;
   context_.recorder->end_task(context_.programs, task,
                               {.microbatch = microbatch, .chunk = task.chunk.value()},
-                              {begin, context_.clock.now()});
+                              joined(begin, context_.clock.instant()));
 }
 
 void RankExecutor::run_forward(Task const& task, MicrobatchId microbatch) {

@@ -142,12 +142,12 @@ TimeSpan CudaCommunicator::settle(Calls::iterator call, TimeSpan const& time) {
   calls_.erase(call);
   if (ended.stream == nullptr) {
     if (is_virtual_) return time;
-    SimTime const now{streams_.mark()};
-    return {now, now};
+    DeviceTimeline::Mark const now = streams_.mark();
+    return {.marks = MarkSpan{now, now}};
   }
   streams_.compute_waits(ended.done);
   if (is_virtual_) return time;
-  return {SimTime{streams_.mark_of(ended.begun)}, SimTime{streams_.mark_of(ended.done)}};
+  return {.marks = MarkSpan{streams_.mark_of(ended.begun), streams_.mark_of(ended.done)}};
 }
 
 Communicator::Ticket CudaCommunicator::start(Collective const& collective) {
