@@ -85,13 +85,19 @@ NcclComm connect_job(RankId rank,
   }
 }
 
+/// A process's place in the world. It owns its communicators, each with a lane that watches it:
+/// the job's, one for each group of more than one rank, and one for each edge of its stage, with
+/// the edge's stream. The session, the plan and the tensors belong to others.
+///
+/// Between two calls nothing waits: what a call enqueued is ordered by the events of its DeviceCall
+/// alone, and the watch ends the process if it does not end in time.
 class NcclRank final : public ProcessWorld, public Communicator {
  public:
   NcclRank(TrainingPlan const& plan, JobSession& session, NcclOptions const& options)
       : plan_{plan},
         session_{session},
         options_{options},
-        buffers_sends_{plan.config.schedule.p2p == P2p::overlapped},
+        buffers_sends_{buffers_sends(plan)},
         message_edges_{message_edges(plan)} {
     try {
       connect_ranks();
