@@ -15,9 +15,9 @@ struct NothingDropped {};
 template <typename Dropped>
 inline constexpr bool drops = !std::is_same_v<Dropped, NothingDropped>;
 
-/// y = softmax(scale x) over the columns of the window that ends on the diagonal; 0 in the others.
-/// Columns past the diagonal are not read.
-/// x and y may be the same. Dropout reads y as it was rounded, as if it were a second kernel.
+/// Probabilities are softmax(scale scores) over the columns of the window that ends on the
+/// diagonal, 0 in the others. Scores past the diagonal are not read; they may be in the same place.
+/// Dropout reads probabilities as they were rounded, as if it were a second kernel.
 template <typename S, int width, int held, typename Dropped>
 __global__ void __launch_bounds__(most_row_threads)
     softmax_rows(SoftmaxOperands<S> of, Dropped behind) {
