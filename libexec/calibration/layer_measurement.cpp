@@ -73,7 +73,7 @@ class MeasuredLayer::Rank {
   }
 
   Times run() {
-    Passage const one_by_one = take_through([this] { return rank_clock_.now(); });
+    Passage const one_by_one = take_through([this] { return rank_clock_.instant(); });
     Times times = one_by_one.times();
     if (backend_->timeline() == nullptr) return times;
     // A device runs its kernels from a queue, so of the passage op by op only the time that
@@ -81,13 +81,15 @@ class MeasuredLayer::Rank {
     DeviceTimeline& device = *backend_->timeline();
     rank_clock_.times_computations(false);
     communicator_.moves_tensors(false);
-    Passage queued = take_through([&] { return SimTime{device.mark()}; });
+    Passage queued = take_through([&] {
+      DeviceTimeline::Mark const mark = device.mark();
+      return TimeSpan{.marks = MarkSpan{mark, mark}};
+    });
     rank_clock_.times_computations(true);
     communicator_.moves_tensors(true);
     device.synchronize();
-    for (SimTime* const time : {&queued.forward.start, &queued.forward.end, &queued.backward.start,
-                                &queued.backward.end}) {
-      *time = device.time_of(time->count());
+    for (TimeSpan* const time : {&queued.forward, &queued.backward}) {
+      *time = {device.time_of(time->marks->start), device.time_of(time->marks->end)};
     }
     times.forward = times.forward_communication + queued.forward.end - queued.forward.start;
     times.backward = times.backward_communication + queued.backward.end - queued.backward.start;
@@ -125,15 +127,15 @@ class MeasuredLayer::Rank {
     std::int64_t const before = allocator_.now().sum();
     Passage passage;
     fill(layer, program.input);
-    passage.forward.start = now();
+    passage.forward = now();
     blocks_.run(layer, Pass::forward);
-    passage.forward.end = now();
+    passage.forward = joined(passage.forward, now());
     passage.computed_forward = rank_clock_.computed();
     take_output(layer, program, before);
     fill(layer, program.grad_output);
-    passage.backward.start = now();
+    passage.backward = now();
     blocks_.run(layer, Pass::backward);
-    passage.backward.end = now();
+    passage.backward = joined(passage.backward, now());
     passage.computed_backward = rank_clock_.computed() - passage.computed_forward;
     return passage;
   }

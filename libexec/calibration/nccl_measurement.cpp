@@ -12,6 +12,7 @@
 
 #include "libexec/calibration/collective_measurement.hpp"
 #include "libexec/calibration/measurement.hpp"
+#include "libexec/comm/cuda/device_call.hpp"
 #include "libexec/comm/cuda/nccl_comm.hpp"
 #include "libexec/kernels/cuda/cuda_handles.hpp"
 
@@ -62,6 +63,7 @@ struct Workspace {
   int number;           ///< the number of the GPU
   std::size_t largest;  ///< the bytes of the largest tensor
   CudaStream stream;
+  DeviceCall call;  ///< on the stream
   CudaMemory memory;
   CudaEvent begin;
   CudaEvent end;
@@ -70,6 +72,7 @@ struct Workspace {
       : number{on_device(gpu)},
         largest{bytes},
         stream{make_stream(0)},
+        call{.stream = stream.get()},
         memory{make_filled(bytes, stream.get())},
         begin{make_event()},
         end{make_event()} {}
@@ -123,15 +126,14 @@ class Member {
     void* const own = static_cast<std::byte*>(whole) +
                       workspace_.number * piece * element_size(ElementType::bf16);
     // The maximum, as sums of sums would soon be infinite.
-    Collective call{.kind = kind,
-                    .reduction = Reduction::maximum,
-                    .type = ElementType::bf16,
-                    .source = kind == OpKind::all_gather ? own : whole,
-                    .target = kind == OpKind::reduce_scatter ? own : whole,
-                    .elements = elements,
-                    .piece = piece};
-    call.cuda.stream = workspace_.stream.get();
-    return call;
+    return {.kind = kind,
+            .reduction = Reduction::maximum,
+            .type = ElementType::bf16,
+            .source = kind == OpKind::all_gather ? own : whole,
+            .target = kind == OpKind::reduce_scatter ? own : whole,
+            .elements = elements,
+            .piece = piece,
+            .on_device = &workspace_.call};
   }
 
   /// The median of several runs without the first. Other work is queued before, so that the host is

@@ -32,11 +32,20 @@ void reduce_members(Collective const& collective,
   reduce_in_rank_order(alone, collective.reduction, collective.type, sources, target, elements);
 }
 
+std::string described(Collective const& collective) {
+  std::string text{name_of(collective.kind)};
+  text += " of " + std::to_string(collective.elements) + " elements of ";
+  return text.append(name_of(collective.type));
+}
+
+void refuse_different(Collective const& own, std::string const& other) {
+  throw std::logic_error{"ranks of group " + std::to_string(own.group.value()) +
+                         " issue different collectives: " + described(own) + " and " + other};
+}
+
 void require_alike(std::vector<Collective> const& calls) {
   for (Collective const& call : calls) {
-    if (!are_alike(call, calls.front())) {
-      throw std::logic_error{"ranks of a group issue different collectives"};
-    }
+    if (!are_alike(call, calls.front())) refuse_different(calls.front(), described(call));
   }
 }
 

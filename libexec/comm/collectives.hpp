@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 #include <stdexcept>
+#include <string>
 #include <vector>
 
 #include "libexec/backends/backend.hpp"
@@ -45,6 +46,12 @@ inline bool are_alike(Collective const& a, Collective const& b) {
          a.members_together == b.members_together && a.shift == b.shift &&
          a.has_uneven_pieces() == b.has_uneven_pieces();
 }
+
+/// "all_reduce of 8 elements of fp32"
+std::string described(Collective const& collective);
+
+/// Throws that members of a group issue different collectives: `own` and `other`, in words.
+[[noreturn]] void refuse_different(Collective const& own, std::string const& other);
 
 /// Consecutive elements of a member's source or target.
 struct MovedPart {

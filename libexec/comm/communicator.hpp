@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <exception>
 #include <numeric>
+#include <optional>
 #include <stdexcept>
 #include <string>
 
@@ -12,10 +13,10 @@
 #include "libsim/schedule/pipeline_schedule.hpp"
 #include "libsim/units/units.hpp"
 
-struct CUevent_st;   ///< what a cudaEvent_t points to
-struct CUstream_st;  ///< what a cudaStream_t points to
-
 namespace stagecraft {
+
+/// A rank's part in a call between devices whose streams order it; theirs alone (device_call.hpp).
+struct DeviceCall;
 
 /// MPI or NCCL has failed, or is not part of this build. The message quotes the library.
 class CommunicationError : public std::runtime_error {
@@ -23,21 +24,27 @@ class CommunicationError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// When something began and ended, since the start of the iteration. On a device that works
-/// asynchronously to its host these are numbers of marks of a DeviceTimeline, which become times
-/// when the iteration is over.
+/// The marks of a DeviceTimeline, by number, between which something ran.
+struct MarkSpan {
+  std::int64_t start = 0;
+  std::int64_t end = 0;
+};
+
+/// When something began and ended, since the start of the iteration.
 struct TimeSpan {
   SimTime start{0};
   SimTime end{0};
+  /// Set on a device that works asynchronously to its host: the times, which are 0, become those of
+  /// the marks when the iteration is over.
+  std::optional<MarkSpan> marks{};
 };
 
-/// CUDA: one rank's part in a collective or a message. Events are valid for the iteration.
-struct CudaCall {
-  CUstream_st* stream = nullptr;  ///< this rank's stream for this kind of communication
-  CUevent_st* ready = nullptr;    ///< recorded: after it the rank's tensors may be read and written
-  CUevent_st* begun = nullptr;    ///< to be recorded when the transfer starts
-  CUevent_st* done = nullptr;     ///< to be recorded when the rank may use its tensors again
-};
+/// From the start of `first` to the end of `last`.
+inline TimeSpan joined(TimeSpan const& first, TimeSpan const& last) {
+  TimeSpan all{first.start, last.end};
+  if (first.marks && last.marks) all.marks = {first.marks->start, last.marks->end};
+  return all;
+}
 
 /// One collective, as one member of its group issues it. Members issue the collectives of a group
 /// in the same order.
@@ -71,7 +78,8 @@ struct Collective {
   SimTime duration{0};  ///< on the virtual clock
   Name op{};            ///< the op's name in the plan, for errors; empty between iterations
   bool in_host_memory = false;  ///< source and target are in host memory, whatever the device
-  CudaCall cuda{};              ///< filled in by communicators between CUDA devices
+  /// Filled in by communicators between devices. Valid until the end.
+  DeviceCall const* on_device = nullptr;
 
   std::int64_t piece_begin(std::int64_t member) const {
     if (pieces != nullptr) return std::accumulate(pieces, pieces + member, std::int64_t{0});
@@ -107,7 +115,8 @@ struct Message {
   SimTime occupancy{0};  ///< virtual clock: it occupies its sender's stream for so long
   Name payload{};        ///< what it carries, for errors
   MicrobatchId microbatch = no_microbatch;
-  CudaCall cuda{};  ///< filled in by communicators between CUDA devices
+  /// Filled in by communicators between devices. Valid until the wait.
+  DeviceCall const* on_device = nullptr;
 };
 
 /// Another rank of the job has failed, so this rank cannot continue.

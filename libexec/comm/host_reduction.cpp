@@ -50,7 +50,7 @@ void reduce_in_host_memory(Collective const& collective,
   for (RankId const rank : members) {
     Numbers const& words = all.at(rank.index());
     if (!is_introduced_by(words, introduction)) {
-      throw std::logic_error{"ranks of a group issue different collectives"};
+      refuse_different(collective, "another one of rank " + std::to_string(rank.value()));
     }
     sources.push_back(words.data() + introduction.size());
   }

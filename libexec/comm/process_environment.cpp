@@ -157,7 +157,8 @@ class PlaceReader {
 
   void read_rendezvous() {
     if (flags_.rendezvous && flags_.master) {
-      throw ProcessEnvironmentError{"--rendezvous: found with --master; accepted: one of them"};
+      throw ProcessEnvironmentError{
+          "--rendezvous: found together with --master; accepted: only one of the two"};
     }
     if (flags_.rendezvous) {
       place_.folder = *flags_.rendezvous;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "libexec/comm/collectives.hpp"
+#include "libexec/comm/stage_edges.hpp"
 
 namespace stagecraft {
 namespace {
@@ -26,7 +27,7 @@ SoloCommunicator::SoloCommunicator(TrainingPlan const& plan,
                                    JobClock const& clock)
     : backend_{backend},
       clock_{clock},
-      buffers_sends_{plan.config.schedule.p2p == P2p::overlapped},
+      buffers_sends_{buffers_sends(plan)},
       numbers_{activation_type(plan.config.model.precision),
                static_cast<std::uint32_t>(plan.config.training.seed)} {
   for (GroupId const group : plan.groups.ids()) {

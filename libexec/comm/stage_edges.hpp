@@ -28,6 +28,11 @@ std::vector<std::vector<StageEdge>> edge_rounds(TrainingPlan const& plan);
 /// The edge of each message, by its number.
 std::vector<StageEdge> message_edges(TrainingPlan const& plan);
 
+/// Whether a send is over when its tensor may be used again, before its receiver has it.
+inline bool buffers_sends(TrainingPlan const& plan) {
+  return plan.config.schedule.p2p == P2p::overlapped;
+}
+
 /// Checks a precondition of stages that communicate over edges.
 /// \throws std::logic_error  unless both ends of each edge post its messages in the same order.
 void require_message_order(TrainingPlan const& plan);

@@ -5,6 +5,7 @@
 #include <stdexcept>
 
 #include "libexec/comm/job_health.hpp"
+#include "libexec/comm/stage_edges.hpp"
 
 namespace stagecraft {
 
@@ -245,10 +246,9 @@ ThreadWorld::ThreadWorld(TrainingPlan const& plan,
           std::make_unique<ThreadGroup>(own->members.size(), transport, clock, health);
     }
   }
-  bool const buffers_sends = plan.config.schedule.p2p == P2p::overlapped;
   for (int i = 0; i < ranks_.ranks_per_stage(); ++i) {
     mailboxes_.push_back(std::make_unique<ThreadMailboxes>(
-        static_cast<std::size_t>(plan.messages), buffers_sends, transport, clock, health));
+        static_cast<std::size_t>(plan.messages), buffers_sends(plan), transport, clock, health));
   }
 }
 

@@ -264,9 +264,9 @@ void BlockRunner::start_collective(BlockInstance& instance, Op const& op, std::i
 }
 
 void BlockRunner::wait(BlockInstance const& instance, Op const& op) {
-  SimTime const begin = context_.clock.now();
+  TimeSpan const begin = context_.clock.instant();
   ops_.finish(op.waits_for);
-  context_.record(op, place_of(instance, op), {begin, context_.clock.now()});
+  context_.record(op, place_of(instance, op), joined(begin, context_.clock.instant()));
 }
 
 void BlockRunner::load(BlockInstance const& instance, Op const& op) {

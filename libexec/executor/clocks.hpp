@@ -88,8 +88,8 @@ class RankClock {
   explicit RankClock(VirtualClock& virtual_clock) : virtual_{&virtual_clock} {}
 
   /// Uses the timeline of a device whose kernels run asynchronously to the host. With a virtual
-  /// clock, the device measures computations; otherwise spans are its marks (TimeSpan) until the
-  /// iteration is over.
+  /// clock, the device measures computations; otherwise spans are its marks until the iteration is
+  /// over.
   void follow(DeviceTimeline& device) { device_ = &device; }
 
   bool is_virtual() const { return virtual_ != nullptr; }
@@ -99,10 +99,17 @@ class RankClock {
     computed_ = SimTime{0};
     if (device_ != nullptr) device_->restart(keeps_times || is_virtual());
   }
-  SimTime now() const {
-    if (is_virtual()) return own_;
-    return device_ == nullptr ? wall_->now() : SimTime{device_->mark()};
+  /// The span from now to now.
+  TimeSpan instant() const {
+    if (!is_virtual() && device_ != nullptr) {
+      DeviceTimeline::Mark const mark = device_->mark();
+      return {.marks = MarkSpan{mark, mark}};
+    }
+    SimTime const now = is_virtual() ? own_ : wall_->now();
+    return {now, now};
   }
+  /// 0 if only a mark tells.
+  SimTime now() const { return instant().start; }
   /// The time from the start of the iteration until everything that was issued is done.
   SimTime elapsed() const {
     if (is_virtual()) return own_;
@@ -130,9 +137,9 @@ class RankClock {
   template <typename Computation>
   TimeSpan run(Computation compute) {
     if (!is_virtual()) {
-      SimTime const start = now();
+      TimeSpan const start = instant();
       compute();
-      return {start, now()};
+      return joined(start, instant());
     }
     std::scoped_lock const lock{virtual_->machine()};
     SimTime const start = own_;

@@ -15,6 +15,11 @@ std::int64_t without_workspace(CategoryBytes const& bytes) {
   return bytes.sum() - bytes[Category::workspace];
 }
 
+/// The numbers that the trace holds of a span: its marks or, in picoseconds, its times.
+MarkSpan recorded(TimeSpan const& time) {
+  return time.marks.value_or(MarkSpan{time.start.count(), time.end.count()});
+}
+
 }  // namespace
 
 ExecutionRecorder::ExecutionRecorder(TraceVocabulary const& vocabulary,
@@ -31,7 +36,7 @@ void ExecutionRecorder::restart(CategoryBytes const& memory, std::optional<std::
   trace_.memory = {};
   is_inside_ = false;
   is_changing_ = false;
-  add_memory(SimTime{0}, memory, reserved);
+  add_memory({}, memory, reserved);
 }
 
 void ExecutionRecorder::begin_work() {
@@ -58,7 +63,7 @@ void ExecutionRecorder::begin_summary() {
   highest_ = without_workspace(last_.bytes);
 }
 
-void ExecutionRecorder::end_summary(SimTime end) {
+void ExecutionRecorder::end_summary(std::int64_t end) {
   if (peak_) append(*peak_);
   if ((peak_ ? peak_->bytes : before_) != last_.bytes) append({end, last_.bytes, last_.reserved});
 }
@@ -76,7 +81,7 @@ void ExecutionRecorder::end_task(Programs const& programs,
           .bytes = sums.bytes,
           .flops = sums.flops},
          place, time);
-  end_summary(time.end);
+  end_summary(recorded(time).end);
 }
 
 std::size_t ExecutionRecorder::add(Op const& op, OpPlace const& place, TimeSpan const& time) {
@@ -99,14 +104,15 @@ std::size_t ExecutionRecorder::add(Transfer const& transfer, Bytes bytes, TimeSp
 
 void ExecutionRecorder::set_time(std::size_t row, TimeSpan const& time) {
   if (row == left_out) return;
-  trace_.ops.start[row] = time.start.count();
-  trace_.ops.duration[row] = (time.end - time.start).count();
+  auto const [start, end] = recorded(time);
+  trace_.ops.start[row] = start;
+  trace_.ops.duration[row] = end - start;
 }
 
-void ExecutionRecorder::add_memory(SimTime time,
+void ExecutionRecorder::add_memory(TimeSpan const& now,
                                    CategoryBytes const& bytes,
                                    std::optional<std::int64_t> reserved) {
-  last_ = {time, bytes, reserved};
+  last_ = {recorded(now).end, bytes, reserved};
   if (!is_inside_ && !is_changing_) {
     append(last_);
   } else if (without_workspace(bytes) > highest_) {
@@ -118,7 +124,7 @@ void ExecutionRecorder::add_memory(SimTime time,
 void ExecutionRecorder::append(MemoryState const& state) {
   MemoryColumns& memory = trace_.memory;
   std::int64_t const last = memory.time.empty() ? 0 : memory.time.back();
-  memory.time.push_back(std::max(state.time.count(), last));
+  memory.time.push_back(std::max(state.time, last));
   for (std::size_t i = 0; i < memory.bytes.size(); ++i) {
     memory.bytes[i].push_back(state.bytes[static_cast<Category>(i)]);
   }
@@ -143,8 +149,9 @@ void ExecutionRecorder::resolve(DeviceTimeline const& device) {
 std::size_t ExecutionRecorder::append(Row const& row, OpPlace const& place, TimeSpan const& time) {
   OpColumns& ops = trace_.ops;
   std::size_t const number = ops.rows();
-  ops.start.push_back(time.start.count());
-  ops.duration.push_back((time.end - time.start).count());
+  auto const [start, end] = recorded(time);
+  ops.start.push_back(start);
+  ops.duration.push_back(end - start);
   ops.op.push_back(row.op);
   ops.phase.push_back(static_cast<std::int64_t>(row.phase));
   ops.stream.push_back(static_cast<std::int64_t>(row.stream));

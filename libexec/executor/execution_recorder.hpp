@@ -51,8 +51,11 @@ class ExecutionRecorder {
   std::size_t add(Op const& op, OpPlace const& place, TimeSpan const& time);
   std::size_t add(Transfer const& transfer, Bytes bytes, TimeSpan const& time);
   void set_time(std::size_t row, TimeSpan const& time);
-  void add_memory(SimTime time, CategoryBytes const& bytes, std::optional<std::int64_t> reserved);
-  /// Replaces all times, which are marks of this device, with the times of those marks.
+  /// `now`: a span without duration.
+  void add_memory(TimeSpan const& now,
+                  CategoryBytes const& bytes,
+                  std::optional<std::int64_t> reserved);
+  /// Replaces the marks of this device, which the trace holds until then, with their times.
   /// Pre: the device is idle.
   void resolve(DeviceTimeline const& device);
 
@@ -67,7 +70,7 @@ class ExecutionRecorder {
     std::int64_t flops = 0;
   };
   struct MemoryState {
-    SimTime time{0};
+    std::int64_t time = 0;  ///< or a mark
     CategoryBytes bytes;
     std::optional<std::int64_t> reserved;
   };
@@ -78,7 +81,7 @@ class ExecutionRecorder {
   TraceDetail detail_;
   RankTrace trace_;
   void begin_summary();
-  void end_summary(SimTime end);
+  void end_summary(std::int64_t end);
 
   bool is_changing_ = false;
   bool is_inside_ = false;  ///< inside a forward or backward that is recorded as a summary

@@ -5,8 +5,7 @@
 namespace stagecraft {
 
 void OpRunner::record_now(Op const& op, OpPlace const& place) {
-  SimTime const now = context_.clock.now();
-  context_.record(op, place, {now, now});
+  context_.record(op, place, context_.clock.instant());
 }
 
 void OpRunner::start(Op const& op,
@@ -14,16 +13,16 @@ void OpRunner::start(Op const& op,
                      std::vector<Collective> collectives,
                      std::int32_t position,
                      std::vector<std::int64_t> sizes) {
-  SimTime const now = context_.clock.now();
+  TimeSpan const now = context_.clock.instant();
   Pending pending{.position = position, .group = op.group.value(), .tickets = {}};
-  pending.row = context_.record(op, place, {now, now});
+  pending.row = context_.record(op, place, now);
   SimTime duration = context_.duration_of(op);
   for (Collective& collective : collectives) {
     collective.kind = op.kind;
     collective.group = pending.group;
     collective.reduction = op.reduction;
     collective.op = op.name;
-    collective.issued = now;
+    collective.issued = now.start;
     // The duration is that of all of them together.
     collective.duration = std::exchange(duration, SimTime{0});
     pending.tickets.push_back(context_.communicator.start(collective));
@@ -38,8 +37,7 @@ void OpRunner::finish(std::int32_t last) {
     TimeSpan all;
     for (Communicator::Ticket const ticket : first.tickets) {
       TimeSpan const time = context_.communicator.finish(first.group, ticket);
-      if (ticket == first.tickets.front()) all.start = time.start;
-      all.end = time.end;
+      all = ticket == first.tickets.front() ? time : joined(all, time);
     }
     if (!first.tickets.empty()) {
       if (context_.recorder != nullptr) context_.recorder->set_time(first.row, all);

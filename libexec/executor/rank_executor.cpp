@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "libexec/comm/stage_edges.hpp"
 #include "libexec/executor/parameter_store.hpp"
 #include "libsim/memory/message_buffers.hpp"
 #include "libsim/trace/trace_names.hpp"
@@ -79,14 +80,14 @@ void RankExecutor::run(IssueEntry const& step) {
 }
 
 void RankExecutor::run_chunk(Task const& task, MicrobatchId microbatch) {
-  SimTime const begin = context_.clock.now();
+  TimeSpan const begin = context_.clock.instant();
   if (context_.recorder != nullptr) context_.recorder->begin_work();
   task.kind == Task::Kind::forward ? run_forward(task, microbatch)
                                    : run_gradients(task, microbatch);
   if (context_.recorder == nullptr) return;
   context_.recorder->end_task(context_.programs, task,
                               {.microbatch = microbatch, .chunk = task.chunk.value()},
-                              {begin, context_.clock.now()});
+                              joined(begin, context_.clock.instant()));
 }
 
 void RankExecutor::run_forward(Task const& task, MicrobatchId microbatch) {
@@ -189,7 +190,7 @@ void RankExecutor::post(Transfer const& transfer) {
   }
   Message message = message_of(transfer);
   message.posted = context_.clock.now();
-  if (transfer.end == Transfer::End::send && context_.plan.config.schedule.p2p == P2p::overlapped) {
+  if (transfer.end == Transfer::End::send && buffers_sends(context_.plan)) {
     SimTime& until = sending_until_[static_cast<std::size_t>(transfer.payload)];
     if (context_.clock.is_virtual()) message.posted = std::max(message.posted, until);
     until = message.posted + message.occupancy;

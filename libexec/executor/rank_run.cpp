@@ -205,7 +205,7 @@ class RankRun {
     };
     recorder_.restart(with_workspace(allocator_.now()), reserved());
     allocator_.observe([this, with_workspace, reserved](CategoryBytes const& now) {
-      recorder_.add_memory(context_.clock.now(), with_workspace(now), reserved());
+      recorder_.add_memory(context_.clock.instant(), with_workspace(now), reserved());
     });
   }
 

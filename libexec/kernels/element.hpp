@@ -111,10 +111,27 @@ STAGECRAFT_HOST_DEVICE inline S narrow(Compute<S> x) {
 
 template <typename S>
 constexpr ElementType element_type() {
+  if constexpr (std::is_same_v<S, std::uint8_t>) return ElementType::u8;
+  if constexpr (std::is_same_v<S, std::int32_t>) return ElementType::i32;
+  if constexpr (std::is_same_v<S, std::int64_t>) return ElementType::i64;
   if constexpr (std::is_same_v<S, BFloat16>) return ElementType::bf16;
   if constexpr (std::is_same_v<S, Float16>) return ElementType::f16;
   if constexpr (std::is_same_v<S, float>) return ElementType::f32;
   return ElementType::f64;
+}
+
+/// Expects a contiguous operand of S of this shape. Returns its elements.
+template <typename S>
+S* expect_tensor(KernelCall const& call, Operand const& operand, Shape const& shape) {
+  expect_tensor(call, operand, element_type<S>(), shape);
+  return elements_of<S>(operand);
+}
+
+/// Expects a contiguous operand of this number of elements of S. Returns them.
+template <typename S>
+S* expect_elements(KernelCall const& call, Operand const& operand, std::int64_t elements) {
+  expect_elements(call, operand, element_type<S>(), elements);
+  return elements_of<S>(operand);
 }
 
 /// Calls `body(S{})` for the storage type S of `type`.

@@ -57,9 +57,8 @@ inline std::int32_t const* expect_chunks(KernelCall const& call) {
   }
   if (!is_uneven) return nullptr;
   Operand const& counts = call.reads[call.writes.size()];
-  expect_tensor(call, counts, ElementType::i32, counts.shape);
   expect(call, counts.shape.elements() == chunks, "there are not as many counts as chunks");
-  return elements_of<std::int32_t>(counts);
+  return expect_tensor<std::int32_t>(call, counts, counts.shape);
 }
 
 // Rows [rows, columns] in as many groups as there are biases of `columns` elements.
@@ -123,8 +122,7 @@ inline GroupCounts expect_counts(KernelCall const& call, GroupedRows const& all)
     return {};
   }
   std::int64_t const parts = counts.shape.elements() / all.groups;
-  expect_elements(call, counts, ElementType::i32, parts * all.groups);
-  return {elements_of<std::int32_t>(counts), parts, all.groups};
+  return {expect_elements<std::int32_t>(call, counts, parts * all.groups), parts, all.groups};
 }
 
 /// The factor of each row, operand `index`; null if there is none.
@@ -133,8 +131,13 @@ Compute<S> const* optional_factors(KernelCall const& call, std::size_t index, st
   bool const is_there =
       call.reads.size() > index && call.reads[index].type != ElementType::i32;  // which counts are
   if (!is_there) return nullptr;
-  expect_elements(call, call.reads[index], element_type<Compute<S>>(), rows);
-  return elements_of<Compute<S>>(call.reads[index]);
+  return expect_elements<Compute<S>>(call, call.reads[index], rows);
+}
+
+/// Expects the number of each row that bias_probability_gradient writes.
+template <typename S>
+Compute<S>* expect_row_products(KernelCall const& call, GroupedRows const& all) {
+  return expect_elements<Compute<S>>(call, call.writes[0], all.rows);
 }
 
 // The factors of rows, and the operands of the kernels that scale rows.
@@ -252,11 +255,9 @@ WeightedRows<S> expect_weighted_rows(KernelCall const& call,
                                      Operand const& probabilities,
                                      Operand const& y,
                                      int branches) {
-  using C = Compute<S>;
-  std::int64_t const width = expect_activation<S>(call, x, y, branches);
+  std::int64_t const width = expect_branches<S>(call, x, y, branches);
   std::int64_t const rows = y.shape.elements() / width;
-  expect_elements(call, probabilities, element_type<C>(), rows);
-  return {width, branches * width, rows, elements_of<C>(probabilities)};
+  return {width, branches * width, rows, expect_elements<Compute<S>>(call, probabilities, rows)};
 }
 
 /// Expects the operands of weighted_activation_backward.

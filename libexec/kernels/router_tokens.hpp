@@ -89,8 +89,7 @@ struct RouterTokens {
     if (losses.balance == 0) return;
     if (call.reads.size() <= logits_index + 1) return;  // they are written
     Operand const& of_counts = call.reads[logits_index + 1];
-    expect_elements(call, of_counts, element_type<C>(), losses.sequences * experts);
-    counts = elements_of<C>(of_counts);
+    counts = expect_elements<C>(call, of_counts, losses.sequences * experts);
   }
 
   /// The derivative of the loss by an expert's share of a token's scores. Tokens [s, b] of several
@@ -108,6 +107,24 @@ struct RouterTokens {
     return static_cast<C>(losses.size / static_cast<double>(losses.tokens));
   }
 };
+
+/// Expects the counts [sequences, experts] that count_choices writes.
+template <typename S>
+Compute<S>* expect_choice_counts(KernelCall const& call, RouterTokens<S> const& all) {
+  return expect_elements<Compute<S>>(call, call.writes[0], all.losses.sequences * all.experts);
+}
+
+/// Expects the number that router_loss writes.
+template <typename S>
+Compute<S>* expect_router_loss(KernelCall const& call, RouterTokens<S> const& /*all*/) {
+  return expect_elements<Compute<S>>(call, call.writes[0], 1);
+}
+
+/// Expects the gradients [tokens, experts] that router_loss_backward adds to.
+template <typename T, typename S>
+T* expect_logit_gradients(KernelCall const& call, RouterTokens<S> const& all) {
+  return expect_elements<T>(call, call.writes[0], all.tokens * all.experts);
+}
 
 /// Calls body(expert) for the choices of a token that the losses count: its highest logits, of
 /// equal ones those of lower experts.

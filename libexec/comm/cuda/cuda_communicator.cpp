@@ -14,7 +14,7 @@ namespace {
 
 /// The transport between ranks that are threads of one process and share a CUDA device: kernels
 /// that read the tensors of all members in rank order, and copies within the device. The host waits
-/// for nothing; calls are ordered by the events of each rank's CudaCall.
+/// for nothing; calls are ordered by the events of each rank's DeviceCall.
 ///
 /// Collectives in host memory are left to HostTransport.
 class CudaTransport final : public LocalTransport {
@@ -35,7 +35,24 @@ class CudaTransport final : public LocalTransport {
   std::mutex* machine_;
 };
 
-void wait_for(CudaCall const& call, cudaStream_t stream) {
+/// A copy of a message that its sender has left. The sender's part is over: what follows concerns
+/// only the stream and the receiver.
+struct KeptMessage {
+  explicit KeptMessage(DeviceCall const& sent)
+      : call{.stream = sent.stream, .ready = sent.ready, .begun = nullptr, .done = nullptr} {}
+  ~KeptMessage() {
+    if (data != nullptr) cudaFreeAsync(data, call.stream);
+  }
+  KeptMessage(KeptMessage const&) = delete;
+  KeptMessage(KeptMessage&&) = delete;
+  KeptMessage& operator=(KeptMessage const&) = delete;
+  KeptMessage& operator=(KeptMessage&&) = delete;
+
+  DeviceCall call;
+  void* data = nullptr;
+};
+
+void wait_for(DeviceCall const& call, cudaStream_t stream) {
   check(cudaStreamWaitEvent(stream, call.ready, 0), "cudaStreamWaitEvent");
 }
 
@@ -74,70 +91,72 @@ void CudaTransport::run(std::vector<Collective> const& calls) {
   if (calls.front().in_host_memory) return host_.run(calls);
   require_alike(calls);
   // The stream is the first member's, so that the collectives of a group run in order.
-  cudaStream_t const stream = calls.front().cuda.stream;
+  cudaStream_t const stream = calls.front().on_device->stream;
   enqueue(stream, [&] {
-    for (Collective const& call : calls) wait_for(call.cuda, stream);
-    for (Collective const& call : calls) record(call.cuda.begun, stream);
+    for (Collective const& call : calls) wait_for(*call.on_device, stream);
+    for (Collective const& call : calls) record(call.on_device->begun, stream);
     move(calls, stream);
-    for (Collective const& call : calls) record(call.cuda.done, stream);
+    for (Collective const& call : calls) record(call.on_device->done, stream);
   });
 }
 
 void CudaTransport::copy(Message const& sent, Message const& received) {
-  cudaStream_t const stream = sent.cuda.stream;
+  cudaStream_t const stream = sent.on_device->stream;
   enqueue(stream, [&] {
-    wait_for(sent.cuda, stream);
-    wait_for(received.cuda, stream);
-    record(sent.cuda.begun, stream);
-    record(received.cuda.begun, stream);
+    wait_for(*sent.on_device, stream);
+    wait_for(*received.on_device, stream);
+    record(sent.on_device->begun, stream);
+    record(received.on_device->begun, stream);
     copy_bytes(received.data, sent.data, sent.bytes, stream);
-    record(sent.cuda.done, stream);
-    record(received.cuda.done, stream);
+    record(sent.on_device->done, stream);
+    record(received.on_device->done, stream);
   });
 }
 
 std::shared_ptr<void> CudaTransport::keep(Message& sent) {
-  cudaStream_t const stream = sent.cuda.stream;
-  void* kept = nullptr;
-  enqueue(stream, [&] {
-    wait_for(sent.cuda, stream);
-    check(cudaMallocAsync(&kept, sent.bytes, stream), "cudaMallocAsync");
-    record(sent.cuda.begun, stream);
-    copy_bytes(kept, sent.data, sent.bytes, stream);
-    record(sent.cuda.done, stream);
+  DeviceCall const& call = *sent.on_device;
+  auto kept = std::make_shared<KeptMessage>(call);
+  enqueue(call.stream, [&] {
+    wait_for(call, call.stream);
+    check(cudaMallocAsync(&kept->data, sent.bytes, call.stream), "cudaMallocAsync");
+    record(call.begun, call.stream);
+    copy_bytes(kept->data, sent.data, sent.bytes, call.stream);
+    record(call.done, call.stream);
   });
-  sent.data = kept;
-  // The sender's part is over; the copy that follows concerns only the stream and the receiver.
-  sent.cuda.begun = nullptr;
-  sent.cuda.done = nullptr;
-  return {kept, [stream](void* memory) { cudaFreeAsync(memory, stream); }};
+  sent.data = kept->data;
+  sent.on_device = &kept->call;
+  return kept;
 }
 
 }  // namespace
 
-CudaCall CudaCommunicator::call_on(cudaStream_t stream) {
+DeviceCall CudaCommunicator::call_on(cudaStream_t stream) {
   return {.stream = stream,
           .ready = streams_.compute_event(),
           .begun = streams_.event(),
           .done = streams_.event()};
 }
 
-TimeSpan CudaCommunicator::settle(CudaCall const& call, TimeSpan const& time) {
-  if (call.stream == nullptr) {
+TimeSpan CudaCommunicator::settle(Calls::iterator call, TimeSpan const& time) {
+  DeviceCall const ended = *call;
+  calls_.erase(call);
+  if (ended.stream == nullptr) {
     if (is_virtual_) return time;
-    SimTime const now{streams_.mark()};
-    return {now, now};
+    DeviceTimeline::Mark const now = streams_.mark();
+    return {.marks = MarkSpan{now, now}};
   }
-  streams_.compute_waits(call.done);
+  streams_.compute_waits(ended.done);
   if (is_virtual_) return time;
-  return {SimTime{streams_.mark_of(call.begun)}, SimTime{streams_.mark_of(call.done)}};
+  return {.marks = MarkSpan{streams_.mark_of(ended.begun), streams_.mark_of(ended.done)}};
 }
 
 Communicator::Ticket CudaCommunicator::start(Collective const& collective) {
   Collective own = collective;
-  if (!own.in_host_memory) own.cuda = call_on(streams_.stream(groups_[own.group].stream));
+  auto const call = calls_.emplace(calls_.end());
+  if (!own.in_host_memory) *call = call_on(streams_.stream(groups_[own.group].stream));
+  own.on_device = &*call;
   Ticket const ticket = inside_.start(own);
-  collectives_.emplace(std::pair{own.group, ticket}, own.cuda);
+  collectives_.emplace(std::pair{own.group, ticket}, call);
   return ticket;
 }
 
@@ -148,8 +167,11 @@ TimeSpan CudaCommunicator::finish(GroupId group, Ticket ticket) {
 
 void CudaCommunicator::post(Message const& message) {
   Message own = message;
-  own.cuda = call_on(message.end == Transfer::End::send ? streams_.send() : streams_.receive());
-  messages_[{message.end, message.number}] = own.cuda;
+  bool const is_send = message.end == Transfer::End::send;
+  auto const call =
+      calls_.insert(calls_.end(), call_on(is_send ? streams_.send() : streams_.receive()));
+  messages_[{message.end, message.number}] = call;
+  own.on_device = &*call;
   inside_.post(own);
 }
 

@@ -1,10 +1,12 @@
 #pragma once
 
+#include <list>
 #include <map>
 #include <utility>
 
 #include "libexec/backends/cuda/cuda_streams.hpp"
 #include "libexec/comm/communicator.hpp"
+#include "libexec/comm/cuda/device_call.hpp"
 #include "libsim/ranks/rank_groups.hpp"
 
 namespace stagecraft {
@@ -16,7 +18,7 @@ namespace stagecraft {
 /// of the communicator inside.
 class CudaCommunicator final : public Communicator {
  public:
-  /// All arguments must outlive the object. `inside` records the events of each CudaCall.
+  /// All arguments must outlive the object. `inside` records the events of each DeviceCall.
   CudaCommunicator(Communicator& inside,
                    RankGroups const& groups,
                    CudaStreams& streams,
@@ -31,17 +33,20 @@ class CudaCommunicator final : public Communicator {
   void fail(std::exception_ptr const& error) override { inside_.fail(error); }
 
  private:
-  CudaCall call_on(cudaStream_t stream);
-  /// Makes the compute stream wait for a call, for which `inside` returned `time`.
-  TimeSpan settle(CudaCall const& call, TimeSpan const& time);
+  /// Calls in flight, whose addresses `inside` knows. Those in host memory have no stream.
+  using Calls = std::list<DeviceCall>;
+
+  DeviceCall call_on(cudaStream_t stream);
+  /// Makes the compute stream wait for a call, for which `inside` returned `time`, and forgets it.
+  TimeSpan settle(Calls::iterator call, TimeSpan const& time);
 
   Communicator& inside_;
   RankGroups const& groups_;
   CudaStreams& streams_;
   bool is_virtual_;
-  /// Collectives in flight. Those in host memory have no stream.
-  std::map<std::pair<GroupId, Ticket>, CudaCall> collectives_;
-  std::map<std::pair<Transfer::End, std::int32_t>, CudaCall> messages_;
+  Calls calls_;
+  std::map<std::pair<GroupId, Ticket>, Calls::iterator> collectives_;
+  std::map<std::pair<Transfer::End, std::int32_t>, Calls::iterator> messages_;
 };
 
 }  // namespace stagecraft

@@ -2,6 +2,7 @@
 #include <string>
 
 #include "libexec/comm/collectives.hpp"
+#include "libexec/comm/cuda/device_call.hpp"
 #include "libexec/comm/cuda/nccl_comm.hpp"
 
 namespace stagecraft {
@@ -55,7 +56,7 @@ struct Call {
 
 void all_gather(Call const& call) {
   Collective const& own = call.collective;
-  cudaStream_t const stream = own.cuda.stream;
+  cudaStream_t const stream = own.on_device->stream;
   if (call.has_equal_pieces()) {
     check(
         ncclAllGather(own.source, own.target, call.count(0), call.type(), call.comm.get(), stream),
@@ -73,7 +74,7 @@ void all_gather(Call const& call) {
 
 void reduce_scatter(Call const& call) {
   Collective const& own = call.collective;
-  cudaStream_t const stream = own.cuda.stream;
+  cudaStream_t const stream = own.on_device->stream;
   if (call.has_equal_pieces()) {
     check(ncclReduceScatter(own.source, own.target, call.count(0), call.type(), call.reduction(),
                             call.comm.get(), stream),
@@ -92,7 +93,7 @@ void reduce_scatter(Call const& call) {
 /// A kind that only moves elements, as messages between the members.
 void exchange(Call const& call) {
   Collective const& own = call.collective;
-  cudaStream_t const stream = own.cuda.stream;
+  cudaStream_t const stream = own.on_device->stream;
   for (int i = 0; i < call.members; ++i) {
     auto const sent = sent_part(own, call.member, i, call.members);
     if (sent && sent->elements > 0) {
@@ -121,7 +122,7 @@ void enqueue_collective(NcclComm& comm, int member, int members, Collective cons
       return comm.group("ncclAllReduce", [&] {
         check(ncclAllReduce(collective.source, collective.target,
                             static_cast<std::size_t>(collective.elements), call.type(),
-                            call.reduction(), comm.get(), collective.cuda.stream),
+                            call.reduction(), comm.get(), collective.on_device->stream),
               "ncclAllReduce");
       });
     case OpKind::all_gather:

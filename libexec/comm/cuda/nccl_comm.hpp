@@ -75,7 +75,7 @@ class NcclComm {
   Duration timeout_;
 };
 
-/// Enqueues a collective on the stream of its CudaCall. `member` is this rank's index in the
+/// Enqueues a collective on the stream of its DeviceCall. `member` is this rank's index in the
 /// communicator, which has `members` ranks.
 ///
 /// NCCL gathers and scatters pieces of equal size. If the last piece is shorter or empty, the

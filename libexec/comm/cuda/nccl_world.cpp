@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "libexec/comm/communicator.hpp"
+#include "libexec/comm/cuda/device_call.hpp"
 #include "libexec/comm/cuda/nccl_comm.hpp"
 #include "libexec/comm/cuda/nccl_numbers.hpp"
 #include "libexec/comm/cuda/nccl_watch.hpp"
@@ -84,13 +85,19 @@ NcclComm connect_job(RankId rank,
   }
 }
 
+/// A process's place in the world. It owns its communicators, each with a lane that watches it:
+/// the job's, one for each group of more than one rank, and one for each edge of its stage, with
+/// the edge's stream. The session, the plan and the tensors belong to others.
+///
+/// Between two calls nothing waits: what a call enqueued is ordered by the events of its DeviceCall
+/// alone, and the watch ends the process if it does not end in time.
 class NcclRank final : public ProcessWorld, public Communicator {
  public:
   NcclRank(TrainingPlan const& plan, JobSession& session, NcclOptions const& options)
       : plan_{plan},
         session_{session},
         options_{options},
-        buffers_sends_{plan.config.schedule.p2p == P2p::overlapped},
+        buffers_sends_{buffers_sends(plan)},
         message_edges_{message_edges(plan)} {
     try {
       connect_ranks();
@@ -127,7 +134,7 @@ class NcclRank final : public ProcessWorld, public Communicator {
                             [&](auto const& own) { return numbers_->all_gather(own); });
       return next_ticket_++;
     }
-    CudaCall const& call = collective.cuda;
+    DeviceCall const& call = *collective.on_device;
     begin(call, call.stream);
     if (group.lane == nullptr) {
       copy_own(collective);
@@ -147,7 +154,7 @@ class NcclRank final : public ProcessWorld, public Communicator {
     bool const is_send = message.end == Transfer::End::send;
     EdgeEnd const& edge = edges_.at(message_edges_.at(static_cast<std::size_t>(message.number)));
     cudaStream_t const stream = edge.stream.get();
-    CudaCall const& call = message.cuda;
+    DeviceCall const& call = *message.on_device;
     begin(call, stream);
     if (is_send && buffers_sends_) return send_copy(message, edge);
     is_send ? send(message.data, message.bytes, edge) : receive(message.data, message.bytes, edge);
@@ -242,7 +249,7 @@ class NcclRank final : public ProcessWorld, public Communicator {
     return memory;
   }
 
-  static void begin(CudaCall const& call, cudaStream_t stream) {
+  static void begin(DeviceCall const& call, cudaStream_t stream) {
     check(cudaStreamWaitEvent(stream, call.ready, 0), "cudaStreamWaitEvent");
     check(cudaEventRecord(call.begun, stream), "cudaEventRecord");
   }
@@ -271,7 +278,7 @@ class NcclRank final : public ProcessWorld, public Communicator {
     void* const kept = allocate(message.bytes, stream);
     check(cudaMemcpyAsync(kept, message.data, message.bytes, cudaMemcpyDeviceToDevice, stream),
           "cudaMemcpyAsync");
-    check(cudaEventRecord(message.cuda.done, stream), "cudaEventRecord");
+    check(cudaEventRecord(message.on_device->done, stream), "cudaEventRecord");
     send(kept, message.bytes, edge);
     check(cudaFreeAsync(kept, stream), "cudaFreeAsync");
   }
@@ -283,7 +290,7 @@ class NcclRank final : public ProcessWorld, public Communicator {
     auto const bytes = static_cast<std::size_t>(elements * element_size(collective.type));
     if (bytes == 0 || collective.source == collective.target) return;
     check(cudaMemcpyAsync(collective.target, collective.source, bytes, cudaMemcpyDeviceToDevice,
-                          collective.cuda.stream),
+                          collective.on_device->stream),
           "cudaMemcpyAsync");
   }
 

@@ -124,7 +124,7 @@ bool MpiCollective::has_met() {
           : calls_.size();
   for (Call const& call : std::span{calls_}.first(known)) {
     if (call.ticket != ticket_ || !are_alike(call.collective, call_)) {
-      throw std::logic_error{"ranks of a group issue different collectives"};
+      refuse_different(call_, described(call.collective));
     }
   }
   return true;

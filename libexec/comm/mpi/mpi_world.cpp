@@ -17,6 +17,7 @@
 #include "libexec/comm/job_session.hpp"
 #include "libexec/comm/mpi/mpi_group.hpp"
 #include "libexec/comm/mpi/mpi_progress.hpp"
+#include "libexec/comm/stage_edges.hpp"
 #include "libexec/comm/thread_world.hpp"
 
 namespace stagecraft {
@@ -200,6 +201,11 @@ nanoseconds MpiSession::clock_offset() {
   return offset;
 }
 
+/// A process's communicator. It owns MPI's communicators, one for each of its groups and one for
+/// all messages; the session has the thread that alone calls MPI.
+///
+/// Between two calls each operation that is not over is in the hands of that thread, and in
+/// `collectives_` or `posted_` until somebody waits for it. Its tensors belong to the caller.
 class MpiWorld::RankCommunicator : public Communicator {
  public:
   RankCommunicator(TrainingPlan const& plan, MpiSession& session, JobClock const& clock)
@@ -207,8 +213,7 @@ class MpiWorld::RankCommunicator : public Communicator {
         progress_{session.progress()},
         clock_{clock},
         job_{plan.roles.job},
-        send_{plan.config.schedule.p2p == P2p::overlapped ? MpiMessage::Send::buffered
-                                                          : MpiMessage::Send::synchronous} {
+        send_{buffers_sends(plan) ? MpiMessage::Send::buffered : MpiMessage::Send::synchronous} {
     progress_.run([&] {
       for (GroupId const group : plan.groups.ids()) split(plan.groups, group, session.rank());
       check(MPI_Comm_dup(MPI_COMM_WORLD, &messages_));

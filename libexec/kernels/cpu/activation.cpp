@@ -36,13 +36,12 @@ void for_chunks(KernelContext const& context,
 
 template <typename Function, typename S>
 void activate(KernelContext const& context, KernelCall const& call) {
-  Operand const& x = call.reads[0];
-  std::int64_t const f = expect_activation<S>(call, x, call.writes[0], 1);
-  S const* const bias = optional_bias<S>(call, 1, f);
-  for_chunks(context, x.shape.elements() / f, f, bias,
+  auto const of = expect_activation<S>(call, 1);
+  std::int64_t const f = of.columns;
+  for_chunks(context, of.rows, f, of.bias,
              [&](std::int64_t row, std::int64_t first, std::int64_t width, S const* b) {
-               S const* const from = elements_of<S>(x) + row * f + first;
-               S* const to = elements_of<S>(call.writes[0]) + row * f + first;
+               S const* const from = of.x + row * f + first;
+               S* const to = of.y + row * f + first;
                for (std::int64_t i = 0; i < width; ++i) {
                  to[i] = narrow<S>(Function::value(widen(from[i]) + widen(b[i])));
                }
@@ -51,15 +50,13 @@ void activate(KernelContext const& context, KernelCall const& call) {
 
 template <typename S>
 void gelu_backward_of(KernelContext const& context, KernelCall const& call) {
-  Operand const& x = call.reads[1];
-  std::int64_t const f = expect_activation<S>(call, x, call.reads[0], 1);
-  expect_tensor(call, call.writes[0], element_type<S>(), x.shape);
-  S const* const bias = optional_bias<S>(call, 2, f);
-  for_chunks(context, x.shape.elements() / f, f, bias,
+  auto const of = expect_activation_backward<S>(call, 1);
+  std::int64_t const f = of.columns;
+  for_chunks(context, of.rows, f, of.bias,
              [&](std::int64_t row, std::int64_t first, std::int64_t width, S const* b) {
-               S const* const dy = elements_of<S>(call.reads[0]) + row * f + first;
-               S const* const from = elements_of<S>(x) + row * f + first;
-               S* const dx = elements_of<S>(call.writes[0]) + row * f + first;
+               S const* const dy = of.dy + row * f + first;
+               S const* const from = of.x + row * f + first;
+               S* const dx = of.dx + row * f + first;
                for (std::int64_t i = 0; i < width; ++i) {
                  dx[i] = narrow<S>(widen(dy[i]) * gelu_derivative(widen(from[i]) + widen(b[i])));
                }
@@ -69,14 +66,13 @@ void gelu_backward_of(KernelContext const& context, KernelCall const& call) {
 /// y is positive exactly where x was.
 template <typename S>
 void relu_backward_of(KernelContext const& context, KernelCall const& call) {
-  Operand const& y = call.reads[1];
-  std::int64_t const f = expect_activation<S>(call, y, call.reads[0], 1);
-  expect_tensor(call, call.writes[0], element_type<S>(), y.shape);
-  for_chunks<S>(context, y.shape.elements() / f, f, nullptr,
+  auto const of = expect_activation_backward<S>(call, 1);
+  std::int64_t const f = of.columns;
+  for_chunks<S>(context, of.rows, f, nullptr,
                 [&](std::int64_t row, std::int64_t first, std::int64_t width, S const*) {
-                  S const* const dy = elements_of<S>(call.reads[0]) + row * f + first;
-                  S const* const from = elements_of<S>(y) + row * f + first;
-                  S* const dx = elements_of<S>(call.writes[0]) + row * f + first;
+                  S const* const dy = of.dy + row * f + first;
+                  S const* const from = of.x + row * f + first;
+                  S* const dx = of.dx + row * f + first;
                   for (std::int64_t i = 0; i < width; ++i) {
                     dx[i] = narrow<S>(widen(dy[i]) * Relu::slope_at_value(widen(from[i])));
                   }
@@ -85,15 +81,14 @@ void relu_backward_of(KernelContext const& context, KernelCall const& call) {
 
 template <typename Function, typename S>
 void gated_of(KernelContext const& context, KernelCall const& call) {
-  Operand const& y = call.writes[0];
-  std::int64_t const f = expect_activation<S>(call, call.reads[0], y, 2);
-  S const* const bias = optional_bias<S>(call, 1, 2 * f);
-  for_chunks(context, y.shape.elements() / f, f, bias,
+  auto const of = expect_activation<S>(call, 2);
+  std::int64_t const f = of.columns;
+  for_chunks(context, of.rows, f, of.bias,
              [&](std::int64_t row, std::int64_t first, std::int64_t width, S const* b) {
-               S const* const gate = elements_of<S>(call.reads[0]) + row * 2 * f + first;
+               S const* const gate = of.x + row * 2 * f + first;
                S const* const up = gate + f;
-               S const* const up_bias = bias == nullptr ? b : b + f;
-               S* const to = elements_of<S>(y) + row * f + first;
+               S const* const up_bias = of.bias == nullptr ? b : b + f;
+               S* const to = of.y + row * f + first;
                for (std::int64_t i = 0; i < width; ++i) {
                  to[i] = narrow<S>(Function::value(widen(gate[i]) + widen(b[i]),
                                                    widen(up[i]) + widen(up_bias[i])));
@@ -104,17 +99,15 @@ void gated_of(KernelContext const& context, KernelCall const& call) {
 template <typename Function, typename S>
 void gated_backward_of(KernelContext const& context, KernelCall const& call) {
   using C = Compute<S>;
-  Operand const& dy = call.reads[0];
-  std::int64_t const f = expect_activation<S>(call, call.reads[1], dy, 2);
-  expect_tensor(call, call.writes[0], element_type<S>(), call.reads[1].shape);
-  S const* const bias = optional_bias<S>(call, 2, 2 * f);
-  for_chunks(context, dy.shape.elements() / f, f, bias,
+  auto const of = expect_activation_backward<S>(call, 2);
+  std::int64_t const f = of.columns;
+  for_chunks(context, of.rows, f, of.bias,
              [&](std::int64_t row, std::int64_t first, std::int64_t width, S const* b) {
-               S const* const d = elements_of<S>(dy) + row * f + first;
-               S const* const gate = elements_of<S>(call.reads[1]) + row * 2 * f + first;
+               S const* const d = of.dy + row * f + first;
+               S const* const gate = of.x + row * 2 * f + first;
                S const* const up = gate + f;
-               S const* const up_bias = bias == nullptr ? b : b + f;
-               S* const d_gate = elements_of<S>(call.writes[0]) + row * 2 * f + first;
+               S const* const up_bias = of.bias == nullptr ? b : b + f;
+               S* const d_gate = of.dx + row * 2 * f + first;
                S* const d_up = d_gate + f;
                for (std::int64_t i = 0; i < width; ++i) {
                  C const g = widen(gate[i]) + widen(b[i]);

@@ -78,17 +78,12 @@ void add_rescaled_context(KernelContext const& context, KernelCall const& call) 
 }
 
 void add_log_sums(KernelContext const& context, KernelCall const& call) {
-  Operand const& sums = call.writes[0];
-  std::int64_t const n = sums.shape.elements();
-  with_storage_type(call.kind, sums.type, [&](auto tag) {
+  with_storage_type(call, [&](auto tag) {
     using C = Compute<decltype(tag)>;
-    expect_elements(call, sums, element_type<C>(), n);
-    expect_elements(call, call.reads[1], element_type<C>(), n);
-    C* const sum = elements_of<C>(sums);
-    C const* const part = elements_of<C>(call.reads[1]);
-    for_row_ranges(*context.pool, n, 1, [&](std::int64_t begin, std::int64_t end) {
+    auto const of = expect_add_log_sums<C>(call);
+    for_row_ranges(*context.pool, of.elements, 1, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t i = begin; i < end; ++i) {
-        sum[i] = add_logarithms(sum[i], part[i]);
+        of.sums[i] = add_logarithms(of.sums[i], of.part[i]);
       }
     });
   });

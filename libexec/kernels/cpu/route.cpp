@@ -75,8 +75,7 @@ void count(KernelCall const& call) {
   using C = Compute<S>;
   RouterTokens<S> const all{call, 0};
   std::int64_t const sequences = all.losses.sequences;
-  expect_elements(call, call.writes[0], element_type<C>(), sequences * all.experts);
-  C* const counts = elements_of<C>(call.writes[0]);
+  C* const counts = expect_choice_counts(call, all);
   std::fill_n(counts, sequences * all.experts, C{0});
   for (std::int64_t token = 0; token < all.tokens; ++token) {
     for_counted_choices(all, token, [&](std::int64_t expert) {
@@ -89,10 +88,10 @@ template <typename S>
 void sum_losses(KernelCall const& call) {
   using C = Compute<S>;
   RouterTokens<S> const all{call, 0};
-  expect_elements(call, call.writes[0], element_type<C>(), 1);
+  C* const loss = expect_router_loss(call, all);
   double sum = 0;
   for (std::int64_t token = 0; token < all.tokens; ++token) sum += loss_of_token(all, token);
-  elements_of<C>(call.writes[0])[0] = static_cast<C>(sum);
+  *loss = static_cast<C>(sum);
 }
 
 template <typename C>
@@ -105,9 +104,8 @@ void average(KernelCall const& call) {
 template <typename T, typename S>
 void add_gradients(KernelContext const& context, KernelCall const& call) {
   RouterTokens<S> const all{call, 1};
-  expect_elements(call, call.writes[0], element_type<T>(), all.tokens * all.experts);
   auto const weight = static_cast<Compute<S>>(call.loss_gradient);
-  T* const d_logits = elements_of<T>(call.writes[0]);
+  T* const d_logits = expect_logit_gradients<T>(call, all);
   for_row_ranges(*context.pool, all.tokens, all.experts, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t token = begin; token < end; ++token) {
       add_loss_gradients(all, token, weight, d_logits + token * all.experts);

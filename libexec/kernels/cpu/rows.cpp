@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <span>
 #include <vector>
 
 #include "libexec/kernels/element.hpp"
@@ -135,11 +136,10 @@ void reorder_rows(KernelContext const& context, KernelCall const& call) {
 }
 
 void zero_fill(KernelContext const& context, KernelCall const& call) {
-  Operand const& x = call.writes[0];
-  std::int64_t const bytes = x.shape.elements() * element_size(x.type);
-  expect_elements(call, x, x.type, x.shape.elements());
-  for_row_ranges(*context.pool, bytes, 1, [&](std::int64_t begin, std::int64_t end) {
-    std::fill_n(elements_of<std::byte>(x) + begin, end - begin, std::byte{0});
+  std::span<std::byte> const bytes = expect_zero_fill(call);
+  auto const count = static_cast<std::int64_t>(bytes.size());
+  for_row_ranges(*context.pool, count, 1, [&](std::int64_t begin, std::int64_t end) {
+    std::fill_n(bytes.data() + begin, end - begin, std::byte{0});
   });
 }
 

@@ -53,53 +53,36 @@ struct ScoreRow {
   }
 };
 
-/// Calls body(index, row) for each row of scores [b, heads, s, s], in parallel ranges.
-template <typename Body>
-void for_score_rows(KernelContext const& context,
-                    KernelCall const& call,
-                    Operand const& scores,
-                    std::int64_t s,
-                    Body const& body) {
-  std::int64_t const window = attributes_of<SoftmaxAttributes>(call).window;
-  for_row_ranges(*context.pool, scores.shape.elements() / s, s,
-                 [&](std::int64_t begin, std::int64_t end) {
-                   for (std::int64_t row = begin; row < end; ++row) {
-                     std::int64_t const diagonal = row % s;
-                     std::int64_t const skipped =
-                         window == 0 ? 0 : std::max<std::int64_t>(0, diagonal + 1 - window);
-                     body(row, ScoreRow{.start = row * s,
-                                        .first = row * s + skipped,
-                                        .n = diagonal + 1 - skipped,
-                                        .end = (row + 1) * s});
-                   }
-                 });
+/// Calls body(index, row) for each row of scores, in parallel ranges.
+template <typename S, typename Body>
+void for_score_rows(KernelContext const& context, ScoreRows<S> const& all, Body const& body) {
+  for_row_ranges(*context.pool, all.rows, all.s, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t row = begin; row < end; ++row) {
+      std::int64_t const seen = all.end(row);
+      std::int64_t const skipped = std::max<std::int64_t>(0, seen - all.window);
+      body(row, ScoreRow{.start = row * all.s,
+                         .first = row * all.s + skipped,
+                         .n = seen - skipped,
+                         .end = (row + 1) * all.s});
+    }
+  });
 }
 
 template <typename S>
 void causal_softmax_of(KernelContext const& context, KernelCall const& call) {
-  Operand const& scores = call.reads[0];
-  std::int64_t const s = expect_scores<S>(call, scores);
-  expect_tensor(call, call.writes[0], element_type<S>(), scores.shape);
-  S const* const x = elements_of<S>(scores);
-  S* const y = elements_of<S>(call.writes[0]);
-  auto const scale = score_scale<S>(call);
-  for_score_rows(context, call, scores, s, [&](std::int64_t, ScoreRow const& row) {
-    softmax_row(x + row.first, y + row.first, row.n, scale);
-    row.clear_rest(y);
+  auto const of = expect_softmax<S>(call);
+  for_score_rows(context, of.all, [&](std::int64_t, ScoreRow const& row) {
+    softmax_row(of.scores + row.first, of.probabilities + row.first, row.n, of.all.scale);
+    row.clear_rest(of.probabilities);
   });
 }
 
 template <typename S>
 void causal_softmax_backward_of(KernelContext const& context, KernelCall const& call) {
-  Operand const& gradient = call.writes[0];
-  std::int64_t const s = expect_scores<S>(call, gradient);
-  expect_tensor(call, call.reads[1], element_type<S>(), gradient.shape);
-  S* const d = elements_of<S>(gradient);
-  S const* const y = elements_of<S>(call.reads[1]);
-  auto const scale = score_scale<S>(call);
-  for_score_rows(context, call, gradient, s, [&](std::int64_t, ScoreRow const& row) {
-    softmax_backward_row(d + row.first, y + row.first, row.n, scale);
-    row.clear_rest(d);
+  auto const of = expect_softmax_backward<S>(call);
+  for_score_rows(context, of.all, [&](std::int64_t, ScoreRow const& row) {
+    softmax_backward_row(of.scores + row.first, of.probabilities + row.first, row.n, of.all.scale);
+    row.clear_rest(of.scores);
   });
 }
 
@@ -114,57 +97,35 @@ RowDropout<S> dropout_of_probabilities(KernelContext const& context,
 
 template <typename S>
 void causal_softmax_dropout_of(KernelContext const& context, KernelCall const& call) {
-  Operand const& scores = call.reads[0];
-  std::int64_t const s = expect_scores<S>(call, scores);
-  expect_tensor(call, call.writes[1], element_type<S>(), scores.shape);
-  auto const dropped = dropout_of_probabilities<S>(
-      context, call, nullptr, dropout_mask(call, call.writes, 2, scores.shape));
-  S* const x = elements_of<S>(scores);
-  S* const y = elements_of<S>(call.writes[1]);
-  auto const scale = score_scale<S>(call);
-  for_score_rows(context, call, scores, s, [&](std::int64_t index, ScoreRow const& row) {
-    softmax_row(x + row.first, x + row.first, row.n, scale);
+  auto const of = expect_softmax<S>(call);
+  auto const dropped = dropout_of_probabilities<S>(context, call, nullptr, of.mask);
+  S* const x = of.probabilities;
+  for_score_rows(context, of.all, [&](std::int64_t index, ScoreRow const& row) {
+    softmax_row(x + row.first, x + row.first, row.n, of.all.scale);
     row.clear_rest(x);
-    dropped(index, x + row.start, y + row.start);
+    dropped(index, x + row.start, of.dropped + row.start);
   });
 }
 
 template <typename S>
 void causal_softmax_dropout_backward_of(KernelContext const& context, KernelCall const& call) {
-  Operand const& gradient = call.writes[0];
-  std::int64_t const s = expect_scores<S>(call, gradient);
-  expect_tensor(call, call.reads[1], element_type<S>(), gradient.shape);
-  auto const dropped = dropout_of_probabilities<S>(
-      context, call, dropout_mask(call, call.reads, 2, gradient.shape), nullptr);
-  S* const d = elements_of<S>(gradient);
-  S const* const y = elements_of<S>(call.reads[1]);
-  auto const scale = score_scale<S>(call);
-  for_score_rows(context, call, gradient, s, [&](std::int64_t index, ScoreRow const& row) {
+  auto const of = expect_softmax_backward<S>(call);
+  auto const dropped = dropout_of_probabilities<S>(context, call, of.mask, nullptr);
+  S* const d = of.scores;
+  for_score_rows(context, of.all, [&](std::int64_t index, ScoreRow const& row) {
     dropped(index, d + row.start, d + row.start);
-    softmax_backward_row(d + row.first, y + row.first, row.n, scale);
+    softmax_backward_row(d + row.first, of.probabilities + row.first, row.n, of.all.scale);
     row.clear_rest(d);
   });
 }
 
-/// Calls body(begin, end) for ranges of the elements of a tensor.
-template <typename Body>
-void for_elements(KernelContext const& context, Operand const& x, Body const& body) {
-  for_row_ranges(*context.pool, x.shape.elements(), 1, body);
-}
-
 template <typename S>
 void softcap_of(KernelContext const& context, KernelCall const& call) {
-  using C = Compute<S>;
-  expect_tensor(call, call.reads[0], element_type<S>(), call.reads[0].shape);
-  expect_tensor(call, call.writes[0], element_type<S>(), call.reads[0].shape);
-  S const* const x = elements_of<S>(call.reads[0]);
-  S* const y = elements_of<S>(call.writes[0]);
-  auto const& attributes = attributes_of<SoftcapAttributes>(call);
-  auto const cap = static_cast<C>(attributes.cap);
-  auto const factor = static_cast<C>(attributes.scale / attributes.cap);
-  for_elements(context, call.reads[0], [&](std::int64_t begin, std::int64_t end) {
+  auto const of = expect_softcap<S>(call);
+  for_row_ranges(*context.pool, of.elements, 1, [&](std::int64_t begin, std::int64_t end) {
+    S* const y = of.y;
     for (std::int64_t i = begin; i < end; ++i) {
-      y[i] = narrow<S>(capped(widen(x[i]) * factor, cap).value);
+      y[i] = narrow<S>(capped(widen(of.x[i]) * of.factor, of.cap).value);
     }
   });
 }
@@ -172,18 +133,11 @@ void softcap_of(KernelContext const& context, KernelCall const& call) {
 /// dy (1 - tanh(scale x / cap)^2) scale, in place.
 template <typename S>
 void softcap_backward_of(KernelContext const& context, KernelCall const& call) {
-  using C = Compute<S>;
-  expect_tensor(call, call.reads[1], element_type<S>(), call.reads[0].shape);
-  expect_tensor(call, call.writes[0], element_type<S>(), call.reads[0].shape);
-  S* const d = elements_of<S>(call.writes[0]);
-  S const* const x = elements_of<S>(call.reads[1]);
-  auto const& attributes = attributes_of<SoftcapAttributes>(call);
-  auto const scale = static_cast<C>(attributes.scale);
-  auto const cap = static_cast<C>(attributes.cap);
-  auto const factor = static_cast<C>(attributes.scale / attributes.cap);
-  for_elements(context, call.reads[0], [&](std::int64_t begin, std::int64_t end) {
+  auto const of = expect_softcap<S>(call);
+  for_row_ranges(*context.pool, of.elements, 1, [&](std::int64_t begin, std::int64_t end) {
+    S* const d = of.y;
     for (std::int64_t i = begin; i < end; ++i) {
-      d[i] = narrow<S>(widen(d[i]) * capped(widen(x[i]) * factor, cap).slope * scale);
+      d[i] = narrow<S>(widen(d[i]) * capped(widen(of.x[i]) * of.factor, of.cap).slope * of.scale);
     }
   });
 }

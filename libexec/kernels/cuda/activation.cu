@@ -9,9 +9,7 @@ namespace {
 template <typename Function, typename S>
 struct Activate {
   static constexpr int in_flight = 4;
-  S const* x;
-  S const* bias;  ///< or null
-  S* y;
+  ActivationOperands<S> of;
 
   template <int width>
   struct Loaded {
@@ -19,7 +17,7 @@ struct Activate {
   };
   template <int width>
   __device__ Loaded<width> load(ElementPlace at) const {
-    return {load_pack<width>(x + at.element), load_pack_or_zeros<width>(bias, at.column)};
+    return {load_pack<width>(of.x + at.element), load_pack_or_zeros<width>(of.bias, at.column)};
   }
   template <int width>
   __device__ void finish(ElementPlace at, Loaded<width> const& in) const {
@@ -28,7 +26,7 @@ struct Activate {
     for (int i = 0; i < width; ++i) {
       out[i] = narrow<S>(Function::value(widen(in.x[i]) + widen(in.bias[i])));
     }
-    store_pack(y + at.element, out);
+    store_pack(of.y + at.element, out);
   }
 };
 
@@ -36,10 +34,7 @@ struct Activate {
 template <typename Function, typename S>
 struct ActivateGated {
   static constexpr int in_flight = 2;
-  S const* x;
-  S const* bias;  ///< or null
-  S* y;
-  std::int64_t columns;
+  ActivationOperands<S> of;
 
   template <int width>
   struct Loaded {
@@ -47,10 +42,10 @@ struct ActivateGated {
   };
   template <int width>
   __device__ Loaded<width> load(ElementPlace at) const {
-    S const* const gate = x + at.element + at.row * columns;
-    return {load_pack<width>(gate), load_pack<width>(gate + columns),
-            load_pack_or_zeros<width>(bias, at.column),
-            load_pack_or_zeros<width>(bias, at.column + columns)};
+    S const* const gate = of.x + at.element + at.row * of.columns;
+    return {load_pack<width>(gate), load_pack<width>(gate + of.columns),
+            load_pack_or_zeros<width>(of.bias, at.column),
+            load_pack_or_zeros<width>(of.bias, at.column + of.columns)};
   }
   template <int width>
   __device__ void finish(ElementPlace at, Loaded<width> const& in) const {
@@ -60,49 +55,37 @@ struct ActivateGated {
       out[i] = narrow<S>(Function::value(widen(in.gate[i]) + widen(in.gate_bias[i]),
                                          widen(in.up[i]) + widen(in.up_bias[i])));
     }
-    store_pack(y + at.element, out);
+    store_pack(of.y + at.element, out);
   }
 };
 
-template <typename Function>
-void activate(CudaContext const& context, KernelCall const& call) {
-  with_storage_type(call.kind, call.reads[0].type, [&](auto tag) {
+template <template <typename, typename> typename Body, typename Function>
+void activate(CudaContext const& context, KernelCall const& call, int branches) {
+  with_storage_type(call, [&](auto tag) {
     using S = decltype(tag);
-    std::int64_t const f = expect_activation<S>(call, call.reads[0], call.writes[0], 1);
-    Activate<Function, S> const body{elements_of<S>(call.reads[0]), optional_bias<S>(call, 1, f),
-                                     elements_of<S>(call.writes[0])};
+    auto const of = expect_activation<S>(call, branches);
     constexpr int width = pack_width<S>;
-    launch_element_wise<width>(context.stream, extent_of(call.reads[0].shape.elements() / f, f),
-                               can_pack(width, body.x, body.bias, body.y), body);
-  });
-}
-
-template <typename Function>
-void activate_gated(CudaContext const& context, KernelCall const& call) {
-  with_storage_type(call.kind, call.reads[0].type, [&](auto tag) {
-    using S = decltype(tag);
-    Operand const& y = call.writes[0];
-    std::int64_t const f = expect_activation<S>(call, call.reads[0], y, 2);
-    ActivateGated<Function, S> const body{elements_of<S>(call.reads[0]),
-                                          optional_bias<S>(call, 1, 2 * f), elements_of<S>(y), f};
-    constexpr int width = pack_width<S>;
-    launch_element_wise<width>(context.stream, extent_of(y.shape.elements() / f, f),
-                               can_pack(width, body.x, body.bias, body.y), body);
+    launch_element_wise<width>(context.stream, extent_of(of.rows, of.columns),
+                               can_pack(width, of.x, of.bias, of.y), Body<Function, S>{of});
   });
 }
 
 }  // namespace
 
-void gelu(CudaContext const& context, KernelCall const& call) { activate<Gelu>(context, call); }
-void relu(CudaContext const& context, KernelCall const& call) { activate<Relu>(context, call); }
+void gelu(CudaContext const& context, KernelCall const& call) {
+  activate<Activate, Gelu>(context, call, 1);
+}
+void relu(CudaContext const& context, KernelCall const& call) {
+  activate<Activate, Relu>(context, call, 1);
+}
 void geglu(CudaContext const& context, KernelCall const& call) {
-  activate_gated<Gated<Gelu>>(context, call);
+  activate<ActivateGated, Gated<Gelu>>(context, call, 2);
 }
 void swiglu(CudaContext const& context, KernelCall const& call) {
-  activate_gated<Gated<Silu>>(context, call);
+  activate<ActivateGated, Gated<Silu>>(context, call, 2);
 }
 void swiglu_clamped(CudaContext const& context, KernelCall const& call) {
-  activate_gated<ClampedSwiglu>(context, call);
+  activate<ActivateGated, ClampedSwiglu>(context, call, 2);
 }
 
 }  // namespace stagecraft::cuda_ops

@@ -9,10 +9,7 @@ namespace {
 template <typename S>
 struct GeluBackward {
   static constexpr int in_flight = 2;
-  S const* dy;
-  S const* x;
-  S const* bias;  ///< or null
-  S* dx;
+  ActivationBackwardOperands<S> of;
 
   template <int width>
   struct Loaded {
@@ -20,8 +17,8 @@ struct GeluBackward {
   };
   template <int width>
   __device__ Loaded<width> load(ElementPlace at) const {
-    return {load_pack<width>(dy + at.element), load_pack<width>(x + at.element),
-            load_pack_or_zeros<width>(bias, at.column)};
+    return {load_pack<width>(of.dy + at.element), load_pack<width>(of.x + at.element),
+            load_pack_or_zeros<width>(of.bias, at.column)};
   }
   template <int width>
   __device__ void finish(ElementPlace at, Loaded<width> const& in) const {
@@ -30,7 +27,7 @@ struct GeluBackward {
     for (int i = 0; i < width; ++i) {
       out[i] = narrow<S>(widen(in.dy[i]) * Gelu::slope(widen(in.x[i]) + widen(in.bias[i])));
     }
-    store_pack(dx + at.element, out);
+    store_pack(of.dx + at.element, out);
   }
 };
 
@@ -38,9 +35,7 @@ struct GeluBackward {
 template <typename S>
 struct ReluBackward {
   static constexpr int in_flight = 2;
-  S const* dy;
-  S const* y;
-  S* dx;
+  ActivationBackwardOperands<S> of;
 
   template <int width>
   struct Loaded {
@@ -48,7 +43,7 @@ struct ReluBackward {
   };
   template <int width>
   __device__ Loaded<width> load(ElementPlace at) const {
-    return {load_pack<width>(dy + at.element), load_pack<width>(y + at.element)};
+    return {load_pack<width>(of.dy + at.element), load_pack<width>(of.x + at.element)};
   }
   template <int width>
   __device__ void finish(ElementPlace at, Loaded<width> const& in) const {
@@ -57,7 +52,7 @@ struct ReluBackward {
     for (int i = 0; i < width; ++i) {
       out[i] = narrow<S>(widen(in.dy[i]) * Relu::slope_at_value(widen(in.y[i])));
     }
-    store_pack(dx + at.element, out);
+    store_pack(of.dx + at.element, out);
   }
 };
 
@@ -65,11 +60,7 @@ struct ReluBackward {
 template <typename Function, typename S>
 struct GatedBackward {
   static constexpr int in_flight = 1;
-  S const* dy;
-  S const* x;
-  S const* bias;  ///< or null
-  S* dx;
-  std::int64_t columns;
+  ActivationBackwardOperands<S> of;
 
   template <int width>
   struct Loaded {
@@ -77,10 +68,10 @@ struct GatedBackward {
   };
   template <int width>
   __device__ Loaded<width> load(ElementPlace at) const {
-    S const* const gate = x + at.element + at.row * columns;
-    return {load_pack<width>(dy + at.element), load_pack<width>(gate),
-            load_pack<width>(gate + columns), load_pack_or_zeros<width>(bias, at.column),
-            load_pack_or_zeros<width>(bias, at.column + columns)};
+    S const* const gate = of.x + at.element + at.row * of.columns;
+    return {load_pack<width>(of.dy + at.element), load_pack<width>(gate),
+            load_pack<width>(gate + of.columns), load_pack_or_zeros<width>(of.bias, at.column),
+            load_pack_or_zeros<width>(of.bias, at.column + of.columns)};
   }
   template <int width>
   __device__ void finish(ElementPlace at, Loaded<width> const& in) const {
@@ -95,66 +86,46 @@ struct GatedBackward {
       d_gate[i] = narrow<S>(Function::gate_gradient(gradient, gate, up));
       d_up[i] = narrow<S>(Function::up_gradient(gradient, gate, up));
     }
-    S* const to = dx + at.element + at.row * columns;
+    S* const to = of.dx + at.element + at.row * of.columns;
     store_pack(to, d_gate);
-    store_pack(to + columns, d_up);
+    store_pack(to + of.columns, d_up);
   }
 };
 
-template <typename Function>
-void gated_backward(CudaContext const& context, KernelCall const& call) {
-  with_storage_type(call.kind, call.reads[0].type, [&](auto tag) {
+template <template <typename> typename Body>
+void activate_backward(CudaContext const& context, KernelCall const& call, int branches) {
+  with_storage_type(call, [&](auto tag) {
     using S = decltype(tag);
-    Operand const& dy = call.reads[0];
-    std::int64_t const f = expect_activation<S>(call, call.reads[1], dy, 2);
-    expect_tensor(call, call.writes[0], element_type<S>(), call.reads[1].shape);
-    GatedBackward<Function, S> const body{elements_of<S>(dy), elements_of<S>(call.reads[1]),
-                                          optional_bias<S>(call, 2, 2 * f),
-                                          elements_of<S>(call.writes[0]), f};
+    auto const of = expect_activation_backward<S>(call, branches);
     constexpr int width = pack_width<S>;
-    launch_element_wise<width>(context.stream, extent_of(dy.shape.elements() / f, f),
-                               can_pack(width, body.dy, body.x, body.bias, body.dx), body);
+    launch_element_wise<width>(context.stream, extent_of(of.rows, of.columns),
+                               can_pack(width, of.dy, of.x, of.bias, of.dx), Body<S>{of});
   });
 }
+
+template <typename S>
+using GegluBackward = GatedBackward<Gated<Gelu>, S>;
+template <typename S>
+using SwigluBackward = GatedBackward<Gated<Silu>, S>;
+template <typename S>
+using ClampedSwigluBackward = GatedBackward<ClampedSwiglu, S>;
 
 }  // namespace
 
 void gelu_backward(CudaContext const& context, KernelCall const& call) {
-  with_storage_type(call.kind, call.reads[0].type, [&](auto tag) {
-    using S = decltype(tag);
-    Operand const& x = call.reads[1];
-    std::int64_t const f = expect_activation<S>(call, x, call.reads[0], 1);
-    expect_tensor(call, call.writes[0], element_type<S>(), x.shape);
-    GeluBackward<S> const body{elements_of<S>(call.reads[0]), elements_of<S>(x),
-                               optional_bias<S>(call, 2, f), elements_of<S>(call.writes[0])};
-    constexpr int width = pack_width<S>;
-    launch_element_wise<width>(context.stream, extent_of(x.shape.elements() / f, f),
-                               can_pack(width, body.dy, body.x, body.bias, body.dx), body);
-  });
+  activate_backward<GeluBackward>(context, call, 1);
 }
-
 void relu_backward(CudaContext const& context, KernelCall const& call) {
-  with_storage_type(call.kind, call.reads[0].type, [&](auto tag) {
-    using S = decltype(tag);
-    Operand const& y = call.reads[1];
-    expect_activation<S>(call, y, call.reads[0], 1);
-    expect_tensor(call, call.writes[0], element_type<S>(), y.shape);
-    ReluBackward<S> const body{elements_of<S>(call.reads[0]), elements_of<S>(y),
-                               elements_of<S>(call.writes[0])};
-    constexpr int width = pack_width<S>;
-    launch_element_wise<width>(context.stream, flat_extent(y.shape.elements()),
-                               can_pack(width, body.dy, body.y, body.dx), body);
-  });
+  activate_backward<ReluBackward>(context, call, 1);
 }
-
 void geglu_backward(CudaContext const& context, KernelCall const& call) {
-  gated_backward<Gated<Gelu>>(context, call);
+  activate_backward<GegluBackward>(context, call, 2);
 }
 void swiglu_backward(CudaContext const& context, KernelCall const& call) {
-  gated_backward<Gated<Silu>>(context, call);
+  activate_backward<SwigluBackward>(context, call, 2);
 }
 void swiglu_clamped_backward(CudaContext const& context, KernelCall const& call) {
-  gated_backward<ClampedSwiglu>(context, call);
+  activate_backward<ClampedSwigluBackward>(context, call, 2);
 }
 
 }  // namespace stagecraft::cuda_ops

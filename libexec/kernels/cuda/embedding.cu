@@ -12,9 +12,8 @@ constexpr int warp_threads = 32;
 /// The mask is 1 for columns that a row must not see: those above the diagonal.
 struct CausalMask {
   static constexpr int in_flight = 4;
-  std::uint8_t* mask;
+  MaskRows of;
   SequencePart sequence;
-  std::int64_t rows;  ///< of the rank
 
   template <int width>
   struct Loaded {};
@@ -24,11 +23,11 @@ struct CausalMask {
   }
   template <int width>
   __device__ void finish(ElementPlace at, Loaded<width> const&) const {
-    std::int64_t const row = sequence.row_of(at.row, rows);
+    std::int64_t const row = sequence.row_of(at.row, of.rows);
     Pack<std::uint8_t, width> out;
 #pragma unroll
     for (int i = 0; i < width; ++i) out[i] = at.column + i > row ? 1 : 0;
-    store_pack(mask + at.element, out);
+    store_pack(of.mask + at.element, out);
   }
 };
 
@@ -36,11 +35,7 @@ struct CausalMask {
 template <typename S>
 struct LookUp {
   static constexpr int in_flight = 4;
-  std::int64_t const* tokens;
-  S const* table;
-  S* rows;
-  WordLookup lookup;
-  std::int64_t columns;
+  EmbeddingOperands<S> of;
 
   template <int width>
   struct Loaded {
@@ -48,12 +43,12 @@ struct LookUp {
   };
   template <int width>
   __device__ Loaded<width> load(ElementPlace at) const {
-    std::int64_t const row = lookup.row_of(__ldg(tokens + at.row));
-    return {load_pack_or_zeros<width>(row < 0 ? nullptr : table, row * columns + at.column)};
+    std::int64_t const row = of.lookup.row_of(__ldg(of.tokens + at.row));
+    return {load_pack_or_zeros<width>(row < 0 ? nullptr : of.table, row * of.columns + at.column)};
   }
   template <int width>
   __device__ void finish(ElementPlace at, Loaded<width> const& in) const {
-    store_pack(rows + at.element, in.values);
+    store_pack(of.rows + at.element, in.values);
   }
 };
 
@@ -90,12 +85,8 @@ template <typename S>
 struct SumWords {
   using C = Compute<S>;
   static constexpr int in_flight = 1;
-  S const* dy;
-  std::int64_t const* tokens;
+  EmbeddingBackwardOperands<S> of;  ///< of tokens that chain links
   WordChain chain;
-  C* gradient;
-  WordLookup lookup;
-  std::int64_t columns;
 
   template <int width>
   struct Loaded {};
@@ -106,9 +97,9 @@ struct SumWords {
   template <int width>
   __device__ void finish(ElementPlace at, Loaded<width> const&) const {
     if (chain.has_previous[at.row] != 0) return;
-    std::int64_t const row = lookup.row_of(tokens[at.row]);
+    std::int64_t const row = of.lookup.row_of(of.tokens[at.row]);
     if (row < 0) return;
-    C* const to = gradient + row * columns + at.column;
+    C* const to = of.gradient + row * of.columns + at.column;
     Pack<C, width> sum = load_pack<width>(to);
     constexpr int batch = 4;  // rows in flight; the links are read ahead of them
     for (std::int64_t token = at.row; token >= 0;) {
@@ -118,7 +109,7 @@ struct SumWords {
       for (int k = 0; k < batch; ++k) {
         there[k] = token >= 0;
         if (!there[k]) continue;
-        values[k] = load_pack<width>(dy + token * columns + at.column);
+        values[k] = load_pack<width>(of.dy + token * of.columns + at.column);
         token = chain.next[token];
       }
 #pragma unroll
@@ -135,84 +126,56 @@ struct SumWords {
 }  // namespace
 
 void make_causal_mask(CudaContext const& context, KernelCall const& call) {
-  Shape const& shape = call.writes[0].shape;
-  expect(call, shape.rank() == 2, "the mask is not [s/c, s]");
-  expect_tensor(call, call.writes[0], ElementType::u8, shape);
-  expect(call, context.sequence.row_of(shape[0] - 1, shape[0]) < shape[1],
-         "the mask has more rows than columns");
-  CausalMask const body{elements_of<std::uint8_t>(call.writes[0]), context.sequence, shape[0]};
-  launch_element_wise<access_bytes>(context.stream, extent_of(shape[0], shape[1]),
-                                    can_pack(access_bytes, body.mask), body);
+  CausalMask const body{expect_causal_mask(context.sequence, call), context.sequence};
+  launch_element_wise<access_bytes>(context.stream, extent_of(body.of.rows, body.of.columns),
+                                    can_pack(access_bytes, body.of.mask), body);
 }
 
 void embedding(CudaContext const& context, KernelCall const& call) {
-  Operand const& table = call.reads[1];
-  Operand const& rows = call.writes[0];
-  WordLookup const lookup = expect_lookup(context.tensor_rank, call, call.reads[0], rows, table);
-  expect(call, rows.type == table.type, "rows and table differ in type");
-  with_storage_type(call.kind, table.type, [&](auto tag) {
+  with_storage_type(call.kind, call.reads[1].type, [&](auto tag) {
     using S = decltype(tag);
-    LookUp<S> const body{elements_of<std::int64_t>(call.reads[0]), elements_of<S>(table),
-                         elements_of<S>(rows), lookup, rows.shape[2]};
+    auto const of = expect_embedding<S>(context.tensor_rank, call);
     constexpr int width = pack_width<S>;
-    launch_element_wise<width>(context.stream,
-                               extent_of(call.reads[0].shape.elements(), rows.shape[2]),
-                               can_pack(width, body.table, body.rows), body);
+    launch_element_wise<width>(context.stream, extent_of(of.count, of.columns),
+                               can_pack(width, of.table, of.rows), LookUp<S>{of});
   });
 }
 
 void embedding_backward(CudaContext const& context, KernelCall const& call) {
-  Operand const& dy = call.reads[0];
-  Operand const& gradient = call.writes[0];
-  WordLookup const lookup = expect_lookup(context.tensor_rank, call, call.reads[1], dy, gradient);
-  std::int64_t const h = dy.shape[2];
-  with_storage_type(call.kind, dy.type, [&](auto tag) {
+  with_storage_type(call, [&](auto tag) {
     using S = decltype(tag);
-    using C = Compute<S>;
-    expect_tensor(call, gradient, element_type<C>(), {lookup.words, h});
-    std::int64_t const count = call.reads[1].shape.elements();
+    auto of = expect_embedding_backward<S>(context.tensor_rank, call);
     // Processes as many tokens at a time as there is room for links; their sums are added in order.
     constexpr std::int64_t most = CudaContext::scratch_bytes / 8;
     WordChain const chain{context.scratch_of<std::int32_t>(),
                           context.scratch_of<std::uint8_t>() + most * 4};
-    for (std::int64_t first = 0; first < count; first += most) {
-      std::int64_t const n = std::min(most, count - first);
-      SumWords<S> const body{elements_of<S>(dy) + first * h,
-                             elements_of<std::int64_t>(call.reads[1]) + first,
-                             chain,
-                             elements_of<C>(gradient),
-                             lookup,
-                             h};
-      check(cudaMemsetAsync(chain.has_previous, 0, static_cast<std::size_t>(n), context.stream),
+    for (std::int64_t left = of.count; left > 0; left -= of.count) {
+      of.count = std::min(most, left);
+      check(cudaMemsetAsync(chain.has_previous, 0, static_cast<std::size_t>(of.count),
+                            context.stream),
             "cudaMemsetAsync");
       constexpr unsigned warps = 8;
-      launch(link_words, static_cast<unsigned>((n + warps - 1) / warps), dim3{warp_threads, warps},
-             context.stream, body.tokens, static_cast<int>(n), chain);
+      launch(link_words, static_cast<unsigned>((of.count + warps - 1) / warps),
+             dim3{warp_threads, warps}, context.stream, of.tokens, static_cast<int>(of.count),
+             chain);
       constexpr int width = pack_width<S>;
-      launch_element_wise<width>(context.stream, extent_of(n, h),
-                                 can_pack(width, body.dy, body.gradient), body);
+      launch_element_wise<width>(context.stream, extent_of(of.count, of.columns),
+                                 can_pack(width, of.dy, of.gradient), SumWords<S>{of, chain});
+      of.dy += of.count * of.columns;
+      of.tokens += of.count;
     }
   });
 }
 
 void slice(CudaContext const& context, KernelCall const& call) {
-  Operand const& whole = call.reads[0];
-  Operand const& part = call.writes[0];
-  std::int64_t const count = part.shape.elements();
-  expect_elements(call, whole, part.type, whole.shape.elements());
-  expect_elements(call, part, part.type, count);
-  std::int64_t const size = element_size(part.type);
-  std::int64_t const first = std::min(context.tensor_rank * count, whole.shape.elements());
-  std::int64_t const copied = std::min(count, whole.shape.elements() - first);
-  auto* const to = elements_of<std::byte>(part);
-  if (copied > 0) {
-    check(cudaMemcpyAsync(to, elements_of<std::byte>(whole) + first * size,
-                          static_cast<std::size_t>(copied * size), cudaMemcpyDeviceToDevice,
-                          context.stream),
+  SliceBytes const part = expect_slice(context.tensor_rank, call);
+  if (part.copied > 0) {
+    check(cudaMemcpyAsync(part.to, part.from, static_cast<std::size_t>(part.copied),
+                          cudaMemcpyDeviceToDevice, context.stream),
           "cudaMemcpyAsync");
   }
-  if (count > copied) {
-    check(cudaMemsetAsync(to + copied * size, 0, static_cast<std::size_t>((count - copied) * size),
+  if (part.zeros > 0) {
+    check(cudaMemsetAsync(part.to + part.copied, 0, static_cast<std::size_t>(part.zeros),
                           context.stream),
           "cudaMemsetAsync");
   }

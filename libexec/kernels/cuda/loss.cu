@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -33,10 +34,10 @@ __device__ void stream_row(std::int64_t n, Load const& load, Finish const& finis
 }
 
 template <typename C, int width>
-__global__ void __launch_bounds__(most_row_threads)
-    maximum_of_rows(C const* logits, C* maximum, LogitRows all) {
+__global__ void __launch_bounds__(most_row_threads) maximum_of_rows(MaximumOperands<C> of) {
   std::int64_t const row = this_row();
-  C const* const x = logits + row * all.words;
+  LogitRows const& all = of.all;
+  C const* const x = of.logits + row * all.words;
   C largest = -std::numeric_limits<C>::infinity();
   stream_row<width>(
       all.valid, [&](std::int64_t column) { return load_pack<width>(x + column); },
@@ -47,27 +48,18 @@ __global__ void __launch_bounds__(most_row_threads)
         }
       });
   largest = row_maximum(largest);
-  if (threadIdx.x == 0) maximum[row] = largest;
+  if (threadIdx.x == 0) of.maximum[row] = largest;
 }
-
-/// Operands of exponentials().
-template <typename C>
-struct Exponentials {
-  C* logits;
-  C const* maximum;
-  std::int64_t const* labels;
-  C* sum;
-  C* label_logit;
-};
 
 template <typename C, int width>
 __global__ void __launch_bounds__(most_row_threads)
-    exponentials_of_rows(Exponentials<C> operands, LogitRows all) {
+    exponentials_of_rows(ExponentialsOperands<C> of) {
   std::int64_t const row = this_row();
-  C* const x = operands.logits + row * all.words;
-  C const maximum = operands.maximum[row];
-  std::int64_t const label = all.column_of(operands.labels[row]);
-  if (label < 0 && threadIdx.x == 0) operands.label_logit[row] = 0;
+  LogitRows const& all = of.all;
+  C* const x = of.logits + row * all.words;
+  C const maximum = of.maximum[row];
+  std::int64_t const label = all.column_of(of.labels[row]);
+  if (label < 0 && threadIdx.x == 0) of.label_logit[row] = 0;
   C sum = 0;
   stream_row<width>(
       all.words, [&](std::int64_t column) { return load_pack<width>(x + column); },
@@ -76,24 +68,21 @@ __global__ void __launch_bounds__(most_row_threads)
 #pragma unroll
         for (int i = 0; i < width; ++i) {
           C const shifted = values[i] - maximum;
-          if (column + i == label) operands.label_logit[row] = shifted;
+          if (column + i == label) of.label_logit[row] = shifted;
           out[i] = column + i < all.valid ? exponential(shifted) : C{0};
           sum += out[i];
         }
         store_pack(x + column, out);
       });
   sum = row_sum(sum);
-  if (threadIdx.x == 0) operands.sum[row] = sum;
+  if (threadIdx.x == 0) of.sum[row] = sum;
 }
 
 /// softmax = exponentials / their sum, in place, and the loss of each row.
 template <typename C>
 struct CrossEntropy {
   static constexpr int in_flight = 4;
-  C* softmax;
-  C const* sum;
-  C const* label_logit;
-  C* loss;
+  CrossEntropyOperands<C> of;
 
   template <int width>
   struct Loaded {
@@ -102,7 +91,7 @@ struct CrossEntropy {
   };
   template <int width>
   __device__ Loaded<width> load(ElementPlace at) const {
-    return {load_pack<width>(softmax + at.element), sum[at.row]};
+    return {load_pack<width>(of.softmax + at.element), of.sum[at.row]};
   }
   template <int width>
   __device__ void finish(ElementPlace at, Loaded<width> const& in) const {
@@ -110,8 +99,8 @@ struct CrossEntropy {
     Pack<C, width> out;
 #pragma unroll
     for (int i = 0; i < width; ++i) out[i] = in.values[i] * inverse;
-    store_pack(softmax + at.element, out);
-    if (at.column == 0) loss[at.row] = std::log(in.sum) - label_logit[at.row];
+    store_pack(of.softmax + at.element, out);
+    if (at.column == 0) of.loss[at.row] = std::log(in.sum) - of.label_logit[at.row];
   }
 };
 
@@ -119,10 +108,7 @@ struct CrossEntropy {
 template <typename C>
 struct CrossEntropyBackward {
   static constexpr int in_flight = 4;
-  C* softmax;
-  std::int64_t const* labels;
-  LogitRows all;
-  C factor;
+  CrossEntropyBackwardOperands<C> of;
 
   template <int width>
   struct Loaded {
@@ -131,17 +117,17 @@ struct CrossEntropyBackward {
   };
   template <int width>
   __device__ Loaded<width> load(ElementPlace at) const {
-    return {load_pack<width>(softmax + at.element), __ldg(labels + at.row)};
+    return {load_pack<width>(of.softmax + at.element), __ldg(of.labels + at.row)};
   }
   template <int width>
   __device__ void finish(ElementPlace at, Loaded<width> const& in) const {
-    std::int64_t const label = all.column_of(in.label);
+    std::int64_t const label = of.all.column_of(in.label);
     Pack<C, width> out;
 #pragma unroll
     for (int i = 0; i < width; ++i) {
-      out[i] = (at.column + i == label ? in.values[i] - C{1} : in.values[i]) * factor;
+      out[i] = (at.column + i == label ? in.values[i] - C{1} : in.values[i]) * of.factor;
     }
-    store_pack(softmax + at.element, out);
+    store_pack(of.softmax + at.element, out);
   }
 };
 
@@ -171,35 +157,38 @@ struct Convert {
   }
 };
 
-template <typename From, typename To>
-void convert(CudaContext const& context, Operand const& from, Operand const& to) {
-  Convert<From, To> const body{elements_of<From>(from), elements_of<To>(to)};
-  constexpr int width = pack_width<From> < pack_width<To> ? pack_width<From> : pack_width<To>;
-  launch_element_wise<width>(context.stream, flat_extent(from.shape.elements()),
-                             can_pack(width, body.from, body.to), body);
+/// One block per row, with as many threads as the row can keep busy. `packed` and `single`: the
+/// kernel, by the width of its accesses.
+template <typename C, typename Of>
+void launch_long_rows(CudaContext const& context,
+                      LogitRows const& all,
+                      C const* logits,
+                      void (*packed)(Of),
+                      void (*single)(Of),
+                      Of const& of) {
+  if (all.rows == 0) return;
+  bool const fits = all.words % pack_width<C> == 0 && can_pack(pack_width<C>, logits);
+  std::int64_t const at_once = in_flight * (fits ? pack_width<C> : 1);
+  RowLaunch const grid =
+      row_launch(all.rows, std::clamp<std::int64_t>((all.words + at_once - 1) / at_once,
+                                                    2 * warp_threads, most_row_threads));
+  launch(fits ? packed : single, grid.blocks, grid.threads, context.stream, of);
 }
 
-/// One block per row, with as many threads as the row can keep busy.
-RowLaunch long_rows(LogitRows const& all, int width) {
-  std::int64_t const threads = (all.words + in_flight * width - 1) / (in_flight * width);
-  return row_launch(all.rows,
-                    std::clamp<std::int64_t>(threads, 2 * warp_threads, most_row_threads));
+template <typename C, typename Body>
+void launch_for_logits(CudaContext const& context, Body const& body) {
+  constexpr int width = pack_width<C>;
+  launch_element_wise<width>(context.stream, extent_of(body.of.all.rows, body.of.all.words),
+                             can_pack(width, body.of.softmax), body);
 }
 
 void convert_logits(CudaContext const& context, KernelCall const& call) {
-  Operand const& from = call.reads[0];
-  Operand const& to = call.writes[0];
-  bool const widens = call.kind == OpKind::widen_logits;
-  expect_tensor(call, widens ? to : from, ElementType::f32, from.shape);
-  with_storage_type(call.kind, widens ? from.type : to.type, [&](auto tag) {
-    using S = decltype(tag);
-    expect_tensor(call, widens ? from : to, element_type<S>(), from.shape);
-    if (widens) {
-      convert<S, float>(context, from, to);
-    } else {
-      convert<float, S>(context, from, to);
-    }
-  });
+  with_converted_logits(
+      call, [&]<typename From, typename To>(From const* from, To* to, std::int64_t n) {
+        constexpr int width = std::min(pack_width<From>, pack_width<To>);
+        launch_element_wise<width>(context.stream, flat_extent(n), can_pack(width, from, to),
+                                   Convert<From, To>{from, to});
+      });
 }
 
 }  // namespace
@@ -213,71 +202,36 @@ void narrow_logits(CudaContext const& context, KernelCall const& call) {
 }
 
 void logits_maximum(CudaContext const& context, KernelCall const& call) {
-  Operand const& logits = call.reads[0];
-  LogitRows const all = expect_logits(context.tensor_rank, call, logits);
-  expect_tokens(call, call.writes[0], logits.type, logits);
-  if (all.rows == 0) return;
-  with_logit_type(call, logits.type, [&](auto tag) {
+  with_logit_type(call, call.reads[0].type, [&](auto tag) {
     using C = decltype(tag);
-    C const* const x = elements_of<C>(logits);
-    constexpr int width = pack_width<C>;
-    bool const fits = all.words % width == 0 && can_pack(width, x);
-    RowLaunch const grid = long_rows(all, fits ? width : 1);
-    launch(fits ? maximum_of_rows<C, width> : maximum_of_rows<C, 1>, grid.blocks, grid.threads,
-           context.stream, x, elements_of<C>(call.writes[0]), all);
+    auto const of = expect_logits_maximum<C>(context.tensor_rank, call);
+    launch_long_rows<C>(context, of.all, of.logits, maximum_of_rows<C, pack_width<C>>,
+                        maximum_of_rows<C, 1>, of);
   });
 }
 
 void exponentials(CudaContext const& context, KernelCall const& call) {
-  Operand const& logits = call.writes[0];
-  with_logit_type(call, logits.type, [&](auto tag) {
+  with_logit_type(call, call.reads[0].type, [&](auto tag) {
     using C = decltype(tag);
-    LogitRows const all = expect_logits(context.tensor_rank, call, logits);
-    expect_tokens(call, call.reads[1], logits.type, logits);
-    expect_tokens(call, call.reads[2], ElementType::i64, logits);
-    expect_tokens(call, call.writes[1], logits.type, logits);
-    expect_tokens(call, call.writes[2], logits.type, logits);
-    Exponentials<C> const operands{elements_of<C>(logits), elements_of<C>(call.reads[1]),
-                                   elements_of<std::int64_t>(call.reads[2]),
-                                   elements_of<C>(call.writes[1]), elements_of<C>(call.writes[2])};
-    if (all.rows == 0) return;
-    constexpr int width = pack_width<C>;
-    bool const fits = all.words % width == 0 && can_pack(width, operands.logits);
-    RowLaunch const grid = long_rows(all, fits ? width : 1);
-    launch(fits ? exponentials_of_rows<C, width> : exponentials_of_rows<C, 1>, grid.blocks,
-           grid.threads, context.stream, operands, all);
+    auto const of = expect_exponentials<C>(context.tensor_rank, call);
+    launch_long_rows<C>(context, of.all, of.logits, exponentials_of_rows<C, pack_width<C>>,
+                        exponentials_of_rows<C, 1>, of);
   });
 }
 
 void cross_entropy(CudaContext const& context, KernelCall const& call) {
-  Operand const& softmax = call.writes[0];
-  with_logit_type(call, softmax.type, [&](auto tag) {
+  with_logit_type(call, call.reads[0].type, [&](auto tag) {
     using C = decltype(tag);
-    LogitRows const all = expect_logits(context.tensor_rank, call, softmax);
-    expect_tokens(call, call.reads[1], softmax.type, softmax);
-    expect_tokens(call, call.reads[2], softmax.type, softmax);
-    expect_tokens(call, call.reads[3], ElementType::i64, softmax);
-    expect_tokens(call, call.writes[1], softmax.type, softmax);
-    CrossEntropy<C> const body{elements_of<C>(softmax), elements_of<C>(call.reads[1]),
-                               elements_of<C>(call.reads[2]), elements_of<C>(call.writes[1])};
-    constexpr int width = pack_width<C>;
-    launch_element_wise<width>(context.stream, extent_of(all.rows, all.words),
-                               can_pack(width, body.softmax), body);
+    launch_for_logits<C>(context,
+                         CrossEntropy<C>{expect_cross_entropy<C>(context.tensor_rank, call)});
   });
 }
 
 void cross_entropy_backward(CudaContext const& context, KernelCall const& call) {
-  Operand const& softmax = call.writes[0];
-  with_logit_type(call, softmax.type, [&](auto tag) {
+  with_logit_type(call, call.reads[0].type, [&](auto tag) {
     using C = decltype(tag);
-    LogitRows const all = expect_logits(context.tensor_rank, call, softmax);
-    expect_tokens(call, call.reads[1], ElementType::i64, softmax);
-    CrossEntropyBackward<C> const body{elements_of<C>(softmax),
-                                       elements_of<std::int64_t>(call.reads[1]), all,
-                                       static_cast<C>(call.loss_gradient)};
-    constexpr int width = pack_width<C>;
-    launch_element_wise<width>(context.stream, extent_of(all.rows, all.words),
-                               can_pack(width, body.softmax), body);
+    launch_for_logits<C>(context, CrossEntropyBackward<C>{
+                                      expect_cross_entropy_backward<C>(context.tensor_rank, call)});
   });
 }
 

@@ -6,6 +6,7 @@
 #include "libexec/kernels/element.hpp"
 #include "libexec/kernels/formulas.hpp"
 #include "libexec/kernels/host_device.hpp"
+#include "libexec/kernels/operands/bias_operands.hpp"
 #include "libexec/kernels/operands/operand_checks.hpp"
 
 /// Activations as types, and the operand checks of their kernels.
@@ -96,25 +97,60 @@ struct ClampedSwiglu {
   }
 };
 
-/// The bias of `columns` elements, operand `index`; null if there is none.
-template <typename S>
-S const* optional_bias(KernelCall const& call, std::size_t index, std::int64_t columns) {
-  if (call.reads.size() <= index) return nullptr;
-  expect_tensor(call, call.reads[index], element_type<S>(), {columns});
-  return elements_of<S>(call.reads[index]);
-}
-
 /// Expects x [..., branches f] and y [..., f]. Returns f.
 template <typename S>
-std::int64_t expect_activation(KernelCall const& call,
-                               Operand const& x,
-                               Operand const& y,
-                               std::int64_t branches) {
+std::int64_t expect_branches(KernelCall const& call,
+                             Operand const& x,
+                             Operand const& y,
+                             std::int64_t branches) {
   expect(call, y.shape.rank() > 0 && last_extent(y) > 0, "an operand has no columns");
-  expect_tensor(call, y, element_type<S>(), y.shape);
-  expect_elements(call, x, element_type<S>(), branches * y.shape.elements());
+  expect_tensor<S>(call, y, y.shape);
+  expect_elements<S>(call, x, branches * y.shape.elements());
   expect(call, last_extent(x) == branches * last_extent(y), "the widths do not fit together");
   return last_extent(y);
+}
+
+/// y = f(x + bias): gate and up of a gated activation are side by side in rows of x.
+template <typename S>
+struct ActivationOperands {
+  std::int64_t rows;
+  std::int64_t columns;  ///< of y
+  S const* x;
+  S const* bias;  ///< or null
+  S* y;
+};
+
+/// `branches`: 2 if the activation is gated, otherwise 1.
+template <typename S>
+ActivationOperands<S> expect_activation(KernelCall const& call, std::int64_t branches) {
+  Operand const& y = call.writes[0];
+  std::int64_t const f = expect_branches<S>(call, call.reads[0], y, branches);
+  return {y.shape.elements() / f, f, elements_of<S>(call.reads[0]),
+          optional_bias<S>(call, 1, branches * f), elements_of<S>(y)};
+}
+
+template <typename S>
+struct ActivationBackwardOperands {
+  std::int64_t rows;
+  std::int64_t columns;  ///< of dy
+  S const* dy;
+  S const* x;     ///< relu_backward: y
+  S const* bias;  ///< or null
+  S* dx;
+};
+
+template <typename S>
+ActivationBackwardOperands<S> expect_activation_backward(KernelCall const& call,
+                                                         std::int64_t branches) {
+  Operand const& dy = call.reads[0];
+  Operand const& x = call.reads[1];
+  std::int64_t const f = expect_branches<S>(call, x, dy, branches);
+  return {dy.shape.elements() / f,
+          f,
+          elements_of<S>(dy),
+          elements_of<S>(x),
+          optional_bias<S>(call, 2, branches * f),
+          expect_tensor<S>(call, call.writes[0], x.shape)};
 }
 
 }  // namespace stagecraft

@@ -5,23 +5,85 @@
 #include <cstdint>
 
 #include "libexec/kernels/element.hpp"
+#include "libexec/kernels/host_device.hpp"
+#include "libexec/kernels/operands/dropout_operands.hpp"
 #include "libexec/kernels/operands/operand_checks.hpp"
 
 namespace stagecraft {
 
-/// Expects scores [b, heads, s, s]. Returns s.
+/// The rows of attention scores [b, heads, s, s].
 template <typename S>
-std::int64_t expect_scores(KernelCall const& call, Operand const& x) {
+struct ScoreRows {
+  std::int64_t rows;
+  std::int64_t s;
+  std::int64_t window;  ///< columns up to the diagonal that count; s: all of them
+  Compute<S> scale;     ///< factor on the scores
+
+  /// One past the last column that counts, the diagonal.
+  STAGECRAFT_HOST_DEVICE std::int64_t end(std::int64_t row) const { return row % s + 1; }
+};
+
+template <typename S>
+ScoreRows<S> expect_scores(KernelCall const& call, Operand const& x) {
   expect(call, x.shape.rank() == 4 && x.shape[2] == x.shape[3] && x.shape[3] > 0,
          "the scores are not [b, heads, s, s]");
-  expect_tensor(call, x, element_type<S>(), x.shape);
-  return x.shape[3];
+  expect_tensor<S>(call, x, x.shape);
+  auto const& softmax = attributes_of<SoftmaxAttributes>(call);
+  std::int64_t const s = x.shape[3];
+  return {x.shape.elements() / s, s, softmax.window == 0 ? s : softmax.window,
+          static_cast<Compute<S>>(softmax.scale)};
 }
 
-/// The factor on the scores.
+/// Operands of a causal softmax, with or without a dropout after it.
 template <typename S>
-Compute<S> score_scale(KernelCall const& call) {
-  return static_cast<Compute<S>>(attributes_of<SoftmaxAttributes>(call).scale);
+struct SoftmaxOperands {
+  ScoreRows<S> all;
+  S* scores;           ///< backward: the gradient, in place
+  S* probabilities;    ///< with a dropout in the place of the scores; backward: read
+  S* dropped;          ///< null backward, and without a dropout
+  std::uint8_t* mask;  ///< stored; backward: read. Null if it is drawn
+};
+
+template <typename S>
+SoftmaxOperands<S> expect_softmax(KernelCall const& call) {
+  Operand const& scores = call.reads[0];
+  return {expect_scores<S>(call, scores), elements_of<S>(scores),
+          expect_tensor<S>(call, call.writes[0], scores.shape),
+          call.writes.size() > 1 ? expect_tensor<S>(call, call.writes[1], scores.shape) : nullptr,
+          dropout_mask(call, call.writes, 2, scores.shape)};
+}
+
+template <typename S>
+SoftmaxOperands<S> expect_softmax_backward(KernelCall const& call) {
+  Operand const& gradient = call.writes[0];
+  return {expect_scores<S>(call, gradient), elements_of<S>(gradient),
+          expect_tensor<S>(call, call.reads[1], gradient.shape), nullptr,
+          dropout_mask(call, call.reads, 2, gradient.shape)};
+}
+
+/// Operands of softcap, y = cap tanh(scale x / cap), or of its gradient, in place of y.
+template <typename S>
+struct SoftcapOperands {
+  std::int64_t elements;
+  S const* x;
+  S* y;
+  Compute<S> cap;
+  Compute<S> factor;  ///< scale / cap
+  Compute<S> scale;
+};
+
+template <typename S>
+SoftcapOperands<S> expect_softcap(KernelCall const& call) {
+  using C = Compute<S>;
+  Shape const& shape = call.reads[0].shape;
+  Operand const& x = call.reads[call.kind == OpKind::softcap ? 0 : 1];
+  auto const& softcap = attributes_of<SoftcapAttributes>(call);
+  return {shape.elements(),
+          expect_tensor<S>(call, x, shape),
+          expect_tensor<S>(call, call.writes[0], shape),
+          static_cast<C>(softcap.cap),
+          static_cast<C>(softcap.scale / softcap.cap),
+          static_cast<C>(softcap.scale)};
 }
 
 // The operand checks of the flash-attention kernels.
@@ -47,12 +109,12 @@ struct FlashSizes {
   constexpr std::int64_t first_key(std::int64_t query) const {
     return std::max<std::int64_t>(0, attended.seen_by(query) - reach());
   }
-  /// One behind the last key that one of the queries [first, first + m) sees; 0 if they see none.
+  /// One past the last key that one of the queries [first, first + m) sees; 0 if they see none.
   constexpr std::int64_t end_of_keys(std::int64_t first, std::int64_t m) const {
     std::int64_t const last = attended.first_query + attended.queries - 1;
     return first > last ? 0 : attended.seen_by(std::min(first + m - 1, last));
   }
-  /// One behind the last query that sees a key.
+  /// One past the last query that sees a key.
   constexpr std::int64_t last_query(std::int64_t key) const {
     std::int64_t const end = attended.first_query + attended.queries;
     if (window == 0) return end;
@@ -203,6 +265,21 @@ RescaledPart rescaled_part(KernelCall const& call, bool adds) {
   expect_tensor(call, call.writes[0], element_type<S>(), all.part.shape);
   expect_tensor(call, all.part_sums, element_type<Compute<S>>(), all.sums.shape);
   return all;
+}
+
+/// sums = log(e^sums + e^part), in place.
+template <typename C>
+struct LogSumsOperands {
+  std::int64_t elements;
+  C* sums;
+  C const* part;
+};
+
+template <typename C>
+LogSumsOperands<C> expect_add_log_sums(KernelCall const& call) {
+  std::int64_t const n = call.writes[0].shape.elements();
+  return {n, expect_elements<C>(call, call.writes[0], n),
+          expect_elements<C>(call, call.reads[1], n)};
 }
 
 /// Expects what the gradient of sinks [heads] is made of.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "libexec/kernels/element.hpp"
 #include "libexec/kernels/host_device.hpp"
@@ -181,6 +182,14 @@ Operand copied_rows(KernelCall const& call) {
   rows.shape = {first, 1, 1, x.shape.elements() / std::max<std::int64_t>(first, 1)};
   rows.strides = {};
   return rows;
+}
+
+/// Expects a contiguous tensor for zero_fill. Returns its bytes.
+inline std::span<std::byte> expect_zero_fill(KernelCall const& call) {
+  Operand const& x = call.writes[0];
+  expect_elements(call, x, x.type, x.shape.elements());
+  return {elements_of<std::byte>(x),
+          static_cast<std::size_t>(x.shape.elements() * element_size(x.type))};
 }
 
 /// Tokens [s, b, heads, d], or [s, b, width], and parts of their heads [c, s, b, width / c].

@@ -16,6 +16,7 @@
 
 #include "libexec/backends/numbers.hpp"
 #include "libexec/comm/collectives.hpp"
+#include "libexec/comm/cuda/device_call.hpp"
 #include "libexec/comm/cuda/nccl_comm.hpp"
 #include "libexec/comm/cuda/nccl_numbers.hpp"
 #include "libexec/comm/cuda/nccl_world.hpp"
@@ -112,7 +113,7 @@ struct Place {
   NcclComm& comm;
   int rank;
   int size;
-  cudaStream_t stream;
+  DeviceCall on_device;
 };
 
 /// `all`, but for where this member's piece is not: there `otherwise`.
@@ -160,8 +161,8 @@ void check_every_type_and_cut(Place const& place) {
        {ElementType::f16, ElementType::bf16, ElementType::f32, ElementType::f64}) {
     for (Reduction const reduction : {Reduction::sum, Reduction::maximum}) {
       for (std::int64_t const count : {1, 3, 24, 1000}) {
-        Collective call{.reduction = reduction, .type = type, .elements = count};
-        call.cuda.stream = place.stream;
+        Collective call{
+            .reduction = reduction, .type = type, .elements = count, .on_device = &place.on_device};
         std::string const what = " of " + std::to_string(count) + " elements";
         // The last piece short or empty; then the first one short, too.
         call.piece = (count + place.size - 1) / place.size;
@@ -198,8 +199,7 @@ void check_uneven_pieces(Place const& place, ElementType type) {
     return all;
   };
   std::string const what = " of uneven pieces of " + std::string{name_of(type)};
-  Collective call{.type = type};
-  call.cuda.stream = place.stream;
+  Collective call{.type = type, .on_device = &place.on_device};
   auto const run = [&](OpKind kind, void const* source, void* target) {
     call.kind = kind;
     call.source = source;
@@ -266,8 +266,8 @@ void check_split(Place const& place) {
                   .source = one.data(),
                   .target = all.data(),
                   .elements = size,
-                  .piece = 1};
-  call.cuda.stream = place.stream;
+                  .piece = 1,
+                  .on_device = &place.on_device};
   enqueue_collective(*half, own, size, call);
   Values expected;
   for (int rank = place.size - 1; rank >= 0; --rank) {
@@ -288,10 +288,11 @@ void check_messages(Place const& place) {
   int const previous = (place.rank + place.size - 1) % place.size;
   for (int i = 0; i < messages; ++i) {
     place.comm.group("messages", [&] {
-      check(ncclSend(sent.at(i), sizeof(float), ncclUint8, next, place.comm.get(), place.stream),
+      check(ncclSend(sent.at(i), sizeof(float), ncclUint8, next, place.comm.get(),
+                     place.on_device.stream),
             "ncclSend");
       check(ncclRecv(received.at(i), sizeof(float), ncclUint8, previous, place.comm.get(),
-                     place.stream),
+                     place.on_device.stream),
             "ncclRecv");
     });
   }
@@ -357,7 +358,7 @@ void check_all(LaunchedProcess const& session) {
   check(ncclGetUniqueId(&id), "ncclGetUniqueId");
   NcclComm comm{id, session.size(), session.rank().value(), std::chrono::seconds{60}};
   CudaStream const stream = make_stream(0);
-  Place const place{comm, session.rank().value(), session.size(), stream.get()};
+  Place const place{comm, session.rank().value(), session.size(), {.stream = stream.get()}};
   check_every_type_and_cut(place);
   for (ElementType const type :
        {ElementType::u8, ElementType::i32, ElementType::bf16, ElementType::f32, ElementType::f64}) {

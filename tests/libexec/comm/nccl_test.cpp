@@ -14,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "libexec/comm/cuda/device_call.hpp"
 #include "libexec/comm/cuda/nccl_comm.hpp"
 #include "libexec/comm/cuda/nccl_watch.hpp"
 #include "libexec/comm/cuda/nccl_world.hpp"
@@ -112,12 +113,12 @@ TEST_CASE("a collective of the job runs between the events of its call", "[nccl]
   for (int i = 0; i < 20; ++i) source.fill(sevens, compute.get());
   source.fill(numbers, compute.get());
   check(cudaEventRecord(ready.get(), compute.get()), "cudaEventRecord");
-  auto const ticket =
-      communicator.start({.group = plan.roles.job,
-                          .source = source.data(),
-                          .target = target.data(),
-                          .elements = static_cast<std::int64_t>(count),
-                          .cuda = {other.get(), ready.get(), begun.get(), done.get()}});
+  DeviceCall const on_device{other.get(), ready.get(), begun.get(), done.get()};
+  auto const ticket = communicator.start({.group = plan.roles.job,
+                                          .source = source.data(),
+                                          .target = target.data(),
+                                          .elements = static_cast<std::int64_t>(count),
+                                          .on_device = &on_device});
   communicator.finish(plan.roles.job, ticket);
   check(cudaStreamWaitEvent(compute.get(), done.get(), 0), "cudaStreamWaitEvent");
   check(cudaMemcpyAsync(after.data(), target.data(), count * sizeof(float),
@@ -161,6 +162,7 @@ TEST_CASE("every type is reduced, and pieces of every cut come and go", "[nccl]"
   source.fill(numbers, stream.get());
   std::vector<std::int64_t> const zeros(23);
   target.fill(zeros, stream.get());
+  DeviceCall const on_device{.stream = stream.get()};
   enqueue_collective(comm, 0, 1,
                      {.kind = kind,
                       .reduction = GENERATE(Reduction::sum, Reduction::maximum),
@@ -170,7 +172,7 @@ TEST_CASE("every type is reduced, and pieces of every cut come and go", "[nccl]"
                       .elements = 23,
                       .piece = piece,
                       .origin = origin,
-                      .cuda = {stream.get(), nullptr, nullptr, nullptr}});
+                      .on_device = &on_device});
   std::vector<std::int64_t> expected(23, 0);
   auto const bytes = static_cast<std::size_t>(23 * element_size(type));
   std::memcpy(expected.data(), numbers.data(), bytes);

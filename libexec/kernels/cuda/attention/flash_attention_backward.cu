@@ -26,7 +26,7 @@ template <typename C>
 struct QueryStatistics {
   C* log_sum;
   C* row_dot;  ///< sum(d context * context)
-  int* seen;   ///< one behind the last key that the query sees
+  int* seen;   ///< one past the last key that the query sees
 };
 
 /// Computes the statistics of queries [first, first + count), one warp per query in turn.

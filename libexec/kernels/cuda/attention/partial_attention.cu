@@ -68,8 +68,7 @@ void rescale(CudaContext const& context, KernelCall const& call) {
 template <typename C>
 struct AddLogSums {
   static constexpr int in_flight = 2;
-  C* sums;
-  C const* part;
+  LogSumsOperands<C> of;
 
   template <int width>
   struct Loaded {
@@ -77,14 +76,14 @@ struct AddLogSums {
   };
   template <int width>
   __device__ Loaded<width> load(ElementPlace at) const {
-    return {load_pack<width>(sums + at.element), load_pack<width>(part + at.element)};
+    return {load_pack<width>(of.sums + at.element), load_pack<width>(of.part + at.element)};
   }
   template <int width>
   __device__ void finish(ElementPlace at, Loaded<width> const& in) const {
     Pack<C, width> out;
 #pragma unroll
     for (int i = 0; i < width; ++i) out[i] = add_logarithms(in.sum[i], in.part[i]);
-    store_pack(sums + at.element, out);
+    store_pack(of.sums + at.element, out);
   }
 };
 
@@ -138,16 +137,12 @@ void add_rescaled_context(CudaContext const& context, KernelCall const& call) {
 }
 
 void add_log_sums(CudaContext const& context, KernelCall const& call) {
-  Operand const& sums = call.writes[0];
-  std::int64_t const n = sums.shape.elements();
-  with_storage_type(call.kind, sums.type, [&](auto tag) {
+  with_storage_type(call, [&](auto tag) {
     using C = Compute<decltype(tag)>;
-    expect_elements(call, sums, element_type<C>(), n);
-    expect_elements(call, call.reads[1], element_type<C>(), n);
-    AddLogSums<C> const body{elements_of<C>(sums), elements_of<C>(call.reads[1])};
+    auto const of = expect_add_log_sums<C>(call);
     constexpr int width = pack_width<C>;
-    launch_element_wise<width>(context.stream, flat_extent(n),
-                               can_pack(width, body.sums, body.part), body);
+    launch_element_wise<width>(context.stream, flat_extent(of.elements),
+                               can_pack(width, of.sums, of.part), AddLogSums<C>{of});
   });
 }
 

@@ -9,51 +9,31 @@
 namespace stagecraft::cuda_ops {
 namespace {
 
-/// The rows of attention scores [b, heads, s, s].
-template <typename S>
-struct ScoreRows {
-  std::int64_t rows;
-  std::int64_t s;
-  std::int64_t window;  ///< columns up to the diagonal that count; s: all of them
-  Compute<S> scale;
-
-  /// One behind the last column that counts, the diagonal.
-  __device__ std::int64_t end(std::int64_t row) const { return row % s + 1; }
-};
-
 /// No dropout after the softmax.
 struct NothingDropped {};
-
-/// Dropout after the softmax: `y`, and the mask that is drawn, if wanted. Backward reads a mask
-/// that is given, or draws it again.
-template <typename S>
-struct DroppedRows {
-  RowDropout<S> dropped;
-  S* y;                       ///< forward
-  std::uint8_t* stored;       ///< forward; or null
-  std::uint8_t const* given;  ///< backward; or null
-};
 
 template <typename Dropped>
 inline constexpr bool drops = !std::is_same_v<Dropped, NothingDropped>;
 
-/// y = softmax(scale x) over the columns of the window that ends on the diagonal; 0 in the others.
-/// Columns behind the diagonal are not read.
-/// x and y may be the same. Dropout reads y as it was rounded, as if it were a second kernel.
+/// Probabilities are softmax(scale scores) over the columns of the window that ends on the
+/// diagonal, 0 in the others. Scores past the diagonal are not read; they may be in the same place.
+/// Dropout reads probabilities as they were rounded, as if it were a second kernel.
 template <typename S, int width, int held, typename Dropped>
 __global__ void __launch_bounds__(most_row_threads)
-    softmax_rows(S const* x, S* y, ScoreRows<S> all, Dropped behind) {
+    softmax_rows(SoftmaxOperands<S> of, Dropped behind) {
   using C = Compute<S>;
   constexpr int accesses = held / width;
   std::int64_t const row = this_row();
+  ScoreRows<S> const& all = of.all;
   if (row >= all.rows) return;
   std::int64_t const n = all.end(row);
   std::int64_t const first = n - all.window;
   C values[accesses][width];
   C maximum = -std::numeric_limits<C>::infinity();
   Pack<S, width> loaded[accesses];
-  for_accesses<width, accesses>(
-      n, [&](int k, int column) { loaded[k] = load_pack<width>(x + row * all.s + column); });
+  for_accesses<width, accesses>(n, [&](int k, int column) {
+    loaded[k] = load_pack<width>(of.scores + row * all.s + column);
+  });
   for_accesses<width, accesses>(n, [&](int k, int column) {
 #pragma unroll
     for (int i = 0; i < width; ++i) {
@@ -80,11 +60,11 @@ __global__ void __launch_bounds__(most_row_threads)
       out[i] = narrow<S>(column + i < n ? values[k][i] * inverse : C{0});
     }
     std::int64_t const place = row * all.s + column;
-    store_pack(y + place, out);
+    store_pack(of.probabilities + place, out);
     if constexpr (drops<Dropped>) {
-      std::uint32_t const bits = behind.dropped.template drawn<width>(row, column);
-      store_pack(behind.y + place, behind.dropped.apply(out, bits));
-      if (behind.stored != nullptr) store_pack(behind.stored + place, mask_of_bits<width>(bits));
+      std::uint32_t const bits = behind.template drawn<width>(row, column);
+      store_pack(of.dropped + place, behind.apply(out, bits));
+      if (of.mask != nullptr) store_pack(of.mask + place, mask_of_bits<width>(bits));
     }
   });
 }
@@ -93,10 +73,11 @@ __global__ void __launch_bounds__(most_row_threads)
 /// after the softmax, d is first the gradient of the dropout's result.
 template <typename S, int width, int held, typename Dropped>
 __global__ void __launch_bounds__(most_row_threads)
-    softmax_backward_rows(S* d, S const* y, ScoreRows<S> all, Dropped behind) {
+    softmax_backward_rows(SoftmaxOperands<S> of, Dropped behind) {
   using C = Compute<S>;
   constexpr int accesses = held / width;
   std::int64_t const row = this_row();
+  ScoreRows<S> const& all = of.all;
   if (row >= all.rows) return;
   std::int64_t const n = all.end(row);
   std::int64_t const first = n - all.window;
@@ -104,15 +85,13 @@ __global__ void __launch_bounds__(most_row_threads)
   Pack<S, width> output[accesses];
   for_accesses<width, accesses>(n, [&](int k, int column) {
     std::int64_t const place = row * all.s + column;
-    gradient[k] = load_pack<width>(d + place);
-    output[k] = load_pack<width>(y + place);
+    gradient[k] = load_pack<width>(of.scores + place);
+    output[k] = load_pack<width>(of.probabilities + place);
     if constexpr (drops<Dropped>) {
-      RowDropout<S> const& dropped = behind.dropped;
-      std::uint32_t const bits =
-          behind.given != nullptr
-              ? dropped.given(row, column, load_pack<width>(behind.given + place))
-              : dropped.template drawn<width>(row, column);
-      gradient[k] = dropped.apply(gradient[k], bits);
+      std::uint32_t const bits = of.mask != nullptr
+                                     ? behind.given(row, column, load_pack<width>(of.mask + place))
+                                     : behind.template drawn<width>(row, column);
+      gradient[k] = behind.apply(gradient[k], bits);
     }
   });
   C dot = 0;
@@ -132,16 +111,8 @@ __global__ void __launch_bounds__(most_row_threads)
       out[i] = counts ? narrow<S>((widen(gradient[k][i]) - dot) * widen(output[k][i]) * all.scale)
                       : narrow<S>(C{0});
     }
-    store_pack(d + row * all.s + column, out);
+    store_pack(of.scores + row * all.s + column, out);
   });
-}
-
-/// Expects scores. Returns the description of their rows for a launch.
-template <typename S>
-ScoreRows<S> score_rows(KernelCall const& call, Operand const& scores) {
-  std::int64_t const s = expect_scores<S>(call, scores);
-  std::int64_t const window = attributes_of<SoftmaxAttributes>(call).window;
-  return {scores.shape.elements() / s, s, window == 0 ? s : window, score_scale<S>(call)};
 }
 
 template <typename S>
@@ -150,87 +121,53 @@ RowDropout<S> dropout_of_probabilities(CudaContext const& context, KernelCall co
           DropoutRate<Compute<S>>{dropout_attributes(call).rate}};
 }
 
-/// `fits`: whether rows are aligned for packs.
 template <typename S, typename Dropped>
-void launch_forward(CudaContext const& context,
-                    KernelCall const& call,
-                    ScoreRows<S> const& all,
-                    bool fits,
-                    Dropped const& behind) {
-  if (all.rows == 0) return;
-  with_held_row<S>(call.kind, all.s, fits, [&](auto width, auto held) {
-    RowLaunch const grid = row_launch(all.rows, (all.s + held - 1) / held);
-    launch(softmax_rows<S, width, held, Dropped>, grid.blocks, grid.threads, context.stream,
-           elements_of<S>(call.reads[0]), elements_of<S>(call.writes[0]), all, behind);
+void launch_forward(CudaContext const& context, KernelCall const& call, Dropped const& behind) {
+  auto const of = expect_softmax<S>(call);
+  if (of.all.rows == 0) return;
+  bool const fits = can_pack(pack_width<S>, of.scores, of.probabilities, of.dropped, of.mask);
+  with_held_row<S>(call.kind, of.all.s, fits, [&](auto width, auto held) {
+    RowLaunch const grid = row_launch(of.all.rows, (of.all.s + held - 1) / held);
+    launch(softmax_rows<S, width, held, Dropped>, grid.blocks, grid.threads, context.stream, of,
+           behind);
   });
 }
 
 template <typename S, typename Dropped>
-void launch_backward(CudaContext const& context,
-                     KernelCall const& call,
-                     ScoreRows<S> const& all,
-                     bool fits,
-                     Dropped const& behind) {
-  if (all.rows == 0) return;
-  with_held_row<S>(call.kind, all.s, fits, [&](auto width, auto held) {
-    RowLaunch const grid = row_launch(all.rows, (all.s + held - 1) / held);
+void launch_backward(CudaContext const& context, KernelCall const& call, Dropped const& behind) {
+  auto const of = expect_softmax_backward<S>(call);
+  if (of.all.rows == 0) return;
+  bool const fits = can_pack(pack_width<S>, of.scores, of.probabilities, of.mask);
+  with_held_row<S>(call.kind, of.all.s, fits, [&](auto width, auto held) {
+    RowLaunch const grid = row_launch(of.all.rows, (of.all.s + held - 1) / held);
     launch(softmax_backward_rows<S, width, held, Dropped>, grid.blocks, grid.threads,
-           context.stream, elements_of<S>(call.writes[0]), elements_of<S>(call.reads[1]), all,
-           behind);
+           context.stream, of, behind);
   });
 }
 
 }  // namespace
 
 void causal_softmax(CudaContext const& context, KernelCall const& call) {
-  Operand const& scores = call.reads[0];
-  with_storage_type(call.kind, scores.type, [&](auto tag) {
-    using S = decltype(tag);
-    auto const all = score_rows<S>(call, scores);
-    expect_tensor(call, call.writes[0], element_type<S>(), scores.shape);
-    bool const fits =
-        can_pack(pack_width<S>, elements_of<S>(scores), elements_of<S>(call.writes[0]));
-    launch_forward<S>(context, call, all, fits, NothingDropped{});
-  });
+  with_storage_type(
+      call, [&](auto tag) { launch_forward<decltype(tag)>(context, call, NothingDropped{}); });
 }
 
 void causal_softmax_backward(CudaContext const& context, KernelCall const& call) {
-  Operand const& gradient = call.writes[0];
-  with_storage_type(call.kind, gradient.type, [&](auto tag) {
-    using S = decltype(tag);
-    auto const all = score_rows<S>(call, gradient);
-    expect_tensor(call, call.reads[1], element_type<S>(), gradient.shape);
-    bool const fits =
-        can_pack(pack_width<S>, elements_of<S>(gradient), elements_of<S>(call.reads[1]));
-    launch_backward<S>(context, call, all, fits, NothingDropped{});
-  });
+  with_storage_type(
+      call, [&](auto tag) { launch_backward<decltype(tag)>(context, call, NothingDropped{}); });
 }
 
 void causal_softmax_dropout(CudaContext const& context, KernelCall const& call) {
-  Operand const& scores = call.reads[0];
-  with_storage_type(call.kind, scores.type, [&](auto tag) {
+  with_storage_type(call, [&](auto tag) {
     using S = decltype(tag);
-    auto const all = score_rows<S>(call, scores);
-    expect_tensor(call, call.writes[1], element_type<S>(), scores.shape);
-    DroppedRows<S> const behind{dropout_of_probabilities<S>(context, call),
-                                elements_of<S>(call.writes[1]),
-                                dropout_mask(call, call.writes, 2, scores.shape), nullptr};
-    bool const fits = can_pack(pack_width<S>, elements_of<S>(scores), behind.y, behind.stored);
-    launch_forward<S>(context, call, all, fits, behind);
+    launch_forward<S>(context, call, dropout_of_probabilities<S>(context, call));
   });
 }
 
 void causal_softmax_dropout_backward(CudaContext const& context, KernelCall const& call) {
-  Operand const& gradient = call.writes[0];
-  with_storage_type(call.kind, gradient.type, [&](auto tag) {
+  with_storage_type(call, [&](auto tag) {
     using S = decltype(tag);
-    auto const all = score_rows<S>(call, gradient);
-    expect_tensor(call, call.reads[1], element_type<S>(), gradient.shape);
-    DroppedRows<S> const behind{dropout_of_probabilities<S>(context, call), nullptr, nullptr,
-                                dropout_mask(call, call.reads, 2, gradient.shape)};
-    bool const fits = can_pack(pack_width<S>, elements_of<S>(gradient),
-                               elements_of<S>(call.reads[1]), behind.given);
-    launch_backward<S>(context, call, all, fits, behind);
+    launch_backward<S>(context, call, dropout_of_probabilities<S>(context, call));
   });
 }
 

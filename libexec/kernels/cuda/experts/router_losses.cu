@@ -54,7 +54,7 @@ void count_of(CudaContext const& context, KernelCall const& call) {
   using C = Compute<S>;
   RouterTokens<S> const all{call, 0};
   std::int64_t const sequences = all.losses.sequences;
-  expect_elements(call, call.writes[0], element_type<C>(), sequences * all.experts);
+  C* const counts = expect_choice_counts(call, all);
   auto* const map = context.scratch_of<Choice>();
   std::int64_t const room = CudaContext::scratch_bytes / all.experts;
   expect(call, room > 0, "there are more experts than scratch memory has room for");
@@ -63,8 +63,7 @@ void count_of(CudaContext const& context, KernelCall const& call) {
     launch_for_tokens(context.stream, first, count, MarkCountedChoices<S>{all, first, map});
     launch(count_marked_choices<C>,
            dim3{static_cast<unsigned>(all.experts), static_cast<unsigned>(sequences)}, scan_threads,
-           context.stream, map, CountedTokens{first, count, sequences, all.experts},
-           elements_of<C>(call.writes[0]));
+           context.stream, map, CountedTokens{first, count, sequences, all.experts}, counts);
   }
 }
 
@@ -107,15 +106,14 @@ void loss_of(CudaContext const& context, KernelCall const& call) {
   using C = Compute<S>;
   static_assert(most_loss_blocks <= scan_threads);
   RouterTokens<S> const all{call, 0};
-  expect_elements(call, call.writes[0], element_type<C>(), 1);
+  C* const loss = expect_router_loss(call, all);
   auto const blocks = static_cast<int>(std::clamp<std::int64_t>(
       (all.tokens + warp_threads - 1) / warp_threads, 1, most_loss_blocks));
   auto* const partial = context.scratch_of<double>();
   // One warp per block, so that few tokens occupy many multiprocessors.
   launch(sum_token_losses<S>, static_cast<unsigned>(blocks), warp_threads, context.stream, all,
          partial);
-  launch(sum_partial<C>, 1, scan_threads, context.stream, partial, blocks,
-         elements_of<C>(call.writes[0]));
+  launch(sum_partial<C>, 1, scan_threads, context.stream, partial, blocks, loss);
 }
 
 template <typename T, typename S>
@@ -152,10 +150,9 @@ void router_loss_backward(CudaContext const& context, KernelCall const& call) {
     using T = decltype(gradient);
     using S = decltype(logit);
     RouterTokens<S> const all{call, 1};
-    expect_elements(call, call.writes[0], element_type<T>(), all.tokens * all.experts);
     launch_for_tokens(context.stream, 0, all.tokens,
                       AddLossGradients<T, S>{all, static_cast<Compute<S>>(call.loss_gradient),
-                                             elements_of<T>(call.writes[0])});
+                                             expect_logit_gradients<T>(call, all)});
   });
 }
 

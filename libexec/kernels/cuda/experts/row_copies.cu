@@ -1,4 +1,5 @@
 #include <cstdint>
+#include <span>
 
 #include "libexec/kernels/cuda/attention/heads_packing.hpp"
 #include "libexec/kernels/cuda/cuda_op_kernels.hpp"
@@ -177,11 +178,9 @@ void gather_heads(CudaContext const& context, KernelCall const& call) {
 }
 
 void zero_fill(CudaContext const& context, KernelCall const& call) {
-  Operand const& x = call.writes[0];
-  expect_elements(call, x, x.type, x.shape.elements());
-  if (x.shape.elements() == 0) return;
-  auto const bytes = static_cast<std::size_t>(x.shape.elements() * element_size(x.type));
-  check(cudaMemsetAsync(x.data, 0, bytes, context.stream), "cudaMemsetAsync");
+  std::span<std::byte> const bytes = expect_zero_fill(call);
+  if (bytes.empty()) return;
+  check(cudaMemsetAsync(bytes.data(), 0, bytes.size(), context.stream), "cudaMemsetAsync");
 }
 
 }  // namespace stagecraft::cuda_ops

@@ -152,7 +152,7 @@ void bias_probability_gradient(CudaContext const& context, KernelCall const& cal
     using S = decltype(tag);
     using C = Compute<S>;
     GroupedRows const all = grouped_rows<S>(context, call, call.reads[1], element_type<S>());
-    expect_elements(call, call.writes[0], element_type<C>(), all.rows);
+    C* const products = expect_row_products<S>(call, all);
     if (all.rows == 0) return;
     S const* const dy = elements_of<S>(call.reads[0]);
     S const* const biases = elements_of<S>(call.reads[1]);
@@ -160,7 +160,7 @@ void bias_probability_gradient(CudaContext const& context, KernelCall const& cal
     bool const fits = all.columns % width == 0 && can_pack(width, dy, biases);
     RowLaunch const grid = looped_rows(all.rows, all.columns, fits ? width : 1);
     launch(fits ? multiply_biases<S, width> : multiply_biases<S, 1>, grid.blocks, grid.threads,
-           context.stream, all, dy, biases, elements_of<C>(call.writes[0]));
+           context.stream, all, dy, biases, products);
   });
 }
 
