@@ -9,12 +9,16 @@
 #include "apps/program/output_paths.hpp"
 #include "apps/stagecraft/command_results.hpp"
 #include "apps/stagecraft/commands.hpp"
+#include "libsim/config/did_you_mean.hpp"
 #include "libsim/config/yaml_text.hpp"
+#include "libsim/config/yaml_tree.hpp"
 #include "libsim/host/output_file.hpp"
 #include "libsim/import/huggingface/huggingface_import.hpp"
-#include "libsim/import/ignore_list.hpp"
+#include "libsim/import/foreign_format.hpp"
 #include "libsim/import/megatron/megatron_import.hpp"
+#include "libsim/import/megatron/megatron_settings.hpp"
 #include "libsim/import/nccl_tests.hpp"
+#include "libsim/import/omissions.hpp"
 #include "libsim/import/shell/launch_script.hpp"
 #include "libsim/import/text_file.hpp"
 #include "libsim/model/model_config_reader.hpp"
@@ -35,7 +39,14 @@ std::vector<Option> output_options() {
           {.name = "ignore",
            .value = Value::text("NAME[,NAME]"),
            .may_repeat = true,
-           .description = "ignore these keys or flags, although they change the model or the run"}};
+           .description = "ignore these keys or flags, although they change the model or the run"},
+          {.name = "strict",
+           .description = "refuse what changes memory or time and is not modelled, and what is not "
+                          "known, unless --ignore names it"},
+          {.name = "verbose",
+           .description = "list also what is left out because it changes neither memory nor time"},
+          {.name = "json",
+           .description = "print the file's content and what is left out as JSON"}};
 }
 
 std::vector<std::string> ignored_names(CommandLine const& line) {
@@ -52,26 +63,57 @@ void print_notes(std::vector<std::string> const& notes) {
   for (std::string const& note : notes) std::cerr << "note: " << note << '\n';
 }
 
-void write_result(CommandLine const& line, OutputKind kind, std::string const& text) {
-  if (line.has("output")) {
-    write_output(line.value("output"), origin_line(kind, "import") + text);
-  } else {
-    std::cout << text;
+/// Prints a line for all that is left out and matters, and one for the rest if the user asks.
+void print_omissions(CommandLine const& line, std::vector<Omission> const& omissions) {
+  std::vector<std::string> idle;
+  for (Omission const& omission : omissions) {
+    if (omission.effect == OmittedEffect::none) {
+      idle.push_back(omission.name);
+    } else if (!omission.is_asked) {
+      std::cerr << text_of(omission) << '\n';
+    }
+  }
+  bool const is_asked = line.has("verbose") || line.has("strict");
+  if (is_asked && !idle.empty()) {
+    std::cerr << "note: without effect on memory and time: " << joined(idle) << '\n';
   }
 }
 
-int run_huggingface_import(CommandLine const& line) {
-  ImportedFile const imported = import_huggingface_as_asked(line);
+nlohmann::ordered_json to_json(ImportedFile const& imported) {
+  auto left_out = nlohmann::ordered_json::array();
+  for (Omission const& omission : imported.left_out) {
+    left_out.push_back({{"name", omission.name},
+                        {"value", omission.value},
+                        {"effect", name_of(omission.effect)},
+                        {"direction", omission.direction}});
+  }
+  return {{"schema", "stagecraft.import/1"}, {"config", imported.content}, {"left_out", left_out}};
+}
+
+int write_result(CommandLine const& line, OutputKind kind, ImportedFile const& imported) {
   print_notes(imported.notes);
-  write_result(line, OutputKind::model, imported.text);
+  print_omissions(line, imported.left_out);
+  if (line.has("output")) {
+    write_output(line.value("output"), origin_line(kind, "import") + imported.text);
+  }
+  if (line.has("json")) {
+    std::cout << to_json(imported).dump(1) << '\n';
+  } else if (!line.has("output")) {
+    std::cout << imported.text;
+  }
   return 0;
 }
 
+int run_huggingface_import(CommandLine const& line) {
+  return write_result(line, OutputKind::model, import_huggingface_as_asked(line));
+}
+
 int run_megatron_import(CommandLine const& line) {
-  ImportedFile const imported = import_megatron_as_asked(line);
-  print_notes(imported.notes);
-  write_result(line, OutputKind::run, imported.text);
-  return 0;
+  return write_result(line, OutputKind::run, import_megatron_as_asked(line));
+}
+
+Strictness strictness_of(CommandLine const& line) {
+  return line.has("strict") ? Strictness::strict : Strictness::lenient;
 }
 
 /// NAME=VALUE pairs.
@@ -105,6 +147,7 @@ std::string system_path(CommandLine const& line, std::string& remark) {
 MegatronOptions megatron_options(CommandLine const& line) {
   MegatronOptions wanted;
   wanted.ignore = ignored_names(line);
+  wanted.strictness = strictness_of(line);
   if (line.has("world-size")) {
     wanted.world_size = line.whole_number("world-size", 1, std::numeric_limits<int>::max());
   }
@@ -115,9 +158,44 @@ MegatronOptions megatron_options(CommandLine const& line) {
   return wanted;
 }
 
-/// The launch command of the script, if one is named, with the flags of the command line after it.
-LaunchCommand launch_of(CommandLine const& line, std::vector<ShellWord> const& flags) {
+/// The flags that a YAML file with Megatron's names says; its settings without effect are added to
+/// `idle`.
+LaunchCommand read_settings_file(std::string const& file, std::vector<Omission>& idle) {
+  std::string const text = read_text_file(file, "a run file with Megatron's names");
+  Diagnostics diagnostics;
+  if (auto const format = foreign_format(text)) {
+    diagnostics.add({Place{std::make_shared<std::string const>(file)}, "", text_of(*format),
+                     "a run file of Primus, Megatron-Bridge, ms-swift, verl or Megatron-LM"});
+  }
+  diagnostics.throw_if_any();
+  std::optional<YamlNode> const root = parse_yaml(text, file, diagnostics);
+  diagnostics.throw_if_any();
+  MegatronSettings settings = read_megatron_settings(*root);
+  idle = std::move(settings.idle);
+  LaunchCommand launch{.launcher = {},
+                       .arguments = std::move(settings.flags),
+                       .world_size = {},
+                       .allocator_settings = {},
+                       .notes = {}};
+  if (!settings.program.empty()) {
+    launch.notes.push_back("read as a run file of " + settings.program);
+  }
+  return launch;
+}
+
+/// The launch command of the script or the settings of the YAML file, if one is named, with the
+/// flags of the command line after it.
+LaunchCommand launch_of(CommandLine const& line,
+                        std::vector<ShellWord> const& flags,
+                        std::vector<Omission>& idle) {
   LaunchCommand launch = split_launch(flags);
+  if (line.has("yaml")) {
+    LaunchCommand settings = read_settings_file(line.value("yaml"), idle);
+    launch.arguments.insert(launch.arguments.begin(), settings.arguments.begin(),
+                            settings.arguments.end());
+    launch.notes.insert(launch.notes.begin(), settings.notes.begin(), settings.notes.end());
+    return launch;
+  }
   if (!line.has("script")) return launch;
   std::string const& file = line.value("script");
   Diagnostics diagnostics;
@@ -126,6 +204,7 @@ LaunchCommand launch_of(CommandLine const& line, std::vector<ShellWord> const& f
   diagnostics.throw_if_any();
   script.arguments.insert(script.arguments.end(), launch.arguments.begin(), launch.arguments.end());
   if (launch.world_size) script.world_size = launch.world_size;
+  if (!launch.allocator_settings.empty()) script.allocator_settings = launch.allocator_settings;
   return script;
 }
 
@@ -248,10 +327,15 @@ Command megatron_import() {
       .name = "megatron",
       .introduction = R"(usage: stagecraft import megatron [options] [-- FLAGS...]
        stagecraft import megatron --script FILE [options] [ARGUMENT...] [-- FLAGS...]
+       stagecraft import megatron --yaml FILE [options] [-- FLAGS...]
 
 Makes a run file of the flags of Megatron-LM's pretrain_gpt.py: those after --, or those of a launch
 script, or both (the ones after -- win). Words before a program that ends in .py belong to the
 launcher, which says how many ranks there are. ARGUMENTs are those of the script: its $1, $2, ...
+--yaml reads a run file of Primus, Megatron-Bridge, ms-swift or verl, which has the flags' names
+with underscores; after -- they may be written so too, as name=value.
+
+A flag that is not modelled is left out, with a line on standard error if it changes memory or time.
 )",
       .examples =
           R"(  stagecraft import megatron --script examples/gpt3/train_gpt3_175b_distributed.sh \
@@ -264,6 +348,9 @@ launcher, which says how many ranks there are. ARGUMENTs are those of the script
           {{{.name = "script",
              .value = Value::file("FILE"),
              .description = "a shell script that starts training"},
+            {.name = "yaml",
+             .value = Value::file("FILE"),
+             .description = "a run file with the flags' names, with underscores"},
             {.name = "variable",
              .value = Value::text("NAME=VALUE"),
              .may_repeat = true,
@@ -295,7 +382,7 @@ ImportedFile import_huggingface_as_asked(CommandLine const& line) {
   if (line.has("output")) {
     check_output("--output (-o)", line.value("output"), OutputKind::model, {files.front()});
   }
-  HuggingfaceOptions wanted{.ignore = ignored_names(line)};
+  HuggingfaceOptions wanted{.ignore = ignored_names(line), .strictness = strictness_of(line)};
   if (line.has("sequence")) {
     wanted.sequence = line.whole_number("sequence", 1, 1 << 24);
   }
@@ -307,7 +394,8 @@ ImportedFile import_huggingface_as_asked(CommandLine const& line) {
   }
   wanted.predicted_tokens = line.has("predicted-tokens");
   HuggingfaceImport const import = import_huggingface(files.front(), wanted);
-  return {to_model_file(import, files.front()), import.notes, to_json(import.model)};
+  return {to_model_file(import, files.front()), import.notes, to_json(import.model),
+          import.left_out};
 }
 
 ImportedFile import_megatron_as_asked(CommandLine const& line) {
@@ -317,16 +405,25 @@ ImportedFile import_megatron_as_asked(CommandLine const& line) {
     throw CommandLineError{"", "'" + line.arguments().front() + "'",
                            "--script before a script's arguments, or flags after --"};
   }
-  if (flags.empty() && !line.has("script")) {
+  bool const has_file = line.has("script") || line.has("yaml");
+  if (flags.empty() && !has_file) {
     throw CommandLineError{"", "neither --script nor flags", "flags after --, or a script"};
   }
-  std::string const origin = line.has("script") ? line.value("script") : "command line";
+  if (line.has("script") && line.has("yaml")) {
+    throw CommandLineError{"--yaml", "--script beside it", "one of the two"};
+  }
+  std::string const origin = line.has("script") ? line.value("script")
+                             : line.has("yaml") ? line.value("yaml")
+                                                : "command line";
   if (line.has("output")) {
     check_output("--output (-o)", line.value("output"), OutputKind::run,
-                 {line.find("script").value_or(""), line.find("system").value_or("")});
+                 {line.find("script").value_or(""), line.find("yaml").value_or(""),
+                  line.find("system").value_or("")});
   }
-  LaunchCommand const launch = launch_of(line, flags);
+  std::vector<Omission> idle;
+  LaunchCommand const launch = launch_of(line, flags, idle);
   MegatronOptions wanted = megatron_options(line);
+  wanted.allocator_settings = launch.allocator_settings;
   if (!wanted.world_size) wanted.world_size = launch.world_size;
   MegatronImport import = import_megatron(launch.arguments, origin, wanted);
   import.notes.insert(import.notes.begin(), launch.notes.begin(), launch.notes.end());
@@ -334,11 +431,12 @@ ImportedFile import_megatron_as_asked(CommandLine const& line) {
   std::string remark;
   std::string const system = system_path(line, remark);
   if (!remark.empty()) import.notes.push_back(remark);
-  std::string const text = to_run_file(import.config, system, origin, remark);
+  std::string const text = to_run_file(import, system, origin, remark);
   // Checks the run against the system, for example whether it has a peak in the run's precision.
   RunConfig const run = parse_run_config(text, "the imported run", {});
   for (std::string const& warning : run.warnings) import.notes.push_back(warning);
-  return {text, std::move(import.notes), {}};
+  import.left_out.insert(import.left_out.end(), idle.begin(), idle.end());
+  return {text, std::move(import.notes), run_sections(import, system), std::move(import.left_out)};
 }
 
 Command import_command() {
@@ -350,9 +448,9 @@ Command import_command() {
        stagecraft import nccl-tests LOG... --system BASE -o SYSTEM.yaml [options]
 
 Makes a model file of a Hugging Face config.json, a run file of Megatron-LM's flags, or a system
-file of measured collectives. What cannot
-be represented is an error unless --ignore names it; what is approximated, assumed or has no
-effect is listed on standard error.
+file of measured collectives. What is not modelled is left out, with a line on standard error that
+says which way and how much it matters; with --strict it is an error unless --ignore names it. What
+is approximated or assumed is listed on standard error.
 
 stagecraft import huggingface --help, and likewise the others, say more.
 )",

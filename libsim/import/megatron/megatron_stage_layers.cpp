@@ -95,7 +95,7 @@ void read_partition_method(MegatronArguments& arguments, TrainingConfig& config)
                      "type:transformer or type:transformer|embedding, if the layers that it counts "
                      "divide into " +
                          std::to_string(config.parallel.pipeline) + " stages",
-                     "an even split of the layers");
+                     {"an even split of the layers", "either way"});
   } else if (counts_ends) {
     count_ends(config, true, is_tied);
   }

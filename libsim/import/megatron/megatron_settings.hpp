@@ -1,0 +1,32 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "libsim/config/problem.hpp"
+#include "libsim/config/yaml_tree.hpp"
+#include "libsim/import/omissions.hpp"
+#include "libsim/import/shell/shell_words.hpp"
+
+namespace stagecraft {
+
+/// Flags that a run file of a program around Megatron says by names with underscores.
+struct MegatronSettings {
+  std::string program{};        ///< whose file it is, such as "Primus"; empty if it is not known
+  ShellWords flags{};           ///< as a command line has them
+  std::vector<Omission> idle{};  ///< settings without effect that are not flags
+};
+
+/// Reads a YAML file of Primus, Megatron-Bridge, ms-swift, verl or Megatron-LM: the values of all
+/// keys that are called as Megatron's flags or configuration classes have them, whatever section
+/// they are in. Sections of other models, such as verl's rollout, are left out.
+MegatronSettings read_megatron_settings(YamlNode const& root);
+
+/// The flags of one `section.name=value`; empty if it changes nothing.
+ShellWords flags_of_setting(ShellWord const& assignment);
+
+/// Whether a word is such an assignment, and not a flag or a value.
+bool is_setting(std::string_view word);
+
+}  // namespace stagecraft
