@@ -13,8 +13,8 @@
 #include "libsim/config/yaml_text.hpp"
 #include "libsim/config/yaml_tree.hpp"
 #include "libsim/host/output_file.hpp"
-#include "libsim/import/huggingface/huggingface_import.hpp"
 #include "libsim/import/foreign_format.hpp"
+#include "libsim/import/huggingface/huggingface_import.hpp"
 #include "libsim/import/megatron/megatron_import.hpp"
 #include "libsim/import/megatron/megatron_settings.hpp"
 #include "libsim/import/nccl_tests.hpp"
@@ -45,8 +45,7 @@ std::vector<Option> output_options() {
                           "known, unless --ignore names it"},
           {.name = "verbose",
            .description = "list also what is left out because it changes neither memory nor time"},
-          {.name = "json",
-           .description = "print the file's content and what is left out as JSON"}};
+          {.name = "json", .description = "print the file's content and what is left out as JSON"}};
 }
 
 std::vector<std::string> ignored_names(CommandLine const& line) {

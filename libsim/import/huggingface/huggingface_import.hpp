@@ -32,8 +32,8 @@ struct HuggingfaceImport {
 };
 
 /// Reads the config.json of a model of Hugging Face's transformers. A key means what the family's
-/// class there makes of it; what a ModelConfig cannot represent is left out, or a problem if the options are
-/// strict.
+/// class there makes of it; what a ModelConfig cannot represent is left out, or a problem if the
+/// options are strict.
 /// \throws ConfigError  with every problem: place, key, found, accepted.
 HuggingfaceImport import_huggingface(std::filesystem::path const& path,
                                      HuggingfaceOptions const& options);

@@ -197,9 +197,9 @@ void HuggingfaceKeys::leave_out_unknown(ConfigNode const& entry) {
   if (omission.is_asked) {
     note("ignored: " + printable(name) + ", which this import does not know");
   } else if (!meant.empty() || omissions_.is_strict()) {
-    entry.report_key("an unknown key",
-                     "the keys that transformers has for this family, or --ignore " +
-                         printable(name) + meant);
+    entry.report_key(
+        "an unknown key",
+        "the keys that transformers has for this family, or --ignore " + printable(name) + meant);
     return;
   }
   omissions_.add(std::move(omission));

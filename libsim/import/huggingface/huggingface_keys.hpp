@@ -48,8 +48,8 @@ class HuggingfaceKeys {
   bool boolean_or(Names names, bool fallback);
   std::string text_or(Names names, std::string_view fallback);
 
-  /// Leaves out `key`, whose value is not representable, and what `consequence` says is modelled; if
-  /// omissions are strict, reports it unless --ignore names it. \return whether it is left out
+  /// Leaves out `key`, whose value is not representable, and what `consequence` says is modelled;
+  /// if omissions are strict, reports it unless --ignore names it. \return whether it is left out
   bool refuse(std::string_view key, std::string const& accepted, std::string const& consequence);
 
   /// Whether --ignore names the key, which is modelled otherwise; then notes `consequence`.

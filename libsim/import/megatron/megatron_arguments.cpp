@@ -131,8 +131,7 @@ void MegatronArguments::leave_out_unknown(ShellWord const& flag,
     omissions_.add(std::move(omission));
     return;
   }
-  add(flag, name, "an unknown flag",
-      "Megatron-LM's flags, or --ignore " + printable(name) + meant);
+  add(flag, name, "an unknown flag", "Megatron-LM's flags, or --ignore " + printable(name) + meant);
 }
 
 void MegatronArguments::leave_out_others() {
@@ -167,6 +166,7 @@ void MegatronArguments::leave_out(std::string_view name, Given const& given) {
     std::string accepted =
         flag.harmless.empty() ? std::string{"a run without it"} : std::string{flag.harmless};
     if (is_program) accepted += ", as it makes the run " + std::string{flag.direction};
+    is_of_other_program_ = is_of_other_program_ || is_program;
     add(given.flag, name, given.values.size() == 1 ? shown(given.values[0]) : "the flag",
         accepted + ", or --ignore " + std::string{name} + " (modelled instead: " + instead + ")");
   } else {

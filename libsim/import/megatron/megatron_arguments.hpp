@@ -55,6 +55,8 @@ class MegatronArguments {
   void refuse(std::string_view flag, std::string const& accepted, ModelledInstead const& instead);
   /// Whether a flag is left out because --ignore names it, or because its value is not modelled.
   bool ignores(std::string_view flag) { return omissions_.ignores(flag); }
+  /// Whether a flag, which is reported, makes the run another kind of program.
+  bool is_of_other_program() const { return is_of_other_program_; }
   bool is_strict() const { return omissions_.is_strict(); }
   void note(std::string text) { notes_.push_back(std::move(text)); }
 
@@ -91,6 +93,7 @@ class MegatronArguments {
   Diagnostics& diagnostics_;
   std::map<std::string, Given, std::less<>> given_;
   std::vector<std::string> notes_;
+  bool is_of_other_program_ = false;
   std::vector<std::string> strays_;  ///< words that belong to no flag
 };
 

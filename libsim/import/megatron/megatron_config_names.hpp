@@ -43,8 +43,7 @@ inline constexpr std::array config_names{
     ConfigName{"use_te_rng_tracker", "te-rng-tracker", ConfigName::Says::is_set},
     ConfigName{"grad_reduce_in_fp32", "grad-reduce-in-bf16", ConfigName::Says::is_left},
     ConfigName{"add_bias_linear", "disable-bias-linear", ConfigName::Says::is_left},
-    ConfigName{"share_embeddings_and_output_weights",
-               "untie-embeddings-and-output-weights",
+    ConfigName{"share_embeddings_and_output_weights", "untie-embeddings-and-output-weights",
                ConfigName::Says::is_left},
     ConfigName{"apply_rope_fusion", "no-rope-fusion", ConfigName::Says::is_left},
     ConfigName{"overlap_p2p_comm", "no-overlap-p2p-communication", ConfigName::Says::is_left},
@@ -98,29 +97,14 @@ inline constexpr std::array<std::string_view, 40> idle_config_names{
     "tuner_type"};
 
 /// Sections of run files whose other keys change neither memory nor time.
-inline constexpr std::array<std::string_view, 20> idle_sections{"checkpoint",
-                                                                "dataset",
-                                                                "dist",
-                                                                "data",
-                                                                "ft",
-                                                                "inprocess_restart",
-                                                                "logger",
-                                                                "nvrx_straggler",
-                                                                "platform",
-                                                                "profiling",
-                                                                "rerun_state_machine",
-                                                                "rng",
-                                                                "scheduler",
-                                                                "straggler",
-                                                                "tensor_inspect",
-                                                                "tokenizer",
-                                                                "trainer",
-                                                                "validation",
-                                                                "exp_manager",
-                                                                "algorithm"};
+inline constexpr std::array<std::string_view, 20> idle_sections{
+    "checkpoint",          "dataset", "dist",           "data",        "ft",
+    "inprocess_restart",   "logger",  "nvrx_straggler", "platform",    "profiling",
+    "rerun_state_machine", "rng",     "scheduler",      "straggler",   "tensor_inspect",
+    "tokenizer",           "trainer", "validation",     "exp_manager", "algorithm"};
 
 /// Sections of other models and programs beside the one that is trained.
-inline constexpr std::array<std::string_view, 5> other_sections{
-    "rollout", "ref", "critic", "reward_model", "reward"};
+inline constexpr std::array<std::string_view, 5> other_sections{"rollout", "ref", "critic",
+                                                                "reward_model", "reward"};
 
 }  // namespace stagecraft

@@ -94,10 +94,9 @@ void read_losses(MegatronArguments& arguments, RouterConfig& router) {
     if (*coefficient == 0 || type == "none") continue;
     auto const loss = std::ranges::find(loss_types, type, &LossType::second);
     if (router.loss != RouterLoss::none || loss == loss_types.end()) {
-      arguments.refuse("moe-router-load-balancing-type",
-                       "one of aux_loss, seq_aux_loss, global_aux_loss, none",
-                       {"the first of these losses, if any", "more time and memory",
-                        OmittedEffect::small});
+      arguments.refuse(
+          "moe-router-load-balancing-type", "one of aux_loss, seq_aux_loss, global_aux_loss, none",
+          {"the first of these losses, if any", "more time and memory", OmittedEffect::small});
       return;
     }
     router.loss = loss->first;
@@ -189,10 +188,10 @@ void read_megatron_experts(MegatronArguments& arguments, TrainingConfig& config)
   }
   experts.biases = config.model.biases;
   if (experts.biases && experts.shared_ffn_hidden > 0) {
-    arguments.refuse("moe-shared-expert-intermediate-size",
-                     "--disable-bias-linear beside it, as Megatron-LM wants it",
-                     {"shared experts without biases", "more time and memory",
-                      OmittedEffect::small});
+    arguments.refuse(
+        "moe-shared-expert-intermediate-size",
+        "--disable-bias-linear beside it, as Megatron-LM wants it",
+        {"shared experts without biases", "more time and memory", OmittedEffect::small});
   }
   config.model.experts = experts;
 }

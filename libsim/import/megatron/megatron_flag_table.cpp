@@ -28,7 +28,8 @@ constexpr std::string_view read_flags =
     "num-layers hidden-size ffn-hidden-size num-attention-heads kv-channels "
     "group-query-attention! num-query-groups seq-length max-position-embeddings "
     "position-embedding-type use-rotary-position-embeddings! rotary-base tokenizer-type "
-    "padded-vocab-size vocab-size make-vocab-size-divisible-by no-pad-vocab-size! normalization norm-epsilon "
+    "padded-vocab-size vocab-size make-vocab-size-divisible-by no-pad-vocab-size! normalization "
+    "norm-epsilon "
     "swiglu! quick-geglu! squared-relu! disable-bias-linear! add-qkv-bias! qk-layernorm! "
     "untie-embeddings-and-output-weights! hidden-dropout attention-dropout use-flash-attn! "
     "attention-backend no-create-attention-mask-in-dataloader! glu-linear-offset "
@@ -151,9 +152,8 @@ Table const& table() {
     add_idle(flags, dialect_flags_alone, V::none);
     add_idle(flags, dialect_flags_with_value);
     add_idle(flags, dialect_flags_with_values, V::many);
-    for (std::string_view const rows :
-         {effects_of_model, effects_of_precision, effects_of_sharding, effects_of_communication,
-          effects_of_kernels}) {
+    for (std::string_view const rows : {effects_of_model, effects_of_precision, effects_of_sharding,
+                                        effects_of_communication, effects_of_kernels}) {
       add_effects(flags, rows);
     }
     for (MegatronFlag const& flag : former_flags) flags[flag.name] = flag;

@@ -42,8 +42,8 @@ struct MegatronFlag {
 };
 
 /// The flag of this name; null if no known version of Megatron-LM has it. Source:
-/// NVIDIA/Megatron-LM, megatron/training/arguments.py at d98e8a64, the dataclasses of which it makes
-/// flags, and its releases since core 0.8; names that were removed before, and those of
+/// NVIDIA/Megatron-LM, megatron/training/arguments.py at d98e8a64, the dataclasses of which it
+/// makes flags, and its releases since core 0.8; names that were removed before, and those of
 /// descendants, as launch scripts use them.
 MegatronFlag const* find_flag(std::string_view name);
 

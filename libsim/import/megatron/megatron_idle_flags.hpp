@@ -35,8 +35,8 @@ inline constexpr std::string_view idle_flags_of_reinforcement =
     "rl-sequence-packing-max-sequences-per-bin rl-skip-bos-token! rl-submission-granularity "
     "rl-training-cuda-graphs! rl-use-sequence-packing! rl-verify-model-weights-swap!";
 
-/// Parts of models that other flags switch on, which the table of effects has, or whose size changes
-/// neither.
+/// Parts of models that other flags switch on, which the table of effects has, or whose size
+/// changes neither.
 inline constexpr std::string_view idle_flags_of_other_models =
     "bert-embedder-type bert-load bert-no-binary-head! biencoder-projection-dim "
     "biencoder-shared-query-context-model! block-data-path classes-fraction "
@@ -114,8 +114,8 @@ inline constexpr std::string_view idle_flags_of_inference =
     "no-inference-wandb-logging! num-speculative-tokens use-legacy-static-engine! "
     "use-same-sampling-seed-across-dp-ranks!";
 
-/// How a run is carried out: precision, kernels and collectives as they are modelled anyway, or parts
-/// of what another flag switches on.
+/// How a run is carried out: precision, kernels and collectives as they are modelled anyway, or
+/// parts of what another flag switches on.
 inline constexpr std::string_view idle_flags_of_execution =
     "DDP-impl abort-on-unmet-fused-kernel-constraints! activation-func-clamp-value "
     "activation-offload-fraction apply-layernorm-1p! apply-query-key-layer-scaling! "

@@ -87,6 +87,9 @@ MegatronImport import_megatron(std::vector<ShellWord> const& words,
   Omissions omissions{options.ignore, options.strictness};
   MegatronArguments arguments{words, origin, omissions, diagnostics};
 
+  // What else is wrong with a run that is not read anyway says nothing.
+  if (arguments.is_of_other_program()) diagnostics.throw_if_any();
+
   MegatronImport result;
   std::string const old_flag = arguments.old_flag();
   MegatronVersion const version = options.version.value_or(

@@ -17,8 +17,9 @@ bool shards_by_zero(MegatronArguments& arguments) {
   auto const stage = arguments.integer("zero-stage", {0, 3});
   if (!stage || *stage == 0) return false;
   if (*stage > 1) {
-    arguments.refuse("zero-stage", "0, 1",
-                     {"stage 1, which shards the optimizer's state alone", "less memory, more time"});
+    arguments.refuse(
+        "zero-stage", "0, 1",
+        {"stage 1, which shards the optimizer's state alone", "less memory, more time"});
   }
   return true;
 }

@@ -79,9 +79,9 @@ void read_qk_norms(MegatronArguments& arguments, ModelConfig& model) {
   if (!has_norms) return;
   model.qk_norm = QkNorm::head;
   if (model.norm == Norm::layernorm) {
-    arguments.refuse("qk-layernorm", "--normalization RMSNorm beside it",
-                     {"RMS norms of queries and keys", "more time and memory",
-                      OmittedEffect::small});
+    arguments.refuse(
+        "qk-layernorm", "--normalization RMSNorm beside it",
+        {"RMS norms of queries and keys", "more time and memory", OmittedEffect::small});
   }
 }
 
@@ -96,8 +96,7 @@ void read_mlp(MegatronArguments& arguments, ModelConfig& model) {
     arguments.refuse(offset != 0 ? "glu-linear-offset" : "activation-func-clamp-value",
                      "--quick-geglu --glu-linear-offset 1.0 --activation-func-clamp-value 7.0, or "
                      "none of the last two",
-                     {"an activation without offset and limit", "more time",
-                      OmittedEffect::small});
+                     {"an activation without offset and limit", "more time", OmittedEffect::small});
   }
   if (arguments.has("squared-relu")) {
     model.activation = Activation::relu;

@@ -250,8 +250,7 @@ ShellWords flags_of_setting(ShellWord const& assignment) {
   });
   std::string_view name = path.back();
   name.remove_prefix(std::min(name.find_first_not_of('+'), name.size()));
-  if (is_of_others ||
-      std::ranges::find(idle_config_names, name) != idle_config_names.end()) {
+  if (is_of_others || std::ranges::find(idle_config_names, name) != idle_config_names.end()) {
     return {};
   }
   Setting setting{.name = name,

@@ -13,8 +13,8 @@ namespace stagecraft {
 
 /// Flags that a run file of a program around Megatron says by names with underscores.
 struct MegatronSettings {
-  std::string program{};        ///< whose file it is, such as "Primus"; empty if it is not known
-  ShellWords flags{};           ///< as a command line has them
+  std::string program{};         ///< whose file it is, such as "Primus"; empty if it is not known
+  ShellWords flags{};            ///< as a command line has them
   std::vector<Omission> idle{};  ///< settings without effect that are not flags
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "libsim/import/foreign_format.hpp"
@@ -157,6 +158,7 @@ LaunchCommand read_launch_script(std::string_view text,
     std::string found = "no command with --num-layers";
     auto const format = text.starts_with("#!") ? std::nullopt : foreign_format(text);
     if (format) found = text_of(*format);
+    if (!format && nlohmann::json::accept(text)) found = "a JSON document";
     for (std::string const& note : outcome.notes) found += "; " + note;
     diagnostics.add({Place{std::make_shared<std::string const>(origin)}, "", std::move(found),
                      "a script that starts Megatron-LM with its flags"});
