@@ -159,8 +159,11 @@ MegatronOptions megatron_options(CommandLine const& line) {
 
 /// The flags that a YAML file with Megatron's names says; its settings without effect are added to
 /// `idle`.
-LaunchCommand read_settings_file(std::string const& file, std::vector<Omission>& idle) {
-  std::string const text = read_text_file(file, "a run file with Megatron's names");
+LaunchCommand read_settings_file(std::string const& file,
+                                 std::map<std::string, std::string> const& variables,
+                                 std::vector<Omission>& idle) {
+  std::string const text =
+      with_variables(read_text_file(file, "a run file with Megatron's names"), variables);
   Diagnostics diagnostics;
   if (auto const format = foreign_format(text)) {
     diagnostics.add({Place{std::make_shared<std::string const>(file)}, "", text_of(*format),
@@ -170,14 +173,18 @@ LaunchCommand read_settings_file(std::string const& file, std::vector<Omission>&
   std::optional<YamlNode> const root = parse_yaml(text, file, diagnostics);
   diagnostics.throw_if_any();
   MegatronSettings settings = read_megatron_settings(*root);
-  idle = std::move(settings.idle);
+  idle.insert(idle.end(), settings.idle.begin(), settings.idle.end());
   LaunchCommand launch{.launcher = {},
                        .arguments = std::move(settings.flags),
                        .world_size = {},
-                       .allocator_settings = {},
+                       .allocator_settings = std::move(settings.allocator),
                        .notes = {}};
   if (!settings.program.empty()) {
     launch.notes.push_back("read as a run file of " + settings.program);
+  }
+  for (std::string const& other : settings.files) {
+    launch.notes.push_back("what " + printable(other) +
+                           " says is not read, unless --yaml names it before this file");
   }
   return launch;
 }
@@ -188,13 +195,14 @@ LaunchCommand launch_of(CommandLine const& line,
                         std::vector<ShellWord> const& flags,
                         std::vector<Omission>& idle) {
   LaunchCommand launch = split_launch(flags);
-  if (line.has("yaml")) {
-    LaunchCommand settings = read_settings_file(line.value("yaml"), idle);
-    launch.arguments.insert(launch.arguments.begin(), settings.arguments.begin(),
-                            settings.arguments.end());
-    launch.notes.insert(launch.notes.begin(), settings.notes.begin(), settings.notes.end());
-    return launch;
+  std::vector<ShellWord> settings;
+  for (std::string const& file : line.values_of("yaml")) {
+    LaunchCommand const read = read_settings_file(file, variables_of(line), idle);
+    if (!read.allocator_settings.empty()) launch.allocator_settings = read.allocator_settings;
+    settings.insert(settings.end(), read.arguments.begin(), read.arguments.end());
+    launch.notes.insert(launch.notes.end(), read.notes.begin(), read.notes.end());
   }
+  launch.arguments.insert(launch.arguments.begin(), settings.begin(), settings.end());
   if (!line.has("script")) return launch;
   std::string const& file = line.value("script");
   Diagnostics diagnostics;
@@ -349,7 +357,9 @@ A flag that is not modelled is left out, with a line on standard error if it cha
              .description = "a shell script that starts training"},
             {.name = "yaml",
              .value = Value::file("FILE"),
-             .description = "a run file with the flags' names, with underscores"},
+             .may_repeat = true,
+             .description = "a run file with the flags' names, with underscores; of several the "
+                            "last wins"},
             {.name = "variable",
              .value = Value::text("NAME=VALUE"),
              .may_repeat = true,
@@ -412,12 +422,14 @@ ImportedFile import_megatron_as_asked(CommandLine const& line) {
     throw CommandLineError{"--yaml", "--script beside it", "one of the two"};
   }
   std::string const origin = line.has("script") ? line.value("script")
-                             : line.has("yaml") ? line.value("yaml")
+                             : line.has("yaml") ? line.values_of("yaml").back()
                                                 : "command line";
   if (line.has("output")) {
     check_output("--output (-o)", line.value("output"), OutputKind::run,
-                 {line.find("script").value_or(""), line.find("yaml").value_or(""),
-                  line.find("system").value_or("")});
+                 {line.find("script").value_or(""), line.find("system").value_or("")});
+    for (std::string const& file : line.values_of("yaml")) {
+      check_output("--output (-o)", line.value("output"), OutputKind::run, {file});
+    }
   }
   std::vector<Omission> idle;
   LaunchCommand const launch = launch_of(line, flags, idle);

@@ -46,6 +46,15 @@ std::string values_of(std::vector<ShellWord> const& values) {
   return text;
 }
 
+/// The words of a list that is written as in YAML, such as `[moe_act, mlp]`.
+void drop_brackets(std::vector<ShellWord>& words) {
+  for (ShellWord& word : words) {
+    if (word.text.starts_with('[')) word.text.erase(0, 1);
+    while (word.text.ends_with(']') || word.text.ends_with(',')) word.text.pop_back();
+  }
+  std::erase_if(words, [](ShellWord const& word) { return word.text.empty(); });
+}
+
 std::string plain(double value) {
   if (value == std::floor(value) && std::abs(value) < 1e15) {
     return std::to_string(static_cast<std::int64_t>(value));
@@ -102,10 +111,15 @@ void MegatronArguments::read(std::vector<ShellWord> const& words) {
     while (given.known->values == FlagValues::many && !is_joined && next_is_value()) {
       given.values.push_back(words[i++]);
     }
+    if (given.known->values == FlagValues::many) drop_brackets(given.values);
+    std::string_view const now = given.known->same_as;
     if (given.known->values == FlagValues::none && is_joined) {
+      if (given.values.front().text == "false") {
+        given_.erase(now.empty() ? name : std::string{now});
+        continue;
+      }
       add(word, name, shown(given.values.front()), "no value");
     }
-    std::string_view const now = given.known->same_as;
     given_[now.empty() ? name : std::string{now}] = std::move(given);
   }
 }

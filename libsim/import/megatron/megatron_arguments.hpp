@@ -24,7 +24,8 @@ struct ModelledInstead {
 };
 
 /// The flags of a Megatron-LM command line, read as argparse would read them: `--flag value`,
-/// `--flag=value`, the last of two wins. Former names are stored under their present ones.
+/// `--flag=value`, the last of two wins; `--flag=false` takes a flag without a value back, and
+/// `name=value` stands for a flag. Former names are stored under their present ones.
 ///
 /// Flags that change the run and are not modelled, and flags that no table knows, are left out.
 /// These are problems, unless they are ignored: missing values, flags of another kind of program,

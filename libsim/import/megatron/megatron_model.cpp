@@ -85,6 +85,15 @@ void read_qk_norms(MegatronArguments& arguments, ModelConfig& model) {
   }
 }
 
+/// Leaves out what is not modelled beside latent attention.
+void read_beside_latents(MegatronArguments& arguments, ModelConfig& model) {
+  model.position_rows.reset();
+  if (!model.biases) return;
+  arguments.refuse("multi-latent-attention", "--disable-bias-linear beside it",
+                   {"products without biases", "more time and memory", OmittedEffect::small});
+  if (!arguments.is_strict()) model.biases = false;
+}
+
 void read_mlp(MegatronArguments& arguments, ModelConfig& model) {
   if (arguments.has("swiglu")) model.activation = Activation::swiglu;
   if (arguments.has("quick-geglu")) model.activation = Activation::geglu;
@@ -230,6 +239,7 @@ void read_megatron_model(MegatronArguments& arguments,
   FlagReader reader{arguments};
   visit_keys(reader, model);
   model.qkv_bias = !model.biases && arguments.has("add-qkv-bias");
+  if (has_latents(model)) read_beside_latents(arguments, model);
 }
 
 }  // namespace stagecraft

@@ -11,7 +11,7 @@
 namespace stagecraft {
 namespace {
 
-bool is_true(std::string_view text) { return text == "true" || text == "True"; }
+bool is_true(std::string_view text) { return text == "true" || text == "True" || text == "1"; }
 bool is_false(std::string_view text) { return text == "false" || text == "False"; }
 bool is_null(std::string_view text) {
   return text.empty() || text == "null" || text == "None" || text == "~";
@@ -22,6 +22,9 @@ std::string with_dashes(std::string_view name) {
   std::ranges::replace(flag, '_', '-');
   return flag;
 }
+
+/// `flash` of `AttnBackend.flash`.
+std::string last_part(std::string const& text) { return text.substr(text.rfind('.') + 1); }
 
 /// A setting with the place of its value.
 struct Setting {
@@ -35,8 +38,10 @@ struct Setting {
 /// Collects the flags of settings.
 class FlagsOfSettings {
  public:
-  void add(Setting const& setting) {
-    if (setting.values.size() == 1 && !setting.is_list && is_null(setting.values[0])) return;
+  void add(Setting setting) {
+    if (setting.values.empty()) return;
+    if (setting.name == "attention_backend") setting.values[0] = last_part(setting.values[0]);
+    if (!setting.is_list && is_null(setting.values[0])) return;
     auto const renamed = std::ranges::find(config_names, setting.name, &ConfigName::name);
     if (renamed != config_names.end()) {
       add_renamed(*renamed, setting);
@@ -80,9 +85,14 @@ class FlagsOfSettings {
     std::string const value = text_of(setting);
     if (entry.says == ConfigName::Says::value) {
       give_values(entry.flag, setting);
-    } else if (entry.says == ConfigName::Says::is_set ? is_true(value) : is_false(value)) {
-      give(entry.flag, setting);
+    } else {
+      bool const is_set = entry.says == ConfigName::Says::is_set;
+      give_switch(entry.flag, is_set ? is_true(value) : is_false(value), setting);
     }
+  }
+  /// A flag without a value; one that an earlier file gives is taken back by `=false`.
+  void give_switch(std::string_view flag, bool is_on, Setting const& setting) {
+    give(std::string{flag} + (is_on ? "" : "=false"), setting);
   }
 
   static bool is_dtype(Setting const& setting) {
@@ -111,12 +121,12 @@ class FlagsOfSettings {
     if (known == nullptr) {
       for (std::string const prefix : {"no-", "disable-"}) {
         if (find_flag(prefix + flag) == nullptr) continue;
-        if (is_false(value)) give(prefix + flag, setting);
+        give_switch(prefix + flag, is_false(value), setting);
         return;
       }
       if (!is_false(value)) give(flag + "=" + value, setting);
     } else if (known->values == FlagValues::none) {
-      if (!is_false(value)) give(known->name, setting);
+      give_switch(known->name, !is_false(value) && value != "0", setting);
     } else if (!is_false(value)) {
       give_values(known->name, setting);
     }
@@ -129,6 +139,10 @@ class FlagsOfSettings {
 class SettingsReader {
  public:
   void read(YamlNode const& node, std::string_view name, bool is_idle) {
+    if (YamlNode const* const object = named_object(node)) {
+      read(*object, name, is_idle);
+      return;
+    }
     if (node.kind == YamlNode::Kind::map) {
       for (std::size_t i = 0; i < node.items.size(); ++i) {
         std::string_view const key = node.keys[i].text;
@@ -163,6 +177,16 @@ class SettingsReader {
       setting.values.push_back(node.text);
     }
     if (name == "group_query_attention" && is_false(node.text)) has_groups_ = false;
+    if (name == "PYTORCH_CUDA_ALLOC_CONF" || name == "PYTORCH_ALLOC_CONF") {
+      settings_.allocator = node.text;
+      return;
+    }
+    if (name == "model" || name == "extends" || name == "includes") {
+      for (std::string const& value : setting.values) {
+        if (value.ends_with(".yaml")) settings_.files.push_back(value);
+      }
+      return;
+    }
     bool const is_named = std::ranges::find(idle_config_names, name) != idle_config_names.end();
     if (is_named || name.starts_with('_') || (is_idle && !is_known(name))) {
       add_idle(name, setting.is_list ? "" : node.text);
@@ -177,6 +201,13 @@ class SettingsReader {
   }
 
  private:
+  /// What a map stands for that only names an object of Python, such as a type:
+  /// {_target_: torch.bfloat16, _call_: false}; null for any other map.
+  static YamlNode const* named_object(YamlNode const& node) {
+    if (node.kind != YamlNode::Kind::map) return nullptr;
+    if (YamlNode const* const name = node.find("_name_")) return name;
+    return node.find("_call_") == nullptr ? nullptr : node.find("_target_");
+  }
   static bool is_known(std::string_view name) {
     std::string const flag = with_dashes(name);
     return find_flag(flag) != nullptr || find_flag("no-" + flag) != nullptr ||
@@ -214,13 +245,44 @@ std::string program_of(YamlNode const& root) {
   if (has("actor_rollout_ref")) return "verl";
   YamlNode const* const model = root.find("model");
   bool const has_model_map = model != nullptr && model->kind == YamlNode::Kind::map;
-  if (has_model_map && (has("train") || has("ddp"))) return "Megatron-Bridge";
+  if ((has_model_map && (has("train") || has("ddp"))) || has("model_config")) {
+    return "Megatron-Bridge";
+  }
   if (has("tuner_type") || has("train_type") || has("load_safetensors")) return "ms-swift";
   if (has("language_model") && has("model_parallel")) return "Megatron-LM";
   return {};
 }
 
 }  // namespace
+
+std::string with_variables(std::string_view text,
+                           std::map<std::string, std::string> const& variables) {
+  std::string result;
+  while (!text.empty()) {
+    std::size_t const start = text.find("${");
+    std::size_t const end = text.find('}', start);
+    if (start == std::string_view::npos || end == std::string_view::npos) break;
+    std::string_view const inside = text.substr(start + 2, end - start - 2);
+    std::size_t const colon = inside.find(':');
+    std::string_view const name = inside.substr(0, colon);
+    auto const given = variables.find(std::string{name});
+    bool const is_variable = std::ranges::all_of(name, [](unsigned char c) {
+      return std::isupper(c) != 0 || std::isdigit(c) != 0 || c == '_';
+    });
+    result += text.substr(0, start);
+    if (given != variables.end()) {
+      result += given->second;
+    } else if (is_variable && colon != std::string_view::npos) {
+      std::string_view fallback = inside.substr(colon + 1);
+      if (fallback.starts_with('-')) fallback.remove_prefix(1);
+      result += fallback;
+    } else {
+      result += text.substr(start, end - start + 1);
+    }
+    text.remove_prefix(end + 1);
+  }
+  return result += text;
+}
 
 MegatronSettings read_megatron_settings(YamlNode const& root) {
   SettingsReader reader;

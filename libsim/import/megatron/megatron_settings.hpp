@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,10 +14,17 @@ namespace stagecraft {
 
 /// Flags that a run file of a program around Megatron says by names with underscores.
 struct MegatronSettings {
+  std::string allocator{};           ///< PYTORCH_CUDA_ALLOC_CONF, if the file says it
+  std::vector<std::string> files{};  ///< other files that it names for what it leaves out
   std::string program{};         ///< whose file it is, such as "Primus"; empty if it is not known
   ShellWords flags{};            ///< as a command line has them
   std::vector<Omission> idle{};  ///< settings without effect that are not flags
 };
+
+/// A file's text with variables `${NAME}` replaced by their values, and `${NAME:default}` by the
+/// default if there is none. Others stay as they are.
+std::string with_variables(std::string_view text,
+                           std::map<std::string, std::string> const& variables);
 
 /// Reads a YAML file of Primus, Megatron-Bridge, ms-swift, verl or Megatron-LM: the values of all
 /// keys that are called as Megatron's flags or configuration classes have them, whatever section

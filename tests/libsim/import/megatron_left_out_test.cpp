@@ -132,6 +132,13 @@ TEST_CASE("types of gradients and moments, and overlapped exchanges, are keys", 
   REQUIRE(bucket.parallel.gradient_bucket == 1000);
 }
 
+TEST_CASE("types of gradients and moments are written as flags too", "[import]") {
+  require_round_trip(
+      read(plain + "--use-distributed-optimizer --grad-reduce-in-bf16 "
+                   "--use-precision-aware-optimizer --exp-avg-dtype bf16 --exp-avg-sq-dtype bf16")
+          .config);
+}
+
 TEST_CASE("--moe-layer-recompute joins the modules that are computed again", "[import]") {
   // transformer_config.py: core_attn is there by default.
   auto const modules = [](std::string const& flags) {

@@ -96,6 +96,28 @@ TEST_CASE("a pipeline layout of lists is that of the flag", "[import]") {
   REQUIRE(settings.flags[0].text == "--pipeline-model-parallel-layout=Et|tt|mL");
 }
 
+TEST_CASE("a later false takes a flag back", "[import]") {
+  ShellWords words = settings_of(model + "swiglu: true\nbf16: true\n").flags;
+  for (ShellWord const& word : settings_of("swiglu: false\n").flags) words.push_back(word);
+  REQUIRE(read(words).config.model.activation == Activation::gelu);
+  REQUIRE(read(words).config.model.precision == Precision::bf16);
+}
+
+TEST_CASE("objects of Python, variables and files that are named are read as what they say",
+          "[import]") {
+  REQUIRE(with_variables("a: ${TP}\nb: ${X:amd}\nc: ${model.x}\n", {{"TP", "8"}}) ==
+          "a: 8\nb: amd\nc: ${model.x}\n");
+  MegatronSettings const settings = settings_of(
+      "model: llama2_7B.yaml\nENV_VARS: {PYTORCH_CUDA_ALLOC_CONF: \"expandable_segments:True\"}\n"
+      "params_dtype: {_call_: false, _target_: torch.bfloat16}\n"
+      "attention_backend: AttnBackend.flash\n");
+  REQUIRE(settings.files == std::vector<std::string>{"llama2_7B.yaml"});
+  REQUIRE(settings.allocator == "expandable_segments:True");
+  REQUIRE(settings.flags.size() == 2);
+  REQUIRE(settings.flags[0].text == "--bf16");
+  REQUIRE(settings.flags[1].text == "--attention-backend=flash");
+}
+
 TEST_CASE("name=value stands for a flag, in a section too", "[import]") {
   ShellWords words = settings_of(model).flags;
   for (std::string const text :
