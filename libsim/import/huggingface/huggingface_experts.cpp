@@ -64,10 +64,10 @@ ExpertsConfig read_shared_counts(Keys& keys) {
 }
 
 /// DeepSeek-V3's router: sigmoids, and a bias that takes part in the choice alone.
-void read_sigmoid_router(Keys& keys, RouterConfig& router) {
+void read_sigmoid_router(Keys& keys, RouterConfig& router, bool normalises = true) {
   router.score = RouterScore::sigmoid;
   router.order = RouterOrder::after;
-  router.normalise = keys.boolean_or({"norm_topk_prob"}, true);
+  router.normalise = keys.boolean_or({"norm_topk_prob"}, normalises);
   router.bias = true;
 }
 
@@ -185,6 +185,18 @@ void read_glm4_moe(Keys& keys, Sequence sequence, ModelConfig& model) {
   ExpertsConfig experts = read_shared_counts(keys);
   read_sigmoid_router(keys, experts.router);
   model.experts = experts;
+}
+
+/// dots.llm1: Qwen3's attention, and the router of DeepSeek-V3.
+void read_dots1(Keys& keys, Sequence sequence, ModelConfig& model) {
+  read_llama_like(keys, sequence, false, model);
+  model.qk_norm = QkNorm::head;
+  keys.refuse_if_true("attention_bias", "the attention's biases are left out");
+  ExpertsConfig experts = read_shared_counts(keys);
+  read_sigmoid_router(keys, experts.router, false);
+  model.experts = experts;
+  auto const first = keys.find_integer({"max_window_layers"}, {0, 1 << 20});
+  read_windows(keys, {.first = first.value_or(62)}, model);
 }
 
 /// MiniMax M2: norms over all heads, the router of DeepSeek-V3 without groups.

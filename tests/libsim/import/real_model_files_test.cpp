@@ -206,8 +206,8 @@ TEST_CASE("layer_types, where a file has it, says which layers have a window", "
 
 TEST_CASE("every type that is refused is refused with a reason", "[import]") {
   for (char const* const type :
-       {"ernie4_5_moe", "dots1", "granitemoehybrid", "longcat_flash", "olmo", "cohere", "persimmon",
-        "internlm2", "qwen2_vl", "falcon_mamba", "modernbert", "something-new"}) {
+       {"ernie4_5_moe", "jetmoe", "granitemoehybrid", "longcat_flash", "olmo", "cohere",
+        "persimmon", "internlm2", "qwen2_vl", "falcon_mamba", "modernbert", "something-new"}) {
     CAPTURE(type);
     REQUIRE_THROWS_WITH(parse(std::string{R"({"model_type": ")"} + type + "\"}"),
                         Catch::Contains(std::string{"'"} + type + "' ("));
