@@ -65,8 +65,8 @@ TEST_CASE("every frequent refusal names a remedy with which the script is import
            {"--embed-layernorm", "--embed-layernorm: found the flag", "embed-layernorm"},
            {"--pp-partition-method parameters --pipeline-model-parallel-size 4",
             "--pp-partition-method: found 'parameters'", "pp-partition-method"},
-           {"--overlap-param-gather", "--overlap-param-gather: found the flag",
-            "overlap-param-gather"},
+           {"--overlap-param-gather --use-distributed-optimizer",
+            "--overlap-param-gather: found the flag", "overlap-param-gather"},
            {"--use-mc2", "--use-mc2: found the flag", "use-mc2"},
            {"--reuse-fp32-param", "--reuse-fp32-param: found the flag", "reuse-fp32-param"}}) {
     CAPTURE(row.more);
