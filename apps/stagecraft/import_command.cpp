@@ -157,11 +157,11 @@ MegatronOptions megatron_options(CommandLine const& line) {
   return wanted;
 }
 
-/// The flags that a YAML file with Megatron's names says; its settings without effect are added to
-/// `idle`.
+/// The flags that a YAML file with Megatron's names says; its settings that are not flags are added
+/// to `left_out`.
 LaunchCommand read_settings_file(std::string const& file,
                                  std::map<std::string, std::string> const& variables,
-                                 std::vector<Omission>& idle) {
+                                 std::vector<Omission>& left_out) {
   std::string const text =
       with_variables(read_text_file(file, "a run file with Megatron's names"), variables);
   Diagnostics diagnostics;
@@ -173,7 +173,7 @@ LaunchCommand read_settings_file(std::string const& file,
   std::optional<YamlNode> const root = parse_yaml(text, file, diagnostics);
   diagnostics.throw_if_any();
   MegatronSettings settings = read_megatron_settings(*root);
-  idle.insert(idle.end(), settings.idle.begin(), settings.idle.end());
+  left_out.insert(left_out.end(), settings.left_out.begin(), settings.left_out.end());
   LaunchCommand launch{.launcher = {},
                        .arguments = std::move(settings.flags),
                        .world_size = {},
@@ -193,11 +193,11 @@ LaunchCommand read_settings_file(std::string const& file,
 /// flags of the command line after it.
 LaunchCommand launch_of(CommandLine const& line,
                         std::vector<ShellWord> const& flags,
-                        std::vector<Omission>& idle) {
+                        std::vector<Omission>& left_out) {
   LaunchCommand launch = split_launch(flags);
   std::vector<ShellWord> settings;
   for (std::string const& file : line.values_of("yaml")) {
-    LaunchCommand const read = read_settings_file(file, variables_of(line), idle);
+    LaunchCommand const read = read_settings_file(file, variables_of(line), left_out);
     if (!read.allocator_settings.empty()) launch.allocator_settings = read.allocator_settings;
     settings.insert(settings.end(), read.arguments.begin(), read.arguments.end());
     launch.notes.insert(launch.notes.end(), read.notes.begin(), read.notes.end());
@@ -431,8 +431,8 @@ ImportedFile import_megatron_as_asked(CommandLine const& line) {
       check_output("--output (-o)", line.value("output"), OutputKind::run, {file});
     }
   }
-  std::vector<Omission> idle;
-  LaunchCommand const launch = launch_of(line, flags, idle);
+  std::vector<Omission> left_out;
+  LaunchCommand const launch = launch_of(line, flags, left_out);
   MegatronOptions wanted = megatron_options(line);
   wanted.allocator_settings = launch.allocator_settings;
   if (!wanted.world_size) wanted.world_size = launch.world_size;
@@ -446,7 +446,7 @@ ImportedFile import_megatron_as_asked(CommandLine const& line) {
   // Checks the run against the system, for example whether it has a peak in the run's precision.
   RunConfig const run = parse_run_config(text, "the imported run", {});
   for (std::string const& warning : run.warnings) import.notes.push_back(warning);
-  import.left_out.insert(import.left_out.end(), idle.begin(), idle.end());
+  import.left_out.insert(import.left_out.end(), left_out.begin(), left_out.end());
   return {text, std::move(import.notes), run_sections(import, system), std::move(import.left_out)};
 }
 

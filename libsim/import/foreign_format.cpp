@@ -24,11 +24,11 @@ bool contains(std::string_view text, std::string_view part) {
   return text.find(part) != std::string_view::npos;
 }
 
-std::optional<ForeignFormat> format_of(YamlNode const& root) {
+std::optional<ForeignFormat> format_of(YamlNode const& root, bool is_json) {
   auto const has_all = [&](std::initializer_list<std::string_view> keys) {
     return std::ranges::all_of(keys, [&](auto key) { return root.find(key) != nullptr; });
   };
-  if (has_all({"model_type"})) return huggingface;
+  if (is_json && has_all({"model_type"})) return huggingface;
   if (has_all({"zero_optimization"}) || has_all({"train_micro_batch_size_per_gpu"})) {
     return deepspeed;
   }
@@ -46,7 +46,9 @@ std::optional<ForeignFormat> foreign_format(std::string_view text) {
   if (contains(text, "[parallelism]") && contains(text, "[training]")) return torchtitan;
   Diagnostics diagnostics;
   std::optional<YamlNode> const root = parse_yaml(text, "", diagnostics);
-  return root ? format_of(*root) : std::nullopt;
+  std::size_t const start = text.find_first_not_of(" \t\r\n");
+  bool const is_json = start != std::string_view::npos && text[start] == '{';
+  return root ? format_of(*root, is_json) : std::nullopt;
 }
 
 std::string text_of(ForeignFormat const& format) {

@@ -61,11 +61,12 @@ inline constexpr std::array config_names{
     ConfigName{"bias_activation_fusion", "no-bias-gelu-fusion", ConfigName::Says::is_left},
     ConfigName{"bias_gelu_fusion", "no-bias-gelu-fusion", ConfigName::Says::is_left},
     ConfigName{"bias_swiglu_fusion", "no-bias-swiglu-fusion", ConfigName::Says::is_left},
+    ConfigName{"muon_split_qkv", "muon-no-split-qkv", ConfigName::Says::is_left},
     ConfigName{"should_pad_vocab", "no-pad-vocab-size", ConfigName::Says::is_left}};
 
 /// Settings that are no flags and change neither memory nor time as they are modelled, or that say
 /// what other settings say too.
-inline constexpr std::array<std::string_view, 70> idle_config_names{
+inline constexpr std::array<std::string_view, 76> idle_config_names{
     "activation_func",
     "add_position_embedding",
     "async_tensor_model_parallel_allreduce",
@@ -107,12 +108,14 @@ inline constexpr std::array<std::string_view, 70> idle_config_names{
     "log_avg_skip_iterations",
     "max_epochs",
     "memory_efficient_layer_norm",
+    "model_type",
     "moe_router_topk_limited_devices",
     "moe_token_dropping",
     "mtp_enabled",
     "parallel_output",
     "perform_initialization",
     "pipeline_dtype",
+    "post_init",
     "quant_recipe",
     "restore_modelopt_state",
     "rope_scaling",
@@ -129,10 +132,14 @@ inline constexpr std::array<std::string_view, 70> idle_config_names{
     "tp_comm_overlap_disable_fc1",
     "tp_comm_overlap_disable_qkv",
     "tp_only_amax_red",
+    "trainable",
     "tuner_type",
     "use_cpu_initialization",
     "use_gloo_process_groups",
+    "use_mamba_mem_eff_path",
     "use_te",
+    "use_transformer_engine",
+    "use_transformer_engine_full_layer_spec",
     "user_name",
     "work_group",
     "workspace"};

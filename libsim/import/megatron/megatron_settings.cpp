@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cctype>
 #include <optional>
+#include <ranges>
 
+#include "libsim/config/did_you_mean.hpp"
 #include "libsim/import/megatron/megatron_config_names.hpp"
 #include "libsim/import/megatron/megatron_flag_table.hpp"
 #include "libsim/units/split_text.hpp"
@@ -38,6 +40,9 @@ struct Setting {
 /// Collects the flags of settings.
 class FlagsOfSettings {
  public:
+  /// On a command line, names that no table knows are flags that no table knows.
+  explicit FlagsOfSettings(bool is_command_line) : is_command_line_{is_command_line} {}
+
   void add(Setting setting) {
     if (setting.values.empty()) return;
     if (setting.name == "attention_backend") setting.values[0] = last_part(setting.values[0]);
@@ -57,6 +62,8 @@ class FlagsOfSettings {
   }
 
   ShellWords words() && { return std::move(words_); }
+  /// Settings that no table knows.
+  std::vector<Omission> const& unknown() const { return unknown_; }
 
  private:
   static std::string text_of(Setting const& setting) {
@@ -124,7 +131,13 @@ class FlagsOfSettings {
         give_switch(prefix + flag, is_false(value), setting);
         return;
       }
-      if (!is_false(value)) give(flag + "=" + value, setting);
+      if (is_false(value)) return;
+      if (is_command_line_ || is_misspelt(flag)) {
+        give(flag + "=" + value, setting);
+      } else {
+        unknown_.push_back(
+            {.name = std::string{setting.name}, .value = value, .effect = OmittedEffect::unknown});
+      }
     } else if (known->values == FlagValues::none) {
       give_switch(known->name, !is_false(value) && value != "0", setting);
     } else if (!is_false(value)) {
@@ -132,7 +145,24 @@ class FlagsOfSettings {
     }
   }
 
+  /// Whether a flag differs from it in one or two letters at one place. Files of programs around
+  /// Megatron have settings of their own, whose names may well be similar to flags.
+  static bool is_misspelt(std::string const& flag) {
+    static std::vector<std::string> const names = flag_names();
+    std::string const written = "--" + flag;
+    std::string_view const near = nearest_word(written, names);
+    if (near.empty()) return false;
+    auto const start = std::ranges::mismatch(written, near);
+    auto const end =
+        std::ranges::mismatch(written | std::views::reverse, near | std::views::reverse);
+    auto const same = (start.in1 - written.begin()) +
+                      (end.in1 - std::ranges::begin(written | std::views::reverse));
+    return static_cast<std::size_t>(same) + 2 >= std::max(written.size(), near.size());
+  }
+
+  bool is_command_line_;
   ShellWords words_;
+  std::vector<Omission> unknown_;
 };
 
 /// Walks through a file, and asks what each value says.
@@ -196,6 +226,8 @@ class SettingsReader {
   }
 
   MegatronSettings result() && {
+    settings_.left_out.insert(settings_.left_out.end(), flags_.unknown().begin(),
+                              flags_.unknown().end());
     settings_.flags = std::move(flags_).words();
     return std::move(settings_);
   }
@@ -217,7 +249,7 @@ class SettingsReader {
   void add_idle(std::string_view name,
                 std::string const& value,
                 OmittedEffect effect = OmittedEffect::none) {
-    settings_.idle.push_back({.name = std::string{name}, .value = value, .effect = effect});
+    settings_.left_out.push_back({.name = std::string{name}, .value = value, .effect = effect});
   }
   /// Stages as lists of words, such as [[embedding, decoder], [decoder, loss]], in the form that
   /// the flag has, Et|tL.
@@ -233,7 +265,7 @@ class SettingsReader {
     return text;
   }
 
-  FlagsOfSettings flags_;
+  FlagsOfSettings flags_{false};
   MegatronSettings settings_;
   bool has_groups_ = true;
 };
@@ -330,7 +362,7 @@ ShellWords flags_of_setting(ShellWord const& assignment) {
   } else {
     setting.values.emplace_back(value);
   }
-  FlagsOfSettings flags;
+  FlagsOfSettings flags{true};
   flags.add(setting);
   return std::move(flags).words();
 }

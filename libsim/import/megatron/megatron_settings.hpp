@@ -16,9 +16,9 @@ namespace stagecraft {
 struct MegatronSettings {
   std::string allocator{};           ///< PYTORCH_CUDA_ALLOC_CONF, if the file says it
   std::vector<std::string> files{};  ///< other files that it names for what it leaves out
-  std::string program{};         ///< whose file it is, such as "Primus"; empty if it is not known
-  ShellWords flags{};            ///< as a command line has them
-  std::vector<Omission> idle{};  ///< settings without effect that are not flags
+  std::string program{};  ///< whose file it is, such as "Primus"; empty if it is not known
+  ShellWords flags{};     ///< as a command line has them
+  std::vector<Omission> left_out{};  ///< settings that are not flags
 };
 
 /// A file's text with variables `${NAME}` replaced by their values, and `${NAME:default}` by the

@@ -90,6 +90,16 @@ TEST_CASE("a file of verl is read for the actor alone", "[import]") {
   REQUIRE(settings.flags[0].text == "--tensor-model-parallel-size=2");
 }
 
+TEST_CASE("settings that no table knows are left out, but a misspelt one is a flag", "[import]") {
+  MegatronSettings const settings =
+      settings_of("use_turbo_attention: true\ntensor_model_paralel_size: 2\nturbo_x: false\n");
+  REQUIRE(settings.left_out.size() == 1);
+  REQUIRE(settings.left_out[0].name == "use_turbo_attention");
+  REQUIRE(settings.left_out[0].effect == OmittedEffect::unknown);
+  REQUIRE(settings.flags.size() == 1);
+  REQUIRE(settings.flags[0].text == "--tensor-model-paralel-size=2");
+}
+
 TEST_CASE("a pipeline layout of lists is that of the flag", "[import]") {
   MegatronSettings const settings = settings_of(
       "pipeline_model_parallel_layout: [[embedding, decoder], [decoder, decoder], [mtp, loss]]\n");
