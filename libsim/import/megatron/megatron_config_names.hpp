@@ -66,93 +66,35 @@ inline constexpr std::array config_names{
 
 /// Settings that are no flags and change neither memory nor time as they are modelled, or that say
 /// what other settings say too.
-inline constexpr std::array<std::string_view, 76> idle_config_names{
-    "activation_func",
-    "add_position_embedding",
-    "async_tensor_model_parallel_allreduce",
-    "auto_continue_train",
-    "autocast_dtype",
-    "barrier_with_L1_time",
-    "batch_p2p_comm",
-    "batch_p2p_sync",
-    "check_for_nan_in_grad",
-    "config",
-    "cpu_offloading_activations",
-    "cpu_offloading_double_buffering",
-    "cpu_offloading_weights",
-    "cuda_graph_retain_backward_graph",
-    "cuda_graph_use_single_mempool",
-    "data_parallel_size",
-    "dataset_num_proc",
-    "deallocate_pipeline_outputs",
-    "deprecated_use_mcore_models",
-    "disable_last_saving",
-    "disable_parameter_transpose_cache",
-    "enable_autocast",
-    "enable_primus_turbo",
-    "exp_name",
-    "extends",
-    "fp8_dot_product_attention",
-    "fp8_multi_head_attention",
-    "framework",
-    "fsdp_all_gather_in_start_param_sync",
-    "fused_single_qkv_rope",
-    "hetereogenous_dist_checkpoint",
-    "heterogeneous_block_specs",
-    "hf_model_id",
-    "hf_path",
-    "includes",
-    "inference_sampling_seed",
-    "load_safetensors",
-    "log_avg_reset_interval",
-    "log_avg_skip_iterations",
-    "max_epochs",
-    "memory_efficient_layer_norm",
-    "model_type",
-    "moe_router_topk_limited_devices",
-    "moe_token_dropping",
-    "mtp_enabled",
-    "parallel_output",
-    "perform_initialization",
-    "pipeline_dtype",
-    "post_init",
-    "quant_recipe",
-    "restore_modelopt_state",
-    "rope_scaling",
-    "save_safetensors",
-    "scatter_embedding_sequence_parallel",
-    "seq_len_interpolation_factor",
-    "sequence_parallel_size",
-    "softmax_scale",
-    "split_dataset_ratio",
-    "stderr_sink_level",
-    "tensorboard_dir",
-    "tp_comm_atomic_ag",
-    "tp_comm_atomic_rs",
-    "tp_comm_overlap_disable_fc1",
-    "tp_comm_overlap_disable_qkv",
-    "tp_only_amax_red",
-    "trainable",
-    "tuner_type",
-    "use_cpu_initialization",
-    "use_gloo_process_groups",
-    "use_mamba_mem_eff_path",
-    "use_te",
-    "use_transformer_engine",
-    "use_transformer_engine_full_layer_spec",
-    "user_name",
-    "work_group",
-    "workspace"};
+inline constexpr std::string_view idle_config_names =
+    "activation_func add_position_embedding async_tensor_model_parallel_allreduce "
+    "auto_continue_train autocast_dtype barrier_with_L1_time batch_p2p_comm batch_p2p_sync "
+    "check_for_nan_in_grad config cpu_offloading_activations cpu_offloading_double_buffering "
+    "cpu_offloading_weights cuda_graph_retain_backward_graph cuda_graph_use_single_mempool "
+    "data_parallel_size dataset_num_proc deallocate_pipeline_outputs "
+    "deprecated_use_mcore_models disable_last_saving disable_parameter_transpose_cache "
+    "enable_autocast enable_primus_turbo exp_name extends fp8_dot_product_attention "
+    "fp8_multi_head_attention framework fsdp_all_gather_in_start_param_sync "
+    "fused_single_qkv_rope hetereogenous_dist_checkpoint heterogeneous_block_specs hf_model_id "
+    "hf_path includes inference_sampling_seed load_safetensors log_avg_reset_interval "
+    "log_avg_skip_iterations max_epochs memory_efficient_layer_norm model_type "
+    "moe_router_topk_limited_devices moe_token_dropping mtp_enabled parallel_output "
+    "perform_initialization pipeline_dtype post_init quant_recipe restore_modelopt_state "
+    "rope_scaling save_safetensors scatter_embedding_sequence_parallel "
+    "seq_len_interpolation_factor sequence_parallel_size softmax_scale split_dataset_ratio "
+    "stderr_sink_level tensorboard_dir tp_comm_atomic_ag tp_comm_atomic_rs "
+    "tp_comm_overlap_disable_fc1 tp_comm_overlap_disable_qkv tp_only_amax_red trainable "
+    "tuner_type use_cpu_initialization use_gloo_process_groups use_mamba_mem_eff_path use_te "
+    "use_transformer_engine use_transformer_engine_full_layer_spec user_name work_group "
+    "workspace";
 
 /// Sections of run files whose other keys change neither memory nor time.
-inline constexpr std::array<std::string_view, 20> idle_sections{
-    "checkpoint",          "dataset", "dist",           "data",        "ft",
-    "inprocess_restart",   "logger",  "nvrx_straggler", "platform",    "profiling",
-    "rerun_state_machine", "rng",     "scheduler",      "straggler",   "tensor_inspect",
-    "tokenizer",           "trainer", "validation",     "exp_manager", "algorithm"};
+inline constexpr std::string_view idle_sections =
+    "algorithm checkpoint data dataset dist exp_manager ft inprocess_restart logger "
+    "nvrx_straggler platform profiling rerun_state_machine rng scheduler straggler "
+    "tensor_inspect tokenizer trainer validation";
 
 /// Sections of other models and programs beside the one that is trained.
-inline constexpr std::array<std::string_view, 5> other_sections{"rollout", "ref", "critic",
-                                                                "reward_model", "reward"};
+inline constexpr std::string_view other_sections = "critic ref reward reward_model rollout";
 
 }  // namespace stagecraft

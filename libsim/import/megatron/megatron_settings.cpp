@@ -19,6 +19,12 @@ bool is_null(std::string_view text) {
   return text.empty() || text == "null" || text == "None" || text == "~";
 }
 
+/// Whether a list of words that blanks separate has `word`.
+bool has_word(std::string_view list, std::string_view word) {
+  std::vector<std::string_view> const words = split_text(list, " ");
+  return std::ranges::find(words, word) != words.end();
+}
+
 std::string with_dashes(std::string_view name) {
   std::string flag{name};
   std::ranges::replace(flag, '_', '-');
@@ -176,13 +182,13 @@ class SettingsReader {
     if (node.kind == YamlNode::Kind::map) {
       for (std::size_t i = 0; i < node.items.size(); ++i) {
         std::string_view const key = node.keys[i].text;
-        bool const is_other = std::ranges::find(other_sections, key) != other_sections.end();
+        bool const is_other = has_word(other_sections, key);
         bool const is_map = node.items[i].kind == YamlNode::Kind::map;
         if (is_map && is_other) {
           add_idle(key, "");
           continue;
         }
-        bool const is_section = std::ranges::find(idle_sections, key) != idle_sections.end();
+        bool const is_section = has_word(idle_sections, key);
         read(node.items[i], key, is_idle || (is_map && is_section));
       }
       return;
@@ -217,7 +223,7 @@ class SettingsReader {
       }
       return;
     }
-    bool const is_named = std::ranges::find(idle_config_names, name) != idle_config_names.end();
+    bool const is_named = has_word(idle_config_names, name);
     if (is_named || name.starts_with('_') || (is_idle && !is_known(name))) {
       add_idle(name, setting.is_list ? "" : node.text);
     } else if (name != "num_query_groups" || has_groups_) {
@@ -339,12 +345,11 @@ ShellWords flags_of_setting(ShellWord const& assignment) {
   std::string_view const text = assignment.text;
   std::size_t const equals = text.find('=');
   std::vector<std::string_view> const path = split_text(text.substr(0, equals), ".");
-  bool const is_of_others = std::ranges::any_of(path, [](std::string_view part) {
-    return std::ranges::find(other_sections, part) != other_sections.end();
-  });
+  bool const is_of_others = std::ranges::any_of(
+      path, [](std::string_view part) { return has_word(other_sections, part); });
   std::string_view name = path.back();
   name.remove_prefix(std::min(name.find_first_not_of('+'), name.size()));
-  if (is_of_others || std::ranges::find(idle_config_names, name) != idle_config_names.end()) {
+  if (is_of_others || has_word(idle_config_names, name)) {
     return {};
   }
   Setting setting{.name = name,
