@@ -34,6 +34,14 @@ std::string with_dashes(std::string_view name) {
 /// `flash` of `AttnBackend.flash`.
 std::string last_part(std::string const& text) { return text.substr(text.rfind('.') + 1); }
 
+/// `fp32` of `torch.float32`.
+std::string short_type(std::string const& text) {
+  std::string const name = last_part(text);
+  if (name == "float32") return "fp32";
+  if (name == "bfloat16") return "bf16";
+  return name == "float16" ? "fp16" : name;
+}
+
 /// A setting with the place of its value.
 struct Setting {
   std::string_view name;  ///< without sections
@@ -52,6 +60,7 @@ class FlagsOfSettings {
   void add(Setting setting) {
     if (setting.values.empty()) return;
     if (setting.name == "attention_backend") setting.values[0] = last_part(setting.values[0]);
+    if (setting.name.ends_with("_dtype")) setting.values[0] = short_type(setting.values[0]);
     if (!setting.is_list && is_null(setting.values[0])) return;
     auto const renamed = std::ranges::find(config_names, setting.name, &ConfigName::name);
     if (renamed != config_names.end()) {
