@@ -32,7 +32,7 @@ std::string text_of(Omission const& omission) {
   if (!omission.value.empty()) text += " " + omission.value;
   text += ": " + std::string{size_of(omission.effect)};
   if (!omission.direction.empty()) text += ", " + omission.direction;
-  if (!omission.instead.empty()) text += "; modelled instead: " + omission.instead;
+  if (!omission.consequence.empty()) text += "; " + omission.consequence;
   return text;
 }
 

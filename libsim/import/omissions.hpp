@@ -34,9 +34,9 @@ struct Omission {
   std::string name;
   std::string value{};  ///< as it was written; empty if it has none
   OmittedEffect effect = OmittedEffect::none;
-  std::string direction{};  ///< how it changes the run, such as "less time"; empty if it does not
-  std::string instead{};    ///< what is modelled instead; may be empty
-  bool is_asked = false;    ///< --ignore names it
+  std::string direction{};    ///< how it changes the run, such as "less time"; empty if it does not
+  std::string consequence{};  ///< what is modelled, in words; may be empty
+  bool is_asked = false;      ///< --ignore names it
 };
 
 /// One line for the user. Pre: it has an effect.

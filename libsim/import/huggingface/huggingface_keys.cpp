@@ -16,6 +16,13 @@ std::string shortest(double value) {
   return {digits.data(), end};
 }
 
+/// What a message calls `'4'` or `the text '4'`, without its quotes.
+std::string unquoted(std::string const& found) {
+  std::size_t const start = found.find('\'');
+  std::size_t const end = found.rfind('\'');
+  return start == end ? found : found.substr(start + 1, end - start - 1);
+}
+
 bool same_text(ConfigNode const& a, ConfigNode const& b) { return a.found() == b.found(); }
 
 }  // namespace
@@ -121,15 +128,15 @@ std::string HuggingfaceKeys::text_or(Names names, std::string_view fallback) {
 }
 
 void HuggingfaceKeys::leave_out(std::string_view key,
-                                std::string value,
-                                std::string instead,
+                                std::string const& value,
+                                std::string consequence,
                                 bool is_asked) {
   HuggingfaceEffect const effect = effect_of(key);
   omissions_.add({.name = std::string{key},
-                  .value = std::move(value),
+                  .value = unquoted(value),
                   .effect = effect.effect,
                   .direction = std::string{effect.direction},
-                  .instead = std::move(instead),
+                  .consequence = std::move(consequence),
                   .is_asked = is_asked});
 }
 
@@ -190,7 +197,7 @@ void HuggingfaceKeys::without_effect(Names names) {
 void HuggingfaceKeys::leave_out_unknown(ConfigNode const& entry) {
   std::string const& name = entry.name();
   Omission omission{.name = printable(name),
-                    .value = entry.found(),
+                    .value = unquoted(entry.found()),
                     .effect = OmittedEffect::unknown,
                     .is_asked = omissions_.ignores(name)};
   std::string const meant = did_you_mean(name, known_);

@@ -79,7 +79,10 @@ class HuggingfaceKeys {
   /// The first of `names` that has a value. If another has one too, they must agree.
   std::optional<ConfigNode> first_of(Names names);
   std::optional<ConfigNode> node(std::string_view key);
-  void leave_out(std::string_view key, std::string value, std::string instead, bool is_asked);
+  void leave_out(std::string_view key,
+                 std::string const& value,
+                 std::string consequence,
+                 bool is_asked);
   void leave_out_unknown(ConfigNode const& entry);
   void assume(Names names, std::string const& value);
 

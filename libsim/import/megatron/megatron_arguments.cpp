@@ -171,7 +171,7 @@ void MegatronArguments::leave_out(std::string_view name, Given const& given) {
                     .value = values_of(given.values),
                     .effect = is_small ? OmittedEffect::small : OmittedEffect::large,
                     .direction = std::string{flag.direction},
-                    .instead = instead};
+                    .consequence = "modelled instead: " + instead};
   if (omissions_.ignores(name)) {
     note("ignored: --" + std::string{name} + "; modelled instead: " + instead);
     omission.is_asked = true;
@@ -295,7 +295,7 @@ void MegatronArguments::refuse(std::string_view flag,
                     .value = found == given_.end() ? "" : values_of(found->second.values),
                     .effect = instead.effect,
                     .direction = std::string{instead.direction},
-                    .instead = instead.what};
+                    .consequence = "modelled instead: " + instead.what};
   if (omissions_.ignores(flag)) {
     note("ignored: --" + std::string{flag} + "; modelled instead: " + instead.what);
     omission.is_asked = true;
