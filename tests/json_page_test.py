@@ -94,6 +94,8 @@ def print_documents(repository, program, executor, folder):
     yield run("software", "megatron-2022")
     yield run("software", "--keys")
     yield run("simulate", "--keys")
+    yield run("import", "huggingface", repository / "tests/libsim/import/configs/llama-3-8b.json")
+    yield run("import", "megatron", "--script", repository / "tests/libsim/import/scripts/train_llama3_8b_h100_fp8.sh")
     yield run("validate", repository / "experiments/validation/table5.csv", "--by", "recompute")
     yield run("fit", paper / "22b-present.yaml", "--measured", "1.13s")
     yield run("fit", repository / "experiments/validation/data/vtrain-single-node.csv", "--base",

@@ -10,6 +10,7 @@
 #include "apps/stagecraft/plan/plan_options.hpp"
 #include "apps/stagecraft/sweep/sweep_options.hpp"
 #include "apps/stagecraft/sweep/sweep_output.hpp"
+#include "libsim/import/omissions.hpp"
 #include "libsim/search/plan_search.hpp"
 #include "libsim/sweep/sweep.hpp"
 #include "libsim/validation/validation.hpp"
@@ -43,7 +44,8 @@ FitOutcome fit_as_asked(CommandLine const& line, CommandProgress const& progress
 struct ImportedFile {
   std::string text;
   std::vector<std::string> notes;    ///< what was assumed, approximated or ignored
-  nlohmann::ordered_json content{};  ///< of a model file: its keys
+  nlohmann::ordered_json content{};  ///< the keys of the file
+  std::vector<Omission> left_out{};
 };
 ImportedFile import_huggingface_as_asked(CommandLine const& line);
 ImportedFile import_megatron_as_asked(CommandLine const& line);

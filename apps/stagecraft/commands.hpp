@@ -34,6 +34,8 @@ Command report_command();
 Command export_command();
 /// A model file of a config.json, or a run file of Megatron-LM's flags.
 Command import_command();
+/// Its source `nccl-tests`: a system file of measured collectives.
+Command nccl_tests_import();
 /// A recorded sequence of allocations, replayed. Exit code 3 if it runs out of memory.
 Command allocator_command();
 /// Every constant of a system with value, unit and source.

@@ -9,12 +9,15 @@
 #include "apps/program/output_paths.hpp"
 #include "apps/stagecraft/command_results.hpp"
 #include "apps/stagecraft/commands.hpp"
+#include "libsim/config/did_you_mean.hpp"
 #include "libsim/config/yaml_text.hpp"
+#include "libsim/config/yaml_tree.hpp"
 #include "libsim/host/output_file.hpp"
+#include "libsim/import/foreign_format.hpp"
 #include "libsim/import/huggingface/huggingface_import.hpp"
-#include "libsim/import/ignore_list.hpp"
 #include "libsim/import/megatron/megatron_import.hpp"
-#include "libsim/import/nccl_tests.hpp"
+#include "libsim/import/megatron/megatron_settings.hpp"
+#include "libsim/import/omissions.hpp"
 #include "libsim/import/shell/launch_script.hpp"
 #include "libsim/import/text_file.hpp"
 #include "libsim/model/model_config_reader.hpp"
@@ -35,7 +38,13 @@ std::vector<Option> output_options() {
           {.name = "ignore",
            .value = Value::text("NAME[,NAME]"),
            .may_repeat = true,
-           .description = "ignore these keys or flags, although they change the model or the run"}};
+           .description = "ignore these keys or flags, although they change the model or the run"},
+          {.name = "strict",
+           .description = "refuse what changes memory or time and is not modelled, and what is not "
+                          "known, unless --ignore names it"},
+          {.name = "verbose",
+           .description = "list also what is left out because it changes neither memory nor time"},
+          {.name = "json", .description = "print the file's content and what is left out as JSON"}};
 }
 
 std::vector<std::string> ignored_names(CommandLine const& line) {
@@ -52,26 +61,57 @@ void print_notes(std::vector<std::string> const& notes) {
   for (std::string const& note : notes) std::cerr << "note: " << note << '\n';
 }
 
-void write_result(CommandLine const& line, OutputKind kind, std::string const& text) {
-  if (line.has("output")) {
-    write_output(line.value("output"), origin_line(kind, "import") + text);
-  } else {
-    std::cout << text;
+/// Prints a line for all that is left out and matters, and one for the rest if the user asks.
+void print_omissions(CommandLine const& line, std::vector<Omission> const& omissions) {
+  std::vector<std::string> idle;
+  for (Omission const& omission : omissions) {
+    if (omission.effect == OmittedEffect::none) {
+      idle.push_back(omission.name);
+    } else if (!omission.is_asked) {
+      std::cerr << text_of(omission) << '\n';
+    }
+  }
+  bool const is_asked = line.has("verbose") || line.has("strict");
+  if (is_asked && !idle.empty()) {
+    std::cerr << "note: without effect on memory and time: " << joined(idle) << '\n';
   }
 }
 
-int run_huggingface_import(CommandLine const& line) {
-  ImportedFile const imported = import_huggingface_as_asked(line);
+nlohmann::ordered_json to_json(ImportedFile const& imported) {
+  auto left_out = nlohmann::ordered_json::array();
+  for (Omission const& omission : imported.left_out) {
+    left_out.push_back({{"name", omission.name},
+                        {"value", omission.value},
+                        {"effect", name_of(omission.effect)},
+                        {"direction", omission.direction}});
+  }
+  return {{"schema", "stagecraft.import/1"}, {"config", imported.content}, {"left_out", left_out}};
+}
+
+int write_result(CommandLine const& line, OutputKind kind, ImportedFile const& imported) {
   print_notes(imported.notes);
-  write_result(line, OutputKind::model, imported.text);
+  print_omissions(line, imported.left_out);
+  if (line.has("output")) {
+    write_output(line.value("output"), origin_line(kind, "import") + imported.text);
+  }
+  if (line.has("json")) {
+    std::cout << to_json(imported).dump(1) << '\n';
+  } else if (!line.has("output")) {
+    std::cout << imported.text;
+  }
   return 0;
 }
 
+int run_huggingface_import(CommandLine const& line) {
+  return write_result(line, OutputKind::model, import_huggingface_as_asked(line));
+}
+
 int run_megatron_import(CommandLine const& line) {
-  ImportedFile const imported = import_megatron_as_asked(line);
-  print_notes(imported.notes);
-  write_result(line, OutputKind::run, imported.text);
-  return 0;
+  return write_result(line, OutputKind::run, import_megatron_as_asked(line));
+}
+
+Strictness strictness_of(CommandLine const& line) {
+  return line.has("strict") ? Strictness::strict : Strictness::lenient;
 }
 
 /// NAME=VALUE pairs.
@@ -105,6 +145,7 @@ std::string system_path(CommandLine const& line, std::string& remark) {
 MegatronOptions megatron_options(CommandLine const& line) {
   MegatronOptions wanted;
   wanted.ignore = ignored_names(line);
+  wanted.strictness = strictness_of(line);
   if (line.has("world-size")) {
     wanted.world_size = line.whole_number("world-size", 1, std::numeric_limits<int>::max());
   }
@@ -115,9 +156,52 @@ MegatronOptions megatron_options(CommandLine const& line) {
   return wanted;
 }
 
-/// The launch command of the script, if one is named, with the flags of the command line after it.
-LaunchCommand launch_of(CommandLine const& line, std::vector<ShellWord> const& flags) {
+/// The flags that a YAML file with Megatron's names says; its settings that are not flags are added
+/// to `left_out`.
+LaunchCommand read_settings_file(std::string const& file,
+                                 std::map<std::string, std::string> const& variables,
+                                 std::vector<Omission>& left_out) {
+  std::string const text =
+      with_variables(read_text_file(file, "a run file with Megatron's names"), variables);
+  Diagnostics diagnostics;
+  if (auto const format = foreign_format(text)) {
+    diagnostics.add({Place{std::make_shared<std::string const>(file)}, "", text_of(*format),
+                     "a run file of Primus, Megatron-Bridge, ms-swift, verl or Megatron-LM"});
+  }
+  diagnostics.throw_if_any();
+  std::optional<YamlNode> const root = parse_yaml(text, file, diagnostics);
+  diagnostics.throw_if_any();
+  MegatronSettings settings = read_megatron_settings(*root);
+  left_out.insert(left_out.end(), settings.left_out.begin(), settings.left_out.end());
+  LaunchCommand launch{.launcher = {},
+                       .arguments = std::move(settings.flags),
+                       .world_size = {},
+                       .allocator_settings = std::move(settings.allocator),
+                       .notes = {}};
+  if (!settings.program.empty()) {
+    launch.notes.push_back("read as a run file of " + settings.program);
+  }
+  for (std::string const& other : settings.files) {
+    launch.notes.push_back("what " + printable(other) +
+                           " says is not read, unless --yaml names it before this file");
+  }
+  return launch;
+}
+
+/// The launch command of the script or the settings of the YAML file, if one is named, with the
+/// flags of the command line after it.
+LaunchCommand launch_of(CommandLine const& line,
+                        std::vector<ShellWord> const& flags,
+                        std::vector<Omission>& left_out) {
   LaunchCommand launch = split_launch(flags);
+  std::vector<ShellWord> settings;
+  for (std::string const& file : line.values_of("yaml")) {
+    LaunchCommand const read = read_settings_file(file, variables_of(line), left_out);
+    if (!read.allocator_settings.empty()) launch.allocator_settings = read.allocator_settings;
+    settings.insert(settings.end(), read.arguments.begin(), read.arguments.end());
+    launch.notes.insert(launch.notes.end(), read.notes.begin(), read.notes.end());
+  }
+  launch.arguments.insert(launch.arguments.begin(), settings.begin(), settings.end());
   if (!line.has("script")) return launch;
   std::string const& file = line.value("script");
   Diagnostics diagnostics;
@@ -126,90 +210,8 @@ LaunchCommand launch_of(CommandLine const& line, std::vector<ShellWord> const& f
   diagnostics.throw_if_any();
   script.arguments.insert(script.arguments.end(), launch.arguments.begin(), launch.arguments.end());
   if (launch.world_size) script.world_size = launch.world_size;
+  if (!launch.allocator_settings.empty()) script.allocator_settings = launch.allocator_settings;
   return script;
-}
-
-/// The tables' file beside a system file: mine.yaml has mine-collectives.csv.
-std::filesystem::path tables_beside(std::filesystem::path const& system) {
-  return system.parent_path() / (system.stem().string() + "-collectives.csv");
-}
-
-/// A name of configs/systems stays one; a file becomes absolute.
-std::string base_text(std::string const& system) {
-  std::error_code ignored;
-  bool const is_file = std::filesystem::exists(system, ignored);
-  return is_file ? std::filesystem::absolute(system).lexically_normal().string() : system;
-}
-
-int run_nccl_tests_import(CommandLine const& line) {
-  std::vector<std::string> const& files = line.arguments();
-  if (files.empty()) throw CommandLineError{"LOG", "no file", "one or more"};
-  std::string const system = line.needed("system", "the system that was measured, or one like it");
-  std::filesystem::path const output = line.needed("output", "the system file to write");
-  std::filesystem::path const tables = tables_beside(output);
-  std::vector<std::filesystem::path> inputs{files.begin(), files.end()};
-  inputs.emplace_back(system);
-  check_output("--output (-o)", output, OutputKind::system, inputs);
-  check_output("--output (-o)", tables, OutputKind::csv, inputs);
-  load_system_file(system);  // so that its problems are known before anything is written
-  std::optional<OpKind> kind;
-  if (line.has("collective")) {
-    std::string const& word = line.value("collective");
-    for (OpKind const named : {OpKind::all_reduce, OpKind::all_gather, OpKind::reduce_scatter}) {
-      if (word == name_of(named)) kind = named;
-    }
-  }
-  std::vector<NcclTestsLog> logs;
-  std::string names;
-  for (std::string const& file : files) {
-    logs.push_back({read_text_file(file, "a log of nccl-tests"), file});
-    names += (names.empty() ? "" : ", ") + std::filesystem::path{file}.filename().string();
-  }
-  NcclTestsImport const import = import_nccl_tests(logs, kind);
-  print_notes(import.notes);
-  nlohmann::ordered_json root;
-  root["base"] = base_text(system);
-  for (auto const& [shape, points] : import.tables) {
-    std::string const section = shape.nodes == 1 ? "node" : "network";
-    root[section]["collectives"] = {{"value", tables.filename().string()},
-                                    {"source", "nccl-tests: " + printable(names)},
-                                    {"fitted", false}};
-  }
-  write_output(tables.string(), to_csv(import.tables));
-  write_output(output.string(), origin_line(OutputKind::system, "import") + yaml_text(root));
-  std::cerr << "wrote " << output.string() << " and " << tables.string() << " with "
-            << import.tables.size() << (import.tables.size() == 1 ? " table\n" : " tables\n");
-  return 0;
-}
-
-Command nccl_tests_import() {
-  return {
-      .name = "nccl-tests",
-      .introduction =
-          R"(usage: stagecraft import nccl-tests LOG... --system BASE -o SYSTEM.yaml [options]
-
-Makes a system file of what all_reduce_perf, all_gather_perf and reduce_scatter_perf of nccl-tests
-print: BASE with the measured times, which take precedence over its rates. The times go to
-SYSTEM-collectives.csv beside it. Measure with the ranks per node that your groups have, such as 8
-for groups of whole nodes and 1 (-g 1, one rank a node) for data-parallel ones.
-)",
-      .examples =
-          R"(  stagecraft import nccl-tests all_reduce.log all_gather.log --system dgx-h100 -o mine.yaml
-  stagecraft simulate configs/paper/175b-present.yaml --set system=mine.yaml
-)",
-      .options = {{.name = "system",
-                   .value = Value::file("BASE"),
-                   .description = "the system that was measured, or one like it: a file or a "
-                                  "name of configs/systems"},
-                  {.name = "output",
-                   .letter = 'o',
-                   .value = Value::file("SYSTEM.yaml"),
-                   .description = "the system file to write"},
-                  {.name = "collective",
-                   .value = Value::word({"all_reduce", "all_gather", "reduce_scatter"}),
-                   .description = "what logs of older versions measured, which do not say it"}},
-      .argument = Value::file("LOG"),
-      .run = run_nccl_tests_import};
 }
 
 Command huggingface_import() {
@@ -248,10 +250,15 @@ Command megatron_import() {
       .name = "megatron",
       .introduction = R"(usage: stagecraft import megatron [options] [-- FLAGS...]
        stagecraft import megatron --script FILE [options] [ARGUMENT...] [-- FLAGS...]
+       stagecraft import megatron --yaml FILE [options] [-- FLAGS...]
 
 Makes a run file of the flags of Megatron-LM's pretrain_gpt.py: those after --, or those of a launch
 script, or both (the ones after -- win). Words before a program that ends in .py belong to the
 launcher, which says how many ranks there are. ARGUMENTs are those of the script: its $1, $2, ...
+--yaml reads a run file of Primus, Megatron-Bridge, ms-swift or verl, which has the flags' names
+with underscores; after -- they may be written so too, as name=value.
+
+A flag that is not modelled is left out, with a line on standard error if it changes memory or time.
 )",
       .examples =
           R"(  stagecraft import megatron --script examples/gpt3/train_gpt3_175b_distributed.sh \
@@ -264,6 +271,11 @@ launcher, which says how many ranks there are. ARGUMENTs are those of the script
           {{{.name = "script",
              .value = Value::file("FILE"),
              .description = "a shell script that starts training"},
+            {.name = "yaml",
+             .value = Value::file("FILE"),
+             .may_repeat = true,
+             .description = "a run file with the flags' names, with underscores; of several the "
+                            "last wins"},
             {.name = "variable",
              .value = Value::text("NAME=VALUE"),
              .may_repeat = true,
@@ -295,7 +307,7 @@ ImportedFile import_huggingface_as_asked(CommandLine const& line) {
   if (line.has("output")) {
     check_output("--output (-o)", line.value("output"), OutputKind::model, {files.front()});
   }
-  HuggingfaceOptions wanted{.ignore = ignored_names(line)};
+  HuggingfaceOptions wanted{.ignore = ignored_names(line), .strictness = strictness_of(line)};
   if (line.has("sequence")) {
     wanted.sequence = line.whole_number("sequence", 1, 1 << 24);
   }
@@ -307,7 +319,8 @@ ImportedFile import_huggingface_as_asked(CommandLine const& line) {
   }
   wanted.predicted_tokens = line.has("predicted-tokens");
   HuggingfaceImport const import = import_huggingface(files.front(), wanted);
-  return {to_model_file(import, files.front()), import.notes, to_json(import.model)};
+  return {to_model_file(import, files.front()), import.notes, to_json(import.model),
+          import.left_out};
 }
 
 ImportedFile import_megatron_as_asked(CommandLine const& line) {
@@ -317,16 +330,27 @@ ImportedFile import_megatron_as_asked(CommandLine const& line) {
     throw CommandLineError{"", "'" + line.arguments().front() + "'",
                            "--script before a script's arguments, or flags after --"};
   }
-  if (flags.empty() && !line.has("script")) {
+  bool const has_file = line.has("script") || line.has("yaml");
+  if (flags.empty() && !has_file) {
     throw CommandLineError{"", "neither --script nor flags", "flags after --, or a script"};
   }
-  std::string const origin = line.has("script") ? line.value("script") : "command line";
+  if (line.has("script") && line.has("yaml")) {
+    throw CommandLineError{"--yaml", "--script beside it", "one of the two"};
+  }
+  std::string const origin = line.has("script") ? line.value("script")
+                             : line.has("yaml") ? line.values_of("yaml").back()
+                                                : "command line";
   if (line.has("output")) {
     check_output("--output (-o)", line.value("output"), OutputKind::run,
                  {line.find("script").value_or(""), line.find("system").value_or("")});
+    for (std::string const& file : line.values_of("yaml")) {
+      check_output("--output (-o)", line.value("output"), OutputKind::run, {file});
+    }
   }
-  LaunchCommand const launch = launch_of(line, flags);
+  std::vector<Omission> left_out;
+  LaunchCommand const launch = launch_of(line, flags, left_out);
   MegatronOptions wanted = megatron_options(line);
+  wanted.allocator_settings = launch.allocator_settings;
   if (!wanted.world_size) wanted.world_size = launch.world_size;
   MegatronImport import = import_megatron(launch.arguments, origin, wanted);
   import.notes.insert(import.notes.begin(), launch.notes.begin(), launch.notes.end());
@@ -334,11 +358,12 @@ ImportedFile import_megatron_as_asked(CommandLine const& line) {
   std::string remark;
   std::string const system = system_path(line, remark);
   if (!remark.empty()) import.notes.push_back(remark);
-  std::string const text = to_run_file(import.config, system, origin, remark);
+  std::string const text = to_run_file(import, system, origin, remark);
   // Checks the run against the system, for example whether it has a peak in the run's precision.
   RunConfig const run = parse_run_config(text, "the imported run", {});
   for (std::string const& warning : run.warnings) import.notes.push_back(warning);
-  return {text, std::move(import.notes), {}};
+  import.left_out.insert(import.left_out.end(), left_out.begin(), left_out.end());
+  return {text, std::move(import.notes), run_sections(import, system), std::move(import.left_out)};
 }
 
 Command import_command() {
@@ -350,9 +375,9 @@ Command import_command() {
        stagecraft import nccl-tests LOG... --system BASE -o SYSTEM.yaml [options]
 
 Makes a model file of a Hugging Face config.json, a run file of Megatron-LM's flags, or a system
-file of measured collectives. What cannot
-be represented is an error unless --ignore names it; what is approximated, assumed or has no
-effect is listed on standard error.
+file of measured collectives. What is not modelled is left out, with a line on standard error that
+says which way and how much it matters; with --strict it is an error unless --ignore names it. What
+is approximated or assumed is listed on standard error.
 
 stagecraft import huggingface --help, and likewise the others, say more.
 )",

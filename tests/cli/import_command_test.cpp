@@ -71,6 +71,62 @@ TEST_CASE("flags after -- override those of a script, and do without one", "[cli
   REQUIRE_THAT(launched.output, Catch::Contains("  data: 2\n"));
 }
 
+TEST_CASE("what is left out is listed as much as is asked, and as JSON", "[cli]") {
+  std::string const command = "import megatron --world-size 4 --system dgx-h100 ";
+  std::string const more = flags + " --fp8-format hybrid --no-mmap-bin-files";
+  std::string const left_out = "left out: --fp8-format hybrid: large effect, less time";
+  ProgramResult const plain = run_stagecraft(command + "-- " + more);
+  REQUIRE(plain.exit_code == 0);
+  REQUIRE_THAT(plain.errors, Catch::Contains(left_out) && !Catch::Contains("mmap"));
+  REQUIRE_THAT(plain.output, Catch::Contains("\nsoftware: megatron-core\n"));
+  REQUIRE_THAT(run_stagecraft(command + "--verbose -- " + more).errors,
+               Catch::Contains("without effect on memory and time: --no-mmap-bin-files"));
+  require_refusal(command + "--strict -- " + more, {"--fp8-format: found 'hybrid'"});
+  REQUIRE(run_stagecraft(command + "--strict --ignore fp8-format -- " + more).exit_code == 0);
+  auto const result = json_of(command + "--json -- " + more);
+  REQUIRE(result["config"]["parallel"]["data"] == 4);
+  REQUIRE(result["config"]["software"] == "megatron-core");
+  REQUIRE(result["left_out"].size() == 2);
+  REQUIRE(result["left_out"][0]["name"] == "--fp8-format");
+  REQUIRE(result["left_out"][0]["effect"] == "large");
+  REQUIRE(result["left_out"][1]["effect"] == "none");
+  REQUIRE_THAT(run_stagecraft(command + "--megatron 2022 -- " + flags).output,
+               !Catch::Contains("software:"));
+}
+
+TEST_CASE("the allocator's settings that a script exports are those of the run", "[cli]") {
+  TemporaryFolder const folder;
+  std::string const script =
+      folder.write("s.sh",
+                   "export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True\n"
+                   "torchrun --nproc_per_node 2 pretrain_gpt.py " +
+                       flags + "\n");
+  REQUIRE_THAT(run_stagecraft("import megatron --script " + script).output,
+               Catch::Contains("allocator_settings: \"expandable_segments:True\""));
+}
+
+TEST_CASE("a YAML file with the flags' names is read, and another format called by name", "[cli]") {
+  TemporaryFolder const folder;
+  std::string text = "model:\n  bf16: true\n  tensor_model_parallel_size: ${TP}\n";
+  for (char const* const line : {"num_layers: 24", "hidden_size: 1024", "num_attention_heads: 16",
+                                 "seq_length: 512", "max_position_embeddings: 512"}) {
+    text += "  " + std::string{line} + "\n";
+  }
+  text += "train: {micro_batch_size: 2, global_batch_size: 64}\n";
+  std::string const file = folder.write("bridge.yaml", text);
+  std::string const command = "import megatron --world-size 8 --yaml " + file + " --variable TP=2";
+  ProgramResult const import = run_stagecraft(command + " -- sequence_parallel=true");
+  REQUIRE(import.exit_code == 0);
+  REQUIRE_THAT(import.errors, Catch::Contains("note: read as a run file of Megatron-Bridge"));
+  REQUIRE_THAT(import.output, Catch::Contains("  tensor: 2\n") &&
+                                  Catch::Contains("  sequence: true\n") &&
+                                  Catch::Contains("  data: 4\n"));
+  require_refusal(
+      "import megatron --world-size 8 --yaml " + llama,
+      {"a config.json of Hugging Face, which stagecraft import huggingface FILE reads"});
+  require_refusal(command + " --script " + gpt3, {"--yaml: found --script beside it"});
+}
+
 TEST_CASE("input that cannot be imported is refused", "[cli]") {
   TemporaryFolder const folder;
   require_refusal("import huggingface " + folder.write("empty.json", ""), {"found an empty file"});

@@ -245,11 +245,11 @@ TEST_CASE("plan --launchable finds plans that the flags say, and import megatron
        {std::tuple{"megatron-core", "current", "51200"},
         std::tuple{"megatron-2022", "2022", "50257"}}) {
     CAPTURE(framework);
-    // A warning says that the times are those of another stack.
     json const result = json::parse(
         run_stagecraft(plan("gpt-22b", 8, 8,
                             std::string{"--top 2 --json --fix tensor=2,4 --launchable "} +
-                                framework + " --set model.vocabulary=" + vocabulary))
+                                framework + " --set software=" + framework +
+                                " --set model.vocabulary=" + vocabulary))
             .output);
     REQUIRE(result.at("launchable") == framework);
     REQUIRE(result.at("best").size() == 2);

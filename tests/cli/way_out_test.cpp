@@ -103,8 +103,9 @@ TEST_CASE("way out: files given to the wrong command name the right one") {
   require_refusal(
       "import huggingface '" + fixtures + "scripts/train_gpt3_175b_distributed.sh'",
       {"found a script ('#!')", "stagecraft import megatron --script makes a run file"});
-  require_refusal("import megatron --script '" + fixtures + "configs/llama-2-7b.json'",
-                  {"found a JSON document", "stagecraft import huggingface makes a model file"});
+  require_refusal(
+      "import megatron --script '" + fixtures + "configs/llama-2-7b.json'",
+      {"found a config.json of Hugging Face, which stagecraft import huggingface FILE reads"});
   ProgramResult const report = run_stagecraft("report " + paper_run("22b-full") + " -o x.html");
   REQUIRE(report.exit_code != 0);
   REQUIRE_THAT(report.errors, Catch::Contains("is not an HDF5 file (stagecraft simulate RUN.yaml "

@@ -108,16 +108,26 @@ std::pair<std::string, std::string> fit_document(std::vector<std::string> const&
   return {outcome.document.dump(), outcome.notes};
 }
 
+/// Lines on what is left out and matters are notes.
+Imported as_python_has_it(ImportedFile const& imported) {
+  std::vector<std::string> notes = imported.notes;
+  for (Omission const& omission : imported.left_out) {
+    bool const matters = omission.effect != OmittedEffect::none && !omission.is_asked;
+    if (matters) notes.push_back(text_of(omission));
+  }
+  return {imported.text, imported.content.dump(), std::move(notes)};
+}
+
 Imported imported_huggingface(std::vector<std::string> const& words) {
   Command const command = subcommand(import_command(), "huggingface");
   ImportedFile const imported = import_huggingface_as_asked(CommandLine{command, words});
-  return {imported.text, imported.content.dump(), imported.notes};
+  return as_python_has_it(imported);
 }
 
 Imported imported_megatron(std::vector<std::string> const& words) {
   Command const command = subcommand(import_command(), "megatron");
   ImportedFile const imported = import_megatron_as_asked(CommandLine{command, words});
-  return {imported.text, imported.content.dump(), imported.notes};
+  return as_python_has_it(imported);
 }
 
 /// Writes the simulated iteration of a run as a trace file, with a row per op or per chunk.

@@ -20,7 +20,7 @@ class ImportedModel(NamedTuple):
     model: dict[str, Any]
     """The same as a mapping."""
     notes: list[str]
-    """What was assumed, approximated, ignored or has no effect."""
+    """What was assumed, approximated, ignored, or left out although it matters."""
 
 
 class ImportedRun(NamedTuple):
@@ -31,7 +31,7 @@ class ImportedRun(NamedTuple):
     config: Config
     """The same, read."""
     notes: list[str]
-    """What was assumed, approximated, ignored or has no effect."""
+    """What was assumed, approximated, ignored, or left out although it matters."""
 
 
 def import_huggingface(
@@ -41,14 +41,15 @@ def import_huggingface(
     attention: str | None = None,
     precision: str | None = None,
     ignore: Sequence[str] = (),
+    strict: bool = False,
 ) -> ImportedModel:
     """A model of Hugging Face's transformers.
 
     source: the path of a config.json, a mapping with its keys, or a configuration of transformers.
     sequence: tokens per training sequence; None: the longest that the configuration names.
     attention: "flash" (default) or "unfused". precision: None means the file's torch_dtype.
-    ignore: keys to ignore although they change the model.
-    Raises ConfigError with everything that cannot be represented.
+    ignore: keys to ignore although they change the model. strict: what is not modelled is not left out.
+    Raises ConfigError with everything that makes it another kind of model or, if strict, cannot be represented.
     """
     import json
     import tempfile
@@ -56,6 +57,7 @@ def import_huggingface(
     words = [
         *options(sequence=sequence, attention=attention, precision=precision),
         *repeated("ignore", ignore),
+        *(["--strict"] if strict else []),
     ]
     if hasattr(source, "to_dict"):
         source = source.to_dict()
@@ -79,7 +81,9 @@ def import_megatron(
     system: Path | None = None,
     world_size: int | None = None,
     megatron: str | None = None,
+    yaml: Path | None = None,
     ignore: Sequence[str] = (),
+    strict: bool = False,
 ) -> ImportedRun:
     """A run of Megatron-LM's pretrain_gpt.py.
 
@@ -87,17 +91,19 @@ def import_megatron(
     script: a launch script; `arguments` are its $1, $2, ..., and `variables` what it expects to be set.
     system: a file or a name of the package; None: the paper's, selene-a100.
     world_size: ranks of the job; None: the launcher's. megatron: "2022" or "current".
-    ignore: flags to ignore although they change the run.
-    Raises ConfigError with everything that cannot be represented.
+    yaml: a run file with the flags' names, with underscores, such as Megatron-Bridge's.
+    ignore: flags to ignore although they change the run. strict: what is not modelled is not left out.
+    Raises ConfigError with everything that makes it another kind of program or, if strict, cannot be represented.
     """
     if isinstance(flags, str):
         import shlex
 
         flags = shlex.split(flags)
     words = [
-        *options(script=script, system=system, world_size=world_size, megatron=megatron),
+        *options(script=script, yaml=yaml, system=system, world_size=world_size, megatron=megatron),
         *repeated("variable", [f"{name}={value}" for name, value in (variables or {}).items()]),
         *repeated("ignore", ignore),
+        *(["--strict"] if strict else []),
         *arguments,
         *(["--", *flags] if flags else []),
     ]

@@ -46,6 +46,31 @@ void read_sparse_step(Keys& keys, ExpertsConfig& experts) {
   }
 }
 
+/// DeepSeek's keys of experts: shared ones, dense layers first, groups, and a factor.
+ExpertsConfig read_shared_counts(Keys& keys) {
+  ExpertsConfig experts =
+      read_counts(keys, {"n_routed_experts", "num_local_experts"}, "moe_intermediate_size");
+  experts.shared_ffn_hidden =
+      experts.ffn_hidden * keys.find_integer({"n_shared_experts"}, {0, 1 << 20}).value_or(0);
+  experts.first_dense = keys.find_integer({"first_k_dense_replace"}, {0, 1 << 20}).value_or(0);
+  experts.every = keys.find_integer({"moe_layer_freq"}, expert_counts).value_or(1);
+  RouterConfig& router = experts.router;
+  router.groups = keys.find_integer({"n_group"}, expert_counts).value_or(1);
+  router.groups_per_token = keys.find_integer({"topk_group"}, expert_counts).value_or(1);
+  router.scaling = keys.number_or({"routed_scaling_factor"}, {0, 1e6}, 1);
+  leave_out_loss(keys);
+  keys.without_effect({"topk_method", "scoring_func"});
+  return experts;
+}
+
+/// DeepSeek-V3's router: sigmoids, and a bias that takes part in the choice alone.
+void read_sigmoid_router(Keys& keys, RouterConfig& router, bool normalises = true) {
+  router.score = RouterScore::sigmoid;
+  router.order = RouterOrder::after;
+  router.normalise = keys.boolean_or({"norm_topk_prob"}, normalises);
+  router.bias = true;
+}
+
 /// What DeepSeek's versions share: latent attention, shared experts, groups of experts.
 void read_deepseek(Keys& keys, Sequence sequence, ModelConfig& model) {
   read_llama_like(keys, sequence, false, model);
@@ -60,20 +85,9 @@ void read_deepseek(Keys& keys, Sequence sequence, ModelConfig& model) {
   model.head_dim = latents.nope_dim + latents.rope_dim;
   model.kv_heads = model.heads;
 
-  ExpertsConfig experts =
-      read_counts(keys, {"n_routed_experts", "num_local_experts"}, "moe_intermediate_size");
-  experts.shared_ffn_hidden =
-      experts.ffn_hidden * keys.find_integer({"n_shared_experts"}, {0, 1 << 20}).value_or(0);
-  experts.first_dense = keys.find_integer({"first_k_dense_replace"}, {0, 1 << 20}).value_or(0);
-  experts.every = keys.find_integer({"moe_layer_freq"}, expert_counts).value_or(1);
-  RouterConfig& router = experts.router;
-  router.order = RouterOrder::before;
-  router.groups = keys.find_integer({"n_group"}, expert_counts).value_or(1);
-  router.groups_per_token = keys.find_integer({"topk_group"}, expert_counts).value_or(1);
-  router.scaling = keys.number_or({"routed_scaling_factor"}, {0, 1e6}, 1);
-  leave_out_loss(keys);
-  model.experts = experts;
-  keys.without_effect({"qk_head_dim", "rope_interleave", "topk_method", "scoring_func"});
+  model.experts = read_shared_counts(keys);
+  model.experts->router.order = RouterOrder::before;
+  keys.without_effect({"qk_head_dim", "rope_interleave"});
 }
 
 }  // namespace
@@ -155,11 +169,53 @@ void read_deepseek_v2(Keys& keys, Sequence sequence, ModelConfig& model) {
 
 void read_deepseek_v3(Keys& keys, Sequence sequence, ModelConfig& model) {
   read_deepseek(keys, sequence, model);
-  RouterConfig& router = model.experts->router;
-  router.score = RouterScore::sigmoid;
-  router.order = RouterOrder::after;
-  router.normalise = keys.boolean_or({"norm_topk_prob"}, true);
-  router.bias = true;
+  read_sigmoid_router(keys, model.experts->router);
+}
+
+/// Kimi K2: DeepSeek-V3's class, as its `architectures` says.
+void read_kimi_k2(Keys& keys, Sequence sequence, ModelConfig& model) {
+  read_deepseek_v3(keys, sequence, model);
+}
+
+/// GLM 4.5 and 4.6: grouped-query attention, and the router of DeepSeek-V3.
+void read_glm4_moe(Keys& keys, Sequence sequence, ModelConfig& model) {
+  read_llama_like(keys, sequence, false, model);
+  read_qkv_bias(keys, false, model);
+  if (keys.boolean_or({"use_qk_norm"}, false)) model.qk_norm = QkNorm::head;
+  ExpertsConfig experts = read_shared_counts(keys);
+  read_sigmoid_router(keys, experts.router);
+  model.experts = experts;
+}
+
+/// dots.llm1: Qwen3's attention, and the router of DeepSeek-V3.
+void read_dots1(Keys& keys, Sequence sequence, ModelConfig& model) {
+  read_llama_like(keys, sequence, false, model);
+  model.qk_norm = QkNorm::head;
+  keys.refuse_if_true("attention_bias", "the attention's biases are left out");
+  ExpertsConfig experts = read_shared_counts(keys);
+  read_sigmoid_router(keys, experts.router, false);
+  model.experts = experts;
+  auto const first = keys.find_integer({"max_window_layers"}, {0, 1 << 20});
+  read_windows(keys, {.first = first.value_or(62)}, model);
+}
+
+/// MiniMax M2: norms over all heads, the router of DeepSeek-V3 without groups.
+void read_minimax_m2(Keys& keys, Sequence sequence, ModelConfig& model) {
+  read_llama_like(keys, sequence, false, model);
+  model.qk_norm = QkNorm::full;
+  ExpertsConfig experts =
+      read_counts(keys, {"num_local_experts", "num_experts"}, "intermediate_size");
+  experts.shared_ffn_hidden =
+      keys.find_integer({"shared_intermediate_size"}, {0, layer_widths.largest}).value_or(0);
+  read_sigmoid_router(keys, experts.router);
+  leave_out_loss(keys);
+  model.experts = experts;
+  if (keys.find_integer({"num_mtp_modules"}, {0, 100}).value_or(0) > 0) {
+    keys.note("the modules of multi-token prediction are left out, as transformers does");
+  }
+  keys.without_effect({"attn_type_list", "mtp_transformer_layers", "qk_norm_type", "rotary_dim",
+                       "scoring_func", "sliding_window", "use_mtp", "use_qk_norm",
+                       "use_routing_bias"});
 }
 
 /// GPT-OSS: biases everywhere, sinks, a clamped SwiGLU, windows in every other layer.

@@ -28,6 +28,12 @@ void read_deepseek_v2(HuggingfaceKeys& keys,
 void read_deepseek_v3(HuggingfaceKeys& keys,
                       std::optional<std::int64_t> sequence,
                       ModelConfig& model);
+void read_kimi_k2(HuggingfaceKeys& keys, std::optional<std::int64_t> sequence, ModelConfig& model);
+void read_glm4_moe(HuggingfaceKeys& keys, std::optional<std::int64_t> sequence, ModelConfig& model);
+void read_dots1(HuggingfaceKeys& keys, std::optional<std::int64_t> sequence, ModelConfig& model);
+void read_minimax_m2(HuggingfaceKeys& keys,
+                     std::optional<std::int64_t> sequence,
+                     ModelConfig& model);
 void read_gpt_oss(HuggingfaceKeys& keys, std::optional<std::int64_t> sequence, ModelConfig& model);
 void read_llama4(HuggingfaceKeys& keys, std::optional<std::int64_t> sequence, ModelConfig& model);
 

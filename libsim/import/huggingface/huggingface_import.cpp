@@ -40,7 +40,7 @@ void refuse_other_kinds(ConfigNode const& root, HuggingfaceKeys& keys, bool has_
       root.child(key).report("no experts, as this family has none");
     }
   }
-  keys.refuse_if_true("is_encoder_decoder", "the encoder is left out");
+  keys.refuse_kind_if_true("is_encoder_decoder", "the encoder is left out");
   if (keys.has("quantization_config")) {
     keys.refuse("quantization_config", "no such key",
                 "weights are modelled in the precision of training");
@@ -187,8 +187,8 @@ HuggingfaceImport parse_huggingface(std::string_view text,
   HuggingfaceFamily const* const family = read_family(root, result.model_type);
   diagnostics.throw_if_any();
 
-  IgnoreList ignored{options.ignore};
-  HuggingfaceKeys keys{root, ignored};
+  Omissions omissions{options.ignore, options.strictness};
+  HuggingfaceKeys keys{root, omissions};
   ModelConfig model;
   model.attention = options.attention;  // before the kinds of a pattern are copied from the model
   family->read(keys, options.sequence, model);
@@ -203,6 +203,7 @@ HuggingfaceImport parse_huggingface(std::string_view text,
   model.causal_mask =
       options.attention == Attention::flash ? CausalMask::none : CausalMask::per_microbatch;
   result.notes = keys.finish();
+  result.left_out = omissions.list();
   if (inner.is_map()) {
     result.notes.insert(result.notes.begin(),
                         "text_config alone is read: the parts for images or "

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "libsim/import/omissions.hpp"
 #include "libsim/model/model_config.hpp"
 
 namespace stagecraft {
@@ -19,17 +20,20 @@ struct HuggingfaceOptions {
   Attention attention = Attention::flash;
   bool predicted_tokens = false;      ///< with the file's modules of multi-token prediction
   std::vector<std::string> ignore{};  ///< keys to leave out although they matter
+  Strictness strictness = Strictness::lenient;
 };
 
 /// A model as config.json describes it.
 struct HuggingfaceImport {
   ModelConfig model;
   std::string model_type;
-  std::vector<std::string> notes;  ///< what was assumed, approximated, ignored or has no effect
+  std::vector<std::string> notes;  ///< what was assumed, approximated or ignored
+  std::vector<Omission> left_out;  ///< in no particular order
 };
 
 /// Reads the config.json of a model of Hugging Face's transformers. A key means what the family's
-/// class there makes of it; what a ModelConfig cannot represent is a problem.
+/// class there makes of it; what a ModelConfig cannot represent is left out, or a problem if the
+/// options are strict.
 /// \throws ConfigError  with every problem: place, key, found, accepted.
 HuggingfaceImport import_huggingface(std::filesystem::path const& path,
                                      HuggingfaceOptions const& options);

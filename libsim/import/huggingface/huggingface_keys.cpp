@@ -5,6 +5,7 @@
 #include <charconv>
 
 #include "libsim/config/did_you_mean.hpp"
+#include "libsim/import/huggingface/huggingface_effects.hpp"
 
 namespace stagecraft {
 namespace {
@@ -15,12 +16,19 @@ std::string shortest(double value) {
   return {digits.data(), end};
 }
 
+/// What a message calls `'4'` or `the text '4'`, without its quotes.
+std::string unquoted(std::string const& found) {
+  std::size_t const start = found.find('\'');
+  std::size_t const end = found.rfind('\'');
+  return start == end ? found : found.substr(start + 1, end - start - 1);
+}
+
 bool same_text(ConfigNode const& a, ConfigNode const& b) { return a.found() == b.found(); }
 
 }  // namespace
 
-HuggingfaceKeys::HuggingfaceKeys(ConfigNode const& root, IgnoreList& ignored)
-    : root_{root}, ignored_{ignored} {}
+HuggingfaceKeys::HuggingfaceKeys(ConfigNode const& root, Omissions& omissions)
+    : root_{root}, omissions_{omissions} {}
 
 std::optional<ConfigNode> HuggingfaceKeys::node(std::string_view key) {
   if (std::find(known_.begin(), known_.end(), key) == known_.end()) known_.emplace_back(key);
@@ -119,29 +127,50 @@ std::string HuggingfaceKeys::text_or(Names names, std::string_view fallback) {
   return found ? found->text().value_or(std::string{fallback}) : std::string{fallback};
 }
 
+void HuggingfaceKeys::leave_out(std::string_view key,
+                                std::string const& value,
+                                std::string consequence,
+                                bool is_asked) {
+  HuggingfaceEffect const effect = effect_of(key);
+  omissions_.add({.name = std::string{key},
+                  .value = unquoted(value),
+                  .effect = effect.effect,
+                  .direction = std::string{effect.direction},
+                  .consequence = std::move(consequence),
+                  .is_asked = is_asked});
+}
+
 bool HuggingfaceKeys::leaves_out(std::string_view key, std::string const& consequence) {
-  if (!ignored_.covers(key)) return false;
+  if (!omissions_.ignores(key)) return false;
   std::optional<ConfigNode> const value = node(key);
-  note("ignored: " + std::string{key} + (value ? " " + value->found() : "") + ": " + consequence);
+  std::string const found = value ? value->found() : "";
+  note("ignored: " + std::string{key} + (value ? " " + found : "") + ": " + consequence);
+  leave_out(key, found, consequence, true);
   return true;
 }
 
 bool HuggingfaceKeys::refuse(std::string_view key,
                              std::string const& accepted,
                              std::string const& consequence) {
-  std::optional<ConfigNode> const value = node(key);
-  std::string const name{key};
   if (leaves_out(key, consequence)) return true;
-  root_.child(key).report(value ? value->found() : "",
-                          accepted + ", or --ignore " + name + " (" + consequence + ")");
+  std::optional<ConfigNode> const value = node(key);
+  std::string const found = value ? value->found() : "";
+  if (!omissions_.is_strict()) {
+    leave_out(key, found, consequence, false);
+    return true;
+  }
+  root_.child(key).report(
+      found, accepted + ", or --ignore " + std::string{key} + " (" + consequence + ")");
   return false;
 }
 
 void HuggingfaceKeys::approximate(std::string const& name,
                                   std::string const& part,
                                   std::string const& lost) {
-  if (ignored_.covers(name)) {
-    note("approximated: without " + part + "; " + lost);
+  bool const is_asked = omissions_.ignores(name);
+  if (is_asked) note("approximated: without " + part + "; " + lost);
+  if (is_asked || !omissions_.is_strict()) {
+    leave_out(name, part, lost, is_asked);
     return;
   }
   ConfigNode const type = root_.child("model_type");
@@ -153,10 +182,34 @@ void HuggingfaceKeys::refuse_if_true(std::string_view key, std::string const& co
   if (find_boolean({key}).value_or(false)) refuse(key, "false", consequence);
 }
 
+void HuggingfaceKeys::refuse_kind_if_true(std::string_view key, std::string const& consequence) {
+  if (!find_boolean({key}).value_or(false) || leaves_out(key, consequence)) return;
+  ConfigNode const value = root_.child(key);
+  value.report("false, or --ignore " + std::string{key} + " (" + consequence + ")");
+}
+
 void HuggingfaceKeys::without_effect(Names names) {
   for (std::string_view const name : names) {
     if (node(name)) idle_.emplace_back(name);
   }
+}
+
+void HuggingfaceKeys::leave_out_unknown(ConfigNode const& entry) {
+  std::string const& name = entry.name();
+  Omission omission{.name = printable(name),
+                    .value = unquoted(entry.found()),
+                    .effect = OmittedEffect::unknown,
+                    .is_asked = omissions_.ignores(name)};
+  std::string const meant = did_you_mean(name, known_);
+  if (omission.is_asked) {
+    note("ignored: " + printable(name) + ", which this import does not know");
+  } else if (!meant.empty() || omissions_.is_strict()) {
+    entry.report_key(
+        "an unknown key",
+        "the keys that transformers has for this family, or --ignore " + printable(name) + meant);
+    return;
+  }
+  omissions_.add(std::move(omission));
 }
 
 std::vector<std::string> HuggingfaceKeys::finish() {
@@ -174,23 +227,15 @@ std::vector<std::string> HuggingfaceKeys::finish() {
       idle_.push_back(name);
       continue;
     }
-    if (ignored_.covers(name)) {
-      note("ignored: " + name + ", which this import does not know");
-      continue;
-    }
-    entry.report_key("an unknown key",
-                     "the keys that transformers has for this family, or --ignore " + name +
-                         did_you_mean(name, known_));
+    leave_out_unknown(entry);
   }
   std::vector<std::string> notes;
   if (!assumed_.empty()) {
     notes.push_back("not in the file, hence transformers' default: " + joined(assumed_));
   }
   notes.insert(notes.end(), notes_.begin(), notes_.end());
-  if (!idle_.empty()) {
-    notes.push_back("without effect on memory, time and parameters: " + joined(idle_));
-  }
-  for (std::string const& name : ignored_.unused()) {
+  for (std::string const& name : idle_) omissions_.add({.name = name});
+  for (std::string const& name : omissions_.unused()) {
     notes.push_back("--ignore " + name + " was not needed");
   }
   return notes;

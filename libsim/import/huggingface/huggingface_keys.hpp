@@ -9,7 +9,7 @@
 
 #include "libsim/config/config_node.hpp"
 #include "libsim/config/section_reader.hpp"
-#include "libsim/import/ignore_list.hpp"
+#include "libsim/import/omissions.hpp"
 
 namespace stagecraft {
 
@@ -23,7 +23,7 @@ class HuggingfaceKeys {
   using Names = std::initializer_list<std::string_view>;
 
   /// Both must outlive this object.
-  HuggingfaceKeys(ConfigNode const& root, IgnoreList& ignored);
+  HuggingfaceKeys(ConfigNode const& root, Omissions& omissions);
 
   /// Whether the key has a value.
   bool has(std::string_view key) { return node(key).has_value(); }
@@ -48,18 +48,18 @@ class HuggingfaceKeys {
   bool boolean_or(Names names, bool fallback);
   std::string text_or(Names names, std::string_view fallback);
 
-  /// Reports that the value of `key` is not representable; if --ignore names the key, notes
-  /// `consequence` instead. \return whether it is ignored
+  /// Leaves out `key`, whose value is not representable, and what `consequence` says is modelled;
+  /// if omissions are strict, reports it unless --ignore names it. \return whether it is left out
   bool refuse(std::string_view key, std::string const& accepted, std::string const& consequence);
 
   /// Whether --ignore names the key, which is modelled otherwise; then notes `consequence`.
   bool leaves_out(std::string_view key, std::string const& consequence);
 
-  /// Reports that a part of the family, which no key names, is not modelled, unless --ignore has
-  /// its `name`: then notes what is lost.
+  /// Notes what is lost without a part of the family, which no key names; if omissions are strict,
+  /// reports it unless --ignore has its `name`.
   void approximate(std::string const& name, std::string const& part, std::string const& lost);
 
-  /// Refuses a boolean that is true.
+  /// The same as refuse() of a boolean that is true.
   void refuse_if_true(std::string_view key, std::string const& consequence);
 
   /// Marks keys that change neither memory nor time nor the number of parameters.
@@ -68,17 +68,26 @@ class HuggingfaceKeys {
   /// Adds a text that the user sees beside the result.
   void note(std::string text) { notes_.push_back(std::move(text)); }
 
-  /// Reports unknown keys, and returns the notes about the others.
+  /// Reports a boolean that is true, as it makes the model one of another kind, unless --ignore
+  /// names it.
+  void refuse_kind_if_true(std::string_view key, std::string const& consequence);
+
+  /// Leaves out or reports unknown keys, and returns the notes about the others.
   std::vector<std::string> finish();
 
  private:
   /// The first of `names` that has a value. If another has one too, they must agree.
   std::optional<ConfigNode> first_of(Names names);
   std::optional<ConfigNode> node(std::string_view key);
+  void leave_out(std::string_view key,
+                 std::string const& value,
+                 std::string consequence,
+                 bool is_asked);
+  void leave_out_unknown(ConfigNode const& entry);
   void assume(Names names, std::string const& value);
 
   ConfigNode const& root_;
-  IgnoreList& ignored_;
+  Omissions& omissions_;
   std::vector<std::string> known_;
   std::vector<std::string> idle_;     ///< keys without effect that the file has
   std::vector<std::string> assumed_;  ///< `key value` of defaults that were used

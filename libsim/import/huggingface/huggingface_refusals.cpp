@@ -12,7 +12,7 @@ constexpr std::string_view encoder = "a model with an encoder, not a decoder alo
 constexpr std::string_view recurrent = "a recurrent or state-space model";
 constexpr std::string_view images = "a model of images or sound too; its text_config alone may do";
 
-constexpr std::array<std::pair<std::string_view, std::string_view>, 52> not_read{
+constexpr std::array<std::pair<std::string_view, std::string_view>, 50> not_read{
     {{"qwen3_next", experts},
      {"deepseek", experts},
      {"dbrx", experts},
@@ -62,8 +62,6 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 52> not_read
       "a type of a repository of its own, not of transformers; its keys may be those of llama"},
      {"codegen", "the bias of its head is not modelled"},
      {"xglm", "its sinusoidal positions are not modelled"},
-     {"dots1", experts},
-     {"minimax_m2", experts},
      {"flex_olmo", experts},
      {"longcat_flash", experts},
      {"solar_open", experts},

@@ -4,8 +4,10 @@
 #include <cmath>
 
 #include "libsim/config/did_you_mean.hpp"
+#include "libsim/import/megatron/megatron_settings.hpp"
 #include "libsim/import/shell/shell_expansion.hpp"
 #include "libsim/units/parse_number.hpp"
+#include "libsim/units/split_text.hpp"
 
 namespace stagecraft {
 namespace {
@@ -37,6 +39,22 @@ std::string shown(ShellWord const& word) {
          (is_script_argument ? ", or the script's arguments after --script FILE)" : ")");
 }
 
+/// The values of a flag in one text.
+std::string values_of(std::vector<ShellWord> const& values) {
+  std::string text;
+  for (ShellWord const& value : values) text += (text.empty() ? "" : " ") + printable(value.text);
+  return text;
+}
+
+/// The words of a list that is written as in YAML, such as `[moe_act, mlp]`.
+void drop_brackets(std::vector<ShellWord>& words) {
+  for (ShellWord& word : words) {
+    if (word.text.starts_with('[')) word.text.erase(0, 1);
+    while (word.text.ends_with(']') || word.text.ends_with(',')) word.text.pop_back();
+  }
+  std::erase_if(words, [](ShellWord const& word) { return word.text.empty(); });
+}
+
 std::string plain(double value) {
   if (value == std::floor(value) && std::abs(value) < 1e15) {
     return std::to_string(static_cast<std::int64_t>(value));
@@ -48,13 +66,13 @@ std::string plain(double value) {
 
 MegatronArguments::MegatronArguments(std::vector<ShellWord> const& words,
                                      std::string const& origin,
-                                     IgnoreList& ignored,
+                                     Omissions& omissions,
                                      Diagnostics& diagnostics)
     : origin_{std::make_shared<std::string const>(origin)},
-      ignored_{ignored},
+      omissions_{omissions},
       diagnostics_{diagnostics} {
   read(words);
-  refuse_others();
+  leave_out_others();
 }
 
 void MegatronArguments::read(std::vector<ShellWord> const& words) {
@@ -62,7 +80,11 @@ void MegatronArguments::read(std::vector<ShellWord> const& words) {
     ShellWord const& word = words[i++];
     std::string const name = name_of(word.text);
     if (name.empty()) {
-      strays_.push_back(printable(word.text));
+      if (is_setting(word.text)) {
+        read(flags_of_setting(word));
+      } else {
+        strays_.push_back(printable(word.text));
+      }
       continue;
     }
     Given given{word, {}, find_flag(name)};
@@ -71,8 +93,8 @@ void MegatronArguments::read(std::vector<ShellWord> const& words) {
     if (is_joined) given.values.push_back({word.text.substr(equals + 1), word.line, word.column});
     auto const next_is_value = [&] { return i < words.size() && name_of(words[i].text).empty(); };
     if (given.known == nullptr) {
-      while (next_is_value()) ++i;
-      refuse_unknown(word, name);
+      while (next_is_value()) given.values.push_back(words[i++]);
+      leave_out_unknown(word, name, values_of(given.values));
       continue;
     }
     if (given.known->values == FlagValues::one && !is_joined) {
@@ -89,57 +111,97 @@ void MegatronArguments::read(std::vector<ShellWord> const& words) {
     while (given.known->values == FlagValues::many && !is_joined && next_is_value()) {
       given.values.push_back(words[i++]);
     }
+    if (given.known->values == FlagValues::many) drop_brackets(given.values);
+    std::string_view const now = given.known->same_as;
     if (given.known->values == FlagValues::none && is_joined) {
+      if (given.values.front().text == "false") {
+        given_.erase(now.empty() ? name : std::string{now});
+        continue;
+      }
       add(word, name, shown(given.values.front()), "no value");
     }
-    std::string_view const now = given.known->same_as;
     given_[now.empty() ? name : std::string{now}] = std::move(given);
   }
 }
 
-void MegatronArguments::refuse_unknown(ShellWord const& flag, std::string const& name) {
-  if (ignored_.covers(name)) {
-    note("ignored: --" + printable(name) + ", which this import does not know");
+void MegatronArguments::leave_out_unknown(ShellWord const& flag,
+                                          std::string const& name,
+                                          std::string value) {
+  static std::vector<std::string> const names = flag_names();
+  std::string const written = "--" + printable(name);
+  Omission omission{.name = written, .value = std::move(value), .effect = OmittedEffect::unknown};
+  if (omissions_.ignores(name)) {
+    note("ignored: " + written + ", which this import does not know");
+    omission.is_asked = true;
+    omissions_.add(std::move(omission));
     return;
   }
-  static std::vector<std::string> const names = flag_names();
-  std::string const written = "--" + name;
   if (is_unresolved(name)) {
     add(flag, name, shown(flag), "the name of a flag, or --ignore '" + printable(name) + "'");
     return;
   }
-  add(flag, name, "an unknown flag",
-      "Megatron-LM's flags, or --ignore " + printable(name) + did_you_mean(written, names));
+  std::string const meant = did_you_mean("--" + name, names);
+  if (meant.empty() && !omissions_.is_strict()) {
+    omissions_.add(std::move(omission));
+    return;
+  }
+  add(flag, name, "an unknown flag", "Megatron-LM's flags, or --ignore " + printable(name) + meant);
 }
 
-void MegatronArguments::refuse_others() {
+void MegatronArguments::leave_out_others() {
   for (auto const& [name, given] : given_) {
-    if (given.known->effect != MegatronFlag::Effect::other || is_moot(name)) continue;
-    std::string_view const harmless = given.known->harmless;
-    bool const has_value = given.values.size() == 1;
-    if (!harmless.empty() && has_value && given.values[0].text == harmless) continue;
-    std::string const instead = "modelled instead: " + std::string{given.known->instead};
-    if (ignored_.covers(name)) {
-      note("ignored: --" + name + "; " + instead);
-      continue;
+    MegatronFlag const& flag = *given.known;
+    if (flag.effect == MegatronFlag::Effect::modelled) continue;
+    std::string const value = values_of(given.values);
+    bool const is_harmless = !flag.harmless.empty() && value == flag.harmless;
+    if (flag.effect == MegatronFlag::Effect::none || is_harmless || is_moot(flag)) {
+      omissions_.add({.name = "--" + name, .value = value});
+    } else {
+      leave_out(name, given);
     }
-    std::string const found = has_value ? shown(given.values[0]) : "the flag";
-    std::string const accepted =
-        harmless.empty() ? std::string{"a run without it"} : std::string{harmless};
-    add(given.flag, name, found, accepted + ", or --ignore " + name + " (" + instead + ")");
   }
 }
 
-bool MegatronArguments::is_moot(std::string_view flag) const {
+void MegatronArguments::leave_out(std::string_view name, Given const& given) {
+  MegatronFlag const& flag = *given.known;
+  bool const is_program = flag.effect == MegatronFlag::Effect::program;
+  bool const is_small = flag.effect == MegatronFlag::Effect::small;
+  std::string const instead{flag.instead};
+  Omission omission{.name = "--" + std::string{name},
+                    .value = values_of(given.values),
+                    .effect = is_small ? OmittedEffect::small : OmittedEffect::large,
+                    .direction = std::string{flag.direction},
+                    .consequence = "modelled instead: " + instead};
+  if (omissions_.ignores(name)) {
+    note("ignored: --" + std::string{name} + "; modelled instead: " + instead);
+    omission.is_asked = true;
+    omissions_.add(std::move(omission));
+  } else if (is_program || omissions_.is_strict()) {
+    std::string accepted =
+        flag.harmless.empty() ? std::string{"a run without it"} : std::string{flag.harmless};
+    if (is_program) accepted += ", as it makes the run " + std::string{flag.direction};
+    is_of_other_program_ = is_of_other_program_ || is_program;
+    add(given.flag, name, given.values.size() == 1 ? shown(given.values[0]) : "the flag",
+        accepted + ", or --ignore " + std::string{name} + " (modelled instead: " + instead + ")");
+  } else {
+    omissions_.add(std::move(omission));
+  }
+}
+
+bool MegatronArguments::is_moot(MegatronFlag const& flag) const {
   bool const has_experts = has("num-experts") && text("num-experts") != "0";
-  if (flag.starts_with("moe-") && !has_experts) return true;
-  if (flag == "no-masked-softmax-fusion") {
+  if (flag.name.starts_with("moe-") && !has_experts) return true;
+  if (!flag.needs.empty()) {
+    auto const needed = split_text(flag.needs, " ");
+    if (std::ranges::none_of(needed, [&](std::string_view name) { return has(name); })) return true;
+  }
+  if (flag.name == "no-masked-softmax-fusion") {
     std::string const backend = text("attention-backend").value_or("");
     return has("use-flash-attn") || backend == "flash" || backend == "fused";
   }
   bool const has_other_activation = has("swiglu") || has("quick-geglu") || has("squared-relu");
-  if (flag == "no-bias-gelu-fusion") return has("disable-bias-linear") || has_other_activation;
-  return flag == "no-bias-swiglu-fusion" && !has("swiglu");
+  if (flag.name == "no-bias-gelu-fusion") return has("disable-bias-linear") || has_other_activation;
+  return flag.name == "no-bias-swiglu-fusion" && !has("swiglu");
 }
 
 Place MegatronArguments::place(ShellWord const& word) const {
@@ -227,12 +289,22 @@ void MegatronArguments::report_run(std::string what,
 
 void MegatronArguments::refuse(std::string_view flag,
                                std::string const& accepted,
-                               std::string const& instead) {
-  if (ignored_.covers(flag)) {
-    note("ignored: --" + std::string{flag} + "; modelled instead: " + instead);
-  } else {
+                               ModelledInstead const& instead) {
+  auto const found = given_.find(flag);
+  Omission omission{.name = "--" + std::string{flag},
+                    .value = found == given_.end() ? "" : values_of(found->second.values),
+                    .effect = instead.effect,
+                    .direction = std::string{instead.direction},
+                    .consequence = "modelled instead: " + instead.what};
+  if (omissions_.ignores(flag)) {
+    note("ignored: --" + std::string{flag} + "; modelled instead: " + instead.what);
+    omission.is_asked = true;
+    omissions_.add(std::move(omission));
+  } else if (omissions_.is_strict()) {
     report(flag, accepted + ", or --ignore " + std::string{flag} +
-                     " (modelled instead: " + instead + ")");
+                     " (modelled instead: " + instead.what + ")");
+  } else {
+    omissions_.add(std::move(omission));
   }
 }
 
@@ -245,13 +317,8 @@ std::string MegatronArguments::old_flag() const {
 
 std::vector<std::string> MegatronArguments::finish() {
   std::vector<std::string> notes = std::move(notes_);
-  std::vector<std::string> idle;
-  for (auto const& [name, given] : given_) {
-    if (given.known->effect == MegatronFlag::Effect::none) idle.push_back("--" + name);
-  }
-  if (!idle.empty()) notes.push_back("without effect on memory and time: " + joined(idle));
   if (!strays_.empty()) notes.push_back("words that belong to no flag: " + joined(strays_));
-  for (std::string const& name : ignored_.unused()) {
+  for (std::string const& name : omissions_.unused()) {
     notes.push_back("--ignore " + name + " was not needed");
   }
   return notes;

@@ -71,10 +71,11 @@ void read_megatron_sinks(MegatronArguments& arguments, ModelConfig& model) {
     model.sinks = true;
     if (model.attention == Attention::flash) return;
     arguments.refuse("softmax-type", "vanilla, or --attention-backend fused beside it",
-                     "softmax without a learned offset");
+                     {"softmax without a learned offset", "more time and memory"});
     model.sinks = false;
   } else if (type != "vanilla") {
-    arguments.refuse("softmax-type", "vanilla, learnable", "softmax without an offset");
+    arguments.refuse("softmax-type", "vanilla, learnable",
+                     {"softmax without an offset", "either way", OmittedEffect::small});
   }
 }
 

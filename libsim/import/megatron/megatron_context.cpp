@@ -50,7 +50,7 @@ void read_algorithm(MegatronArguments& arguments, TrainingConfig& config) {
     arguments.refuse(flag,
                      "megatron_cp_algo, kvallgather_cp_algo, or ulysses_cp_algo with heads of keys "
                      "and values for all of its ranks",
-                     "a ring");
+                     {"a ring", "either way in time"});
   }
 }
 
@@ -59,8 +59,8 @@ void read_method(MegatronArguments& arguments, ParallelLayout& layout) {
   std::vector<std::string> const types = arguments.texts(flag);
   if (types.empty()) return;
   if (std::ranges::any_of(types, [&](std::string const& type) { return type != types.front(); })) {
-    arguments.report(flag, "one type for all layers");
-    return;
+    arguments.refuse(flag, "one type for all layers",
+                     {"the first type in all layers", "either way in time"});
   }
   if (types.front() == "a2a+p2p") {
     read_levels(arguments, layout);
@@ -75,6 +75,18 @@ void read_method(MegatronArguments& arguments, ParallelLayout& layout) {
   }
 }
 
+/// Leaves out what is not modelled of attention to sequences that ranks split.
+void make_splittable(MegatronArguments& arguments, ModelConfig& model) {
+  if (model.attention != Attention::flash) {
+    arguments.refuse("attention-backend", "flash", {"flash attention", "more time and memory"});
+    model.attention = Attention::flash;
+  }
+  if (model.attention_dropout.value_or(model.dropout) > 0) {
+    arguments.refuse("attention-dropout", "0", {"attention without dropout", "more time"});
+    model.attention_dropout = 0;
+  }
+}
+
 }  // namespace
 
 std::int64_t read_megatron_context(MegatronArguments& arguments, TrainingConfig& config) {
@@ -84,12 +96,14 @@ std::int64_t read_megatron_context(MegatronArguments& arguments, TrainingConfig&
   if (ranks == 1) return 1;
   bool const is_of_deepspeed = sequence > 1;
   std::string_view const flag = is_of_deepspeed ? of_deepspeed : of_megatron;
+  bool const is_ignored = arguments.ignores(flag);
+  if (!is_ignored && !arguments.is_strict()) make_splittable(arguments, config.model);
   bool const is_split = can_split_sequences(config.model) && (context == 1 || sequence == 1);
-  if (!is_split || arguments.ignores(flag)) {
+  if (!is_split || is_ignored) {
     arguments.refuse(flag,
                      "1, or a model of flash attention (--attention-backend flash) with "
                      "--attention-dropout 0",
-                     "whole sequences on every rank");
+                     {"whole sequences on every rank", "less memory"});
     return ranks;
   }
   if (ranks > degrees.largest) return ranks;

@@ -63,7 +63,8 @@ void read_router(MegatronArguments& arguments, ExpertsConfig& experts) {
   router.groups_per_token = number("moe-router-group-topk");
   std::string const type = arguments.text("moe-router-dtype").value_or("");
   if (!type.empty() && type != "fp32") {
-    arguments.refuse("moe-router-dtype", "fp32, or a run without it", "a router in fp32");
+    arguments.refuse("moe-router-dtype", "fp32, or a run without it",
+                     {"a router in fp32", "more time and memory"});
   }
   router.precision = type.empty() ? RouterPrecision::model : RouterPrecision::fp32;
 }
@@ -79,7 +80,7 @@ void read_losses(MegatronArguments& arguments, RouterConfig& router) {
   if (std::ranges::find(types, "sinkhorn") != types.end()) {
     arguments.refuse("moe-router-load-balancing-type",
                      "aux_loss, seq_aux_loss, global_aux_loss, none",
-                     "the choice of the highest scores");
+                     {"the choice of the highest scores", "more time"});
     return;
   }
   std::vector<std::string> const texts = arguments.texts("moe-aux-loss-coeff");
@@ -93,9 +94,9 @@ void read_losses(MegatronArguments& arguments, RouterConfig& router) {
     if (*coefficient == 0 || type == "none") continue;
     auto const loss = std::ranges::find(loss_types, type, &LossType::second);
     if (router.loss != RouterLoss::none || loss == loss_types.end()) {
-      arguments.refuse("moe-router-load-balancing-type",
-                       "one of aux_loss, seq_aux_loss, global_aux_loss, none",
-                       "the first of these losses, if any");
+      arguments.refuse(
+          "moe-router-load-balancing-type", "one of aux_loss, seq_aux_loss, global_aux_loss, none",
+          {"the first of these losses, if any", "more time and memory", OmittedEffect::small});
       return;
     }
     router.loss = loss->first;
@@ -115,6 +116,10 @@ void read_dispatch(MegatronArguments& arguments, TrainingConfig& config) {
     }
   } else if (type != "allgather" && type != "alltoall") {
     arguments.report("moe-token-dispatcher-type", "alltoall, allgather, flex");
+  }
+  std::string const backend = arguments.text("moe-flex-dispatcher-backend").value_or("deepep");
+  if (type == "flex" && backend != "deepep") {
+    arguments.refuse("moe-flex-dispatcher-backend", "deepep", {"DeepEP", "less time"});
   }
   config.routing.capacity = arguments.number("moe-expert-capacity-factor", {1e-6, 1e6});
   std::string const policy = arguments.text("moe-token-drop-policy").value_or("probs");
@@ -169,12 +174,13 @@ void read_megatron_experts(MegatronArguments& arguments, TrainingConfig& config)
                    std::to_string(config.parallel.tensor));
   }
   read_dispatch(arguments, config);
+  config.parallel.expert_overlap = arguments.has("overlap-moe-expert-parallel-comm");
   if (arguments.has("moe-shared-expert-overlap") && experts.shared_ffn_hidden > 0) {
     config.parallel.shared_expert_overlap = config.dispatch == Dispatch::alltoall;
     if (!config.parallel.shared_expert_overlap) {
       arguments.refuse("moe-shared-expert-overlap",
                        "--moe-token-dispatcher-type alltoall beside it, as Megatron-LM wants it",
-                       "shared experts before the router");
+                       {"shared experts before the router", "less time"});
     }
   }
   if (!arguments.has("moe-grouped-gemm")) {
@@ -182,9 +188,10 @@ void read_megatron_experts(MegatronArguments& arguments, TrainingConfig& config)
   }
   experts.biases = config.model.biases;
   if (experts.biases && experts.shared_ffn_hidden > 0) {
-    arguments.refuse("moe-shared-expert-intermediate-size",
-                     "--disable-bias-linear beside it, as Megatron-LM wants it",
-                     "shared experts without biases");
+    arguments.refuse(
+        "moe-shared-expert-intermediate-size",
+        "--disable-bias-linear beside it, as Megatron-LM wants it",
+        {"shared experts without biases", "more time and memory", OmittedEffect::small});
   }
   config.model.experts = experts;
 }

@@ -17,16 +17,22 @@ struct MegatronFlag {
   enum class Effect : std::uint8_t {
     modelled,  ///< the reader uses it
     none,      ///< changes neither memory nor time: logging, paths, learning-rate schedules
-    other,     ///< changes memory or time, and is not modelled: refused unless ignored
+    small,     ///< changes them by less than 1 %, and is not modelled
+    large,     ///< may change them by more, and is not modelled
+    program,   ///< makes the run another kind of program
   };
   std::string_view name;  ///< without dashes
   FlagValues values = FlagValues::none;
   Effect effect = Effect::modelled;
-  /// other: the value at which the flag has no effect, such as 1 of context-parallel-size; or
-  /// empty.
+  /// The value at which the flag has no effect, such as 1 of num-distributed-optimizer-instances;
+  /// or empty.
   std::string_view harmless = {};
-  /// other: what is modelled instead if it is ignored.
+  /// Which way it changes the run; of a program its kind.
+  std::string_view direction = {};
+  /// What is modelled instead if it is left out.
   std::string_view instead = {};
+  /// Names of flags without any of which it changes nothing, separated by blanks; or empty.
+  std::string_view needs = {};
   /// The present name of a flag that was renamed.
   std::string_view same_as = {};
   /// Only Megatron-LM up to 2022 has it.
@@ -36,8 +42,9 @@ struct MegatronFlag {
 };
 
 /// The flag of this name; null if no known version of Megatron-LM has it. Source:
-/// NVIDIA/Megatron-LM, megatron/training/arguments.py at 000c4ac2; names that were removed there,
-/// and those of Megatron-DeepSpeed, as the launch scripts of 2020 to 2022 use them.
+/// NVIDIA/Megatron-LM, megatron/training/arguments.py at d98e8a64, the dataclasses of which it
+/// makes flags, and its releases since core 0.8; names that were removed before, and those of
+/// descendants, as launch scripts use them.
 MegatronFlag const* find_flag(std::string_view name);
 
 /// Where a flag stands in a command line that is written. Pre: it is known.

@@ -81,10 +81,12 @@ bool is_half(ModelConfig const& model) {
   return model.precision == Precision::fp16 || model.precision == Precision::bf16;
 }
 
-void write_precision(FlagLine& line, ModelConfig const& model) {
+void write_precision(FlagLine& line, TrainingConfig const& config) {
+  ModelConfig const& model = config.model;
+  bool const is_narrow = config.memory.gradient_dtype == StateType::bf16;
   line.flag("fp16", model.precision == Precision::fp16)
       .flag("bf16", model.precision == Precision::bf16)
-      .flag("accumulate-allreduce-grads-in-fp32", is_half(model));
+      .flag("accumulate-allreduce-grads-in-fp32", is_half(model) && !is_narrow);
 }
 
 void write_widths(FlagLine& line, ModelConfig const& model) {
@@ -98,13 +100,14 @@ void write_widths(FlagLine& line, ModelConfig const& model) {
 
 /// The GPT of 2022: learned positions, LayerNorm, GELU, biases, tied embeddings, and the vocabulary
 /// of its tokenizer.
-void write_model_of_2022(FlagLine& line, ModelConfig const& model) {
+void write_model_of_2022(FlagLine& line, TrainingConfig const& config) {
+  ModelConfig const& model = config.model;
   write_widths(line, model);
   line.value("seq-length", model.sequence)
       .value("max-position-embeddings", position_rows(model))
       .value("tokenizer-type", "GPT2BPETokenizer")
       .value("make-vocab-size-divisible-by", model.vocabulary_multiple);
-  write_precision(line, model);
+  write_precision(line, config);
 }
 
 void write_latents(FlagLine& line, LatentAttention const& latents) {
@@ -182,7 +185,8 @@ void write_windows(FlagLine& line, ModelConfig const& model) {
   if (!frequency.empty()) line.value("window-attn-skip-freq", frequency);
 }
 
-void write_model(FlagLine& line, ModelConfig const& model) {
+void write_model(FlagLine& line, TrainingConfig const& config) {
+  ModelConfig const& model = config.model;
   write_widths(line, model);
   if (model.kv_heads != model.heads) {
     line.flag("group-query-attention").value("num-query-groups", model.kv_heads);
@@ -217,7 +221,17 @@ void write_model(FlagLine& line, ModelConfig const& model) {
   if (model.sinks) line.value("softmax-type", "learnable");
   write_windows(line, model);
   write_latents(line, model.latent_attention);
-  write_precision(line, model);
+  write_precision(line, config);
+}
+
+/// The types of gradients and moments, which models in bf16 alone have.
+void write_state_types(FlagLine& line, TrainingConfig const& config) {
+  if (config.model.precision != Precision::bf16) return;
+  line.flag("grad-reduce-in-bf16", config.memory.gradient_dtype == StateType::bf16);
+  if (config.memory.moments_dtype != StateType::bf16) return;
+  line.flag("use-precision-aware-optimizer")
+      .value("exp-avg-dtype", "bf16")
+      .value("exp-avg-sq-dtype", "bf16");
 }
 
 void write_empty_cache(FlagLine& line, TrainingConfig const& config) {
@@ -276,7 +290,9 @@ void write_layout(FlagLine& line, TrainingConfig const& config) {
   }
   write_context(line, parallel);
   line.flag("sequence-parallel", parallel.sequence && parallel.tensor > 1)
-      .flag("use-distributed-optimizer", config.sharding.shares_optimizer());
+      .flag("use-distributed-optimizer", config.sharding.shares_optimizer())
+      .flag("overlap-moe-expert-parallel-comm", parallel.expert_overlap);
+  write_state_types(line, config);
   write_empty_cache(line, config);
 }
 
@@ -304,10 +320,10 @@ std::string megatron_flags(TrainingConfig const& config, MegatronVersion version
   FlagLine line;
   line.add_keys(to_json(settled_with_stack(config)), version);
   if (version == MegatronVersion::of_2022) {
-    write_model_of_2022(line, config.model);
+    write_model_of_2022(line, config);
     write_layout_of_2022(line, config);
   } else {
-    write_model(line, config.model);
+    write_model(line, config);
     write_experts(line, config);
     write_layout(line, config);
   }

@@ -73,6 +73,9 @@ class Gaps {
     add_of_schedule();
     add_of_recompute();
     bool const is_sharded = config_.sharding.shares_optimizer();
+    gap(is_of_2022_ && (config_.memory.gradient_dtype != StateType::fp32 ||
+                        config_.memory.moments_dtype != StateType::fp32),
+        "memory.gradient_dtype, memory.moments_dtype: Megatron-LM of 2022 keeps 32 bits");
     gap(config_.parallel.context > 1 && is_of_2022_,
         "parallel.context: Megatron-LM of 2022 has no context parallelism");
     gap(config_.parallel.context > 1 && !is_of_2022_ &&

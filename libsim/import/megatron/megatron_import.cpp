@@ -84,8 +84,11 @@ MegatronImport import_megatron(std::vector<ShellWord> const& words,
                                std::string const& origin,
                                MegatronOptions const& options) {
   Diagnostics diagnostics;
-  IgnoreList ignored{options.ignore};
-  MegatronArguments arguments{words, origin, ignored, diagnostics};
+  Omissions omissions{options.ignore, options.strictness};
+  MegatronArguments arguments{words, origin, omissions, diagnostics};
+
+  // What else is wrong with a run that is not read anyway says nothing.
+  if (arguments.is_of_other_program()) diagnostics.throw_if_any();
 
   MegatronImport result;
   std::string const old_flag = arguments.old_flag();
@@ -103,28 +106,39 @@ MegatronImport import_megatron(std::vector<ShellWord> const& words,
   read_megatron_layout(arguments, version, options.world_size, config);
   read_megatron_experts(arguments, config);
   read_megatron_windows(arguments, config.model);
-  config.recompute = read_megatron_recompute(arguments);
+  config.recompute = read_megatron_recompute(arguments, config.model);
   limit_block_to_chunk(arguments, config);
   config.training = read_megatron_training(arguments);
+  config.memory.allocator_settings = options.allocator_settings;
   result.notes = arguments.finish();
+  result.left_out = omissions.list();
+  result.version = version;
   diagnostics.throw_if_any();
   result.config = settle(config, origin, diagnostics);
   diagnostics.throw_if_any();
+  // The order that overlapped exchanges come to follows from the rest.
+  if (config.parallel.expert_overlap) result.config.schedule = config.schedule;
   return result;
 }
 
-std::string to_run_file(TrainingConfig const& config,
-                        std::string const& system,
-                        std::string const& origin,
-                        std::string const& remark) {
-  nlohmann::ordered_json const sections = to_json(settled_with_stack(config));
+nlohmann::ordered_json run_sections(MegatronImport const& import, std::string const& system) {
+  nlohmann::ordered_json const sections = to_json(settled_with_stack(import.config));
   nlohmann::ordered_json root;
   for (auto const& [key, section] : sections.items()) {
     root[key] = section;
-    if (key == "model") root["system"] = system;
+    if (key != "model") continue;
+    root["system"] = system;
+    if (import.version == MegatronVersion::current) root["software"] = "megatron-core";
   }
+  return root;
+}
+
+std::string to_run_file(MegatronImport const& import,
+                        std::string const& system,
+                        std::string const& origin,
+                        std::string const& remark) {
   return "# Megatron-LM's flags from " + printable(origin) + ".\n" +
-         (remark.empty() ? "" : "# " + remark + "\n") + yaml_text(root);
+         (remark.empty() ? "" : "# " + remark + "\n") + yaml_text(run_sections(import, system));
 }
 
 }  // namespace stagecraft

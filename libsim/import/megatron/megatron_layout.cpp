@@ -17,7 +17,9 @@ bool shards_by_zero(MegatronArguments& arguments) {
   auto const stage = arguments.integer("zero-stage", {0, 3});
   if (!stage || *stage == 0) return false;
   if (*stage > 1) {
-    arguments.refuse("zero-stage", "0, 1", "stage 1, which shards the optimizer's state alone");
+    arguments.refuse(
+        "zero-stage", "0, 1",
+        {"stage 1, which shards the optimizer's state alone", "less memory, more time"});
   }
   return true;
 }
@@ -34,6 +36,36 @@ std::int64_t largest_scheduled_batch(MegatronArguments const& arguments) {
     largest = std::max(largest, size);
   }
   return largest;
+}
+
+/// The types of main gradients and moments, and the size of a bucket of gradients.
+void read_state_types(MegatronArguments& arguments, TrainingConfig& config) {
+  if (config.parallel.overlap_gradients.value_or(false)) {
+    config.parallel.gradient_bucket =
+        arguments.integer("ddp-bucket-size", {1, std::int64_t{1} << 40});
+  }
+  if (config.model.precision != Precision::bf16) return;
+  auto const is_narrow = [&](std::string_view flag) {
+    std::string const type = arguments.text(flag).value_or("fp32");
+    if (type == "fp8") arguments.refuse(flag, "fp32, bf16", {"moments in 16 bits", "less memory"});
+    return type != "fp32";
+  };
+  bool const has_types = arguments.has("use-precision-aware-optimizer");
+  bool const has_narrow_gradients = has_types && is_narrow("main-grads-dtype");
+  if (arguments.has("grad-reduce-in-bf16") || has_narrow_gradients) {
+    config.memory.gradient_dtype = StateType::bf16;
+  }
+  if (!has_types) return;
+  bool const first = is_narrow("exp-avg-dtype");
+  bool const second = is_narrow("exp-avg-sq-dtype");
+  if (first && second) {
+    config.memory.moments_dtype = StateType::bf16;
+  } else if (first || second) {
+    arguments.refuse(first ? "exp-avg-dtype" : "exp-avg-sq-dtype", "one type for both moments",
+                     {"moments in 32 bits", "less memory"});
+  }
+  arguments.refuse("use-precision-aware-optimizer", "a run without it",
+                   {"a master copy of 32 bits beside the parameters", "less memory"});
 }
 
 void read_interleave(MegatronArguments& arguments, TrainingConfig& config) {
@@ -116,6 +148,7 @@ void read_megatron_layout(MegatronArguments& arguments,
   config.memory.empty_cache =
       static_cast<EmptyCache>(arguments.integer("empty-unused-memory-level", {0, 2}).value_or(0));
   read_interleave(arguments, config);
+  read_state_types(arguments, config);
   read_megatron_stage_layers(arguments, config);
   IntegerRange const layers{0, 100'000};
   auto const first = arguments.integer("decoder-first-pipeline-num-layers", layers);

@@ -1,6 +1,8 @@
 #include "libsim/import/megatron/megatron_model.hpp"
 
 #include <algorithm>
+#include <array>
+#include <string_view>
 
 #include "libsim/import/megatron/megatron_attention.hpp"
 #include "libsim/import/megatron/megatron_keys.hpp"
@@ -34,8 +36,9 @@ void read_shape(MegatronArguments& arguments, ModelConfig& model) {
   if (has_groups) {
     model.kv_heads = groups.value_or(1);
   } else if (groups && *groups != model.heads) {
-    arguments.refuse("num-query-groups", "--group-query-attention beside it",
-                     "a key and value head for each query head");
+    arguments.refuse(
+        "num-query-groups", "--group-query-attention beside it",
+        {"a key and value head for each query head, as Megatron-LM does", {}, OmittedEffect::none});
   }
   model.head_dim = arguments.integer("kv-channels", widths).value_or(0);
   if (model.head_dim == 0 && model.heads > 0) {
@@ -69,16 +72,26 @@ void read_qk_norms(MegatronArguments& arguments, ModelConfig& model) {
   if (has_latents(model)) {
     if (!has_norms) {
       arguments.refuse("multi-latent-attention", "--qk-layernorm beside it",
-                       "norms of the latents");
+                       {"norms of the latents", "less time and memory"});
     }
     return;
   }
   if (!has_norms) return;
   model.qk_norm = QkNorm::head;
   if (model.norm == Norm::layernorm) {
-    arguments.refuse("qk-layernorm", "--normalization RMSNorm beside it",
-                     "RMS norms of queries and keys");
+    arguments.refuse(
+        "qk-layernorm", "--normalization RMSNorm beside it",
+        {"RMS norms of queries and keys", "more time and memory", OmittedEffect::small});
   }
+}
+
+/// Leaves out what is not modelled beside latent attention.
+void read_beside_latents(MegatronArguments& arguments, ModelConfig& model) {
+  model.position_rows.reset();
+  if (!model.biases) return;
+  arguments.refuse("multi-latent-attention", "--disable-bias-linear beside it",
+                   {"products without biases", "more time and memory", OmittedEffect::small});
+  if (!arguments.is_strict()) model.biases = false;
 }
 
 void read_mlp(MegatronArguments& arguments, ModelConfig& model) {
@@ -92,10 +105,12 @@ void read_mlp(MegatronArguments& arguments, ModelConfig& model) {
     arguments.refuse(offset != 0 ? "glu-linear-offset" : "activation-func-clamp-value",
                      "--quick-geglu --glu-linear-offset 1.0 --activation-func-clamp-value 7.0, or "
                      "none of the last two",
-                     "an activation without offset and limit");
+                     {"an activation without offset and limit", "more time", OmittedEffect::small});
   }
   if (arguments.has("squared-relu")) {
-    arguments.refuse("squared-relu", "a run without it", "a GELU");
+    model.activation = Activation::relu;
+    arguments.refuse("squared-relu", "a run without it",
+                     {"a ReLU, with the same matrix products", "more time and memory"});
   }
   // arguments.py: a gated MLP is narrower, so that it has about the same number of parameters.
   std::int64_t const fallback = model.activation == Activation::swiglu
@@ -113,7 +128,7 @@ void read_vocabulary(MegatronArguments& arguments, ModelConfig& model) {
   IntegerRange const range{0, std::int64_t{1} << 31};
   std::string const tokenizer = arguments.text("tokenizer-type").value_or("GPT2BPETokenizer");
   auto const multiple = arguments.integer("make-vocab-size-divisible-by", {1, 1 << 20});
-  model.vocabulary_multiple = multiple.value_or(128);
+  model.vocabulary_multiple = arguments.has("no-pad-vocab-size") ? 1 : multiple.value_or(128);
   auto const padded = arguments.integer("padded-vocab-size", range);
   auto const given = arguments.integer("vocab-size", range);
   if (padded) {
@@ -140,9 +155,14 @@ void read_positions(MegatronArguments& arguments, ModelConfig& model) {
           .value_or(arguments.has("use-rotary-position-embeddings") ? "rope" : "learned_absolute");
   auto const rows = arguments.integer("max-position-embeddings", widths);
   bool const is_learned = type == "learned_absolute" || type == "absolute";
-  if (!is_learned && type != "rope" && type != "rotary") {
+  // yarn and mrope turn queries and keys by other angles.
+  constexpr std::array<std::string_view, 4> rotary{"rope", "rotary", "yarn", "mrope"};
+  if (!is_learned && std::ranges::find(rotary, type) == rotary.end()) {
+    bool const is_none = type == "none";
     arguments.refuse("position-embedding-type", "learned_absolute, rope",
-                     "rotary positions, which have no parameters");
+                     {"rotary positions, which have no parameters",
+                      is_none ? "less time" : "more time and memory",
+                      is_none ? OmittedEffect::small : OmittedEffect::large});
   }
   model.positions = is_learned && !arguments.has("use-rotary-position-embeddings")
                         ? Positions::learned
@@ -219,6 +239,7 @@ void read_megatron_model(MegatronArguments& arguments,
   FlagReader reader{arguments};
   visit_keys(reader, model);
   model.qkv_bias = !model.biases && arguments.has("add-qkv-bias");
+  if (has_latents(model)) read_beside_latents(arguments, model);
 }
 
 }  // namespace stagecraft

@@ -1,11 +1,13 @@
 #include "libsim/import/megatron/megatron_stage_layers.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <charconv>
 #include <numeric>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "libsim/import/pipeline_layout.hpp"
@@ -62,10 +64,29 @@ void count_ends(TrainingConfig& config, bool counts_embedding, bool counts_loss)
   set_list(config, std::move(layers));
 }
 
-void read_counted_ends(MegatronArguments& arguments, TrainingConfig& config) {
-  bool const counts_embedding = arguments.has("account-for-embedding-in-pipeline-split");
-  bool const counts_loss = arguments.has("account-for-loss-in-pipeline-split");
+/// Whether layers divide into stages only together with the embedding and the loss, and no flag
+/// says how else they lie. Megatron-LM refuses that, so that a flag must be missing.
+bool lacks_counted_ends(MegatronArguments const& arguments, TrainingConfig const& config) {
+  constexpr std::array<std::string_view, 5> others{
+      "decoder-first-pipeline-num-layers", "decoder-last-pipeline-num-layers",
+      "pp-partition-method", "num-layer-list", "noop-layers"};
   std::int64_t const stages = virtual_stages(config);
+  return !arguments.is_strict() && config.model.layers % stages != 0 &&
+         (config.model.layers + 2) % stages == 0 &&
+         std::ranges::none_of(others, [&](std::string_view flag) { return arguments.has(flag); });
+}
+
+void read_counted_ends(MegatronArguments& arguments, TrainingConfig& config) {
+  bool counts_embedding = arguments.has("account-for-embedding-in-pipeline-split");
+  bool counts_loss = arguments.has("account-for-loss-in-pipeline-split");
+  std::int64_t const stages = virtual_stages(config);
+  if (!counts_embedding && !counts_loss && lacks_counted_ends(arguments, config)) {
+    arguments.note("the layers divide into " + std::to_string(stages) +
+                   " stages only with the embedding and the loss, as if "
+                   "--account-for-embedding-in-pipeline-split and "
+                   "--account-for-loss-in-pipeline-split were given");
+    counts_embedding = counts_loss = true;
+  }
   std::int64_t const all = config.model.layers + (counts_embedding ? 1 : 0) + (counts_loss ? 1 : 0);
   if ((!counts_embedding && !counts_loss) || stages > all) return;
   if (all % stages == 0) {
@@ -95,7 +116,7 @@ void read_partition_method(MegatronArguments& arguments, TrainingConfig& config)
                      "type:transformer or type:transformer|embedding, if the layers that it counts "
                      "divide into " +
                          std::to_string(config.parallel.pipeline) + " stages",
-                     "an even split of the layers");
+                     {"an even split of the layers", "either way"});
   } else if (counts_ends) {
     count_ends(config, true, is_tied);
   }

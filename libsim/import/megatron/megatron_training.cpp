@@ -33,12 +33,17 @@ void read_full(MegatronArguments& arguments, bool is_old, RecomputePolicy& polic
   policy.sharded_checkpoints = arguments.has("distribute-saved-activations");
 }
 
-void read_selective(MegatronArguments& arguments, RecomputePolicy& policy) {
+void read_selective(MegatronArguments& arguments, bool has_experts, RecomputePolicy& policy) {
   policy.granularity = RecomputeGranularity::selective;
   if (arguments.has("recompute-method")) {
     arguments.report("recompute-method", "no method, as --recompute-granularity is selective");
   }
-  std::vector<std::string> const names = arguments.texts("recompute-modules");
+  std::vector<std::string> names = arguments.texts("recompute-modules");
+  // transformer_config.py: it joins the modules that are there, core_attn by default.
+  if (arguments.has("moe-layer-recompute") && has_experts) {
+    if (names.empty()) names = {"core_attn"};
+    if (std::ranges::find(names, "moe") == names.end()) names.emplace_back("moe");
+  }
   if (names.empty()) return;
   policy.modules.clear();
   for (std::string const& name : names) {
@@ -48,7 +53,7 @@ void read_selective(MegatronArguments& arguments, RecomputePolicy& policy) {
         [&](RecomputeRegion const& candidate) { return candidate.megatron_name == name; });
     if (region == regions.end()) {
       arguments.refuse("recompute-modules", region_names(&RecomputeRegion::megatron_name),
-                       "the recompute of the others");
+                       {"the recompute of the others", "less memory, more time"});
     } else {
       policy.modules.emplace_back(region->name);
     }
@@ -59,7 +64,8 @@ void read_selective(MegatronArguments& arguments, RecomputePolicy& policy) {
 
 }  // namespace
 
-std::vector<RecomputePolicy> read_megatron_recompute(MegatronArguments& arguments) {
+std::vector<RecomputePolicy> read_megatron_recompute(MegatronArguments& arguments,
+                                                     ModelConfig const& model) {
   RecomputePolicy policy;
   std::string_view const old_flag = "activations-checkpoint-granularity";
   std::string_view const flag = arguments.has(old_flag) ? old_flag : "recompute-granularity";
@@ -68,10 +74,14 @@ std::vector<RecomputePolicy> read_megatron_recompute(MegatronArguments& argument
                       arguments.has("activations-checkpoint-method");
   if (granularity.empty() && is_old) granularity = "full";
   if (granularity.empty() && arguments.has("recompute-activations")) granularity = "selective";
+  bool const has_experts = model.experts.has_value();
+  if (granularity.empty() && arguments.has("moe-layer-recompute") && has_experts) {
+    granularity = "selective";
+  }
   if (granularity == "full") {
     read_full(arguments, is_old, policy);
   } else if (granularity == "selective") {
-    read_selective(arguments, policy);
+    read_selective(arguments, has_experts, policy);
   } else if (!granularity.empty()) {
     arguments.report(flag, "full, selective");
   } else if (arguments.has("recompute-method")) {
@@ -92,7 +102,10 @@ Hyperparameters read_megatron_training(MegatronArguments& arguments) {
         "halves at an overflow");
   }
   std::string const optimizer = arguments.text("optimizer").value_or("adam");
-  if (optimizer != "adam") arguments.refuse("optimizer", "adam", "Adam");
+  if (optimizer != "adam") {
+    bool const is_sgd = optimizer == "sgd";
+    arguments.refuse("optimizer", "adam", {"Adam", is_sgd ? "less time and memory" : "either way"});
+  }
   return training;
 }
 

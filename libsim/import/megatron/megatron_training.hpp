@@ -8,7 +8,8 @@
 namespace stagecraft {
 
 /// Reads the recompute policy. Problems go to the arguments' diagnostics, here and below.
-std::vector<RecomputePolicy> read_megatron_recompute(MegatronArguments& arguments);
+std::vector<RecomputePolicy> read_megatron_recompute(MegatronArguments& arguments,
+                                                     ModelConfig const& model);
 
 /// Uses Megatron's own defaults for flags that are left out.
 Hyperparameters read_megatron_training(MegatronArguments& arguments);

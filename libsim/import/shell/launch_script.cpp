@@ -1,10 +1,12 @@
 #include "libsim/import/shell/launch_script.hpp"
 
 #include <algorithm>
+#include <array>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "libsim/import/foreign_format.hpp"
 #include "libsim/import/shell/shell_expansion.hpp"
 #include "libsim/import/shell/shell_script.hpp"
 #include "libsim/import/shell/shell_tokens.hpp"
@@ -12,6 +14,10 @@
 
 namespace stagecraft {
 namespace {
+
+/// Both names of the variable from which PyTorch reads its allocator's settings.
+constexpr std::array<std::string_view, 2> allocator_variables{"PYTORCH_CUDA_ALLOC_CONF",
+                                                              "PYTORCH_ALLOC_CONF"};
 
 std::optional<std::int64_t> count_of(std::string_view text) {
   auto const count = parse_number<std::int64_t>(text);
@@ -114,6 +120,13 @@ LaunchCommand split_launch(std::vector<ShellWord> const& words) {
   launch.launcher.assign(words.begin(), start);
   launch.arguments.assign(start, words.end());
   launch.world_size = launched(launch.launcher);
+  for (ShellWord const& word : launch.launcher) {
+    for (std::string_view const name : allocator_variables) {
+      std::string_view const text = word.text;
+      bool const is_set = text.starts_with(name) && text.substr(name.size()).starts_with('=');
+      if (is_set) launch.allocator_settings = text.substr(name.size() + 1);
+    }
+  }
   return launch;
 }
 
@@ -143,13 +156,12 @@ LaunchCommand read_launch_script(std::string_view text,
   ShellWords const& words = outcome.command.empty() ? outcome.flags_of_variable : outcome.command;
   if (words.empty()) {
     std::string found = "no command with --num-layers";
-    bool const is_json = nlohmann::json::accept(text);
-    if (is_json) found = "a JSON document";
+    auto const format = text.starts_with("#!") ? std::nullopt : foreign_format(text);
+    if (format) found = text_of(*format);
+    if (!format && nlohmann::json::accept(text)) found = "a JSON document";
     for (std::string const& note : outcome.notes) found += "; " + note;
     diagnostics.add({Place{std::make_shared<std::string const>(origin)}, "", std::move(found),
-                     is_json ? "a script; stagecraft import huggingface makes a model file of a "
-                               "config.json"
-                             : "a script that starts Megatron-LM with its flags"});
+                     "a script that starts Megatron-LM with its flags"});
     return {};
   }
   LaunchCommand launch = split_launch(words);
@@ -161,6 +173,12 @@ LaunchCommand read_launch_script(std::string_view text,
     }
   }
   if (!launch.world_size) launch.world_size = product(allocation.nodes, allocation.per_node);
+  for (std::string_view const name : allocator_variables) {
+    auto const variable = outcome.variables.find(name);
+    if (variable == outcome.variables.end() || variable->second.elements.size() != 1) continue;
+    std::string const& settings = variable->second.elements[0].text;
+    if (!is_unresolved(settings)) launch.allocator_settings = settings;
+  }
   return launch;
 }
 

@@ -17,6 +17,7 @@ struct LaunchCommand {
   std::vector<ShellWord> launcher;   ///< words before Megatron's own script, such as torchrun's
   std::vector<ShellWord> arguments;  ///< Megatron's flags and their values
   std::optional<std::int64_t> world_size;  ///< from the launcher, else WORLD_SIZE, else #SBATCH
+  std::string allocator_settings;          ///< PYTORCH_CUDA_ALLOC_CONF or PYTORCH_ALLOC_CONF
   std::vector<std::string> notes;          ///< what was not followed
 };
 

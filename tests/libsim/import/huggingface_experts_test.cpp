@@ -196,5 +196,43 @@ TEST_CASE("Llama 4 has experts in every layer or every second one, and its publi
           Approx(17.19).margin(0.01));
 }
 
+TEST_CASE("GLM 4.5, MiniMax M2, dots.llm1 and Kimi K2 have the parameters of a hand count",
+          "[import]") {
+  // Three layers of h 64, 4 heads of 16, 2 of them of keys and values, f 256 and 128 words; 8
+  // experts of 32. transformers: modeling_glm4_moe.py, modeling_minimax_m2.py, modeling_dots1.py.
+  std::string const shape =
+      R"("num_hidden_layers": 3, "hidden_size": 64, "num_attention_heads": 4, "vocab_size": 128,
+         "num_key_value_heads": 2, "head_dim": 16, "max_position_embeddings": 32,
+         "num_experts_per_tok": 2, "torch_dtype": "bfloat16", )";
+  std::string const shared =
+      R"("intermediate_size": 256, "moe_intermediate_size": 32, "n_routed_experts": 8,
+         "n_shared_experts": 1, "first_k_dense_replace": 1, "routed_scaling_factor": 2.5)";
+  auto const read = [&](std::string const& type, std::string const& more) {
+    return parse_huggingface(R"({"model_type": ")" + type + "\", " + shape + more + "}", "c.json",
+                             {.strictness = Strictness::strict})
+        .model;
+  };
+  std::int64_t const attention = 2 * 64 * 64 + 2 * 64 * 32;
+  std::int64_t const expert = 3 * 64 * 32;
+  std::int64_t const router = 8 * 64;
+  std::int64_t const words = 2 * 128 * 64 + 64;
+  std::int64_t const of_shared =
+      3 * (attention + 2 * 64) + 3 * 64 * 256 + 2 * (9 * expert + router);
+  ModelConfig const glm =
+      read("glm4_moe", shared + R"(, "use_qk_norm": true, "attention_bias": true)");
+  REQUIRE(parameter_count(glm) == words + of_shared + 3 * (64 + 2 * 32) + 3 * 2 * 16);
+  REQUIRE(glm.experts->router.score == RouterScore::sigmoid);
+  REQUIRE(glm.experts->router.scaling == 2.5);
+  REQUIRE(parameter_count(read("dots1", shared)) == words + of_shared + 3 * 2 * 16);
+  // Norms over all heads: 64 of queries, 32 of keys.
+  REQUIRE(parameter_count(read("minimax_m2", R"("intermediate_size": 32, "num_local_experts": 8,
+              "use_qk_norm": true, "use_mtp": true, "num_mtp_modules": 3)")) ==
+          words + 3 * (attention + 2 * 64 + 64 + 32 + 8 * expert + router));
+  std::string const latent =
+      shared + R"(, "q_lora_rank": 32, "kv_lora_rank": 16, "qk_nope_head_dim": 8,
+                  "qk_rope_head_dim": 8, "v_head_dim": 16)";
+  REQUIRE(read("kimi_k2", latent) == read("deepseek_v3", latent));
+}
+
 }  // namespace
 }  // namespace stagecraft::huggingface_experts_test

@@ -24,7 +24,9 @@ std::string changed(std::string const& name, Json const& changes) {
   return config.dump(2);
 }
 
-std::string refusal(std::string const& text, HuggingfaceOptions const& options = {}) {
+/// What strict import says.
+std::string refusal(std::string const& text, HuggingfaceOptions options = {}) {
+  options.strictness = Strictness::strict;
   try {
     parse_huggingface(text, "c.json", options);
   } catch (ConfigError const& error) {

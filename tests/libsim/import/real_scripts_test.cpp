@@ -23,6 +23,7 @@ struct Input {
   std::vector<std::string> arguments{};
   std::map<std::string, std::string> preset{};
   std::optional<std::int64_t> world_size{};
+  Strictness strictness = Strictness::lenient;
 };
 
 MegatronImport import_text(std::string const& script, Input const& input = {}) {
@@ -32,11 +33,14 @@ MegatronImport import_text(std::string const& script, Input const& input = {}) {
   diagnostics.throw_if_any();
   MegatronOptions options;
   options.ignore = input.ignore;
+  options.strictness = input.strictness;
   options.world_size = input.world_size ? input.world_size : launch.world_size.value_or(8);
   return import_megatron(launch.arguments, "s.sh", options);
 }
 
-std::string refusal(std::string const& script, Input const& input = {}) {
+/// What strict import says.
+std::string refusal(std::string const& script, Input input = {}) {
+  input.strictness = Strictness::strict;
   try {
     import_text(script, input);
   } catch (ConfigError const& error) {

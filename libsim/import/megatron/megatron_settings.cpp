@@ -1,0 +1,384 @@
+#include "libsim/import/megatron/megatron_settings.hpp"
+
+#include <algorithm>
+#include <cctype>
+#include <optional>
+#include <ranges>
+
+#include "libsim/config/did_you_mean.hpp"
+#include "libsim/import/megatron/megatron_config_names.hpp"
+#include "libsim/import/megatron/megatron_flag_table.hpp"
+#include "libsim/units/split_text.hpp"
+
+namespace stagecraft {
+namespace {
+
+bool is_true(std::string_view text) { return text == "true" || text == "True" || text == "1"; }
+bool is_false(std::string_view text) { return text == "false" || text == "False"; }
+bool is_null(std::string_view text) {
+  return text.empty() || text == "null" || text == "None" || text == "~";
+}
+
+/// Whether a list of words that blanks separate has `word`.
+bool has_word(std::string_view list, std::string_view word) {
+  std::vector<std::string_view> const words = split_text(list, " ");
+  return std::ranges::find(words, word) != words.end();
+}
+
+std::string with_dashes(std::string_view name) {
+  std::string flag{name};
+  std::ranges::replace(flag, '_', '-');
+  return flag;
+}
+
+/// `flash` of `AttnBackend.flash`.
+std::string last_part(std::string const& text) { return text.substr(text.rfind('.') + 1); }
+
+/// `fp32` of `torch.float32`.
+std::string short_type(std::string const& text) {
+  std::string const name = last_part(text);
+  if (name == "float32") return "fp32";
+  if (name == "bfloat16") return "bf16";
+  return name == "float16" ? "fp16" : name;
+}
+
+/// A setting with the place of its value.
+struct Setting {
+  std::string_view name;  ///< without sections
+  std::vector<std::string> values;
+  bool is_list = false;
+  int line = 0;
+  int column = 0;
+};
+
+/// Collects the flags of settings.
+class FlagsOfSettings {
+ public:
+  /// On a command line, names that no table knows are flags that no table knows.
+  explicit FlagsOfSettings(bool is_command_line) : is_command_line_{is_command_line} {}
+
+  void add(Setting setting) {
+    if (setting.values.empty()) return;
+    if (setting.name == "attention_backend") setting.values[0] = last_part(setting.values[0]);
+    if (setting.name.ends_with("_dtype")) setting.values[0] = short_type(setting.values[0]);
+    if (!setting.is_list && is_null(setting.values[0])) return;
+    auto const renamed = std::ranges::find(config_names, setting.name, &ConfigName::name);
+    if (renamed != config_names.end()) {
+      add_renamed(*renamed, setting);
+    } else if (is_dtype(setting)) {
+      add_dtype(setting);
+    } else if (setting.name == "num_query_groups") {
+      // The configuration has no switch beside it.
+      give("group-query-attention", setting);
+      give_values("num-query-groups", setting);
+    } else {
+      add_named(setting);
+    }
+  }
+
+  ShellWords words() && { return std::move(words_); }
+  /// Settings that no table knows.
+  std::vector<Omission> const& unknown() const { return unknown_; }
+
+ private:
+  static std::string text_of(Setting const& setting) {
+    if (!setting.is_list) return setting.values.empty() ? "" : setting.values.front();
+    std::string text = setting.name == "window_size" ? "(" : "[";
+    for (std::string const& value : setting.values) text += (text.size() > 1 ? "," : "") + value;
+    return text + (setting.name == "window_size" ? ")" : "]");
+  }
+
+  void give(std::string_view flag, Setting const& setting) {
+    words_.push_back({"--" + std::string{flag}, setting.line, setting.column});
+  }
+  void give_values(std::string_view flag, Setting const& setting) {
+    MegatronFlag const* const known = find_flag(flag);
+    if (known != nullptr && known->values == FlagValues::many) {
+      give(flag, setting);
+      for (std::string const& value : setting.values) {
+        words_.push_back({value, setting.line, setting.column});
+      }
+    } else {
+      give(std::string{flag} + "=" + text_of(setting), setting);
+    }
+  }
+
+  void add_renamed(ConfigName const& entry, Setting const& setting) {
+    std::string const value = text_of(setting);
+    if (entry.says == ConfigName::Says::value) {
+      give_values(entry.flag, setting);
+    } else {
+      bool const is_set = entry.says == ConfigName::Says::is_set;
+      give_switch(entry.flag, is_set ? is_true(value) : is_false(value), setting);
+    }
+  }
+  /// A flag without a value; one that an earlier file gives is taken back by `=false`.
+  void give_switch(std::string_view flag, bool is_on, Setting const& setting) {
+    give(std::string{flag} + (is_on ? "" : "=false"), setting);
+  }
+
+  static bool is_dtype(Setting const& setting) {
+    return setting.name == "params_dtype" || setting.name == "precision" ||
+           setting.name == "mixed_precision";
+  }
+  void add_dtype(Setting const& setting) {
+    std::string const value = text_of(setting);
+    auto const has = [&](std::string_view part) { return value.find(part) != std::string::npos; };
+    if (has("bf16") || has("bfloat16")) {
+      give("bf16", setting);
+    } else if (has("fp16") || has("float16") || value.starts_with("16")) {
+      give("fp16", setting);
+    }
+    if (has("fp8")) give("fp8-format=hybrid", setting);
+  }
+
+  /// A name that is a flag, with underscores for dashes, or one that --no-NAME or --disable-NAME
+  /// switches off.
+  void add_named(Setting const& setting) {
+    std::string const flag = with_dashes(setting.name);
+    std::string const value = text_of(setting);
+    // Some flags have underscores themselves.
+    MegatronFlag const* known = find_flag(flag);
+    if (known == nullptr) known = find_flag(setting.name);
+    if (known == nullptr) {
+      for (std::string const prefix : {"no-", "disable-"}) {
+        if (find_flag(prefix + flag) == nullptr) continue;
+        give_switch(prefix + flag, is_false(value), setting);
+        return;
+      }
+      if (is_false(value)) return;
+      if (is_command_line_ || is_misspelt(flag)) {
+        give(flag + "=" + value, setting);
+      } else {
+        unknown_.push_back(
+            {.name = std::string{setting.name}, .value = value, .effect = OmittedEffect::unknown});
+      }
+    } else if (known->values == FlagValues::none) {
+      give_switch(known->name, !is_false(value) && value != "0", setting);
+    } else if (!is_false(value)) {
+      give_values(known->name, setting);
+    }
+  }
+
+  /// Whether a flag differs from it in one or two letters at one place. Files of programs around
+  /// Megatron have settings of their own, whose names may well be similar to flags.
+  static bool is_misspelt(std::string const& flag) {
+    static std::vector<std::string> const names = flag_names();
+    std::string const written = "--" + flag;
+    std::string_view const near = nearest_word(written, names);
+    if (near.empty()) return false;
+    auto const start = std::ranges::mismatch(written, near);
+    auto const end =
+        std::ranges::mismatch(written | std::views::reverse, near | std::views::reverse);
+    auto const same = (start.in1 - written.begin()) +
+                      (end.in1 - std::ranges::begin(written | std::views::reverse));
+    return static_cast<std::size_t>(same) + 2 >= std::max(written.size(), near.size());
+  }
+
+  bool is_command_line_;
+  ShellWords words_;
+  std::vector<Omission> unknown_;
+};
+
+/// Walks through a file, and asks what each value says.
+class SettingsReader {
+ public:
+  void read(YamlNode const& node, std::string_view name, bool is_idle) {
+    if (YamlNode const* const object = named_object(node)) {
+      read(*object, name, is_idle);
+      return;
+    }
+    if (node.kind == YamlNode::Kind::map) {
+      for (std::size_t i = 0; i < node.items.size(); ++i) {
+        std::string_view const key = node.keys[i].text;
+        bool const is_other = has_word(other_sections, key);
+        bool const is_map = node.items[i].kind == YamlNode::Kind::map;
+        if (is_map && is_other) {
+          add_idle(key, "");
+          continue;
+        }
+        bool const is_section = has_word(idle_sections, key);
+        read(node.items[i], key, is_idle || (is_map && is_section));
+      }
+      return;
+    }
+    Setting setting{.name = name,
+                    .values = {},
+                    .is_list = node.kind == YamlNode::Kind::sequence,
+                    .line = node.place.line,
+                    .column = node.place.column};
+    if (setting.is_list && name == "pipeline_model_parallel_layout") {
+      setting.is_list = false;
+      setting.values.push_back(layout_of(node));
+    } else if (setting.is_list) {
+      for (YamlNode const& item : node.items) {
+        if (item.kind != YamlNode::Kind::scalar) {
+          add_idle(name, "", is_idle ? OmittedEffect::none : OmittedEffect::unknown);
+          return;
+        }
+        setting.values.push_back(item.text);
+      }
+    } else {
+      setting.values.push_back(node.text);
+    }
+    if (name == "group_query_attention" && is_false(node.text)) has_groups_ = false;
+    if (name == "PYTORCH_CUDA_ALLOC_CONF" || name == "PYTORCH_ALLOC_CONF") {
+      settings_.allocator = node.text;
+      return;
+    }
+    if (name == "model" || name == "extends" || name == "includes") {
+      for (std::string const& value : setting.values) {
+        if (value.ends_with(".yaml")) settings_.files.push_back(value);
+      }
+      return;
+    }
+    bool const is_named = has_word(idle_config_names, name);
+    if (is_named || name.starts_with('_') || (is_idle && !is_known(name))) {
+      add_idle(name, setting.is_list ? "" : node.text);
+    } else if (name != "num_query_groups" || has_groups_) {
+      flags_.add(setting);
+    }
+  }
+
+  MegatronSettings result() && {
+    settings_.left_out.insert(settings_.left_out.end(), flags_.unknown().begin(),
+                              flags_.unknown().end());
+    settings_.flags = std::move(flags_).words();
+    return std::move(settings_);
+  }
+
+ private:
+  /// What a map stands for that only names an object of Python, such as a type:
+  /// {_target_: torch.bfloat16, _call_: false}; null for any other map.
+  static YamlNode const* named_object(YamlNode const& node) {
+    if (node.kind != YamlNode::Kind::map) return nullptr;
+    if (YamlNode const* const name = node.find("_name_")) return name;
+    return node.find("_call_") == nullptr ? nullptr : node.find("_target_");
+  }
+  static bool is_known(std::string_view name) {
+    std::string const flag = with_dashes(name);
+    return find_flag(flag) != nullptr || find_flag("no-" + flag) != nullptr ||
+           find_flag("disable-" + flag) != nullptr ||
+           std::ranges::find(config_names, name, &ConfigName::name) != config_names.end();
+  }
+  void add_idle(std::string_view name,
+                std::string const& value,
+                OmittedEffect effect = OmittedEffect::none) {
+    settings_.left_out.push_back({.name = std::string{name}, .value = value, .effect = effect});
+  }
+  /// Stages as lists of words, such as [[embedding, decoder], [decoder, loss]], in the form that
+  /// the flag has, Et|tL.
+  static std::string layout_of(YamlNode const& stages) {
+    std::string text;
+    for (YamlNode const& stage : stages.items) {
+      if (&stage != &stages.items.front()) text += '|';
+      for (YamlNode const& module : stage.items) {
+        std::string const& word = module.text;
+        text += word == "embedding" ? 'E' : word == "decoder" ? 't' : word == "mtp" ? 'm' : 'L';
+      }
+    }
+    return text;
+  }
+
+  FlagsOfSettings flags_{false};
+  MegatronSettings settings_;
+  bool has_groups_ = true;
+};
+
+/// Whose run file it is.
+std::string program_of(YamlNode const& root) {
+  auto const has = [&](std::string_view key) { return root.find(key) != nullptr; };
+  if (has("modules") && (has("work_group") || has("exp_name"))) return "Primus";
+  if (has("actor_rollout_ref")) return "verl";
+  YamlNode const* const model = root.find("model");
+  bool const has_model_map = model != nullptr && model->kind == YamlNode::Kind::map;
+  if ((has_model_map && (has("train") || has("ddp"))) || has("model_config")) {
+    return "Megatron-Bridge";
+  }
+  if (has("tuner_type") || has("train_type") || has("load_safetensors")) return "ms-swift";
+  if (has("language_model") && has("model_parallel")) return "Megatron-LM";
+  return {};
+}
+
+}  // namespace
+
+std::string with_variables(std::string_view text,
+                           std::map<std::string, std::string> const& variables) {
+  std::string result;
+  while (!text.empty()) {
+    std::size_t const start = text.find("${");
+    std::size_t const end = text.find('}', start);
+    if (start == std::string_view::npos || end == std::string_view::npos) break;
+    std::string_view const inside = text.substr(start + 2, end - start - 2);
+    std::size_t const colon = inside.find(':');
+    std::string_view const name = inside.substr(0, colon);
+    auto const given = variables.find(std::string{name});
+    bool const is_variable = std::ranges::all_of(name, [](unsigned char c) {
+      return std::isupper(c) != 0 || std::isdigit(c) != 0 || c == '_';
+    });
+    result += text.substr(0, start);
+    if (given != variables.end()) {
+      result += given->second;
+    } else if (is_variable && colon != std::string_view::npos) {
+      std::string_view fallback = inside.substr(colon + 1);
+      if (fallback.starts_with('-')) fallback.remove_prefix(1);
+      result += fallback;
+    } else {
+      result += text.substr(start, end - start + 1);
+    }
+    text.remove_prefix(end + 1);
+  }
+  return result += text;
+}
+
+MegatronSettings read_megatron_settings(YamlNode const& root) {
+  SettingsReader reader;
+  reader.read(root, "", false);
+  MegatronSettings settings = std::move(reader).result();
+  settings.program = program_of(root);
+  return settings;
+}
+
+bool is_setting(std::string_view word) {
+  std::size_t const equals = word.find('=');
+  if (equals == std::string_view::npos || equals == 0 || word.starts_with('-')) return false;
+  std::string_view const name = word.substr(0, equals);
+  // Words in capitals are variables of the environment.
+  return std::ranges::any_of(name, [](unsigned char c) { return std::islower(c) != 0; }) &&
+         std::ranges::all_of(name, [](unsigned char c) {
+           return std::isalnum(c) != 0 || c == '_' || c == '.' || c == '+';
+         });
+}
+
+ShellWords flags_of_setting(ShellWord const& assignment) {
+  std::string_view const text = assignment.text;
+  std::size_t const equals = text.find('=');
+  std::vector<std::string_view> const path = split_text(text.substr(0, equals), ".");
+  bool const is_of_others = std::ranges::any_of(
+      path, [](std::string_view part) { return has_word(other_sections, part); });
+  std::string_view name = path.back();
+  name.remove_prefix(std::min(name.find_first_not_of('+'), name.size()));
+  if (is_of_others || has_word(idle_config_names, name)) {
+    return {};
+  }
+  Setting setting{.name = name,
+                  .values = {},
+                  .is_list = false,
+                  .line = assignment.line,
+                  .column = assignment.column};
+  std::string_view value = text.substr(equals + 1);
+  if (value.size() > 1 && value.front() == '[' && value.back() == ']') {
+    setting.is_list = true;
+    for (std::string_view item : split_text(value.substr(1, value.size() - 2), ",")) {
+      item.remove_prefix(std::min(item.find_first_not_of(' '), item.size()));
+      setting.values.emplace_back(item);
+    }
+  } else {
+    setting.values.emplace_back(value);
+  }
+  FlagsOfSettings flags{true};
+  flags.add(setting);
+  return std::move(flags).words();
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "libsim/config/problem.hpp"
+#include "libsim/config/yaml_tree.hpp"
+#include "libsim/import/omissions.hpp"
+#include "libsim/import/shell/shell_words.hpp"
+
+namespace stagecraft {
+
+/// Flags that a run file of a program around Megatron says by names with underscores.
+struct MegatronSettings {
+  std::string allocator{};           ///< PYTORCH_CUDA_ALLOC_CONF, if the file says it
+  std::vector<std::string> files{};  ///< other files that it names for what it leaves out
+  std::string program{};  ///< whose file it is, such as "Primus"; empty if it is not known
+  ShellWords flags{};     ///< as a command line has them
+  std::vector<Omission> left_out{};  ///< settings that are not flags
+};
+
+/// A file's text with variables `${NAME}` replaced by their values, and `${NAME:default}` by the
+/// default if there is none. Others stay as they are.
+std::string with_variables(std::string_view text,
+                           std::map<std::string, std::string> const& variables);
+
+/// Reads a YAML file of Primus, Megatron-Bridge, ms-swift, verl or Megatron-LM: the values of all
+/// keys that are called as Megatron's flags or configuration classes have them, whatever section
+/// they are in. Sections of other models, such as verl's rollout, are left out.
+MegatronSettings read_megatron_settings(YamlNode const& root);
+
+/// The flags of one `section.name=value`; empty if it changes nothing.
+ShellWords flags_of_setting(ShellWord const& assignment);
+
+/// Whether a word is such an assignment, and not a flag or a value.
+bool is_setting(std::string_view word);
+
+}  // namespace stagecraft

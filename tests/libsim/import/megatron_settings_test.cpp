@@ -1,0 +1,163 @@
+#include "libsim/import/megatron/megatron_settings.hpp"
+
+#include <catch2/catch.hpp>
+#include <string>
+#include <vector>
+
+#include "libsim/config/yaml_tree.hpp"
+#include "libsim/import/foreign_format.hpp"
+#include "libsim/import/megatron/megatron_import.hpp"
+#include "tests/libsim/import/megatron_round_trip.hpp"
+
+// Run files of programs around Megatron, which have the flags' names with underscores.
+
+namespace stagecraft::megatron_settings_test {
+namespace {
+
+MegatronSettings settings_of(std::string const& text) {
+  Diagnostics diagnostics;
+  auto const root = parse_yaml(text, "run.yaml", diagnostics);
+  diagnostics.throw_if_any();
+  return read_megatron_settings(*root);
+}
+
+MegatronImport read(ShellWords const& words) {
+  MegatronOptions options;
+  options.world_size = 8;
+  return import_megatron(words, "run.yaml", options);
+}
+
+std::string const model =
+    "num_layers: 24\nhidden_size: 1024\nnum_attention_heads: 16\nseq_length: 512\n"
+    "max_position_embeddings: 512\nmicro_batch_size: 2\nglobal_batch_size: 64\n";
+
+TEST_CASE("a file of Primus has Megatron's flags in its overrides", "[import]") {
+  std::string overrides;
+  for (std::string line :
+       {"num_layers: 24", "hidden_size: 1024", "num_attention_heads: 16", "seq_length: 512",
+        "max_position_embeddings: 512", "micro_batch_size: 2", "global_batch_size: 64",
+        "bf16: true", "tensor_model_parallel_size: 2", "disable_bias_linear: false",
+        "overlap_grad_reduce: null", "gradient_accumulation_fusion: false"}) {
+    overrides += "      " + line + "\n";
+  }
+  MegatronSettings const settings = settings_of(
+      "work_group: AMD\nexp_name: x\nmodules:\n  pre_trainer:\n    framework: megatron\n"
+      "    overrides:\n" +
+      overrides);
+  REQUIRE(settings.program == "Primus");
+  MegatronImport const import = read(settings.flags);
+  REQUIRE(import.config.parallel.tensor == 2);
+  REQUIRE(import.config.model.biases);
+  REQUIRE_FALSE(import.config.parallel.overlap_gradients.value_or(false));
+  REQUIRE(import.left_out.back().name == "--no-gradient-accumulation-fusion");
+}
+
+TEST_CASE("a file of Megatron-Bridge has the names of Megatron's configuration", "[import]") {
+  MegatronSettings const settings = settings_of(
+      "model:\n  _target_: x\n  num_layers: 24\n  hidden_size: 1024\n  num_attention_heads: 16\n"
+      "  num_query_groups: 8\n  add_bias_linear: false\n  share_embeddings_and_output_weights: "
+      "false\n  gated_linear_unit: true\n  ffn_hidden_size: 2816\n  position_embedding_type: rope\n"
+      "  num_moe_experts: 8\n  moe_router_topk: 2\n  expert_model_parallel_size: 4\n"
+      "  moe_layer_freq: [0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1]\n"
+      "  recompute_granularity: selective\n  recompute_modules: [core_attn, moe_act]\n"
+      "  params_dtype: torch.bfloat16\ndataset:\n  sequence_length: 512\n  num_workers: 8\n"
+      "  blend: null\ntrain:\n  micro_batch_size: 2\n  global_batch_size: 64\n"
+      "ddp:\n  use_distributed_optimizer: true\n  grad_reduce_in_fp32: false\n"
+      "checkpoint:\n  save_everything: true\n");
+  REQUIRE(settings.program == "Megatron-Bridge");
+  TrainingConfig const config = read(settings.flags).config;
+  REQUIRE(config.model.kv_heads == 8);
+  REQUIRE_FALSE(config.model.biases);
+  REQUIRE_FALSE(config.model.tied_embeddings);
+  REQUIRE(config.model.activation == Activation::swiglu);
+  REQUIRE(config.model.sequence == 512);
+  REQUIRE(config.model.precision == Precision::bf16);
+  REQUIRE(config.model.experts->count == 8);
+  REQUIRE(config.model.experts->first_dense == 1);
+  REQUIRE(config.recompute.front().modules ==
+          std::vector<std::string>{"core_attention", "moe_act"});
+  REQUIRE(config.sharding.shares_optimizer());
+  REQUIRE(config.memory.gradient_dtype == StateType::bf16);
+}
+
+TEST_CASE("a file of verl is read for the actor alone", "[import]") {
+  MegatronSettings const settings = settings_of(
+      "actor_rollout_ref:\n  actor:\n    megatron:\n      tensor_model_parallel_size: 2\n"
+      "  rollout:\n    tensor_model_parallel_size: 4\n  ref:\n    megatron:\n"
+      "      tensor_model_parallel_size: 8\n");
+  REQUIRE(settings.program == "verl");
+  REQUIRE(settings.flags.size() == 1);
+  REQUIRE(settings.flags[0].text == "--tensor-model-parallel-size=2");
+}
+
+TEST_CASE("settings that no table knows are left out, but a misspelt one is a flag", "[import]") {
+  MegatronSettings const settings =
+      settings_of("use_turbo_attention: true\ntensor_model_paralel_size: 2\nturbo_x: false\n");
+  REQUIRE(settings.left_out.size() == 1);
+  REQUIRE(settings.left_out[0].name == "use_turbo_attention");
+  REQUIRE(settings.left_out[0].effect == OmittedEffect::unknown);
+  REQUIRE(settings.flags.size() == 1);
+  REQUIRE(settings.flags[0].text == "--tensor-model-paralel-size=2");
+}
+
+TEST_CASE("a pipeline layout of lists is that of the flag", "[import]") {
+  MegatronSettings const settings = settings_of(
+      "pipeline_model_parallel_layout: [[embedding, decoder], [decoder, decoder], [mtp, loss]]\n");
+  REQUIRE(settings.flags[0].text == "--pipeline-model-parallel-layout=Et|tt|mL");
+}
+
+TEST_CASE("a later false takes a flag back", "[import]") {
+  ShellWords words = settings_of(model + "swiglu: true\nbf16: true\n").flags;
+  for (ShellWord const& word : settings_of("swiglu: false\n").flags) words.push_back(word);
+  REQUIRE(read(words).config.model.activation == Activation::gelu);
+  REQUIRE(read(words).config.model.precision == Precision::bf16);
+}
+
+TEST_CASE("objects of Python, variables and files that are named are read as what they say",
+          "[import]") {
+  REQUIRE(with_variables("a: ${TP}\nb: ${X:amd}\nc: ${model.x}\n", {{"TP", "8"}}) ==
+          "a: 8\nb: amd\nc: ${model.x}\n");
+  MegatronSettings const settings = settings_of(
+      "model: llama2_7B.yaml\nENV_VARS: {PYTORCH_CUDA_ALLOC_CONF: \"expandable_segments:True\"}\n"
+      "params_dtype: {_call_: false, _target_: torch.bfloat16}\n"
+      "attention_backend: AttnBackend.flash\nexp_avg_dtype: torch.float32\n");
+  REQUIRE(settings.files == std::vector<std::string>{"llama2_7B.yaml"});
+  REQUIRE(settings.allocator == "expandable_segments:True");
+  REQUIRE(settings.flags.size() == 3);
+  REQUIRE(settings.flags[2].text == "--exp-avg-dtype=fp32");
+  REQUIRE(settings.flags[0].text == "--bf16");
+  REQUIRE(settings.flags[1].text == "--attention-backend=flash");
+}
+
+TEST_CASE("name=value stands for a flag, in a section too", "[import]") {
+  ShellWords words = settings_of(model).flags;
+  for (std::string const text :
+       {"model.tensor_model_parallel_size=2", "bf16=True", "+actor.megatron.sequence_parallel=true",
+        "actor_rollout_ref.rollout.tensor_model_parallel_size=8", "recompute_granularity=selective",
+        "recompute_modules=[core_attn,mlp]"}) {
+    words.push_back({text, 0, 0});
+  }
+  TrainingConfig const config = read(words).config;
+  REQUIRE(config.parallel.tensor == 2);
+  REQUIRE(config.parallel.sequence);
+  REQUIRE(config.model.precision == Precision::bf16);
+  REQUIRE(config.recompute.front().modules == std::vector<std::string>{"core_attention", "mlp"});
+  REQUIRE_FALSE(is_setting("CUDA_VISIBLE_DEVICES=0"));
+  REQUIRE_FALSE(is_setting("--seed=1"));
+}
+
+TEST_CASE("files of other programs are called by their names", "[import]") {
+  auto const name = [](std::string const& text) {
+    auto const format = foreign_format(text);
+    return format ? std::string{format->name} : std::string{};
+  };
+  REQUIRE(name(R"({"model_type": "llama"})") == "a config.json of Hugging Face");
+  REQUIRE(name(R"({"zero_optimization": {"stage": 3}})") == "a configuration of DeepSpeed");
+  REQUIRE(name("distributed_type: FSDP\nnum_processes: 8\n") == "a configuration of Accelerate");
+  REQUIRE(name("[training]\nseq_len = 8192\n[parallelism]\n") == "a configuration of torchtitan");
+  REQUIRE(name("model: a\nsystem: b\nbatch: {global: 8}\n") == "a run file of stagecraft");
+  REQUIRE(name(model).empty());
+}
+
+}  // namespace
+}  // namespace stagecraft::megatron_settings_test
