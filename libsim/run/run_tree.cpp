@@ -169,8 +169,8 @@ RunConfig read_run_tree(YamlNode const& root, Diagnostics diagnostics, System co
       ConfigNode const section = node.child(key);
       if (key == "software" && !section.exists()) continue;
       if (!section.is_map() && section.is_sound()) {
-        // What the file holds is none of the reader's business: it may be any file.
-        section.report("no map", "a map, or the name of a YAML file");
+        // A file that holds no map may be any file: its content is not shown.
+        section.report(section.exists() ? "no map" : "", "a map, or the name of a YAML file");
       }
     }
   }

@@ -1,5 +1,6 @@
 #include <catch2/catch.hpp>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 
 #include "tests/cli/command_results.hpp"
 #include "tests/cli/run_program.hpp"
@@ -83,7 +84,7 @@ TEST_CASE("what is left out is listed as much as is asked, and as JSON", "[cli]"
                Catch::Contains("without effect on memory and time: --no-mmap-bin-files"));
   require_refusal(command + "--strict -- " + more, {"--fp8-format: found 'hybrid'"});
   REQUIRE(run_stagecraft(command + "--strict --ignore fp8-format -- " + more).exit_code == 0);
-  auto const result = json_of(command + "--json -- " + more);
+  auto const result = nlohmann::json::parse(run_stagecraft(command + "--json -- " + more).output);
   REQUIRE(result["config"]["parallel"]["data"] == 4);
   REQUIRE(result["config"]["software"] == "megatron-core");
   REQUIRE(result["left_out"].size() == 2);
