@@ -63,6 +63,8 @@ void read_sharding(FixText const& fix, SearchFilter& filter) {
   }
 }
 
+void read_p2p(FixText const& fix, SearchFilter& filter) { read_words(fix, filter.p2p); }
+
 void read_recompute(FixText const& fix, SearchFilter& filter) { read_words(fix, filter.recompute); }
 
 /// "zb_h1, zb_h2": the schedules that a search tries on the layouts that it has found.
@@ -124,6 +126,7 @@ constexpr std::array fix_names{
     FixName{"sequence", "parallel.sequence", read_switch<&Filter::sequence>},
     FixName{"distributed_optimizer", "memory.distributed_optimizer", read_sharding},
     FixName{"schedule", "schedule.kind", read_schedules},
+    FixName{"p2p", "schedule.p2p", read_p2p},
     FixName{"recompute", "recompute", read_recompute},
 };
 
@@ -157,7 +160,7 @@ void read_fix(std::string const& text, SearchFilter& filter) {
   } else {
     refuse_fix(text, listed_names(", ") +
                          " = values, or layout=even; what is not searched is held by --set, as in "
-                         "--set schedule.p2p=overlapped");
+                         "--set parallel.overlap_gradients=true");
   }
 }
 
@@ -169,6 +172,7 @@ std::string fix_description() {
 }
 
 bool is_searched(std::string_view key) {
+  if (key == "schedule.p2p") return false;  // --set holds it as --fix p2p does
   if (key == "parallel" || key == "schedule" || key.starts_with("sharding")) return true;
   auto const decides = [key](std::string_view searched) {
     return key == searched || key.starts_with(std::string{searched} + ".");

@@ -25,7 +25,8 @@ struct NearMiss {
   PolicyCode policy;
   Sharding sharding;
   StageId stage{};          ///< its fullest stage
-  std::int64_t excess = 0;  ///< bytes beyond capacity less reserve
+  std::int64_t excess = 0;  ///< bytes that it lacks, the margin counted
+  bool fits_without_margin = false;
 };
 
 /// The plans of a part of the search space that may fit, in the order of the space.

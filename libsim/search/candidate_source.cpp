@@ -7,7 +7,7 @@
 #include <span>
 #include <utility>
 
-#include "libsim/engine/verdict.hpp"
+#include "libsim/search/device_room.hpp"
 #include "libsim/search/recompute_choice.hpp"
 
 namespace stagecraft {
@@ -95,7 +95,7 @@ class PolicyRound {
 
   void add(Candidate made, Bytes most_excess) {
     made.bound = iteration_bound(times_, moments_, messages_);
-    made.peak = (most_excess + room_for(request_.base.memory, request_.system.accelerator)).count();
+    made.peak = (most_excess + room_ + request_.system.calibration.workspace.value).count();
     ++found_.considered;
     // Its times would overflow, and the reader of a run refuses it.
     if (made.bound > longest_) {
@@ -119,8 +119,11 @@ class PolicyRound {
       ++found_.considered;
       ++found_.dismissed_by_memory;
       if (!found_.closest || most.count() < found_.closest->excess) {
-        found_.closest =
-            NearMiss{found_.arrangements.back(), made.policy, made.sharding, fullest, most.count()};
+        found_.closest = NearMiss{.arrangement = found_.arrangements.back(),
+                                  .policy = made.policy,
+                                  .sharding = made.sharding,
+                                  .stage = fullest,
+                                  .excess = most.count()};
       }
       return;
     }
@@ -208,10 +211,7 @@ void Candidates::append(Candidates&& next) {
 }
 
 CandidateSource::CandidateSource(SearchRequest const& request)
-    : request_{request},
-      room_{room_for(request.base.memory, request.system.accelerator) -
-            request.system.calibration.workspace.value},
-      facts_{request} {}
+    : request_{request}, room_{most_counted(request)}, facts_{request} {}
 
 std::int64_t CandidateSource::dismissed_at_once(Arrangement const& arrangement,
                                                 Sharding sharding,
@@ -285,6 +285,26 @@ Candidates CandidateSource::of(ShapeChoice const& shape, Hopeless hopeless, doub
     }
   }
   return found;
+}
+
+std::vector<std::vector<PolicyCode>> CandidateSource::stage_policies(Arrangement const& arrangement,
+                                                                     Sharding sharding) {
+  BlockSummaries blocks{request_, arrangement.shape};
+  TrainingConfig const config = make_config(request_, arrangement, {RecomputePolicy{}}, Sharding{});
+  ArrangedStages contents{blocks.kinds(), arrangement};
+  auto const moments = moments_.of(config, contents);
+  RecomputeChoices const choices{arrangement, std::move(contents),    blocks,
+                                 *moments,    blocks.message_sizes(), microbatches(config)};
+  auto const facts = facts_.of(arrangement, sharding);
+  std::vector<std::vector<PolicyCode>> policies;
+  for (StageId const stage : choices.stage_ids()) {
+    std::vector<PolicyCode>& of_stage = policies.emplace_back();
+    for (std::size_t const policy :
+         choices.by_time(stage, room_ - (*facts)[stage.index()].resident)) {
+      of_stage.push_back(choices.policies()[policy]);
+    }
+  }
+  return policies;
 }
 
 TrainingConfig config_of(SearchRequest const& request,

@@ -32,7 +32,12 @@ class CandidateSource {
   /// A lower bound of the iteration of all plans with one shape, picoseconds.
   double least_time(ShapeChoice const& shape) const;
 
-  /// What a stage may hold: the system's capacity less reserve and workspace.
+  /// For each stage, the policies with which it may fit, those that add the least time first: a
+  /// plan of kind per_stage begins with the first of each.
+  std::vector<std::vector<PolicyCode>> stage_policies(Arrangement const& arrangement,
+                                                      Sharding sharding);
+
+  /// What a stage may hold by counted bytes, workspace apart (most_counted()).
   Bytes room() const { return room_; }
 
  private:

@@ -11,36 +11,21 @@
 #include <tuple>
 
 #include "libsim/engine/fullest_stage.hpp"
-#include "libsim/engine/prediction.hpp"
-#include "libsim/engine/settle.hpp"
-#include "libsim/engine/verdict.hpp"
+#include "libsim/engine/store_window.hpp"
 #include "libsim/host/worker_pool.hpp"
-#include "libsim/plan/make_plan.hpp"
-#include "libsim/report/run_verdict.hpp"
 #include "libsim/search/candidate_source.hpp"
+#include "libsim/search/device_room.hpp"
 #include "libsim/search/ordered_plans.hpp"
+#include "libsim/search/plan_trial.hpp"
 #include "libsim/search/standings.hpp"
 
 namespace stagecraft {
 namespace {
 
-/// The result of simulating a candidate.
-struct Trial {
-  Outcome outcome;
-  bool fits = false;
-  bool runs_out = false;         ///< it fits by counted bytes, and not by its allocator's replay
-  bool is_empty_window = false;  ///< it stores nothing: the same plan as one without a window
-  /// With what its allocators reserve, if they were replayed.
-  std::optional<Simulation> simulation{};
-};
-
 class Search {
  public:
   explicit Search(SearchRequest const& request)
-      : reserve_{request.base.memory.reserve},
-        request_{with_margin(request)},
-        source_{request_},
-        standings_{kept_plans(request)} {}
+      : request_{request}, source_{request_}, standings_{kept_plans(request)} {}
 
   SearchResult run() {
     if (has_experts(request_.base.model)) {
@@ -63,7 +48,6 @@ class Search {
       result_.best.push_back(found(outcome));
     }
     for (Outcome const& outcome : standings_.front()) result_.front.push_back(found(outcome));
-    if (fastest_to_run_out_) result_.fastest_to_run_out = found(*fastest_to_run_out_);
     if (result_.best.empty()) result_.closest = closest();
     return std::move(result_);
   }
@@ -100,6 +84,7 @@ class Search {
       standings_ = Standings{request_.top};
       result_.run_out = 0;
       fastest_to_run_out_.reset();
+      result_.fastest_to_run_out.reset();
     }
     constexpr std::size_t batch = 32;
     for (std::size_t first = 0; first < ordered_.size(); first += batch) {
@@ -181,17 +166,36 @@ class Search {
 
   /// The closest of all plans, those dismissed at once included.
   std::optional<NearMiss> closest() {
+    SearchRequest dismissing = request_;  // an exhaustive search has no plans that were dismissed
+    dismissing.exhaustive = false;
+    CandidateSource source{dismissing};
     std::vector<ShapeChoice> shapes = shape_choices(request_);
     if (has_experts(request_.base.model)) keep_smallest_microbatches(shapes);
     std::vector<std::optional<NearMiss>> misses(shapes.size());
     parallel_for(request_.jobs, shapes.size(), [&](std::size_t i) {
-      misses[i] = source_.of(shapes[i], CandidateSource::Hopeless::looked_at).closest;
+      misses[i] = source.of(shapes[i], CandidateSource::Hopeless::looked_at).closest;
     });
     std::optional<NearMiss> least;
     for (auto const& miss : misses) {
       if (miss && (!least || miss->excess < least->excess)) least = miss;
     }
+    if (least) ask_device(*least);
     return least;
+  }
+
+  /// Says what the plan lacks on its device, which may be more than by counted bytes.
+  void ask_device(NearMiss& miss) const {
+    TrainingConfig const config =
+        make_config(request_, miss.arrangement, {policy_of(miss.policy)}, miss.sharding);
+    Simulation const simulation = simulate_with_reservations(request_, config, request_.jobs);
+    miss.fits_without_margin =
+        std::ranges::all_of(simulation.stages, [](StageResult const& stage) { return stage.fits; });
+    for (StageResult const& stage : simulation.stages) {
+      std::int64_t const lacking = request_.margin - stage.margin;
+      if (lacking <= miss.excess) continue;
+      miss.excess = lacking;
+      miss.stage = StageId{stage.stage};
+    }
   }
 
   /// Simulates those of the plans from the number `first` on that may belong to the answer.
@@ -205,50 +209,131 @@ class Search {
     std::make_heap(heap.begin(), heap.end(), is_later);
     double const first_bound = heap.empty() ? 0 : plans[heap.front()].bound;
     constexpr std::size_t batch_size = 32;
-    std::vector<std::uint32_t> batch;
-    while (!heap.empty()) {
-      std::uint32_t const next = heap.front();
-      double const bound = plans[next].bound;
-      if (!request_.exhaustive && bound > standings_.last_bound()) break;
-      std::pop_heap(heap.begin(), heap.end(), is_later);
-      heap.pop_back();
-      if (request_.exhaustive || standings_.may_belong(plans[next])) batch.push_back(next);
-      if (batch.size() < batch_size && !heap.empty()) continue;
-      simulate(batch);
-      batch.clear();
+    auto const may_follow = [&] {
+      return !heap.empty() &&
+             (request_.exhaustive || plans[heap.front()].bound <= standings_.last_bound());
+    };
+    while (may_follow()) {
+      std::vector<std::uint32_t> batch;
+      double const bound = plans[heap.front()].bound;
+      while (batch.size() < batch_size && may_follow()) {
+        std::pop_heap(heap.begin(), heap.end(), is_later);
+        if (request_.exhaustive || may_belong(heap.back())) batch.push_back(heap.back());
+        heap.pop_back();
+      }
+      for (std::uint32_t const again : simulate(batch)) {
+        heap.push_back(again);
+        std::push_heap(heap.begin(), heap.end(), is_later);
+      }
       double const done =
           request_.exhaustive
               ? 1 - static_cast<double>(heap.size()) / static_cast<double>(plans.size() - first)
               : (bound - first_bound) / (standings_.last_bound() - first_bound);
       report(true, std::clamp(done, 0.0, 1.0));
     }
-    simulate(batch);
   }
 
-  void simulate(std::vector<std::uint32_t> const& batch) {
+  /// Whether a plan that has not been simulated as it is now may belong to the answer.
+  bool may_belong(std::uint32_t number) const {
+    Candidate const& plan = candidates_.plans[number];
+    return fillings_.contains(number) ? standings_.may_be_best(plan.bound)
+                                      : standings_.may_belong(plan);
+  }
+
+  /// Returns those of the plans that are to be tried again with another filling.
+  std::vector<std::uint32_t> simulate(std::vector<std::uint32_t> const& batch) {
     std::vector<Trial> trials(batch.size());
+    std::vector<std::optional<TrainingConfig>> configs(batch.size());
     std::atomic<std::int64_t> simulated = 0;
     parallel_for(request_.jobs, batch.size(), [&](std::size_t i) {
-      trials[i] = attempt(batch[i]);
+      auto const filling = fillings_.find(batch[i]);
+      if (filling != fillings_.end()) {
+        trials[i] = try_filling(request_, filling->second, batch[i], standings_, source_.room());
+        return;
+      }
+      TrainingConfig config = config_of(batch[i]);
+      if (is_empty_window(batch[i], config)) return;
+      trials[i] = try_plan(request_, config, batch[i], standings_, source_.room());
+      configs[i] = std::move(config);
       report_within(++simulated);
     });
-    for (Trial& trial : trials) {
-      if (trial.is_empty_window) {
+    std::vector<std::uint32_t> again;
+    for (std::size_t i = 0; i < batch.size(); ++i) {
+      bool const is_first = !fillings_.contains(batch[i]);
+      if (is_first && !configs[i]) {
         ++empty_windows_;
         continue;
       }
-      ++result_.simulated;
-      if (trial.fits) {
-        standings_.add(trial.outcome);
-        simulations_.insert_or_assign(trial.outcome.plan, *std::move(trial.simulation));
-      }
-      if (!trial.runs_out) continue;
-      ++result_.run_out;
-      if (!fastest_to_run_out_ || trial.outcome < *fastest_to_run_out_) {
-        fastest_to_run_out_ = trial.outcome;
+      if (is_first) ++result_.simulated;
+      if (trials[i].fits()) keep(trials[i], is_first);
+      if (trials[i].refused.empty()) continue;
+      if (is_first && trials[i].simulation) note_refused(trials[i], *configs[i]);
+      if (has_choice(batch[i]) && refill(batch[i], trials[i], configs[i])) {
+        again.push_back(batch[i]);
       }
     }
     forget_left_behind();
+    return again;
+  }
+
+  void keep(Trial& trial, bool is_first) {
+    is_first ? standings_.add(trial.outcome) : standings_.add_to_best(trial.outcome);
+    simulations_.insert_or_assign(trial.outcome.plan, *std::move(trial.simulation));
+  }
+
+  void note_refused(Trial& trial, TrainingConfig const& config) {
+    ++result_.run_out;
+    if (fastest_to_run_out_ && *fastest_to_run_out_ <= trial.outcome) return;
+    fastest_to_run_out_ = trial.outcome;
+    result_.fastest_to_run_out = {config, *std::move(trial.simulation)};
+  }
+
+  /// Gives the refused stages of a plan their next policies. Returns false if there are none, or if
+  /// the plan that they make is another one of the space.
+  bool refill(std::uint32_t number,
+              Trial const& trial,
+              std::optional<TrainingConfig> const& config) {
+    auto place = fillings_.find(number);
+    if (place == fillings_.end()) {
+      place = fillings_.emplace(number, filling_of(number, *config)).first;
+    }
+    StageFilling& filling = place->second;
+    if (!filling.refuse(trial.refused) || filling.is_uniform() || !is_wanted(filling.config())) {
+      return false;
+    }
+    double& bound = candidates_.plans[number].bound;
+    bound = std::max(bound, static_cast<double>(trial.outcome.iteration.count()));
+    return true;
+  }
+
+  bool is_wanted(TrainingConfig const& config) const {
+    return !request_.is_wanted || request_.is_wanted(config);
+  }
+
+  /// Whether stages of the plan choose among policies.
+  bool has_choice(std::size_t number) const {
+    if (number >= candidates_.plans.size()) return false;
+    RecomputeKind const kind = candidates_.plans[number].policy.kind;
+    return kind == RecomputeKind::per_stage || kind == RecomputeKind::window;
+  }
+
+  /// What the stages of a plan can have besides what they have in `config`.
+  StageFilling filling_of(std::size_t number, TrainingConfig const& config) {
+    Candidate const& plan = candidates_.plans[number];
+    std::vector<std::vector<RecomputePolicy>> options;
+    if (plan.policy.kind == RecomputeKind::per_stage) {
+      for (auto const& codes : source_.stage_policies(
+               candidates_.arrangements[static_cast<std::size_t>(plan.arrangement)],
+               plan.sharding)) {
+        std::vector<RecomputePolicy>& of_stage = options.emplace_back();
+        for (PolicyCode const code : codes) of_stage.push_back(policy_of(code));
+      }
+    } else {
+      for (int stage = 0; stage < config.parallel.pipeline; ++stage) {
+        options.push_back(smaller_windows(stagecraft::policy_of(config, StageId{stage})));
+      }
+    }
+    return {config, std::move(options)};
   }
 
   /// Keeps the simulations of those plans alone that may still belong to the answer.
@@ -259,80 +344,55 @@ class Search {
     std::erase_if(simulations_, [&](auto const& known) { return !kept.contains(known.first); });
   }
 
-  Trial attempt(std::size_t plan) const {
-    TrainingConfig const config = config_of(plan);
-    Trial trial{.outcome = {.plan = plan}};
-    trial.is_empty_window =
-        has_window(plan) &&
-        std::all_of(config.recompute.begin(), config.recompute.end(),
-                    [](auto const& policy) { return policy.store_microbatches.count == 0; });
-    if (trial.is_empty_window) return trial;
-    Prediction const prediction = predict(as_settled(config), request_.system);
-    trial.outcome.iteration = prediction.iteration;
-    trial.outcome.peak = largest_peak(prediction.stages).count();
-    bool const is_counted =
-        Bytes{trial.outcome.peak} <= room_for(config.memory, request_.system.accelerator);
-    // Its allocator is replayed only if the answer depends on it.
-    if (!is_counted || !standings_.may_belong(trial.outcome)) return trial;
-    trial.simulation = with_reservations(config);
-    trial.runs_out = verdict_of(*trial.simulation) == Verdict::does_not_fit;
-    trial.fits = !trial.runs_out && is_safe(*trial.simulation, config);
-    return trial;
-  }
-
-  /// A plan on the device itself, beside which the margin is not kept.
-  Simulation with_reservations(TrainingConfig config, int jobs = 1) const {
-    config.memory.reserve = reserve_;
-    TrainingPlan const plan = make_plan(as_settled(config));
-    Simulation simulation = stagecraft::simulate(plan, request_.system);
-    add_reservations(simulation, plan, request_.system, jobs);
-    return simulation;
-  }
-
-  /// Whether a plan fits with the probability that is asked for.
-  bool is_safe(Simulation const& simulation, TrainingConfig const& config) const {
-    return request_.safety <= 0 ||
-           fit_probability_of(simulation, config, request_.system).run.value_or(0) >=
-               request_.safety;
-  }
-
   bool has_window(std::size_t number) const {
     return number < candidates_.plans.size() &&
            candidates_.plans[number].policy.kind == RecomputeKind::window;
   }
 
+  /// Whether no microbatch of the plan is stored: it is the same as one without a window.
+  bool is_empty_window(std::size_t number, TrainingConfig const& config) const {
+    return has_window(number) &&
+           std::ranges::all_of(config.recompute, [](RecomputePolicy const& policy) {
+             return policy.store_microbatches.count == 0;
+           });
+  }
+
   TrainingConfig config_of(std::size_t number) const {
+    auto const filling = fillings_.find(number);
+    if (filling != fillings_.end()) return filling->second.config();
     std::size_t const searched = candidates_.plans.size();
     if (number >= searched) return ordered_[number - searched];
-    return settled(stagecraft::config_of(request_, candidates_, candidates_.plans[number]),
-                   request_.system)
-        .get();
+    TrainingConfig config = stagecraft::config_of(request_, candidates_, candidates_.plans[number]);
+    if (!has_window(number)) return config;
+    // Begins with as many microbatches as counted bytes may allow.
+    std::optional<Bytes> const reserve = config.memory.reserve;
+    config.memory.reserve = request_.system.accelerator.memory.value -
+                            request_.system.calibration.workspace.value - source_.room();
+    config = resolve_store_windows(std::move(config), request_.system);
+    config.memory.reserve = reserve;
+    return config;
   }
 
   FoundPlan found(Outcome const& outcome) const {
     FoundPlan plan{.config = config_of(outcome.plan), .simulation = {}};
     auto const known = simulations_.find(outcome.plan);
-    plan.simulation =
-        known == simulations_.end() ? with_reservations(plan.config, request_.jobs) : known->second;
-    plan.config.memory.reserve = reserve_;
+    plan.simulation = known == simulations_.end()
+                          ? simulate_with_reservations(request_, plan.config, request_.jobs)
+                          : known->second;
     if (plan.simulation.iteration != outcome.iteration || plan.peak() != outcome.peak) {
       throw std::logic_error{"a prediction differs from the simulation of its plan"};
     }
     return plan;
   }
 
-  /// The margin is kept as the reserve is, by everything that asks whether a plan fits.
-  static SearchRequest with_margin(SearchRequest request) {
-    request.base.memory.reserve = request.base.memory.kept_in_reserve() + Bytes{request.margin};
-    return request;
-  }
-
-  std::optional<Bytes> reserve_;  ///< as the request has it
   SearchRequest const request_;
   CandidateSource source_;
   Candidates candidates_;
   std::vector<TrainingConfig> ordered_;  ///< numbered after the candidates
   Standings standings_;
+  /// By plan, of those that were refused with their first policies. Kept after they have been
+  /// tried.
+  std::map<std::size_t, StageFilling> fillings_;
   SearchResult result_;
   std::optional<Outcome> fastest_to_run_out_;
   std::map<std::size_t, Simulation> simulations_;        ///< by plan, of outcomes in standings_

@@ -35,20 +35,26 @@ struct SearchResult {
   /// Shapes with a schedule that has more chunk passes than a run may have. Not in `considered`.
   std::int64_t oversized = 0;
   /// Of those simulated: plans that might belong to the answer by their time and counted bytes, but
-  /// run out of memory by their allocator's replay (see add_reservations()).
+  /// not by what their devices hold: they run out of memory, or leave less than the margin. Plans
+  /// whose stages choose their policies are also tried with the next ones (StageFilling).
   std::int64_t run_out = 0;
   std::optional<FoundPlan> fastest_to_run_out;
   /// The K fastest plans that fit. Equally fast plans are ordered by peak, then by the order of the
   /// search space.
   std::vector<FoundPlan> best;
   /// The Pareto front of time and peak memory, fastest first, up to `front_reach` times the time of
-  /// the best plan.
+  /// the best plan. Of plans that took the place of refused ones, only those in `best` belong to
+  /// it.
   std::vector<FoundPlan> front;
   std::optional<NearMiss> closest;  ///< if nothing fits
 };
 
-/// Searches for the plans with the shortest iteration among those that fit in memory, by counted
-/// bytes with the margin, and by their allocator's replay without it.
+/// Searches for the plans with the shortest iteration among those that fit in memory by the verdict
+/// of `simulate`, and whose stages all leave the margin on their devices (accepts()).
+///
+/// Stages that choose their policies (per_stage, window) begin with what counted bytes may allow.
+/// Where their device refuses that, they take the next policy, in the order of time: the first that
+/// is accepted is the fastest that fits. The time of what was refused bounds what comes next.
 ///
 /// A plan is dismissed without simulation only if its memory cannot fit (of which a lower bound is
 /// known: exact but for windows, and if a file says how many rows experts compute), or if its lower

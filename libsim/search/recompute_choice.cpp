@@ -48,12 +48,20 @@ RecomputeChoices::RecomputeChoices(Arrangement const& arrangement,
 
 std::optional<std::size_t> RecomputeChoices::least_recompute(StageId stage, Bytes room) const {
   std::optional<std::size_t> least;
-  std::int64_t const layers = shares_.of(stage, stages_) / chunks_;
   for (std::size_t policy = 0; policy < policies_.size(); ++policy) {
-    if (held(stage, policy) > room || policies_[policy].layers > layers) continue;
+    if (!may_have(stage, policy, room)) continue;
     if (!least || time(stage, policy) < time(stage, *least)) least = policy;
   }
   return least;
+}
+
+std::vector<std::size_t> RecomputeChoices::by_time(StageId stage, Bytes room) const {
+  std::vector<std::size_t> fitting;
+  for (std::size_t policy = 0; policy < policies_.size(); ++policy) {
+    if (may_have(stage, policy, room)) fitting.push_back(policy);
+  }
+  std::ranges::stable_sort(fitting, {}, [&](std::size_t policy) { return time(stage, policy); });
+  return fitting;
 }
 
 StageTimes RecomputeChoices::times(StageId stage,

@@ -38,6 +38,8 @@ class RecomputeChoices {
   /// The recompute advisor: of the policies with which the stage holds at most `room`, the
   /// one that adds the least time; of equal ones the first. Returns nullopt if none fits.
   std::optional<std::size_t> least_recompute(StageId stage, Bytes room) const;
+  /// All of these policies in that order.
+  std::vector<std::size_t> by_time(StageId stage, Bytes room) const;
 
   /// The times of a stage under a policy.
   StageTimes times(StageId stage, std::size_t policy, StageFacts const& facts) const;
@@ -62,6 +64,11 @@ class RecomputeChoices {
     return times_[contents_.number_of(stage) * policies_.size() + policy];
   }
   Bytes warm_bytes(StageId stage, std::size_t policy) const;
+  /// Whether the stage may follow a policy if it has `room`.
+  bool may_have(StageId stage, std::size_t policy, Bytes room) const {
+    return held(stage, policy) <= room &&
+           policies_[policy].layers <= shares_.of(stage, stages_) / chunks_;
+  }
 
   bool is_exact_;
   int stages_;

@@ -45,6 +45,7 @@ struct SearchFilter {
   /// Schedules that follow an order (is_tried() in ordered_plans.hpp), to be tried on the best
   /// layouts of the others. With no others named, 1F1B finds the layouts and is not in the answer.
   std::vector<ScheduleKind> ordered;
+  std::vector<P2p> p2p;  ///< of runs with several stages
   std::vector<RecomputeKind> recompute;
   bool only_even = false;  ///< no uneven first and last stage
 };
@@ -68,7 +69,7 @@ struct SearchRequest {
   int top = 10;             ///< K: number of fastest plans to return
   bool exhaustive = false;  ///< simulates every plan and dismisses none
   int jobs = 1;             ///< threads
-  /// Bytes that a plan leaves free beside memory.reserve on its fullest stage.
+  /// Bytes that each stage leaves on its device: the least `margin_bytes` of `simulate`.
   std::int64_t margin = 0;
   /// The least probability that a plan does not die of memory; 0: not asked.
   double safety = 0;

@@ -36,8 +36,9 @@ TrainingConfig shape_probe(SearchRequest const& request, ShapeChoice const& shap
   bool const has_whole_batch = names_microbatches(request.base.routing);
   std::int64_t const replicas =
       has_whole_batch ? request.global_batch / shape.micro : fewest_replicas(shape);
-  Arrangement const alone{
-      shape, {.data = static_cast<int>(replicas)}, {request.base.model.layers, 0, 0}};
+  Arrangement const alone{shape,
+                          {.data = static_cast<int>(replicas), .p2p = request.base.schedule.p2p},
+                          {request.base.model.layers, 0, 0}};
   TrainingConfig config = make_config(request, alone, {RecomputePolicy{}}, Sharding{});
   config.batch = {.global = shape.micro * replicas, .micro = shape.micro};
   return config;
@@ -191,6 +192,14 @@ ScheduleChoices schedule_choices(SearchRequest const& request, ShapeChoice const
       ++choices.oversized;
     }
   };
+  auto const add_modes = [&](ScheduleChoice choice) {
+    P2p const usual = request.base.schedule.p2p;
+    for (P2p const p2p : {usual, usual == P2p::blocking ? P2p::overlapped : P2p::blocking}) {
+      choice.p2p = p2p;
+      bool const is_allowed = choice.pipeline == 1 ? p2p == usual : allows(filter.p2p, p2p);
+      if (is_allowed) add(choice);
+    }
+  };
   std::int64_t const fewest = fewest_replicas(shape);
   for (std::int64_t const p : divisors(rest)) {
     std::int64_t const d = rest / p;
@@ -200,15 +209,15 @@ ScheduleChoices schedule_choices(SearchRequest const& request, ShapeChoice const
       continue;
     }
     std::int64_t const n = request.global_batch / (d * shape.micro);
-    ScheduleChoice choice{static_cast<int>(p), static_cast<int>(d), 1, ScheduleKind::one_f_one_b};
-    add(choice);
+    ScheduleChoice choice{.pipeline = static_cast<int>(p), .data = static_cast<int>(d)};
+    add_modes(choice);
     if (p == 1) continue;
     choice.kind = ScheduleKind::gpipe;
-    add(choice);
+    add_modes(choice);
     choice.kind = ScheduleKind::interleaved;
     for (std::int64_t v = 2; v * p <= layers && n % p == 0; ++v) {
       choice.interleave = static_cast<int>(v);
-      add(choice);
+      add_modes(choice);
     }
   }
   return choices;
@@ -296,6 +305,7 @@ TrainingConfig make_config(SearchRequest const& request,
   config.parallel.interleave = schedule.interleave;
   config.batch = {.global = request.global_batch, .micro = arrangement.shape.micro};
   config.schedule.kind = schedule.kind;
+  config.schedule.p2p = schedule.p2p;
   config.schedule.group = schedule.kind == ScheduleKind::interleaved ? schedule.pipeline : 0;
   config.recompute = std::move(recompute);
   config.sharding = sharding;

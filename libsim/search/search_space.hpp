@@ -29,6 +29,7 @@ struct ScheduleChoice {
   int data = 1;
   int interleave = 1;
   ScheduleKind kind = ScheduleKind::one_f_one_b;
+  P2p p2p = P2p::blocking;
 };
 
 /// The layers per stage, all chunks together: of the first stage, of each stage in the middle, of
@@ -87,8 +88,9 @@ struct ScheduleChoices {
 };
 
 /// The schedules for one shape: pipeline ascending, then 1F1B, GPipe (from two stages on), and
-/// interleaved by ascending chunks per stage, in groups of p microbatches. Sizes that no run may
-/// have are left out.
+/// interleaved by ascending chunks per stage, in groups of p microbatches; each of them with the
+/// base's p2p first, then with the other. A single stage has the base's. Sizes that no run may have
+/// are left out.
 ScheduleChoices schedule_choices(SearchRequest const& request, ShapeChoice const& shape);
 
 /// The layer shares for one schedule: even if possible, then uneven first and last stages. Those

@@ -206,10 +206,10 @@ std::vector<StageMoments> make_stage_moments(TrainingConfig const& config,
 std::shared_ptr<std::vector<StageMoments> const> StageMomentsCache::of(
     TrainingConfig const& config, ArrangedStages const& stages) {
   TrainingPlan const plan = make_outline(config);
-  Key key{
-      {static_cast<int>(config.schedule.kind), config.parallel.pipeline, config.parallel.interleave,
-       static_cast<int>(microbatches(config)), plan.scatters_messages() ? 1 : 0},
-      {}};
+  Key key{{static_cast<int>(config.schedule.kind), config.parallel.pipeline,
+           config.parallel.interleave, static_cast<int>(microbatches(config)),
+           plan.scatters_messages() ? 1 : 0, static_cast<int>(config.schedule.p2p)},
+          {}};
   for (StageId const stage : stages.stage_ids()) {
     StageContent const& content = stages[stage];
     key.second.insert(key.second.end(), content.of_chunk.begin(), content.of_chunk.end());

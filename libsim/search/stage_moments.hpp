@@ -96,7 +96,7 @@ class StageMomentsCache {
 
  private:
   /// The schedule, and which of a stage's chunks are equal, stage by stage.
-  using Key = std::pair<std::array<int, 5>, std::vector<int>>;
+  using Key = std::pair<std::array<int, 6>, std::vector<int>>;
   std::mutex mutex_;
   std::map<Key, std::shared_ptr<std::vector<StageMoments> const>> known_;
 };

@@ -154,6 +154,13 @@ void read_launchable(std::string const& text, PlanOptions& options) {
                              "no --launchable: the flags of a plan then say what they leave out"};
 }
 
+/// Searches only the mode of transfers that --set names, if it does.
+void hold_p2p(std::vector<std::string> const& overrides, SearchRequest& request) {
+  bool const is_set = std::ranges::any_of(
+      overrides, [](std::string const& text) { return text.starts_with("schedule.p2p="); });
+  if (is_set && request.filter.p2p.empty()) request.filter.p2p = {request.base.schedule.p2p};
+}
+
 constexpr char const* command_line = "the command line";
 
 /// Moves problems in the generated run file to the options of the command line that they come from.
@@ -314,6 +321,7 @@ PlanOptions read_plan_options(CommandLine const& line) {
   request.base = std::move(base.training);
   request.system = std::move(base.system);
   options.warnings = std::move(base.warnings);
+  hold_p2p(line.values_of("set"), request);
   request.margin =
       read_margin(line.value("margin"), request.system.accelerator.memory.value.count());
   if (line.has("safety")) {
