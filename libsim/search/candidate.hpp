@@ -36,6 +36,8 @@ struct Candidates {
   std::vector<std::vector<PolicyCode>> stage_policies;
   std::int64_t considered = 0;
   std::int64_t dismissed_by_memory = 0;
+  std::int64_t ordered = 0;         ///< of `considered`, those whose schedule follows an order
+  std::int64_t unordered = 0;       ///< orders of shapes with more passes than are searched
   std::int64_t unexamined = 0;      ///< schedules of shapes that take longer than was asked for
   std::int64_t oversized = 0;       ///< schedules of shapes with more passes than a run may have
   std::int64_t too_long = 0;        ///< not in `plans`: their times are beyond a run's limit

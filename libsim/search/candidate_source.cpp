@@ -1,6 +1,7 @@
 #include "libsim/search/candidate_source.hpp"
 
 #include <algorithm>
+#include <array>
 #include <iterator>
 #include <limits>
 #include <optional>
@@ -9,6 +10,7 @@
 
 #include "libsim/search/device_room.hpp"
 #include "libsim/search/recompute_choice.hpp"
+#include "libsim/training/training_config_checks.hpp"
 
 namespace stagecraft {
 namespace {
@@ -36,7 +38,8 @@ double least_time_of(SearchRequest const& request,
   double const microbatches =
       static_cast<double>(request.global_batch) /
       (static_cast<double>(schedule.data) * static_cast<double>(shape.micro));
-  if (schedule.interleave > 1) return safety * work * microbatches / stages;
+  if (schedule.interleave > 1 || has_order(schedule.kind))
+    return safety * work * microbatches / stages;
   return safety * work * (1 + (microbatches - 1) / stages);
 }
 
@@ -67,7 +70,8 @@ class PolicyRound {
       if (is_wanted(code.kind) && is_wanted(std::span{&code, 1})) add_uniform(i);
     }
     if (is_wanted(RecomputeKind::per_stage)) add_least_recompute();
-    if (is_wanted(RecomputeKind::window) && may_need_recompute()) {
+    bool const has_window = !has_order(found_.arrangements.back().schedule.kind);
+    if (has_window && is_wanted(RecomputeKind::window) && may_need_recompute()) {
       add_window(0, RecomputeKind::selective);
       add_window(1, RecomputeKind::uniform);
     }
@@ -94,7 +98,8 @@ class PolicyRound {
   }
 
   void add(Candidate made, Bytes most_excess) {
-    made.bound = iteration_bound(times_, moments_, messages_);
+    made.bound =
+        iteration_bound(times_, moments_, messages_, found_.arrangements.back().schedule.kind);
     made.peak = (most_excess + room_ + request_.system.calibration.workspace.value).count();
     ++found_.considered;
     // Its times would overflow, and the reader of a run refuses it.
@@ -191,6 +196,25 @@ class PolicyRound {
 
 }  // namespace
 
+/// The blocks of a shape, made when they are asked for.
+class BlocksOfShape {
+ public:
+  BlocksOfShape(SearchRequest const& request, ShapeChoice const& shape)
+      : request_{request}, shape_{shape} {}
+  ShapeChoice const& shape() const { return shape_; }
+  BlockSummaries& of(BackwardPasses passes) {
+    std::optional<BlockSummaries>& made = passes == BackwardPasses::whole ? whole_ : split_;
+    if (!made) made.emplace(request_, shape_, passes);
+    return *made;
+  }
+
+ private:
+  SearchRequest const& request_;
+  ShapeChoice const& shape_;
+  std::optional<BlockSummaries> whole_;
+  std::optional<BlockSummaries> split_;
+};
+
 void Candidates::append(Candidates&& next) {
   auto const arrangement = static_cast<std::int32_t>(arrangements.size());
   auto const stages = static_cast<std::int32_t>(stage_policies.size());
@@ -204,6 +228,8 @@ void Candidates::append(Candidates&& next) {
             std::back_inserter(stage_policies));
   considered += next.considered;
   dismissed_by_memory += next.dismissed_by_memory;
+  ordered += next.ordered;
+  unordered += next.unordered;
   unexamined += next.unexamined;
   oversized += next.oversized;
   too_long += next.too_long;
@@ -228,8 +254,8 @@ std::int64_t CandidateSource::dismissed_at_once(Arrangement const& arrangement,
   });
 }
 
-double CandidateSource::least_time(ShapeChoice const& shape) const {
-  BlockSummaries blocks{request_, shape};
+double CandidateSource::least_time(ShapeChoice const& shape, BackwardPasses passes) const {
+  BlockSummaries blocks{request_, shape, passes};
   auto const of_all =
       static_cast<double>(request_.global_batch) / static_cast<double>(shape.micro) *
       static_cast<double>(shape.ranks_together()) / static_cast<double>(request_.gpus);
@@ -237,64 +263,113 @@ double CandidateSource::least_time(ShapeChoice const& shape) const {
   return safety * of_all * static_cast<double>(blocks.work());
 }
 
+bool CandidateSource::has_order_for(Arrangement const& arrangement) {
+  ScheduleChoice const& schedule = arrangement.schedule;
+  TrainingConfig const config = make_config(request_, arrangement, {RecomputePolicy{}}, Sharding{});
+  std::array<std::int64_t, 4> const key{static_cast<std::int64_t>(schedule.kind), schedule.pipeline,
+                                        schedule.interleave, microbatches(config)};
+  {
+    std::lock_guard const lock{mutex_};
+    auto const known = orders_.find(key);
+    if (known != orders_.end()) return known->second;
+  }
+  bool const has = problems_of(config).empty();
+  std::lock_guard const lock{mutex_};
+  return orders_.try_emplace(key, has).first->second;
+}
+
+void CandidateSource::append_plans(ScheduleChoice const& schedule,
+                                   BlocksOfShape& blocks,
+                                   Hopeless hopeless,
+                                   Candidates& found) {
+  ShapeChoice const& shape = blocks.shape();
+  std::shared_ptr<ScheduleMoments const> moments;
+  std::optional<MessageTimes> messages;
+  for (LayerShares const& shares : share_choices(request_, schedule)) {
+    Arrangement const arrangement{shape, schedule, shares};
+    std::optional<RecomputeChoices> choices;
+    for (Sharding const sharding : {sharding_of(false), sharding_of(true)}) {
+      if ((sharding.shares_optimizer() && schedule.data * shape.context == 1) ||
+          !allows(request_.filter.sharding, sharding)) {
+        continue;
+      }
+      auto const facts = facts_.of(arrangement, sharding);
+      if (hopeless == Hopeless::counted) {
+        std::int64_t const dismissed = dismissed_at_once(arrangement, sharding, *facts);
+        found.considered += dismissed;
+        found.dismissed_by_memory += dismissed;
+        if (dismissed > 0) continue;
+      }
+      if (!choices) {
+        TrainingConfig const config =
+            make_config(request_, arrangement, {RecomputePolicy{}}, Sharding{});
+        LayerKinds const& kinds = blocks.of(BackwardPasses::whole).kinds();
+        ArrangedStages contents{kinds, arrangement};
+        // If all layers are alike, the same chunks are equal for all shares.
+        bool const are_equal = kinds.are_alike() && copies_of(schedule.kind) == 1;
+        if (!moments || !are_equal) moments = moments_.of(config, contents);
+        if (!messages) messages.emplace(request_, arrangement);
+        BlockSummaries& summaries = blocks.of(moments->passes);
+        choices.emplace(arrangement, std::move(contents), summaries, moments->stages,
+                        summaries.message_sizes(), microbatches(config) / copies_of(schedule.kind));
+        found.arrangements.push_back(arrangement);
+      }
+      Candidate made;
+      made.arrangement = static_cast<std::int32_t>(found.arrangements.size()) - 1;
+      made.sharding = sharding;
+      PolicyRound{request_, *choices, moments->stages, *messages, *facts, room_, made, found}.run();
+    }
+  }
+}
+
 Candidates CandidateSource::of(ShapeChoice const& shape, Hopeless hopeless, double limit) {
   Candidates found;
-  BlockSummaries blocks{request_, shape};
+  BlocksOfShape blocks{request_, shape};
   bool const is_limited = limit < std::numeric_limits<double>::infinity();
-  double const work = is_limited ? static_cast<double>(blocks.work()) : 0;
   ScheduleChoices const schedules = schedule_choices(request_, shape);
   found.oversized = schedules.oversized;
+  double const work = is_limited ? static_cast<double>(blocks.of(BackwardPasses::whole).work()) : 0;
   for (ScheduleChoice const& schedule : schedules) {
     if (is_limited && least_time_of(request_, shape, schedule, work) > limit) {
       ++found.unexamined;
-      continue;
-    }
-    std::shared_ptr<std::vector<StageMoments> const> moments;
-    std::optional<MessageTimes> messages;
-    for (LayerShares const& shares : share_choices(request_, schedule)) {
-      Arrangement const arrangement{shape, schedule, shares};
-      std::optional<RecomputeChoices> choices;
-      for (Sharding const sharding : {sharding_of(false), sharding_of(true)}) {
-        if ((sharding.shares_optimizer() && schedule.data * shape.context == 1) ||
-            !allows(request_.filter.sharding, sharding)) {
-          continue;
-        }
-        auto const facts = facts_.of(arrangement, sharding);
-        if (hopeless == Hopeless::counted) {
-          std::int64_t const dismissed = dismissed_at_once(arrangement, sharding, *facts);
-          found.considered += dismissed;
-          found.dismissed_by_memory += dismissed;
-          if (dismissed > 0) continue;
-        }
-        if (!choices) {
-          TrainingConfig const config =
-              make_config(request_, arrangement, {RecomputePolicy{}}, Sharding{});
-          ArrangedStages contents{blocks.kinds(), arrangement};
-          // If all layers are alike, the same chunks are equal for all shares.
-          if (!moments || !blocks.kinds().are_alike()) moments = moments_.of(config, contents);
-          if (!messages) messages.emplace(request_, arrangement);
-          choices.emplace(arrangement, std::move(contents), blocks, *moments,
-                          blocks.message_sizes(), microbatches(config));
-          found.arrangements.push_back(arrangement);
-        }
-        Candidate made;
-        made.arrangement = static_cast<std::int32_t>(found.arrangements.size()) - 1;
-        made.sharding = sharding;
-        PolicyRound{request_, *choices, *moments, *messages, *facts, room_, made, found}.run();
-      }
+    } else {
+      append_plans(schedule, blocks, hopeless, found);
     }
   }
   return found;
 }
 
+Candidates CandidateSource::ordered(ShapeChoice const& shape, Hopeless hopeless, double limit) {
+  Candidates found;
+  BlocksOfShape blocks{request_, shape};
+  ScheduleChoices const schedules = ordered_choices(request_, shape);
+  found.unordered = schedules.unordered;
+  if (schedules.empty()) return found;
+  auto const work = static_cast<double>(blocks.of(BackwardPasses::split).work());
+  for (ScheduleChoice const& schedule : schedules) {
+    if (least_time_of(request_, shape, schedule, work) > limit) {
+      ++found.unexamined;
+      continue;
+    }
+    Arrangement const some{shape, schedule, share_choices(request_, schedule).front()};
+    if (has_order_for(some)) append_plans(schedule, blocks, hopeless, found);
+  }
+  found.ordered = found.considered;
+  return found;
+}
+
 std::vector<std::vector<PolicyCode>> CandidateSource::stage_policies(Arrangement const& arrangement,
                                                                      Sharding sharding) {
-  BlockSummaries blocks{request_, arrangement.shape};
   TrainingConfig const config = make_config(request_, arrangement, {RecomputePolicy{}}, Sharding{});
-  ArrangedStages contents{blocks.kinds(), arrangement};
+  ArrangedStages contents{LayerKinds{config.model}, arrangement};
   auto const moments = moments_.of(config, contents);
-  RecomputeChoices const choices{arrangement, std::move(contents),    blocks,
-                                 *moments,    blocks.message_sizes(), microbatches(config)};
+  BlockSummaries blocks{request_, arrangement.shape, moments->passes};
+  RecomputeChoices const choices{arrangement,
+                                 std::move(contents),
+                                 blocks,
+                                 moments->stages,
+                                 blocks.message_sizes(),
+                                 microbatches(config) / copies_of(arrangement.schedule.kind)};
   auto const facts = facts_.of(arrangement, sharding);
   std::vector<std::vector<PolicyCode>> policies;
   for (StageId const stage : choices.stage_ids()) {

@@ -30,8 +30,7 @@ Bytes least_margin(Simulation const& simulation);
 
 /// The stages because of which a simulated plan is not in the answer: those that accepts() refuses.
 /// If there are none, and the plan is not as safe as the request asks, the stage that is least
-/// likely to live. Empty if the plan belongs to the answer.
-/// Pre: add_reservations() has run.
+/// likely to live. Empty if the plan belongs to the answer. Pre: add_reservations() has run.
 std::vector<StageId> refused_stages(SearchRequest const& request,
                                     TrainingConfig const& config,
                                     Simulation const& simulation);

@@ -14,8 +14,8 @@
 #include "libsim/engine/store_window.hpp"
 #include "libsim/host/worker_pool.hpp"
 #include "libsim/search/candidate_source.hpp"
+#include "libsim/search/closest_plan.hpp"
 #include "libsim/search/device_room.hpp"
-#include "libsim/search/ordered_plans.hpp"
 #include "libsim/search/plan_trial.hpp"
 #include "libsim/search/standings.hpp"
 
@@ -25,87 +25,54 @@ namespace {
 class Search {
  public:
   explicit Search(SearchRequest const& request)
-      : request_{request}, source_{request_}, standings_{kept_plans(request)} {}
+      : request_{request}, source_{request_}, standings_{request.top} {}
 
   SearchResult run() {
-    if (has_experts(request_.base.model)) {
-      search_by_shape();
-    } else {
-      gather();
-      simulate_promising(0);
+    if (has_rules(request_.filter)) {
+      if (has_experts(request_.base.model)) {
+        search_by_shape(Family::rules);
+      } else {
+        gather();
+        simulate_promising(0, [&](double done) { report(Part::simulations, done); });
+      }
     }
-    std::int64_t const searched = result_.simulated;
-    try_ordered();
+    search_by_shape(Family::orders);
     result_.unexamined = candidates_.unexamined;
     result_.oversized = candidates_.oversized;
+    result_.unordered = candidates_.unordered;
     result_.dismissed_by_memory = candidates_.dismissed_by_memory + empty_windows_;
-    result_.dismissed_by_bound = static_cast<std::int64_t>(candidates_.plans.size()) - searched -
-                                 empty_windows_ + candidates_.too_long;
-    result_.tried = static_cast<std::int64_t>(ordered_.size());
-    result_.considered = candidates_.considered + result_.tried;
-    for (Outcome const& outcome : standings_.best()) {
-      if (result_.best.size() == static_cast<std::size_t>(request_.top)) break;
-      result_.best.push_back(found(outcome));
-    }
+    result_.dismissed_by_bound = static_cast<std::int64_t>(candidates_.plans.size()) -
+                                 result_.simulated - empty_windows_ + candidates_.too_long;
+    result_.tried = candidates_.ordered;
+    result_.considered = candidates_.considered;
+    for (Outcome const& outcome : standings_.best()) result_.best.push_back(found(outcome));
     for (Outcome const& outcome : standings_.front()) result_.front.push_back(found(outcome));
-    if (result_.best.empty()) result_.closest = closest();
+    for (OrderKindTraits const& traits : order_kinds) {
+      if (!is_searched(traits.kind) || !allows(request_.filter.schedule, traits.kind)) continue;
+      ScheduleBest& of_kind = result_.schedules.emplace_back();
+      of_kind.kind = traits.kind;
+      auto const best = best_by_kind_.find(traits.kind);
+      if (best != best_by_kind_.end()) of_kind.iteration = best->second;
+    }
+    if (!launchable_.best().empty()) result_.best_launchable = found(launchable_.best().front());
+    if (result_.best.empty()) result_.closest = closest_plan(request_);
     return std::move(result_);
   }
 
  private:
-  /// How many of the fastest plans are kept: also layouts on which others are tried.
-  static int kept_plans(SearchRequest const& request) {
-    if (request.filter.ordered.empty()) return request.top;
-    return std::max(request.top, 4 * static_cast<int>(tried_layouts));
-  }
+  /// Schedules that are laid out by a rule, and those that follow an order.
+  enum class Family : std::uint8_t { rules, orders };
 
-  /// Tries the schedules that follow an order on the best layouts found.
-  void try_ordered() {
-    if (request_.filter.ordered.empty()) return;
-    std::set<std::tuple<int, int, bool, std::int64_t, int, int, int, std::int64_t, Sharding>>
-        layouts;
-    for (Outcome const& outcome : standings_.best()) {
-      Candidate const& plan = candidates_.plans[outcome.plan];
-      Arrangement const& made =
-          candidates_.arrangements[static_cast<std::size_t>(plan.arrangement)];
-      if (layouts.size() == tried_layouts) break;
-      bool const is_new =
-          layouts
-              .emplace(made.shape.tensor, made.shape.context, made.shape.sequence, made.shape.micro,
-                       made.shape.expert, made.shape.expert_tensor, made.schedule.pipeline,
-                       made.shares.first, plan.sharding)
-              .second;
-      if (!is_new || made.schedule.pipeline == 1) continue;
-      for (TrainingConfig& run : ordered_runs(request_, candidates_, plan)) {
-        ordered_.push_back(std::move(run));
-      }
-    }
-    if (finds_layouts_only(request_.filter)) {
-      standings_ = Standings{request_.top};
-      result_.run_out = 0;
-      fastest_to_run_out_.reset();
-      result_.fastest_to_run_out.reset();
-    }
-    constexpr std::size_t batch = 32;
-    for (std::size_t first = 0; first < ordered_.size(); first += batch) {
-      std::vector<std::uint32_t> numbers(std::min(batch, ordered_.size() - first));
-      std::iota(numbers.begin(), numbers.end(),
-                static_cast<std::uint32_t>(candidates_.plans.size() + first));
-      simulate(numbers);
-      report(true,
-             static_cast<double>(first + numbers.size()) / static_cast<double>(ordered_.size()));
-    }
-  }
-
-  void report(bool is_simulating, double done) {
-    share_simulated_ = is_simulating ? done : 0;
-    request_.progress({is_simulating, done, candidates_.considered, result_.simulated});
+  using Part = SearchProgress::Part;
+  void report(Part part, double done) {
+    done_ = part == part_ ? std::max(done_, done) : done;
+    part_ = part;
+    request_.progress({part_, done_, candidates_.considered, result_.simulated});
   }
   /// Within a batch, which takes minutes with a million microbatches.
   void report_within(std::int64_t simulated) const {
     if (std::this_thread::get_id() != caller_) return;
-    request_.progress(
-        {true, share_simulated_, candidates_.considered, result_.simulated + simulated});
+    request_.progress({part_, done_, candidates_.considered, result_.simulated + simulated});
   }
 
   /// Gives every plan its bounds.
@@ -117,89 +84,80 @@ class Search {
       parallel_for(request_.jobs, parts.size(),
                    [&](std::size_t i) { parts[i] = source_.of(shapes[first + i]); });
       for (Candidates& part : parts) candidates_.append(std::move(part));
-      report(false, static_cast<double>(first + parts.size()) / static_cast<double>(shapes.size()));
+      report(Part::bounds,
+             static_cast<double>(first + parts.size()) / static_cast<double>(shapes.size()));
     }
+  }
+
+  /// A plan of the family with a larger bound cannot belong to the answer.
+  double limit_of(Family family) const {
+    if (request_.exhaustive) return std::numeric_limits<double>::infinity();
+    return joins_front(family) ? standings_.last_bound() : standings_.last_best();
+  }
+  /// Whether plans of the family may belong to the front without being among the best. Of schedules
+  /// that follow an order only if there are no others: there are too many of them.
+  bool joins_front(Family family) const {
+    return family == Family::rules || !has_rules(request_.filter);
   }
 
   /// Goes through the shapes by ascending lower bound, and simulates the plans of some before it
   /// looks at the next: most shapes and schedules are then known to be too slow before their blocks
   /// are built.
-  void search_by_shape() {
-    std::vector<ShapeChoice> const shapes = shape_choices(request_);
+  void search_by_shape(Family family) {
+    bool const has_orders = family == Family::orders;
+    std::vector<ShapeChoice> shapes = shape_choices(request_);
+    if (has_orders) {
+      std::erase_if(shapes, [&](ShapeChoice const& shape) {
+        ScheduleChoices const schedules = ordered_choices(request_, shape);
+        if (schedules.empty()) candidates_.unordered += schedules.unordered;
+        return schedules.empty();
+      });
+    }
     std::vector<double> bounds(shapes.size());
-    parallel_for(request_.jobs, shapes.size(),
-                 [&](std::size_t i) { bounds[i] = source_.least_time(shapes[i]); });
+    parallel_for(request_.jobs, shapes.size(), [&](std::size_t i) {
+      bounds[i] =
+          source_.least_time(shapes[i], has_orders ? BackwardPasses::split : BackwardPasses::whole);
+    });
     std::vector<std::size_t> order(shapes.size());
     std::iota(order.begin(), order.end(), std::size_t{0});
     std::ranges::stable_sort(order, {}, [&](std::size_t i) { return bounds[i]; });
+    if (has_orders) first_ordered_ = candidates_.plans.size();
     constexpr std::size_t batch = 16;
     for (std::size_t first = 0; first < order.size(); first += batch) {
-      double const limit =
-          request_.exhaustive ? std::numeric_limits<double>::infinity() : standings_.last_bound();
+      double const limit = limit_of(family);
       std::vector<Candidates> parts(std::min(batch, order.size() - first));
       parallel_for(request_.jobs, parts.size(), [&](std::size_t i) {
         std::size_t const shape = order[first + i];
         if (bounds[shape] > limit) {
-          ScheduleChoices const schedules = schedule_choices(request_, shapes[shape]);
+          ScheduleChoices const schedules = has_orders ? ordered_choices(request_, shapes[shape])
+                                                       : schedule_choices(request_, shapes[shape]);
           parts[i].unexamined = static_cast<std::int64_t>(schedules.size());
           parts[i].oversized = schedules.oversized;
+          parts[i].unordered = schedules.unordered;
+        } else if (has_orders) {
+          parts[i] = source_.ordered(shapes[shape], CandidateSource::Hopeless::counted, limit);
         } else {
           parts[i] = source_.of(shapes[shape], CandidateSource::Hopeless::counted, limit);
         }
       });
       std::size_t const known = candidates_.plans.size();
       for (Candidates& part : parts) candidates_.append(std::move(part));
-      simulate_promising(known);
-      report(false, static_cast<double>(first + parts.size()) / static_cast<double>(order.size()));
-    }
-  }
-
-  /// Keeps of the shapes that differ only in the microbatch size the first, which holds least.
-  static void keep_smallest_microbatches(std::vector<ShapeChoice>& shapes) {
-    std::set<std::tuple<int, int, bool, int, int>> seen;
-    std::erase_if(shapes, [&](ShapeChoice const& shape) {
-      return !seen.emplace(shape.tensor, shape.context, shape.sequence, shape.expert,
-                           shape.expert_tensor)
-                  .second;
-    });
-  }
-
-  /// The closest of all plans, those dismissed at once included.
-  std::optional<NearMiss> closest() {
-    SearchRequest dismissing = request_;  // an exhaustive search has no plans that were dismissed
-    dismissing.exhaustive = false;
-    CandidateSource source{dismissing};
-    std::vector<ShapeChoice> shapes = shape_choices(request_);
-    if (has_experts(request_.base.model)) keep_smallest_microbatches(shapes);
-    std::vector<std::optional<NearMiss>> misses(shapes.size());
-    parallel_for(request_.jobs, shapes.size(), [&](std::size_t i) {
-      misses[i] = source.of(shapes[i], CandidateSource::Hopeless::looked_at).closest;
-    });
-    std::optional<NearMiss> least;
-    for (auto const& miss : misses) {
-      if (miss && (!least || miss->excess < least->excess)) least = miss;
-    }
-    if (least) ask_device(*least);
-    return least;
-  }
-
-  /// Says what the plan lacks on its device, which may be more than by counted bytes.
-  void ask_device(NearMiss& miss) const {
-    TrainingConfig const config =
-        make_config(request_, miss.arrangement, {policy_of(miss.policy)}, miss.sharding);
-    Simulation const simulation = simulate_with_reservations(request_, config, request_.jobs);
-    miss.fits_without_margin =
-        std::ranges::all_of(simulation.stages, [](StageResult const& stage) { return stage.fits; });
-    for (StageResult const& stage : simulation.stages) {
-      std::int64_t const lacking = request_.margin - stage.margin;
-      if (lacking <= miss.excess) continue;
-      miss.excess = lacking;
-      miss.stage = StageId{stage.stage};
+      // Of the shapes that may still be worth a look.
+      auto const end = std::ranges::upper_bound(order, limit_of(family), {},
+                                                [&](std::size_t i) { return bounds[i]; });
+      auto const all = static_cast<double>(std::max<std::size_t>(
+          first + parts.size(), static_cast<std::size_t>(end - order.begin())));
+      Part const part = has_orders ? Part::orders : Part::shapes;
+      auto const begin = static_cast<double>(first);
+      auto const count = static_cast<double>(parts.size());
+      simulate_promising(known, [&](double done) { report(part, (begin + done * count) / all); });
+      report(part, (begin + count) / all);
     }
   }
 
   /// Simulates those of the plans from the number `first` on that may belong to the answer.
-  void simulate_promising(std::size_t first) {
+  template <typename ReportDone>
+  void simulate_promising(std::size_t first, ReportDone const& report_done) {
     std::vector<Candidate> const& plans = candidates_.plans;
     std::vector<std::uint32_t> heap(plans.size() - first);
     std::iota(heap.begin(), heap.end(), static_cast<std::uint32_t>(first));
@@ -211,7 +169,7 @@ class Search {
     constexpr std::size_t batch_size = 32;
     auto const may_follow = [&] {
       return !heap.empty() &&
-             (request_.exhaustive || plans[heap.front()].bound <= standings_.last_bound());
+             (request_.exhaustive || plans[heap.front()].bound <= last_bound(first));
     };
     while (may_follow()) {
       std::vector<std::uint32_t> batch;
@@ -228,16 +186,41 @@ class Search {
       double const done =
           request_.exhaustive
               ? 1 - static_cast<double>(heap.size()) / static_cast<double>(plans.size() - first)
-              : (bound - first_bound) / (standings_.last_bound() - first_bound);
-      report(true, std::clamp(done, 0.0, 1.0));
+              : (bound - first_bound) / (last_bound(first) - first_bound);
+      report_done(std::clamp(done, 0.0, 1.0));
     }
+  }
+
+  Family family_of(std::size_t number) const {
+    return number < first_ordered_ ? Family::rules : Family::orders;
+  }
+  /// A plan from the number on with a larger bound cannot belong to the answer.
+  double last_bound(std::size_t number) const {
+    double const last = limit_of(family_of(number));
+    return request_.is_launchable ? std::max(last, launchable_.last_best()) : last;
   }
 
   /// Whether a plan that has not been simulated as it is now may belong to the answer.
   bool may_belong(std::uint32_t number) const {
     Candidate const& plan = candidates_.plans[number];
-    return fillings_.contains(number) ? standings_.may_be_best(plan.bound)
-                                      : standings_.may_belong(plan);
+    bool const is_filled = fillings_.contains(number);
+    if (is_filled || !joins_front(family_of(number)) ? standings_.may_be_best(plan.bound)
+                                                     : standings_.may_belong(plan)) {
+      return true;
+    }
+    return request_.is_launchable && launchable_.may_be_best(plan.bound) &&
+           request_.is_launchable(
+               is_filled ? fillings_.at(number).config()
+                         : stagecraft::config_of(request_, candidates_, candidates_.plans[number]));
+  }
+  /// Whether one that has been may.
+  bool may_belong(Outcome const& outcome, TrainingConfig const& config, bool is_filled) const {
+    if (is_filled || !joins_front(family_of(outcome.plan)) ? standings_.may_be_best(outcome)
+                                                           : standings_.may_belong(outcome)) {
+      return true;
+    }
+    return request_.is_launchable && launchable_.may_be_best(outcome) &&
+           request_.is_launchable(config);
   }
 
   /// Returns those of the plans that are to be tried again with another filling.
@@ -248,12 +231,17 @@ class Search {
     parallel_for(request_.jobs, batch.size(), [&](std::size_t i) {
       auto const filling = fillings_.find(batch[i]);
       if (filling != fillings_.end()) {
-        trials[i] = try_filling(request_, filling->second, batch[i], standings_, source_.room());
+        trials[i] = try_filling(request_, filling->second, batch[i], source_.room(),
+                                [&](Outcome const& outcome) {
+                                  return may_belong(outcome, filling->second.config(), true);
+                                });
         return;
       }
       TrainingConfig config = config_of(batch[i]);
       if (is_empty_window(batch[i], config)) return;
-      trials[i] = try_plan(request_, config, batch[i], standings_, source_.room());
+      trials[i] = try_plan(request_, config, batch[i], source_.room(), [&](Outcome const& outcome) {
+        return may_belong(outcome, config, false);
+      });
       configs[i] = std::move(config);
       report_within(++simulated);
     });
@@ -265,7 +253,9 @@ class Search {
         continue;
       }
       if (is_first) ++result_.simulated;
-      if (trials[i].fits()) keep(trials[i], is_first);
+      if (trials[i].fits()) {
+        keep(trials[i], is_first, is_first ? *configs[i] : fillings_.at(batch[i]).config());
+      }
       if (trials[i].refused.empty()) continue;
       if (is_first && trials[i].simulation) note_refused(trials[i], *configs[i]);
       if (has_choice(batch[i]) && refill(batch[i], trials[i], configs[i])) {
@@ -276,8 +266,15 @@ class Search {
     return again;
   }
 
-  void keep(Trial& trial, bool is_first) {
-    is_first ? standings_.add(trial.outcome) : standings_.add_to_best(trial.outcome);
+  void keep(Trial& trial, bool is_first, TrainingConfig const& config) {
+    bool const joins = is_first && joins_front(family_of(trial.outcome.plan));
+    joins ? standings_.add(trial.outcome) : standings_.add_to_best(trial.outcome);
+    SimTime& of_kind =
+        best_by_kind_.try_emplace(config.schedule.kind, trial.outcome.iteration).first->second;
+    of_kind = std::min(of_kind, trial.outcome.iteration);
+    if (request_.is_launchable && request_.is_launchable(config)) {
+      launchable_.add_to_best(trial.outcome);
+    }
     simulations_.insert_or_assign(trial.outcome.plan, *std::move(trial.simulation));
   }
 
@@ -312,7 +309,6 @@ class Search {
 
   /// Whether stages of the plan choose among policies.
   bool has_choice(std::size_t number) const {
-    if (number >= candidates_.plans.size()) return false;
     RecomputeKind const kind = candidates_.plans[number].policy.kind;
     return kind == RecomputeKind::per_stage || kind == RecomputeKind::window;
   }
@@ -341,12 +337,12 @@ class Search {
     std::set<std::size_t> kept;
     for (Outcome const& outcome : standings_.best()) kept.insert(outcome.plan);
     for (Outcome const& outcome : standings_.front()) kept.insert(outcome.plan);
+    for (Outcome const& outcome : launchable_.best()) kept.insert(outcome.plan);
     std::erase_if(simulations_, [&](auto const& known) { return !kept.contains(known.first); });
   }
 
   bool has_window(std::size_t number) const {
-    return number < candidates_.plans.size() &&
-           candidates_.plans[number].policy.kind == RecomputeKind::window;
+    return candidates_.plans[number].policy.kind == RecomputeKind::window;
   }
 
   /// Whether no microbatch of the plan is stored: it is the same as one without a window.
@@ -360,8 +356,6 @@ class Search {
   TrainingConfig config_of(std::size_t number) const {
     auto const filling = fillings_.find(number);
     if (filling != fillings_.end()) return filling->second.config();
-    std::size_t const searched = candidates_.plans.size();
-    if (number >= searched) return ordered_[number - searched];
     TrainingConfig config = stagecraft::config_of(request_, candidates_, candidates_.plans[number]);
     if (!has_window(number)) return config;
     // Begins with as many microbatches as counted bytes may allow.
@@ -388,8 +382,11 @@ class Search {
   SearchRequest const request_;
   CandidateSource source_;
   Candidates candidates_;
-  std::vector<TrainingConfig> ordered_;  ///< numbered after the candidates
+  /// The first of the candidates whose schedules follow an order.
+  std::size_t first_ordered_ = std::numeric_limits<std::size_t>::max();
   Standings standings_;
+  std::map<ScheduleKind, SimTime> best_by_kind_;
+  Standings launchable_{1};  ///< of plans that is_launchable() accepts
   /// By plan, of those that were refused with their first policies. Kept after they have been
   /// tried.
   std::map<std::size_t, StageFilling> fillings_;
@@ -397,7 +394,8 @@ class Search {
   std::optional<Outcome> fastest_to_run_out_;
   std::map<std::size_t, Simulation> simulations_;        ///< by plan, of outcomes in standings_
   std::int64_t empty_windows_ = 0;                       ///< no microbatch of theirs can be stored
-  double share_simulated_ = 0;                           ///< that was reported last
+  Part part_ = Part::bounds;                             ///< that was reported last
+  double done_ = 0;                                      ///< likewise
   std::thread::id caller_ = std::this_thread::get_id();  ///< whom alone progress is told to
 };
 

@@ -19,19 +19,30 @@ struct FoundPlan {
   std::int64_t peak() const;
 };
 
+/// How fast a schedule was.
+struct ScheduleBest {
+  ScheduleKind kind = ScheduleKind::one_f_one_b;
+  /// Of its fastest plan that fits; nullopt if none that fits could be among the best.
+  std::optional<SimTime> iteration;
+};
+
 /// The result of a plan search.
 struct SearchResult {
   /// Plans of the space; the same number however many are simulated.
   std::int64_t considered = 0;
   std::int64_t simulated = 0;
-  /// Of both: plans whose schedule follows an order, tried on the best layouts of the others.
+  /// Of `considered`: plans whose schedule follows an order.
   std::int64_t tried = 0;
   /// Plans that cannot fit, and windows of which no microbatch can be stored.
   std::int64_t dismissed_by_memory = 0;
   std::int64_t dismissed_by_bound = 0;
-  /// Only of models with experts, whose space is large: shapes with a schedule of which every plan
-  /// takes too long to belong to the answer. Their plans are not among `considered`.
+  /// Of models with experts, whose space is large, and of schedules that follow an order: shapes
+  /// with a schedule of which every plan takes too long to belong to the answer. Their plans are
+  /// not among `considered`.
   std::int64_t unexamined = 0;
+  /// Shapes with a schedule that follows an order of more chunk passes than are searched
+  /// (most_ordered_passes). Not in `considered`.
+  std::int64_t unordered = 0;
   /// Shapes with a schedule that has more chunk passes than a run may have. Not in `considered`.
   std::int64_t oversized = 0;
   /// Of those simulated: plans that might belong to the answer by their time and counted bytes, but
@@ -46,7 +57,10 @@ struct SearchResult {
   /// the best plan. Of plans that took the place of refused ones, only those in `best` belong to
   /// it.
   std::vector<FoundPlan> front;
-  std::optional<NearMiss> closest;  ///< if nothing fits
+  std::optional<FoundPlan>
+      best_launchable;                  ///< the fastest that SearchRequest::is_launchable takes
+  std::vector<ScheduleBest> schedules;  ///< all that were searched
+  std::optional<NearMiss> closest;      ///< if nothing fits
 };
 
 /// Searches for the plans with the shortest iteration among those that fit in memory by the verdict
@@ -62,9 +76,8 @@ struct SearchResult {
 /// more. Plans are simulated by ascending bound, in batches whose size does not depend on `jobs`,
 /// so the result and the counts do not depend on it either.
 ///
-/// Then the filter's `ordered` schedules are tried on the best layouts that were found, each run by
-/// simulation (ordered_plans.hpp): among them the answer is the best, but no bound says that
-/// another layout, which is slower with the schedules that were searched, is slower with these.
+/// Schedules that follow an order come after the others. They are looked at shape by shape, and
+/// only if they could be among the best without any bubble.
 ///
 /// This folder enumerates the space (search_space.hpp), finds each plan's memory and lower bound
 /// from its blocks (candidate_source.hpp), and simulates the plans that may belong to the answer.

@@ -41,11 +41,11 @@ Simulation simulate_with_reservations(SearchRequest const& request,
 Trial try_plan(SearchRequest const& request,
                TrainingConfig const& config,
                std::size_t plan,
-               Standings const& standings,
-               Bytes most) {
+               Bytes most,
+               MayBelong const& may_belong) {
   Prediction const prediction = predict(as_settled(config), request.system);
   Trial trial{.outcome = outcome_of(prediction, plan)};
-  trial.is_wanted = standings.may_belong(trial.outcome);
+  trial.is_wanted = may_belong(trial.outcome);
   if (!trial.is_wanted) return trial;
   for (StageId const stage : IdRange<StageId>{static_cast<int>(prediction.stages.size())}) {
     if (counted_of(request, prediction, stage) > most) trial.refused.push_back(stage);
@@ -57,12 +57,12 @@ Trial try_plan(SearchRequest const& request,
 Trial try_filling(SearchRequest const& request,
                   StageFilling const& filling,
                   std::size_t plan,
-                  Standings const& standings,
-                  Bytes most) {
+                  Bytes most,
+                  MayBelong const& may_belong) {
   TrainingConfig const& config = filling.config();
   Prediction const prediction = predict(as_settled(config), request.system);
   Trial trial{.outcome = outcome_of(prediction, plan)};
-  trial.is_wanted = standings.may_be_best(trial.outcome);
+  trial.is_wanted = may_belong(trial.outcome);
   if (!trial.is_wanted) return trial;
   TrainingPlan const made = make_plan(as_settled(config));
   StageAllocators const allocators{made, request.system};

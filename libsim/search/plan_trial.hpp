@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstddef>
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -21,21 +23,24 @@ struct Trial {
   bool fits() const { return is_wanted && refused.empty() && simulation.has_value(); }
 };
 
-/// Simulates a plan, and replays its allocators if it may belong to the answer.
-/// `most`: what a stage may hold by counted bytes (most_counted()).
+/// Whether a plan may belong to the answer, by what its simulation says.
+using MayBelong = std::function<bool(Outcome const&)>;
+
+/// Simulates a plan, and replays its allocators if it may belong to the answer. `most`: what a
+/// stage may hold by counted bytes (most_counted()).
 Trial try_plan(SearchRequest const& request,
                TrainingConfig const& config,
                std::size_t plan,
-               Standings const& standings,
-               Bytes most);
+               Bytes most,
+               MayBelong const& may_belong);
 
 /// The same of a plan in which some stages have other policies than in one that was tried: replays
 /// the allocators of these first.
 Trial try_filling(SearchRequest const& request,
                   StageFilling const& filling,
                   std::size_t plan,
-                  Standings const& standings,
-                  Bytes most);
+                  Bytes most,
+                  MayBelong const& may_belong);
 
 /// The plan's simulation, with what its allocators reserve.
 Simulation simulate_with_reservations(SearchRequest const& request,

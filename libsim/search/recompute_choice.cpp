@@ -15,7 +15,7 @@ RecomputeChoices::RecomputeChoices(Arrangement const& arrangement,
                                    std::int64_t microbatches)
     : is_exact_{blocks.are_exact()},
       stages_{arrangement.schedule.pipeline},
-      chunks_{arrangement.schedule.interleave},
+      chunks_{arrangement.schedule.cuts()},
       microbatches_{microbatches},
       shares_{arrangement.shares},
       contents_{std::move(contents)},
@@ -28,8 +28,8 @@ RecomputeChoices::RecomputeChoices(Arrangement const& arrangement,
       for (ChunkContent const& chunk : stage.distinct) {
         made.push_back(blocks.chunk(chunk, policy));
         // The argument of StageMoments::peak() depends on this.
-        if (made.back().forward.net < 0) {
-          throw std::logic_error{"a chunk's forward frees more than it keeps"};
+        if (made.back().forward.net < 0 || made.back().held_for_weights() < 0) {
+          throw std::logic_error{"a chunk's pass frees more than is kept"};
         }
       }
       SimTime& sum = times_.emplace_back(0);

@@ -17,7 +17,8 @@ namespace stagecraft {
 /// compute are exactly those of a simulation, if those of the blocks are (BlockSummaries).
 class RecomputeChoices {
  public:
-  /// `moments` are those of the arrangement's stages, and must outlive this object.
+  /// `moments` are those of the arrangement's stages, and must outlive this object. `microbatches`:
+  /// of a replica, that pass through each chunk.
   RecomputeChoices(Arrangement const& arrangement,
                    ArrangedStages contents,
                    BlockSummaries& blocks,
@@ -35,8 +36,8 @@ class RecomputeChoices {
     return held_[stage.index() * policies_.size() + policy];
   }
   bool is_exact() const { return is_exact_; }
-  /// The recompute advisor: of the policies with which the stage holds at most `room`, the
-  /// one that adds the least time; of equal ones the first. Returns nullopt if none fits.
+  /// The recompute advisor: of the policies with which the stage holds at most `room`, the one that
+  /// adds the least time; of equal ones the first. Returns nullopt if none fits.
   std::optional<std::size_t> least_recompute(StageId stage, Bytes room) const;
   /// All of these policies in that order.
   std::vector<std::size_t> by_time(StageId stage, Bytes room) const;
@@ -72,7 +73,7 @@ class RecomputeChoices {
 
   bool is_exact_;
   int stages_;
-  int chunks_;
+  int chunks_;  ///< of a stage, of one copy of the model
   std::int64_t microbatches_;
   LayerShares shares_;
   ArrangedStages contents_;

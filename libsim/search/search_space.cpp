@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include "libsim/model/layer_kinds.hpp"
 #include "libsim/training/routing_check.hpp"
@@ -94,6 +95,40 @@ void append_legal(SearchRequest const& request,
   }
 }
 
+/// The numbers of stages and replicas that a shape's ranks and batch can be divided into.
+std::vector<std::pair<std::int64_t, std::int64_t>> divided_ranks(SearchRequest const& request,
+                                                                 ShapeChoice const& shape) {
+  std::vector<std::pair<std::int64_t, std::int64_t>> divided;
+  SearchFilter const& filter = request.filter;
+  std::int64_t const rest = request.gpus / shape.ranks_together();
+  std::int64_t const fewest = fewest_replicas(shape);
+  for (std::int64_t const p : divisors(rest)) {
+    std::int64_t const d = rest / p;
+    if (request.global_batch % (d * shape.micro) == 0 && p <= request.base.model.layers + 2 &&
+        d % fewest == 0 && allows(filter.pipeline, static_cast<int>(p)) &&
+        allows(filter.data, static_cast<int>(d))) {
+      divided.emplace_back(p, d);
+    }
+  }
+  return divided;
+}
+
+/// The kinds that follow an order, as far as they are searched.
+std::vector<ScheduleKind> ordered_kinds(SearchFilter const& filter) {
+  std::vector<ScheduleKind> kinds;
+  for (OrderKindTraits const& traits : order_kinds) {
+    bool const is_ordered = has_order(traits.kind) && is_searched(traits.kind);
+    if (is_ordered && allows(filter.schedule, traits.kind)) kinds.push_back(traits.kind);
+  }
+  return kinds;
+}
+
+/// The numbers of chunks per stage that a kind is searched with.
+std::vector<int> chunk_counts(ScheduleKind kind) {
+  int const fixed = chunks_of({.kind = kind});
+  return fixed > 0 ? std::vector{fixed} : std::vector{2, 3, 4};
+}
+
 /// The numbers of ranks that may split sequences beside `tensor` ranks.
 std::vector<std::int64_t> context_sizes(SearchRequest const& request, std::int64_t tensor) {
   if (!splits_sequences(request)) return {1};
@@ -146,7 +181,7 @@ std::int64_t fewest_replicas(ShapeChoice const& shape) {
 
 std::int64_t largest_chunk(Arrangement const& arrangement) {
   LayerShares const& shares = arrangement.shares;
-  return std::max({shares.first, shares.middle, shares.last}) / arrangement.schedule.interleave;
+  return std::max({shares.first, shares.middle, shares.last}) / arrangement.schedule.cuts();
 }
 
 std::vector<ShapeChoice> shape_choices(SearchRequest const& request) {
@@ -175,13 +210,10 @@ ScheduleChoices schedule_choices(SearchRequest const& request, ShapeChoice const
   ScheduleChoices choices;
   SearchFilter const& filter = request.filter;
   std::int64_t const layers = request.base.model.layers;
-  std::int64_t const rest = request.gpus / shape.ranks_together();
-  bool const only_ordered = finds_layouts_only(filter);
   auto const add = [&](ScheduleChoice const& choice) {
-    bool const is_allowed = only_ordered ? choice.kind == ScheduleKind::one_f_one_b
-                                         : allows(filter.schedule, choice.kind) &&
-                                               allows(filter.interleave, choice.interleave);
-    if (!is_allowed || (only_ordered && choice.pipeline == 1)) return;
+    if (!allows(filter.schedule, choice.kind) || !allows(filter.interleave, choice.interleave)) {
+      return;
+    }
     auto const shares = share_choices(request, choice);
     if (shares.empty()) return;
     TrainingConfig const config =
@@ -200,14 +232,7 @@ ScheduleChoices schedule_choices(SearchRequest const& request, ShapeChoice const
       if (is_allowed) add(choice);
     }
   };
-  std::int64_t const fewest = fewest_replicas(shape);
-  for (std::int64_t const p : divisors(rest)) {
-    std::int64_t const d = rest / p;
-    if (request.global_batch % (d * shape.micro) != 0 || p > layers + 2 || d % fewest != 0 ||
-        !allows(filter.pipeline, static_cast<int>(p)) ||
-        !allows(filter.data, static_cast<int>(d))) {
-      continue;
-    }
+  for (auto const& [p, d] : divided_ranks(request, shape)) {
     std::int64_t const n = request.global_batch / (d * shape.micro);
     ScheduleChoice choice{.pipeline = static_cast<int>(p), .data = static_cast<int>(d)};
     add_modes(choice);
@@ -223,12 +248,53 @@ ScheduleChoices schedule_choices(SearchRequest const& request, ShapeChoice const
   return choices;
 }
 
+bool is_searched(ScheduleKind kind) {
+  if (!has_order(kind)) return true;
+  return kind != ScheduleKind::order && !depends_on_costs(kind, OrderVariant::fixed);
+}
+
+bool has_rules(SearchFilter const& filter) {
+  return filter.schedule.empty() ||
+         std::ranges::any_of(filter.schedule, [](ScheduleKind kind) { return !has_order(kind); });
+}
+
+Placement placement_of(ScheduleChoice const& schedule) {
+  return make_placement(traits_of(schedule.kind).placement, schedule.pipeline, schedule.interleave);
+}
+
+ScheduleChoices ordered_choices(SearchRequest const& request, ShapeChoice const& shape) {
+  ScheduleChoices choices;
+  SearchFilter const& filter = request.filter;
+  if (!allows(filter.p2p, P2p::overlapped)) return choices;
+  for (auto const& [p, d] : divided_ranks(request, shape)) {
+    if (p == 1) continue;
+    std::int64_t const n = request.global_batch / (d * shape.micro);
+    for (ScheduleKind const kind : ordered_kinds(filter)) {
+      for (int const chunks : chunk_counts(kind)) {
+        ScheduleChoice const choice{.pipeline = static_cast<int>(p),
+                                    .data = static_cast<int>(d),
+                                    .interleave = chunks,
+                                    .kind = kind,
+                                    .p2p = P2p::overlapped};
+        if (!allows(filter.interleave, chunks) || share_choices(request, choice).empty()) continue;
+        bool const has_too_many = p * n * chunks > most_ordered_passes && !request.exhaustive;
+        if (has_too_many) {
+          ++choices.unordered;
+        } else {
+          choices.legal.push_back(choice);
+        }
+      }
+    }
+  }
+  return choices;
+}
+
 std::vector<LayerShares> share_choices(SearchRequest const& request,
                                        ScheduleChoice const& schedule) {
   std::vector<LayerShares> shares;
   std::int64_t const layers = request.base.model.layers;
   std::int64_t const p = schedule.pipeline;
-  std::int64_t const v = schedule.interleave;
+  std::int64_t const v = schedule.cuts();
   if (layers % (p * v) == 0) {
     std::int64_t const each = layers / p;
     shares.push_back({each, p > 2 ? each : 0, p > 1 ? each : 0});
@@ -240,7 +306,7 @@ std::vector<LayerShares> share_choices(SearchRequest const& request,
 bool has_plans(SearchRequest const& request) {
   std::vector<ShapeChoice> const shapes = shape_choices(request);
   return std::any_of(shapes.begin(), shapes.end(), [&](ShapeChoice const& shape) {
-    return !schedule_choices(request, shape).empty();
+    return !schedule_choices(request, shape).empty() || !ordered_choices(request, shape).empty();
   });
 }
 
@@ -306,6 +372,7 @@ TrainingConfig make_config(SearchRequest const& request,
   config.batch = {.global = request.global_batch, .micro = arrangement.shape.micro};
   config.schedule.kind = schedule.kind;
   config.schedule.p2p = schedule.p2p;
+  if (copies_of(schedule.kind) > 1) config.parallel.overlap_gradients = false;
   config.schedule.group = schedule.kind == ScheduleKind::interleaved ? schedule.pipeline : 0;
   config.recompute = std::move(recompute);
   config.sharding = sharding;

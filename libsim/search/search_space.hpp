@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "libsim/schedule/ordered_schedule.hpp"
 #include "libsim/search/search_request.hpp"
 
 namespace stagecraft {
@@ -30,7 +31,17 @@ struct ScheduleChoice {
   int interleave = 1;
   ScheduleKind kind = ScheduleKind::one_f_one_b;
   P2p p2p = P2p::blocking;
+
+  /// The chunks that the layers of a stage are cut into: of one copy of the model.
+  int cuts() const { return interleave / copies_of(kind); }
 };
+
+/// Where a schedule puts its chunks.
+Placement placement_of(ScheduleChoice const& schedule);
+
+/// Whether a search has schedules of the kind: its order, if it follows one, depends on its shape
+/// alone.
+bool is_searched(ScheduleKind kind);
 
 /// The layers per stage, all chunks together: of the first stage, of each stage in the middle, of
 /// the last. A single stage counts as the first.
@@ -56,6 +67,9 @@ struct Arrangement {
   LayerShares shares;
 };
 
+/// Whether some schedule of the space is laid out by a rule, and does not follow an order.
+bool has_rules(SearchFilter const& filter);
+
 /// The length from which on sequences are split without being asked for: shorter ones rarely gain.
 inline constexpr std::int64_t least_split_sequence = 16384;
 /// Whether the space has ranks that split sequences.
@@ -80,6 +94,8 @@ struct ScheduleChoices {
   std::vector<ScheduleChoice> legal;
   /// Left out for one reason alone: they have more chunk passes than a run may have.
   std::int64_t oversized = 0;
+  /// Schedules that follow an order with more chunk passes than are searched.
+  std::int64_t unordered = 0;
 
   auto begin() const { return legal.begin(); }
   auto end() const { return legal.end(); }
@@ -92,6 +108,15 @@ struct ScheduleChoices {
 /// base's p2p first, then with the other. A single stage has the base's. Sizes that no run may have
 /// are left out.
 ScheduleChoices schedule_choices(SearchRequest const& request, ShapeChoice const& shape);
+
+/// The most chunk passes (stages x chunks x microbatches) of a schedule that follows an order and
+/// is searched: none of its passes is skipped when it is simulated.
+inline constexpr std::int64_t most_ordered_passes = 20'000;
+
+/// The schedules for one shape that follow an order, from two stages on: pipeline ascending, then
+/// by kind. Their transfers are overlapped. Some of them may not be legal, which takes an order to
+/// know.
+ScheduleChoices ordered_choices(SearchRequest const& request, ShapeChoice const& shape);
 
 /// The layer shares for one schedule: even if possible, then uneven first and last stages. Those
 /// hold at most as many layers as a middle stage, since they also hold embedding and head. A middle
@@ -121,11 +146,6 @@ TrainingConfig make_config(SearchRequest const& request,
                            Arrangement const& arrangement,
                            std::vector<RecomputePolicy> recompute,
                            Sharding sharding);
-
-/// Whether the schedules of the space only find layouts for the filter's `ordered` ones.
-inline bool finds_layouts_only(SearchFilter const& filter) {
-  return filter.schedule.empty() && !filter.ordered.empty();
-}
 
 /// Whether a filter accepts a value.
 template <typename Value>

@@ -48,6 +48,11 @@ class Standings {
   bool may_belong(Outcome const& outcome) const {
     return may_belong(picoseconds(outcome) - 0.5, outcome.peak);
   }
+  /// A plan with a larger bound cannot be among the best.
+  double last_best() const {
+    if (best_.size() < top_) return std::numeric_limits<double>::infinity();
+    return picoseconds(best_.back());
+  }
   /// Whether a plan with this bound may be among the best.
   bool may_be_best(double bound) const {
     return best_.size() < top_ || bound <= picoseconds(best_.back());

@@ -44,12 +44,16 @@ class MessageTimes {
 /// all its forwards and backwards, and takes part in its exchanges, each of which lasts at least as
 /// long as one of its messages (a blocking message starts when both ends have posted it); after its
 /// last backward, which is of its first chunk, that microbatch's gradient goes back through all
-/// stages before it; then the optimizer step of the stage, or of the first stage, follows.
-/// Each of these is a chain of tasks and messages that wait for one another, so that waiting, and
-/// slowing down during a gradient reduction, can only lengthen it.
-/// The bound is reduced by one part in 10^12 for the rounding of the sum.
+/// stages before it; then the optimizer step of the stage, or of the first stage, follows. Each of
+/// these is a chain of tasks and messages that wait for one another, so that waiting, and slowing
+/// down during a gradient reduction, can only lengthen it. If the schedule follows an order, its
+/// last task may be a weight gradient, which nothing waits for but the step: then no more follows
+/// than the step of the stage. With two copies of the model a stage need not wait for the first
+/// microbatch either. So what is left is the time in which a stage computes, and what comes before
+/// and after it. The bound is reduced by one part in 10^12 for the rounding of the sum.
 double iteration_bound(std::span<StageTimes const> stages,
                        std::span<StageMoments const> moments,
-                       MessageTimes const& messages);
+                       MessageTimes const& messages,
+                       ScheduleKind kind);
 
 }  // namespace stagecraft

@@ -127,15 +127,18 @@ std::string counts_text(SearchResult const& result, PlanOptions const& options, 
          " per second and thread): " + std::to_string(result.dismissed_by_memory) +
          " cannot fit, " + std::to_string(result.dismissed_by_bound) +
          " cannot be among the best, " + std::to_string(result.simulated) + " simulated\n" +
-         (result.tried == 0 ? ""
-                            : std::to_string(result.tried) +
-                                  " of them follow an order and were tried on the best layouts of "
-                                  "the other schedules only: no bound covers the rest\n") +
          (result.unexamined == 0 ? ""
                                  : std::to_string(result.unexamined) +
                                        " combinations of layout and schedule were skipped, and "
                                        "their plans are not counted: " +
                                        "even their fastest plan is too slow\n") +
+         (result.unordered == 0
+              ? ""
+              : std::to_string(result.unordered) +
+                    " combinations of layout and schedule are left out: their orders have more "
+                    "than " +
+                    std::to_string(most_ordered_passes) +
+                    " chunk passes (pipeline x interleave x microbatches)\n") +
          (result.oversized == 0
               ? ""
               : std::to_string(result.oversized) +
@@ -206,6 +209,48 @@ std::string bound_text(SearchResult const& result, PlanOptions const& options) {
   return text + line("within its memory it", *bound.in_memory, "");
 }
 
+/// "t 8, p 8, m 3, d 1, b 1, interleaved, recompute selective".
+std::string layout_words(TrainingConfig const& config) {
+  ParallelLayout const& parallel = config.parallel;
+  return "t " + std::to_string(parallel.tensor) + ", p " + std::to_string(parallel.pipeline) +
+         ", m " + std::to_string(parallel.interleave) + ", d " + std::to_string(parallel.data) +
+         ", b " + std::to_string(config.batch.micro) + ", " +
+         std::string{name_of(config.schedule.kind)} + ", recompute " + recompute_text(config);
+}
+
+/// The best plan that the flags of the software stack can say, and what it loses.
+std::string launchable_text(SearchResult const& result, PlanOptions const& options) {
+  if (!result.best_launchable) return "";
+  FoundPlan const& plan = *result.best_launchable;
+  double const more =
+      to_seconds(plan.simulation.iteration) / to_seconds(result.best.front().simulation.iteration) -
+      1;
+  std::string const name = name_of(*options.stack_version);
+  if (plan.config == result.best.front().config) return "";
+  return "the best that the flags of " + name + " can say takes " +
+         decimals(to_seconds(plan.simulation.iteration), 3) + " s (+" + decimals(100 * more, 1) +
+         " %): " + layout_words(plan.config) + " (--launchable " + name +
+         " searches such plans alone)\n";
+}
+
+/// The fastest plan of each other schedule.
+std::string schedules_text(SearchResult const& result) {
+  SimTime const best = result.best.front().simulation.iteration;
+  std::string text;
+  std::string slow;
+  for (ScheduleBest const& schedule : result.schedules) {
+    std::string const name{name_of(schedule.kind)};
+    if (!schedule.iteration) {
+      slow += (slow.empty() ? "" : ", ") + name;
+    } else if (*schedule.iteration > best) {
+      double const more = to_seconds(*schedule.iteration) / to_seconds(best) - 1;
+      text += (text.empty() ? "" : ", ") + name + " +" + decimals(100 * more, 1) + " %";
+    }
+  }
+  if (!text.empty()) text = "best of other schedules, as far as simulated: " + text + "\n";
+  return text + (slow.empty() ? "" : "no plan among the best, or none that fits: " + slow + "\n");
+}
+
 /// Something to know before the best is started.
 std::string remark_text(FoundPlan const& best) {
   std::optional<std::string> const heads = repeated_heads_text(best.config);
@@ -245,6 +290,7 @@ nlohmann::ordered_json to_json(SearchResult const& result,
                               {"dismissed_by_bound", result.dismissed_by_bound},
                               {"unexamined", result.unexamined},
                               {"oversized", result.oversized},
+                              {"unordered", result.unordered},
                               {"run_out", result.run_out},
                               {"tried", result.tried},
                               {"seconds", seconds},
@@ -255,6 +301,8 @@ nlohmann::ordered_json to_json(SearchResult const& result,
                               {"best", nlohmann::ordered_json::array()},
                               {"near_ties", nlohmann::ordered_json::array()},
                               {"pareto", nlohmann::ordered_json::array()},
+                              {"best_launchable", nullptr},
+                              {"schedules", nlohmann::ordered_json::array()},
                               {"schedule_bound", nullptr},
                               {"next_measurement", nullptr},
                               {"not_searched", nullptr}};
@@ -266,6 +314,23 @@ nlohmann::ordered_json to_json(SearchResult const& result,
   json["best"].front()["separable"] = rivals_of(result, options).empty();  // from all others
   json["near_ties"] = near_ties(result, options);
   json["pareto"] = entries(result.front, fastest, options);
+  if (result.best_launchable) {
+    json["best_launchable"] = entry(*result.best_launchable, fastest, options);
+    TrainingConfig const& config = result.best_launchable->config;
+    json["best_launchable"]["megatron_flags"] = megatron_flags(config, *options.stack_version);
+    json["best_launchable"]["megatron_gaps"] = megatron_gaps(config, *options.stack_version);
+    json["best_launchable"]["launchable"] = name_of(*options.stack_version);
+    json["best_launchable"]["slower_percent"] =
+        100 * (to_seconds(result.best_launchable->simulation.iteration) /
+                   to_seconds(fastest.simulation.iteration) -
+               1);
+  }
+  json["schedules"] = list_of(result.schedules, [](ScheduleBest const& schedule) {
+    nlohmann::ordered_json of_schedule{{"schedule", name_of(schedule.kind)},
+                                       {"iteration_seconds", nullptr}};
+    if (schedule.iteration) of_schedule["iteration_seconds"] = to_seconds(*schedule.iteration);
+    return of_schedule;
+  });
   json["schedule_bound"] = to_json(schedule_bound_of(fastest, options));
   json["next_measurement"] = next_measurement(result, options);
   json["not_searched"] = to_json(unsearched_overlaps(fastest, options));
@@ -310,6 +375,7 @@ std::string plan_tables(SearchResult const& result,
                (options.rates.tokens ? "; days, cost and energy count it" : "") + "\n";
   }
   remarks += margin_text(result, options) + remark_text(best) + run_out_line(result, options) +
+             launchable_text(result, options) + schedules_text(result) +
              certainty_text(result, options) + to_text(unsearched_overlaps(best, options)) +
              unmeasured_text(unmeasured_settings(best.config, options.request.system));
   remarks += "\ntime against memory: no other plan is both faster and smaller (up to " +

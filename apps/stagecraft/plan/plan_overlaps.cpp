@@ -10,11 +10,22 @@
 #include "libsim/report/text_table.hpp"
 #include "libsim/run/run_config.hpp"
 #include "libsim/schedule/ordered_schedule.hpp"
+#include "libsim/search/search_space.hpp"
 #include "libsim/training/training_names.hpp"
 
 namespace stagecraft {
 
 namespace {
+
+/// "zb_auto, v_auto": the schedules that no search has.
+std::string unsearched_schedules() {
+  std::string names;
+  for (OrderKindTraits const& traits : order_kinds) {
+    if (is_searched(traits.kind) || traits.kind == ScheduleKind::order) continue;
+    names += (names.empty() ? "" : ", ") + std::string{traits.name};
+  }
+  return names;
+}
 
 std::string words_of(bool value) { return value ? "true" : "false"; }
 
@@ -80,7 +91,9 @@ std::string to_text(UnsearchedOverlaps const& overlaps) {
   std::string text = "not searched, in every plan: ";
   if (overlaps.holds_p2p)
     text += "schedule.p2p " + std::string{name_of(config.schedule.p2p)} + ", ";
-  text += "parallel.overlap_gradients " + words_of(overlaps_gradients(config)) + "\n";
+  text += "parallel.overlap_gradients " + words_of(overlaps_gradients(config)) +
+          "\nnor schedules whose order depends on costs: " + unsearched_schedules() +
+          " (`stagecraft explain` tries them on a plan)\n";
   if (overlaps.effects.empty()) return text;
   text += "the best plan with";
   for (ChangeEffect const& effect : overlaps.effects) {
@@ -102,6 +115,7 @@ nlohmann::ordered_json to_json(UnsearchedOverlaps const& overlaps) {
   nlohmann::ordered_json p2p;  // null if both modes were searched
   if (overlaps.holds_p2p) p2p = name_of(overlaps.config.schedule.p2p);
   return {{"schedule.p2p", std::move(p2p)},
+          {"schedules", unsearched_schedules()},
           {"parallel.overlap_gradients", overlaps_gradients(overlaps.config)},
           {"best_with", list_of(overlaps.effects, trial)}};
 }

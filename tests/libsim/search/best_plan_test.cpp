@@ -275,9 +275,13 @@ TEST_CASE("the answer is the best of all plans that are enumerated without the s
                                 RecomputeKind::uniform, RecomputeKind::block,
                                 RecomputeKind::per_stage};
     Draw draw{seed};
-    request.filter.p2p = {draw.chance(2) ? P2p::blocking : P2p::overlapped};
-    request.filter.schedule = {ScheduleKind::one_f_one_b,
-                               draw.chance(2) ? ScheduleKind::gpipe : ScheduleKind::interleaved};
+    request.filter.p2p = {P2p::overlapped};
+    if (draw.chance(2)) request.filter.p2p.push_back(P2p::blocking);
+    request.filter.schedule = {
+        ScheduleKind::one_f_one_b, draw.chance(2) ? ScheduleKind::gpipe : ScheduleKind::interleaved,
+        draw.of({ScheduleKind::zb_h1, ScheduleKind::zb_h2, ScheduleKind::zbv, ScheduleKind::v_half,
+                 ScheduleKind::v_min, ScheduleKind::one_f_one_b_v, ScheduleKind::dualpipev,
+                 ScheduleKind::dualpipe, ScheduleKind::interleaved_zb})};
     std::vector<TrainingConfig> plans;
     enumerate(request, [&](TrainingConfig const& plan) {
       if (plans.size() <= most_enumerated) plans.push_back(plan);
