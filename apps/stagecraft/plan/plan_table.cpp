@@ -294,6 +294,12 @@ std::string plan_table(std::vector<FoundPlan> const& plans,
     figure(options.rates.tokens ? "MWh" : "kWh per iteration",
            [&](Plan const& p) { return decimals(energy_of(p, options).value(), 3); });
   }
+  auto const transfers = [](Config const& c) {
+    return std::string{c.parallel.pipeline == 1 ? "" : name_of(c.schedule.p2p)};
+  };
+  varying("transfers", transfers, [&](Config const& c) {
+    return c.parallel.pipeline == 1 ? std::string{"one stage"} : transfers(c) + " transfers";
+  });
   columns.add("schedule", Align::left,
               [&](std::size_t row) { return std::string{name_of(config(row).schedule.kind)}; });
   std::vector<std::string> recompute;
