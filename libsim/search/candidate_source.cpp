@@ -71,7 +71,8 @@ class PolicyRound {
     }
     if (is_wanted(RecomputeKind::per_stage)) add_least_recompute();
     bool const has_window = !has_order(found_.arrangements.back().schedule.kind);
-    if (has_window && is_wanted(RecomputeKind::window) && may_need_recompute()) {
+    if (has_window && is_wanted(RecomputeKind::window) &&
+        (may_need_recompute() || !is_wanted(RecomputeKind::none))) {
       add_window(0, RecomputeKind::selective);
       add_window(1, RecomputeKind::uniform);
     }
@@ -152,7 +153,8 @@ class PolicyRound {
       times(stage) = choices_.times(stage, *policy, facts(stage));
       codes.push_back(choices_.policies()[*policy]);
     }
-    if (is_uniform || !is_wanted(codes)) return;  // the first is already among the plans
+    // A policy that all stages share is already among the plans.
+    if ((is_uniform && is_wanted(codes.front().kind)) || !is_wanted(codes)) return;
     Candidate made = made_;
     made.policy = {RecomputeKind::per_stage, 0};
     made.stages = static_cast<std::int32_t>(found_.stage_policies.size());

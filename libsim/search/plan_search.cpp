@@ -295,9 +295,11 @@ class Search {
       place = fillings_.emplace(number, filling_of(number, *config)).first;
     }
     StageFilling& filling = place->second;
-    if (!filling.refuse(trial.refused) || filling.is_uniform() || !is_wanted(filling.config())) {
-      return false;
-    }
+    if (!filling.refuse(trial.refused) || !is_wanted(filling.config())) return false;
+    bool const is_another =
+        filling.is_without_choice() &&
+        allows(request_.filter.recompute, kind_of(filling.config().recompute.front()));
+    if (is_another) return false;
     double& bound = candidates_.plans[number].bound;
     bound = std::max(bound, static_cast<double>(trial.outcome.iteration.count()));
     return true;

@@ -345,6 +345,18 @@ RecomputePolicy policy_of(PolicyCode code) {
   return policy;
 }
 
+RecomputeKind kind_of(RecomputePolicy const& policy) {
+  switch (policy.granularity) {
+    case RecomputeGranularity::none:
+      return RecomputeKind::none;
+    case RecomputeGranularity::selective:
+      return RecomputeKind::selective;
+    case RecomputeGranularity::full:
+      break;
+  }
+  return policy.method == RecomputeMethod::block ? RecomputeKind::block : RecomputeKind::uniform;
+}
+
 void split_experts(TrainingConfig& config, ShapeChoice const& shape) {
   config.parallel.expert = shape.expert;
   config.parallel.expert_tensor = shape.expert_tensor;

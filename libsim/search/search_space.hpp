@@ -137,6 +137,9 @@ std::vector<PolicyCode> uniform_policies(std::int64_t chunk_layers);
 /// The policy that a code stands for. Pre: not per_stage.
 RecomputePolicy policy_of(PolicyCode code);
 
+/// The family of a policy that all stages share. Pre: it stores no microbatches.
+RecomputeKind kind_of(RecomputePolicy const& policy);
+
 /// Sets what a shape determines of how experts are split: its ranks, and a `routing.factor` that is
 /// no larger than they allow.
 void split_experts(TrainingConfig& config, ShapeChoice const& shape);

@@ -7,24 +7,29 @@ namespace stagecraft {
 
 StageFilling::StageFilling(TrainingConfig config, std::vector<std::vector<RecomputePolicy>> options)
     : config_{std::move(config)}, options_{std::move(options)}, chosen_(options_.size(), 0) {
-  config_.recompute.clear();
-  for (auto const& of_stage : options_) config_.recompute.push_back(of_stage.front());
+  set_policies();
 }
 
 bool StageFilling::refuse(std::vector<StageId> const& stages) {
   changed_ = stages;
   for (StageId const stage : stages) {
-    std::size_t const next = ++chosen_[stage.index()];
-    if (next == options_[stage.index()].size()) return false;
-    config_.recompute[stage.index()] = options_[stage.index()][next];
+    if (++chosen_[stage.index()] == options_[stage.index()].size()) return false;
   }
+  set_policies();
   return true;
 }
 
-bool StageFilling::is_uniform() const {
-  return std::ranges::all_of(config_.recompute, [this](RecomputePolicy const& policy) {
-    return policy == config_.recompute.front();
-  });
+void StageFilling::set_policies() {
+  std::vector<RecomputePolicy>& policies = config_.recompute;
+  policies.clear();
+  for (std::size_t i = 0; i < options_.size(); ++i) policies.push_back(options_[i][chosen_[i]]);
+  bool const are_equal = std::ranges::all_of(
+      policies, [&](RecomputePolicy const& policy) { return policy == policies.front(); });
+  if (are_equal) policies.resize(1);
+}
+
+bool StageFilling::is_without_choice() const {
+  return config_.recompute.size() == 1 && config_.recompute.front().store_microbatches.count == 0;
 }
 
 std::vector<RecomputePolicy> smaller_windows(RecomputePolicy const& most) {

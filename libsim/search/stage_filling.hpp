@@ -26,13 +26,16 @@ class StageFilling {
   TrainingConfig const& config() const { return config_; }
   /// The stages that were refused last: all others have been accepted as they are.
   std::vector<StageId> const& changed() const { return changed_; }
-  /// Whether all stages have the same policy: such a plan is one of the space without a choice.
-  bool is_uniform() const;
+  /// Whether the plan is one of the space in which stages have no choice: all have the same policy,
+  /// and none stores microbatches of a window.
+  bool is_without_choice() const;
 
  private:
-  TrainingConfig config_;  ///< with a policy per stage
+  void set_policies();
+
+  TrainingConfig config_;
   std::vector<std::vector<RecomputePolicy>> options_;
-  std::vector<std::size_t> chosen_;
+  std::vector<std::size_t> chosen_;  ///< by stage
   std::vector<StageId> changed_;
 };
 
