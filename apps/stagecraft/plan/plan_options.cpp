@@ -170,12 +170,12 @@ void seek_launchable(PlanOptions& options) {
   MegatronVersion const version =
       stack == "megatron-core" ? MegatronVersion::current : MegatronVersion::of_2022;
   if (!stack.starts_with("megatron-")) return;
-  TrainingConfig const& base = options.request.base;
-  auto const is_of_vocabulary = [](std::string const& gap) {
-    return gap.starts_with("model.vocabulary");
-  };
-  if (!std::ranges::all_of(megatron_gaps_of_model(base, version), is_of_vocabulary)) return;
   options.stack_version = version;
+  for (std::string const& gap : megatron_gaps_of_model(options.request.base, version)) {
+    if (gap.starts_with("model.vocabulary")) continue;  // files of the user's own say it
+    options.stack_gap = gap;
+    return;
+  }
   options.request.is_launchable = [version](TrainingConfig const& config) {
     return is_launchable(config, version);
   };

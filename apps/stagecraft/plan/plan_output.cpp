@@ -4,6 +4,7 @@
 
 #include "apps/stagecraft/plan/plan_figures.hpp"
 #include "apps/stagecraft/plan/plan_overlaps.hpp"
+#include "apps/stagecraft/plan/plan_schedules.hpp"
 #include "apps/stagecraft/plan/plan_table.hpp"
 #include "libsim/config/optional_json.hpp"
 #include "libsim/host/schemas.hpp"
@@ -207,48 +208,6 @@ std::string bound_text(SearchResult const& result, PlanOptions const& options) {
   if (!bound.in_memory)
     return text + "a larger bound within its memory: none found, " + bound.reason_in_memory + "\n";
   return text + line("within its memory it", *bound.in_memory, "");
-}
-
-/// "t 8, p 8, m 3, d 1, b 1, interleaved, recompute selective".
-std::string layout_words(TrainingConfig const& config) {
-  ParallelLayout const& parallel = config.parallel;
-  return "t " + std::to_string(parallel.tensor) + ", p " + std::to_string(parallel.pipeline) +
-         ", m " + std::to_string(parallel.interleave) + ", d " + std::to_string(parallel.data) +
-         ", b " + std::to_string(config.batch.micro) + ", " +
-         std::string{name_of(config.schedule.kind)} + ", recompute " + recompute_text(config);
-}
-
-/// The best plan that the flags of the software stack can say, and what it loses.
-std::string launchable_text(SearchResult const& result, PlanOptions const& options) {
-  if (!result.best_launchable) return "";
-  FoundPlan const& plan = *result.best_launchable;
-  double const more =
-      to_seconds(plan.simulation.iteration) / to_seconds(result.best.front().simulation.iteration) -
-      1;
-  std::string const name = name_of(*options.stack_version);
-  if (plan.config == result.best.front().config) return "";
-  return "the best that the flags of " + name + " can say takes " +
-         decimals(to_seconds(plan.simulation.iteration), 3) + " s (+" + decimals(100 * more, 1) +
-         " %): " + layout_words(plan.config) + " (--launchable " + name +
-         " searches such plans alone)\n";
-}
-
-/// The fastest plan of each other schedule.
-std::string schedules_text(SearchResult const& result) {
-  SimTime const best = result.best.front().simulation.iteration;
-  std::string text;
-  std::string slow;
-  for (ScheduleBest const& schedule : result.schedules) {
-    std::string const name{name_of(schedule.kind)};
-    if (!schedule.iteration) {
-      slow += (slow.empty() ? "" : ", ") + name;
-    } else if (*schedule.iteration > best) {
-      double const more = to_seconds(*schedule.iteration) / to_seconds(best) - 1;
-      text += (text.empty() ? "" : ", ") + name + " +" + decimals(100 * more, 1) + " %";
-    }
-  }
-  if (!text.empty()) text = "best of other schedules, as far as simulated: " + text + "\n";
-  return text + (slow.empty() ? "" : "no plan among the best, or none that fits: " + slow + "\n");
 }
 
 /// Something to know before the best is started.
