@@ -2,10 +2,10 @@
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <functional>
-#include <iostream>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <random>
-#include <span>
+#include <string>
 #include <vector>
 
 #include "libsim/engine/prediction.hpp"
@@ -15,6 +15,7 @@
 #include "libsim/schedule/ordered_schedule.hpp"
 #include "libsim/search/plan_search.hpp"
 #include "libsim/training/training_config_checks.hpp"
+#include "libsim/training/training_config_reader.hpp"
 #include "tests/libsim/search/small_searches.hpp"
 #include "tests/long_tests.hpp"
 
@@ -85,16 +86,28 @@ SearchRequest drawn_search(std::uint32_t seed) {
   return request;
 }
 
-std::optional<SimTime> best_of(SearchRequest const& request) {
+struct Answer {
+  SimTime iteration{0};
+  TrainingConfig config;
+};
+
+std::optional<Answer> best_of(SearchRequest const& request) {
   SearchResult const result = search_plans(request);
   if (result.best.empty()) return std::nullopt;
-  return result.best.front().simulation.iteration;
+  return Answer{result.best.front().simulation.iteration, result.best.front().config};
 }
 
 /// Whether an answer with more room is no slower.
-bool is_no_slower(std::optional<SimTime> const& more, std::optional<SimTime> const& less) {
+bool is_no_slower(std::optional<Answer> const& more, std::optional<Answer> const& less) {
   if (!less) return true;
-  return more && *more <= *less;
+  return more && more->iteration <= less->iteration;
+}
+
+std::string text_of(std::optional<Answer> const& answer) {
+  if (!answer) return "none";
+  nlohmann::ordered_json json = to_json(answer->config);
+  json.erase("model");
+  return std::to_string(answer->iteration.count()) + " " + json.dump();
 }
 
 std::vector<RecomputePolicy> policies(int chunk_layers) {
@@ -209,8 +222,8 @@ void enumerate(SearchRequest const& request,
 }
 
 /// The least time of the enumerated plans that fit and leave the margin, by `simulate` alone.
-std::optional<SimTime> best_enumerated(SearchRequest const& request,
-                                       std::vector<TrainingConfig> const& plans) {
+std::optional<Answer> best_enumerated(SearchRequest const& request,
+                                      std::vector<TrainingConfig> const& plans) {
   std::vector<std::pair<SimTime, std::size_t>> times;
   for (std::size_t i = 0; i < plans.size(); ++i) {
     times.emplace_back(predict(as_settled(plans[i]), request.system).iteration, i);
@@ -225,7 +238,7 @@ std::optional<SimTime> best_enumerated(SearchRequest const& request,
           request.margin == 0 || (stage.margin >= request.margin && stage.verdict == Verdict::fits);
       return stage.fits && has_margin;
     });
-    if (fits) return time;
+    if (fits) return Answer{time, plans[i]};
   }
   return std::nullopt;
 }
@@ -238,13 +251,13 @@ TEST_CASE("more room never gives a slower plan, whether the margin shrinks or th
   for (std::uint32_t seed = 0; std::cmp_less(seed, drawn_searches(6)); ++seed) {
     SearchRequest request = drawn_search(seed);
     // From what nothing fits into to what everything fits into.
-    std::optional<SimTime> before;
+    std::optional<Answer> before;
     for (int step = 0; step < 14; ++step) {
       request.system.accelerator.memory.value = Bytes{(60 + 13 * step + step * step) * mebibyte};
       for (int const margin : {24, 9, 0}) {
         request.margin = margin * mebibyte;
-        std::optional<SimTime> const found = best_of(request);
-        CAPTURE(seed, step, margin);
+        std::optional<Answer> const found = best_of(request);
+        CAPTURE(seed, step, margin, text_of(found), text_of(before));
         if (margin < 24) REQUIRE(is_no_slower(found, before));
         if (margin == 24 && step > 0) {
           // The device has grown by less than the margin has.
@@ -256,11 +269,12 @@ TEST_CASE("more room never gives a slower plan, whether the margin shrinks or th
         before = found;
         seen += found ? 1 : 0;
       }
-      std::optional<SimTime> const full = before;
+      std::optional<Answer> const full = before;
       SearchRequest larger = request;
       larger.system.accelerator.memory.value += Bytes{7 * mebibyte};
-      CAPTURE(seed, step);
-      REQUIRE(is_no_slower(best_of(larger), full));
+      std::optional<Answer> const found = best_of(larger);
+      CAPTURE(seed, step, text_of(found), text_of(full));
+      REQUIRE(is_no_slower(found, full));
     }
   }
   REQUIRE(seen > 10);
@@ -290,11 +304,11 @@ TEST_CASE("the answer is the best of all plans that are enumerated without the s
     for (int const memory : {70, 95, 120, 160, 220}) {
       request.system.accelerator.memory.value = Bytes{memory * mebibyte};
       request.margin = draw.below(3) * 5 * mebibyte;
-      std::optional<SimTime> const found = best_of(request);
-      std::optional<SimTime> const best = best_enumerated(request, plans);
-      CAPTURE(seed, memory, request.margin, plans.size());
+      std::optional<Answer> const found = best_of(request);
+      std::optional<Answer> const best = best_enumerated(request, plans);
+      CAPTURE(seed, memory, request.margin, plans.size(), text_of(found), text_of(best));
       REQUIRE(found.has_value() == best.has_value());
-      if (found) REQUIRE(found->count() == best->count());
+      if (found) REQUIRE(found->iteration == best->iteration);
       compared += found ? 1 : 0;
     }
   }
