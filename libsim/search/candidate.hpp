@@ -17,6 +17,10 @@ struct Candidate {
   std::int32_t stages = -1;  ///< per_stage: index into Candidates::stage_policies
   PolicyCode policy;
   Sharding sharding;
+  /// Without a choice, it is also what per_stage, or a window, begins with: if devices refuse it,
+  /// that goes on.
+  bool begins_stages = false;
+  bool begins_windows = false;
 };
 
 /// The plan that comes closest to fitting if none fits.

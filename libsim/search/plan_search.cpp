@@ -8,14 +8,13 @@
 #include <set>
 #include <stdexcept>
 #include <thread>
-#include <tuple>
 
 #include "libsim/engine/fullest_stage.hpp"
-#include "libsim/engine/store_window.hpp"
 #include "libsim/host/worker_pool.hpp"
 #include "libsim/search/candidate_source.hpp"
 #include "libsim/search/closest_plan.hpp"
 #include "libsim/search/device_room.hpp"
+#include "libsim/search/first_filling.hpp"
 #include "libsim/search/plan_trial.hpp"
 #include "libsim/search/standings.hpp"
 
@@ -41,7 +40,7 @@ class Search {
     result_.oversized = candidates_.oversized;
     result_.unordered = candidates_.unordered;
     result_.dismissed_by_memory = candidates_.dismissed_by_memory + empty_windows_;
-    result_.dismissed_by_bound = static_cast<std::int64_t>(candidates_.plans.size()) -
+    result_.dismissed_by_bound = static_cast<std::int64_t>(candidates_.plans.size()) - continued_ -
                                  result_.simulated - empty_windows_ + candidates_.too_long;
     result_.tried = candidates_.ordered;
     result_.considered = candidates_.considered;
@@ -258,15 +257,14 @@ class Search {
       }
       if (trials[i].refused.empty()) continue;
       if (is_first && trials[i].simulation) note_refused(trials[i], *configs[i]);
-      if (has_choice(batch[i]) && refill(batch[i], trials[i], configs[i])) {
-        again.push_back(batch[i]);
-      }
+      refill(batch[i], trials[i], again);
     }
     forget_left_behind();
     return again;
   }
 
   void keep(Trial& trial, bool is_first, TrainingConfig const& config) {
+    if (!is_first && is_another(trial.outcome.plan)) return;
     bool const joins = is_first && joins_front(family_of(trial.outcome.plan));
     joins ? standings_.add(trial.outcome) : standings_.add_to_best(trial.outcome);
     SimTime& of_kind =
@@ -285,53 +283,53 @@ class Search {
     result_.fastest_to_run_out = {config, *std::move(trial.simulation)};
   }
 
-  /// Gives the refused stages of a plan their next policies. Returns false if there are none, or if
-  /// the plan that they make is another one of the space.
-  bool refill(std::uint32_t number,
-              Trial const& trial,
-              std::optional<TrainingConfig> const& config) {
-    auto place = fillings_.find(number);
-    if (place == fillings_.end()) {
-      place = fillings_.emplace(number, filling_of(number, *config)).first;
+  /// Gives the refused stages of a plan their next policies, and adds what is to be tried to
+  /// `again`.
+  void refill(std::uint32_t number, Trial const& trial, std::vector<std::uint32_t>& again) {
+    Candidate const plan = candidates_.plans[number];
+    bool const has_choice =
+        plan.policy.kind == RecomputeKind::per_stage || plan.policy.kind == RecomputeKind::window;
+    if (fillings_.contains(number) || has_choice) return take_next(number, trial, again);
+    if (plan.begins_stages) go_on(plan, {RecomputeKind::per_stage, 0}, trial, again);
+    if (!plan.begins_windows) return;
+    for (std::int32_t const code : {0, 1}) {
+      go_on(plan, {RecomputeKind::window, code}, trial, again);
     }
+  }
+  /// Goes on with the choices of a plan that had none.
+  void go_on(Candidate plan,
+             PolicyCode policy,
+             Trial const& trial,
+             std::vector<std::uint32_t>& again) {
+    plan.policy = policy;
+    plan.begins_stages = plan.begins_windows = false;
+    candidates_.plans.push_back(plan);
+    ++continued_;
+    take_next(static_cast<std::uint32_t>(candidates_.plans.size() - 1), trial, again);
+  }
+  void take_next(std::uint32_t number, Trial const& trial, std::vector<std::uint32_t>& again) {
+    auto place = fillings_.find(number);
+    if (place == fillings_.end())
+      place = fillings_
+                  .emplace(number,
+                           first_filling(request_, source_, candidates_, candidates_.plans[number]))
+                  .first;
     StageFilling& filling = place->second;
-    if (!filling.refuse(trial.refused) || !is_wanted(filling.config())) return false;
-    bool const is_another =
-        filling.is_without_choice() &&
-        allows(request_.filter.recompute, kind_of(filling.config().recompute.front()));
-    if (is_another) return false;
+    if (!filling.refuse(trial.refused) || !is_wanted(filling.config())) return;
     double& bound = candidates_.plans[number].bound;
     bound = std::max(bound, static_cast<double>(trial.outcome.iteration.count()));
-    return true;
+    again.push_back(number);
+  }
+
+  /// Whether the filling of a plan has become another plan of the space, without a choice.
+  bool is_another(std::size_t number) const {
+    StageFilling const& filling = fillings_.at(number);
+    return filling.is_without_choice() &&
+           allows(request_.filter.recompute, kind_of(filling.config().recompute.front()));
   }
 
   bool is_wanted(TrainingConfig const& config) const {
     return !request_.is_wanted || request_.is_wanted(config);
-  }
-
-  /// Whether stages of the plan choose among policies.
-  bool has_choice(std::size_t number) const {
-    RecomputeKind const kind = candidates_.plans[number].policy.kind;
-    return kind == RecomputeKind::per_stage || kind == RecomputeKind::window;
-  }
-
-  /// What the stages of a plan can have besides what they have in `config`.
-  StageFilling filling_of(std::size_t number, TrainingConfig const& config) {
-    Candidate const& plan = candidates_.plans[number];
-    std::vector<std::vector<RecomputePolicy>> options;
-    if (plan.policy.kind == RecomputeKind::per_stage) {
-      for (auto const& codes : source_.stage_policies(
-               candidates_.arrangements[static_cast<std::size_t>(plan.arrangement)],
-               plan.sharding)) {
-        std::vector<RecomputePolicy>& of_stage = options.emplace_back();
-        for (PolicyCode const code : codes) of_stage.push_back(policy_of(code));
-      }
-    } else {
-      for (int stage = 0; stage < config.parallel.pipeline; ++stage) {
-        options.push_back(smaller_windows(stagecraft::policy_of(config, StageId{stage})));
-      }
-    }
-    return {config, std::move(options)};
   }
 
   /// Keeps the simulations of those plans alone that may still belong to the answer.
@@ -358,15 +356,7 @@ class Search {
   TrainingConfig config_of(std::size_t number) const {
     auto const filling = fillings_.find(number);
     if (filling != fillings_.end()) return filling->second.config();
-    TrainingConfig config = stagecraft::config_of(request_, candidates_, candidates_.plans[number]);
-    if (!has_window(number)) return config;
-    // Begins with as many microbatches as counted bytes may allow.
-    std::optional<Bytes> const reserve = config.memory.reserve;
-    config.memory.reserve = request_.system.accelerator.memory.value -
-                            request_.system.calibration.workspace.value - source_.room();
-    config = resolve_store_windows(std::move(config), request_.system);
-    config.memory.reserve = reserve;
-    return config;
+    return first_run(request_, candidates_, candidates_.plans[number], source_.room());
   }
 
   FoundPlan found(Outcome const& outcome) const {
@@ -394,10 +384,11 @@ class Search {
   std::map<std::size_t, StageFilling> fillings_;
   SearchResult result_;
   std::optional<Outcome> fastest_to_run_out_;
-  std::map<std::size_t, Simulation> simulations_;        ///< by plan, of outcomes in standings_
-  std::int64_t empty_windows_ = 0;                       ///< no microbatch of theirs can be stored
-  Part part_ = Part::bounds;                             ///< that was reported last
-  double done_ = 0;                                      ///< likewise
+  std::map<std::size_t, Simulation> simulations_;  ///< by plan, of outcomes in standings_
+  std::int64_t continued_ = 0;      ///< of the candidates: others that were gone on with
+  std::int64_t empty_windows_ = 0;  ///< no microbatch of theirs can be stored
+  Part part_ = Part::bounds;        ///< that was reported last
+  double done_ = 0;                 ///< likewise
   std::thread::id caller_ = std::this_thread::get_id();  ///< whom alone progress is told to
 };
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "libsim/schedule/ordered_schedule.hpp"
+#include "libsim/search/policy_codes.hpp"
 #include "libsim/search/search_request.hpp"
 
 namespace stagecraft {
@@ -128,17 +129,6 @@ std::vector<LayerShares> share_choices(SearchRequest const& request,
 
 /// Whether the space has any plan: a shape with a schedule and shares.
 bool has_plans(SearchRequest const& request);
-
-/// The policies that all stages may share if the largest chunk has `chunk_layers` layers: none,
-/// selective, full in groups of N layers (divisors of a chunk), full of the first K < chunk layers.
-/// The filter is not applied, because the other families are composed of these policies.
-std::vector<PolicyCode> uniform_policies(std::int64_t chunk_layers);
-
-/// The policy that a code stands for. Pre: not per_stage.
-RecomputePolicy policy_of(PolicyCode code);
-
-/// The family of a policy that all stages share. Pre: it stores no microbatches.
-RecomputeKind kind_of(RecomputePolicy const& policy);
 
 /// Sets what a shape determines of how experts are split: its ranks, and a `routing.factor` that is
 /// no larger than they allow.

@@ -269,12 +269,15 @@ TEST_CASE("more room never gives a slower plan, whether the margin shrinks or th
         before = found;
         seen += found ? 1 : 0;
       }
-      std::optional<Answer> const full = before;
+      // Without a margin an allocator may release its cache and then be served on a device on which
+      // it is not with a little more; with one it must not come to that.
       SearchRequest larger = request;
+      larger.margin = 9 * mebibyte;
+      std::optional<Answer> const less = best_of(larger);
       larger.system.accelerator.memory.value += Bytes{7 * mebibyte};
-      std::optional<Answer> const found = best_of(larger);
-      CAPTURE(seed, step, text_of(found), text_of(full));
-      REQUIRE(is_no_slower(found, full));
+      std::optional<Answer> const more = best_of(larger);
+      CAPTURE(seed, step, text_of(more), text_of(less));
+      REQUIRE(is_no_slower(more, less));
     }
   }
   REQUIRE(seen > 10);
