@@ -10,7 +10,6 @@
 #include "apps/program/command_line.hpp"
 #include "libsim/config/did_you_mean.hpp"
 #include "libsim/schedule/ordered_schedule.hpp"
-#include "libsim/search/ordered_plans.hpp"
 #include "libsim/search/search_names.hpp"
 #include "libsim/search/search_space.hpp"
 #include "libsim/training/training_names.hpp"
@@ -63,29 +62,26 @@ void read_sharding(FixText const& fix, SearchFilter& filter) {
   }
 }
 
-void read_recompute(FixText const& fix, SearchFilter& filter) { read_words(fix, filter.recompute); }
-
-/// "zb_h1, zb_h2": the schedules that a search tries on the layouts that it has found.
-std::string tried_kinds() {
+/// "gpipe, 1f1b, interleaved, zb_h1": the schedules that are searched.
+std::string searched_kinds() {
   std::string names;
   for (auto const& [kind, name] : EnumNames<ScheduleKind>::all) {
-    if (is_tried(kind)) names += (names.empty() ? "" : ", ") + std::string{name};
+    if (is_searched(kind)) names += (names.empty() ? "" : ", ") + std::string{name};
   }
   return names;
 }
 
 void read_schedules(FixText const& fix, SearchFilter& filter) {
-  std::vector<ScheduleKind> kinds;
-  read_words(fix, kinds);
-  for (ScheduleKind const kind : kinds) {
-    (has_order(kind) ? filter.ordered : filter.schedule).push_back(kind);
-  }
-  if (!std::all_of(filter.ordered.begin(), filter.ordered.end(), is_tried)) {
-    refuse_fix(fix.text, "gpipe, 1f1b, interleaved, which are searched, and " + tried_kinds() +
-                             ", which are tried on the best layouts (`stagecraft explain` says "
-                             "what others would give to a plan)");
+  read_words(fix, filter.schedule);
+  if (!std::ranges::all_of(filter.schedule, [](ScheduleKind kind) { return is_searched(kind); })) {
+    refuse_fix(fix.text,
+               searched_kinds() + " (`stagecraft explain` says what others would give to a plan)");
   }
 }
+
+void read_p2p(FixText const& fix, SearchFilter& filter) { read_words(fix, filter.p2p); }
+
+void read_recompute(FixText const& fix, SearchFilter& filter) { read_words(fix, filter.recompute); }
 
 template <auto member>
 std::int64_t number_of(ShapeChoice const& shape, ScheduleChoice const& schedule) {
@@ -124,6 +120,7 @@ constexpr std::array fix_names{
     FixName{"sequence", "parallel.sequence", read_switch<&Filter::sequence>},
     FixName{"distributed_optimizer", "memory.distributed_optimizer", read_sharding},
     FixName{"schedule", "schedule.kind", read_schedules},
+    FixName{"p2p", "schedule.p2p", read_p2p},
     FixName{"recompute", "recompute", read_recompute},
 };
 
@@ -157,18 +154,17 @@ void read_fix(std::string const& text, SearchFilter& filter) {
   } else {
     refuse_fix(text, listed_names(", ") +
                          " = values, or layout=even; what is not searched is held by --set, as in "
-                         "--set schedule.p2p=overlapped");
+                         "--set parallel.overlap_gradients=true");
   }
 }
 
 std::string fix_description() {
   return "only plans with these values of " + listed_names(" or ") +
-         " (none, selective, uniform, block, per_stage, window), or layout=even; may be repeated. "
-         "Schedules that follow an order, such as zb_h1, are tried on the best layouts of the "
-         "others, or of 1f1b";
+         " (none, selective, uniform, block, per_stage, window), or layout=even; may be repeated";
 }
 
 bool is_searched(std::string_view key) {
+  if (key == "schedule.p2p") return false;  // --set holds it as --fix p2p does
   if (key == "parallel" || key == "schedule" || key.starts_with("sharding")) return true;
   auto const decides = [key](std::string_view searched) {
     return key == searched || key.starts_with(std::string{searched} + ".");

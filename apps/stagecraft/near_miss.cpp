@@ -102,22 +102,21 @@ std::string near_miss_text(SearchResult const& result, PlanOptions const& option
   std::string text = "nothing fits: of " + counted(result.considered, "plan") + " for " +
                      std::to_string(options.request.gpus) + " x " +
                      options.request.system.accelerator.name;
-  if (result.run_out > 0) return text + ", some fit by counted bytes: " + run_out_text(result);
-  if (!result.closest) return text + ", none was found to come close";
+  if (result.run_out > 0)
+    return text + ", some fit by counted bytes: " + run_out_text(result, options);
+  if (!result.closest) return text + ", none is as safe as --safety asks";
   NearMiss const& miss = *result.closest;
   std::vector<RecomputePolicy> const policies{policy_of(miss.policy)};
   TrainingConfig const config =
       make_config(options.request, miss.arrangement, policies, miss.sharding);
   std::int64_t const margin = options.request.margin;
-  std::string const kept =
-      margin > 0 ? " of reserve and " + gibibytes(margin) + " of margin" : " of reserve";
+  std::string const kept = margin > 0 ? " less " + gibibytes(margin) + " of margin" : "";
   std::string const without =
-      margin > 0 && miss.excess <= margin ? "; without the margin it fits (--margin 0)" : "";
-  return text + " the closest holds " + gibibytes(miss.excess) + " GiB too much on stage " +
-         std::to_string(miss.stage.value()) + " (" +
-         gibibytes(options.request.system.accelerator.memory.value.count()) + " GiB less " +
-         gibibytes(config.memory.kept_in_reserve().count()) + kept + "): tensor " +
-         std::to_string(config.parallel.tensor) +
+      margin > 0 && miss.fits_without_margin ? "; without the margin it fits (--margin 0)" : "";
+  return text + " the closest holds " + readable_text(Bytes{miss.excess}) + " too much on stage " +
+         std::to_string(miss.stage.value()) + " (of " +
+         gibibytes(options.request.system.accelerator.memory.value.count()) + " GiB" + kept +
+         "): tensor " + std::to_string(config.parallel.tensor) +
          (config.parallel.sequence ? " with sequence parallelism" : "") + ", pipeline " +
          std::to_string(config.parallel.pipeline) + " x " +
          std::to_string(config.parallel.interleave) + ", data " +

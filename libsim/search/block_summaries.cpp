@@ -9,6 +9,7 @@
 #include "libsim/memory/message_buffers.hpp"
 #include "libsim/plan/plan_outline.hpp"
 #include "libsim/plan/training_plan.hpp"
+#include "libsim/program/liveness.hpp"
 #include "libsim/program/memory_profile.hpp"
 
 namespace stagecraft {
@@ -46,15 +47,31 @@ PieceSummary& PieceSummary::operator+=(PieceSummary const& next) {
   PassSummary back = next.backward;
   back += backward;
   backward = back;
+  back = next.input_gradient;
+  back += input_gradient;
+  input_gradient = back;
+  back = next.weight_gradient;
+  back += weight_gradient;
+  weight_gradient = back;
   return *this;
 }
 
 PieceSummary PieceSummary::repeated(std::int64_t times) const {
-  return {forward.repeated(times), backward.repeated(times)};
+  return {forward.repeated(times), backward.repeated(times), input_gradient.repeated(times),
+          weight_gradient.repeated(times)};
 }
 
-BlockSummaries::BlockSummaries(SearchRequest const& request, ShapeChoice const& shape)
-    : outline_{make_outline(config_of(request, shape))},
+std::int64_t PieceSummary::picoseconds() const {
+  std::int64_t const split = input_gradient.picoseconds + weight_gradient.picoseconds;
+  return forward.picoseconds +
+         (split > 0 ? std::min(split, backward.picoseconds) : backward.picoseconds);
+}
+
+BlockSummaries::BlockSummaries(SearchRequest const& request,
+                               ShapeChoice const& shape,
+                               BackwardPasses passes)
+    : has_split_{passes == BackwardPasses::split},
+      outline_{make_outline(config_of(request, shape))},
       kinds_{outline_.config.model},
       rows_{outline_},
       rank_{rows_.fullest_at_least()},
@@ -63,13 +80,16 @@ BlockSummaries::BlockSummaries(SearchRequest const& request, ShapeChoice const& 
       inputs_{summarize(build_inputs(outline_.shape))},
       embedding_{summarize(build_embedding(outline_.shape))} {}
 
-PieceSummary BlockSummaries::summarize(BlockProgram const& block) const {
+PieceSummary BlockSummaries::summarize(BlockProgram block) const {
+  if (has_split_) split_backward(block);
   auto const pass = [&](Pass which) {
     MemoryProfile const memory = profile_memory(block, which);
     return PassSummary{time_pass(block, which, cost_).duration.count(), memory.net.sum(),
                        memory.peak};
   };
-  return {pass(Pass::forward), pass(Pass::backward)};
+  if (!has_split_) return {pass(Pass::forward), pass(Pass::backward), {}, {}};
+  return {pass(Pass::forward), pass(Pass::backward), pass(Pass::input_gradient),
+          pass(Pass::weight_gradient)};
 }
 
 MessageSizes BlockSummaries::message_sizes() const {
@@ -116,7 +136,7 @@ PieceSummary const& BlockSummaries::group(std::span<int const> kinds, RecomputeK
     PolicyCode const policy{recompute, static_cast<std::int32_t>(kinds.size())};
     BlockProgram block = build_layers(std::move(layers), policy_of(policy));
     let_cost_least(block);
-    place->second = summarize(block);
+    place->second = summarize(std::move(block));
   }
   return place->second;
 }
@@ -177,7 +197,12 @@ PieceSummary BlockSummaries::layers(ChunkContent const& content, PolicyCode poli
 
 std::int64_t BlockSummaries::work() {
   ModelConfig const& model = outline_.config.model;
-  return chunk({0, model.layers, true, true}, {RecomputeKind::none, 0}).picoseconds();
+  ChunkContent const whole{.first_layer = 0,
+                           .layers = model.layers,
+                           .has_embedding = true,
+                           .has_head = true,
+                           .shares_embedding = true};
+  return chunk(whole, {RecomputeKind::none, 0}).picoseconds();
 }
 
 PieceSummary BlockSummaries::chunk(ChunkContent const& content, PolicyCode policy) {
@@ -186,8 +211,8 @@ PieceSummary BlockSummaries::chunk(ChunkContent const& content, PolicyCode polic
   if (content.has_embedding) piece += embedding_;
   piece += layers(content, policy);
   if (content.has_head) {
-    // If one chunk has both ends, the tied weight exists only once.
-    bool const is_shared = content.has_embedding && embeds_at_end(outline_.config.model);
+    // If a stage has both ends, the tied weight exists only once.
+    bool const is_shared = content.shares_embedding && embeds_at_end(outline_.config.model);
     piece += head(is_shared ? HeadWeight::shared : HeadWeight::own, policy.kind);
   }
   return piece;

@@ -26,16 +26,25 @@ struct PassSummary {
   PassSummary repeated(std::int64_t times) const;
 };
 
-/// Both passes through consecutive blocks.
+/// All passes through consecutive blocks. Those of a split backward are empty unless some backward
+/// is split.
 struct PieceSummary {
   PassSummary forward;
   PassSummary backward;
+  PassSummary input_gradient;
+  PassSummary weight_gradient;
 
   /// Appends `next`, which follows in model order.
   PieceSummary& operator+=(PieceSummary const& next);
   PieceSummary repeated(std::int64_t times) const;
-  std::int64_t picoseconds() const { return forward.picoseconds + backward.picoseconds; }
+  /// The time of forward and backward, of a whole or of a split one, whichever takes less.
+  std::int64_t picoseconds() const;
+  /// What a microbatch holds between the two passes of a split backward.
+  std::int64_t held_for_weights() const { return forward.net + input_gradient.net; }
 };
+
+/// Whether schedules split backwards: programs then have both passes.
+enum class BackwardPasses : std::uint8_t { whole, split };
 
 /// Bytes of a message buffer.
 struct MessageSizes {
@@ -49,7 +58,9 @@ struct MessageSizes {
 class BlockSummaries {
  public:
   /// `request` must outlive this object.
-  BlockSummaries(SearchRequest const& request, ShapeChoice const& shape);
+  BlockSummaries(SearchRequest const& request,
+                 ShapeChoice const& shape,
+                 BackwardPasses passes = BackwardPasses::whole);
   BlockSummaries(BlockSummaries const&) = delete;  // the cost model refers to the outline
   BlockSummaries(BlockSummaries&&) = delete;
   BlockSummaries& operator=(BlockSummaries const&) = delete;
@@ -98,8 +109,9 @@ class BlockSummaries {
                   std::int64_t size,
                   RecomputeKind recompute);
   PieceSummary const& group(std::span<int const> kinds, RecomputeKind recompute);
-  PieceSummary summarize(BlockProgram const& block) const;
+  PieceSummary summarize(BlockProgram block) const;
 
+  bool has_split_;
   TrainingPlan outline_;
   LayerKinds kinds_;
   ReceivedRows rows_;

@@ -17,6 +17,10 @@ struct Candidate {
   std::int32_t stages = -1;  ///< per_stage: index into Candidates::stage_policies
   PolicyCode policy;
   Sharding sharding;
+  /// Without a choice, it is also what per_stage, or a window, begins with: if devices refuse it,
+  /// that goes on.
+  bool begins_stages = false;
+  bool begins_windows = false;
 };
 
 /// The plan that comes closest to fitting if none fits.
@@ -25,7 +29,8 @@ struct NearMiss {
   PolicyCode policy;
   Sharding sharding;
   StageId stage{};          ///< its fullest stage
-  std::int64_t excess = 0;  ///< bytes beyond capacity less reserve
+  std::int64_t excess = 0;  ///< bytes that it lacks, the margin counted
+  bool fits_without_margin = false;
 };
 
 /// The plans of a part of the search space that may fit, in the order of the space.
@@ -35,10 +40,11 @@ struct Candidates {
   std::vector<std::vector<PolicyCode>> stage_policies;
   std::int64_t considered = 0;
   std::int64_t dismissed_by_memory = 0;
-  std::int64_t unexamined = 0;  ///< schedules of shapes that are slower than the limit
-  std::int64_t oversized = 0;   ///< schedules of shapes with more passes than a run may have
-  /// Plans that are not in `plans`, because their times are beyond a run's limit.
-  std::int64_t too_long = 0;
+  std::int64_t ordered = 0;         ///< of `considered`, those whose schedule follows an order
+  std::int64_t unordered = 0;       ///< orders of shapes with more passes than are searched
+  std::int64_t unexamined = 0;      ///< schedules of shapes that take longer than was asked for
+  std::int64_t oversized = 0;       ///< schedules of shapes with more passes than a run may have
+  std::int64_t too_long = 0;        ///< not in `plans`: their times are beyond a run's limit
   std::optional<NearMiss> closest;  ///< of the dismissed plans
 
   /// Appends the plans of the next part.

@@ -1,192 +1,59 @@
 #include "libsim/search/candidate_source.hpp"
 
 #include <algorithm>
+#include <array>
 #include <iterator>
 #include <limits>
 #include <optional>
 #include <span>
 #include <utility>
 
-#include "libsim/engine/verdict.hpp"
+#include "libsim/search/device_room.hpp"
+#include "libsim/search/policy_round.hpp"
 #include "libsim/search/recompute_choice.hpp"
+#include "libsim/training/training_config_checks.hpp"
 
 namespace stagecraft {
 namespace {
 
-TrainingConfig config_with(SearchRequest const& request,
-                           Arrangement const& arrangement,
-                           std::span<PolicyCode const> codes,
-                           Sharding sharding) {
-  std::vector<RecomputePolicy> policies;
-  policies.reserve(codes.size());
-  for (PolicyCode const code : codes) policies.push_back(policy_of(code));
-  return make_config(request, arrangement, std::move(policies), sharding);
-}
-
-/// A lower bound of the iteration with any layer shares and policies, in picoseconds. A microbatch
-/// takes at least `work` on all stages together, and the busiest stage has at least an equal share
-/// of it. Without interleaving, the first microbatch passes through the other stages before that
-/// stage begins, or after it has ended.
+/// A lower bound of the iteration with any layer shares and policies, picoseconds, if a microbatch
+/// takes at least `work` on all stages together: the busiest stage has at least an equal share of
+/// it. Without interleaving, the first microbatch passes through the other stages before that stage
+/// begins, or after it has ended.
 double least_time_of(SearchRequest const& request,
                      ShapeChoice const& shape,
                      ScheduleChoice const& schedule,
                      double work) {
-  constexpr double safety = 1 - 1e-9;  // for the rounding of sums
+  constexpr double safety = 1 - 1e-9;  // of the rounding of sums
   double const stages = schedule.pipeline;
   double const microbatches =
       static_cast<double>(request.global_batch) /
       (static_cast<double>(schedule.data) * static_cast<double>(shape.micro));
-  if (schedule.interleave > 1) return safety * work * microbatches / stages;
+  if (schedule.interleave > 1 || has_order(schedule.kind))
+    return safety * work * microbatches / stages;
   return safety * work * (1 + (microbatches - 1) / stages);
 }
 
-/// Enumerates the policies of one arrangement and one kind of optimizer.
-class PolicyRound {
- public:
-  PolicyRound(SearchRequest const& request,
-              RecomputeChoices const& choices,
-              std::vector<StageMoments> const& moments,
-              MessageTimes const& messages,
-              std::vector<StageFacts> const& facts,
-              Bytes room,
-              Candidate const& made,
-              Candidates& found)
-      : request_{request},
-        choices_{choices},
-        moments_{moments},
-        messages_{messages},
-        facts_{facts},
-        room_{room},
-        made_{made},
-        found_{found},
-        times_(moments.size()) {}
+}  // namespace
 
-  void run() {
-    for (std::size_t i = 0; i < choices_.policies().size(); ++i) {
-      PolicyCode const code = choices_.policies()[i];
-      if (is_wanted(code.kind) && is_wanted(std::span{&code, 1})) add_uniform(i);
-    }
-    if (is_wanted(RecomputeKind::per_stage)) add_least_recompute();
-    if (is_wanted(RecomputeKind::window) && may_need_recompute()) {
-      add_window(0, RecomputeKind::selective);
-      add_window(1, RecomputeKind::uniform);
-    }
+/// The blocks of a shape, made when they are asked for.
+class BlocksOfShape {
+ public:
+  BlocksOfShape(SearchRequest const& request, ShapeChoice const& shape)
+      : request_{request}, shape_{shape} {}
+  ShapeChoice const& shape() const { return shape_; }
+  BlockSummaries& of(BackwardPasses passes) {
+    std::optional<BlockSummaries>& made = passes == BackwardPasses::whole ? whole_ : split_;
+    if (!made) made.emplace(request_, shape_, passes);
+    return *made;
   }
 
  private:
-  bool is_wanted(RecomputeKind kind) const { return allows(request_.filter.recompute, kind); }
-  /// Whether the request wants the plan of an entry with these policies.
-  bool is_wanted(std::span<PolicyCode const> codes) const {
-    return !request_.is_wanted || request_.is_wanted(config_with(
-                                      request_, found_.arrangements.back(), codes, made_.sharding));
-  }
-  StageFacts const& facts(StageId stage) const { return facts_[stage.index()]; }
-  StageTimes& times(StageId stage) { return times_[stage.index()]; }
-  Bytes excess(StageId stage, std::size_t policy) const {
-    return facts(stage).resident + choices_.held(stage, policy) - room_;
-  }
-  bool may_need_recompute() const {
-    if (!choices_.is_exact()) return true;
-    for (StageId const stage : choices_.stage_ids()) {
-      if (excess(stage, 0) > Bytes{0}) return true;
-    }
-    return false;
-  }
-
-  void add(Candidate made, Bytes most_excess) {
-    made.bound = iteration_bound(times_, moments_, messages_);
-    made.peak = (most_excess + room_for(request_.base.memory, request_.system.accelerator)).count();
-    ++found_.considered;
-    // Its times would overflow, and the reader of a run refuses it.
-    if (made.bound > longest_) {
-      ++found_.too_long;
-      return;
-    }
-    found_.plans.push_back(made);
-  }
-
-  void add_uniform(std::size_t policy) {
-    Bytes most = least_bytes;
-    StageId fullest{0};
-    for (StageId const stage : choices_.stage_ids()) {
-      Bytes const over = excess(stage, policy);
-      if (over > most) fullest = stage;
-      most = std::max(most, over);
-    }
-    Candidate made = made_;
-    made.policy = choices_.policies()[policy];
-    if (most > Bytes{0} && !request_.exhaustive) {
-      ++found_.considered;
-      ++found_.dismissed_by_memory;
-      if (!found_.closest || most.count() < found_.closest->excess) {
-        found_.closest =
-            NearMiss{found_.arrangements.back(), made.policy, made.sharding, fullest, most.count()};
-      }
-      return;
-    }
-    for (StageId const stage : choices_.stage_ids()) {
-      times(stage) = choices_.times(stage, policy, facts(stage));
-    }
-    add(made, most);
-  }
-
-  void add_least_recompute() {
-    std::vector<PolicyCode> codes;
-    Bytes most = least_bytes;
-    bool is_uniform = true;
-    std::size_t first = 0;
-    for (StageId const stage : choices_.stage_ids()) {
-      auto const policy = choices_.least_recompute(stage, room_ - facts(stage).resident);
-      if (!policy) return;
-      if (stage == StageId{0}) first = *policy;
-      is_uniform = is_uniform && *policy == first;
-      most = std::max(most, excess(stage, *policy));
-      times(stage) = choices_.times(stage, *policy, facts(stage));
-      codes.push_back(choices_.policies()[*policy]);
-    }
-    if (is_uniform || !is_wanted(codes)) return;  // the first is already among the plans
-    Candidate made = made_;
-    made.policy = {RecomputeKind::per_stage, 0};
-    made.stages = static_cast<std::int32_t>(found_.stage_policies.size());
-    found_.stage_policies.push_back(std::move(codes));
-    add(made, most);
-  }
-
-  void add_window(std::int32_t code, RecomputeKind beside) {
-    auto const& policies = choices_.policies();
-    PolicyCode const wanted{beside, static_cast<std::int32_t>(beside == RecomputeKind::uniform)};
-    auto const policy = static_cast<std::size_t>(
-        std::find(policies.begin(), policies.end(), wanted) - policies.begin());
-    Bytes most = least_bytes;
-    bool stores = false;
-    for (StageId const stage : choices_.stage_ids()) {
-      if (excess(stage, policy) > Bytes{0}) return;
-      Bytes const resident = facts(stage).resident;
-      int const stored = choices_.most_stored(stage, policy, room_ - resident);
-      stores = stores || stored > 0;
-      most = std::max(most, resident + choices_.least_held_with_window(stage, policy) - room_);
-      times(stage) = choices_.window_times(stage, policy, stored, facts(stage));
-    }
-    Candidate made = made_;
-    made.policy = {RecomputeKind::window, code};
-    if (!stores || !is_wanted(std::span{&made.policy, 1})) return;
-    add(made, most);
-  }
-
-  static constexpr double longest_ = 9e18;  ///< picoseconds
-  static constexpr Bytes least_bytes{std::numeric_limits<std::int64_t>::min()};
   SearchRequest const& request_;
-  RecomputeChoices const& choices_;
-  std::vector<StageMoments> const& moments_;
-  MessageTimes const& messages_;
-  std::vector<StageFacts> const& facts_;
-  Bytes room_;
-  Candidate const& made_;
-  Candidates& found_;
-  std::vector<StageTimes> times_;
+  ShapeChoice const& shape_;
+  std::optional<BlockSummaries> whole_;
+  std::optional<BlockSummaries> split_;
 };
-
-}  // namespace
 
 void Candidates::append(Candidates&& next) {
   auto const arrangement = static_cast<std::int32_t>(arrangements.size());
@@ -201,6 +68,8 @@ void Candidates::append(Candidates&& next) {
             std::back_inserter(stage_policies));
   considered += next.considered;
   dismissed_by_memory += next.dismissed_by_memory;
+  ordered += next.ordered;
+  unordered += next.unordered;
   unexamined += next.unexamined;
   oversized += next.oversized;
   too_long += next.too_long;
@@ -208,10 +77,7 @@ void Candidates::append(Candidates&& next) {
 }
 
 CandidateSource::CandidateSource(SearchRequest const& request)
-    : request_{request},
-      room_{room_for(request.base.memory, request.system.accelerator) -
-            request.system.calibration.workspace.value},
-      facts_{request} {}
+    : request_{request}, room_{most_counted(request)}, facts_{request} {}
 
 std::int64_t CandidateSource::dismissed_at_once(Arrangement const& arrangement,
                                                 Sharding sharding,
@@ -228,8 +94,8 @@ std::int64_t CandidateSource::dismissed_at_once(Arrangement const& arrangement,
   });
 }
 
-double CandidateSource::least_time(ShapeChoice const& shape) const {
-  BlockSummaries blocks{request_, shape};
+double CandidateSource::least_time(ShapeChoice const& shape, BackwardPasses passes) const {
+  BlockSummaries blocks{request_, shape, passes};
   auto const of_all =
       static_cast<double>(request_.global_batch) / static_cast<double>(shape.micro) *
       static_cast<double>(shape.ranks_together()) / static_cast<double>(request_.gpus);
@@ -237,54 +103,123 @@ double CandidateSource::least_time(ShapeChoice const& shape) const {
   return safety * of_all * static_cast<double>(blocks.work());
 }
 
+bool CandidateSource::has_order_for(Arrangement const& arrangement) {
+  ScheduleChoice const& schedule = arrangement.schedule;
+  TrainingConfig const config = make_config(request_, arrangement, {RecomputePolicy{}}, Sharding{});
+  std::array<std::int64_t, 4> const key{static_cast<std::int64_t>(schedule.kind), schedule.pipeline,
+                                        schedule.interleave, microbatches(config)};
+  {
+    std::lock_guard const lock{mutex_};
+    auto const known = orders_.find(key);
+    if (known != orders_.end()) return known->second;
+  }
+  bool const has = problems_of(config).empty();
+  std::lock_guard const lock{mutex_};
+  return orders_.try_emplace(key, has).first->second;
+}
+
+void CandidateSource::append_plans(ScheduleChoice const& schedule,
+                                   BlocksOfShape& blocks,
+                                   Hopeless hopeless,
+                                   Candidates& found) {
+  ShapeChoice const& shape = blocks.shape();
+  std::shared_ptr<ScheduleMoments const> moments;
+  std::optional<MessageTimes> messages;
+  for (LayerShares const& shares : share_choices(request_, schedule)) {
+    Arrangement const arrangement{shape, schedule, shares};
+    std::optional<RecomputeChoices> choices;
+    for (Sharding const sharding : {sharding_of(false), sharding_of(true)}) {
+      if ((sharding.shares_optimizer() && schedule.data * shape.context == 1) ||
+          !allows(request_.filter.sharding, sharding)) {
+        continue;
+      }
+      auto const facts = facts_.of(arrangement, sharding);
+      if (hopeless == Hopeless::counted) {
+        std::int64_t const dismissed = dismissed_at_once(arrangement, sharding, *facts);
+        found.considered += dismissed;
+        found.dismissed_by_memory += dismissed;
+        if (dismissed > 0) continue;
+      }
+      if (!choices) {
+        TrainingConfig const config =
+            make_config(request_, arrangement, {RecomputePolicy{}}, Sharding{});
+        LayerKinds const& kinds = blocks.of(BackwardPasses::whole).kinds();
+        ArrangedStages contents{kinds, arrangement};
+        // If all layers are alike, the same chunks are equal for all shares.
+        bool const are_equal = kinds.are_alike() && copies_of(schedule.kind) == 1;
+        if (!moments || !are_equal) moments = moments_.of(config, contents);
+        if (!messages) messages.emplace(request_, arrangement);
+        BlockSummaries& summaries = blocks.of(moments->passes);
+        choices.emplace(arrangement, std::move(contents), summaries, moments->stages,
+                        summaries.message_sizes(), microbatches(config) / copies_of(schedule.kind));
+        found.arrangements.push_back(arrangement);
+      }
+      Candidate made;
+      made.arrangement = static_cast<std::int32_t>(found.arrangements.size()) - 1;
+      made.sharding = sharding;
+      append_policies(request_, *choices, moments->stages, *messages, *facts, room_, made, found);
+    }
+  }
+}
+
 Candidates CandidateSource::of(ShapeChoice const& shape, Hopeless hopeless, double limit) {
   Candidates found;
-  BlockSummaries blocks{request_, shape};
+  BlocksOfShape blocks{request_, shape};
   bool const is_limited = limit < std::numeric_limits<double>::infinity();
-  double const work = is_limited ? static_cast<double>(blocks.work()) : 0;
   ScheduleChoices const schedules = schedule_choices(request_, shape);
   found.oversized = schedules.oversized;
+  double const work = is_limited ? static_cast<double>(blocks.of(BackwardPasses::whole).work()) : 0;
   for (ScheduleChoice const& schedule : schedules) {
     if (is_limited && least_time_of(request_, shape, schedule, work) > limit) {
       ++found.unexamined;
-      continue;
-    }
-    std::shared_ptr<std::vector<StageMoments> const> moments;
-    std::optional<MessageTimes> messages;
-    for (LayerShares const& shares : share_choices(request_, schedule)) {
-      Arrangement const arrangement{shape, schedule, shares};
-      std::optional<RecomputeChoices> choices;
-      for (Sharding const sharding : {sharding_of(false), sharding_of(true)}) {
-        if ((sharding.shares_optimizer() && schedule.data * shape.context == 1) ||
-            !allows(request_.filter.sharding, sharding)) {
-          continue;
-        }
-        auto const facts = facts_.of(arrangement, sharding);
-        if (hopeless == Hopeless::counted) {
-          std::int64_t const dismissed = dismissed_at_once(arrangement, sharding, *facts);
-          found.considered += dismissed;
-          found.dismissed_by_memory += dismissed;
-          if (dismissed > 0) continue;
-        }
-        if (!choices) {
-          TrainingConfig const config =
-              make_config(request_, arrangement, {RecomputePolicy{}}, Sharding{});
-          ArrangedStages contents{blocks.kinds(), arrangement};
-          // If all layers are alike, the same chunks are equal for all shares.
-          if (!moments || !blocks.kinds().are_alike()) moments = moments_.of(config, contents);
-          if (!messages) messages.emplace(request_, arrangement);
-          choices.emplace(arrangement, std::move(contents), blocks, *moments,
-                          blocks.message_sizes(), microbatches(config));
-          found.arrangements.push_back(arrangement);
-        }
-        Candidate made;
-        made.arrangement = static_cast<std::int32_t>(found.arrangements.size()) - 1;
-        made.sharding = sharding;
-        PolicyRound{request_, *choices, *moments, *messages, *facts, room_, made, found}.run();
-      }
+    } else {
+      append_plans(schedule, blocks, hopeless, found);
     }
   }
   return found;
+}
+
+Candidates CandidateSource::ordered(ShapeChoice const& shape, Hopeless hopeless, double limit) {
+  Candidates found;
+  BlocksOfShape blocks{request_, shape};
+  ScheduleChoices const schedules = ordered_choices(request_, shape);
+  found.unordered = schedules.unordered;
+  if (schedules.empty()) return found;
+  auto const work = static_cast<double>(blocks.of(BackwardPasses::split).work());
+  for (ScheduleChoice const& schedule : schedules) {
+    if (least_time_of(request_, shape, schedule, work) > limit) {
+      ++found.unexamined;
+      continue;
+    }
+    Arrangement const some{shape, schedule, share_choices(request_, schedule).front()};
+    if (has_order_for(some)) append_plans(schedule, blocks, hopeless, found);
+  }
+  found.ordered = found.considered;
+  return found;
+}
+
+std::vector<std::vector<PolicyCode>> CandidateSource::stage_policies(Arrangement const& arrangement,
+                                                                     Sharding sharding) {
+  TrainingConfig const config = make_config(request_, arrangement, {RecomputePolicy{}}, Sharding{});
+  ArrangedStages contents{LayerKinds{config.model}, arrangement};
+  auto const moments = moments_.of(config, contents);
+  BlockSummaries blocks{request_, arrangement.shape, moments->passes};
+  RecomputeChoices const choices{arrangement,
+                                 std::move(contents),
+                                 blocks,
+                                 moments->stages,
+                                 blocks.message_sizes(),
+                                 microbatches(config) / copies_of(arrangement.schedule.kind)};
+  auto const facts = facts_.of(arrangement, sharding);
+  std::vector<std::vector<PolicyCode>> policies;
+  for (StageId const stage : choices.stage_ids()) {
+    std::vector<PolicyCode>& of_stage = policies.emplace_back();
+    for (std::size_t const policy :
+         choices.by_time(stage, room_ - (*facts)[stage.index()].resident)) {
+      of_stage.push_back(choices.policies()[policy]);
+    }
+  }
+  return policies;
 }
 
 TrainingConfig config_of(SearchRequest const& request,

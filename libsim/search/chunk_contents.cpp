@@ -6,7 +6,8 @@ namespace stagecraft {
 namespace {
 
 bool are_equal(LayerKinds const& kinds, ChunkContent const& a, ChunkContent const& b) {
-  if (a.layers != b.layers || a.has_embedding != b.has_embedding || a.has_head != b.has_head) {
+  if (a.layers != b.layers || a.has_embedding != b.has_embedding || a.has_head != b.has_head ||
+      a.shares_embedding != b.shares_embedding || a.keeps_output != b.keeps_output) {
     return false;
   }
   if (kinds.are_alike()) return true;
@@ -38,22 +39,31 @@ std::size_t place_of(LayerKinds const& kinds,
 
 ArrangedStages::ArrangedStages(LayerKinds const& kinds, Arrangement const& arrangement) {
   int const stages = arrangement.schedule.pipeline;
-  int const chunks = arrangement.schedule.interleave;
-  std::int64_t const all = arrangement.shares.sum(stages);
+  Placement const placement = placement_of(arrangement.schedule);
+  std::vector<std::int64_t> layers;  // of each part of the model
+  std::vector<std::int64_t> before;
+  for (VirtualStageId const part : IdRange<VirtualStageId>{placement.parts()}) {
+    before.push_back(layers.empty() ? 0 : before.back() + layers.back());
+    layers.push_back(arrangement.shares.of(placement.place(part).stage, stages) /
+                     arrangement.schedule.cuts());
+  }
   StageContent content;
-  std::int64_t before = 0;  // layers of the stages before
-  for (StageId const stage : IdRange<StageId>{stages}) {
-    std::int64_t const layers = arrangement.shares.of(stage, stages) / chunks;
+  for (StageId const stage : placement.stage_ids()) {
     content.distinct.clear();
     content.of_chunk.clear();
-    for (int chunk = 0; chunk < chunks; ++chunk) {
-      ChunkContent const made{.first_layer = chunk * (all / chunks) + before,
-                              .layers = layers,
-                              .has_embedding = stage == StageId{0} && chunk == 0,
-                              .has_head = next(stage) == StageId{stages} && chunk + 1 == chunks};
+    for (ChunkId const chunk : placement.chunk_ids()) {
+      VirtualStageId const v = placement.virtual_stage({stage, chunk});
+      auto const part = static_cast<std::size_t>(placement.part_of(v));
+      bool const has_head = placement.is_last(v);
+      ChunkContent const made{
+          .first_layer = before[part],
+          .layers = layers[part],
+          .has_embedding = placement.is_first(v),
+          .has_head = has_head,
+          .shares_embedding = has_head && begins_model(placement, stage),
+          .keeps_output = neighbour_here(placement, {stage, chunk}, Neighbour::next).has_value()};
       content.of_chunk.push_back(static_cast<int>(place_of(kinds, content.distinct, made)));
     }
-    before += layers;
     of_stage_.push_back(place_of(kinds, distinct_, content));
   }
 }

@@ -16,6 +16,8 @@ struct ChunkContent {
   std::int64_t layers = 0;
   bool has_embedding = false;
   bool has_head = false;
+  bool shares_embedding = false;  ///< with has_head: its stage has an embedding
+  bool keeps_output = false;      ///< the next chunk of the model is on the same stage
 };
 
 /// The chunks of a stage; equal chunks are stored once.

@@ -8,125 +8,73 @@
 #include <set>
 #include <stdexcept>
 #include <thread>
-#include <tuple>
 
 #include "libsim/engine/fullest_stage.hpp"
-#include "libsim/engine/prediction.hpp"
-#include "libsim/engine/settle.hpp"
-#include "libsim/engine/verdict.hpp"
 #include "libsim/host/worker_pool.hpp"
-#include "libsim/plan/make_plan.hpp"
-#include "libsim/report/run_verdict.hpp"
 #include "libsim/search/candidate_source.hpp"
-#include "libsim/search/ordered_plans.hpp"
+#include "libsim/search/closest_plan.hpp"
+#include "libsim/search/device_room.hpp"
+#include "libsim/search/first_filling.hpp"
+#include "libsim/search/plan_trial.hpp"
 #include "libsim/search/standings.hpp"
 
 namespace stagecraft {
 namespace {
 
-/// The result of simulating a candidate.
-struct Trial {
-  Outcome outcome;
-  bool fits = false;
-  /// Whether it fits by counted bytes, but not by its allocator's replay.
-  bool runs_out = false;
-  /// Whether it stores nothing: the same plan as one without a window.
-  bool is_empty_window = false;
-  /// The simulation, with its allocators' reservations if they were replayed.
-  std::optional<Simulation> simulation{};
-};
-
 class Search {
  public:
   explicit Search(SearchRequest const& request)
-      : reserve_{request.base.memory.reserve},
-        request_{with_margin(request)},
-        source_{request_},
-        standings_{kept_plans(request)} {}
+      : request_{request}, source_{request_}, standings_{request.top} {}
 
   SearchResult run() {
-    if (has_experts(request_.base.model)) {
-      search_by_shape();
-    } else {
-      gather();
-      simulate_promising(0);
+    if (has_rules(request_.filter)) {
+      if (has_experts(request_.base.model)) {
+        search_by_shape(Family::rules);
+      } else {
+        gather();
+        simulate_promising(0, [&](double done) { report(Part::simulations, done); });
+      }
     }
-    std::int64_t const searched = result_.simulated;
-    try_ordered();
+    search_by_shape(Family::orders);
     result_.unexamined = candidates_.unexamined;
     result_.oversized = candidates_.oversized;
+    result_.unordered = candidates_.unordered;
     result_.dismissed_by_memory = candidates_.dismissed_by_memory + empty_windows_;
-    result_.dismissed_by_bound = static_cast<std::int64_t>(candidates_.plans.size()) - searched -
-                                 empty_windows_ + candidates_.too_long;
-    result_.tried = static_cast<std::int64_t>(ordered_.size());
-    result_.considered = candidates_.considered + result_.tried;
-    for (Outcome const& outcome : standings_.best()) {
-      if (result_.best.size() == static_cast<std::size_t>(request_.top)) break;
-      result_.best.push_back(found(outcome));
-    }
+    result_.dismissed_by_bound = static_cast<std::int64_t>(candidates_.plans.size()) - continued_ -
+                                 result_.simulated - empty_windows_ + candidates_.too_long;
+    result_.tried = candidates_.ordered;
+    result_.considered = candidates_.considered;
+    for (Outcome const& outcome : standings_.best()) result_.best.push_back(found(outcome));
     for (Outcome const& outcome : standings_.front()) result_.front.push_back(found(outcome));
-    if (fastest_to_run_out_) result_.fastest_to_run_out = found(*fastest_to_run_out_);
-    if (result_.best.empty()) result_.closest = closest();
+    for (OrderKindTraits const& traits : order_kinds) {
+      if (!is_searched(traits.kind) || !allows(request_.filter.schedule, traits.kind)) continue;
+      ScheduleBest& of_kind = result_.schedules.emplace_back();
+      of_kind.kind = traits.kind;
+      auto const best = best_by_kind_.find(traits.kind);
+      if (best != best_by_kind_.end()) of_kind.iteration = best->second;
+    }
+    if (!launchable_.best().empty()) result_.best_launchable = found(launchable_.best().front());
+    if (result_.best.empty()) result_.closest = closest_plan(request_);
     return std::move(result_);
   }
 
  private:
-  /// The number of fastest plans that are kept. They include layouts on which ordered schedules are
-  /// tried.
-  static int kept_plans(SearchRequest const& request) {
-    if (request.filter.ordered.empty()) return request.top;
-    return std::max(request.top, 4 * static_cast<int>(tried_layouts));
-  }
+  /// Schedules that are laid out by a rule, and those that follow an order.
+  enum class Family : std::uint8_t { rules, orders };
 
-  /// Tries the schedules that follow an order on the best layouts found.
-  void try_ordered() {
-    if (request_.filter.ordered.empty()) return;
-    std::set<std::tuple<int, int, bool, std::int64_t, int, int, int, std::int64_t, Sharding>>
-        layouts;
-    for (Outcome const& outcome : standings_.best()) {
-      Candidate const& plan = candidates_.plans[outcome.plan];
-      Arrangement const& made =
-          candidates_.arrangements[static_cast<std::size_t>(plan.arrangement)];
-      if (layouts.size() == tried_layouts) break;
-      bool const is_new =
-          layouts
-              .emplace(made.shape.tensor, made.shape.context, made.shape.sequence, made.shape.micro,
-                       made.shape.expert, made.shape.expert_tensor, made.schedule.pipeline,
-                       made.shares.first, plan.sharding)
-              .second;
-      if (!is_new || made.schedule.pipeline == 1) continue;
-      for (TrainingConfig& run : ordered_runs(request_, candidates_, plan)) {
-        ordered_.push_back(std::move(run));
-      }
-    }
-    if (finds_layouts_only(request_.filter)) {
-      standings_ = Standings{request_.top};
-      result_.run_out = 0;
-      fastest_to_run_out_.reset();
-    }
-    constexpr std::size_t batch = 32;
-    for (std::size_t first = 0; first < ordered_.size(); first += batch) {
-      std::vector<std::uint32_t> numbers(std::min(batch, ordered_.size() - first));
-      std::iota(numbers.begin(), numbers.end(),
-                static_cast<std::uint32_t>(candidates_.plans.size() + first));
-      simulate(numbers);
-      report(true,
-             static_cast<double>(first + numbers.size()) / static_cast<double>(ordered_.size()));
-    }
+  using Part = SearchProgress::Part;
+  void report(Part part, double done) {
+    done_ = part == part_ ? std::max(done_, done) : done;
+    part_ = part;
+    request_.progress({part_, done_, candidates_.considered, result_.simulated});
   }
-
-  void report(bool is_simulating, double done) {
-    share_simulated_ = is_simulating ? done : 0;
-    request_.progress({is_simulating, done, candidates_.considered, result_.simulated});
-  }
-  /// Reports progress within a batch, which takes minutes with a million microbatches.
+  /// Within a batch, which takes minutes with a million microbatches.
   void report_within(std::int64_t simulated) const {
     if (std::this_thread::get_id() != caller_) return;
-    request_.progress(
-        {true, share_simulated_, candidates_.considered, result_.simulated + simulated});
+    request_.progress({part_, done_, candidates_.considered, result_.simulated + simulated});
   }
 
-  /// Collects all plans with their bounds.
+  /// Gives every plan its bounds.
   void gather() {
     std::vector<ShapeChoice> const shapes = shape_choices(request_);
     constexpr std::size_t batch = 16;
@@ -135,70 +83,80 @@ class Search {
       parallel_for(request_.jobs, parts.size(),
                    [&](std::size_t i) { parts[i] = source_.of(shapes[first + i]); });
       for (Candidates& part : parts) candidates_.append(std::move(part));
-      report(false, static_cast<double>(first + parts.size()) / static_cast<double>(shapes.size()));
+      report(Part::bounds,
+             static_cast<double>(first + parts.size()) / static_cast<double>(shapes.size()));
     }
   }
 
-  /// Visits the shapes by ascending lower bound, and simulates the plans of some before it looks at
-  /// the next ones: most shapes and schedules are then known to be too slow before their blocks are
-  /// built.
-  void search_by_shape() {
-    std::vector<ShapeChoice> const shapes = shape_choices(request_);
+  /// A plan of the family with a larger bound cannot belong to the answer.
+  double limit_of(Family family) const {
+    if (request_.exhaustive) return std::numeric_limits<double>::infinity();
+    return joins_front(family) ? standings_.last_bound() : standings_.last_best();
+  }
+  /// Whether plans of the family may belong to the front without being among the best. Of schedules
+  /// that follow an order only if there are no others: there are too many of them.
+  bool joins_front(Family family) const {
+    return family == Family::rules || !has_rules(request_.filter);
+  }
+
+  /// Goes through the shapes by ascending lower bound, and simulates the plans of some before it
+  /// looks at the next: most shapes and schedules are then known to be too slow before their blocks
+  /// are built.
+  void search_by_shape(Family family) {
+    bool const has_orders = family == Family::orders;
+    std::vector<ShapeChoice> shapes = shape_choices(request_);
+    if (has_orders) {
+      std::erase_if(shapes, [&](ShapeChoice const& shape) {
+        ScheduleChoices const schedules = ordered_choices(request_, shape);
+        if (schedules.empty()) candidates_.unordered += schedules.unordered;
+        return schedules.empty();
+      });
+    }
     std::vector<double> bounds(shapes.size());
-    parallel_for(request_.jobs, shapes.size(),
-                 [&](std::size_t i) { bounds[i] = source_.least_time(shapes[i]); });
+    parallel_for(request_.jobs, shapes.size(), [&](std::size_t i) {
+      bounds[i] =
+          source_.least_time(shapes[i], has_orders ? BackwardPasses::split : BackwardPasses::whole);
+    });
     std::vector<std::size_t> order(shapes.size());
     std::iota(order.begin(), order.end(), std::size_t{0});
     std::ranges::stable_sort(order, {}, [&](std::size_t i) { return bounds[i]; });
+    if (has_orders) first_ordered_ = candidates_.plans.size();
     constexpr std::size_t batch = 16;
     for (std::size_t first = 0; first < order.size(); first += batch) {
-      double const limit =
-          request_.exhaustive ? std::numeric_limits<double>::infinity() : standings_.last_bound();
+      double const limit = limit_of(family);
       std::vector<Candidates> parts(std::min(batch, order.size() - first));
       parallel_for(request_.jobs, parts.size(), [&](std::size_t i) {
         std::size_t const shape = order[first + i];
         if (bounds[shape] > limit) {
-          ScheduleChoices const schedules = schedule_choices(request_, shapes[shape]);
+          ScheduleChoices const schedules = has_orders ? ordered_choices(request_, shapes[shape])
+                                                       : schedule_choices(request_, shapes[shape]);
           parts[i].unexamined = static_cast<std::int64_t>(schedules.size());
           parts[i].oversized = schedules.oversized;
+          parts[i].unordered = schedules.unordered;
+        } else if (has_orders) {
+          parts[i] = source_.ordered(shapes[shape], CandidateSource::Hopeless::counted, limit);
         } else {
           parts[i] = source_.of(shapes[shape], CandidateSource::Hopeless::counted, limit);
         }
       });
       std::size_t const known = candidates_.plans.size();
       for (Candidates& part : parts) candidates_.append(std::move(part));
-      simulate_promising(known);
-      report(false, static_cast<double>(first + parts.size()) / static_cast<double>(order.size()));
+      // Of the shapes that may still be worth a look.
+      auto const end = std::ranges::upper_bound(order, limit_of(family), {},
+                                                [&](std::size_t i) { return bounds[i]; });
+      auto const all = static_cast<double>(std::max<std::size_t>(
+          first + parts.size(), static_cast<std::size_t>(end - order.begin())));
+      Part const part = has_orders ? Part::orders : Part::shapes;
+      auto const begin = static_cast<double>(first);
+      auto const count = static_cast<double>(parts.size());
+      simulate_promising(known, [&](double done) { report(part, (begin + done * count) / all); });
+      report(part, (begin + count) / all);
     }
   }
 
-  /// Keeps the first of the shapes that differ only in the microbatch size, which holds least.
-  static void keep_smallest_microbatches(std::vector<ShapeChoice>& shapes) {
-    std::set<std::tuple<int, int, bool, int, int>> seen;
-    std::erase_if(shapes, [&](ShapeChoice const& shape) {
-      return !seen.emplace(shape.tensor, shape.context, shape.sequence, shape.expert,
-                           shape.expert_tensor)
-                  .second;
-    });
-  }
-
-  /// The plan closest to fitting, among all plans, including those that are dismissed at once.
-  std::optional<NearMiss> closest() {
-    std::vector<ShapeChoice> shapes = shape_choices(request_);
-    if (has_experts(request_.base.model)) keep_smallest_microbatches(shapes);
-    std::vector<std::optional<NearMiss>> misses(shapes.size());
-    parallel_for(request_.jobs, shapes.size(), [&](std::size_t i) {
-      misses[i] = source_.of(shapes[i], CandidateSource::Hopeless::looked_at).closest;
-    });
-    std::optional<NearMiss> least;
-    for (auto const& miss : misses) {
-      if (miss && (!least || miss->excess < least->excess)) least = miss;
-    }
-    return least;
-  }
-
-  /// Simulates the plans from the number `first` on that may belong to the answer.
-  void simulate_promising(std::size_t first) {
+  /// Simulates those of the plans from the number `first` on that may belong to the answer.
+  template <typename ReportDone>
+  void simulate_promising(std::size_t first, ReportDone const& report_done) {
     std::vector<Candidate> const& plans = candidates_.plans;
     std::vector<std::uint32_t> heap(plans.size() - first);
     std::iota(heap.begin(), heap.end(), static_cast<std::uint32_t>(first));
@@ -208,143 +166,230 @@ class Search {
     std::make_heap(heap.begin(), heap.end(), is_later);
     double const first_bound = heap.empty() ? 0 : plans[heap.front()].bound;
     constexpr std::size_t batch_size = 32;
-    std::vector<std::uint32_t> batch;
-    while (!heap.empty()) {
-      std::uint32_t const next = heap.front();
-      double const bound = plans[next].bound;
-      if (!request_.exhaustive && bound > standings_.last_bound()) break;
-      std::pop_heap(heap.begin(), heap.end(), is_later);
-      heap.pop_back();
-      if (request_.exhaustive || standings_.may_belong(plans[next])) batch.push_back(next);
-      if (batch.size() < batch_size && !heap.empty()) continue;
-      simulate(batch);
-      batch.clear();
+    auto const may_follow = [&] {
+      return !heap.empty() &&
+             (request_.exhaustive || plans[heap.front()].bound <= last_bound(first));
+    };
+    while (may_follow()) {
+      std::vector<std::uint32_t> batch;
+      double const bound = plans[heap.front()].bound;
+      while (batch.size() < batch_size && may_follow()) {
+        std::pop_heap(heap.begin(), heap.end(), is_later);
+        if (request_.exhaustive || may_belong(heap.back())) batch.push_back(heap.back());
+        heap.pop_back();
+      }
+      for (std::uint32_t const again : simulate(batch)) {
+        heap.push_back(again);
+        std::push_heap(heap.begin(), heap.end(), is_later);
+      }
       double const done =
           request_.exhaustive
               ? 1 - static_cast<double>(heap.size()) / static_cast<double>(plans.size() - first)
-              : (bound - first_bound) / (standings_.last_bound() - first_bound);
-      report(true, std::clamp(done, 0.0, 1.0));
+              : (bound - first_bound) / (last_bound(first) - first_bound);
+      report_done(std::clamp(done, 0.0, 1.0));
     }
-    simulate(batch);
   }
 
-  void simulate(std::vector<std::uint32_t> const& batch) {
+  Family family_of(std::size_t number) const {
+    return number < first_ordered_ ? Family::rules : Family::orders;
+  }
+  /// A plan from the number on with a larger bound cannot belong to the answer.
+  double last_bound(std::size_t number) const {
+    double const last = limit_of(family_of(number));
+    return request_.is_launchable ? std::max(last, launchable_.last_best()) : last;
+  }
+
+  /// Whether a plan that has not been simulated as it is now may belong to the answer.
+  bool may_belong(std::uint32_t number) const {
+    Candidate const& plan = candidates_.plans[number];
+    bool const is_filled = fillings_.contains(number);
+    if (is_filled || !joins_front(family_of(number)) ? standings_.may_be_best(plan.bound)
+                                                     : standings_.may_belong(plan)) {
+      return true;
+    }
+    return request_.is_launchable && launchable_.may_be_best(plan.bound) &&
+           request_.is_launchable(
+               is_filled ? fillings_.at(number).config()
+                         : stagecraft::config_of(request_, candidates_, candidates_.plans[number]));
+  }
+  /// Whether one that has been may.
+  bool may_belong(Outcome const& outcome, TrainingConfig const& config, bool is_filled) const {
+    if (is_filled || !joins_front(family_of(outcome.plan)) ? standings_.may_be_best(outcome)
+                                                           : standings_.may_belong(outcome)) {
+      return true;
+    }
+    return request_.is_launchable && launchable_.may_be_best(outcome) &&
+           request_.is_launchable(config);
+  }
+
+  /// Returns those of the plans that are to be tried again with another filling.
+  std::vector<std::uint32_t> simulate(std::vector<std::uint32_t> const& batch) {
     std::vector<Trial> trials(batch.size());
+    std::vector<std::optional<TrainingConfig>> configs(batch.size());
     std::atomic<std::int64_t> simulated = 0;
     parallel_for(request_.jobs, batch.size(), [&](std::size_t i) {
-      trials[i] = attempt(batch[i]);
+      auto const filling = fillings_.find(batch[i]);
+      if (filling != fillings_.end()) {
+        trials[i] = try_filling(request_, filling->second, batch[i], source_.room(),
+                                [&](Outcome const& outcome) {
+                                  return may_belong(outcome, filling->second.config(), true);
+                                });
+        return;
+      }
+      TrainingConfig config = config_of(batch[i]);
+      if (is_empty_window(batch[i], config)) return;
+      trials[i] = try_plan(request_, config, batch[i], source_.room(), [&](Outcome const& outcome) {
+        return may_belong(outcome, config, false);
+      });
+      configs[i] = std::move(config);
       report_within(++simulated);
     });
-    for (Trial& trial : trials) {
-      if (trial.is_empty_window) {
+    std::vector<std::uint32_t> again;
+    for (std::size_t i = 0; i < batch.size(); ++i) {
+      bool const is_first = !fillings_.contains(batch[i]);
+      if (is_first && !configs[i]) {
         ++empty_windows_;
         continue;
       }
-      ++result_.simulated;
-      if (trial.fits) {
-        standings_.add(trial.outcome);
-        simulations_.insert_or_assign(trial.outcome.plan, *std::move(trial.simulation));
+      if (is_first) ++result_.simulated;
+      if (trials[i].fits()) {
+        keep(trials[i], is_first, is_first ? *configs[i] : fillings_.at(batch[i]).config());
       }
-      if (!trial.runs_out) continue;
-      ++result_.run_out;
-      if (!fastest_to_run_out_ || trial.outcome < *fastest_to_run_out_) {
-        fastest_to_run_out_ = trial.outcome;
-      }
+      if (trials[i].refused.empty()) continue;
+      if (is_first && trials[i].simulation) note_refused(trials[i], *configs[i]);
+      refill(batch[i], trials[i], again);
     }
     forget_left_behind();
+    return again;
   }
 
-  /// Keeps only the simulations of plans that may still belong to the answer.
+  void keep(Trial& trial, bool is_first, TrainingConfig const& config) {
+    if (!is_first && is_another(trial.outcome.plan)) return;
+    bool const joins = is_first && joins_front(family_of(trial.outcome.plan));
+    joins ? standings_.add(trial.outcome) : standings_.add_to_best(trial.outcome);
+    SimTime& of_kind =
+        best_by_kind_.try_emplace(config.schedule.kind, trial.outcome.iteration).first->second;
+    of_kind = std::min(of_kind, trial.outcome.iteration);
+    if (request_.is_launchable && request_.is_launchable(config)) {
+      launchable_.add_to_best(trial.outcome);
+    }
+    simulations_.insert_or_assign(trial.outcome.plan, *std::move(trial.simulation));
+  }
+
+  void note_refused(Trial& trial, TrainingConfig const& config) {
+    ++result_.run_out;
+    if (fastest_to_run_out_ && *fastest_to_run_out_ <= trial.outcome) return;
+    fastest_to_run_out_ = trial.outcome;
+    result_.fastest_to_run_out = {config, *std::move(trial.simulation)};
+  }
+
+  /// Gives the refused stages of a plan their next policies, and adds what is to be tried to
+  /// `again`.
+  void refill(std::uint32_t number, Trial const& trial, std::vector<std::uint32_t>& again) {
+    Candidate const plan = candidates_.plans[number];
+    bool const has_choice =
+        plan.policy.kind == RecomputeKind::per_stage || plan.policy.kind == RecomputeKind::window;
+    if (fillings_.contains(number) || has_choice) return take_next(number, trial, again);
+    if (plan.begins_stages) go_on(plan, {RecomputeKind::per_stage, 0}, trial, again);
+    if (!plan.begins_windows) return;
+    for (std::int32_t const code : {0, 1}) {
+      go_on(plan, {RecomputeKind::window, code}, trial, again);
+    }
+  }
+  /// Goes on with the choices of a plan that had none.
+  void go_on(Candidate plan,
+             PolicyCode policy,
+             Trial const& trial,
+             std::vector<std::uint32_t>& again) {
+    plan.policy = policy;
+    plan.begins_stages = plan.begins_windows = false;
+    candidates_.plans.push_back(plan);
+    ++continued_;
+    take_next(static_cast<std::uint32_t>(candidates_.plans.size() - 1), trial, again);
+  }
+  void take_next(std::uint32_t number, Trial const& trial, std::vector<std::uint32_t>& again) {
+    auto place = fillings_.find(number);
+    if (place == fillings_.end())
+      place = fillings_
+                  .emplace(number,
+                           first_filling(request_, source_, candidates_, candidates_.plans[number]))
+                  .first;
+    StageFilling& filling = place->second;
+    if (!filling.refuse(trial.refused) || !is_wanted(filling.config())) return;
+    double& bound = candidates_.plans[number].bound;
+    bound = std::max(bound, static_cast<double>(trial.outcome.iteration.count()));
+    again.push_back(number);
+  }
+
+  /// Whether the filling of a plan has become another plan of the space, without a choice.
+  bool is_another(std::size_t number) const {
+    StageFilling const& filling = fillings_.at(number);
+    return filling.is_without_choice() &&
+           allows(request_.filter.recompute, kind_of(filling.config().recompute.front()));
+  }
+
+  bool is_wanted(TrainingConfig const& config) const {
+    return !request_.is_wanted || request_.is_wanted(config);
+  }
+
+  /// Keeps the simulations of those plans alone that may still belong to the answer.
   void forget_left_behind() {
     std::set<std::size_t> kept;
     for (Outcome const& outcome : standings_.best()) kept.insert(outcome.plan);
     for (Outcome const& outcome : standings_.front()) kept.insert(outcome.plan);
+    for (Outcome const& outcome : launchable_.best()) kept.insert(outcome.plan);
     std::erase_if(simulations_, [&](auto const& known) { return !kept.contains(known.first); });
   }
 
-  Trial attempt(std::size_t plan) const {
-    TrainingConfig const config = config_of(plan);
-    Trial trial{.outcome = {.plan = plan}};
-    trial.is_empty_window =
-        has_window(plan) &&
-        std::all_of(config.recompute.begin(), config.recompute.end(),
-                    [](auto const& policy) { return policy.store_microbatches.count == 0; });
-    if (trial.is_empty_window) return trial;
-    Prediction const prediction = predict(as_settled(config), request_.system);
-    trial.outcome.iteration = prediction.iteration;
-    trial.outcome.peak = largest_peak(prediction.stages).count();
-    bool const is_counted =
-        Bytes{trial.outcome.peak} <= room_for(config.memory, request_.system.accelerator);
-    // Its allocator is replayed only if the answer depends on it.
-    if (!is_counted || !standings_.may_belong(trial.outcome)) return trial;
-    trial.simulation = with_reservations(config);
-    trial.runs_out = verdict_of(*trial.simulation) == Verdict::does_not_fit;
-    trial.fits = !trial.runs_out && is_safe(*trial.simulation, config);
-    return trial;
-  }
-
-  /// Simulates a plan on the device itself, for which the margin is not kept.
-  Simulation with_reservations(TrainingConfig config, int jobs = 1) const {
-    config.memory.reserve = reserve_;
-    TrainingPlan const plan = make_plan(as_settled(config));
-    Simulation simulation = stagecraft::simulate(plan, request_.system);
-    add_reservations(simulation, plan, request_.system, jobs);
-    return simulation;
-  }
-
-  /// Whether a plan fits with the probability that is asked for.
-  bool is_safe(Simulation const& simulation, TrainingConfig const& config) const {
-    return request_.safety <= 0 ||
-           fit_probability_of(simulation, config, request_.system).run.value_or(0) >=
-               request_.safety;
-  }
-
   bool has_window(std::size_t number) const {
-    return number < candidates_.plans.size() &&
-           candidates_.plans[number].policy.kind == RecomputeKind::window;
+    return candidates_.plans[number].policy.kind == RecomputeKind::window;
+  }
+
+  /// Whether no microbatch of the plan is stored: it is the same as one without a window.
+  bool is_empty_window(std::size_t number, TrainingConfig const& config) const {
+    return has_window(number) &&
+           std::ranges::all_of(config.recompute, [](RecomputePolicy const& policy) {
+             return policy.store_microbatches.count == 0;
+           });
   }
 
   TrainingConfig config_of(std::size_t number) const {
-    std::size_t const searched = candidates_.plans.size();
-    if (number >= searched) return ordered_[number - searched];
-    return settled(stagecraft::config_of(request_, candidates_, candidates_.plans[number]),
-                   request_.system)
-        .get();
+    auto const filling = fillings_.find(number);
+    if (filling != fillings_.end()) return filling->second.config();
+    return first_run(request_, candidates_, candidates_.plans[number], source_.room());
   }
 
   FoundPlan found(Outcome const& outcome) const {
     FoundPlan plan{.config = config_of(outcome.plan), .simulation = {}};
     auto const known = simulations_.find(outcome.plan);
-    plan.simulation =
-        known == simulations_.end() ? with_reservations(plan.config, request_.jobs) : known->second;
-    plan.config.memory.reserve = reserve_;
+    plan.simulation = known == simulations_.end()
+                          ? simulate_with_reservations(request_, plan.config, request_.jobs)
+                          : known->second;
     if (plan.simulation.iteration != outcome.iteration || plan.peak() != outcome.peak) {
       throw std::logic_error{"a prediction differs from the simulation of its plan"};
     }
     return plan;
   }
 
-  /// The margin is added to the reserve, so that everything that decides whether a plan fits keeps
-  /// it.
-  static SearchRequest with_margin(SearchRequest request) {
-    request.base.memory.reserve = request.base.memory.kept_in_reserve() + Bytes{request.margin};
-    return request;
-  }
-
-  std::optional<Bytes> reserve_;  ///< as the request has it
   SearchRequest const request_;
   CandidateSource source_;
   Candidates candidates_;
-  std::vector<TrainingConfig> ordered_;  ///< numbered after the candidates
+  /// The first of the candidates whose schedules follow an order.
+  std::size_t first_ordered_ = std::numeric_limits<std::size_t>::max();
   Standings standings_;
+  std::map<ScheduleKind, SimTime> best_by_kind_;
+  Standings launchable_{1};  ///< of plans that is_launchable() accepts
+  /// By plan, of those that were refused with their first policies. Kept after they have been
+  /// tried.
+  std::map<std::size_t, StageFilling> fillings_;
   SearchResult result_;
   std::optional<Outcome> fastest_to_run_out_;
   std::map<std::size_t, Simulation> simulations_;  ///< by plan, of outcomes in standings_
-  /// Windows that cannot store any microbatch.
-  std::int64_t empty_windows_ = 0;
-  double share_simulated_ = 0;  ///< share that was reported last
-  /// The only thread that is told of progress.
-  std::thread::id caller_ = std::this_thread::get_id();
+  std::int64_t continued_ = 0;      ///< of the candidates: others that were gone on with
+  std::int64_t empty_windows_ = 0;  ///< no microbatch of theirs can be stored
+  Part part_ = Part::bounds;        ///< that was reported last
+  double done_ = 0;                 ///< likewise
+  std::thread::id caller_ = std::this_thread::get_id();  ///< whom alone progress is told to
 };
 
 }  // namespace

@@ -19,48 +19,65 @@ struct FoundPlan {
   std::int64_t peak() const;
 };
 
+/// How fast a schedule was.
+struct ScheduleBest {
+  ScheduleKind kind = ScheduleKind::one_f_one_b;
+  /// Of its fastest plan that fits; nullopt if none that fits could be among the best.
+  std::optional<SimTime> iteration;
+};
+
 /// The result of a plan search.
 struct SearchResult {
-  /// Plans of the space. The number does not depend on how many are simulated.
+  /// Plans of the space; the same number however many are simulated.
   std::int64_t considered = 0;
   std::int64_t simulated = 0;
-  /// Of both `considered` and `simulated`: plans whose schedule follows an order, tried on the best
-  /// layouts of the others.
+  /// Of `considered`: plans whose schedule follows an order.
   std::int64_t tried = 0;
-  /// Plans that cannot fit, and windows that cannot store any microbatch.
+  /// Plans that cannot fit, and windows of which no microbatch can be stored.
   std::int64_t dismissed_by_memory = 0;
   std::int64_t dismissed_by_bound = 0;
-  /// Only for models with experts, whose space is large: shapes with a schedule, all of whose plans
-  /// take too long to belong to the answer. Their plans are not among `considered`.
+  /// Of models with experts, whose space is large, and of schedules that follow an order: shapes
+  /// with a schedule of which every plan takes too long to belong to the answer. Their plans are
+  /// not among `considered`.
   std::int64_t unexamined = 0;
-  /// Shapes with a schedule that has more chunk passes than a run may have. Their plans are not in
-  /// `considered`.
+  /// Shapes with a schedule that follows an order of more chunk passes than are searched
+  /// (most_ordered_passes). Not in `considered`.
+  std::int64_t unordered = 0;
+  /// Shapes with a schedule that has more chunk passes than a run may have. Not in `considered`.
   std::int64_t oversized = 0;
-  /// Simulated plans that might belong to the answer by their time and counted bytes, but run out
-  /// of memory by their allocator's replay (see add_reservations()).
+  /// Of those simulated: plans that might belong to the answer by their time and counted bytes, but
+  /// not by what their devices hold: they run out of memory, or leave less than the margin. Plans
+  /// whose stages choose their policies are also tried with the next ones (StageFilling).
   std::int64_t run_out = 0;
   std::optional<FoundPlan> fastest_to_run_out;
   /// The K fastest plans that fit. Equally fast plans are ordered by peak, then by the order of the
   /// search space.
   std::vector<FoundPlan> best;
   /// The Pareto front of time and peak memory, fastest first, up to `front_reach` times the time of
-  /// the best plan.
+  /// the best plan. Of plans that took the place of refused ones, only those in `best` belong to
+  /// it.
   std::vector<FoundPlan> front;
-  std::optional<NearMiss> closest;  ///< if nothing fits
+  std::optional<FoundPlan>
+      best_launchable;                  ///< the fastest that SearchRequest::is_launchable takes
+  std::vector<ScheduleBest> schedules;  ///< all that were searched
+  std::optional<NearMiss> closest;      ///< if nothing fits
 };
 
-/// Searches for the plans with the shortest iteration among those that fit in memory, by counted
-/// bytes with the margin, and by their allocator's replay without it.
+/// Searches for the plans with the shortest iteration among those that fit in memory by the verdict
+/// of `simulate`, and whose stages all leave the margin on their devices (accepts()).
 ///
-/// A plan is dismissed without simulation only if its memory cannot fit, or if its lower bound of
-/// time is above the K-th best and a simulated plan is faster than that bound and holds no more.
-/// The lower bound of memory is exact, except for windows and if a file says how many rows experts
-/// compute. Plans are simulated by ascending bound, in batches whose size does not depend on
-/// `jobs`, so the result and the counts do not depend on it either.
+/// Stages that choose their policies (per_stage, window) begin with what counted bytes may allow.
+/// Where their device refuses that, they take the next policy, in the order of time: the first that
+/// is accepted is the fastest that fits. The time of what was refused bounds what comes next.
 ///
-/// Then the filter's `ordered` schedules are tried on the best layouts that were found, each run by
-/// simulation (ordered_plans.hpp). The answer is the best of those; but no bound says that a layout
-/// which is slower with the schedules that were searched is slower with these as well.
+/// A plan is dismissed without simulation only if its memory cannot fit (of which a lower bound is
+/// known: exact but for windows, and if a file says how many rows experts compute), or if its lower
+/// bound of time is above the K-th best and a simulated plan is faster than that bound and holds no
+/// more. Plans are simulated by ascending bound, in batches whose size does not depend on `jobs`,
+/// so the result and the counts do not depend on it either.
+///
+/// Schedules that follow an order come after the others. They are looked at shape by shape, and
+/// only if they could be among the best without any bubble.
 ///
 /// This folder enumerates the space (search_space.hpp), finds each plan's memory and lower bound
 /// from its blocks (candidate_source.hpp), and simulates the plans that may belong to the answer.

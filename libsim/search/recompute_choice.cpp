@@ -15,7 +15,7 @@ RecomputeChoices::RecomputeChoices(Arrangement const& arrangement,
                                    std::int64_t microbatches)
     : is_exact_{blocks.are_exact()},
       stages_{arrangement.schedule.pipeline},
-      chunks_{arrangement.schedule.interleave},
+      chunks_{arrangement.schedule.cuts()},
       microbatches_{microbatches},
       shares_{arrangement.shares},
       contents_{std::move(contents)},
@@ -28,8 +28,8 @@ RecomputeChoices::RecomputeChoices(Arrangement const& arrangement,
       for (ChunkContent const& chunk : stage.distinct) {
         made.push_back(blocks.chunk(chunk, policy));
         // The argument of StageMoments::peak() depends on this.
-        if (made.back().forward.net < 0) {
-          throw std::logic_error{"a chunk's forward frees more than it keeps"};
+        if (made.back().forward.net < 0 || made.back().held_for_weights() < 0) {
+          throw std::logic_error{"a chunk's pass frees more than is kept"};
         }
       }
       SimTime& sum = times_.emplace_back(0);
@@ -48,12 +48,20 @@ RecomputeChoices::RecomputeChoices(Arrangement const& arrangement,
 
 std::optional<std::size_t> RecomputeChoices::least_recompute(StageId stage, Bytes room) const {
   std::optional<std::size_t> least;
-  std::int64_t const layers = shares_.of(stage, stages_) / chunks_;
   for (std::size_t policy = 0; policy < policies_.size(); ++policy) {
-    if (held(stage, policy) > room || policies_[policy].layers > layers) continue;
+    if (!may_have(stage, policy, room)) continue;
     if (!least || time(stage, policy) < time(stage, *least)) least = policy;
   }
   return least;
+}
+
+std::vector<std::size_t> RecomputeChoices::by_time(StageId stage, Bytes room) const {
+  std::vector<std::size_t> fitting;
+  for (std::size_t policy = 0; policy < policies_.size(); ++policy) {
+    if (may_have(stage, policy, room)) fitting.push_back(policy);
+  }
+  std::ranges::stable_sort(fitting, {}, [&](std::size_t policy) { return time(stage, policy); });
+  return fitting;
 }
 
 StageTimes RecomputeChoices::times(StageId stage,

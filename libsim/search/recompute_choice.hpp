@@ -13,11 +13,12 @@
 
 namespace stagecraft {
 
-/// Memory and times of an arrangement's stages under each policy. Memory and computing time of a
-/// stage are exactly those of a simulation, if those of the blocks are exact (BlockSummaries).
+/// Memory and times of an arrangement's stages under each policy. Memory and the time that stages
+/// compute are exactly those of a simulation, if those of the blocks are (BlockSummaries).
 class RecomputeChoices {
  public:
-  /// `moments` are those of the arrangement's stages, and must outlive this object.
+  /// `moments` are those of the arrangement's stages, and must outlive this object. `microbatches`:
+  /// of a replica, that pass through each chunk.
   RecomputeChoices(Arrangement const& arrangement,
                    ArrangedStages contents,
                    BlockSummaries& blocks,
@@ -25,32 +26,34 @@ class RecomputeChoices {
                    MessageSizes const& sizes,
                    std::int64_t microbatches);
 
-  /// The policies that all stages may share, none and selective first.
+  /// The policies that all stages may have in common, none and selective first.
   std::vector<PolicyCode> const& policies() const { return policies_; }
   IdRange<StageId> stage_ids() const { return IdRange<StageId>{stages_}; }
 
-  /// A stage's peak under a policy, beyond what it holds throughout the iteration. A lower bound if
+  /// A stage's peak under a policy, above what it holds throughout the iteration. A lower bound if
   /// !is_exact().
   Bytes held(StageId stage, std::size_t policy) const {
     return held_[stage.index() * policies_.size() + policy];
   }
   bool is_exact() const { return is_exact_; }
-  /// The recompute advisor: the policy that adds the least time of those with which the stage holds
-  /// at most `room`; the first of equal ones. Returns nullopt if none fits.
+  /// The recompute advisor: of the policies with which the stage holds at most `room`, the one that
+  /// adds the least time; of equal ones the first. Returns nullopt if none fits.
   std::optional<std::size_t> least_recompute(StageId stage, Bytes room) const;
+  /// All of these policies in that order.
+  std::vector<std::size_t> by_time(StageId stage, Bytes room) const;
 
   /// The times of a stage under a policy.
   StageTimes times(StageId stage, std::size_t policy, StageFacts const& facts) const;
-  /// The times of a stage that stores `stored` microbatches of each window and recomputes the
-  /// others by a policy.
+  /// The times of a stage that stores `stored` microbatches of each window and follows a policy for
+  /// the others.
   StageTimes window_times(StageId stage,
                           std::size_t policy,
                           int stored,
                           StageFacts const& facts) const;
 
-  /// An upper bound of the number of microbatches of a stage's window that can be stored in `room`.
+  /// An upper bound of the microbatches of a stage's window that can be stored in `room`.
   int most_stored(StageId stage, std::size_t policy, Bytes room) const;
-  /// A lower bound of the peak of a stage with a window, for any number of stored microbatches.
+  /// A lower bound of the peak of a stage with a window, whatever is stored.
   Bytes least_held_with_window(StageId stage, std::size_t policy) const;
 
  private:
@@ -62,10 +65,15 @@ class RecomputeChoices {
     return times_[contents_.number_of(stage) * policies_.size() + policy];
   }
   Bytes warm_bytes(StageId stage, std::size_t policy) const;
+  /// Whether the stage may follow a policy if it has `room`.
+  bool may_have(StageId stage, std::size_t policy, Bytes room) const {
+    return held(stage, policy) <= room &&
+           policies_[policy].layers <= shares_.of(stage, stages_) / chunks_;
+  }
 
   bool is_exact_;
   int stages_;
-  int chunks_;
+  int chunks_;  ///< of a stage, of one copy of the model
   std::int64_t microbatches_;
   LayerShares shares_;
   ArrangedStages contents_;
@@ -73,7 +81,7 @@ class RecomputeChoices {
   MessageSizes sizes_;
   std::vector<PolicyCode> policies_;
   std::vector<StageLoad> loads_;  ///< by distinct stage and policy
-  std::vector<SimTime> times_;    ///< by distinct stage and policy
+  std::vector<SimTime> times_;    ///< likewise
   std::vector<Bytes> held_;       ///< by stage and policy
 };
 

@@ -41,19 +41,19 @@ struct SearchFilter {
   std::vector<int> context;        ///< ranks that split each sequence
   std::vector<bool> sequence;
   std::vector<Sharding> sharding;
-  std::vector<ScheduleKind> schedule;  ///< gpipe, 1f1b, interleaved
-  /// Schedules that follow an order (is_tried() in ordered_plans.hpp). They are tried on the best
-  /// layouts of the others. If no others are named, 1F1B finds the layouts and is not in the
-  /// answer.
-  std::vector<ScheduleKind> ordered;
+  std::vector<ScheduleKind> schedule;  ///< those that is_searched() knows (search_space.hpp)
+  std::vector<P2p> p2p;                ///< of runs with several stages
   std::vector<RecomputeKind> recompute;
   bool only_even = false;  ///< no uneven first and last stage
 };
 
-/// The progress of a search.
+/// How far a search has come, for a progress display.
 struct SearchProgress {
-  bool is_simulating = false;   ///< otherwise it is computing bounds
-  double done = 0;              ///< share of the current part, 0 to 1
+  /// What follows each other: bounds of all plans and then simulations, or, of models with experts,
+  /// both shape by shape; then likewise the schedules that follow an order.
+  enum class Part : std::uint8_t { bounds, simulations, shapes, orders };
+  Part part = Part::bounds;
+  double done = 0;              ///< share of the part, 0 to 1; never falls
   std::int64_t considered = 0;  ///< plans so far
   std::int64_t simulated = 0;
 };
@@ -69,14 +69,17 @@ struct SearchRequest {
   int top = 10;             ///< K: number of fastest plans to return
   bool exhaustive = false;  ///< simulates every plan and dismisses none
   int jobs = 1;             ///< threads
-  /// Bytes that a plan leaves free beside memory.reserve on its fullest stage.
+  /// Bytes that each stage leaves on its device: the least `margin_bytes` of `simulate`.
   std::int64_t margin = 0;
-  /// The least probability that a plan does not run out of memory; 0: not required.
+  /// The least probability that a plan does not die of memory; 0: not asked.
   double safety = 0;
   SearchFilter filter;
   /// Whether a plan belongs to the space; windows are still `auto`. Empty: all do. Threads share
   /// it.
   std::function<bool(TrainingConfig const&)> is_wanted{};
+  /// Of which plans the best is wanted beside the best of all (SearchResult::best_launchable), as
+  /// above. Empty: of none.
+  std::function<bool(TrainingConfig const&)> is_launchable{};
   std::function<void(SearchProgress const&)> progress = [](SearchProgress const&) {};
 };
 

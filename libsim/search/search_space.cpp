@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include "libsim/model/layer_kinds.hpp"
 #include "libsim/training/routing_check.hpp"
@@ -11,18 +12,7 @@
 namespace stagecraft {
 namespace {
 
-std::vector<std::int64_t> divisors(std::int64_t number) {
-  std::vector<std::int64_t> found;
-  for (std::int64_t i = 1; i <= number / i; ++i) {
-    if (number % i != 0) continue;
-    found.push_back(i);
-    if (i != number / i) found.push_back(number / i);
-  }
-  std::sort(found.begin(), found.end());
-  return found;
-}
-
-/// Whether a file gives the rows of experts for single microbatches of the global batch.
+/// Whether a file says how many rows experts compute in single microbatches of the global batch.
 bool names_microbatches(Routing const& routing) {
   return routing.counts &&
          std::ranges::any_of(routing.counts->layers, [](CountsOfLayer const& counts) {
@@ -31,20 +21,20 @@ bool names_microbatches(Routing const& routing) {
 }
 
 /// A run of the shape on one stage with one microbatch per replica, which shows whether the shape
-/// is legal. It has the fewest replicas or, if a file names microbatches, as many as the whole
-/// global batch needs.
+/// is legal. It has the fewest replicas, or if a file names microbatches, all of the global batch.
 TrainingConfig shape_probe(SearchRequest const& request, ShapeChoice const& shape) {
   bool const has_whole_batch = names_microbatches(request.base.routing);
   std::int64_t const replicas =
       has_whole_batch ? request.global_batch / shape.micro : fewest_replicas(shape);
-  Arrangement const alone{
-      shape, {.data = static_cast<int>(replicas)}, {request.base.model.layers, 0, 0}};
+  Arrangement const alone{shape,
+                          {.data = static_cast<int>(replicas), .p2p = request.base.schedule.p2p},
+                          {request.base.model.layers, 0, 0}};
   TrainingConfig config = make_config(request, alone, {RecomputePolicy{}}, Sharding{});
   config.batch = {.global = shape.micro * replicas, .micro = shape.micro};
   return config;
 }
 
-/// A number that divides the experts of every layer; 1 for a model without experts.
+/// The number that divides the experts of every layer; 1 for a model without experts.
 std::int64_t experts_of(ModelConfig const& model) {
   std::int64_t common = 0;
   for (LayerRun const& run : layer_runs(model)) {
@@ -53,7 +43,7 @@ std::int64_t experts_of(ModelConfig const& model) {
   return std::max<std::int64_t>(1, common);
 }
 
-/// The shapes that differ from `dense` only in how experts are split.
+/// The shapes that differ from one in how experts are split.
 std::vector<ShapeChoice> with_experts(SearchRequest const& request, ShapeChoice const& dense) {
   std::vector<ShapeChoice> shapes;
   SearchFilter const& filter = request.filter;
@@ -80,12 +70,12 @@ bool is_legal(TrainingConfig const& config) { return problems_of(config).empty()
 /// Whether a run is illegal only because it has more chunk passes than a run may have.
 bool is_oversized(TrainingConfig config) {
   if (plan_sizes(config).chunk_passes <= plan_limits.chunk_passes) return false;
-  // The smallest number of microbatches that every schedule accepts.
+  // As few microbatches as every schedule has.
   config.batch.global = config.parallel.data * config.batch.micro * config.parallel.pipeline;
   return is_legal(config);
 }
 
-/// Appends the shapes that a dense shape becomes with experts, if they are legal.
+/// Appends the shapes that a dense one becomes, as far as they are legal.
 void append_legal(SearchRequest const& request,
                   ShapeChoice const& dense,
                   std::vector<ShapeChoice>& shapes) {
@@ -94,7 +84,41 @@ void append_legal(SearchRequest const& request,
   }
 }
 
-/// The numbers of ranks that may split sequences, with `tensor` tensor ranks.
+/// The numbers of stages and replicas that a shape's ranks and batch can be divided into.
+std::vector<std::pair<std::int64_t, std::int64_t>> divided_ranks(SearchRequest const& request,
+                                                                 ShapeChoice const& shape) {
+  std::vector<std::pair<std::int64_t, std::int64_t>> divided;
+  SearchFilter const& filter = request.filter;
+  std::int64_t const rest = request.gpus / shape.ranks_together();
+  std::int64_t const fewest = fewest_replicas(shape);
+  for (std::int64_t const p : divisors(rest)) {
+    std::int64_t const d = rest / p;
+    if (request.global_batch % (d * shape.micro) == 0 && p <= request.base.model.layers + 2 &&
+        d % fewest == 0 && allows(filter.pipeline, static_cast<int>(p)) &&
+        allows(filter.data, static_cast<int>(d))) {
+      divided.emplace_back(p, d);
+    }
+  }
+  return divided;
+}
+
+/// The kinds that follow an order, as far as they are searched.
+std::vector<ScheduleKind> ordered_kinds(SearchFilter const& filter) {
+  std::vector<ScheduleKind> kinds;
+  for (OrderKindTraits const& traits : order_kinds) {
+    bool const is_ordered = has_order(traits.kind) && is_searched(traits.kind);
+    if (is_ordered && allows(filter.schedule, traits.kind)) kinds.push_back(traits.kind);
+  }
+  return kinds;
+}
+
+/// The numbers of chunks per stage that a kind is searched with.
+std::vector<int> chunk_counts(ScheduleKind kind) {
+  int const fixed = chunks_of({.kind = kind});
+  return fixed > 0 ? std::vector{fixed} : std::vector{2, 3, 4};
+}
+
+/// The numbers of ranks that may split sequences beside `tensor` ranks.
 std::vector<std::int64_t> context_sizes(SearchRequest const& request, std::int64_t tensor) {
   if (!splits_sequences(request)) return {1};
   std::vector<std::int64_t> sizes = divisors(request.gpus / tensor);
@@ -104,8 +128,7 @@ std::vector<std::int64_t> context_sizes(SearchRequest const& request, std::int64
   return sizes;
 }
 
-/// Appends uneven shares: for each size of a middle stage, those that leave the ends no more layers
-/// than it has.
+/// Appends uneven shares: for each size of a middle stage, those that leave the ends no more.
 void append_uneven(std::vector<LayerShares>& shares,
                    std::int64_t layers,
                    std::int64_t p,
@@ -147,7 +170,7 @@ std::int64_t fewest_replicas(ShapeChoice const& shape) {
 
 std::int64_t largest_chunk(Arrangement const& arrangement) {
   LayerShares const& shares = arrangement.shares;
-  return std::max({shares.first, shares.middle, shares.last}) / arrangement.schedule.interleave;
+  return std::max({shares.first, shares.middle, shares.last}) / arrangement.schedule.cuts();
 }
 
 std::vector<ShapeChoice> shape_choices(SearchRequest const& request) {
@@ -176,13 +199,10 @@ ScheduleChoices schedule_choices(SearchRequest const& request, ShapeChoice const
   ScheduleChoices choices;
   SearchFilter const& filter = request.filter;
   std::int64_t const layers = request.base.model.layers;
-  std::int64_t const rest = request.gpus / shape.ranks_together();
-  bool const only_ordered = finds_layouts_only(filter);
   auto const add = [&](ScheduleChoice const& choice) {
-    bool const is_allowed = only_ordered ? choice.kind == ScheduleKind::one_f_one_b
-                                         : allows(filter.schedule, choice.kind) &&
-                                               allows(filter.interleave, choice.interleave);
-    if (!is_allowed || (only_ordered && choice.pipeline == 1)) return;
+    if (!allows(filter.schedule, choice.kind) || !allows(filter.interleave, choice.interleave)) {
+      return;
+    }
     auto const shares = share_choices(request, choice);
     if (shares.empty()) return;
     TrainingConfig const config =
@@ -193,24 +213,66 @@ ScheduleChoices schedule_choices(SearchRequest const& request, ShapeChoice const
       ++choices.oversized;
     }
   };
-  std::int64_t const fewest = fewest_replicas(shape);
-  for (std::int64_t const p : divisors(rest)) {
-    std::int64_t const d = rest / p;
-    if (request.global_batch % (d * shape.micro) != 0 || p > layers + 2 || d % fewest != 0 ||
-        !allows(filter.pipeline, static_cast<int>(p)) ||
-        !allows(filter.data, static_cast<int>(d))) {
-      continue;
+  auto const add_modes = [&](ScheduleChoice choice) {
+    P2p const usual = request.base.schedule.p2p;
+    for (P2p const p2p : {usual, usual == P2p::blocking ? P2p::overlapped : P2p::blocking}) {
+      choice.p2p = p2p;
+      bool const is_allowed = choice.pipeline == 1 ? p2p == usual : allows(filter.p2p, p2p);
+      if (is_allowed) add(choice);
     }
+  };
+  for (auto const& [p, d] : divided_ranks(request, shape)) {
     std::int64_t const n = request.global_batch / (d * shape.micro);
-    ScheduleChoice choice{static_cast<int>(p), static_cast<int>(d), 1, ScheduleKind::one_f_one_b};
-    add(choice);
+    ScheduleChoice choice{.pipeline = static_cast<int>(p), .data = static_cast<int>(d)};
+    add_modes(choice);
     if (p == 1) continue;
     choice.kind = ScheduleKind::gpipe;
-    add(choice);
+    add_modes(choice);
     choice.kind = ScheduleKind::interleaved;
     for (std::int64_t v = 2; v * p <= layers && n % p == 0; ++v) {
       choice.interleave = static_cast<int>(v);
-      add(choice);
+      add_modes(choice);
+    }
+  }
+  return choices;
+}
+
+bool is_searched(ScheduleKind kind) {
+  if (!has_order(kind)) return true;
+  return kind != ScheduleKind::order && !depends_on_costs(kind, OrderVariant::fixed);
+}
+
+bool has_rules(SearchFilter const& filter) {
+  return filter.schedule.empty() ||
+         std::ranges::any_of(filter.schedule, [](ScheduleKind kind) { return !has_order(kind); });
+}
+
+Placement placement_of(ScheduleChoice const& schedule) {
+  return make_placement(traits_of(schedule.kind).placement, schedule.pipeline, schedule.interleave);
+}
+
+ScheduleChoices ordered_choices(SearchRequest const& request, ShapeChoice const& shape) {
+  ScheduleChoices choices;
+  SearchFilter const& filter = request.filter;
+  if (!allows(filter.p2p, P2p::overlapped)) return choices;
+  for (auto const& [p, d] : divided_ranks(request, shape)) {
+    if (p == 1) continue;
+    std::int64_t const n = request.global_batch / (d * shape.micro);
+    for (ScheduleKind const kind : ordered_kinds(filter)) {
+      for (int const chunks : chunk_counts(kind)) {
+        ScheduleChoice const choice{.pipeline = static_cast<int>(p),
+                                    .data = static_cast<int>(d),
+                                    .interleave = chunks,
+                                    .kind = kind,
+                                    .p2p = P2p::overlapped};
+        if (!allows(filter.interleave, chunks) || share_choices(request, choice).empty()) continue;
+        bool const has_too_many = p * n * chunks > most_ordered_passes && !request.exhaustive;
+        if (has_too_many) {
+          ++choices.unordered;
+        } else {
+          choices.legal.push_back(choice);
+        }
+      }
     }
   }
   return choices;
@@ -221,7 +283,7 @@ std::vector<LayerShares> share_choices(SearchRequest const& request,
   std::vector<LayerShares> shares;
   std::int64_t const layers = request.base.model.layers;
   std::int64_t const p = schedule.pipeline;
-  std::int64_t const v = schedule.interleave;
+  std::int64_t const v = schedule.cuts();
   if (layers % (p * v) == 0) {
     std::int64_t const each = layers / p;
     shares.push_back({each, p > 2 ? each : 0, p > 1 ? each : 0});
@@ -233,43 +295,8 @@ std::vector<LayerShares> share_choices(SearchRequest const& request,
 bool has_plans(SearchRequest const& request) {
   std::vector<ShapeChoice> const shapes = shape_choices(request);
   return std::any_of(shapes.begin(), shapes.end(), [&](ShapeChoice const& shape) {
-    return !schedule_choices(request, shape).empty();
+    return !schedule_choices(request, shape).empty() || !ordered_choices(request, shape).empty();
   });
-}
-
-std::vector<PolicyCode> uniform_policies(std::int64_t chunk_layers) {
-  std::vector<PolicyCode> codes{{RecomputeKind::none, 0}, {RecomputeKind::selective, 0}};
-  for (std::int64_t const n : divisors(std::max<std::int64_t>(1, chunk_layers))) {
-    codes.push_back({RecomputeKind::uniform, static_cast<std::int32_t>(n)});
-  }
-  for (std::int64_t k = 1; k < chunk_layers; ++k) {
-    codes.push_back({RecomputeKind::block, static_cast<std::int32_t>(k)});
-  }
-  return codes;
-}
-
-RecomputePolicy policy_of(PolicyCode code) {
-  RecomputePolicy policy;
-  switch (code.kind) {
-    case RecomputeKind::none:
-    case RecomputeKind::per_stage:
-      break;
-    case RecomputeKind::selective:
-      policy.granularity = RecomputeGranularity::selective;
-      break;
-    case RecomputeKind::uniform:
-    case RecomputeKind::block:
-      policy.granularity = RecomputeGranularity::full;
-      policy.layers = code.layers;
-      if (code.kind == RecomputeKind::block) policy.method = RecomputeMethod::block;
-      break;
-    case RecomputeKind::window:
-      policy.granularity =
-          code.layers == 0 ? RecomputeGranularity::selective : RecomputeGranularity::full;
-      policy.store_microbatches.automatic = true;
-      break;
-  }
-  return policy;
 }
 
 void split_experts(TrainingConfig& config, ShapeChoice const& shape) {
@@ -298,6 +325,8 @@ TrainingConfig make_config(SearchRequest const& request,
   config.parallel.interleave = schedule.interleave;
   config.batch = {.global = request.global_batch, .micro = arrangement.shape.micro};
   config.schedule.kind = schedule.kind;
+  config.schedule.p2p = schedule.p2p;
+  if (copies_of(schedule.kind) > 1) config.parallel.overlap_gradients = false;
   config.schedule.group = schedule.kind == ScheduleKind::interleaved ? schedule.pipeline : 0;
   config.recompute = std::move(recompute);
   config.sharding = sharding;

@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "libsim/schedule/ordered_schedule.hpp"
+#include "libsim/search/policy_codes.hpp"
 #include "libsim/search/search_request.hpp"
 
 namespace stagecraft {
@@ -19,7 +21,7 @@ struct ShapeChoice {
 
   /// Ranks of a stage that work on the same sequences.
   std::int64_t ranks_together() const { return std::int64_t{tensor} * context; }
-  /// Ranks that together hold the experts of a layer once.
+  /// Ranks that hold the experts of a layer once.
   std::int64_t expert_ranks() const { return std::int64_t{expert} * expert_tensor; }
 };
 
@@ -29,10 +31,21 @@ struct ScheduleChoice {
   int data = 1;
   int interleave = 1;
   ScheduleKind kind = ScheduleKind::one_f_one_b;
+  P2p p2p = P2p::blocking;
+
+  /// The chunks that the layers of a stage are cut into: of one copy of the model.
+  int cuts() const { return interleave / copies_of(kind); }
 };
 
-/// The layers per stage, all chunks together: of the first stage, of each middle stage, and of the
-/// last. A single stage counts as the first.
+/// Where a schedule puts its chunks.
+Placement placement_of(ScheduleChoice const& schedule);
+
+/// Whether a search has schedules of the kind: its order, if it follows one, depends on its shape
+/// alone.
+bool is_searched(ScheduleKind kind);
+
+/// The layers per stage, all chunks together: of the first stage, of each stage in the middle, of
+/// the last. A single stage counts as the first.
 struct LayerShares {
   std::int64_t first = 0;
   std::int64_t middle = 0;
@@ -48,21 +61,23 @@ struct LayerShares {
   friend bool operator==(LayerShares const&, LayerShares const&) = default;
 };
 
-/// A plan without its recompute and the sharding of its optimizer.
+/// A plan except for recompute and the sharding of the optimizer.
 struct Arrangement {
   ShapeChoice shape;
   ScheduleChoice schedule;
   LayerShares shares;
 };
 
-/// The sequence length from which on sequences are split by default; splitting shorter ones rarely
-/// gains.
+/// Whether some schedule of the space is laid out by a rule, and does not follow an order.
+bool has_rules(SearchFilter const& filter);
+
+/// The length from which on sequences are split without being asked for: shorter ones rarely gain.
 inline constexpr std::int64_t least_split_sequence = 16384;
 /// Whether the space has ranks that split sequences.
 bool splits_sequences(SearchRequest const& request);
 
-/// A number that divides the replicas of every run of a shape, because the ranks of so many
-/// replicas hold the experts of a layer together.
+/// The number that divides the replicas of every run of a shape: their ranks together hold the
+/// experts of a layer.
 std::int64_t fewest_replicas(ShapeChoice const& shape);
 
 /// Layers of the largest chunk.
@@ -78,8 +93,10 @@ std::vector<ShapeChoice> shape_choices(SearchRequest const& request);
 /// The schedules that a shape can have.
 struct ScheduleChoices {
   std::vector<ScheduleChoice> legal;
-  /// Schedules that are left out only because they have more chunk passes than a run may have.
+  /// Left out for one reason alone: they have more chunk passes than a run may have.
   std::int64_t oversized = 0;
+  /// Schedules that follow an order with more chunk passes than are searched.
+  std::int64_t unordered = 0;
 
   auto begin() const { return legal.begin(); }
   auto end() const { return legal.end(); }
@@ -88,9 +105,19 @@ struct ScheduleChoices {
 };
 
 /// The schedules for one shape: pipeline ascending, then 1F1B, GPipe (from two stages on), and
-/// interleaved by ascending chunks per stage, in groups of p microbatches. Sizes that no run may
-/// have are left out.
+/// interleaved by ascending chunks per stage, in groups of p microbatches; each of them with the
+/// base's p2p first, then with the other. A single stage has the base's. Sizes that no run may have
+/// are left out.
 ScheduleChoices schedule_choices(SearchRequest const& request, ShapeChoice const& shape);
+
+/// The most chunk passes (stages x chunks x microbatches) of a schedule that follows an order and
+/// is searched: none of its passes is skipped when it is simulated.
+inline constexpr std::int64_t most_ordered_passes = 20'000;
+
+/// The schedules for one shape that follow an order, from two stages on: pipeline ascending, then
+/// by kind. Their transfers are overlapped. Some of them may not be legal, which takes an order to
+/// know.
+ScheduleChoices ordered_choices(SearchRequest const& request, ShapeChoice const& shape);
 
 /// The layer shares for one schedule: even if possible, then uneven first and last stages. Those
 /// hold at most as many layers as a middle stage, since they also hold embedding and head. A middle
@@ -103,28 +130,15 @@ std::vector<LayerShares> share_choices(SearchRequest const& request,
 /// Whether the space has any plan: a shape with a schedule and shares.
 bool has_plans(SearchRequest const& request);
 
-/// The policies that all stages may share if the largest chunk has `chunk_layers` layers: none,
-/// selective, full in groups of N layers (divisors of a chunk), full of the first K < chunk layers.
-/// The filter is not applied, because the other families are composed of these policies.
-std::vector<PolicyCode> uniform_policies(std::int64_t chunk_layers);
-
-/// The policy of a code. Pre: not per_stage.
-RecomputePolicy policy_of(PolicyCode code);
-
-/// Sets the keys of experts that follow from a shape: the ranks that split them, and a
-/// `routing.factor` that is no larger than these ranks allow.
+/// Sets what a shape determines of how experts are split: its ranks, and a `routing.factor` that is
+/// no larger than they allow.
 void split_experts(TrainingConfig& config, ShapeChoice const& shape);
 
-/// The run of an arrangement.
+/// The run that an arrangement stands for.
 TrainingConfig make_config(SearchRequest const& request,
                            Arrangement const& arrangement,
                            std::vector<RecomputePolicy> recompute,
                            Sharding sharding);
-
-/// Whether the schedules of the space only find layouts for the filter's `ordered` ones.
-inline bool finds_layouts_only(SearchFilter const& filter) {
-  return filter.schedule.empty() && !filter.ordered.empty();
-}
 
 /// Whether a filter accepts a value.
 template <typename Value>

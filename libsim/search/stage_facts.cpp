@@ -16,6 +16,10 @@ SimTime duration_of(std::vector<StepOp> const& ops, CostModel const& cost) {
   return sum;
 }
 
+bool is_loop(Arrangement const& arrangement) {
+  return traits_of(arrangement.schedule.kind).placement == PlacementShape::loop;
+}
+
 /// Whether parameters, optimizer state and the step depend on how a stage's layers are cut into
 /// chunks. They do if layers differ, or if gradients are reduced while the last backward runs:
 /// buckets then end with their chunk, and are padded if the optimizer is sharded.
@@ -23,7 +27,7 @@ bool depend_on_chunks(SearchRequest const& request,
                       LayerKinds const& kinds,
                       Arrangement const& arrangement,
                       Sharding sharding) {
-  return !kinds.are_alike() ||
+  return !kinds.are_alike() || !is_loop(arrangement) ||
          overlaps_gradients(make_config(request, arrangement, {RecomputePolicy{}}, sharding));
 }
 
@@ -34,12 +38,15 @@ std::vector<StageFacts> make_stage_facts(SearchRequest const& request,
                                          Arrangement const& arrangement,
                                          Sharding sharding) {
   Arrangement plain = arrangement;
+  if (is_loop(arrangement)) plain.schedule.kind = ScheduleKind::one_f_one_b;
   if (!depend_on_chunks(request, kinds, arrangement, sharding)) {
     plain.schedule.interleave = 1;
-    plain.schedule.kind = ScheduleKind::one_f_one_b;
+  } else if (plain.schedule.interleave > 1 && is_loop(arrangement)) {
+    plain.schedule.kind = ScheduleKind::interleaved;
   }
   TrainingConfig const config = make_config(request, plain, {RecomputePolicy{}}, sharding);
-  TrainingPlan const plan = make_programs(config);
+  // Whether backwards are split makes no difference to the step.
+  TrainingPlan const plan = make_programs(config, placement_of(plain.schedule), false);
   CostModel const cost{request.system, plan};
   ArrangedStages const stages{kinds, plain};
   std::vector<std::optional<StageFacts>> distinct(stages.distinct().size());
@@ -76,7 +83,8 @@ std::shared_ptr<std::vector<StageFacts> const> StageFactsCache::of(Arrangement c
                 shares.first,
                 shares.middle,
                 shares.last,
-                static_cast<std::int64_t>(sharding.kind)};
+                static_cast<std::int64_t>(sharding.kind),
+                static_cast<std::int64_t>(traits_of(arrangement.schedule.kind).placement)};
   {
     std::lock_guard const lock{mutex_};
     auto const found = known_.find(key);

@@ -63,6 +63,8 @@ class MomentReplay {
         now_{Holding{content.distinct.size()}, {}, 0, 0} {
     moments_.before_forward.resize(content.distinct.size());
     moments_.before_backward.resize(content.distinct.size());
+    moments_.before_input_gradient.resize(content.distinct.size());
+    moments_.before_weight_gradient.resize(content.distinct.size());
     moments_.window = store_window(schedule.shape, stage);
   }
 
@@ -125,18 +127,29 @@ class MomentReplay {
   }
 
   void run(ChunkRun const& run) {
+    if (run.pass == Pass::weight_gradient) {
+      int const chunk = content_.of_chunk[run.chunk.index()];
+      note(moments_.before_weight_gradient[static_cast<std::size_t>(chunk)], now_.held);
+      --now_.held.for_weights(chunk);
+      return;
+    }
     bool const is_forward = run.pass == Pass::forward;
+    bool const is_split = run.pass == Pass::input_gradient;
     int const of = content_.of_chunk[run.chunk.index()];
     if (is_forward && now_.forwards + 1 == moments_.window && now_.backwards == 0) {
       moments_.warm = now_.held;
       moments_.after_warm = of;
     }
-    auto& instants = is_forward ? moments_.before_forward : moments_.before_backward;
+    auto& instants = is_forward ? moments_.before_forward
+                     : is_split ? moments_.before_input_gradient
+                                : moments_.before_backward;
     note(instants[static_cast<std::size_t>(of)], now_.held);
     now_.held.chunks(of) += is_forward ? 1 : -1;
+    if (is_split) ++now_.held.for_weights(of);
     ++(is_forward ? now_.forwards : now_.backwards);
-    bool const has_head = content_.distinct[static_cast<std::size_t>(of)].has_head;
-    if (!is_forward && keeps_output_ && !has_head) --now_.held.whole_messages();
+    ChunkContent const& content = content_.distinct[static_cast<std::size_t>(of)];
+    bool const has_sent = !content.has_head && !content.keeps_output;
+    if (!is_forward && keeps_output_ && has_sent) --now_.held.whole_messages();
   }
 
   void count_exchange(IssueEntry const& entry) {
@@ -186,30 +199,33 @@ std::int64_t StageMoments::peak(StageLoad const& load, MessageSizes const& sizes
   for (std::size_t i = 0; i < load.size(); ++i) {
     look_at(before_forward[i], load[i].forward.peak);
     look_at(before_backward[i], load[i].backward.peak);
+    look_at(before_input_gradient[i], load[i].input_gradient.peak);
+    look_at(before_weight_gradient[i], load[i].weight_gradient.peak);
   }
   look_at(in_messages, 0);
   return most;
 }
 
-std::vector<StageMoments> make_stage_moments(TrainingConfig const& config,
-                                             ArrangedStages const& contents) {
+ScheduleMoments make_stage_moments(TrainingConfig const& config, ArrangedStages const& contents) {
   TrainingPlan const plan = make_outline(config);
-  PipelineSchedule const schedule = make_pipeline_schedule(schedule_shape(config));
-  std::vector<StageMoments> stages;
-  stages.reserve(schedule.stages.size());
+  ScheduleShape const shape = checked_shape(schedule_shape(config));
+  PipelineSchedule const schedule = lay_out_checked(shape);
+  ScheduleMoments moments;
+  moments.passes = splits_backward(shape) ? BackwardPasses::split : BackwardPasses::whole;
+  moments.stages.reserve(schedule.stages.size());
   for (StageId const stage : schedule.stages.ids()) {
-    stages.push_back(MomentReplay{plan, schedule, stage, contents[stage]}.replay());
+    moments.stages.push_back(MomentReplay{plan, schedule, stage, contents[stage]}.replay());
   }
-  return stages;
+  return moments;
 }
 
-std::shared_ptr<std::vector<StageMoments> const> StageMomentsCache::of(
-    TrainingConfig const& config, ArrangedStages const& stages) {
+std::shared_ptr<ScheduleMoments const> StageMomentsCache::of(TrainingConfig const& config,
+                                                             ArrangedStages const& stages) {
   TrainingPlan const plan = make_outline(config);
-  Key key{
-      {static_cast<int>(config.schedule.kind), config.parallel.pipeline, config.parallel.interleave,
-       static_cast<int>(microbatches(config)), plan.scatters_messages() ? 1 : 0},
-      {}};
+  Key key{{static_cast<int>(config.schedule.kind), config.parallel.pipeline,
+           config.parallel.interleave, static_cast<int>(microbatches(config)),
+           plan.scatters_messages() ? 1 : 0, static_cast<int>(config.schedule.p2p)},
+          {}};
   for (StageId const stage : stages.stage_ids()) {
     StageContent const& content = stages[stage];
     key.second.insert(key.second.end(), content.of_chunk.begin(), content.of_chunk.end());
@@ -219,7 +235,7 @@ std::shared_ptr<std::vector<StageMoments> const> StageMomentsCache::of(
     auto const found = known_.find(key);
     if (found != known_.end()) return found->second;
   }
-  auto made = std::make_shared<std::vector<StageMoments> const>(make_stage_moments(config, stages));
+  auto made = std::make_shared<ScheduleMoments const>(make_stage_moments(config, stages));
   std::lock_guard const lock{mutex_};
   return known_.try_emplace(std::move(key), std::move(made)).first->second;
 }

@@ -45,21 +45,26 @@ MessageTimes::MessageTimes(SearchRequest const& request, Arrangement const& arra
 
 double iteration_bound(std::span<StageTimes const> stages,
                        std::span<StageMoments const> moments,
-                       MessageTimes const& messages) {
+                       MessageTimes const& messages,
+                       ScheduleKind kind) {
   constexpr double safety = 1 - 1e-12;
   auto const p = static_cast<int>(stages.size());
-  double reached = 0;   // time at which the first microbatch reaches the stage
-  double returned = 0;  // from the end of the stage's last backward to the end of the first stage's
+  double reached = 0;   // when the first microbatch reaches the stage
+  double returned = 0;  // from the end of the stage's last backward to that of
+                        // the first stage's
   double bound = 0;
   for (StageId const stage : IdRange<StageId>{p}) {
     std::size_t const s = stage.index();
     StageTimes const& times = stages[s];
-    reached = std::max(reached, times.begin);
+    reached = std::max(copies_of(kind) > 1 ? 0 : reached, times.begin);
     double span = times.busy;
     if (p > 1 && messages.are_blocking()) {
       span += exchange_time(stage, p, moments[s].exchanges, messages);
     }
-    bound = std::max(bound, reached + span + std::max(times.end, returned + stages[0].end));
+    double const after =
+        has_order(kind) ? times.end : std::max(times.end, returned + stages[0].end);
+    bound = std::max(bound, reached + span + after);
+    if (copies_of(kind) > 1) continue;
     reached += times.first_forward + messages.activation(stage);
     if (next(stage) < StageId{p}) returned += times.last_backward + messages.gradient(next(stage));
   }

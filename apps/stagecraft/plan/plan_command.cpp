@@ -1,4 +1,6 @@
+#include <array>
 #include <chrono>
+#include <cstddef>
 #include <iostream>
 #include <optional>
 
@@ -109,9 +111,12 @@ int run_plan(CommandLine const& line) {
 SearchResult search_as_asked(PlanOptions const& plan, CommandProgress const& progress) {
   SearchRequest request = plan.request;
   request.progress = [&](SearchProgress const& state) {
-    bool const simulates = state.is_simulating;
-    progress(simulates ? "simulating" : "bounding", state.done,
-             static_cast<double>(simulates ? state.simulated : state.considered));
+    // Considered while bounds are computed, simulated afterwards.
+    bool const bounds = state.part == SearchProgress::Part::bounds;
+    constexpr std::array<char const*, 4> parts{"bounding", "simulating", "searching shapes",
+                                               "searching orders"};
+    progress(parts.at(static_cast<std::size_t>(state.part)), state.done,
+             static_cast<double>(bounds ? state.considered : state.simulated));
   };
   SearchResult result = search_plans(request);
   if (result.considered == 0) refuse_empty_space(plan);

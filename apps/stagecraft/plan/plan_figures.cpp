@@ -3,10 +3,10 @@
 #include <algorithm>
 
 #include "libsim/engine/settle.hpp"
-#include "libsim/engine/verdict.hpp"
 #include "libsim/interval/time_interval.hpp"
 #include "libsim/plan/make_plan.hpp"
 #include "libsim/report/run_verdict.hpp"
+#include "libsim/search/device_room.hpp"
 
 namespace stagecraft {
 
@@ -70,9 +70,7 @@ std::optional<double> energy_of(FoundPlan const& plan, PlanOptions const& option
   return *joules / joules_per_kilowatt_hour / (options.rates.tokens ? 1000 : 1);
 }
 
-std::int64_t headroom_of(FoundPlan const& plan, PlanOptions const& options) {
-  return room_for(plan.config.memory, options.request.system.accelerator).count() - plan.peak();
-}
+std::int64_t free_bytes(FoundPlan const& plan) { return least_margin(plan.simulation).count(); }
 
 double teraflops_per_gpu(FoundPlan const& plan, PlanOptions const& options) {
   return plan.simulation.model_flops / to_seconds(plan.simulation.iteration) /
@@ -84,7 +82,7 @@ double tokens_per_gpu(FoundPlan const& plan, PlanOptions const& options) {
 }
 
 bool has_margin(FoundPlan const& plan, PlanOptions const& options) {
-  return static_cast<double>(headroom_of(plan, options)) >=
+  return static_cast<double>(free_bytes(plan)) >=
          usual_margin *
              static_cast<double>(options.request.system.accelerator.memory.value.count());
 }

@@ -42,8 +42,8 @@ std::optional<double> cost_of(FoundPlan const& plan, PlanOptions const& options)
 /// The energy of training on all tokens in MWh; without a number of tokens, of an iteration in kWh.
 std::optional<double> energy_of(FoundPlan const& plan, PlanOptions const& options);
 
-/// The bytes that the fullest rank has left beside the reserve.
-std::int64_t headroom_of(FoundPlan const& plan, PlanOptions const& options);
+/// The bytes that the fullest device has left: the least `margin_bytes` of `simulate`.
+std::int64_t free_bytes(FoundPlan const& plan);
 
 /// Model FLOPs per second and accelerator, in 10^12, as MFU counts them.
 double teraflops_per_gpu(FoundPlan const& plan, PlanOptions const& options);

@@ -118,6 +118,9 @@ void read_launchable(std::string const& text, PlanOptions& options) {
   options.request.is_wanted = [version](TrainingConfig const& config) {
     return is_launchable(config, version);
   };
+  // The schedules that its flags name.
+  std::vector<ScheduleKind>& schedules = options.request.filter.schedule;
+  if (schedules.empty()) schedules = {ScheduleKind::one_f_one_b, ScheduleKind::interleaved};
   Software const& stack = options.request.system.software;
   if (described_stack(stack) != text) {
     options.warnings.push_back("--launchable " + text +
@@ -145,6 +148,30 @@ void read_launchable(std::string const& text, PlanOptions& options) {
                          "'" + text + "', which can run no plan of this model (" + gaps + ")",
                          std::string{other_can ? name_of(other) + std::string{", or "} : ""} +
                              "no --launchable: the flags of a plan then say what they leave out"};
+}
+
+/// Searches only the mode of transfers that --set names, if it does.
+void hold_p2p(std::vector<std::string> const& overrides, SearchRequest& request) {
+  bool const is_set = std::ranges::any_of(
+      overrides, [](std::string const& text) { return text.starts_with("schedule.p2p="); });
+  if (is_set && request.filter.p2p.empty()) request.filter.p2p = {request.base.schedule.p2p};
+}
+
+/// Asks for the best plan that the flags of the software stack can say, if they can say the model.
+void seek_launchable(PlanOptions& options) {
+  std::string const stack{described_stack(options.request.system.software)};
+  MegatronVersion const version =
+      stack == "megatron-core" ? MegatronVersion::current : MegatronVersion::of_2022;
+  if (!stack.starts_with("megatron-")) return;
+  options.stack_version = version;
+  for (std::string const& gap : megatron_gaps_of_model(options.request.base, version)) {
+    if (gap.starts_with("model.vocabulary")) continue;  // files of the user's own say it
+    options.stack_gap = gap;
+    return;
+  }
+  options.request.is_launchable = [version](TrainingConfig const& config) {
+    return is_launchable(config, version);
+  };
 }
 
 constexpr char const* command_line = "the command line";
@@ -307,13 +334,18 @@ PlanOptions read_plan_options(CommandLine const& line) {
   request.base = std::move(base.training);
   request.system = std::move(base.system);
   options.warnings = std::move(base.warnings);
+  hold_p2p(line.values_of("set"), request);
   request.margin =
       read_margin(line.value("margin"), request.system.accelerator.memory.value.count());
   if (line.has("safety")) {
     request.safety = read_safety(line.value("safety"), request);
     if (request.safety > 0) keep_to_measured_pipelines(options);
   }
-  if (line.has("launchable")) read_launchable(line.value("launchable"), options);
+  if (line.has("launchable")) {
+    read_launchable(line.value("launchable"), options);
+  } else {
+    seek_launchable(options);
+  }
   if (auto warning = batch_warning(request)) options.warnings.push_back(std::move(*warning));
   TrainingConfig job = request.base;  // on so many accelerators
   if (request.filter.context.size() == 1) job.parallel.context = request.filter.context.front();

@@ -26,6 +26,9 @@ struct PlanOptions {
   bool json = false;
   OperatingRates rates;
   std::optional<MegatronVersion> launchable;  ///< only what this version can run
+  /// Without it: the version of the software stack, of which the best plan is also shown.
+  std::optional<MegatronVersion> stack_version;
+  std::string stack_gap;  ///< what its flags cannot say of the model; empty: nothing
   std::optional<std::filesystem::path> output;
 };
 

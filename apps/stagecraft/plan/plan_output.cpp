@@ -4,6 +4,7 @@
 
 #include "apps/stagecraft/plan/plan_figures.hpp"
 #include "apps/stagecraft/plan/plan_overlaps.hpp"
+#include "apps/stagecraft/plan/plan_schedules.hpp"
 #include "apps/stagecraft/plan/plan_table.hpp"
 #include "libsim/config/optional_json.hpp"
 #include "libsim/host/schemas.hpp"
@@ -36,13 +37,13 @@ nlohmann::ordered_json entry(FoundPlan const& plan,
   json["separable"] = probability_best(best, plan, options) >= separable_probability;
   json["not_validated_for"] = unmeasured_settings(plan.config, options.request.system);
   json["peak_bytes"] = plan.peak();
-  json["headroom_bytes"] = headroom_of(plan, options);
+  json["headroom_bytes"] = free_bytes(plan);
   json["mfu"] = plan.simulation.mfu;
   json["mfu_causal"] = mfu_causal(plan.simulation, plan.config);
   json["tokens_per_second"] = plan.simulation.tokens_per_second;
   json["tokens_per_second_per_gpu"] = tokens_per_gpu(plan, options);
   json["teraflops_per_gpu"] = teraflops_per_gpu(plan, options);
-  json["free_bytes"] = headroom_of(plan, options);
+  json["free_bytes"] = free_bytes(plan);
   json["has_margin"] = has_margin(plan, options);
   FitProbability const fit =
       fit_probability_of(plan.simulation, plan.config, options.request.system);
@@ -84,9 +85,9 @@ nlohmann::ordered_json entries(std::vector<FoundPlan> const& plans,
 std::string margin_text(SearchResult const& result, PlanOptions const& options) {
   FoundPlan const& best = result.best.front();
   if (has_margin(best, options)) return {};
-  std::string text = "#1 leaves " + gibibytes(headroom_of(best, options)) +
-                     " GiB free beside the reserve, less than " + decimals(100 * usual_margin, 0) +
-                     " % of the device; ";
+  std::string text = "#1 leaves " + gibibytes(free_bytes(best)) +
+                     " GiB of its device free, less than " + decimals(100 * usual_margin, 0) +
+                     " % of it; ";
   for (auto const& [name, plans] :
        {std::pair{"#", &result.best}, {"of time against memory #", &result.front}}) {
     for (std::size_t i = 0; i < plans->size(); ++i) {
@@ -94,9 +95,8 @@ std::string margin_text(SearchResult const& result, PlanOptions const& options) 
       if (!has_margin(plan, options)) continue;
       double const more =
           to_seconds(plan.simulation.iteration) / to_seconds(best.simulation.iteration) - 1;
-      return text + name + std::to_string(i + 1) + " leaves " +
-             gibibytes(headroom_of(plan, options)) + " GiB and takes " + decimals(100 * more, 1) +
-             " % longer\n";
+      return text + name + std::to_string(i + 1) + " leaves " + gibibytes(free_bytes(plan)) +
+             " GiB and takes " + decimals(100 * more, 1) + " % longer\n";
     }
   }
   return text + "no plan shown leaves more\n";
@@ -109,9 +109,8 @@ std::string room_text(PlanOptions const& options) {
   if (request.margin > 0) {
     double const share = static_cast<double>(request.margin) /
                          static_cast<double>(request.system.accelerator.memory.value.count());
-    text += " and leave " + gibibytes(request.margin) + " GiB (" + decimals(100 * share, 1) +
-            " % of the device) beside " + gibibytes(request.base.memory.kept_in_reserve().count()) +
-            " GiB of reserve";
+    text += " and leave " + gibibytes(request.margin) + " GiB of each device free (" +
+            decimals(100 * share, 1) + " %)";
   }
   if (request.safety > 0) {
     text += ", with a probability of at least " + decimals(request.safety, 3) +
@@ -129,15 +128,18 @@ std::string counts_text(SearchResult const& result, PlanOptions const& options, 
          " per second and thread): " + std::to_string(result.dismissed_by_memory) +
          " cannot fit, " + std::to_string(result.dismissed_by_bound) +
          " cannot be among the best, " + std::to_string(result.simulated) + " simulated\n" +
-         (result.tried == 0 ? ""
-                            : std::to_string(result.tried) +
-                                  " of them follow an order and were tried on the best layouts of "
-                                  "the other schedules only: no bound covers the rest\n") +
          (result.unexamined == 0 ? ""
                                  : std::to_string(result.unexamined) +
                                        " combinations of layout and schedule were skipped, and "
                                        "their plans are not counted: " +
                                        "even their fastest plan is too slow\n") +
+         (result.unordered == 0
+              ? ""
+              : std::to_string(result.unordered) +
+                    " combinations of layout and schedule are left out: their orders have more "
+                    "than " +
+                    std::to_string(most_ordered_passes) +
+                    " chunk passes (pipeline x interleave x microbatches)\n") +
          (result.oversized == 0
               ? ""
               : std::to_string(result.oversized) +
@@ -147,8 +149,8 @@ std::string counts_text(SearchResult const& result, PlanOptions const& options, 
                     "have\n");
 }
 
-std::string run_out_line(SearchResult const& result) {
-  return result.run_out == 0 ? "" : run_out_text(result) + "\n";
+std::string run_out_line(SearchResult const& result, PlanOptions const& options) {
+  return result.run_out == 0 ? "" : run_out_text(result, options) + "\n";
 }
 
 /// The environment that the plan's memory was predicted with.
@@ -247,6 +249,7 @@ nlohmann::ordered_json to_json(SearchResult const& result,
                               {"dismissed_by_bound", result.dismissed_by_bound},
                               {"unexamined", result.unexamined},
                               {"oversized", result.oversized},
+                              {"unordered", result.unordered},
                               {"run_out", result.run_out},
                               {"tried", result.tried},
                               {"seconds", seconds},
@@ -257,6 +260,8 @@ nlohmann::ordered_json to_json(SearchResult const& result,
                               {"best", nlohmann::ordered_json::array()},
                               {"near_ties", nlohmann::ordered_json::array()},
                               {"pareto", nlohmann::ordered_json::array()},
+                              {"best_launchable", nullptr},
+                              {"schedules", nlohmann::ordered_json::array()},
                               {"schedule_bound", nullptr},
                               {"next_measurement", nullptr},
                               {"not_searched", nullptr}};
@@ -268,23 +273,46 @@ nlohmann::ordered_json to_json(SearchResult const& result,
   json["best"].front()["separable"] = rivals_of(result, options).empty();  // from all others
   json["near_ties"] = near_ties(result, options);
   json["pareto"] = entries(result.front, fastest, options);
+  if (result.best_launchable) {
+    json["best_launchable"] = entry(*result.best_launchable, fastest, options);
+    TrainingConfig const& config = result.best_launchable->config;
+    json["best_launchable"]["megatron_flags"] = megatron_flags(config, *options.stack_version);
+    json["best_launchable"]["megatron_gaps"] = megatron_gaps(config, *options.stack_version);
+    json["best_launchable"]["launchable"] = name_of(*options.stack_version);
+    json["best_launchable"]["slower_percent"] =
+        100 * (to_seconds(result.best_launchable->simulation.iteration) /
+                   to_seconds(fastest.simulation.iteration) -
+               1);
+  }
+  json["schedules"] = list_of(result.schedules, [](ScheduleBest const& schedule) {
+    nlohmann::ordered_json of_schedule{{"schedule", name_of(schedule.kind)},
+                                       {"iteration_seconds", nullptr}};
+    if (schedule.iteration) of_schedule["iteration_seconds"] = to_seconds(*schedule.iteration);
+    return of_schedule;
+  });
   json["schedule_bound"] = to_json(schedule_bound_of(fastest, options));
   json["next_measurement"] = next_measurement(result, options);
   json["not_searched"] = to_json(unsearched_overlaps(fastest, options));
   return json;
 }
 
-std::string run_out_text(SearchResult const& result) {
+std::string run_out_text(SearchResult const& result, PlanOptions const& options) {
   FoundPlan const& fastest = *result.fastest_to_run_out;
   StageResult const& stage =
       *std::ranges::min_element(fastest.simulation.stages, {}, &StageResult::margin);
-  return (result.run_out == 1 ? "1 plan that fits by counted bytes is left out, as it runs"
-                              : std::to_string(result.run_out) +
-                                    " plans that fit by counted bytes are left out, as they run") +
-         " out of memory by the allocator's replay. " +
-         (result.run_out == 1 ? "It takes " : "The fastest takes ") +
-         decimals(to_seconds(fastest.simulation.iteration), 3) + " s and lacks " +
-         gibibytes(-stage.margin) + " GiB on stage " + std::to_string(stage.stage);
+  bool const is_one = result.run_out == 1;
+  std::int64_t const margin = options.request.margin;
+  std::int64_t const lacks = margin - stage.margin;
+  return std::to_string(result.run_out) + (is_one ? " plan that fits" : " plans that fit") +
+         " by counted bytes " + (is_one ? "is" : "are") + " left out, as " +
+         (is_one ? "its allocator and what" : "their allocators and what") +
+         " else is on the device " + (margin > 0 ? "leave less than the margin" : "need more") +
+         ". " + (is_one ? "It takes " : "The fastest takes ") +
+         decimals(to_seconds(fastest.simulation.iteration), 3) + " s and " +
+         (lacks > 0                    ? "lacks " + readable_text(Bytes{lacks})
+          : options.request.safety > 0 ? "is not as safe as --safety asks"
+                                       : "has to empty its allocator's cache") +
+         " on stage " + std::to_string(stage.stage);
 }
 
 std::string plan_tables(SearchResult const& result,
@@ -305,7 +333,8 @@ std::string plan_tables(SearchResult const& result,
     remarks += goodput_text(*goodput) +
                (options.rates.tokens ? "; days, cost and energy count it" : "") + "\n";
   }
-  remarks += margin_text(result, options) + remark_text(best) + run_out_line(result) +
+  remarks += margin_text(result, options) + remark_text(best) + run_out_line(result, options) +
+             launchable_text(result, options) + schedules_text(result) +
              certainty_text(result, options) + to_text(unsearched_overlaps(best, options)) +
              unmeasured_text(unmeasured_settings(best.config, options.request.system));
   remarks += "\ntime against memory: no other plan is both faster and smaller (up to " +

@@ -21,7 +21,7 @@ std::string plan_tables(SearchResult const& result,
                         double seconds,
                         int width);
 
-/// Which plans were left out because their allocator would run out. Pre: some were.
-std::string run_out_text(SearchResult const& result);
+/// Which plans were left out because of what their devices hold. Pre: some were.
+std::string run_out_text(SearchResult const& result, PlanOptions const& options);
 
 }  // namespace stagecraft

@@ -9,11 +9,23 @@
 #include "libsim/import/megatron/megatron_gaps.hpp"
 #include "libsim/report/text_table.hpp"
 #include "libsim/run/run_config.hpp"
+#include "libsim/schedule/ordered_schedule.hpp"
+#include "libsim/search/search_space.hpp"
 #include "libsim/training/training_names.hpp"
 
 namespace stagecraft {
 
 namespace {
+
+/// "zb_auto, v_auto": the schedules that no search has.
+std::string unsearched_schedules() {
+  std::string names;
+  for (OrderKindTraits const& traits : order_kinds) {
+    if (is_searched(traits.kind) || traits.kind == ScheduleKind::order) continue;
+    names += (names.empty() ? "" : ", ") + std::string{traits.name};
+  }
+  return names;
+}
 
 std::string words_of(bool value) { return value ? "true" : "false"; }
 
@@ -26,8 +38,11 @@ bool has_new_gap(TrainingConfig const& config,
          megatron_gaps(changed, *launchable).size() > megatron_gaps(config, *launchable).size();
 }
 
-std::vector<Change> changes_of(TrainingConfig const& config,
-                               std::optional<MegatronVersion> const& launchable) {
+/// Whether all plans were searched with one mode of transfers.
+bool holds_p2p(PlanOptions const& options) { return options.request.filter.p2p.size() == 1; }
+
+std::vector<Change> changes_of(TrainingConfig const& config, PlanOptions const& options) {
+  std::optional<MegatronVersion> const& launchable = options.launchable;
   bool const is_blocking = config.schedule.p2p == P2p::blocking;
   TrainingConfig with_transfers = config;
   with_transfers.schedule.p2p = is_blocking ? P2p::overlapped : P2p::blocking;
@@ -37,7 +52,9 @@ std::vector<Change> changes_of(TrainingConfig const& config,
   std::string const gradients =
       "parallel.overlap_gradients=" + words_of(!overlaps_gradients(config));
   std::vector<Change> changes;
-  if (config.parallel.pipeline > 1 && !has_new_gap(config, with_transfers, launchable)) {
+  bool const is_rule = !has_order(config.schedule.kind);  // others have overlapped transfers
+  if (holds_p2p(options) && is_rule && config.parallel.pipeline > 1 &&
+      !has_new_gap(config, with_transfers, launchable)) {
     changes.push_back({.what = p2p, .set = {p2p}, .undoes = ""});
   }
   if (config.parallel.data > 1 && !has_new_gap(config, with_gradients, launchable)) {
@@ -57,10 +74,12 @@ double percent_more(UnsearchedOverlaps const& overlaps, RunFigures const& change
 
 UnsearchedOverlaps unsearched_overlaps(FoundPlan const& best, PlanOptions const& options) {
   RunConfig const run{best.config, options.request.system, {}};
-  UnsearchedOverlaps overlaps{
-      .config = settled_with_stack(best.config), .effects = {}, .figures = figures_of(run)};
+  UnsearchedOverlaps overlaps{.config = settled_with_stack(best.config),
+                              .holds_p2p = holds_p2p(options),
+                              .effects = {},
+                              .figures = figures_of(run)};
   std::vector<ChangeEffect> effects =
-      simulate_changes(run, changes_of(best.config, options.launchable), options.request.jobs);
+      simulate_changes(run, changes_of(best.config, options), options.request.jobs);
   for (ChangeEffect& effect : effects) {
     if (effect.figures && !effect.is_same_run) overlaps.effects.push_back(std::move(effect));
   }
@@ -69,9 +88,12 @@ UnsearchedOverlaps unsearched_overlaps(FoundPlan const& best, PlanOptions const&
 
 std::string to_text(UnsearchedOverlaps const& overlaps) {
   TrainingConfig const& config = overlaps.config;
-  std::string text = "not searched, in every plan: schedule.p2p " +
-                     std::string{name_of(config.schedule.p2p)} + ", parallel.overlap_gradients " +
-                     words_of(overlaps_gradients(config)) + "\n";
+  std::string text = "not searched, in every plan: ";
+  if (overlaps.holds_p2p)
+    text += "schedule.p2p " + std::string{name_of(config.schedule.p2p)} + ", ";
+  text += "parallel.overlap_gradients " + words_of(overlaps_gradients(config)) +
+          "\nnor schedules whose order depends on costs: " + unsearched_schedules() +
+          " (`stagecraft explain` tries them on a plan)\n";
   if (overlaps.effects.empty()) return text;
   text += "the best plan with";
   for (ChangeEffect const& effect : overlaps.effects) {
@@ -90,7 +112,10 @@ nlohmann::ordered_json to_json(UnsearchedOverlaps const& overlaps) {
             {"iteration_seconds", to_seconds(effect.figures->iteration)},
             {"fits", effect.figures->fits()}};
   };
-  return {{"schedule.p2p", name_of(overlaps.config.schedule.p2p)},
+  nlohmann::ordered_json p2p;  // null if both modes were searched
+  if (overlaps.holds_p2p) p2p = name_of(overlaps.config.schedule.p2p);
+  return {{"schedule.p2p", std::move(p2p)},
+          {"schedules", unsearched_schedules()},
           {"parallel.overlap_gradients", overlaps_gradients(overlaps.config)},
           {"best_with", list_of(overlaps.effects, trial)}};
 }

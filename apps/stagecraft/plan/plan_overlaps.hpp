@@ -11,9 +11,10 @@
 namespace stagecraft {
 
 /// What overlaps in every plan of a search because it is a matter of the framework, and what the
-/// best plan would do otherwise. Keys schedule.p2p and parallel.overlap_gradients.
+/// best plan would do otherwise. Keys parallel.overlap_gradients, and schedule.p2p if it is held.
 struct UnsearchedOverlaps {
   TrainingConfig config;              ///< the best plan, with what its stack decides
+  bool holds_p2p = false;             ///< whether one mode of transfers alone was searched
   std::vector<ChangeEffect> effects;  ///< the other values, and both; only what changes the run
   RunFigures figures;                 ///< of the best plan
 };

@@ -193,7 +193,7 @@ std::string recompute_text(TrainingConfig const& config) {
 
 std::string plan_legend(SearchResult const& result) {
   std::string text =
-      "(per GPU: TFLOP/s, tokens/s, peak and, beside the reserve, free GiB; MFU counts attention "
+      "(per GPU: TFLOP/s, tokens/s, peak, and GiB free on the device; MFU counts attention "
       "over the full square; t tensor, p pipeline, m chunks per stage, d data, b microbatch";
   if (differ_in(result, &ParallelLayout::sequence)) text += ", SP sequence parallelism";
   if (differ_in(result, &ParallelLayout::context)) text += ", c context";
@@ -257,7 +257,7 @@ std::string plan_table(std::vector<FoundPlan> const& plans,
   figure("tok/s", [&](Plan const& p) { return decimals(tokens_per_gpu(p, options), 0); });
   figure("MFU %", [](Plan const& p) { return decimals(100 * p.simulation.mfu, 1); });
   figure("peak", [](Plan const& p) { return gibibytes(p.peak()); });
-  figure("free", [&](Plan const& p) { return gibibytes(headroom_of(p, options)); });
+  figure("free", [](Plan const& p) { return gibibytes(free_bytes(p)); });
   varying(
       "SP", [](Config const& c) { return std::string{c.parallel.sequence ? "yes" : "no"}; },
       [](Config const& c) {
@@ -294,6 +294,12 @@ std::string plan_table(std::vector<FoundPlan> const& plans,
     figure(options.rates.tokens ? "MWh" : "kWh per iteration",
            [&](Plan const& p) { return decimals(energy_of(p, options).value(), 3); });
   }
+  auto const transfers = [](Config const& c) {
+    return std::string{c.parallel.pipeline == 1 ? "" : name_of(c.schedule.p2p)};
+  };
+  varying("transfers", transfers, [&](Config const& c) {
+    return c.parallel.pipeline == 1 ? std::string{"one stage"} : transfers(c) + " transfers";
+  });
   columns.add("schedule", Align::left,
               [&](std::size_t row) { return std::string{name_of(config(row).schedule.kind)}; });
   std::vector<std::string> recompute;
