@@ -169,6 +169,25 @@ TEST_CASE("stagecraft-exec run resumes from what it has saved") {
   REQUIRE_THAT(resumed.errors, Contains("step 2  loss"));
 }
 
+TEST_CASE("a checkpoint of schema 1, which had no checksums, goes on with the same bits") {
+  TemporaryFolder const folder;
+  std::string const file = folder.write("run.yaml",
+                                        "model: {layers: 1, hidden: 8, heads: 2, sequence: 8, "
+                                        "vocabulary: 16, vocabulary_multiple: 1, precision: fp32, "
+                                        "ffn_hidden: 16}\nsystem: selene-a100\n"
+                                        "batch: {global: 1, micro: 1}\n");
+  auto const last_loss = [&](std::string const& options) {
+    ProgramResult const result = run_stagecraft_exec("run " + file + " --json " + options);
+    REQUIRE(result.exit_code == 0);
+    return nlohmann::json::parse(result.output)["steps"].back()["loss"].get<double>();
+  };
+  // Two steps of it were saved by the version before checksums.
+  std::string const saved = STAGECRAFT_SOURCE_DIR "/tests/libexec/checkpoint/of_schema_1";
+  REQUIRE(last_loss("--resume " + saved) == last_loss("--steps 3"));
+  REQUIRE_THAT(run_stagecraft_exec("run " + file + " --resume " + saved).errors,
+               Contains("saved by an earlier version: it has no checksums"));
+}
+
 TEST_CASE("a loss that is not finite leaves the checkpoint before it, and ends with 1") {
   SmallRunFile const file;
   std::string const folder = (file.folder() / "checkpoint").string();
