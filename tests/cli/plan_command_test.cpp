@@ -43,7 +43,9 @@ TEST_CASE("plan searches expert parallelism, of models with experts") {
   REQUIRE_THAT(table.output,
                Catch::Contains(", expert 4, expert tensor 2, ") && !Catch::Contains("EP expert"));
   ProgramResult const several =
-      run_stagecraft(plan("mixtral-8x7b", 64, 64, rest + "--top 12"), "COLUMNS=200");
+      run_stagecraft(plan("mixtral-8x7b", 64, 64,
+                          rest + "--top 12 --fix schedule=1f1b,interleaved --fix p2p=blocking"),
+                     "COLUMNS=200");
   REQUIRE_THAT(several.output, Catch::Contains(", EP expert, ETP expert"));
   REQUIRE_THAT(run_stagecraft(plan("gpt-22b", 8, 4, "--top 1")).output, !Catch::Contains("ETP"));
   REQUIRE_THAT(run_stagecraft(plan("gpt-22b", 8, 4, "--fix expert=2")).errors,
