@@ -89,8 +89,6 @@ TEST_CASE("hints: tabs, and files that are missing or unreadable") {
 }
 
 TEST_CASE("hints: plan names the numbers that work") {
-  require_refusal("plan " + model + on_selene + " --gpus 64 --fix p2p=overlapped",
-                  {"layout=even; what is not searched is held by --set"});
   // Llama 3 8B with a batch of 64: 13 divides neither its heads nor the batch, and a pipeline of 13
   // has uneven stages only if they differ by at most a quarter.
   require_refusal("plan " + model + on_selene + " --gpus 67 --fix layout=even",

@@ -55,21 +55,22 @@ TEST_CASE("a policy of stages that has no room in its row is below it, complete"
   REQUIRE(is_by_stage(best[0]));
   REQUIRE_FALSE(is_by_stage(best[1]));
   std::string const output = run_stagecraft(search, "COLUMNS=100").output;
-  REQUIRE_THAT(output,
-               Contains("  interleaved  by stage:\n    0 selective +2; 1-2 selective +3; ") &&
-                   Contains("  interleaved  selective\n"));
+  REQUIRE_THAT(output, Contains("  interleaved  by stage:\n    0 selective +4; 1 selective +6; ") &&
+                           Contains("  interleaved  selective\n"));
   // All eight stages are named, the last one alone or as the end of a range.
   REQUIRE_THAT(output, Contains("; 7 selective") || Contains("-7 selective"));
   REQUIRE_THAT(run_stagecraft(search, "COLUMNS=300").output,
-               Contains("  interleaved  0 selective +2; 1-2 selective +3; "));
+               Contains("  interleaved  0 selective +4; 1 selective +6; "));
 }
 
 TEST_CASE("what plans have in common is said once, what they differ in has a column") {
   std::string const search = "--gpus 8 --global-batch 8 --top 2 --fix tensor=8 ";
   std::string const with = run_stagecraft(plan("gpt-22b", search)).output;
-  REQUIRE_THAT(with,
-               Contains("\nall with sequence parallelism, layout even, optimizer state whole\n") &&
-                   !Contains("  SP"));
+  REQUIRE_THAT(
+      with,
+      Contains(
+          "\nall with sequence parallelism, layout even, optimizer state whole, one stage\n") &&
+          !Contains("  SP"));
   std::string const without =
       run_stagecraft(plan("gpt-22b", "--gpus 8 --global-batch 8 --top 2 --fix tensor=1")).output;
   REQUIRE_THAT(without, Contains("\nall with no sequence parallelism, "));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <set>
 #include <sstream>
 #include <utility>
 
@@ -144,14 +145,22 @@ std::string layout_text(TrainingConfig const& config) {
          std::to_string(config.layout.last.value_or(0));
 }
 
+/// Whether a stage waits for its transfers, in a letter.
+std::string short_transfers(TrainingConfig const& config) {
+  if (config.parallel.pipeline == 1) return {};
+  return config.schedule.p2p == P2p::overlapped ? "o" : "w";
+}
+
 /// Explains these words, as far as plans of the result have them; empty if none needs it.
 std::string words_legend(SearchResult const& result) {
   bool has_layout = false;
   bool has_block = false;
   bool has_uniform = false;
   bool has_window = false;
+  std::set<std::string> transfers;
   for (std::vector<FoundPlan> const* const plans : {&result.best, &result.front}) {
     for (FoundPlan const& plan : *plans) {
+      transfers.insert(short_transfers(plan.config));
       has_layout = has_layout || plan.config.layout.kind != LayerSplit::Kind::even;
       for (RecomputePolicy const& policy : plan.config.recompute) {
         bool const is_full = policy.granularity == RecomputeGranularity::full;
@@ -167,6 +176,7 @@ std::string words_legend(SearchResult const& result) {
     if (is_used) text += (text.empty() ? "" : "; ") + std::string{words};
   };
   add(has_layout, "layout: layers of the first..last stage");
+  add(transfers.contains("w") && transfers.contains("o"), "p2p: o overlapped, w the stage waits");
   add(has_block, "full first N: the first N layers of a chunk are recomputed");
   add(has_uniform, "full by N: one checkpoint per N layers");
   add(has_window, "+N: N microbatches of each window keep everything");
@@ -294,11 +304,9 @@ std::string plan_table(std::vector<FoundPlan> const& plans,
     figure(options.rates.tokens ? "MWh" : "kWh per iteration",
            [&](Plan const& p) { return decimals(energy_of(p, options).value(), 3); });
   }
-  auto const transfers = [](Config const& c) {
-    return std::string{c.parallel.pipeline == 1 ? "" : name_of(c.schedule.p2p)};
-  };
-  varying("transfers", transfers, [&](Config const& c) {
-    return c.parallel.pipeline == 1 ? std::string{"one stage"} : transfers(c) + " transfers";
+  varying("p2p", short_transfers, [&](Config const& c) {
+    if (c.parallel.pipeline == 1) return std::string{"one stage"};
+    return std::string{name_of(c.schedule.p2p)} + " transfers";
   });
   columns.add("schedule", Align::left,
               [&](std::size_t row) { return std::string{name_of(config(row).schedule.kind)}; });
