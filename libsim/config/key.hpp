@@ -67,6 +67,8 @@ struct Between {
   High high;
 };
 template <typename Low, typename High>
+Between(Low, High) -> Between<Low, High>;  // clang 14 does not deduce those of aggregates
+template <typename Low, typename High>
 constexpr void add(Key& key, Between<Low, High> bounds) {
   if constexpr (std::integral<High>) key.whole = {bounds.low, bounds.high};
   key.range = {static_cast<double>(bounds.low), static_cast<double>(bounds.high)};

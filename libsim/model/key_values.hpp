@@ -8,6 +8,7 @@
 #include "libsim/model/model_config.hpp"
 
 /// Values of section `model` that are maps, or words beside numbers: how each is read and written.
+/// The deduction guides are for clang 14, which does not deduce arguments of aggregates.
 namespace stagecraft {
 
 /// A cap on scores or logits: a number above 0, or `off`.
@@ -15,6 +16,8 @@ template <typename Number>
 struct Cap {
   Number& value;
 };
+template <typename Number>
+Cap(Number&) -> Cap<Number>;
 void read_field(ConfigNode const& node, Cap<double> cap);
 nlohmann::ordered_json to_json(Cap<double const> cap);
 
@@ -23,6 +26,8 @@ template <typename Integer>
 struct Window {
   Integer& size;
 };
+template <typename Integer>
+Window(Integer&) -> Window<Integer>;
 void read_field(ConfigNode const& node, Window<std::int64_t> window);
 nlohmann::ordered_json to_json(Window<std::int64_t const> window);
 

@@ -10,6 +10,7 @@
 
 /// Values of a run's sections that are maps, or words beside numbers: how each is read and written,
 /// and the text of what it accepts.
+/// The deduction guides are for clang 14, which does not deduce arguments of aggregates.
 namespace stagecraft {
 
 /// Key `context_method`: a word, or a map of two levels, whose sizes multiply to layout.context.
@@ -17,6 +18,8 @@ template <typename Layout>
 struct ContextSplit {
   Layout& layout;
 };
+template <typename Layout>
+ContextSplit(Layout&) -> ContextSplit<Layout>;
 void read_field(ConfigNode const& node, ContextSplit<ParallelLayout> split);
 nlohmann::ordered_json to_json(ContextSplit<ParallelLayout const> split);
 std::string accepted_text(ContextSplit<ParallelLayout const> split);
@@ -26,6 +29,8 @@ template <typename Names>
 struct RecomputedModules {
   Names& names;
 };
+template <typename Names>
+RecomputedModules(Names&) -> RecomputedModules<Names>;
 void read_field(ConfigNode const& node, RecomputedModules<std::vector<std::string>> modules);
 nlohmann::ordered_json to_json(RecomputedModules<std::vector<std::string> const> modules);
 std::string accepted_text(RecomputedModules<std::vector<std::string> const> modules);
@@ -45,6 +50,8 @@ template <typename Bool>
 struct CapacityScope {
   Bool& is_of_microbatch;
 };
+template <typename Bool>
+CapacityScope(Bool&) -> CapacityScope<Bool>;
 void read_field(ConfigNode const& node, CapacityScope<bool> scope);
 nlohmann::ordered_json to_json(CapacityScope<bool const> scope);
 
@@ -63,6 +70,8 @@ template <typename Text>
 struct AllocatorText {
   Text& text;
 };
+template <typename Text>
+AllocatorText(Text&) -> AllocatorText<Text>;
 void read_field(ConfigNode const& node, AllocatorText<std::string> settings);
 nlohmann::ordered_json to_json(AllocatorText<std::string const> settings);
 

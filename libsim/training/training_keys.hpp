@@ -200,6 +200,8 @@ struct MemorySection {
   Memory& memory;
   ShortForm& distributed_optimizer;
 };
+template <typename Memory, typename ShortForm>
+MemorySection(Memory&, ShortForm&) -> MemorySection<Memory, ShortForm>;
 
 template <typename Visitor, typename Memory, typename ShortForm>
 void visit_keys(Visitor& keys, MemorySection<Memory, ShortForm> const& section) {

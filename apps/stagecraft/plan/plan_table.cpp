@@ -290,8 +290,7 @@ std::string plan_table(std::vector<FoundPlan> const& plans,
   auto const optimizer = [](Config const& c) {
     return std::string{c.sharding.shares_optimizer() ? "sharded" : "whole"};
   };
-  varying("optimizer", optimizer,
-          [&](Config const& c) { return "optimizer state " + optimizer(c); });
+  varying("optim", optimizer, [&](Config const& c) { return "optimizer state " + optimizer(c); });
   if (options.rates.tokens) {
     figure("days", [&](Plan const& p) { return decimals(days_of(p, options).value(), 1); });
   }

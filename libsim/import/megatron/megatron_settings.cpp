@@ -168,10 +168,8 @@ class FlagsOfSettings {
     std::string_view const near = nearest_word(written, names);
     if (near.empty()) return false;
     auto const start = std::ranges::mismatch(written, near);
-    auto const end =
-        std::ranges::mismatch(written | std::views::reverse, near | std::views::reverse);
-    auto const same = (start.in1 - written.begin()) +
-                      (end.in1 - std::ranges::begin(written | std::views::reverse));
+    auto const end = std::mismatch(written.rbegin(), written.rend(), near.rbegin(), near.rend());
+    auto const same = (start.in1 - written.begin()) + (end.first - written.rbegin());
     return static_cast<std::size_t>(same) + 2 >= std::max(written.size(), near.size());
   }
 
