@@ -37,6 +37,10 @@ class Problem(NamedTuple):
     """What would be accepted."""
 
 
+def text(part: str | None) -> str | None:
+    return None if part is None else in_python(part)
+
+
 class Error(Exception):
     """Something could not be done. Base of all errors of this package."""
 
@@ -51,8 +55,9 @@ class ConfigError(Error, ValueError):
     """Every problem that was found, not only the first."""
 
     def __init__(self, message: str, problems: Sequence[Problem] = ()) -> None:
-        said = (Problem(*(in_python(part) if isinstance(part, str) else part for part in problem)) for problem in problems)
-        self.problems = tuple(said)
+        self.problems = tuple(
+            Problem(text(one.file), one.line, one.column, text(one.key), text(one.found), text(one.accepted)) for one in problems
+        )
         super().__init__(message, self.problems)
 
     def __str__(self) -> str:
