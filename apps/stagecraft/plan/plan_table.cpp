@@ -176,7 +176,7 @@ std::string words_legend(SearchResult const& result) {
     if (is_used) text += (text.empty() ? "" : "; ") + std::string{words};
   };
   add(has_layout, "layout: layers of the first..last stage");
-  add(transfers.contains("w") && transfers.contains("o"), "p2p: o overlapped, w the stage waits");
+  add(transfers.contains("w") && transfers.contains("o"), "p2p o overlapped, w waits");
   add(has_block, "full first N: the first N layers of a chunk are recomputed");
   add(has_uniform, "full by N: one checkpoint per N layers");
   add(has_window, "+N: N microbatches of each window keep everything");
