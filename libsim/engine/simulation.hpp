@@ -34,9 +34,11 @@ struct StageResult {
   std::optional<RankSpread> ranks;              ///< only if ranks differ; `least` with workspace
   std::optional<RankBusy> rank_busy;            ///< only if ranks compute different numbers of rows
   std::optional<StageReservation> reservation;  ///< see add_reservations()
-  /// With `reservation`: reserved, and what else holds the accelerator's memory.
+  /// Bytes of the accelerator that are in use: reserved, or held outside of the allocator. Set with
+  /// `reservation`.
   std::int64_t device = 0;
-  /// With `reservation`: the accelerator's memory beyond that; may be negative.
+  /// The accelerator's memory less `device`, in bytes; negative if the stage does not fit. Set with
+  /// `reservation`.
   std::int64_t margin = 0;
   std::optional<OutsideMemory> outside;  ///< with `reservation`, if the system says
 

@@ -13,7 +13,7 @@ inline constexpr std::string_view trace_schema = "stagecraft.trace/1";
 inline constexpr std::string_view sweep_schema = "stagecraft.sweep/2";
 inline constexpr std::string_view sweep_journal_schema = "stagecraft.sweep-journal/1";
 inline constexpr std::string_view checkpoint_schema = "stagecraft.checkpoint/2";
-/// Of files without checksums and without a model, which are still read.
+/// The schema of checkpoints that have neither checksums nor a model. They can still be read.
 inline constexpr std::string_view first_checkpoint_schema = "stagecraft.checkpoint/1";
 inline constexpr std::string_view layer_schema = "stagecraft.layer/1";
 

@@ -168,7 +168,7 @@ class BufferEvents {
   std::vector<CompiledTask> compiled_;     ///< by index into StagePlan::tasks
   std::vector<BufferChange> resident_;     ///< buffers of StagePlan::state
   std::vector<BufferChange> of_messages_;  ///< by chunk, payload, buffer, and whether it allocates
-  /// By microbatch and chunk, as far as microbatches have come.
+  /// The buffers in flight of each microbatch and chunk, up to the last microbatch that has begun.
   std::vector<InFlight> in_flight_;
   std::int64_t buffers_ = 0;  ///< allocated so far
   std::int32_t skipped_ = 0;  ///< microbatches that were skipped

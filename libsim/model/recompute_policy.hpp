@@ -10,7 +10,7 @@ enum class RecomputeGranularity : std::uint8_t { none, selective, full };
 enum class RecomputeMethod : std::uint8_t { uniform, block };
 
 /// When recompute runs. no: as part of the backward, right before the ops that read its results.
-/// bubble: for the whole chunk, as a task of its own where the schedule has a bubble.
+/// bubble: as a task of its own for the whole chunk, while the schedule has a bubble.
 enum class EarlyRecompute : std::uint8_t { no, bubble };
 
 /// What a split backward does with recomputed inputs of weight gradients: it keeps them from the

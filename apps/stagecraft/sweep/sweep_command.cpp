@@ -248,7 +248,7 @@ extern "C" void end_sweep(int signal) {
   ::raise(signal);
 }
 
-/// From now on SIGINT and SIGTERM say where the rows are and how the sweep goes on.
+/// Makes SIGINT and SIGTERM say where the rows are kept and which command continues the sweep.
 void explain_signals(SweepOptions const& options) {
   std::string const text = "\nstagecraft sweep: ended; the rows so far are kept in " +
                            options.output.string() +

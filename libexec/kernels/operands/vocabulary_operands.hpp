@@ -223,12 +223,13 @@ inline MaskRows expect_causal_mask(SequencePart const& sequence, KernelCall cons
   return {shape[0], shape[1], expect_tensor<std::uint8_t>(call, call.writes[0], shape)};
 }
 
-/// A rank's slice of a tensor that is not split: copied bytes, and zeros where the tensor ends.
+/// The bytes that a rank copies as its slice of a tensor that is not split. The last slice is
+/// padded with zeros.
 struct SliceBytes {
   std::byte const* from;
   std::byte* to;
-  std::int64_t copied;
-  std::int64_t zeros;
+  std::int64_t copied;  ///< bytes
+  std::int64_t zeros;   ///< bytes after them
 };
 
 inline SliceBytes expect_slice(int tensor_rank, KernelCall const& call) {

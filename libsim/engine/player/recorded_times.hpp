@@ -18,8 +18,8 @@ struct Interval {
 /// The times of everything that happened in an iteration on one stage.
 struct RecordedStage {
   IssueOrder order;
-  /// By entry of the order: the time of a run alone; the time that a wait or drain took. 0 to 0 for
-  /// posts, and for waits that took no time.
+  /// The interval of each entry of the order. A wait or drain has the interval for which it waited;
+  /// posts, and waits that did not wait, have 0 to 0.
   std::vector<Interval> entries;
   std::vector<Interval> transfers;  ///< by transfer: the time in which it occupies this stage's end
 };
