@@ -39,6 +39,7 @@
 #include "libsim/host/worker_pool.hpp"
 #include "libsim/plan/make_plan.hpp"
 #include "libsim/report/layer_report.hpp"
+#include "libsim/run/named_file.hpp"
 #include "libsim/run/paper_config_folder.hpp"
 #include "libsim/validation/validation_output.hpp"
 
@@ -281,6 +282,9 @@ NB_MODULE(_core, module) {
   python::bind_documents(module);
   module.def("version", [] { return program_version(); });
   module.def("config_folder", [] { return config_folder().string(); });
+  module.def("run_file", [](std::string const& given) {
+    return file_on_command_line(given, run_folders()).string();
+  });
   module.def(
       "run_program",
       [](std::vector<std::string> const& words) { return run_program(planning_program(), words); },

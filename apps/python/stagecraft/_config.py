@@ -11,7 +11,6 @@ Source = Union[str, bytes, "os.PathLike[str]", "os.PathLike[bytes]", Mapping[str
 """What a run can be read from: a path, a name in the package, or a mapping of the keys."""
 
 _shipped = "stagecraft:configs/"
-_run_folders = ("paper", "examples")
 
 
 def value_text(value: object) -> str:
@@ -67,25 +66,6 @@ def path_text(path: Union[str, bytes, "os.PathLike[str]", "os.PathLike[bytes]"])
     if text.startswith(_shipped):
         return os.path.join(_core.config_folder(), text[len(_shipped) :])
     return text
-
-
-def run_path(source: Union[str, bytes, "os.PathLike[str]", "os.PathLike[bytes]"]) -> str:
-    """The run file that a path, or a name of the package such as `175b-present`, names."""
-    text = path_text(source)
-    if os.path.dirname(text) or os.path.splitext(text)[1] in (".yaml", ".yml") or os.path.exists(text):
-        return text
-    names = {
-        os.path.splitext(entry.name)[0]: entry.path
-        for folder in _run_folders
-        for entry in os.scandir(os.path.join(_core.config_folder(), folder))
-        if entry.name.endswith(".yaml")
-    }
-    if text in names:
-        return names[text]
-    from ._errors import ConfigError, Problem
-
-    found, accepted = f"{text!r}, which is neither a file nor a name", "a run file, or a name of the package" + did_you_mean(text, names)
-    raise ConfigError(f"found {found}; accepted: {accepted}", [Problem(text, None, None, None, found, accepted)])
 
 
 def did_you_mean(word: str, words: Iterable[str]) -> str:
@@ -196,4 +176,4 @@ def load(source: Source, overrides: Mapping[str, Any] | None = None) -> Config:
     if isinstance(source, Mapping):
         files = {key: path_text(source[key]) for key in ("model", "system", "software") if isinstance(source.get(key), str)}
         return Config(_core.load("<dict>", json_text({**source, **files}), settings))
-    return Config(_core.load(run_path(source), None, settings))
+    return Config(_core.load(_core.run_file(path_text(source)), None, settings))

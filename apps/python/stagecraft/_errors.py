@@ -37,7 +37,7 @@ class Problem(NamedTuple):
     """What would be accepted."""
 
 
-def text(part: str | None) -> str | None:
+def _said(part: str | None) -> str | None:
     return None if part is None else in_python(part)
 
 
@@ -56,7 +56,7 @@ class ConfigError(Error, ValueError):
 
     def __init__(self, message: str, problems: Sequence[Problem] = ()) -> None:
         self.problems = tuple(
-            Problem(text(one.file), one.line, one.column, text(one.key), text(one.found), text(one.accepted)) for one in problems
+            Problem(_said(one.file), one.line, one.column, _said(one.key), _said(one.found), _said(one.accepted)) for one in problems
         )
         super().__init__(message, self.problems)
 
