@@ -229,32 +229,26 @@ class Search {
     std::atomic<std::int64_t> simulated = 0;
     parallel_for(request_.jobs, batch.size(), [&](std::size_t i) {
       auto const filling = fillings_.find(batch[i]);
-      if (filling != fillings_.end()) {
-        trials[i] = try_filling(request_, filling->second, batch[i], source_.room(),
-                                [&](Outcome const& outcome) {
-                                  return may_belong(outcome, filling->second.config(), true);
-                                });
-        return;
-      }
+      bool const is_filled = filling != fillings_.end();
       TrainingConfig config = config_of(batch[i]);
-      if (is_empty_window(batch[i], config)) return;
-      trials[i] = try_plan(request_, config, batch[i], source_.room(), [&](Outcome const& outcome) {
-        return may_belong(outcome, config, false);
-      });
+      if (!is_filled && is_empty_window(batch[i], config)) return;
+      std::vector<StageId> const changed =
+          is_filled ? filling->second.changed() : std::vector<StageId>{};
+      trials[i] =
+          try_plan(request_, config, changed, batch[i], source_.room(),
+                   [&](Outcome const& outcome) { return may_belong(outcome, config, is_filled); });
       configs[i] = std::move(config);
-      report_within(++simulated);
+      if (!is_filled) report_within(++simulated);
     });
     std::vector<std::uint32_t> again;
     for (std::size_t i = 0; i < batch.size(); ++i) {
-      bool const is_first = !fillings_.contains(batch[i]);
-      if (is_first && !configs[i]) {
+      if (!configs[i]) {
         ++empty_windows_;
         continue;
       }
+      bool const is_first = !fillings_.contains(batch[i]);
       if (is_first) ++result_.simulated;
-      if (trials[i].fits()) {
-        keep(trials[i], is_first, is_first ? *configs[i] : fillings_.at(batch[i]).config());
-      }
+      if (trials[i].fits()) keep(trials[i], is_first, *configs[i]);
       if (trials[i].refused.empty()) continue;
       if (is_first && trials[i].simulation) note_refused(trials[i], *configs[i]);
       refill(batch[i], trials[i], again);

@@ -40,6 +40,7 @@ Simulation simulate_with_reservations(SearchRequest const& request,
 
 Trial try_plan(SearchRequest const& request,
                TrainingConfig const& config,
+               std::vector<StageId> const& changed,
                std::size_t plan,
                Bytes most,
                MayBelong const& may_belong) {
@@ -50,27 +51,14 @@ Trial try_plan(SearchRequest const& request,
   for (StageId const stage : IdRange<StageId>{static_cast<int>(prediction.stages.size())}) {
     if (counted_of(request, prediction, stage) > most) trial.refused.push_back(stage);
   }
-  if (trial.refused.empty()) simulate_fully(trial, request, config);
-  return trial;
-}
-
-Trial try_filling(SearchRequest const& request,
-                  StageFilling const& filling,
-                  std::size_t plan,
-                  Bytes most,
-                  MayBelong const& may_belong) {
-  TrainingConfig const& config = filling.config();
-  Prediction const prediction = predict(as_settled(config), request.system);
-  Trial trial{.outcome = outcome_of(prediction, plan)};
-  trial.is_wanted = may_belong(trial.outcome);
-  if (!trial.is_wanted) return trial;
-  TrainingPlan const made = make_plan(as_settled(config));
-  StageAllocators const allocators{made, request.system};
-  for (StageId const stage : filling.changed()) {
-    StagePrediction const& predicted = prediction.stages[stage.index()];
-    if (counted_of(request, prediction, stage) > most ||
-        !accepts(request, config, allocators.reserve(stage, predicted.rank), predicted.peak())) {
-      trial.refused.push_back(stage);
+  if (trial.refused.empty() && !changed.empty()) {
+    TrainingPlan const made = make_plan(as_settled(config));
+    StageAllocators const allocators{made, request.system};
+    for (StageId const stage : changed) {
+      StagePrediction const& predicted = prediction.stages[stage.index()];
+      if (!accepts(request, config, allocators.reserve(stage, predicted.rank), predicted.peak())) {
+        trial.refused.push_back(stage);
+      }
     }
   }
   if (trial.refused.empty()) simulate_fully(trial, request, config);

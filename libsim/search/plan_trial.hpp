@@ -7,7 +7,6 @@
 
 #include "libsim/engine/simulation.hpp"
 #include "libsim/search/search_request.hpp"
-#include "libsim/search/stage_filling.hpp"
 #include "libsim/search/standings.hpp"
 
 namespace stagecraft {
@@ -26,21 +25,15 @@ struct Trial {
 /// Whether a plan may belong to the answer, by what its simulation says.
 using MayBelong = std::function<bool(Outcome const&)>;
 
-/// Simulates a plan, and replays its allocators if it may belong to the answer. `most`: what a
-/// stage may hold by counted bytes (most_counted()).
+/// Simulates a plan, and replays its allocators if it may belong to the answer. Those of the stages
+/// `changed`, whose policies are not those of a plan that was tried, are replayed first. `most`:
+/// what a stage may hold by counted bytes (most_counted()).
 Trial try_plan(SearchRequest const& request,
                TrainingConfig const& config,
+               std::vector<StageId> const& changed,
                std::size_t plan,
                Bytes most,
                MayBelong const& may_belong);
-
-/// The same of a plan in which some stages have other policies than in one that was tried: replays
-/// the allocators of these first.
-Trial try_filling(SearchRequest const& request,
-                  StageFilling const& filling,
-                  std::size_t plan,
-                  Bytes most,
-                  MayBelong const& may_belong);
 
 /// The plan's simulation, with what its allocators reserve.
 Simulation simulate_with_reservations(SearchRequest const& request,
