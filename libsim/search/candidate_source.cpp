@@ -157,7 +157,7 @@ void CandidateSource::append_plans(ScheduleChoice const& schedule,
       Candidate made;
       made.arrangement = static_cast<std::int32_t>(found.arrangements.size()) - 1;
       made.sharding = sharding;
-      append_policies(request_, *choices, moments->stages, *messages, *facts, room_, made, found);
+      append_policies({request_, *choices, moments->stages, *messages, *facts, room_, made}, found);
     }
   }
 }

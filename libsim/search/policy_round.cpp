@@ -12,24 +12,13 @@ namespace {
 /// Enumerates the policies of one arrangement and one kind of optimizer.
 class PolicyRound {
  public:
-  PolicyRound(SearchRequest const& request,
-              RecomputeChoices const& choices,
-              std::vector<StageMoments> const& moments,
-              MessageTimes const& messages,
-              std::vector<StageFacts> const& facts,
-              Bytes room,
-              Candidate const& made,
-              Candidates& found)
-      : request_{request},
-        choices_{choices},
-        moments_{moments},
-        messages_{messages},
-        facts_{facts},
-        room_{room},
-        made_{made},
+  PolicyRound(PolicySpace const& space, Candidates& found)
+      : space_{space},
+        request_{space.request},
+        choices_{space.choices},
         found_{found},
         first_{found.plans.size()},
-        times_(moments.size()) {}
+        times_(space.moments.size()) {}
 
   void run() {
     for (std::size_t i = 0; i < choices_.policies().size(); ++i) {
@@ -51,13 +40,14 @@ class PolicyRound {
   bool is_wanted(RecomputeKind kind) const { return allows(request_.filter.recompute, kind); }
   /// Whether the request wants the plan that an entry with these policies stands for.
   bool is_wanted(std::span<PolicyCode const> codes) const {
-    return !request_.is_wanted || request_.is_wanted(config_with(
-                                      request_, found_.arrangements.back(), codes, made_.sharding));
+    return !request_.is_wanted ||
+           request_.is_wanted(
+               config_with(request_, found_.arrangements.back(), codes, space_.made.sharding));
   }
-  StageFacts const& facts(StageId stage) const { return facts_[stage.index()]; }
+  StageFacts const& facts(StageId stage) const { return space_.facts[stage.index()]; }
   StageTimes& times(StageId stage) { return times_[stage.index()]; }
   Bytes excess(StageId stage, std::size_t policy) const {
-    return facts(stage).resident + choices_.held(stage, policy) - room_;
+    return facts(stage).resident + choices_.held(stage, policy) - space_.room;
   }
   bool may_need_recompute() const {
     if (!choices_.is_exact()) return true;
@@ -76,9 +66,9 @@ class PolicyRound {
   }
 
   void add(Candidate made, Bytes most_excess) {
-    made.bound =
-        iteration_bound(times_, moments_, messages_, found_.arrangements.back().schedule.kind);
-    made.peak = (most_excess + room_ + request_.system.calibration.workspace.value).count();
+    made.bound = iteration_bound(times_, space_.moments, space_.messages,
+                                 found_.arrangements.back().schedule.kind);
+    made.peak = (most_excess + space_.room + request_.system.calibration.workspace.value).count();
     ++found_.considered;
     // Its times would overflow, and the reader of a run refuses it.
     if (made.bound > longest_) {
@@ -96,7 +86,7 @@ class PolicyRound {
       if (over > most) fullest = stage;
       most = std::max(most, over);
     }
-    Candidate made = made_;
+    Candidate made = space_.made;
     made.policy = choices_.policies()[policy];
     if (most > Bytes{0} && !request_.exhaustive) {
       ++found_.considered;
@@ -122,7 +112,7 @@ class PolicyRound {
     bool is_uniform = true;
     std::size_t first = 0;
     for (StageId const stage : choices_.stage_ids()) {
-      auto const policy = choices_.least_recompute(stage, room_ - facts(stage).resident);
+      auto const policy = choices_.least_recompute(stage, space_.room - facts(stage).resident);
       if (!policy) return;
       if (stage == StageId{0}) first = *policy;
       is_uniform = is_uniform && *policy == first;
@@ -135,7 +125,7 @@ class PolicyRound {
       return;
     }
     if (!is_wanted(codes)) return;
-    Candidate made = made_;
+    Candidate made = space_.made;
     made.policy = {RecomputeKind::per_stage, 0};
     made.stages = static_cast<std::int32_t>(found_.stage_policies.size());
     found_.stage_policies.push_back(std::move(codes));
@@ -152,12 +142,13 @@ class PolicyRound {
     for (StageId const stage : choices_.stage_ids()) {
       if (excess(stage, policy) > Bytes{0}) return;
       Bytes const resident = facts(stage).resident;
-      int const stored = choices_.most_stored(stage, policy, room_ - resident);
+      int const stored = choices_.most_stored(stage, policy, space_.room - resident);
       stores = stores || stored > 0;
-      most = std::max(most, resident + choices_.least_held_with_window(stage, policy) - room_);
+      most =
+          std::max(most, resident + choices_.least_held_with_window(stage, policy) - space_.room);
       times(stage) = choices_.window_times(stage, policy, stored, facts(stage));
     }
-    Candidate made = made_;
+    Candidate made = space_.made;
     made.policy = {RecomputeKind::window, code};
     if (!stores || !is_wanted(std::span{&made.policy, 1})) return;
     add(made, most);
@@ -165,13 +156,9 @@ class PolicyRound {
 
   static constexpr double longest_ = 9e18;  ///< picoseconds
   static constexpr Bytes least_bytes{std::numeric_limits<std::int64_t>::min()};
+  PolicySpace const& space_;
   SearchRequest const& request_;
   RecomputeChoices const& choices_;
-  std::vector<StageMoments> const& moments_;
-  MessageTimes const& messages_;
-  std::vector<StageFacts> const& facts_;
-  Bytes room_;
-  Candidate const& made_;
   Candidates& found_;
   std::size_t first_;  ///< of the round's plans
   std::vector<StageTimes> times_;
@@ -189,15 +176,8 @@ TrainingConfig config_with(SearchRequest const& request,
   return make_config(request, arrangement, std::move(policies), sharding);
 }
 
-void append_policies(SearchRequest const& request,
-                     RecomputeChoices const& choices,
-                     std::vector<StageMoments> const& moments,
-                     MessageTimes const& messages,
-                     std::vector<StageFacts> const& facts,
-                     Bytes room,
-                     Candidate const& made,
-                     Candidates& found) {
-  PolicyRound{request, choices, moments, messages, facts, room, made, found}.run();
+void append_policies(PolicySpace const& space, Candidates& found) {
+  PolicyRound{space, found}.run();
 }
 
 }  // namespace stagecraft

@@ -19,16 +19,19 @@ TrainingConfig config_with(SearchRequest const& request,
                            std::span<PolicyCode const> codes,
                            Sharding sharding);
 
-/// Appends the plans of one arrangement, the last of `found`, and one kind of optimizer: all
-/// policies that stages may share, and what stages choose. `made` is what all of them have in
-/// common, `room` what a stage may hold by counted bytes.
-void append_policies(SearchRequest const& request,
-                     RecomputeChoices const& choices,
-                     std::vector<StageMoments> const& moments,
-                     MessageTimes const& messages,
-                     std::vector<StageFacts> const& facts,
-                     Bytes room,
-                     Candidate const& made,
-                     Candidates& found);
+/// What the plans of one arrangement are enumerated from.
+struct PolicySpace {
+  SearchRequest const& request;
+  RecomputeChoices const& choices;
+  std::vector<StageMoments> const& moments;
+  MessageTimes const& messages;
+  std::vector<StageFacts> const& facts;
+  Bytes room;             ///< what a stage may hold by counted bytes
+  Candidate const& made;  ///< what all plans have in common, the sharding of optimizer state too
+};
+
+/// Appends the plans of the last arrangement of `found`: all policies that stages may share, and
+/// what stages choose.
+void append_policies(PolicySpace const& space, Candidates& found);
 
 }  // namespace stagecraft
