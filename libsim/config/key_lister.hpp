@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <deque>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -47,9 +48,12 @@ class KeyLister : public KeyVisitor<KeyLister> {
     std::deque<std::string> texts;  ///< to which some of them refer
   };
 
+  /// Whether a key that is left out has a default, or is inherited from another file.
+  enum class LeftOut : std::uint8_t { has_default, is_inherited };
+
   /// `list` must outlive this object.
-  explicit KeyLister(List& list, std::string prefix = {})
-      : list_{list}, prefix_{std::move(prefix)} {}
+  explicit KeyLister(List& list, std::string prefix = {}, LeftOut left_out = LeftOut::has_default)
+      : list_{list}, prefix_{std::move(prefix)}, left_out_{left_out} {}
 
   static constexpr bool lists = true;
   bool takes(bool /*is_used*/) const { return true; }
@@ -60,9 +64,13 @@ class KeyLister : public KeyVisitor<KeyLister> {
     if constexpr (requires { accepted_text(field); }) {
       add(key, accepted_text(field), {}, false);
     } else if (!key.meaning.empty()) {
-      add(key, accepted<Held>(), written(field), std::is_arithmetic_v<Held>);
+      if constexpr (requires { accepted_text(field, key); }) {
+        add(key, accepted_text(field, key), {}, false);
+      } else {
+        add(key, accepted<Held>(), written(field), std::is_arithmetic_v<Held>);
+      }
     }
-    KeyLister below{list_, prefix_ + std::string{key.name} + "."};
+    KeyLister below{list_, prefix_ + std::string{key.name} + ".", left_out_};
     if constexpr (HasKeys<std::remove_reference_t<Field>, KeyLister>) {
       visit_keys(below, field);
     } else if constexpr (HasKeys<Held, KeyLister>) {
@@ -78,6 +86,7 @@ class KeyLister : public KeyVisitor<KeyLister> {
     if constexpr (std::same_as<Value, bool>) return "true or false";
     if constexpr (NamedEnum<Value>) return accepted_names<Value>();
     if constexpr (std::same_as<Value, Bytes>) return "a size";
+    if constexpr (std::same_as<Value, std::string>) return "text";
     return std::integral<Value> ? "a whole number" : "a number";
   }
 
@@ -91,14 +100,16 @@ class KeyLister : public KeyVisitor<KeyLister> {
   std::string_view keep(std::string text) { return list_.texts.emplace_back(std::move(text)); }
 
   void add(Key const& key, std::string accepts, std::string written, bool is_number) {
+    bool const has_default = left_out_ == LeftOut::has_default;
     bool const is_required = key.need == Need::required;
     list_.keys.push_back({.key = keep(prefix_ + std::string{key.name}),
                           .accepts = key.accepts.empty() ? keep(std::move(accepts)) : key.accepts,
                           .meaning = key.meaning,
                           .fallback = !key.fallback.empty() ? key.fallback
+                                      : !has_default        ? std::string_view{}
                                       : is_required         ? "required"
                                                             : keep(std::move(written)),
-                          .is_open = key.depends || (is_number && is_required),
+                          .is_open = key.depends || (has_default && is_number && is_required),
                           .change = key.change,
                           .flag = key.flag,
                           .gap = key.gap});
@@ -106,6 +117,7 @@ class KeyLister : public KeyVisitor<KeyLister> {
 
   List& list_;
   std::string prefix_;
+  LeftOut left_out_;
 };
 
 }  // namespace stagecraft
