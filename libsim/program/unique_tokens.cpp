@@ -56,7 +56,7 @@ BalancedTokens balanced_tokens(BlockShape const& shape) {
   std::int64_t const local = shape.local_experts();
   std::int64_t const step = std::gcd(count, k);  // between the first choices of all tokens
   std::int64_t const period = count / step;      // number of tokens after which choices repeat
-  std::int64_t const repeats = (shape.tokens() + period - 1) / period;
+  std::int64_t const repeats = (shape.tokens() * step + count - 1) / count;
   BalancedTokens made;
   for (std::int64_t first = 0; first < count; first += local) {
     // A token reaches the rank if its first choice is at most k - 1 before the rank's first expert,

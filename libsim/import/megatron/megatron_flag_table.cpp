@@ -176,8 +176,8 @@ MegatronFlag const* find_flag(std::string_view name) {
 }
 
 std::size_t place_of_flag(std::string_view name) {
-  MegatronFlag const& flag = *find_flag(name);
-  return flag.same_as.empty() ? flag.place : find_flag(flag.same_as)->place;
+  MegatronFlag const& flag = table().at(name);
+  return flag.same_as.empty() ? flag.place : table().at(flag.same_as).place;
 }
 
 std::vector<std::string> flag_names() {
