@@ -27,6 +27,9 @@ void require_executable(TrainingConfig const& config) {
   if (memory.moments_dtype != StateType::fp32) {
     refuse("memory.moments_dtype", name_of(memory.moments_dtype), "fp32");
   }
+  if (config.sharding.shares_parameters()) {
+    refuse("sharding", name_of(config.sharding.kind), "none, distributed_optimizer");
+  }
   if (!problems.empty()) throw ConfigError{std::move(problems)};
 }
 

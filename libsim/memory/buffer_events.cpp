@@ -1,6 +1,8 @@
 #include "libsim/memory/buffer_events.hpp"
 
 #include <map>
+#include <string_view>
+#include <tuple>
 #include <utility>
 
 #include "libsim/plan/parameter_layout.hpp"
@@ -51,6 +53,9 @@ class BufferEvents::TaskCompiler {
     return compile(task, pass, references);
   }
 
+  /// The number of slots of all tasks so far.
+  std::size_t slots() const { return slots_.size(); }
+
  private:
   /// A pass through a whole chunk, to whose buffers a later pass refers.
   struct ChunkPass {
@@ -98,8 +103,12 @@ class BufferEvents::TaskCompiler {
     bool const is_forward = pass == Pass::forward;
     CompiledTask compiled;
     compiled.passed.from = is_forward ? Reference::From::activation : Reference::From::gradient;
+    HandedOver handed;
     for (TaskBlock const& of_task : blocks_in_order(programs_, task)) {
-      append_block(compiled, chunk, of_task, pass, references[of_task.position]);
+      append_block(compiled, handed, chunk, of_task, pass, references[of_task.position]);
+    }
+    for (auto const& [of, reference] : handed) {
+      compiled.left.emplace_back(slot_of(chunk, of.first, of.second), reference);
     }
     auto const payload = is_forward ? Transfer::Payload::activation : Transfer::Payload::gradient;
     BufferChange change{.category = MessageMove{}.category(),
@@ -124,7 +133,17 @@ class BufferEvents::TaskCompiler {
     return compiled;
   }
 
+  /// What blocks of the task have left and none of it has taken, by Handover::what and position.
+  using HandedOver = std::map<std::pair<std::string_view, std::int32_t>, Reference>;
+
+  /// The slot of what a block of a chunk has left, or will leave, to tasks of other microbatches.
+  std::int32_t slot_of(ChunkProgram const& chunk, std::string_view what, std::int32_t position) {
+    auto const next = static_cast<std::int32_t>(slots_.size());
+    return slots_.try_emplace({chunk.chunk.value(), what, position}, next).first->second;
+  }
+
   void append_block(CompiledTask& compiled,
+                    HandedOver& handed,
                     ChunkProgram const& chunk,
                     TaskBlock const& of_task,
                     Pass pass,
@@ -153,6 +172,20 @@ class BufferEvents::TaskCompiler {
       reference_of(in) = compiled.passed;
       append(BufferChange::Kind::hand_over, in);
     }
+    auto const place_of = [&](Handover const& handover) {
+      return static_cast<std::int32_t>(of_task.position) + handover.position;
+    };
+    for (Handover const& handover : block.handovers) {
+      if (handover.pass != pass || handover.taken == no_tensor) continue;
+      std::int32_t const place = place_of(handover);
+      auto const here = handed.find({handover.what, place});
+      reference_of(handover.taken) =
+          here != handed.end()
+              ? here->second
+              : Reference{Reference::From::slot, slot_of(chunk, handover.what, place)};
+      if (here != handed.end()) handed.erase(here);
+      append(BufferChange::Kind::hand_over, handover.taken);
+    }
     PassBuffers const& moves = buffers_of(of_task.block, pass);
     std::vector<Op> const& ops = block.ops(pass);
     for (std::size_t i = 0; i < ops.size(); ++i) {
@@ -168,6 +201,12 @@ class BufferEvents::TaskCompiler {
     }
     TensorId const out = is_forward ? block.output : block.grad_input;
     if (hands_over && out != no_tensor) compiled.passed = reference_of(out);
+    for (Handover const& handover : block.handovers) {
+      for (TensorId const tensor : {handover.left, handover.lent}) {
+        if (handover.pass != pass || tensor == no_tensor) continue;
+        handed[{handover.what, place_of(handover)}] = reference_of(tensor);
+      }
+    }
     bool const ends = pass == Pass::backward || pass == Pass::weight_gradient;
     if (ends) return;
     for (Reference& reference : references) {
@@ -213,6 +252,7 @@ class BufferEvents::TaskCompiler {
   std::int32_t runs_ = 0;                                      ///< number of events of kind run
   std::map<std::pair<std::int32_t, Pass>, ChunkPass> passes_;  ///< by chunk program and pass
   std::map<std::size_t, BlockBuffers> buffers_;
+  std::map<std::tuple<int, std::string_view, std::int32_t>, std::int32_t> slots_;
 };
 
 BufferEvents::BufferEvents(StageRank const& rank, EventDetail detail)
@@ -223,7 +263,9 @@ BufferEvents::BufferEvents(StageRank const& rank, EventDetail detail)
   TaskCompiler compiler{rank, detail};
   compiled_.reserve(stage_.tasks.size());
   for (Task const& task : stage_.tasks) compiled_.push_back(compiler.compile(task));
+  slots_.resize(compiler.slots());
   for (StateBuffer const& buffer : stage_.state) {
+    if (!buffer.is_resident()) continue;
     resident_.push_back({.category = buffer.category, .bytes = buffer.bytes().count()});
   }
   for (std::int32_t chunk = 0; chunk < plan_.config.parallel.interleave; ++chunk) {
@@ -318,6 +360,9 @@ void BufferEvents::run(Task const& task, CompiledTask const& compiled, Microbatc
   if (task.kind == Task::Kind::input_gradient) pass.input_gradient = buffers_;
   first_ = {buffers_,         pass.forward,     pass.recompute, pass.input_gradient,
             pass.received[0], pass.received[1], pass.sent[0]};
+  for (auto const& [slot, reference] : compiled.left) {
+    slots_[static_cast<std::size_t>(slot)] = number_of(reference);
+  }
   to_number_ = compiled.events;
   auto const payload = is_forward ? Transfer::Payload::activation : Transfer::Payload::gradient;
   if (compiled.sends_output) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "libsim/memory/message_buffers.hpp"
@@ -84,9 +85,11 @@ class BufferEvents {
       activation,      ///< the input of the chunk's forward, received or handed over
       gradient,        ///< the input of its backward, received or left by the task before
       output,          ///< the output that its forward has sent
+      slot,            ///< what a task of an earlier microbatch has left (Handover)
     };
     From from = From::task;
-    /// task, forward, recompute, input_gradient: the number of buffers allocated before this one
+    /// task, forward, recompute, input_gradient: the number of buffers allocated before this one;
+    /// slot: its number
     std::int32_t offset = 0;
   };
   struct TaskEvent {
@@ -121,10 +124,16 @@ class BufferEvents {
   /// The number of the buffer that an event of the current entry concerns. Pre: the entry runs a
   /// task.
   std::int64_t number_of(Reference const& buffer) const {
+    if (buffer.from == Reference::From::slot)
+      return slots_[static_cast<std::size_t>(buffer.offset)];
     return first_[static_cast<std::size_t>(buffer.from)] + buffer.offset;
   }
   /// The number of buffers that have been allocated, those of the current entry included.
   std::int64_t buffers() const { return buffers_; }
+
+  /// At the end of the iteration: the buffers that stay until the next one begins, and others that
+  /// are gone.
+  std::span<std::int64_t const> left_over() const { return slots_; }
 
   /// See ProgramReader. Later buffers are numbered as if the skipped entries did not exist.
   std::int32_t repeats_left() const { return reader_.repeats_left(); }
@@ -135,6 +144,7 @@ class BufferEvents {
   struct CompiledTask {
     std::vector<TaskEvent> events;
     std::int32_t allocations = 0;
+    std::vector<std::pair<std::int32_t, Reference>> left;  ///< what is in slots afterwards
     Reference passed;           ///< what the last block leaves to the next task
     bool sends_output = false;  ///< the task ends its pass, and the chunk has a neighbour
     /// The chunk of the same stage to which the task leaves its output instead; -1: none.
@@ -170,6 +180,8 @@ class BufferEvents {
   std::vector<BufferChange> of_messages_;  ///< by chunk, payload, buffer, and whether it allocates
   /// The buffers in flight of each microbatch and chunk, up to the last microbatch that has begun.
   std::vector<InFlight> in_flight_;
+  std::vector<std::int64_t>
+      slots_;                 ///< buffers that tasks have left to those of other microbatches
   std::int64_t buffers_ = 0;  ///< allocated so far
   std::int32_t skipped_ = 0;  ///< microbatches that were skipped
   bool is_resident_ = false;  ///< whether it is at the resident buffers

@@ -11,7 +11,7 @@ namespace stagecraft {
 std::vector<ReservedState> reserved_states(StageRank const& rank) {
   auto const allocator = configured_allocator(rank.plan.config.memory, unlimited_capacity);
   for (StateBuffer const& buffer : rank.stage.state) {
-    if (buffer.elements > 0) allocator->allocate(buffer.bytes().count(), 0);
+    if (buffer.is_resident() && buffer.elements > 0) allocator->allocate(buffer.bytes().count(), 0);
   }
   std::vector<ReservedState> states{{resident_memory(rank.stage), allocator->counters().reserved}};
   CategoryBytes now = states.front().held;

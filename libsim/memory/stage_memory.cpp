@@ -130,7 +130,9 @@ class Follower {
 
 CategoryBytes resident_memory(StagePlan const& stage) {
   CategoryBytes bytes;
-  for (StateBuffer const& buffer : stage.state) bytes[buffer.category] += buffer.bytes().count();
+  for (StateBuffer const& buffer : stage.state) {
+    if (buffer.is_resident()) bytes[buffer.category] += buffer.bytes().count();
+  }
   return bytes;
 }
 

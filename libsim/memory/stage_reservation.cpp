@@ -105,8 +105,9 @@ class StageReplay {
   /// parameters.
   std::vector<std::int64_t> tensors_of(StateBuffer const& buffer,
                                        std::vector<std::int64_t> const& parameters) const {
-    if (buffer.tensor == step_tensor::parameters) return parameters;
-    if (!buffer.where.is_shared) return {buffer.elements};
+    if (!buffer.where.is_shared) {
+      return buffer.tensor == step_tensor::parameters ? parameters : std::vector{buffer.elements};
+    }
     bool const is_joined = buffer.tensor == step_tensor::master && framework_.joins_master_weights;
     if (!is_joined) return state_sizes_;
     return {std::accumulate(state_sizes_.begin(), state_sizes_.end(), std::int64_t{0})};
@@ -134,13 +135,16 @@ class StageReplay {
   bool allocate_moments() {
     return std::ranges::all_of(state_sizes_, [&](std::int64_t elements) {
       return std::ranges::all_of(stage_.state, [&](StateBuffer const& buffer) {
-        return buffer.lifetime == Lifetime::job || keep({elements}, buffer.type);
+        bool const appears = buffer.lifetime == Lifetime::from_first_step;
+        return !appears || keep({elements}, buffer.type);
       });
     });
   }
 
   bool iterate() {
     buffers_.begin_iteration();
+    for (BlockId& block : left_over_) allocator_.free(block);
+    left_over_.clear();
     events_.restart();
     events_.next();  // the resident buffers
     blocks_.clear();
@@ -161,7 +165,11 @@ class StageReplay {
       }
     }
     // At the end of an iteration no activation lives; in which order they go makes no difference
-    // to the blocks that are then free.
+    // to the blocks that are then free. Gradients may live until the next iteration begins.
+    for (std::int64_t const buffer : events_.left_over()) {
+      auto const number = static_cast<std::size_t>(buffer);
+      left_over_.push_back(std::exchange(blocks_[number], no_block));
+    }
     for (BlockId& block : blocks_) allocator_.free(block);
     buffers_.end_iteration();
     return true;
@@ -258,6 +266,7 @@ class StageReplay {
   std::vector<std::vector<Request>> requests_;  ///< by task; none if each change is looked at
   std::vector<std::int64_t> state_sizes_;       ///< elements of each buffer of optimizer state
   std::vector<BlockId> blocks_;                 ///< blocks of live activations, by buffer
+  std::vector<BlockId> left_over_;              ///< of the iteration before
   BufferChange const* change_ = nullptr;        ///< the change that is being replayed
   bool is_in_step_ = false;
 };

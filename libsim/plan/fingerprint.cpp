@@ -140,7 +140,7 @@ void write(TextPieces& out, Op const& op, StreamNames const& streams) {
   std::visit([&](auto const& attributes) { write(out, attributes); }, op.attributes);
   if (op.group) out << " group " << op.group->value() << " payload " << op.payload.count();
   out << " waits " << op.waits_for << (op.asynchronous ? " asynchronous" : "")
-      << (op.draws_random ? " random" : "") << "\n";
+      << (op.is_ahead ? " ahead" : "") << (op.draws_random ? " random" : "") << "\n";
 }
 
 void write(TextPieces& out, BlockProgram const& block, StreamNames const& streams) {
@@ -148,6 +148,11 @@ void write(TextPieces& out, BlockProgram const& block, StreamNames const& stream
       << block.input << " output " << block.output << " gradients " << block.grad_output << " "
       << block.grad_input << "\n";
   for (Tensor const& tensor : block.tensors) write(out, tensor);
+  for (Handover const& handover : block.handovers) {
+    out << "handover " << index_of(handover.pass) << " " << handover.what << " of "
+        << handover.position << " " << handover.taken << " " << handover.left << " "
+        << handover.lent << "\n";
+  }
   out << "forward\n";
   for (Op const& op : block.forward) write(out, op, streams);
   out << "backward\n";

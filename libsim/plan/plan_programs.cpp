@@ -12,6 +12,7 @@
 #include "libsim/plan/plan_outline.hpp"
 #include "libsim/plan/received_rows.hpp"
 #include "libsim/plan/sharded_runs.hpp"
+#include "libsim/plan/sharded_units.hpp"
 #include "libsim/program/liveness.hpp"
 #include "libsim/schedule/schedule_layout.hpp"
 #include "libsim/training/layer_split.hpp"
@@ -251,6 +252,7 @@ Programs build_programs(TrainingPlan const& plan, std::span<int const> ranks) {
       append_chunks(programs.chunks, plan, catalogue, variant, k);
     }
   }
+  if (plan.config.sharding.shares_parameters()) shard_units(plan, programs);
   if (plan.has_split_backward) {
     for (BlockProgram& block : programs.blocks) split_backward(block);
   }

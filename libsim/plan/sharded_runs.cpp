@@ -1,6 +1,7 @@
 #include "libsim/plan/sharded_runs.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "libsim/plan/gradient_buckets.hpp"
 #include "libsim/plan/parameter_layout.hpp"
@@ -13,6 +14,8 @@ std::vector<ShardedRun> sharded_runs(TrainingPlan const& plan, StagePlan const& 
   if (!is_sharded && plan.gradient_groups().size() == 1) {
     return {{.first = 0, .count = stage.parameters, .holders = plan.roles.gradients}};
   }
+  UnitKind const* const units = find_unit_kind(config.sharding.kind);
+  std::pair<std::int32_t, std::int32_t> unit{-1, -1};  // chunk and block
   std::vector<ShardedRun> runs;
   bool is_cut = true;  // the next parameter begins a run
   std::int32_t bucket_end = 0;
@@ -34,12 +37,22 @@ std::vector<ShardedRun> sharded_runs(TrainingPlan const& plan, StagePlan const& 
         is_cut = true;
       }
     }
+    if (units != nullptr) {
+      // A flat unit is cut as a whole.
+      bool const begins = placed.chunk != unit.first || placed.block != unit.second;
+      is_cut = is_cut || !units->is_flat || begins;
+      unit = {placed.chunk, placed.block};
+    }
     bool const is_held_twice = placed.parameter->tied_embedding && config.parallel.pipeline > 1;
     GroupId const holders = plan.holders_of(*placed.parameter);
     if (is_cut || is_held_twice || runs.back().holders != holders) {
-      runs.push_back({.first = placed.offset,
-                      .shards = is_sharded ? plan.groups.members(holders) : 1,
-                      .holders = holders});
+      runs.push_back(
+          {.first = placed.offset,
+           .shards = is_sharded ? plan.groups.members(plan.roles.unit.value_or(holders)) : 1,
+           .holders = holders});
+      if (units != nullptr && !units->is_flat) {
+        runs.back().row = placed.elements() / placed.weight->shape[0];
+      }
     }
     runs.back().count += placed.elements();
     is_cut = is_held_twice;

@@ -1,5 +1,7 @@
 #include "libsim/plan/state_buffers.hpp"
 
+#include "libsim/plan/unit_types.hpp"
+
 namespace stagecraft {
 namespace {
 
@@ -12,22 +14,36 @@ ElementType type_of(StateType type, Precision precision) {
 std::vector<StateBuffer> state_buffers(TrainingConfig const& config, StateExtents const& extents) {
   Precision const precision = config.model.precision;
   ElementType const wide = accumulation_type(precision);
-  ElementType const of_moments = type_of(config.memory.moments_dtype, precision);
-  bool const has_master = precision == Precision::fp16 || precision == Precision::bf16;
+  // Units update their shards in the type in which these are kept; others have master copies.
+  bool const has_units = config.sharding.shares_parameters();
+  UnitTypes const of_units = unit_types(config);
+  bool const has_master =
+      !has_units && (precision == Precision::fp16 || precision == Precision::bf16);
+  ElementType const of_moments =
+      has_units ? of_units.stored : type_of(config.memory.moments_dtype, precision);
   std::vector<StateBuffer> buffers;
   auto const add = [&](TensorId tensor, Category category, ElementType type,
                        std::int64_t elements) {
     buffers.push_back({.tensor = tensor, .category = category, .type = type, .elements = elements});
   };
-  auto const add_state = [&](TensorId tensor, ElementType type, Lifetime lifetime) {
-    add(tensor, Category::optimizer, type, extents.shard);
+  auto const add_shard = [&](TensorId tensor, Category category, ElementType type,
+                             Lifetime lifetime) {
+    add(tensor, category, type, extents.shard);
     buffers.back().where.is_shared = true;
     buffers.back().lifetime = lifetime;
   };
+  auto const add_state = [&](TensorId tensor, ElementType type, Lifetime lifetime) {
+    add_shard(tensor, Category::optimizer, type, lifetime);
+  };
   buffers.reserve(step_tensors.size());
-  add(step_tensor::parameters, Category::parameters, activation_type(precision),
-      extents.parameters);
-  add(step_tensor::gradients, Category::gradients, gradient_type(config), extents.parameters);
+  if (has_units) {
+    add_shard(step_tensor::parameters, Category::parameters, of_units.stored, Lifetime::job);
+    add_shard(step_tensor::gradients, Category::gradients, of_units.stored, Lifetime::iteration);
+  } else {
+    add(step_tensor::parameters, Category::parameters, activation_type(precision),
+        extents.parameters);
+    add(step_tensor::gradients, Category::gradients, gradient_type(config), extents.parameters);
+  }
   if (extents.counters > 0) {
     add(step_tensor::counters, Category::gradients, wide, extents.counters);
   }

@@ -21,6 +21,8 @@ struct StateBuffer {
   Lifetime lifetime = Lifetime::job;
 
   Bytes bytes() const { return Bytes{elements * element_size(type)}; }
+  /// Whether it exists when an iteration begins, from the second one on.
+  bool is_resident() const { return lifetime != Lifetime::iteration; }
 };
 
 /// Elements on one rank.
@@ -33,7 +35,8 @@ struct StateExtents {
 /// The buffers of a rank in the order in which they are allocated: master copies only of 16-bit
 /// parameters, counters only if there are any. Bytes per parameter of parameters, gradients, master
 /// copies and Adam's moments: fp16 and bf16 2 + 4 + 4 + 8, fp32 4 + 4 + 0 + 8, fp64 8 + 8 + 0 + 16,
-/// unless `memory` makes gradients or moments narrower.
+/// unless `memory` makes gradients or moments narrower. Sharded units have no master copies, and
+/// their gradients are made anew in each iteration.
 std::vector<StateBuffer> state_buffers(TrainingConfig const& config, StateExtents const& extents);
 
 /// Element type of the main gradients.

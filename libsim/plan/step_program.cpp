@@ -48,10 +48,12 @@ class StepWriter {
             std::int32_t tensors = 0) {
     std::int64_t const elements = elements_of(ranges.get());
     if (elements == 0) return;
+    // A rank that keeps shards has only its own of what others have.
+    std::int64_t const shards = plan_.config.sharding.shares_parameters() ? stage_.shards : 1;
     StepOp op = op_of(kind, name, {tensor}, {tensor}, std::move(ranges));
     op.phase = Phase::data_parallel;
     op.group = group;
-    op.payload = Bytes{elements * size_of(tensor)};
+    op.payload = Bytes{(elements + shards - 1) / shards * size_of(tensor)};
     op.tensors = tensors;
     if (plan_.groups[group].holders) op.stream = Stream::data_parallel;
     issue(std::move(op));
@@ -147,7 +149,8 @@ void append_optimizer(StepWriter& step,
   using namespace step_tensor;
   Precision const precision = plan.config.model.precision;
   Hyperparameters const& numbers = plan.config.training;
-  bool const has_master = is_16_bit(precision);
+  bool const shares_all = plan.config.sharding.shares_parameters();
+  bool const has_master = is_16_bit(precision) && !shares_all;
   TensorId const updated = has_master ? master : parameters;
   // Only fp16 steps look for infinities.
   TensorId const flag = precision == Precision::fp16 ? overflow : no_tensor;
@@ -196,7 +199,7 @@ void append_optimizer(StepWriter& step,
     step.compute(OpKind::narrow_parameters, {"step", "narrow_parameters"},
                  {master, steps_ahead ? no_tensor : flag}, {parameters}, step.all());
   }
-  if (stage.shards == 1) return;
+  if (stage.shards == 1 || shares_all) return;  // units gather
   for (GatheredRanges const& gathered : ranges.gathered) {
     step.move(OpKind::all_gather, {"step", plan.groups[gathered.group].holders->all_gather},
               gathered.group, parameters, gathered.ranges, gathered.parameters);
@@ -208,8 +211,11 @@ void append_optimizer(StepWriter& step,
 
 void append_begin_of_step(StagePlan& stage, TrainingPlan const& plan) {
   StepWriter step{stage, plan};
-  step.compute(OpKind::zero_gradients, {"step", "zero_gradients"}, {}, {step_tensor::gradients},
-               step.all(), {}, false);
+  // Sharded units make their gradients anew.
+  if (!plan.config.sharding.shares_parameters()) {
+    step.compute(OpKind::zero_gradients, {"step", "zero_gradients"}, {}, {step_tensor::gradients},
+                 step.all(), {}, false);
+  }
   auto const counters = std::ranges::find(stage.state, step_tensor::counters, &StateBuffer::tensor);
   if (counters == stage.state.end()) return;
   step.compute(OpKind::zero_gradients, {"step", "zero_counters"}, {}, {step_tensor::counters},
@@ -219,6 +225,7 @@ void append_begin_of_step(StagePlan& stage, TrainingPlan const& plan) {
 void append_gradient_reduction(StagePlan& stage,
                                TrainingPlan const& plan,
                                ParameterRange const& bucket) {
+  if (plan.config.sharding.shares_parameters()) return;  // units reduce
   StepWriter step{stage, plan};
   TensorId const gradients = step_tensor::gradients;
   // The ranks that split a sequence have parts of a replica's gradient, which are summed unscaled.

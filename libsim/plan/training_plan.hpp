@@ -56,10 +56,11 @@ struct StageChunk {
 struct ShardedRun {
   std::int64_t first = 0;
   std::int64_t count = 0;
-  int shards = 1;     ///< one: every rank that holds the parameters keeps all of their state
-  GroupId holders{};  ///< the ranks that hold the same parameters; member r keeps the r-th shard
+  int shards = 1;        ///< one: every rank that holds the parameters keeps all of their state
+  GroupId holders{};     ///< the ranks that hold the same parameters; member r keeps the r-th shard
+  std::int64_t row = 1;  ///< elements that stay together
 
-  std::int64_t shard() const { return (count + shards - 1) / shards; }
+  std::int64_t shard() const { return (count / row + shards - 1) / shards * row; }
 };
 
 /// What a rank of one stage does in an iteration. All tensor and data ranks of a stage do the same,
@@ -94,7 +95,8 @@ struct TrainingPlan {
   TrainingConfig config;
   BlockShape shape;  ///< without room for uneven rows, which depends on the layer
   std::shared_ptr<ForcedRouting const> forced;  ///< null if the configuration forces no counts
-  StreamNames streams{"compute", "tensor_parallel", "data_parallel"};  ///< of each rank, by number
+  /// The streams of each rank, by number.
+  StreamNames streams{"compute", "tensor_parallel", "data_parallel", "gather", "sum_over_copies"};
   RankGroups groups;
   GroupRoles roles;
   /// The programs of every rank. If ranks differ, each layer and microbatch has room for the rows

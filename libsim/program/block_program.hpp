@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -134,6 +135,17 @@ struct BufferLife {
   bool is_saved() const { return allocate_pass == Pass::forward && release_pass != Pass::forward; }
 };
 
+/// A buffer besides the hidden state that a block leaves to another one of its chunk, or to itself:
+/// in the same pass, or in that of a later microbatch.
+struct Handover {
+  Pass pass = Pass::forward;
+  std::string_view what;       ///< the same for both blocks; a literal
+  std::int32_t position = 0;   ///< whose it is: the block so many places behind in the chunk
+  TensorId taken = no_tensor;  ///< from the last block that has left it
+  TensorId left = no_tensor;
+  TensorId lent = no_tensor;  ///< the same, but the block itself releases it
+};
+
 /// What one part of a model computes for one microbatch on one rank: the single description from
 /// which memory, FLOPs, time and kernels are derived.
 ///
@@ -168,7 +180,8 @@ struct BlockProgram {
   TensorId output = no_tensor;       ///< hidden state handed to the block after
   TensorId grad_output = no_tensor;  ///< gradient received from the block after
   TensorId grad_input = no_tensor;   ///< gradient handed to the block before
-  std::vector<BufferLife> lives;     ///< lives of all microbatch buffers, in order of allocation
+  std::vector<Handover> handovers{};
+  std::vector<BufferLife> lives;  ///< lives of all microbatch buffers, in order of allocation
   /// The lives if the backward is split. They are equal to `lives` in the forward pass.
   std::vector<BufferLife> split_lives;
 

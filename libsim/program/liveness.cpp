@@ -58,8 +58,14 @@ std::vector<Op> with_waits(BlockProgram const& block, std::vector<Op> const& ops
     return others;
   };
   for (Op const& op : ops) {
+    std::int32_t after = op.waits_for;
     for (std::size_t i = pending.size(); i-- > 0;) {
-      if (conflicts(block, op, *pending[i].op)) i = wait_for(i);
+      if (!conflicts(block, op, *pending[i].op)) continue;
+      if (op.stream == Stream::sum_over_copies) {
+        after = std::max(after, pending[i].position);
+      } else {
+        i = wait_for(i);
+      }
     }
     if (op.stream == Stream::compute) {
       result.push_back(op);
@@ -67,6 +73,7 @@ std::vector<Op> with_waits(BlockProgram const& block, std::vector<Op> const& ops
     }
     pending.push_back({static_cast<std::int32_t>(result.size()), &op});
     result.push_back(op);
+    result.back().waits_for = after;
     if (!op.asynchronous) wait_for(pending.size() - 1);
   }
   while (!pending.empty()) wait_for(pending.size() - 1);
@@ -131,6 +138,9 @@ std::vector<BufferLife> lives_over(BlockProgram const& block, std::span<Pass con
   for (Pass const pass : passes) {
     bool const takes_gradient = pass == Pass::backward || pass == Pass::input_gradient;
     if (takes_gradient) enter(block.grad_output, pass);
+    for (Handover const& handover : block.handovers) {
+      if (handover.pass == pass) enter(handover.taken, pass);
+    }
     std::vector<Op> const& ops = block.ops(pass);
     for (std::size_t i = 0; i < ops.size(); ++i) {
       auto const position = static_cast<std::int32_t>(i);
@@ -156,6 +166,7 @@ std::vector<BufferLife> lives_over(BlockProgram const& block, std::span<Pass con
   };
   leave(block.output);
   leave(block.grad_input);
+  for (Handover const& handover : block.handovers) leave(handover.left);
   std::vector<BufferLife> lives;
   for (BufferLife const& entry : life) {
     if (entry.buffer != no_tensor) lives.push_back(entry);

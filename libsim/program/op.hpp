@@ -34,6 +34,8 @@ class Stream {
   static Stream const compute;
   static Stream const tensor_parallel;  ///< every pass waits for the ops that it has issued there
   static Stream const data_parallel;    ///< the plan says when it is waited for
+  static Stream const gather;           ///< of sharded units; every pass waits for it, too
+  static Stream const sum_over_copies;  ///< of their gradients, likewise
 
  private:
   std::uint8_t number_ = 0;
@@ -41,6 +43,8 @@ class Stream {
 inline constexpr Stream Stream::compute{0};
 inline constexpr Stream Stream::tensor_parallel{1};
 inline constexpr Stream Stream::data_parallel{2};
+inline constexpr Stream Stream::gather{3};
+inline constexpr Stream Stream::sum_over_copies{4};
 
 /// The names of the streams of a plan, by number.
 using StreamNames = std::vector<std::string_view>;
@@ -108,8 +112,13 @@ struct Op {
   std::optional<GroupId> group;          ///< collectives only: one of the plan's groups
   Reduction reduction = Reduction::sum;  ///< what a collective that reduces computes
   bool asynchronous = false;  ///< collectives only: the wait precedes the first use of the result
+  /// Other streams only: it waits for no computation of the pass, so that it begins as early as the
+  /// host issues it.
+  bool is_ahead = false;
   bool draws_random = false;  ///< generates random numbers, which slows an element-wise kernel down
-  std::int32_t waits_for = -1;  ///< wait only: index, in the same pass, of the op waited for
+  /// wait: index, in the same pass, of the op waited for. An op of another stream may wait for one
+  /// of a third stream in the same way.
+  std::int32_t waits_for = -1;
   /// number of the recompute region that the op is a copy of; -1: none
   std::int32_t region = -1;
 };

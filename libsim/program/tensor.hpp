@@ -57,19 +57,21 @@ enum class Category : std::uint8_t {
   activations,    ///< results of forward, their gradients, and temporaries
   recomputed,     ///< activations recomputed in the backward pass
   communication,  ///< buffers that exist only to be sent, received or gathered
+  gathered,       ///< of sharded units: gathered parameters, gradients that are not reduced yet
   workspace,      ///< scratch space of kernels, declared by the backend
 };
-inline constexpr int category_count = 7;
+inline constexpr int category_count = 8;
 
 template <>
 struct EnumNames<Category> {
-  static constexpr std::array<std::pair<Category, std::string_view>, 7> all{
+  static constexpr std::array<std::pair<Category, std::string_view>, 8> all{
       {{Category::parameters, "parameters"},
        {Category::gradients, "gradients"},
        {Category::optimizer, "optimizer"},
        {Category::activations, "activations"},
        {Category::recomputed, "recomputed"},
        {Category::communication, "communication"},
+       {Category::gathered, "gathered"},
        {Category::workspace, "workspace"}}};
 };
 
@@ -105,6 +107,7 @@ enum class Lifetime : std::uint8_t {
   microbatch,       ///< allocated and released in the passes of one microbatch, as liveness derives
   job,              ///< from before the first iteration on
   from_first_step,  ///< from the first optimizer step on
+  iteration,        ///< made by the passes of an iteration, and gone when the next one begins
 };
 
 /// Where a buffer that outlives the passes of a microbatch is kept.

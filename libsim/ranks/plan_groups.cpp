@@ -15,17 +15,29 @@ namespace {
 constexpr std::string_view tensor_axis = "tensor";
 constexpr std::string_view context_axis = "context";
 constexpr std::string_view inner_context_axis = "inner context";
+constexpr std::string_view shard_axis = "shard";  // replicas that share units, if not all do
 constexpr std::string_view data_axis = "data";
 constexpr std::string_view expert_tensor_axis = "expert_tensor";
 constexpr std::string_view expert_axis = "expert";
 constexpr std::string_view expert_data_axis = "expert_data";
 
-RankGrid grid_of(ParallelLayout const& layout) {
+/// The number of data ranks that share units, if not all replicas do; else 1.
+int shard_axis_size(TrainingConfig const& config) {
+  ParallelLayout const& layout = config.parallel;
+  int const group = config.sharding.shares_parameters() ? config.sharding.group : 0;
+  bool const has_copies = group != 0 && group < layout.context * layout.data;
+  return has_copies ? group / layout.context : 1;
+}
+
+RankGrid grid_of(TrainingConfig const& config) {
+  ParallelLayout const& layout = config.parallel;
   std::vector<GridAxis> axes{{tensor_axis, layout.tensor}};
   // Without context parallelism plans are, to the byte, what they were before there was any.
   if (layout.context_inner > 1) axes.push_back({inner_context_axis, layout.context_inner});
   if (layout.context > 1) axes.push_back({context_axis, layout.context / layout.context_inner});
-  axes.push_back({data_axis, layout.data});
+  int const sharing = shard_axis_size(config);
+  if (sharing > 1) axes.push_back({shard_axis, sharing});
+  axes.push_back({data_axis, layout.data / sharing});
   axes.push_back({pipeline_axis, layout.pipeline});
   return RankGrid{IdVector<AxisId, GridAxis>{std::move(axes)}};
 }
@@ -33,7 +45,7 @@ RankGrid grid_of(ParallelLayout const& layout) {
 /// The axes on which ranks hold the same parameters.
 GroupLevel replicas_of(RankGrid const& grid) {
   GroupLevel axes;
-  for (std::string_view const name : {inner_context_axis, context_axis, data_axis}) {
+  for (std::string_view const name : {inner_context_axis, context_axis, shard_axis, data_axis}) {
     if (auto const axis = grid.find(name)) axes.push_back(whole_axis(grid, *axis));
   }
   return axes;
@@ -96,7 +108,7 @@ void add_expert_groups(PlanGroups& made, TrainingConfig const& config, Placement
 }  // namespace
 
 PlanGroups make_groups(TrainingConfig const& config) {
-  RankGrid const grid = grid_of(config.parallel);
+  RankGrid const grid = grid_of(config);
   AxisSelection const tensor = whole_axis(grid, grid.axis(tensor_axis));
   GroupLevel const replicas = replicas_of(grid);
   AxisSelection const stages = whole_axis(grid, grid.pipeline());
@@ -119,6 +131,16 @@ PlanGroups make_groups(TrainingConfig const& config) {
           HolderCollectives{.all_reduce = "all_reduce_gradients",
                             .reduce_scatter = "reduce_scatter_gradients",
                             .all_gather = "all_gather_parameters"});
+  if (config.sharding.shares_parameters()) {
+    roles.unit = roles.gradients;
+    if (grid.find(shard_axis)) {
+      AxisSelection const copies = whole_axis(grid, grid.axis(data_axis));
+      GroupLevel sharing = replicas;
+      std::erase(sharing, copies);
+      roles.unit = add("shard group", {std::move(sharing)}, Stream::gather);
+      roles.unit_copies = add("group of copies", {{copies}}, Stream::sum_over_copies);
+    }
+  }
   if (auto const context = grid.find(context_axis)) {
     roles.context = add("context group", {{whole_axis(grid, *context)}}, Stream::tensor_parallel);
   }
@@ -154,9 +176,11 @@ RankPlace place_of(RankGroups const& groups, RankId rank) {
   };
   auto const inner = grid.find(inner_context_axis);
   int const inner_ranks = inner ? grid.size(*inner) : 1;
+  auto const shard = grid.find(shard_axis);
+  int const shard_ranks = shard ? grid.size(*shard) : 1;
   return {.tensor = position(tensor_axis),
           .context = position(inner_context_axis) + inner_ranks * position(context_axis),
-          .data = grid.position(rank, grid.axis(data_axis)),
+          .data = position(shard_axis) + shard_ranks * position(data_axis),
           .stage = groups.stage_of(rank)};
 }
 

@@ -22,9 +22,12 @@ struct GroupRoles {
   std::optional<GroupId> expert_tensor;  ///< the ETP ranks that share each expert's weights
   std::optional<GroupId> dispatch;  ///< the EP x ETP ranks, if tokens are not exchanged by rows
   std::optional<GroupId>
-      expert_gradients;              ///< the ranks that hold the same experts, if there are any
-  std::optional<GroupId> stage;      ///< all ranks of a stage, if routers count choices of all
-  std::optional<GroupId> embedding;  ///< first and last stage, if both hold the tied embedding
+      expert_gradients;                ///< the ranks that hold the same experts, if there are any
+  std::optional<GroupId> stage;        ///< all ranks of a stage, if routers count choices of all
+  std::optional<GroupId> unit_copies;  ///< the ranks with the same shards of units, if several
+  std::optional<GroupId> unit;         ///< the ranks that share units, if their parameters are
+                                       ///< shared
+  std::optional<GroupId> embedding;    ///< first and last stage, if both hold the tied embedding
 
   friend bool operator==(GroupRoles const&, GroupRoles const&) = default;
 };

@@ -11,6 +11,7 @@
 #include "libsim/report/run_verdict.hpp"
 #include "libsim/report/simulation_json.hpp"
 #include "libsim/report/text_table.hpp"
+#include "libsim/report/unit_summary.hpp"
 #include "libsim/units/quantity.hpp"
 
 namespace stagecraft {
@@ -143,7 +144,8 @@ std::string stage_table(Simulation const& simulation,
   ByteUnit const unit = unit_for(largest_peak(simulation.stages).count());
   std::string const unit_name{unit.name};
   constexpr std::array shown{Category::parameters,  Category::gradients,  Category::optimizer,
-                             Category::activations, Category::recomputed, Category::communication};
+                             Category::activations, Category::recomputed, Category::communication,
+                             Category::gathered};
   bool const has_reservations =
       !simulation.stages.empty() && simulation.stages.front().reservation.has_value();
   using Stage = StageResult const&;
@@ -153,6 +155,7 @@ std::string stage_table(Simulation const& simulation,
       {"in flight", [](Stage stage) { return std::to_string(stage.in_flight_chunks); }},
       {"busy s", [](Stage stage) { return decimals(to_seconds(stage.busy), 3); }}};
   for (Category const category : shown) {
+    if (category == Category::gathered && !plan.config.sharding.shares_parameters()) continue;
     columns.push_back({heading_of(category), [unit, category](Stage stage) {
                          return in_unit(unit, stage.at_peak[category]);
                        }});
@@ -239,7 +242,7 @@ std::array<BreakdownPart, 8> parts_of(Breakdown const& breakdown) {
 std::string simulation_tables(Simulation const& simulation,
                               TrainingPlan const& plan,
                               System const& system) {
-  return run_title(plan, system) + rates(simulation, plan.config) +
+  return run_title(plan, system) + rates(simulation, plan.config) + units_text(simulation, plan) +
          interval_text(interval_of(simulation, plan.config, system)) + "\n" +
          unmeasured_text(unmeasured_settings(plan.config, system)) + "\n" +
          breakdown_table(simulation) + "\n" + stage_table(simulation, plan, system);

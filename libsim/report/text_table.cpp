@@ -55,7 +55,7 @@ std::string joined(std::vector<std::string> const& texts, std::string const& sep
 
 std::string heading_of(Category category) {
   constexpr std::array<std::string_view, category_count> headings{
-      "param", "grad", "optim", "activ", "recomp", "comm", "work"};
+      "param", "grad", "optim", "activ", "recomp", "comm", "gathered", "work"};
   return std::string{headings[static_cast<std::size_t>(category)]};
 }
 

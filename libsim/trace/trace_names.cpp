@@ -58,6 +58,13 @@ TracePhase phase_of(Pass pass) {
   return TracePhase::backward;
 }
 
+TraceStream stream_of(Stream stream) {
+  constexpr std::size_t always = Stream::gather.number();  // the number of streams of all plans
+  auto const of_units = static_cast<std::size_t>(TraceStream::gather);
+  std::size_t const number = stream.number();
+  return static_cast<TraceStream>(number < always ? number : number - always + of_units);
+}
+
 TraceStream stream_of(Transfer const& transfer) {
   bool const is_activation = transfer.payload == Transfer::Payload::activation;
   if (transfer.end == Transfer::End::send) {
@@ -71,7 +78,9 @@ TraceVocabulary::TraceVocabulary(TrainingPlan const& plan) {
        phase = static_cast<TracePhase>(static_cast<int>(phase) + 1)) {
     names_.phase.emplace_back(name_of(phase));
   }
-  for (auto stream = TraceStream::compute; stream <= TraceStream::receive_gradient;
+  auto const last_stream =
+      plan.roles.unit ? TraceStream::sum_over_copies : TraceStream::receive_gradient;
+  for (auto stream = TraceStream::compute; stream <= last_stream;
        stream = static_cast<TraceStream>(static_cast<int>(stream) + 1)) {
     names_.stream.emplace_back(name_of(stream));
   }

@@ -59,21 +59,25 @@ enum class TraceStream : std::uint8_t {
   send_gradient,
   receive_activation,
   receive_gradient,
+  gather,  ///< and of plans with sharded units
+  sum_over_copies,
 };
 
 template <>
 struct EnumNames<TraceStream> {
-  static constexpr std::array<std::pair<TraceStream, std::string_view>, 7> all{
+  static constexpr std::array<std::pair<TraceStream, std::string_view>, 9> all{
       {{TraceStream::compute, "compute"},
        {TraceStream::tensor_parallel, "tensor_parallel"},
        {TraceStream::data_parallel, "data_parallel"},
        {TraceStream::send_activation, "send_activation"},
        {TraceStream::send_gradient, "send_gradient"},
        {TraceStream::receive_activation, "receive_activation"},
-       {TraceStream::receive_gradient, "receive_gradient"}}};
+       {TraceStream::receive_gradient, "receive_gradient"},
+       {TraceStream::gather, "gather"},
+       {TraceStream::sum_over_copies, "sum_over_copies"}}};
 };
 
-constexpr TraceStream stream_of(Stream stream) { return static_cast<TraceStream>(stream.number()); }
+TraceStream stream_of(Stream stream);
 TraceStream stream_of(Transfer const& transfer);
 
 /// The names in the traces of a plan, simulated or executed: equal plans have equal indices.

@@ -188,7 +188,11 @@ RankTrace TraceReader::read(std::int32_t rank, std::int64_t& budget) const {
     trace.memory.time = memory.column("time", budget);
     for (std::size_t i = 0; i < trace.memory.bytes.size(); ++i) {
       std::string const name{name_of(static_cast<Category>(i))};
-      trace.memory.bytes[i] = memory.column(name, budget);
+      // Traces of earlier versions have no sharded units.
+      bool const is_absent =
+          static_cast<Category>(i) == Category::gathered && !memory.has_link(name);
+      trace.memory.bytes[i] =
+          is_absent ? TraceColumn(trace.memory.rows()) : memory.column(name, budget);
       check_equal_lengths(memory.path() + "/" + name, trace.memory.rows(),
                           trace.memory.bytes[i].size());
     }

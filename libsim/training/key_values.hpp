@@ -75,7 +75,17 @@ AllocatorText(Text&) -> AllocatorText<Text>;
 void read_field(ConfigNode const& node, AllocatorText<std::string> settings);
 nlohmann::ordered_json to_json(AllocatorText<std::string const> settings);
 
+/// The inverse of read_sharding(): a name if no key differs from the kind's.
 nlohmann::ordered_json to_json(Sharding const& sharding);
+
+void read_field(ConfigNode const& node, Reshard& reshard);
+nlohmann::ordered_json to_json(Reshard const& reshard);
+std::string accepted_text(Reshard const& reshard);
+
+void read_field(ConfigNode const& node, Prefetch& prefetch);
+nlohmann::ordered_json to_json(Prefetch const& prefetch);
+std::string accepted_text(Prefetch const& prefetch);
+
 nlohmann::ordered_json to_json(ScheduleConfig const& schedule);
 std::string accepted_text(ScheduleConfig const& schedule);
 

@@ -17,6 +17,7 @@
 #include "libsim/training/layer_split.hpp"
 #include "libsim/training/layout_checks.hpp"
 #include "libsim/training/run_schedule.hpp"
+#include "libsim/training/sharding_checks.hpp"
 #include "libsim/training/size_limits.hpp"
 #include "libsim/training/training_names.hpp"
 
@@ -320,6 +321,7 @@ void check_training_config(TrainingConfig const& config, ConfigNode const& root)
   checker.check_batch();
   checker.check_schedule();
   checker.check_step();
+  check_sharding(config, root);
   check_layout(config, root);
   check_experts(config, root);
   check_expert_overlap(config, root);

@@ -22,6 +22,7 @@
 #include "libsim/training/recompute_reader.hpp"
 #include "libsim/training/repeated_heads.hpp"
 #include "libsim/training/routing_reader.hpp"
+#include "libsim/training/sharding_reader.hpp"
 #include "libsim/training/training_config_checks.hpp"
 #include "libsim/training/training_keys.hpp"
 
@@ -95,29 +96,6 @@ ScheduleConfig read_schedule(ConfigNode const& section) {
   return schedule;
 }
 
-/// Key `sharding`, or the short form of it that section `memory` has. If both are given, an
-/// override goes before what a file says: run files that were printed have both.
-Sharding read_sharding(ConfigNode const& root, std::optional<bool> short_form) {
-  ConfigNode const section = root.child("sharding");
-  if (!section.exists()) return sharding_of(short_form.value_or(false));
-  Sharding sharding;
-  if (section.is_map()) {
-    SectionReader reader{section};
-    visit_keys(reader, sharding);
-    reader.finish();
-  } else {
-    sharding.kind = section.word<ShardingKind>().value_or(sharding.kind);
-  }
-  if (!short_form || *short_form == sharding.shares_optimizer()) return sharding;
-  ConfigNode const other = root.child("memory").child("distributed_optimizer");
-  auto const is_override = [](ConfigNode const& node) { return node.place().line == 0; };
-  if (is_override(section) == is_override(other)) {
-    other.report(*short_form ? "false, as sharding is " + std::string{name_of(sharding.kind)}
-                             : "true, as sharding is " + std::string{name_of(sharding.kind)});
-  }
-  return is_override(other) ? sharding_of(*short_form) : sharding;
-}
-
 LayerSplit read_layout(ConfigNode const& section) {
   LayerSplit split;
   if (!section.exists()) return split;
@@ -143,8 +121,8 @@ LayerSplit read_layout(ConfigNode const& section) {
 void name_unmodelled_keys(SectionReader& reader) {
   for (std::string_view const key : sharding_keys) {
     reader.not_modelled(key,
-                        "ZeRO-2, ZeRO-3 and FSDP are not modelled; memory.distributed_optimizer: "
-                        "true shards optimizer state over the replicas, as ZeRO-1 does");
+                        "key sharding says what replicas share: `sharding: distributed_optimizer` as "
+                        "ZeRO-1 does, fsdp1 and fsdp2 as PyTorch does; ZeRO-2 and ZeRO-3 are not modelled");
   }
   for (std::string_view const key : {"offload", "cpu_offload", "offload_optimizer"}) {
     reader.not_modelled(key, "offloading to the host's memory is not modelled");
@@ -219,8 +197,6 @@ nlohmann::ordered_json to_json(LayerSplit const& split) {
   visit_keys(writer, split);
   return writer.map();
 }
-
-nlohmann::ordered_json to_json(Sharding const& sharding) { return name_of(sharding.kind); }
 
 std::string accepted_text(ScheduleConfig const& /*schedule*/) {
   return accepted_names<ScheduleKind>();

@@ -190,8 +190,32 @@ template <typename Visitor, OneOf<Sharding> Kind>
 void visit_keys(Visitor& keys, Kind& sharding) {
   keys("kind", sharding.kind,
        "What the ranks that hold the same parameters share out among themselves. "
-       "distributed_optimizer: optimizer state, as ZeRO-1 does. `sharding: NAME` is short for a "
-       "map with this key alone.");
+       "distributed_optimizer: optimizer state, as ZeRO-1 does. fsdp1, fsdp2: parameters and "
+       "gradients, too, as PyTorch's FullyShardedDataParallel and fully_shard do; each block is a "
+       "unit, which gathers its parameters when it runs. `sharding: NAME` is short for a map with "
+       "this key alone; the other keys are those of fsdp1 and fsdp2.");
+  keys("group", sharding.group,
+       "Ranks that share a parameter; the others hold copies of it. 0: all data and context ranks.",
+       Between{0, most_ranks});
+  keys("reshard_after_forward", sharding.reshard_after_forward,
+       "Whether a unit frees its parameters after forward, so that backward gathers them again. "
+       "auto: all but the last unit. A number: to how many ranks they are spread meanwhile.",
+       Default{"auto"});
+  keys("reshard_after_backward", sharding.reshard_after_backward,
+       "Whether a unit frees its parameters after each backward; false: after the last one of an "
+       "iteration.");
+  keys("prefetch", sharding.prefetch,
+       "Units that a unit gathers ahead of their use. implicit: the host gathers the next unit "
+       "when it reaches it, and in backward one ahead.",
+       Default{"implicit"});
+  keys("sync", sharding.sync,
+       "Which microbatches reduce gradients. last: the others add theirs up unreduced.");
+  keys("stored_dtype", sharding.stored_dtype,
+       "The type in which a rank keeps its shard of parameters and gradients. auto: fp32.");
+  keys("parameter_dtype", sharding.parameter_dtype,
+       "The type in which parameters are gathered. auto: that of model.precision.");
+  keys("reduce_dtype", sharding.reduce_dtype,
+       "The type in which gradients are reduced. auto: that of the stored shards.");
 }
 
 /// Section `memory`, with the short form of `sharding` if it has it.

@@ -36,7 +36,7 @@ TEST_CASE("hints: precisions, systems and sharding under other names") {
   require_refusal(run("system: a100\n"),
                   {"system: found 'a100', which is neither a file nor a name", "'selene-a100'"});
   require_refusal(run("system: selene-a100\nfsdp: true\n"),
-                  {"fsdp: found an unknown key", "memory.distributed_optimizer: true"});
+                  {"fsdp: found an unknown key", "fsdp1 and fsdp2 as PyTorch does"});
   for (auto const& [word, meant] :
        {std::pair{"bfloat16", "bf16"}, {"float16", "fp16"}, {"float32", "fp32"}}) {
     require_refusal(

@@ -99,7 +99,7 @@ TEST_CASE("simulate --json prints the fields that scripts rely on, each with its
     REQUIRE(stage.at("busy_seconds").is_number_float());
     REQUIRE(stage.at("peak_at_seconds").is_number_float());
     REQUIRE(keys_of(stage.at("at_peak")) ==
-            std::vector<std::string>{"activations", "communication", "gradients", "optimizer",
+            std::vector<std::string>{"activations", "communication", "gathered", "gradients", "optimizer",
                                      "parameters", "recomputed", "workspace"});
     for (json const& bytes : stage.at("at_peak")) REQUIRE(bytes.is_number_integer());
     // Rings of 24 channels of 12 MiB on the node and of 16 of 20 MiB between nodes: the tensor

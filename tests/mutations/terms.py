@@ -142,8 +142,8 @@ TERMS = (  # file, fragment
     (BLOCKS, "std::max(«product.own» - hidden, SimTime{0})"),
     (BLOCKS, "product.own - «hidden», SimTime{0})"),
     (BLOCKS, "SimTime{0}) + «product.rest»;"),
-    (BLOCKS, "communication, «slowdown»);"),
-    (BLOCKS, "times.on_links += «end - start»;"),
+    (BLOCKS, "communication_, «cost_.slowdown_millionths()»);"),
+    (BLOCKS, "times_.on_links += «times_.end[i] - times_.start[i]»;"),
     (TIMELINE, "speed = one - «slowdown_millionths»;"),
     (TIMELINE, "time + rounded_quotient(Wide{«(time - from)».count()}"),
 )

@@ -5,7 +5,9 @@
 #include "apps/program/shared_options.hpp"
 #include "apps/stagecraft/commands.hpp"
 #include "apps/stagecraft/schedule/asked_schedule.hpp"
+#include "apps/stagecraft/schedule/asked_units.hpp"
 #include "apps/stagecraft/terminal.hpp"
+#include "libsim/host/schemas.hpp"
 #include "libsim/report/pipeline_picture.hpp"
 #include "libsim/report/schedule_tables.hpp"
 #include "libsim/schedule/generators/order_search.hpp"
@@ -103,7 +105,19 @@ std::vector<Option> schedule_options() {
                           "1f1b and interleaved); overlapped: messages run beside computation"}};
 }
 
+int run_units(CommandLine const& line) {
+  std::string const events = unit_events(line);
+  if (line.has("json")) {
+    nlohmann::ordered_json const document{{"schema", schedule_schema}, {"events", events}};
+    std::cout << document.dump(1) << '\n';
+  } else {
+    std::cout << events << '\n';
+  }
+  return 0;
+}
+
 int run_schedule(CommandLine const& line) {
+  if (line.has("units")) return run_units(line);
   AskedSchedule const asked = play_asked_schedule(line);
   if (line.has("json")) {
     std::cout << to_json(asked).dump(1) << '\n';
@@ -122,6 +136,7 @@ Command schedule_command() {
           .summary = "a pipeline schedule alone: order, makespan, bubble, chunks in flight",
           .introduction =
               R"(usage: stagecraft schedule --schedule KIND -p STAGES -n MICROBATCHES [options]
+       stagecraft schedule --units E,E,... [--sharding SHARDING] [-n MICROBATCHES] [options]
 
 Shows a pipeline schedule alone: what each stage computes in which order, how long it takes, how
 much of that is bubble, and how many chunks are in flight, each with its activations. Costs are
@@ -130,8 +145,9 @@ plain numbers in any unit, per chunk.
           .examples = R"(  stagecraft schedule --schedule 1f1b -p 4 -n 8
   stagecraft schedule --schedule interleaved -p 4 -n 8 -m 2 --transfer 0.25
   stagecraft schedule --schedule zbv -p 4 -n 8 --weight-gradient 0.5 --json
+  stagecraft schedule --units 128,528,528 --sharding fsdp2 -n 2
 )",
-          .options = joined_options({schedule_options(), {json_option()}}),
+          .options = joined_options({schedule_options(), unit_options(), {json_option()}}),
           .run = run_schedule};
 }
 

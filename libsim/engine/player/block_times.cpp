@@ -12,22 +12,31 @@ namespace {
 __extension__ using Wide = __int128;
 
 SimTime& share_of(Op const& op, PassTimes& times) {
-  return op.phase == Phase::forward     ? times.forward
-         : op.phase == Phase::recompute ? times.recompute
-                                        : times.backward;
+  return op.phase == Phase::forward         ? times.forward
+         : op.phase == Phase::recompute     ? times.recompute
+         : op.phase == Phase::data_parallel ? times.data_parallel
+                                            : times.backward;
 }
 
 /// Makes the pass take at least as long as the host takes to issue it: the streams stand still
-/// before each op for its part of the host's time.
-void wait_for_host(PassTimes& times, std::vector<Op> const& ops, CostModel const& cost) {
-  SimTime host{0};
-  for (Op const& op : ops) host += cost.host_time(op);
-  if (host == SimTime{0} || host <= times.duration) return;
+/// before each op for its part of the host's time. What waits for no computation begins when it is
+/// issued. Pre: the host takes `host` for the pass, which is longer than its duration.
+void wait_for_host(PassTimes& times,
+                   std::vector<Op> const& ops,
+                   CostModel const& cost,
+                   SimTime host) {
   Wide const idle = (host - times.duration).count();
   SimTime issued{0};
   SimTime before{0};
+  SimTime ahead{0};  // end of what waits for no computation
   for (std::size_t i = 0; i < ops.size(); ++i) {
     issued += cost.host_time(ops[i]);
+    if (ops[i].is_ahead) {
+      SimTime const duration = times.end[i] - times.start[i];
+      times.start[i] = std::max(issued, ahead);
+      times.end[i] = ahead = times.start[i] + duration;
+      continue;
+    }
     Wide const part = idle * issued.count() + host.count() / 2;
     SimTime const delay{static_cast<std::int64_t>(part / host.count())};
     times.start[i] += delay;
@@ -35,8 +44,16 @@ void wait_for_host(PassTimes& times, std::vector<Op> const& ops, CostModel const
     share_of(ops[i], times) += delay - before;
     before = delay;
   }
+  share_of(ops.back(), times) += host - times.duration - before;
   times.host_wait = host - times.duration;
   times.duration = host;
+  if (ahead <= host) return;
+  times.data_parallel += ahead - host;
+  times.duration = ahead;
+  for (std::size_t i = 0; i < ops.size(); ++i) {
+    bool const waits = ops[i].kind == OpKind::wait;
+    if (waits && ops[static_cast<std::size_t>(ops[i].waits_for)].is_ahead) times.end[i] = ahead;
+  }
 }
 
 /// The gather that the product at `i` works on, if it does on nothing else and the product of the
@@ -50,57 +67,105 @@ Op const* gather_before(std::vector<Op> const& ops, std::size_t i) {
   return is_input ? &gather : nullptr;
 }
 
+/// Plays the ops of a pass on its streams.
+class PassPlayer {
+ public:
+  PassPlayer(std::vector<Op> const& ops, CostModel const& cost) : ops_{ops}, cost_{cost} {
+    times_.start.resize(ops.size());
+    times_.end.resize(ops.size());
+  }
+
+  PassTimes run() {
+    // What waits for no computation of the pass begins with it.
+    for (std::size_t i = 0; i < ops_.size(); ++i) {
+      if (ops_[i].is_ahead) run_on_stream(i, SimTime{0});
+    }
+    for (std::size_t i = 0; i < ops_.size(); ++i) {
+      if (!ops_[i].is_ahead) play(i);
+      if (cost_.shares_links_with_reductions(ops_[i])) {
+        times_.on_links += times_.end[i] - times_.start[i];
+      }
+    }
+    times_.duration = compute_;
+    times_.on_links = std::min(times_.on_links, compute_);
+    return std::move(times_);
+  }
+
+ private:
+  void run_on_stream(std::size_t i, SimTime from) {
+    if (std::int32_t const after = ops_[i].waits_for; after >= 0) {
+      from = std::max(from, times_.end[static_cast<std::size_t>(after)]);
+    }
+    SimTime& of_stream = idle_[ops_[i].stream.number()];
+    times_.start[i] = std::max(from, of_stream);
+    of_stream = times_.end[i] = times_.start[i] + cost_.duration(ops_[i]);
+    // Gathers of units slow computation down as gradient reductions do.
+    if (!is_of_units(ops_[i])) communication_ = std::max(communication_, of_stream);
+  }
+
+  void play(std::size_t i) {
+    Op const& op = ops_[i];
+    TensorTraffic const& tensor = cost_.tensor_traffic();
+    Op const* const gather = tensor.own_shard_first.value ? gather_before(ops_, i) : nullptr;
+    SimTime const start = compute_;
+    SimTime end = compute_;
+    if (gather != nullptr) {
+      CostModel::SplitProduct const product = cost_.split_product(*gather, op);
+      auto const gathered = static_cast<std::size_t>(ops_[i - 1].waits_for);
+      SimTime const hidden = times_.end[gathered] - times_.start[gathered];
+      end = start + std::max(product.own - hidden, SimTime{0}) + product.rest;
+    } else if (op.stream != Stream::compute) {
+      run_on_stream(i, compute_);
+      if (tensor.overlaps_backward.value || is_of_units(op)) return;
+      share_of(op, times_) += times_.end[i] - compute_;
+      compute_ = times_.end[i];
+      return;
+    } else if (op.kind == OpKind::wait) {
+      end = std::max(compute_, times_.end[static_cast<std::size_t>(op.waits_for)]);
+    } else {
+      end = slowed(start, op);
+    }
+    share_of(op, times_) += end - compute_;
+    compute_ = end;
+    times_.start[i] = start;
+    times_.end[i] = end;
+  }
+
+  static bool is_of_units(Op const& op) {
+    return op.stream == Stream::gather || op.stream == Stream::sum_over_copies;
+  }
+
+  /// The end of a kernel. Collectives issued so far run back to back from here on, if they run at
+  /// all.
+  SimTime slowed(SimTime start, Op const& op) const {
+    SimTime const duration = cost_.duration(op);
+    if (communication_ > start) {
+      return slowed_end(start, duration, communication_, cost_.slowdown_millionths());
+    }
+    SimTime const units =
+        std::max(idle_[Stream::gather.number()], idle_[Stream::sum_over_copies.number()]);
+    return slowed_end(start, duration, units, cost_.data_parallel_slowdown_millionths());
+  }
+
+  std::vector<Op> const& ops_;
+  CostModel const& cost_;
+  PassTimes times_;
+  SimTime compute_{0};
+  std::array<SimTime, Stream::most> idle_{};  ///< by stream: end of its work so far
+  /// End of the work so far of the streams that slow computation down as the tensor group's does.
+  SimTime communication_{0};
+};
+
 }  // namespace
 
 PassTimes time_pass(BlockProgram const& block, Pass pass, CostModel const& cost) {
   std::vector<Op> const& ops = block.ops(pass);
-  TensorTraffic const& tensor = cost.tensor_traffic();
-  int const slowdown = cost.slowdown_millionths();
-  PassTimes times;
-  times.start.reserve(ops.size());
-  times.end.reserve(ops.size());
-  SimTime compute{0};
-  std::array<SimTime, Stream::most> idle{};  // by stream: end of its work so far
-  // End of the work so far of all streams but the compute stream.
-  SimTime communication{0};
-  for (std::size_t i = 0; i < ops.size(); ++i) {
-    Op const& op = ops[i];
-    Op const* const gather = tensor.own_shard_first.value ? gather_before(ops, i) : nullptr;
-    SimTime start = compute;
-    SimTime end = compute;
-    if (gather != nullptr) {
-      CostModel::SplitProduct const product = cost.split_product(*gather, op);
-      auto const gathered = static_cast<std::size_t>(ops[i - 1].waits_for);
-      SimTime const hidden = times.end[gathered] - times.start[gathered];
-      end = start + std::max(product.own - hidden, SimTime{0}) + product.rest;
-    } else if (op.stream != Stream::compute) {
-      SimTime& of_stream = idle[op.stream.number()];
-      start = std::max(compute, of_stream);
-      end = start + cost.duration(op);
-      of_stream = end;
-      communication = std::max(communication, end);
-      if (!tensor.overlaps_backward.value) {
-        share_of(op, times) += end - compute;
-        compute = end;
-      }
-    } else if (op.kind == OpKind::wait) {
-      end = std::max(compute, times.end[static_cast<std::size_t>(op.waits_for)]);
-    } else {
-      // Collectives issued so far run back to back from here on, if they run at all.
-      end = slowed_end(start, cost.duration(op), communication, slowdown);
-    }
-    if (op.stream == Stream::compute) {
-      share_of(op, times) += end - compute;
-      compute = end;
-    }
-    times.start.push_back(start);
-    times.end.push_back(end);
-    if (cost.shares_links_with_reductions(op)) times.on_links += end - start;
-  }
-  times.duration = compute;
-  times.on_links = std::min(times.on_links, compute);
+  PassTimes times = PassPlayer{ops, cost}.run();
   // Ops that prepare the inputs of a microbatch are issued while the pass before runs.
-  if (block.kind != BlockProgram::Kind::inputs) wait_for_host(times, ops, cost);
+  if (block.kind == BlockProgram::Kind::inputs) return times;
+  SimTime host{0};
+  for (Op const& op : ops) host += cost.host_time(op);
+  if (host > times.duration) wait_for_host(times, ops, cost, host);
   return times;
 }
 

@@ -17,10 +17,11 @@ struct PassTimes {
   std::vector<SimTime> end;    ///< by op
   SimTime duration{0};
   SimTime forward{0};  ///< share of the compute stream's time that forward ops take, exposed
-                       ///< communication included; the three shares sum to the duration
+                       ///< communication included; the four shares sum to the duration
   SimTime recompute{0};
   SimTime backward{0};
-  SimTime host_wait{0};  ///< part of the duration in which streams wait for ops to be issued
+  SimTime data_parallel{0};  ///< likewise what sharded units add
+  SimTime host_wait{0};      ///< part of the duration in which streams wait for ops to be issued
   /// Part of the duration in which collectives use the links of gradient reductions.
   SimTime on_links{0};
 };

@@ -7,8 +7,9 @@ TimeShares shares_of(BlockProgram const& block, PassTimes const& times) {
   TimeShares shares;
   bool const is_edge =
       block.kind == BlockProgram::Kind::embedding || block.kind == BlockProgram::Kind::head;
+  shares.data_parallel = times.data_parallel;
   if (is_edge) {
-    shares.head_and_embedding = times.duration;
+    shares.head_and_embedding = times.duration - times.data_parallel;
   } else {
     shares.forward = times.forward;
     shares.backward = times.backward;

@@ -2,7 +2,7 @@
 // near enough for the areas to be seen.
 
 const CHART_HEIGHT = 230;
-const MEMORY_ORDER = ["parameters", "gradients", "optimizer", "workspace", "communication", "recomputed", "activations"];
+const MEMORY_ORDER = ["parameters", "gradients", "optimizer", "workspace", "gathered", "communication", "recomputed", "activations"];
 
 /** The bytes that the lane's rank holds at its peak. */
 const peakOf = (lane) => lane.rank.peak.reduce((a, b) => a + b, 0);

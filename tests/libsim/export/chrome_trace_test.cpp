@@ -120,14 +120,14 @@ TEST_CASE("a table of ops quotes names as RFC 4180 does and leaves empty what do
 TEST_CASE("a table of memory has one row per state") {
   REQUIRE(written(two_stages(), write_memory_table) ==
           "rank,stage,time_ps,parameters,gradients,optimizer,activations,recomputed,communication,"
-          "workspace,reserved\n"
-          "0,0,0,100,0,0,0,0,0,0,\n"
-          "0,0,2000000,100,0,0,50,0,0,0,\n");
+          "gathered,workspace,reserved\n"
+          "0,0,0,100,0,0,0,0,0,0,0,\n"
+          "0,0,2000000,100,0,0,50,0,0,0,0,\n");
   Trace with_reserved = two_stages();
   with_reserved.ranks[0].memory.reserved = {128, 256};
   REQUIRE_THAT(written(with_reserved, write_memory_table),
-               Catch::Contains("0,0,0,100,0,0,0,0,0,0,128\n") &&
-                   Catch::Contains("0,0,2000000,100,0,0,50,0,0,0,256\n"));
+               Catch::Contains("0,0,0,100,0,0,0,0,0,0,0,128\n") &&
+                   Catch::Contains("0,0,2000000,100,0,0,50,0,0,0,0,256\n"));
 }
 
 TEST_CASE("a trace without rows gives formats that can be read") {

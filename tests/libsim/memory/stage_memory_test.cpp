@@ -10,6 +10,7 @@
 #include "libsim/plan/plan_outline.hpp"
 #include "tests/libsim/memory/summed_events.hpp"
 #include "tests/libsim/odd_runs.hpp"
+#include "tests/libsim/sharded_runs.hpp"
 
 namespace stagecraft::stage_memory_test {
 namespace {
@@ -114,6 +115,7 @@ TEST_CASE(
     "chunk summaries give the peak of the stream of buffer events, and the entry that makes it",
     "[memory]") {
   for (OddRun const& run : odd_runs()) require_peaks_of_events(run);
+  for (OddRun const& run : sharded_runs()) require_peaks_of_events(run);
 }
 
 TEST_CASE("an iteration releases everything it allocates, in every category", "[memory]") {

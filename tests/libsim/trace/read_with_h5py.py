@@ -19,7 +19,7 @@ except ImportError as missing:
 UNITS = {"start": "ps", "duration": "ps", "op": "index into /names/op", "phase": "index into /names/phase",
          "stream": "index into /names/stream", "layer": "number", "microbatch": "number", "chunk": "number",
          "bytes": "byte", "flops": "FLOP"}
-CATEGORIES = ["parameters", "gradients", "optimizer", "activations", "recomputed", "communication", "workspace"]
+CATEGORIES = ["parameters", "gradients", "optimizer", "activations", "recomputed", "communication", "gathered", "workspace"]
 
 
 def check_columns(group, units):

@@ -54,10 +54,12 @@ TEST_CASE("memory.distributed_optimizer is short for a kind of sharding", "[plan
   REQUIRE(message("sharding: none\nmemory: {distributed_optimizer: true}") ==
           "x.yaml:3:33: memory.distributed_optimizer: found 'true'; accepted: false, as sharding "
           "is none");
-  REQUIRE(message("sharding: fsdp2") ==
-          "x.yaml:2:11: sharding: found 'fsdp2'; accepted: none, distributed_optimizer");
+  REQUIRE(
+      message("sharding: fsdp3") ==
+      "x.yaml:2:11: sharding: found 'fsdp3'; accepted: none, distributed_optimizer, fsdp1, fsdp2; "
+      "did you mean 'fsdp1'?");
   REQUIRE_THAT(message("sharding: {kind: none, group: 4}"),
-               Catch::Contains("sharding.group: found an unknown key; accepted: kind"));
+               Catch::Contains("the key kind alone, as sharding is none"));
 }
 
 TEST_CASE("settings of the allocator are checked where they are written", "[plan]") {

@@ -1,0 +1,163 @@
+#include "libsim/plan/sharded_units.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "libsim/plan/unit_passes.hpp"
+#include "libsim/plan/unit_types.hpp"
+#include "libsim/plan/unit_writer.hpp"
+
+namespace stagecraft {
+namespace {
+
+constexpr std::int32_t no_unit = -1;
+
+/// The units of a chunk, by the position of their block.
+class ChunkUnits {
+ public:
+  ChunkUnits(std::vector<std::int32_t> const& blocks,
+             std::vector<BlockProgram> const& programs,
+             UnitKind const& kind)
+      : blocks_{blocks}, programs_{programs}, units_(blocks.size(), no_unit) {
+    has_root_ = kind.has_root || std::ranges::any_of(program(blocks.size() - 1).parameters,
+                                                     &ParameterTraits::shared);
+    for (std::size_t i = 0; i < blocks.size(); ++i) {
+      if (!program(i).parameters.empty()) units_[i] = is_tail(i) ? 0 : list_.units++;
+    }
+    list_.has_root = has_root_;
+  }
+  UnitList const& list() const { return list_; }
+  std::int32_t unit_at(std::size_t position) const { return units_[position]; }
+  BlockProgram const& program(std::size_t position) const {
+    return programs_[static_cast<std::size_t>(blocks_[position])];
+  }
+  /// The block beside a position, if it is a unit.
+  std::int32_t block_beside(std::size_t position, int step) const {
+    std::size_t const other = position + static_cast<std::size_t>(step);
+    return other < units_.size() && units_[other] != no_unit ? blocks_[other] : no_unit;
+  }
+  /// The position of the other part of the root's unit, for the embedding and the head.
+  std::optional<std::size_t> partner_of(std::size_t position) const {
+    if (!has_root_ || units_[position] != 0) return std::nullopt;
+    if (!is_tail(position)) return units_.size() - 1;
+    return static_cast<std::size_t>(std::ranges::find(units_, 0) - units_.begin());
+  }
+  bool is_tail(std::size_t position) const { return has_root_ && position + 1 == blocks_.size(); }
+
+ private:
+  std::vector<std::int32_t> const& blocks_;
+  std::vector<BlockProgram> const& programs_;
+  std::vector<std::int32_t> units_;
+  UnitList list_;
+  bool has_root_ = false;  ///< embedding and head are one unit, which is the root
+};
+
+/// Copies blocks for the places and microbatches at which their units differ.
+class UnitCopies {
+ public:
+  UnitCopies(TrainingPlan const& plan, Programs& programs)
+      : programs_{programs},
+        whole_{std::exchange(programs.blocks, {})},
+        traits_{.ranks = plan.groups.members(*plan.roles.unit),
+                .group = *plan.roles.unit,
+                .copies = plan.roles.unit_copies,
+                .types = unit_types(plan.config),
+                .is_flat = find_unit_kind(plan.config.sharding.kind)->is_flat} {}
+
+  std::vector<BlockProgram> const& whole() const { return whole_; }
+
+  ChunkProgram of(ChunkProgram const& chunk,
+                  ChunkUnits const& units,
+                  std::vector<UnitPasses> const& passes) {
+    ChunkProgram made = chunk;
+    for (std::size_t i = 0; i < chunk.blocks.size(); ++i) {
+      Key key;
+      key.block = chunk.blocks[i];
+      if (std::int32_t const unit = units.unit_at(i); unit != no_unit) {
+        key.before = units.block_beside(i, -1);
+        key.behind = units.block_beside(i, 1);
+        key.passes = passes[static_cast<std::size_t>(unit)];
+        key.is_before_tail = i + 1 < chunk.blocks.size() && units.is_tail(i + 1);
+        if (auto const partner = units.partner_of(i)) {
+          key.partner = chunk.blocks[*partner];
+          key.distance = static_cast<std::int32_t>(*partner) - static_cast<std::int32_t>(i);
+        }
+      }
+      made.blocks[i] = copy(key);
+    }
+    return made;
+  }
+
+ private:
+  struct Key {
+    std::int32_t block = 0;
+    std::int32_t before = no_unit;
+    std::int32_t behind = no_unit;
+    std::int32_t partner = no_unit;
+    std::int32_t distance = 0;
+    bool is_before_tail = false;  ///< the block behind is a part of the root's unit
+    UnitPasses passes;
+
+    friend auto operator<=>(Key const&, Key const&) = default;
+  };
+
+  BlockProgram const* program(std::int32_t block) const {
+    return block == no_unit ? nullptr : &whole_[static_cast<std::size_t>(block)];
+  }
+
+  std::int32_t copy(Key const& key) {
+    auto const [place, is_new] =
+        known_.try_emplace(key, static_cast<std::int32_t>(programs_.blocks.size()));
+    if (is_new) {
+      BlockProgram made = *program(key.block);
+      if (!made.parameters.empty()) {
+        // All units of a microbatch reduce, or none.
+        bool const reduces_behind =
+            key.passes.backward.reduces && key.behind != no_unit && !key.is_before_tail;
+        write_unit(made, traits_,
+                   {.before = program(key.before),
+                    .behind = program(key.behind),
+                    .partner = program(key.partner),
+                    .distance = key.distance,
+                    .reduces_behind = reduces_behind},
+                   key.passes);
+      }
+      programs_.blocks.push_back(std::move(made));
+    }
+    return place->second;
+  }
+
+  Programs& programs_;
+  std::vector<BlockProgram> whole_;
+  UnitTraits traits_;
+  std::map<Key, std::int32_t> known_;
+};
+
+}  // namespace
+
+void shard_units(TrainingPlan const& plan, Programs& programs) {
+  auto const microbatches = static_cast<int>(stagecraft::microbatches(plan.config));
+  UnitKind const& kind = *find_unit_kind(plan.config.sharding.kind);
+  UnitCopies copies{plan, programs};
+  std::vector<ChunkProgram> const chunks = std::exchange(programs.chunks, {});
+  std::vector<std::vector<ChunkProgram>> by_role(
+      static_cast<std::size_t>(std::min(microbatches, 3)));
+  for (ChunkProgram const& chunk : chunks) {
+    ChunkUnits const units{chunk.blocks, copies.whole(), kind};
+    auto const passes = unit_passes(units.list(), unit_policy(plan.config.sharding), microbatches);
+    for (std::size_t role = 0; role < passes.size(); ++role) {
+      by_role[role].push_back(copies.of(chunk, units, passes[role]));
+    }
+  }
+  for (int k = 0; k < microbatches; ++k) {
+    std::size_t const role = k + 1 == microbatches ? by_role.size() - 1 : std::min(k, 1);
+    programs.chunks.insert(programs.chunks.end(), by_role[role].begin(), by_role[role].end());
+  }
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,26 @@
+#pragma once
+
+#include "libsim/plan/training_plan.hpp"
+
+namespace stagecraft {
+
+/// Makes a sharded unit of every block that has parameters. A rank keeps its part of each, in the
+/// type in which they are updated. Blocks are copied for each place and microbatch at which their
+/// units differ (unit_passes), so that afterwards each microbatch of a replica has chunk programs.
+///
+/// A unit gathers its parameters into a flat buffer in the type of activations, and copies them out
+/// of it into the buffer that its ops read. Its gradients have buffers of their own, which are
+/// copied into the input of a reduce-scatter; the rank's part of the result is its gradient until
+/// the next iteration. If only the last microbatch reduces, the others add their gradients up, in
+/// the type of the reduction.
+///
+/// Collectives run on the gather stream, in the order in which the host issues them. The reduction
+/// of a unit runs beside the backward of the unit before it in the model, which waits for it at its
+/// end: the input of one reduction is held at a time. Padding is that of the first axis of each
+/// parameter.
+/// Source: PyTorch 2.15, torch/distributed/fsdp/_fully_shard: _fsdp_param_group.py and
+/// _fsdp_collectives.py.
+/// Pre: the blocks' passes are not split, and all parameters have the same holders.
+void shard_units(TrainingPlan const& plan, Programs& programs);
+
+}  // namespace stagecraft

@@ -1,0 +1,36 @@
+#include "libsim/plan/unit_types.hpp"
+
+namespace stagecraft {
+namespace {
+
+ElementType type_of(UnitType type, ElementType automatic) {
+  switch (type) {
+    case UnitType::fp32:
+      return ElementType::f32;
+    case UnitType::bf16:
+      return ElementType::bf16;
+    case UnitType::fp16:
+      return ElementType::f16;
+    case UnitType::automatic:
+      break;
+  }
+  return automatic;
+}
+
+}  // namespace
+
+std::int64_t sharded_elements(Shape const& shape, int ranks) {
+  std::int64_t const rows = shape[0];
+  return (rows + ranks - 1) / ranks * (shape.elements() / rows);
+}
+
+UnitTypes unit_types(TrainingConfig const& config) {
+  Precision const precision = config.model.precision;
+  Sharding const& sharding = config.sharding;
+  ElementType const stored = type_of(sharding.stored_dtype, accumulation_type(precision));
+  return {.stored = stored,
+          .gathered = type_of(sharding.parameter_dtype, activation_type(precision)),
+          .reduced = type_of(sharding.reduce_dtype, stored)};
+}
+
+}  // namespace stagecraft

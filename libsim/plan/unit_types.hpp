@@ -1,0 +1,27 @@
+#pragma once
+
+#include <cstdint>
+
+#include "libsim/program/tensor.hpp"
+#include "libsim/training/training_config.hpp"
+
+namespace stagecraft {
+
+/// The types in which a rank keeps its shards, gathers parameters and reduces gradients, if the
+/// run's sharding shares parameters. Adam's moments have the type of the shards.
+struct UnitTypes {
+  ElementType stored = ElementType::f32;
+  ElementType gathered = ElementType::bf16;
+  ElementType reduced = ElementType::f32;
+};
+UnitTypes unit_types(TrainingConfig const& config);
+
+/// The elements of a parameter that each of the ranks keeps: whole rows, as many as the first rank.
+std::int64_t sharded_elements(Shape const& shape, int ranks);
+
+/// `elements`, padded so that each rank keeps as many.
+constexpr std::int64_t padded(std::int64_t elements, int ranks) {
+  return (elements + ranks - 1) / ranks * ranks;
+}
+
+}  // namespace stagecraft

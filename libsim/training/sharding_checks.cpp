@@ -1,0 +1,114 @@
+#include "libsim/training/sharding_checks.hpp"
+
+#include <string>
+
+#include "libsim/model/model_names.hpp"
+#include "libsim/training/combination_check.hpp"
+#include "libsim/training/training_names.hpp"
+
+namespace stagecraft {
+namespace {
+
+class ShardingCheck : CombinationCheck {
+ public:
+  using CombinationCheck::CombinationCheck;
+
+  void check() const {
+    if (!config_.sharding.shares_parameters() ||
+        !sound({"parallel", "model", "recompute", "schedule", "sharding"})) {
+      return;
+    }
+    check_layout();
+    check_model();
+    check_types();
+    check_policy();
+  }
+
+ private:
+  std::string why() const {
+    return ", as sharding is " + std::string{name_of(config_.sharding.kind)};
+  }
+
+  int replicas() const { return config_.parallel.data * config_.parallel.context; }
+
+  void check_layout() const {
+    ParallelLayout const& layout = config_.parallel;
+    if (replicas() < 2) refuse("parallel.data", layout.data, "at least 2" + why());
+    if (layout.pipeline > 1) {
+      refuse("parallel.pipeline", layout.pipeline, "1" + why() + ": its stages are not modelled");
+    }
+    if (layout.expert > 1) {
+      refuse("parallel.expert", layout.expert,
+             "1" + why() + ": units of experts with ranks of their own are not modelled");
+    }
+    bool const is_1f1b = config_.schedule.kind == ScheduleKind::one_f_one_b;
+    if (layout.pipeline == 1 && (!is_1f1b || recomputes_early(config_))) {
+      refuse("schedule", name_of(config_.schedule.kind), "1f1b" + why());
+    }
+  }
+
+  void check_model() const {
+    bool const frees_all = config_.sharding.reshard_after_forward.kind == Reshard::Kind::yes;
+    bool const is_one_unit =
+        config_.model.tied_embeddings || find_unit_kind(config_.sharding.kind)->has_root;
+    if (is_one_unit && frees_all) {
+      refuse("sharding.reshard_after_forward", "true",
+             "auto or false, as embedding and head are one unit, which keeps its parameters");
+    }
+    if (config_.model.predicted_tokens > 0) {
+      refuse("model.predicted_tokens", config_.model.predicted_tokens,
+             "0" + why() + ": a unit has all uses of a parameter");
+    }
+  }
+
+  void check_types() const {
+    if (config_.memory.gradient_dtype != StateType::fp32) {
+      refuse("memory.gradient_dtype", name_of(config_.memory.gradient_dtype),
+             "fp32" + why() + ": gradients have the type of sharding.stored_dtype");
+    }
+    if (config_.memory.moments_dtype != StateType::fp32) {
+      refuse("memory.moments_dtype", name_of(config_.memory.moments_dtype),
+             "fp32" + why() + ": moments have the type of sharding.stored_dtype");
+    }
+    UnitType const gathered = config_.sharding.parameter_dtype;
+    std::string_view const precision = name_of(config_.model.precision);
+    if (gathered != UnitType::automatic && name_of(gathered) != precision) {
+      refuse("sharding.parameter_dtype", name_of(gathered),
+             "auto, or as model.precision (" + std::string{precision} + ")");
+    }
+  }
+
+  void check_policy() const {
+    Sharding const& sharding = config_.sharding;
+    if (sharding.group != 0 && replicas() % sharding.group != 0) {
+      refuse("sharding.group", sharding.group,
+             "0, or a divisor of parallel.data x parallel.context (" + to_text(replicas()) + ")");
+    } else if (sharding.group % config_.parallel.context != 0) {
+      refuse("sharding.group", sharding.group,
+             "0, or a multiple of parallel.context (" + to_text(config_.parallel.context) + ")");
+    } else if (sharding.group == 1) {
+      refuse("sharding.group", 1, "0, or at least 2 ranks");
+    }
+    int const ranks = sharding.reshard_after_forward.ranks;
+    if (ranks != 0 && replicas() % ranks != 0) {
+      refuse("sharding.reshard_after_forward", ranks,
+             "auto, true, false, or a divisor of the ranks that share a parameter (" +
+                 to_text(replicas()) + ")");
+    } else if (ranks != 0) {
+      refuse("sharding.reshard_after_forward", ranks,
+             "auto, true or false: a second group is not modelled");
+    }
+    if (sharding.prefetch.units != 0) {
+      refuse("sharding.prefetch", sharding.prefetch.units,
+             "implicit: explicit prefetching is not modelled");
+    }
+  }
+};
+
+}  // namespace
+
+void check_sharding(TrainingConfig const& config, ConfigNode const& root) {
+  ShardingCheck{config, root}.check();
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,90 @@
+#include "libsim/training/sharding_reader.hpp"
+
+#include <limits>
+
+#include "libsim/config/section_reader.hpp"
+#include "libsim/config/section_writer.hpp"
+#include "libsim/training/training_keys.hpp"
+
+namespace stagecraft {
+namespace {
+
+constexpr IntegerRange some_ranks{1, most_ranks};
+
+std::string found(Sharding const& sharding) { return std::string{name_of(sharding.kind)}; }
+
+}  // namespace
+
+Sharding read_sharding(ConfigNode const& section) {
+  Sharding sharding;
+  if (!section.is_map()) {
+    sharding.kind = section.word<ShardingKind>().value_or(sharding.kind);
+    return sharding;
+  }
+  SectionReader reader{section};
+  visit_keys(reader, sharding);
+  reader.finish();
+  if (section.is_sound() && !sharding.shares_parameters() &&
+      sharding != Sharding{.kind = sharding.kind}) {
+    section.report("the key kind alone, as sharding is " + found(sharding));
+  }
+  return sharding;
+}
+
+Sharding read_sharding(ConfigNode const& root, std::optional<bool> short_form) {
+  ConfigNode const section = root.child("sharding");
+  if (!section.exists()) return sharding_of(short_form.value_or(false));
+  Sharding const sharding = read_sharding(section);
+  if (!short_form || *short_form == sharding.shares_optimizer()) return sharding;
+  ConfigNode const other = root.child("memory").child("distributed_optimizer");
+  auto const is_override = [](ConfigNode const& node) { return node.place().line == 0; };
+  if (is_override(section) == is_override(other)) {
+    other.report((*short_form ? "false, as sharding is " : "true, as sharding is ") +
+                 found(sharding));
+  }
+  return is_override(other) ? sharding_of(*short_form) : sharding;
+}
+
+nlohmann::ordered_json to_json(Sharding const& sharding) {
+  if (sharding == Sharding{.kind = sharding.kind}) return name_of(sharding.kind);
+  SectionWriter writer;
+  visit_keys(writer, sharding);
+  return writer.map();
+}
+
+void read_field(ConfigNode const& node, Reshard& reshard) {
+  using Kind = Reshard::Kind;
+  if (node.reads("auto")) return;
+  if (node.reads("true") || node.reads("false")) {
+    reshard.kind = node.reads("true") ? Kind::yes : Kind::no;
+    return;
+  }
+  auto const ranks = node.integer(some_ranks, "auto, true, false, or a number of ranks, ");
+  if (ranks) reshard = {Kind::to_ranks, static_cast<int>(*ranks)};
+}
+
+nlohmann::ordered_json to_json(Reshard const& reshard) {
+  using Kind = Reshard::Kind;
+  if (reshard.kind == Kind::automatic) return "auto";
+  if (reshard.kind == Kind::to_ranks) return reshard.ranks;
+  return reshard.kind == Kind::yes;
+}
+
+std::string accepted_text(Reshard const& /*reshard*/) {
+  return "auto, true, false, or a number of ranks";
+}
+
+void read_field(ConfigNode const& node, Prefetch& prefetch) {
+  if (node.reads("implicit")) return;
+  auto const units = node.integer(some_ranks, "implicit, or a number of units, ");
+  prefetch.units = static_cast<int>(units.value_or(0));
+}
+
+nlohmann::ordered_json to_json(Prefetch const& prefetch) {
+  if (prefetch.units == 0) return "implicit";
+  return prefetch.units;
+}
+
+std::string accepted_text(Prefetch const& /*prefetch*/) { return "implicit, or a number of units"; }
+
+}  // namespace stagecraft

@@ -1,0 +1,18 @@
+#pragma once
+
+#include <optional>
+
+#include "libsim/config/config_node.hpp"
+#include "libsim/training/sharding.hpp"
+
+namespace stagecraft {
+
+/// Section `sharding`: a name, or a map with the key `kind` and those that the kind takes. Reports
+/// what is wrong at its place.
+Sharding read_sharding(ConfigNode const& section);
+
+/// Key `sharding` of a run, or its short form `memory.distributed_optimizer`, if that is given. If
+/// both are given, an override goes before what a file says: run files that were printed have both.
+Sharding read_sharding(ConfigNode const& root, std::optional<bool> short_form);
+
+}  // namespace stagecraft

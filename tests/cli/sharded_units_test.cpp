@@ -1,0 +1,310 @@
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cstdint>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "tests/cli/command_results.hpp"
+#include "tests/cli/run_program.hpp"
+
+namespace stagecraft::sharded_units_test {
+namespace {
+
+using Catch::Contains;
+using nlohmann::json;
+
+constexpr std::int64_t h = 1024;
+constexpr std::int64_t v = 1024;
+constexpr std::int64_t layers = 6;
+constexpr std::int64_t n = 8;
+/// Of a layer without biases: QKV 3 h^2, projection h^2, two products of 4 h^2, two norms.
+constexpr std::int64_t of_layer = 12 * h * h + 2 * h;
+constexpr std::int64_t of_embedding = v * h;
+constexpr std::int64_t of_head = v * h + h;  // and the final norm
+constexpr std::int64_t all = layers * of_layer + of_embedding + of_head;
+
+/// Eight replicas on one node, whose links move `rate`.
+std::string run_file(TemporaryFolder const& folder, std::string const& rate, int microbatches = 1) {
+  std::string const link = "{value: {latency: 0 us, bandwidth: " + rate + "}, source: invented}";
+  return "'" +
+         folder.write(
+             "run.yaml",
+             "model: {layers: 6, hidden: 1024, heads: 8, sequence: 512, vocabulary: 1024,\n"
+             "        norm: rmsnorm, positions: rotary, tied_embeddings: false, biases: "
+             "false, dropout: 0,\n"
+             "        attention: flash, causal_mask: none, precision: bf16}\n"
+             "system: {base: dgx-h100, node: {all_gather: " +
+                 link + ", reduce_scatter: " + link +
+                 "}}\n"
+                 "parallel: {tensor: 1, data: 8}\n"
+                 "batch: {global: " +
+                 std::to_string(8 * microbatches) + ", micro: 1}\n") +
+         "' ";
+}
+
+std::string const sharded = "--set sharding=fsdp2 ";
+
+/// The memory of the first rank over an iteration, in bytes.
+class Table {
+ public:
+  explicit Table(std::string const& text) : lines_{text} {
+    std::getline(lines_, heading_);
+    for (std::string line; std::getline(lines_, line);) rows_.push_back(cells_of(line));
+  }
+  std::int64_t first(std::string const& column) const { return at(rows_.front(), column); }
+  std::int64_t last(std::string const& column) const { return at(rows_.back(), column); }
+  std::int64_t most(std::string const& column) const {
+    std::int64_t largest = 0;
+    for (auto const& row : rows_) largest = std::max(largest, at(row, column));
+    return largest;
+  }
+
+ private:
+  static std::vector<std::string> cells_of(std::string const& line) {
+    std::istringstream text{line};
+    std::vector<std::string> cells;
+    for (std::string cell; std::getline(text, cell, ',');) cells.push_back(cell);
+    return cells;
+  }
+  std::int64_t at(std::vector<std::string> const& row, std::string const& column) const {
+    std::vector<std::string> const names = cells_of(heading_);
+    auto const place = std::find(names.begin(), names.end(), column) - names.begin();
+    return std::stoll(row.at(static_cast<std::size_t>(place)));
+  }
+
+  std::istringstream lines_;
+  std::string heading_;
+  std::vector<std::vector<std::string>> rows_;
+};
+
+Table memory_of(TemporaryFolder const& folder, std::string const& run) {
+  std::string const trace = folder.path() / "t.h5";
+  std::string const table = folder.path() / "m.csv";
+  json_of("simulate --json " + run + "--detail op --trace '" + trace + "'");
+  REQUIRE(
+      run_stagecraft("export '" + trace + "' --format csv --memory -o '" + table + "'").exit_code ==
+      0);
+  return Table{text_of(table)};
+}
+
+}  // namespace
+
+TEST_CASE("a rank keeps an n-th of parameters and moments in fp32, and of gradients once reduced") {
+  // FSDP2 with fp32 parameters: 4/N + 4/N + 8/N bytes per parameter. Gradients are gone when an
+  // iteration begins, and all there at its end.
+  TemporaryFolder const folder;
+  Table const memory = memory_of(folder, run_file(folder, "300 GB/s", 2) + sharded);
+  REQUIRE(memory.first("parameters") == 4 * all / n);
+  REQUIRE(memory.first("gradients") == 0);
+  REQUIRE(memory.first("optimizer") == 8 * all / n);
+  REQUIRE(memory.last("gradients") == 4 * all / n);
+  REQUIRE(memory.last("gathered") == 0);
+}
+
+TEST_CASE("a backward holds two units' parameters, gradients of one, and those being reduced") {
+  // PyTorch's FSDP2 at the end of a unit's backward: the unit, the flat buffer of the next one and
+  // the gradients in bf16, the input of the reduction before in fp32: 3 x 2 U + 4 U.
+  TemporaryFolder const folder;
+  Table const memory = memory_of(folder, run_file(folder, "300 GB/s") + sharded);
+  REQUIRE(memory.most("gathered") == 10 * of_layer);
+}
+
+TEST_CASE("gradients of microbatches that do not reduce stay whole, in the type of the reduction") {
+  // A second microbatch adds to 4 bytes of each parameter. At the end of the first unit's backward
+  // the head's are in the input of its reduction, the others in their sums; beside them are the
+  // unit, the flat buffer of the next one, and the gradients in bf16.
+  TemporaryFolder const folder;
+  Table const memory = memory_of(folder, run_file(folder, "300 GB/s", 2) + sharded);
+  REQUIRE(memory.most("gathered") == 4 * all + 3 * 2 * of_layer);
+}
+
+TEST_CASE("on slow links a step takes two gathers of each unit and microbatch, and a reduction") {
+  // Bytes on the wire of a rank: (n - 1) / n of 2 U per gather and 4 U per reduction. The head is
+  // gathered once.
+  TemporaryFolder const folder;
+  std::string const sync = GENERATE("last", "every");
+  double const reductions = sync == "last" ? 1 : 3;
+  double const seconds = json_of("simulate --json " + run_file(folder, "1 GB/s", 3) + sharded +
+                                 "--set sharding.sync=" + sync)
+                             .at("iteration_seconds");
+  double const bytes = 3 * (4.0 * (layers * of_layer + of_embedding) + 2.0 * of_head) +
+                       reductions * 4.0 * static_cast<double>(all);
+  double const links = bytes * (n - 1) / n / 1e9;
+  REQUIRE(seconds > links);
+  REQUIRE(seconds < 1.03 * links);
+}
+
+TEST_CASE("on fast links what is exposed is what no unit hides") {
+  TemporaryFolder const folder;
+  std::string const run = run_file(folder, "300 GB/s");
+  json const whole = json_of("simulate --json " + run);
+  json const units = json_of("simulate --json " + run + sharded);
+  REQUIRE(whole.at("plan") != units.at("plan"));
+  REQUIRE(units.at("stages")[0].at("peak_bytes").get<std::int64_t>() <
+          whole.at("stages")[0].at("peak_bytes").get<std::int64_t>());
+  REQUIRE(units.at("model_flops") == whole.at("model_flops"));
+  json const& shares = units.at("breakdown_seconds");
+  double sum = 0;
+  for (auto const& [name, share] : shares.items()) sum += share.get<double>();
+  REQUIRE(sum == Approx(units.at("iteration_seconds").get<double>()));
+  REQUIRE(shares.at("data_parallel").get<double>() > 0);
+}
+
+TEST_CASE("gathers and reductions of units are rows of a trace, on a stream of their own") {
+  TemporaryFolder const folder;
+  std::string const trace = folder.path() / "t.h5";
+  std::string const table = folder.path() / "t.csv";
+  json_of("simulate --json " + run_file(folder, "300 GB/s") + sharded + "--detail op --trace '" +
+          trace + "'");
+  REQUIRE(run_stagecraft("export '" + trace + "' --format csv -o '" + table + "'").exit_code == 0);
+  std::istringstream lines{text_of(table)};
+  int gathers = 0;
+  int reductions = 0;
+  for (std::string line; std::getline(lines, line);) {
+    bool const is_on_stream = line.find(",gather,") != std::string::npos;
+    gathers += is_on_stream && line.find("all_gather") != std::string::npos ? 1 : 0;
+    reductions += is_on_stream && line.find("reduce_scatter") != std::string::npos ? 1 : 0;
+  }
+  // Units are the embedding, the layers and the head, which keeps its parameters for backward.
+  REQUIRE(gathers == 2 * (layers + 1) + 1);
+  REQUIRE(reductions == layers + 2);
+}
+
+TEST_CASE("sharded units are printed, and read back as the same plan") {
+  TemporaryFolder const folder;
+  std::string const run = run_file(folder, "300 GB/s");
+  ProgramResult const printed = run_stagecraft("simulate " + run + sharded + "--print-config");
+  REQUIRE_THAT(printed.output, Contains("sharding: fsdp2"));
+  std::string const again = "'" + folder.write("again.yaml", printed.output) + "'";
+  REQUIRE(run_stagecraft("simulate --print-config " + again).output == printed.output);
+  REQUIRE(json_of("simulate --json " + again).at("plan") ==
+          json_of("simulate --json " + run + sharded).at("plan"));
+  require_refusal("simulate " + run + sharded + "--set parallel.data=1",
+                  {"parallel.data: found '1'; accepted: at least 2, as sharding is fsdp2"});
+}
+
+TEST_CASE("an embedding whose table the head shares is one unit with it, gathered once") {
+  // PyTorch: tok_embeddings, norm and output in one fully_shard, which keeps its parameters after
+  // forward. The table counts once.
+  TemporaryFolder const folder;
+  std::string const run =
+      run_file(folder, "1 GB/s") + sharded + "--set model.tied_embeddings=true ";
+  constexpr std::int64_t of_both = of_embedding + h;
+  constexpr std::int64_t all_tied = layers * of_layer + of_both;
+  Table const memory = memory_of(folder, run);
+  REQUIRE(memory.first("parameters") == 4 * all_tied / n);
+  REQUIRE(memory.last("gradients") == 4 * all_tied / n);
+  REQUIRE(memory.last("gathered") == 0);
+  double const seconds = json_of("simulate --json " + run).at("iteration_seconds");
+  double const bytes = 4.0 * (layers * of_layer) + 2.0 * of_both + 4.0 * all_tied;
+  double const links = bytes * (n - 1) / n / 1e9;
+  REQUIRE(seconds > links);
+  REQUIRE(seconds < 1.03 * links);
+}
+
+TEST_CASE(
+    "with copies of shards a node gathers alone, and reduced gradients are summed over them") {
+  // Two nodes of eight. Between them only the shards' gradients travel, 4 / 8 bytes per parameter:
+  // in an all-reduce over two ranks each sends every byte once. A rank keeps what it would in one
+  // node.
+  TemporaryFolder const folder;
+  auto const network = [](std::string const& key, std::string const& value) {
+    return "--set system.network." + key + "='{value: " + value + ", source: invented}' ";
+  };
+  std::string const run = run_file(folder, "300 GB/s") + sharded +
+                          "--set parallel.data=16 --set batch.global=16 --set sharding.group=8 " +
+                          network("bandwidth", "0.08 Gbit/s") + network("efficiency", "1") +
+                          network("latency", "0 us");
+  REQUIRE(memory_of(folder, run).first("parameters") == 4 * all / n);
+  double const seconds = json_of("simulate --json " + run).at("iteration_seconds");
+  double const links = 4.0 * static_cast<double>(all) / n / 1e7;
+  REQUIRE(seconds > links);
+  REQUIRE(seconds < 1.03 * links);
+}
+
+TEST_CASE("full recompute gathers no third time") {
+  TemporaryFolder const folder;
+  std::string const run = run_file(folder, "1 GB/s");
+  double const none = json_of("simulate --json " + run + sharded).at("iteration_seconds");
+  double const full =
+      json_of("simulate --json " + run + sharded + "--set recompute=full").at("iteration_seconds");
+  REQUIRE(full < 1.02 * none);
+}
+
+TEST_CASE("a host that is behind gathers the next unit only once it has issued the one before") {
+  // Long sequences hide what a layer gathers ahead. If each matrix product takes the host 20 ms,
+  // the gathers that layers issue at the end of their forward stand alone: those of five layers and
+  // of the head, (n - 1) / n of 2 U bytes each.
+  TemporaryFolder const folder;
+  auto const host = [](std::string const& key, std::string const& value) {
+    return "--set software.host." + key + "='{value: " + value + ", source: invented}' ";
+  };
+  std::string const run = run_file(folder, "300 GB/s") + sharded + "--set model.sequence=8192 " +
+                          host("kernel", "0 us") + host("collective", "0 us");
+  auto const exposed = [&](std::string const& of_product) {
+    return json_of("simulate --json " + run + host("gemm", of_product))
+        .at("breakdown_seconds")
+        .at("data_parallel")
+        .get<double>();
+  };
+  double const gathers = 2.0 * (5 * of_layer + of_head) * (n - 1) / n / 3e11;
+  // Each is preceded by a copy of the shard, at memory speed.
+  double const added = exposed("20 ms") - exposed("0 us");
+  REQUIRE(added > gathers);
+  REQUIRE(added < 1.12 * gathers);
+}
+
+TEST_CASE("simulate says in a line how large units are, and how often they are gathered") {
+  // Of the largest unit, a layer, 2 bytes of each parameter. All units but the head are gathered
+  // twice in each of three microbatches, and each is reduced once.
+  TemporaryFolder const folder;
+  REQUIRE_THAT(run_stagecraft("simulate " + run_file(folder, "300 GB/s", 3) + sharded).output,
+               Contains("units of up to 24.0 MiB are gathered; per iteration 45 gathers and 8 "
+                        "reductions, "));
+}
+
+TEST_CASE("what units cannot be combined with is refused at its key") {
+  TemporaryFolder const folder;
+  std::string const run = "simulate " + run_file(folder, "300 GB/s") + sharded;
+  require_refusal(run + "--set sharding.group=3",
+                  {"sharding.group: found '3'; accepted: 0, or a divisor of parallel.data"});
+  require_refusal(run + "--set sharding.reshard_after_forward=3",
+                  {"sharding.reshard_after_forward: found '3'", "a divisor of the ranks"});
+  require_refusal(run + "--set parallel.pipeline=2 --set batch.global=32",
+                  {"parallel.pipeline: found '2'; accepted: 1, as sharding is fsdp2"});
+  require_refusal("simulate " + run_file(folder, "300 GB/s") +
+                      "--set sharding='{kind: distributed_optimizer, sync: every}'",
+                  {"the key kind alone, as sharding is distributed_optimizer"});
+}
+
+TEST_CASE("units issue the collectives that PyTorch's FSDP2 was recorded to issue") {
+  std::ifstream file{STAGECRAFT_SOURCE_DIR "/tests/oracle/fsdp2_collectives.json"};
+  for (auto const& entry : json::parse(file).at("fsdp2_collectives")) {
+    CAPTURE(entry.at("name"));
+    json const& asked = entry.at("parameters");
+    std::string sharding = "kind: fsdp2";
+    if (asked.contains("raf")) {
+      std::string reshard = asked.at("raf");
+      if (reshard == "False") reshard = "false";
+      sharding += ", reshard_after_forward: " + reshard;
+    }
+    if (asked.contains("reshard_bwd")) sharding += ", reshard_after_backward: false";
+    if (asked.contains("prefetch")) {
+      sharding += ", prefetch: " + asked.at("prefetch").get<std::string>();
+    }
+    bool const has_copies = asked.contains("hsdp");
+    if (has_copies) sharding += ", group: 4";
+    std::string const block = has_copies ? ",524" : ",528";
+    std::string const microbatches =
+        asked.contains("micro") ? " -n " + asked.at("micro").get<std::string>() : "";
+    REQUIRE(json_of("schedule --json --units 128" + block + block + block + block +
+                    " --sharding '{" + sharding + "}'" + microbatches +
+                    (asked.contains("ck") ? " --recompute" : ""))
+                .at("events") == entry.at("events"));
+  }
+}
+
+}  // namespace stagecraft::sharded_units_test
