@@ -169,16 +169,24 @@ PeakEvent describe(LiveTensors const& live, SimTime time) {
   return peak;
 }
 
-/// Appends what is never released.
-void append_resident(std::vector<TensorGroup>& groups, CategoryBytes const& bytes) {
+CategoryBytes sum_of(std::vector<TensorGroup> const& groups) {
+  CategoryBytes sum;
+  for (TensorGroup const& one : groups) sum[one.category] += one.bytes;
+  return sum;
+}
+
+/// Appends what is never released: what the groups do not have of what is held at the peak.
+void append_resident(std::vector<TensorGroup>& groups, CategoryBytes const& at_peak) {
+  CategoryBytes const live = sum_of(groups);
   for (Category const category :
        {Category::parameters, Category::gradients, Category::optimizer, Category::workspace}) {
-    if (bytes[category] == 0) continue;
+    std::int64_t const bytes = at_peak[category] - live[category];
+    if (bytes == 0) continue;
     TensorGroup& one = groups.emplace_back();
     one.tensor = name_of(category);
     one.stay = Stay::resident;
     one.category = category;
-    one.bytes = bytes[category];
+    one.bytes = bytes;
     one.buffers = 1;
   }
 }
@@ -234,9 +242,7 @@ PeakExplanation explain_peak(TrainingPlan const& plan,
   append_resident(peak.tensors, result.at_peak);
   std::stable_sort(peak.tensors.begin(), peak.tensors.end(),
                    [](TensorGroup const& a, TensorGroup const& b) { return a.bytes > b.bytes; });
-  CategoryBytes sum;
-  for (TensorGroup const& one : peak.tensors) sum[one.category] += one.bytes;
-  if (sum != result.at_peak) {
+  if (sum_of(peak.tensors) != result.at_peak) {
     throw std::logic_error{"the live tensors of stage " + std::to_string(stage) +
                            " are not those of its peak"};
   }

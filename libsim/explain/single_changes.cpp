@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <string_view>
 #include <utility>
 
 #include "libsim/explain/recompute_changes.hpp"
+#include "libsim/explain/sharding_changes.hpp"
 #include "libsim/model/model_names.hpp"
 #include "libsim/run/run_keys.hpp"
 #include "libsim/schedule/ordered_schedule.hpp"
@@ -188,7 +190,9 @@ class ChangeList {
     ParallelLayout const& parallel = config_.parallel;
     ModelConfig const& model = config_.model;
     add_key("parallel.sequence");
-    add_key("memory.distributed_optimizer");
+    std::vector<Change> sharding = sharding_changes(config_);
+    std::ranges::move(sharding, std::back_inserter(changes_));
+    add_key("memory.distributed_optimizer", !config_.sharding.shares_parameters());
     add_key("parallel.overlap_gradients");
     add_key("memory.output_deallocation");
     add_key("model.attention");

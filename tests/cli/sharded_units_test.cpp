@@ -266,6 +266,31 @@ TEST_CASE("simulate says in a line how large units are, and how often they are g
                         "reductions, "));
 }
 
+TEST_CASE("explain names changes of the sharding, each with what simulate then says") {
+  TemporaryFolder const folder;
+  std::string const run =
+      run_file(folder, "300 GB/s", 2) + "--set parallel.data=16 --set batch.global=32 ";
+  std::vector<std::string> named;
+  for (std::string const& kind : {std::string{}, sharded}) {
+    json const explained = json_of("explain --json " + run + kind);
+    for (json const& change : explained.at("changes")) {
+      std::string const set = change.at("set").at(0);
+      if (set.rfind("sharding", 0) != 0) continue;
+      named.push_back(change.at("change"));
+      CAPTURE(named.back());
+      bool const replaces_all = set.rfind("sharding=", 0) == 0;
+      json const simulated =
+          json_of("simulate --json " + run + (replaces_all ? "" : kind) + "--set '" + set + "'");
+      REQUIRE(change.at("iteration_seconds") == simulated.at("iteration_seconds"));
+      REQUIRE(change.at("peak_bytes") == simulated.at("stages")[0].at("peak_bytes"));
+    }
+  }
+  REQUIRE(named == std::vector<std::string>{
+                       "parameters sharded, too (fsdp2)", "the optimizer's state sharded alone",
+                       "no reshard after forward", "units shared by 8 ranks, copies beyond",
+                       "gradients reduced in every microbatch"});
+}
+
 TEST_CASE("what units cannot be combined with is refused at its key") {
   TemporaryFolder const folder;
   std::string const run = "simulate " + run_file(folder, "300 GB/s") + sharded;
@@ -282,7 +307,9 @@ TEST_CASE("what units cannot be combined with is refused at its key") {
 
 TEST_CASE("units issue the collectives that PyTorch's FSDP2 was recorded to issue") {
   std::ifstream file{STAGECRAFT_SOURCE_DIR "/tests/oracle/fsdp2_collectives.json"};
-  for (auto const& entry : json::parse(file).at("fsdp2_collectives")) {
+  json const recorded = json::parse(file).at("fsdp2_collectives");
+  REQUIRE(recorded.size() == 8);
+  for (auto const& entry : recorded) {
     CAPTURE(entry.at("name"));
     json const& asked = entry.at("parameters");
     std::string sharding = "kind: fsdp2";

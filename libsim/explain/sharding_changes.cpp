@@ -1,0 +1,58 @@
+#include "libsim/explain/sharding_changes.hpp"
+
+#include <string>
+#include <utility>
+
+#include "libsim/training/training_names.hpp"
+
+namespace stagecraft {
+namespace {
+
+/// Ranks of most nodes, among which units may be shared while other nodes hold copies.
+constexpr int ranks_of_node = 8;
+
+Change change_to(std::string setting, std::string what, std::string undoes = {}) {
+  return {.what = std::move(what), .set = {std::move(setting)}, .undoes = std::move(undoes)};
+}
+
+}  // namespace
+
+std::vector<Change> sharding_changes(TrainingConfig const& config) {
+  Sharding const& now = config.sharding;
+  ParallelLayout const& layout = config.parallel;
+  int const replicas = layout.data * layout.context;
+  std::vector<Change> changes;
+  if (replicas == 1) return changes;
+  if (!now.shares_parameters()) {
+    if (layout.pipeline > 1 || layout.expert > 1) return changes;  // units have neither
+    changes.push_back(change_to("sharding=fsdp2", "parameters sharded, too (fsdp2)"));
+    return changes;
+  }
+  changes.push_back(change_to("sharding=distributed_optimizer",
+                              "the optimizer's state sharded alone",
+                              std::string{name_of(now.kind)} + " sharding"));
+  if (now.reshard_after_forward.kind == Reshard::Kind::no) {
+    changes.push_back(change_to("sharding.reshard_after_forward=auto", "reshard after forward",
+                                "parameters kept after forward"));
+  } else {
+    changes.push_back(
+        change_to("sharding.reshard_after_forward=false", "no reshard after forward"));
+  }
+  if (now.group != 0 && now.group != replicas) {
+    changes.push_back(
+        change_to("sharding.group=0", "units shared by all replicas", "copies of units"));
+  } else if (replicas > ranks_of_node && replicas % ranks_of_node == 0) {
+    std::string const ranks = std::to_string(ranks_of_node);
+    changes.push_back(
+        change_to("sharding.group=" + ranks, "units shared by " + ranks + " ranks, copies beyond"));
+  }
+  if (microbatches(config) > 1) {
+    bool const is_last = now.sync == UnitSync::last;
+    changes.push_back(change_to(is_last ? "sharding.sync=every" : "sharding.sync=last",
+                                is_last ? "gradients reduced in every microbatch"
+                                        : "gradients reduced in the last microbatch"));
+  }
+  return changes;
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,15 @@
+#pragma once
+
+#include <vector>
+
+#include "libsim/explain/change.hpp"
+#include "libsim/training/training_config.hpp"
+
+namespace stagecraft {
+
+/// The other ways in which the replicas of a run may share parameters, gradients and optimizer
+/// state: units instead of shards of the optimizer alone, and units that free more or less, or that
+/// fewer ranks share. Empty if there is one replica.
+std::vector<Change> sharding_changes(TrainingConfig const& config);
+
+}  // namespace stagecraft
