@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstdint>
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -289,6 +290,28 @@ TEST_CASE("explain names changes of the sharding, each with what simulate then s
                        "parameters sharded, too (fsdp2)", "the optimizer's state sharded alone",
                        "no reshard after forward", "units shared by 8 ranks, copies beyond",
                        "gradients reduced in every microbatch"});
+}
+
+TEST_CASE("every model that is shipped has units, of all its parameters") {
+  // Rows of a few parameters are padded: at most half a percent.
+  TemporaryFolder const folder;
+  for (auto const& file :
+       std::filesystem::directory_iterator{STAGECRAFT_SOURCE_DIR "/configs/models"}) {
+    for (std::string const kind : {"fsdp1", "fsdp2"}) {
+      CAPTURE(file.path().string(), kind);
+      json const run =
+          json_of("simulate --json '" +
+                  folder.write("run.yaml", "model: " + file.path().string() +
+                                               "\nsystem: dgx-h100\nparallel: {data: 8}\nbatch: "
+                                               "{global: 16, micro: 1}\nsharding: " +
+                                               kind + "\n") +
+                  "'");
+      double const share = 4.0 * run.at("parameters").get<double>() / 8;
+      double const kept = run.at("stages")[0].at("at_peak").at("parameters");
+      REQUIRE(kept >= share);
+      REQUIRE(kept < 1.005 * share);
+    }
+  }
 }
 
 TEST_CASE("what units cannot be combined with is refused at its key") {
