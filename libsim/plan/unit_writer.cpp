@@ -402,9 +402,12 @@ class UnitWriter {
         Op& op = block_.backward[i];
         if (std::ranges::find(op.writes, id) == op.writes.end()) continue;
         auto* const gemm = std::get_if<GemmAttributes>(&op.attributes);
-        std::int64_t const times = gemm != nullptr && gemm->shape.accumulate ? 2 : 1;
-        op.traffic = Bytes{op.traffic.count() - times * (before.count() - now.count())};
-        if (gemm != nullptr) gemm->output = traits_.types.gathered;
+        if (gemm != nullptr) {
+          // Others touch little of a gradient, or vectors.
+          std::int64_t const times = gemm->shape.accumulate ? 2 : 1;
+          op.traffic = Bytes{op.traffic.count() - times * (before.count() - now.count())};
+          gemm->output = traits_.types.gathered;
+        }
         if (!std::exchange(is_first, false)) continue;
         if (gemm != nullptr && gemm->shape.accumulate) {
           gemm->shape.accumulate = false;

@@ -1,0 +1,48 @@
+#include "libsim/plan/sharded_units.hpp"
+
+#include <catch2/catch.hpp>
+
+#include "libsim/plan/make_plan.hpp"
+#include "tests/libsim/sharded_runs.hpp"
+
+namespace stagecraft::sharded_units_test {
+
+TEST_CASE("ops of units move no negative number of bytes, and collectives at least one") {
+  for (OddRun const& run : sharded_runs()) {
+    TrainingPlan const plan = make_plan(as_settled(run.config));
+    for (BlockProgram const& block : plan.programs.blocks) {
+      for (Pass const pass : {Pass::forward, Pass::backward}) {
+        for (Op const& op : block.ops(pass)) {
+          CAPTURE(run.name, to_string(op.name));
+          REQUIRE(op.traffic >= Bytes{});
+          if (op.stream == Stream::gather && op.group) {
+            REQUIRE((op.payload > Bytes{} || op.kind == OpKind::pack_unit));
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("a product writes a gradient once, where one of a replica adds to it") {
+  // [m, n] in bf16 for the unit; read and written in fp32 by the replica's.
+  TrainingConfig config = sharded_runs().front().config;
+  config.model.precision = Precision::bf16;
+  TrainingPlan const sharded = make_plan(as_settled(config));
+  config.sharding = {};
+  TrainingPlan const whole = make_plan(as_settled(config));
+  auto const product_of = [](TrainingPlan const& plan) {
+    for (BlockProgram const& block : plan.programs.blocks) {
+      for (Op const& op : block.backward) {
+        if (to_string(op.name) == "mlp.down.weight_gradient") return op.traffic.count();
+      }
+    }
+    return std::int64_t{0};
+  };
+  std::int64_t const h = config.model.hidden;
+  std::int64_t const elements = h * config.model.ffn_hidden;
+  REQUIRE(product_of(sharded) > 0);
+  REQUIRE(product_of(whole) - product_of(sharded) == (2 * 4 - 2) * elements);
+}
+
+}  // namespace stagecraft::sharded_units_test
