@@ -139,6 +139,10 @@ constexpr bool may_recompute(std::optional<TracePhase> phase) {
   return phase == TracePhase::backward || phase == TracePhase::input_gradient;
 }
 
-constexpr bool is_message(TraceStream stream) { return stream >= TraceStream::send_activation; }
+constexpr bool is_message(TraceStream stream) {
+  return stream >= TraceStream::send_activation && stream <= TraceStream::receive_gradient;
+}
+/// Whether it moves what sharded units gather or reduce.
+constexpr bool is_of_units(TraceStream stream) { return stream >= TraceStream::gather; }
 
 }  // namespace stagecraft

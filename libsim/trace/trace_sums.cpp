@@ -72,7 +72,7 @@ StreamTimes stream_times(RankTrace const& rank, KnownNames const& names) {
     if (!stream) continue;
     if (is_message(*stream)) {
       messages.push_back(span);
-    } else if (*stream == TraceStream::data_parallel || *stream == TraceStream::gather ||
+    } else if (*stream == TraceStream::data_parallel || is_of_units(*stream) ||
                (*stream == TraceStream::compute &&
                 names.phase(ops.phase[row]) == TracePhase::data_parallel)) {
       reductions.push_back(span);
