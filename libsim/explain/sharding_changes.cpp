@@ -41,7 +41,8 @@ std::vector<Change> sharding_changes(TrainingConfig const& config) {
   if (now.group != 0 && now.group != replicas) {
     changes.push_back(
         change_to("sharding.group=0", "units shared by all replicas", "copies of units"));
-  } else if (replicas > ranks_of_node && replicas % ranks_of_node == 0) {
+  } else if (replicas > ranks_of_node && replicas % ranks_of_node == 0 &&
+             ranks_of_node % layout.context == 0) {
     std::string const ranks = std::to_string(ranks_of_node);
     changes.push_back(
         change_to("sharding.group=" + ranks, "units shared by " + ranks + " ranks, copies beyond"));

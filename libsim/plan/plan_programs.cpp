@@ -12,7 +12,7 @@
 #include "libsim/plan/plan_outline.hpp"
 #include "libsim/plan/received_rows.hpp"
 #include "libsim/plan/sharded_runs.hpp"
-#include "libsim/plan/sharded_units.hpp"
+#include "libsim/plan/units/sharded_units.hpp"
 #include "libsim/program/liveness.hpp"
 #include "libsim/schedule/schedule_layout.hpp"
 #include "libsim/training/layer_split.hpp"

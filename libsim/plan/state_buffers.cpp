@@ -1,6 +1,6 @@
 #include "libsim/plan/state_buffers.hpp"
 
-#include "libsim/plan/unit_types.hpp"
+#include "libsim/plan/units/unit_types.hpp"
 
 namespace stagecraft {
 namespace {

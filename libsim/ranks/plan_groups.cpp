@@ -21,12 +21,11 @@ constexpr std::string_view expert_tensor_axis = "expert_tensor";
 constexpr std::string_view expert_axis = "expert";
 constexpr std::string_view expert_data_axis = "expert_data";
 
-/// The number of data ranks that share units, if not all replicas do; else 1.
-int shard_axis_size(TrainingConfig const& config) {
+/// Whether units are shared by a part of the replicas, and the others hold copies.
+bool has_unit_copies(TrainingConfig const& config) {
   ParallelLayout const& layout = config.parallel;
   int const group = config.sharding.shares_parameters() ? config.sharding.group : 0;
-  bool const has_copies = group != 0 && group < layout.context * layout.data;
-  return has_copies ? group / layout.context : 1;
+  return group != 0 && group < layout.context * layout.data;
 }
 
 RankGrid grid_of(TrainingConfig const& config) {
@@ -35,7 +34,7 @@ RankGrid grid_of(TrainingConfig const& config) {
   // Without context parallelism plans are, to the byte, what they were before there was any.
   if (layout.context_inner > 1) axes.push_back({inner_context_axis, layout.context_inner});
   if (layout.context > 1) axes.push_back({context_axis, layout.context / layout.context_inner});
-  int const sharing = shard_axis_size(config);
+  int const sharing = has_unit_copies(config) ? config.sharding.group / layout.context : 1;
   if (sharing > 1) axes.push_back({shard_axis, sharing});
   axes.push_back({data_axis, layout.data / sharing});
   axes.push_back({pipeline_axis, layout.pipeline});
@@ -133,7 +132,7 @@ PlanGroups make_groups(TrainingConfig const& config) {
                             .all_gather = "all_gather_parameters"});
   if (config.sharding.shares_parameters()) {
     roles.unit = roles.gradients;
-    if (grid.find(shard_axis)) {
+    if (has_unit_copies(config)) {
       AxisSelection const copies = whole_axis(grid, grid.axis(data_axis));
       GroupLevel sharing = replicas;
       std::erase(sharing, copies);

@@ -47,7 +47,7 @@ std::string units_text(Simulation const& simulation, TrainingPlan const& plan) {
   return "units of up to " + readable_text(all.largest) + " are gathered; per iteration " +
          counted(all.gathers, "gather") + " and " + counted(all.reductions, "reduction") + ", " +
          decimals(to_seconds(simulation.breakdown.shares.data_parallel), 3) +
-         " s of them exposed\n";
+         " s of them and of their copies hidden by no computation\n";
 }
 
 }  // namespace stagecraft

@@ -115,11 +115,14 @@ constexpr Sharding sharding_of(bool distributed_optimizer) {
 constexpr UnitPolicy unit_policy(Sharding const& sharding) {
   using After = UnitPolicy::AfterForward;
   Reshard const& reshard = sharding.reshard_after_forward;
+  // FullyShardedDataParallel frees what it keeps after forward only when it reduces.
+  bool const keeps_between = sharding.kind == ShardingKind::fsdp1 &&
+                             reshard.kind == Reshard::Kind::no && sharding.sync == UnitSync::last;
   return {.after_forward = reshard.kind == Reshard::Kind::automatic ? After::free_most
                            : reshard.kind == Reshard::Kind::no      ? After::keep
                                                                     : After::free,
           .kept_among = reshard.ranks,
-          .frees_after_backward = sharding.reshard_after_backward,
+          .frees_after_backward = sharding.reshard_after_backward && !keeps_between,
           .prefetch = sharding.prefetch.units,
           .reduces_every = sharding.sync == UnitSync::every};
 }

@@ -41,6 +41,16 @@ class ShardingCheck : CombinationCheck {
       refuse("parallel.expert", layout.expert,
              "1" + why() + ": units of experts with ranks of their own are not modelled");
     }
+    if (layout.overlap_gradients.value_or(false)) {
+      refuse("parallel.overlap_gradients", "true", "false" + why() + ": units reduce their own");
+    }
+    for (RecomputePolicy const& policy : config_.recompute) {
+      bool const joins_layers = policy.granularity == RecomputeGranularity::full &&
+                                policy.method == RecomputeMethod::uniform && policy.layers > 1;
+      if (!joins_layers) continue;
+      refuse("recompute.layers", policy.layers, "1" + why() + ": each layer is a unit");
+      break;
+    }
     bool const is_1f1b = config_.schedule.kind == ScheduleKind::one_f_one_b;
     if (layout.pipeline == 1 && (!is_1f1b || recomputes_early(config_))) {
       refuse("schedule", name_of(config_.schedule.kind), "1f1b" + why());
@@ -89,14 +99,9 @@ class ShardingCheck : CombinationCheck {
     } else if (sharding.group == 1) {
       refuse("sharding.group", 1, "0, or at least 2 ranks");
     }
-    int const ranks = sharding.reshard_after_forward.ranks;
-    if (ranks != 0 && replicas() % ranks != 0) {
+    if (int const ranks = sharding.reshard_after_forward.ranks; ranks != 0) {
       refuse("sharding.reshard_after_forward", ranks,
-             "auto, true, false, or a divisor of the ranks that share a parameter (" +
-                 to_text(replicas()) + ")");
-    } else if (ranks != 0) {
-      refuse("sharding.reshard_after_forward", ranks,
-             "auto, true or false: a second group is not modelled");
+             "auto, true or false: a second group of ranks is not modelled");
     }
     if (sharding.prefetch.units != 0) {
       refuse("sharding.prefetch", sharding.prefetch.units,

@@ -199,19 +199,22 @@ void visit_keys(Visitor& keys, Kind& sharding) {
        Between{0, most_ranks});
   keys("reshard_after_forward", sharding.reshard_after_forward,
        "Whether a unit frees its parameters after forward, so that backward gathers them again. "
-       "auto: all but the last unit. A number: to how many ranks they are spread meanwhile.",
+       "auto: all but the last unit, or the root's. A number: to how many ranks they are spread "
+       "meanwhile; `schedule --units` knows it, runs do not.",
        Default{"auto"});
   keys("reshard_after_backward", sharding.reshard_after_backward,
        "Whether a unit frees its parameters after each backward; false: after the last one of an "
        "iteration.");
   keys("prefetch", sharding.prefetch,
        "Units that a unit gathers ahead of their use. implicit: the host gathers the next unit "
-       "when it reaches it, and in backward one ahead.",
+       "when it reaches it, and in backward one ahead. `schedule --units` knows numbers, runs do "
+       "not.",
        Default{"implicit"});
   keys("sync", sharding.sync,
        "Which microbatches reduce gradients. last: the others add theirs up unreduced.");
   keys("stored_dtype", sharding.stored_dtype,
-       "The type in which a rank keeps its shard of parameters and gradients. auto: fp32.");
+       "The type in which a rank keeps its shard of parameters and gradients. auto: fp32, or fp64 "
+       "of models in fp64.");
   keys("parameter_dtype", sharding.parameter_dtype,
        "The type in which parameters are gathered. auto: that of model.precision.");
   keys("reduce_dtype", sharding.reduce_dtype,

@@ -63,6 +63,10 @@ class Table {
     return largest;
   }
 
+  bool has(std::string const& column, std::int64_t value) const {
+    return std::ranges::any_of(rows_, [&](auto const& row) { return at(row, column) == value; });
+  }
+
  private:
   static std::vector<std::string> cells_of(std::string const& line) {
     std::istringstream text{line};
@@ -120,6 +124,15 @@ TEST_CASE("gradients of microbatches that do not reduce stay whole, in the type 
   TemporaryFolder const folder;
   Table const memory = memory_of(folder, run_file(folder, "300 GB/s", 2) + sharded);
   REQUIRE(memory.most("gathered") == 4 * all + 3 * 2 * of_layer);
+}
+
+TEST_CASE("gradients that wait for the last microbatch have fsdp2's reduced type, fsdp1's own") {
+  // PyTorch: FSDPParam.to_accumulated_grad_if_needed casts; FlatParameter's gradient adds up as
+  // autograd makes it. Between two microbatches nothing else is gathered, but of fsdp1 the root.
+  TemporaryFolder const folder;
+  std::string const run = run_file(folder, "300 GB/s", 2);
+  REQUIRE(memory_of(folder, run + sharded).has("gathered", 4 * all));
+  REQUIRE(memory_of(folder, run + "--set sharding=fsdp1 ").has("gathered", 2 * all));
 }
 
 TEST_CASE("on slow links a step takes two gathers of each unit and microbatch, and a reduction") {
@@ -220,6 +233,10 @@ TEST_CASE(
                           network("bandwidth", "0.08 Gbit/s") + network("efficiency", "1") +
                           network("latency", "0 us");
   REQUIRE(memory_of(folder, run).first("parameters") == 4 * all / n);
+  // Ranks that split sequences are among those that share.
+  REQUIRE(memory_of(folder, run_file(folder, "300 GB/s") + "--set parallel.context=2 " +
+                                "--set sharding='{kind: fsdp2, group: 2}' ")
+              .first("parameters") == 4 * all / 2);
   double const seconds = json_of("simulate --json " + run).at("iteration_seconds");
   double const links = 4.0 * static_cast<double>(all) / n / 1e7;
   REQUIRE(seconds > links);
@@ -320,7 +337,7 @@ TEST_CASE("what units cannot be combined with is refused at its key") {
   require_refusal(run + "--set sharding.group=3",
                   {"sharding.group: found '3'; accepted: 0, or a divisor of parallel.data"});
   require_refusal(run + "--set sharding.reshard_after_forward=3",
-                  {"sharding.reshard_after_forward: found '3'", "a divisor of the ranks"});
+                  {"sharding.reshard_after_forward: found '3'; accepted: auto, true or false"});
   require_refusal(run + "--set parallel.pipeline=2 --set batch.global=32",
                   {"parallel.pipeline: found '2'; accepted: 1, as sharding is fsdp2"});
   require_refusal("simulate " + run_file(folder, "300 GB/s") +

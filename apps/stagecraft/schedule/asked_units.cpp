@@ -34,7 +34,7 @@ Sharding read_units_sharding(CommandLine const& line) {
   diagnostics.throw_if_any();
   if (!sharding.shares_parameters()) {
     throw CommandLineError{"--sharding", "'" + line.value("sharding") + "'",
-                           "a kind with units: fsdp2"};
+                           "a kind with units: fsdp1 or fsdp2"};
   }
   return sharding;
 }
@@ -94,6 +94,12 @@ std::string unit_events(CommandLine const& line) {
   Sharding const sharding = read_units_sharding(line);
   int const ranks = line.whole_number("ranks", 1, any_count);
   int const group = ranks_of_unit(line, sharding);
+  for (std::int64_t const size : sizes) {
+    if (size % group == 0) continue;
+    throw CommandLineError{
+        "--units", "'" + std::to_string(size) + "'",
+        "padded sizes: multiples of the ranks that share a unit (" + std::to_string(group) + ")"};
+  }
   UnitPolicy policy = unit_policy(sharding);
   policy.recomputes = line.has("recompute");
   UnitType const stored =

@@ -116,7 +116,22 @@ int run_units(CommandLine const& line) {
   return 0;
 }
 
+/// Refuses options of the one that is not asked for.
+/// \throws CommandLineError
+void check_what_is_asked(CommandLine const& line) {
+  bool const has_units = line.has("units");
+  std::vector<std::string> const others =
+      has_units ? std::vector<std::string>{"schedule", "pipeline", "chunks", "group"}
+                : std::vector<std::string>{"sharding", "ranks", "recompute"};
+  for (std::string const& option : others) {
+    if (!line.is_given(option)) continue;
+    throw CommandLineError{"--" + option, "'" + line.value(option) + "'",
+                           has_units ? "not with --units" : "only with --units"};
+  }
+}
+
 int run_schedule(CommandLine const& line) {
+  check_what_is_asked(line);
   if (line.has("units")) return run_units(line);
   AskedSchedule const asked = play_asked_schedule(line);
   if (line.has("json")) {

@@ -28,19 +28,21 @@ void wait_for_host(PassTimes& times,
   Wide const idle = (host - times.duration).count();
   SimTime issued{0};
   SimTime before{0};
-  SimTime ahead{0};  // end of what waits for no computation
+  SimTime ahead{0};      // end of what waits for no computation
+  SimTime on_stream{0};  // end of all on its stream
   for (std::size_t i = 0; i < ops.size(); ++i) {
     issued += cost.host_time(ops[i]);
     if (ops[i].is_ahead) {
       SimTime const duration = times.end[i] - times.start[i];
-      times.start[i] = std::max(issued, ahead);
-      times.end[i] = ahead = times.start[i] + duration;
+      times.start[i] = std::max(issued, on_stream);
+      times.end[i] = ahead = on_stream = times.start[i] + duration;
       continue;
     }
     Wide const part = idle * issued.count() + host.count() / 2;
     SimTime const delay{static_cast<std::int64_t>(part / host.count())};
     times.start[i] += delay;
     times.end[i] += delay;
+    if (ops[i].stream == Stream::gather) on_stream = times.end[i];
     share_of(ops[i], times) += delay - before;
     before = delay;
   }
@@ -76,12 +78,10 @@ class PassPlayer {
   }
 
   PassTimes run() {
-    // What waits for no computation of the pass begins with it.
+    play_all();
+    // What waits for no computation is known now, and slows down what runs beside it.
+    if (std::ranges::any_of(ops_, &Op::is_ahead)) play_all();
     for (std::size_t i = 0; i < ops_.size(); ++i) {
-      if (ops_[i].is_ahead) run_on_stream(i, SimTime{0});
-    }
-    for (std::size_t i = 0; i < ops_.size(); ++i) {
-      if (!ops_[i].is_ahead) play(i);
       if (cost_.shares_links_with_reductions(ops_[i])) {
         times_.on_links += times_.end[i] - times_.start[i];
       }
@@ -92,6 +92,13 @@ class PassPlayer {
   }
 
  private:
+  void play_all() {
+    compute_ = communication_ = SimTime{0};
+    idle_ = {};
+    times_.forward = times_.recompute = times_.backward = times_.data_parallel = SimTime{0};
+    for (std::size_t i = 0; i < ops_.size(); ++i) play(i);
+  }
+
   void run_on_stream(std::size_t i, SimTime from) {
     if (std::int32_t const after = ops_[i].waits_for; after >= 0) {
       from = std::max(from, times_.end[static_cast<std::size_t>(after)]);
@@ -115,7 +122,8 @@ class PassPlayer {
       SimTime const hidden = times_.end[gathered] - times_.start[gathered];
       end = start + std::max(product.own - hidden, SimTime{0}) + product.rest;
     } else if (op.stream != Stream::compute) {
-      run_on_stream(i, compute_);
+      run_on_stream(i, op.is_ahead ? SimTime{0} : compute_);
+      if (op.is_ahead) ahead_until_ = std::max(ahead_until_, times_.end[i]);
       if (tensor.overlaps_backward.value || is_of_units(op)) return;
       share_of(op, times_) += times_.end[i] - compute_;
       compute_ = times_.end[i];
@@ -142,8 +150,8 @@ class PassPlayer {
     if (communication_ > start) {
       return slowed_end(start, duration, communication_, cost_.slowdown_millionths());
     }
-    SimTime const units =
-        std::max(idle_[Stream::gather.number()], idle_[Stream::sum_over_copies.number()]);
+    SimTime const units = std::max(
+        {idle_[Stream::gather.number()], idle_[Stream::sum_over_copies.number()], ahead_until_});
     return slowed_end(start, duration, units, cost_.data_parallel_slowdown_millionths());
   }
 
@@ -154,6 +162,7 @@ class PassPlayer {
   std::array<SimTime, Stream::most> idle_{};  ///< by stream: end of its work so far
   /// End of the work so far of the streams that slow computation down as the tensor group's does.
   SimTime communication_{0};
+  SimTime ahead_until_{0};  ///< end of what waits for no computation
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "libsim/plan/sharded_units.hpp"
+#include "libsim/plan/units/sharded_units.hpp"
 
 #include <catch2/catch.hpp>
 

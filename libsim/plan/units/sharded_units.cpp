@@ -1,4 +1,4 @@
-#include "libsim/plan/sharded_units.hpp"
+#include "libsim/plan/units/sharded_units.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -8,9 +8,9 @@
 #include <utility>
 #include <vector>
 
-#include "libsim/plan/unit_passes.hpp"
-#include "libsim/plan/unit_types.hpp"
-#include "libsim/plan/unit_writer.hpp"
+#include "libsim/plan/units/unit_passes.hpp"
+#include "libsim/plan/units/unit_types.hpp"
+#include "libsim/plan/units/unit_writer.hpp"
 
 namespace stagecraft {
 namespace {

@@ -1,4 +1,4 @@
-#include "libsim/plan/unit_writer.hpp"
+#include "libsim/plan/units/unit_writer.hpp"
 
 #include <algorithm>
 #include <array>
@@ -317,11 +317,13 @@ class UnitWriter {
     // The backward of a unit with a head begins there.
     if (pass.gathers_ahead && !has_tail()) gather_ahead(first, Pass::backward, "unit_before");
     own_gradients();
-    // With the reduction of the unit behind over, its input goes, and the own parameters.
-    last.insert(last.begin(), hold_op({"unit", "end_of_backward"}, whole));
-    if (!pass.frees) leave(Pass::backward, handed::parameters, 0, whole);
+    Ops reduced = std::exchange(last, {});
     collect_gradients(last);
     if (traits_.is_flat) join_gradients(last);
+    // With the reduction of the unit behind over, its input goes, and the own parameters.
+    hold(last, {"unit", "end_of_backward"}, whole);
+    if (!pass.frees) leave(Pass::backward, handed::parameters, 0, whole);
+    std::ranges::move(reduced, std::back_inserter(last));
     if (pass.reduces) {
       TensorId const input = reduce_input(last);
       if (beside_.before != nullptr) {
@@ -333,12 +335,6 @@ class UnitWriter {
       add_up(last);
     }
     enclose(block_.backward, std::move(first), std::move(last));
-  }
-
-  Op hold_op(Name name, TensorId buffer) {
-    Ops ops;
-    hold(ops, name, buffer);
-    return ops.front();
   }
 
   /// Reduces what the unit behind has left, beside the own backward.
@@ -453,9 +449,14 @@ class UnitWriter {
     flush();
   }
 
+  /// A flat gradient adds up in its own type, others in that of the reduction.
+  ElementType type_of_sum() const {
+    return traits_.is_flat ? traits_.types.gathered : traits_.types.reduced;
+  }
+
   /// The gradients that earlier microbatches have added up.
   TensorId sum_so_far() {
-    TensorId const sum = make_gathered({"unit_gradients", "sum"}, elements_, traits_.types.reduced);
+    TensorId const sum = make_gathered({"unit_gradients", "sum"}, elements_, type_of_sum());
     if (passes_.adds_up) take(Pass::backward, handed::gradients, 0, sum);
     return sum;
   }
@@ -464,7 +465,7 @@ class UnitWriter {
   void add_to(Ops& ops, TensorId sum) {
     for (TensorId const gradient : gradients_) {
       std::int64_t const elements = block_.tensor(gradient).shape.elements();
-      std::int64_t const bytes = (passes_.adds_up ? 2 : 1) * element_size(traits_.types.reduced) +
+      std::int64_t const bytes = (passes_.adds_up ? 2 : 1) * element_size(type_of_sum()) +
                                  element_size(traits_.types.gathered);
       bool const is_sum = passes_.adds_up;
       Op& op = append(ops, is_sum ? OpKind::add : OpKind::pack_unit, {"unit_gradients", "add_up"},
@@ -481,13 +482,12 @@ class UnitWriter {
   /// Appends what makes the input of a reduction. It is the flat gradient itself, if that has its
   /// type.
   TensorId reduce_input(Ops& ops) {
-    TensorId sum = no_tensor;
     if (passes_.adds_up) {
-      sum = sum_so_far();
+      TensorId const sum = sum_so_far();
       add_to(ops, sum);
-      if (traits_.is_flat) return sum;
       gradients_ = {sum};
-    } else if (traits_.is_flat && traits_.types.reduced == traits_.types.gathered) {
+    }
+    if (traits_.is_flat && traits_.types.reduced == traits_.types.gathered) {
       return gradients_.front();
     }
     TensorId const input =

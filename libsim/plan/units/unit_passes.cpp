@@ -1,4 +1,4 @@
-#include "libsim/plan/unit_passes.hpp"
+#include "libsim/plan/units/unit_passes.hpp"
 
 #include <algorithm>
 #include <cstddef>

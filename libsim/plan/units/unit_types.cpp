@@ -1,4 +1,4 @@
-#include "libsim/plan/unit_types.hpp"
+#include "libsim/plan/units/unit_types.hpp"
 
 namespace stagecraft {
 namespace {

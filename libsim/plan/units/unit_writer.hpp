@@ -4,8 +4,8 @@
 #include <optional>
 #include <string_view>
 
-#include "libsim/plan/unit_passes.hpp"
-#include "libsim/plan/unit_types.hpp"
+#include "libsim/plan/units/unit_passes.hpp"
+#include "libsim/plan/units/unit_types.hpp"
 #include "libsim/program/block_program.hpp"
 
 namespace stagecraft {
