@@ -1,13 +1,17 @@
 #include "apps/stagecraft/plan/plan_table.hpp"
 
 #include <algorithm>
+#include <cstdint>
 #include <numeric>
 #include <set>
 #include <sstream>
 #include <utility>
 
 #include "apps/stagecraft/plan/plan_figures.hpp"
+#include "libsim/config/problem.hpp"
 #include "libsim/model/model_names.hpp"
+#include "libsim/report/operation.hpp"
+#include "libsim/report/simulation_json.hpp"
 #include "libsim/report/text_table.hpp"
 #include "libsim/search/search_space.hpp"
 #include "libsim/training/training_names.hpp"
@@ -40,14 +44,6 @@ bool are_one_family(TrainingConfig a, TrainingConfig b) {
     }
   }
   return a == b;
-}
-
-/// Whether the plans of the result differ in a member of their layout.
-template <typename Member>
-bool differ_in(SearchResult const& result, Member ParallelLayout::*member) {
-  Member const& first = result.best.front().config.parallel.*member;
-  auto const differs = [&](FoundPlan const& plan) { return plan.config.parallel.*member != first; };
-  return std::ranges::any_of(result.best, differs) || std::ranges::any_of(result.front, differs);
 }
 
 /// The columns of a table, and what all its rows have in common.
@@ -112,37 +108,35 @@ std::size_t width_of(std::vector<std::string> const& lines) {
   return width;
 }
 
-/// The lines of a table with the recompute policies behind them, as far as there is room for them,
-/// or else below them.
-std::string with_recompute(Columns columns, std::vector<std::string> const& texts, int width) {
-  constexpr char const* heading = "recompute";
+constexpr char const* recompute_heading = "recompute";
+
+/// Adds the recompute policies behind the columns of a table, as far as there is room for them, or
+/// else below its rows.
+void add_recompute(Columns columns,
+                   std::vector<std::string> const& texts,
+                   int width,
+                   PlanTable& table) {
   constexpr char const* below = "by stage:";
   constexpr std::size_t gap = 2;
   std::size_t const taken = width_of(columns.lines()) + gap;
   auto const wide = static_cast<std::size_t>(width);
   std::size_t const room = wide - std::min(wide, taken);
-  bool const has_column = room >= columns_of(heading);
+  bool const has_column = room >= columns_of(recompute_heading);
   auto const fits = [&](std::size_t row) { return has_column && columns_of(texts[row]) <= room; };
   if (has_column) {
-    columns.add(heading, Align::left,
+    columns.add(recompute_heading, Align::left,
                 [&](std::size_t row) { return fits(row) ? texts[row] : std::string{below}; });
   }
   std::vector<std::string> const lines = columns.lines();
-  std::string text = lines.front() + "\n";
+  table.heading = lines.front();
   for (std::size_t row = 0; row < texts.size(); ++row) {
-    text += lines[row + 1] + "\n";
-    if (fits(row)) continue;
-    std::string const policy = has_column ? texts[row] : "recompute " + texts[row];
-    text += "    " + wrapped(policy, width - 4, 4);
+    std::string text = lines[row + 1] + "\n";
+    if (!fits(row)) {
+      std::string const policy = has_column ? texts[row] : "recompute " + texts[row];
+      text += "    " + wrapped(policy, width - 4, 4);
+    }
+    table.rows.push_back(std::move(text));
   }
-  return text;
-}
-
-/// `even`, or the layers of the first and the last stage: `11..11`.
-std::string layout_text(TrainingConfig const& config) {
-  if (config.layout.kind == LayerSplit::Kind::even) return "even";
-  return std::to_string(config.layout.first.value_or(0)) + ".." +
-         std::to_string(config.layout.last.value_or(0));
 }
 
 /// Whether a stage waits for its transfers, in a letter.
@@ -151,36 +145,279 @@ std::string short_transfers(TrainingConfig const& config) {
   return config.schedule.p2p == P2p::overlapped ? "o" : "w";
 }
 
-/// Explains these words, as far as plans of the result have them; empty if none needs it.
-std::string words_legend(SearchResult const& result) {
-  bool has_layout = false;
+/// "4", or "4 to 11".
+std::string range_text(std::vector<std::int64_t> const& values) {
+  auto const [least, most] = std::ranges::minmax(values);
+  return std::to_string(least) + (least == most ? "" : " to " + std::to_string(most));
+}
+
+/// What the policies of all stages have in common: `selective +4 to +11`, or their kinds.
+std::string common_recompute(TrainingConfig const& config) {
+  std::vector<RecomputePolicy> const& policies = config.recompute;
+  std::vector<std::int64_t> layers;
+  std::vector<std::int64_t> stored;
+  std::vector<std::string> kinds;
+  std::set<std::string> texts;
+  bool has_one_kind = true;
+  for (RecomputePolicy const& policy : policies) {
+    layers.push_back(policy.layers);
+    stored.push_back(policy.store_microbatches.count);
+    has_one_kind = has_one_kind && policy.granularity == policies.front().granularity &&
+                   policy.method == policies.front().method;
+    std::string const kind{name_of(policy.granularity)};
+    if (std::ranges::find(kinds, kind) == kinds.end()) kinds.push_back(kind);
+    texts.insert(text_of(policy));
+  }
+  if (texts.size() == 1) return *texts.begin();
+  if (!has_one_kind) return joined(kinds, "/");
+  RecomputePolicy const& first = policies.front();
+  std::string text{name_of(first.granularity)};
+  if (first.granularity == RecomputeGranularity::full) {
+    bool const is_block = first.method == RecomputeMethod::block;
+    if (is_block || std::ranges::max(layers) > 1) text += is_block ? " first " : " by ";
+    if (is_block || std::ranges::max(layers) > 1) text += range_text(layers);
+  }
+  if (std::ranges::max(stored) > 0) text += " +" + range_text(stored);
+  return text;
+}
+
+/// Explains the words of the recompute column that the plans have.
+void explain_recompute(std::vector<ShownPlan> const& plans, std::vector<std::string>& legend) {
   bool has_block = false;
   bool has_uniform = false;
   bool has_window = false;
-  std::set<std::string> transfers;
-  for (std::vector<FoundPlan> const* const plans : {&result.best, &result.front}) {
-    for (FoundPlan const& plan : *plans) {
-      transfers.insert(short_transfers(plan.config));
-      has_layout = has_layout || plan.config.layout.kind != LayerSplit::Kind::even;
-      for (RecomputePolicy const& policy : plan.config.recompute) {
-        bool const is_full = policy.granularity == RecomputeGranularity::full;
-        bool const is_block = policy.method == RecomputeMethod::block;
-        has_block = has_block || (is_full && is_block);
-        has_uniform = has_uniform || (is_full && !is_block && policy.layers > 1);
-        has_window = has_window || policy.store_microbatches.count > 0;
-      }
+  for (ShownPlan const& plan : plans) {
+    for (RecomputePolicy const& policy : plan->config.recompute) {
+      bool const is_full = policy.granularity == RecomputeGranularity::full;
+      bool const is_block = policy.method == RecomputeMethod::block;
+      has_block = has_block || (is_full && is_block);
+      has_uniform = has_uniform || (is_full && !is_block && policy.layers > 1);
+      has_window = has_window || policy.store_microbatches.count > 0;
     }
   }
-  std::string text;
-  auto const add = [&text](bool is_used, char const* words) {
-    if (is_used) text += (text.empty() ? "" : "; ") + std::string{words};
-  };
-  add(has_layout, "layout: layers of the first..last stage");
-  add(transfers.contains("w") && transfers.contains("o"), "p2p o overlapped, w waits");
-  add(has_block, "full first N: the first N layers of a chunk are recomputed");
-  add(has_uniform, "full by N: one checkpoint per N layers");
-  add(has_window, "+N: N microbatches of each window keep everything");
-  return text;
+  if (has_block) legend.emplace_back("full first N: the first N layers of a chunk are recomputed");
+  if (has_uniform) legend.emplace_back("full by N: one checkpoint per N layers");
+  if (has_window) legend.emplace_back("+N: N microbatches of each window keep everything");
+}
+
+/// Columns that say least, the first of them least of all: what is left out where there is no room.
+enum class Expendable : std::uint8_t { flops, peak, causal, mfu, none };
+
+/// Makes the columns of a table, without those below `least`.
+class TableMaker {
+ public:
+  TableMaker(std::vector<ShownPlan> const& plans,
+             std::vector<std::size_t> const& numbers,
+             TableStyle const& style,
+             Expendable least)
+      : plans_{plans}, numbers_{numbers}, style_{style}, least_{least}, columns_{plans.size()} {
+    add_rates();
+    add_operation();
+    add_memory();
+    add_layout();
+  }
+
+  Columns const& columns() const { return columns_; }
+  std::vector<std::string> const& legend() const { return legend_; }
+
+ private:
+  using Config = TrainingConfig;
+
+  template <typename Text>
+  void figure(std::string heading, Text const& text) {
+    columns_.add(std::move(heading), Align::right,
+                 [&](std::size_t row) { return text(*plans_[row], *plans_[row].options); });
+  }
+  template <typename Value>
+  void number(char const* heading, Value const& value) {
+    columns_.add_number(
+        heading, [&](std::size_t row) { return std::to_string(value(plans_[row]->config)); });
+  }
+  template <typename Value>
+  void varying_number(char const* heading, std::string const& name, Value const& value) {
+    auto const text = [&](std::size_t row) { return std::to_string(value(plans_[row]->config)); };
+    if (columns_.vary(text, [&](std::size_t row) { return name + " " + text(row); })) {
+      columns_.add_number(heading, text);
+      legend_.push_back(heading + (" " + name));
+    }
+  }
+  template <typename Value, typename Sentence>
+  bool varying(char const* heading, Value const& value, Sentence const& sentence) {
+    auto const text = [&](std::size_t row) { return value(*plans_[row]); };
+    if (!columns_.vary(text, [&](std::size_t row) { return sentence(*plans_[row]); })) return false;
+    columns_.add(heading, Align::left, text);
+    return true;
+  }
+  bool shows(Expendable column) const { return column >= least_; }
+
+  void add_rates() {
+    columns_.add("#", Align::right, [&](std::size_t row) { return std::to_string(numbers_[row]); });
+    bool const is_comparison = style_.is_comparison;
+    if (is_comparison) {
+      columns_.add("system", Align::left, [&](std::size_t row) {
+        return printable(plans_[row].options->request.system.name);
+      });
+      figure("GPUs",
+             [](FoundPlan const&, PlanOptions const& o) { return std::to_string(o.request.gpus); });
+    }
+    figure("s", [](FoundPlan const& p, PlanOptions const&) {
+      return decimals(to_seconds(p.simulation.iteration), 3);
+    });
+    legend_.emplace_back("s per iteration");
+    if (shows(Expendable::flops) && !is_comparison) {
+      figure("TFLOP/s", [](FoundPlan const& p, PlanOptions const& o) {
+        return decimals(teraflops_per_gpu(p, o), 0);
+      });
+    }
+    figure("tok/s", [&](FoundPlan const& p, PlanOptions const& o) {
+      return decimals(is_comparison ? p.simulation.tokens_per_second : tokens_per_gpu(p, o), 0);
+    });
+    legend_.emplace_back(is_comparison              ? "tok/s of the job"
+                         : shows(Expendable::flops) ? "TFLOP/s and tok/s per GPU"
+                                                    : "tok/s per GPU");
+    figure("Kh/T", [](FoundPlan const& p, PlanOptions const& o) {
+      return thousand_hours_text(figures_of(p, o).gpu_hours_per_trillion_tokens);
+    });
+    legend_.emplace_back("Kh/T: thousand GPU hours per 10^12 tokens");
+    if (!shows(Expendable::mfu)) return;
+    figure("MFU %", [](FoundPlan const& p, PlanOptions const&) {
+      return decimals(100 * p.simulation.mfu, 1);
+    });
+    bool const has_causal =
+        shows(Expendable::causal) && std::ranges::any_of(plans_, differs_causally);
+    legend_.emplace_back(has_causal
+                             ? "MFU counts attention over the full square, causal over its half"
+                             : "MFU counts attention over the full square");
+    if (!has_causal) return;
+    figure("causal", [](FoundPlan const& p, PlanOptions const&) {
+      return decimals(100 * mfu_causal(p.simulation, p.config), 1);
+    });
+  }
+
+  /// Whether it matters how attention is counted.
+  static bool differs_causally(ShownPlan const& plan) {
+    constexpr double noticed = 0.01;
+    return plan->simulation.mfu - mfu_causal(plan->simulation, plan->config) >= noticed;
+  }
+
+  /// Money, energy and days.
+  void add_operation() {
+    OperatingRates const& rates = plans_.front().options->rates;
+    std::string const currency = rates.currency.empty() ? "" : rates.currency + " ";
+    if (rates.tokens) {
+      figure("days", [](FoundPlan const& p, PlanOptions const& o) {
+        return decimals(days_of(p, o).value(), 1);
+      });
+    }
+    if (rates.price) {
+      figure("per day", [](FoundPlan const& p, PlanOptions const& o) {
+        return amount_text(figures_of(p, o).cost_per_day.value());
+      });
+      figure(rates.tokens ? "in all" : "per T", [](FoundPlan const& p, PlanOptions const& o) {
+        OperatingFigures const figures = figures_of(p, o);
+        return amount_text(o.rates.tokens ? *figures.cost : *figures.cost_per_trillion_tokens);
+      });
+      legend_.push_back("cost " + (currency.empty() ? "" : "in " + currency) + "per day and " +
+                        (rates.tokens ? "in all" : "per T (10^12 tokens)"));
+    }
+    if (rates.watts) {
+      figure(rates.tokens ? "MWh" : "J/tok", [](FoundPlan const& p, PlanOptions const& o) {
+        return o.rates.tokens ? decimals(energy_of(p, o).value(), 1)
+                              : decimals(figures_of(p, o).joules_per_token.value(), 2);
+      });
+    }
+  }
+
+  void add_memory() {
+    if (shows(Expendable::peak)) {
+      figure("peak", [](FoundPlan const& p, PlanOptions const&) { return gibibytes(p.peak()); });
+    }
+    figure("free", [](FoundPlan const& p, PlanOptions const&) { return gibibytes(free_bytes(p)); });
+    legend_.emplace_back(shows(Expendable::peak) ? "peak and free: GiB per GPU, free on the device"
+                                                 : "free: GiB on the fullest device");
+  }
+
+  void add_layout() {
+    auto const sequence = [](FoundPlan const& p) {
+      return std::string{p.config.parallel.sequence ? "yes" : "no"};
+    };
+    if (varying("SP", sequence, [](FoundPlan const& p) {
+          return std::string{p.config.parallel.sequence ? "" : "no "} + "sequence parallelism";
+        })) {
+      legend_.emplace_back("SP sequence parallelism");
+    }
+    number("t", [](Config const& c) { return c.parallel.tensor; });
+    number("p", [](Config const& c) { return c.parallel.pipeline; });
+    number("m", [](Config const& c) { return c.parallel.interleave; });
+    number("d", [](Config const& c) { return c.parallel.data; });
+    number("b", [](Config const& c) { return c.batch.micro; });
+    legend_.emplace_back("t tensor, p pipeline, m chunks per stage, d data, b microbatch");
+    SearchRequest const& request = plans_.front().options->request;
+    if (splits_sequences(request)) {
+      varying_number("c", "context", [](Config const& c) { return c.parallel.context; });
+    }
+    if (has_experts(request.base.model)) {
+      varying_number("EP", "expert", [](Config const& c) { return c.parallel.expert; });
+      varying_number("ETP", "expert tensor",
+                     [](Config const& c) { return c.parallel.expert_tensor; });
+    }
+    if (varying("layers", layout_text,
+                [](FoundPlan const& p) { return "layers " + layout_text(p); })) {
+      legend_.emplace_back("layers by stage");
+    }
+    auto const optimizer = [](FoundPlan const& p) {
+      return std::string{p.config.sharding.shares_optimizer() ? "sharded" : "whole"};
+    };
+    varying("optim", optimizer,
+            [&](FoundPlan const& p) { return "optimizer state " + optimizer(p); });
+    bool const has_modes = varying(
+        "p2p", [](FoundPlan const& p) { return short_transfers(p.config); },
+        [](FoundPlan const& p) {
+          if (p.config.parallel.pipeline == 1) return std::string{"one stage"};
+          return std::string{name_of(p.config.schedule.p2p)} + " transfers";
+        });
+    if (has_modes) legend_.emplace_back("p2p o overlapped, w waits");
+    columns_.add("schedule", Align::left, [&](std::size_t row) {
+      return std::string{name_of(plans_[row]->config.schedule.kind)};
+    });
+  }
+
+  std::vector<ShownPlan> const& plans_;
+  std::vector<std::size_t> const& numbers_;
+  TableStyle const& style_;
+  Expendable least_;
+  Columns columns_;
+  std::vector<std::string> legend_;
+};
+
+/// The table with one line per plan.
+void make_lines(std::vector<ShownPlan> const& plans,
+                std::vector<std::size_t> const& numbers,
+                TableStyle const& style,
+                PlanTable& table) {
+  auto const wide = static_cast<std::size_t>(style.width);
+  for (Expendable const least : {Expendable::flops, Expendable::peak, Expendable::causal,
+                                 Expendable::mfu, Expendable::none}) {
+    TableMaker const maker{plans, numbers, style, least};
+    Columns columns = maker.columns();
+    columns.add(recompute_heading, Align::left,
+                [&](std::size_t row) { return common_recompute(plans[row]->config); });
+    std::vector<std::string> const lines = columns.lines();
+    if (width_of(lines) > wide && least != Expendable::none) continue;
+    table.legend = maker.legend();
+    table.common = columns.common();
+    table.heading = lines.front();
+    for (std::size_t row = 1; row < lines.size(); ++row) table.rows.push_back(lines[row] + "\n");
+    return;
+  }
+}
+
+/// "60.13", or "60.13 to 73.03".
+std::string gibibytes_text(std::vector<std::int64_t> const& bytes) {
+  auto const [least, most] = std::ranges::minmax(bytes);
+  std::string const from = gibibytes(least);
+  std::string const to = gibibytes(most);
+  return from == to ? from : from + " to " + to;
 }
 
 }  // namespace
@@ -201,16 +438,19 @@ std::string recompute_text(TrainingConfig const& config) {
   return text;
 }
 
-std::string plan_legend(SearchResult const& result) {
-  std::string text =
-      "(per GPU: TFLOP/s, tokens/s, peak, and GiB free on the device; MFU counts attention "
-      "over the full square; t tensor, p pipeline, m chunks per stage, d data, b microbatch";
-  if (differ_in(result, &ParallelLayout::sequence)) text += ", SP sequence parallelism";
-  if (differ_in(result, &ParallelLayout::context)) text += ", c context";
-  if (differ_in(result, &ParallelLayout::expert)) text += ", EP expert";
-  if (differ_in(result, &ParallelLayout::expert_tensor)) text += ", ETP expert tensor";
-  std::string const words = words_legend(result);
-  return text + (words.empty() ? "" : "; " + words) + ")\n";
+std::string layout_text(FoundPlan const& plan) {
+  if (plan.config.layout.kind == LayerSplit::Kind::even) return "even";
+  std::vector<StageResult> const& stages = plan.simulation.stages;
+  std::string text;
+  for (std::size_t first = 0; first < stages.size();) {
+    std::size_t end = first + 1;
+    while (end < stages.size() && stages[end].layers == stages[first].layers) ++end;
+    text += (text.empty() ? "" : "+") +
+            (end - first > 1 ? std::to_string(end - first) + "x" : std::string{}) +
+            std::to_string(stages[first].layers);
+    first = end;
+  }
+  return text;
 }
 
 std::vector<std::size_t> numbers_of(std::vector<FoundPlan> const& plans) {
@@ -233,89 +473,69 @@ std::vector<std::size_t> ends_of_families(std::vector<FoundPlan> const& front) {
   return ends;
 }
 
-std::string plan_table(std::vector<FoundPlan> const& plans,
-                       std::vector<std::size_t> const& shown,
-                       PlanOptions const& options,
-                       int width) {
-  auto const plan = [&](std::size_t row) -> FoundPlan const& { return plans[shown[row]]; };
-  auto const config = [&](std::size_t row) -> TrainingConfig const& { return plan(row).config; };
-  Columns columns{shown.size()};
-  auto const figure = [&](std::string heading, auto const& text) {
-    columns.add(std::move(heading), Align::right, [&](std::size_t row) { return text(plan(row)); });
+PlanTable plan_table(std::vector<ShownPlan> const& plans,
+                     std::vector<std::size_t> const& numbers,
+                     TableStyle const& style) {
+  PlanTable table;
+  if (style.has_stages) {
+    TableMaker const maker{plans, numbers, style, Expendable::flops};
+    std::vector<std::string> recompute;
+    recompute.reserve(plans.size());
+    for (ShownPlan const& plan : plans) recompute.push_back(recompute_text(plan->config));
+    table.legend = maker.legend();
+    table.common = maker.columns().common();
+    add_recompute(maker.columns(), recompute, style.width, table);
+  } else {
+    make_lines(plans, numbers, style, table);
+  }
+  explain_recompute(plans, table.legend);
+  if (!table.common.empty()) {
+    table.common = (plans.size() > 1 ? "all with " : "with ") + table.common + "\n";
+  }
+  return table;
+}
+
+std::string legend_text(std::vector<std::string> const& parts) {
+  std::vector<std::string> once;
+  for (std::string const& part : parts) {
+    if (std::ranges::find(once, part) == once.end()) once.push_back(part);
+  }
+  return "(" + joined(once, "; ") + ")\n";
+}
+
+std::vector<std::string> stage_lines(FoundPlan const& plan) {
+  std::vector<StageResult> const& stages = plan.simulation.stages;
+  std::vector<RecomputePolicy> const& policies = plan.config.recompute;
+  if (stages.size() == 1) return {};
+  TextTable table{{{"stage", Align::left},
+                   {"layers"},
+                   {"peak GiB"},
+                   {"free on the device", Align::right},
+                   {"recompute", Align::left}}};
+  auto const policy = [&](std::size_t stage) -> RecomputePolicy const& {
+    return policies[policies.size() == 1 ? 0 : stage];
   };
-  auto const number = [&](char const* heading, auto const& value) {
-    columns.add_number(heading,
-                       [&](std::size_t row) { return std::to_string(value(config(row))); });
-  };
-  auto const varying_number = [&](char const* heading, std::string const& name, auto const& value) {
-    auto const text = [&](std::size_t row) { return std::to_string(value(config(row))); };
-    if (columns.vary(text, [&](std::size_t row) { return name + " " + text(row); })) {
-      columns.add_number(heading, text);
+  for (std::size_t first = 0; first < stages.size();) {
+    std::size_t end = first + 1;
+    while (end < stages.size() && stages[end].layers == stages[first].layers &&
+           policy(end) == policy(first)) {
+      ++end;
     }
-  };
-  auto const varying = [&](char const* heading, auto const& value, auto const& sentence) {
-    auto const text = [&](std::size_t row) { return value(config(row)); };
-    if (columns.vary(text, [&](std::size_t row) { return sentence(config(row)); })) {
-      columns.add(heading, Align::left, text);
+    std::vector<std::int64_t> peaks;
+    std::vector<std::int64_t> margins;
+    for (std::size_t stage = first; stage < end; ++stage) {
+      peaks.push_back(stages[stage].peak());
+      margins.push_back(stages[stage].margin);
     }
-  };
-  using Config = TrainingConfig;
-  using Plan = FoundPlan;
-  columns.add("#", Align::right, [&](std::size_t row) { return std::to_string(shown[row] + 1); });
-  figure("s", [](Plan const& p) { return decimals(to_seconds(p.simulation.iteration), 3); });
-  figure("TFLOP/s", [&](Plan const& p) { return decimals(teraflops_per_gpu(p, options), 0); });
-  figure("tok/s", [&](Plan const& p) { return decimals(tokens_per_gpu(p, options), 0); });
-  figure("MFU %", [](Plan const& p) { return decimals(100 * p.simulation.mfu, 1); });
-  figure("peak", [](Plan const& p) { return gibibytes(p.peak()); });
-  figure("free", [](Plan const& p) { return gibibytes(free_bytes(p)); });
-  varying(
-      "SP", [](Config const& c) { return std::string{c.parallel.sequence ? "yes" : "no"}; },
-      [](Config const& c) {
-        return std::string{c.parallel.sequence ? "" : "no "} + "sequence parallelism";
-      });
-  number("t", [](Config const& c) { return c.parallel.tensor; });
-  number("p", [](Config const& c) { return c.parallel.pipeline; });
-  number("m", [](Config const& c) { return c.parallel.interleave; });
-  number("d", [](Config const& c) { return c.parallel.data; });
-  number("b", [](Config const& c) { return c.batch.micro; });
-  if (splits_sequences(options.request)) {
-    varying_number("c", "context", [](Config const& c) { return c.parallel.context; });
+    table.add_row({std::to_string(first) + (end - first > 1 ? "-" + std::to_string(end - 1) : ""),
+                   std::to_string(stages[first].layers), gibibytes_text(peaks),
+                   gibibytes_text(margins), text_of(policy(first))});
+    first = end;
   }
-  if (has_experts(options.request.base.model)) {
-    varying_number("EP", "expert", [](Config const& c) { return c.parallel.expert; });
-    varying_number("ETP", "expert tensor",
-                   [](Config const& c) { return c.parallel.expert_tensor; });
-  }
-  varying("layout", layout_text, [](Config const& c) { return "layout " + layout_text(c); });
-  auto const optimizer = [](Config const& c) {
-    return std::string{c.sharding.shares_optimizer() ? "sharded" : "whole"};
-  };
-  varying("optim", optimizer, [&](Config const& c) { return "optimizer state " + optimizer(c); });
-  if (options.rates.tokens) {
-    figure("days", [&](Plan const& p) { return decimals(days_of(p, options).value(), 1); });
-  }
-  if (options.rates.price) {
-    std::string const currency = options.rates.currency.empty() ? "" : " " + options.rates.currency;
-    figure((options.rates.tokens ? "cost" : "cost per iteration") + currency,
-           [&](Plan const& p) { return amount_text(cost_of(p, options).value()); });
-  }
-  if (options.rates.watts) {
-    figure(options.rates.tokens ? "MWh" : "kWh per iteration",
-           [&](Plan const& p) { return decimals(energy_of(p, options).value(), 3); });
-  }
-  varying("p2p", short_transfers, [&](Config const& c) {
-    if (c.parallel.pipeline == 1) return std::string{"one stage"};
-    return std::string{name_of(c.schedule.p2p)} + " transfers";
-  });
-  columns.add("schedule", Align::left,
-              [&](std::size_t row) { return std::string{name_of(config(row).schedule.kind)}; });
-  std::vector<std::string> recompute;
-  recompute.reserve(shown.size());
-  for (std::size_t const i : shown) recompute.push_back(recompute_text(plans[i].config));
-  std::string const common = columns.common();
-  std::string const with = shown.size() > 1 ? "all with " : "with ";
-  return (common.empty() ? "" : wrapped(with + common, width, 2)) +
-         with_recompute(std::move(columns), recompute, width);
+  std::istringstream text{table.text()};
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(text, line);) lines.push_back(line);
+  return lines;
 }
 
 }  // namespace stagecraft

@@ -1,0 +1,20 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "apps/stagecraft/plan/plan_answer.hpp"
+
+namespace stagecraft {
+
+/// What to know of the best plans of an answer, in lines of any width: what matters most comes
+/// first. Pre: some plan fits.
+std::vector<std::string> plan_remarks(PlanAnswer const& answer, bool is_whole);
+
+/// What was searched on a cluster, and for how long: a line, and more if `is_whole`.
+std::string searched_text(ClusterAnswer const& cluster, bool is_whole);
+
+/// What all plans of a search leave free, for a heading.
+std::string room_text(PlanOptions const& options);
+
+}  // namespace stagecraft
