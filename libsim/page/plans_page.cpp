@@ -104,7 +104,7 @@ std::string column_heading(std::string const& text) {
 std::string candidates_html(std::vector<PagePlan> const& plans) {
   OperatingRates const& rates = plans.front().rates;
   std::string const currency = rates.currency.empty() ? "" : ", " + html_text(rates.currency);
-  std::string html = "<table class=\"plans\">\n<thead><tr>" + column_heading("cluster") +
+  std::string html = "<table class=\"plans ranked\">\n<thead><tr>" + column_heading("cluster") +
                      "<th scope=\"col\" class=\"text\">layout</th>" + column_heading("iteration") +
                      column_heading("tokens/s") + column_heading("MFU") +
                      column_heading("GPU hours<br>per 10<sup>12</sup> tokens");

@@ -93,20 +93,17 @@ std::vector<ShownPlan> plans_of(ClusterAnswer const& cluster,
 }
 
 void rank_plans(PlanAnswer& answer, PlanRank rank) {
-  std::vector<ShownPlan> all;
-  std::size_t most = 0;
+  std::size_t const clusters = answer.clusters.size();
   for (ClusterAnswer const& cluster : answer.clusters) {
-    most = std::max(most, cluster.result.best.size());
+    auto const top = static_cast<std::size_t>(cluster.options->request.top);
+    std::size_t const share = (top + clusters - 1) / clusters;
     for (FoundPlan const& plan : cluster.result.best) {
-      all.push_back({&plan, cluster.options, &cluster});
+      if (&plan == cluster.result.best.data() + share) break;
+      answer.best.push_back({&plan, cluster.options, &cluster});
     }
   }
-  std::ranges::stable_sort(all, {}, [&](ShownPlan const& plan) { return demerit_of(plan, rank); });
-  for (ShownPlan const& plan : all) {
-    bool const is_new = std::ranges::none_of(
-        answer.best, [&](ShownPlan const& other) { return other.cluster == plan.cluster; });
-    if (answer.best.size() < most || is_new) answer.best.push_back(plan);
-  }
+  std::ranges::stable_sort(answer.best, {},
+                           [&](ShownPlan const& plan) { return demerit_of(plan, rank); });
 }
 
 PlanAnswer plan_as_asked(PlanQuestion const& question, CommandProgress const& progress) {

@@ -30,8 +30,8 @@ struct ShownPlan {
 /// What all searches found.
 struct PlanAnswer {
   std::vector<ClusterAnswer> clusters;  ///< in the order of the question
-  /// The K best plans of all clusters by the question's rank, and the best of each other cluster
-  /// that has plans. Equal plans keep the order of the clusters.
+  /// K plans, of each cluster its best K / clusters, rounded up; best first by the question's rank.
+  /// Equal plans keep the order of the clusters.
   std::vector<ShownPlan> best;
 
   bool is_comparison() const { return clusters.size() > 1; }

@@ -14,6 +14,7 @@
 #include "libsim/import/megatron/megatron_gaps.hpp"
 #include "libsim/report/text_table.hpp"
 #include "libsim/search/standings.hpp"
+#include "libsim/units/quantity.hpp"
 
 namespace stagecraft {
 
@@ -39,7 +40,13 @@ std::string title_of(MegatronVersion version) {
 /// The flags of a plan: all in one line to paste, or those that the search decides, as a paragraph.
 std::string flags_of(FoundPlan const& plan, MegatronVersion version, bool is_whole, int width) {
   if (is_whole) return megatron_flags(plan.config, version) + "\n" + environment_text(plan);
-  return wrapped("  " + megatron_layout_flags(plan.config, version), width, 2);
+  // Lines that a shell continues.
+  std::string text;
+  std::istringstream lines{wrapped(megatron_layout_flags(plan.config, version), width - 4)};
+  for (std::string line; std::getline(lines, line);) {
+    text += (text.empty() ? "  " : " \\\n  ") + line;
+  }
+  return text + "\n";
 }
 
 /// What starts the best plan that can be launched, and why that is not the first.
@@ -149,55 +156,63 @@ struct PlanPage {
   std::string heading;  ///< with the legend, and what all plans have in common
   std::string columns;
   std::vector<std::string> rows;
+  std::vector<std::size_t> needed;  ///< of the rows: the best of each cluster
   std::vector<std::string> stages;
+  std::vector<std::string> policies;  ///< of the stages, where these are too many
   std::vector<std::string> remarks;
+  std::string cut;  ///< what was left out, or empty
   std::string front;
   std::string flags;
 };
 
-/// The parts as text: at most `rows` plans and `remarks` remarks.
-std::string text_of(PlanPage const& page, int width, std::size_t rows, std::size_t remarks) {
-  std::string text = page.searched + "\n" + page.heading + page.columns;
-  for (std::size_t i = 0; i < std::min(rows, page.rows.size()); ++i) text += page.rows[i];
+std::string text_of(PlanPage const& page, int width) {
+  std::string text = page.searched + "\n" + page.heading + page.columns + joined(page.rows, "");
   for (std::string const& line : page.stages) text += line + "\n";
-  bool const is_cut = rows < page.rows.size() || remarks < page.remarks.size();
-  for (std::size_t i = 0; i < std::min(remarks, page.remarks.size()); ++i) {
-    text += wrapped(page.remarks[i], width, 2);
+  for (std::string const& remark : page.remarks) text += wrapped(remark, width, 2);
+  return text + page.cut + page.front + page.flags;
+}
+
+/// Leaves out the last row that is not needed. Returns whether there was one.
+bool drop_row(PlanPage& page) {
+  for (std::size_t row = page.rows.size(); row-- > 0;) {
+    if (std::ranges::find(page.needed, row) != page.needed.end()) continue;
+    page.rows.erase(page.rows.begin() + static_cast<std::ptrdiff_t>(row));
+    for (std::size_t& needed : page.needed) needed -= needed > row ? 1 : 0;
+    return true;
   }
-  if (is_cut) {
-    std::string const cut = rows < page.rows.size() ? std::to_string(page.rows.size() - rows) +
-                                                          " more plans and all remarks: --all"
-                                                    : "more remarks: --all";
-    text += cut + "; time against memory: --front\n";
-  }
-  return text + page.front + page.flags;
+  return false;
 }
 
 /// Leaves out what says least until the answer fits on one screen.
 std::string on_one_screen(PlanPage page, int width) {
   constexpr std::size_t fewest_rows = 3;
+  constexpr std::size_t enough_rows = 5;
   constexpr std::size_t fewest_remarks = 4;
   constexpr std::size_t most_stages = 8;  // lines
-  if (page.stages.size() > most_stages + 1) page.stages.clear();
-  std::size_t rows = page.rows.size();
-  std::size_t remarks = page.remarks.size();
-  std::string text = text_of(page, width, rows, remarks);
+  if (page.stages.size() > most_stages + 2) page.stages = page.policies;
+  std::size_t const rows = page.rows.size();
+  std::size_t const remarks = page.remarks.size();
+  std::string text = text_of(page, width);
   while (lines_in(text) > screen_lines) {
-    bool const has_many_rows = rows > 2 * fewest_rows;
-    if (has_many_rows && (remarks <= 2 * fewest_remarks || rows > remarks)) {
-      --rows;
-    } else if (remarks > fewest_remarks) {
-      --remarks;
-    } else if (rows > fewest_rows) {
-      --rows;
+    if (page.rows.size() > enough_rows && drop_row(page)) {
+    } else if (page.remarks.size() > fewest_remarks) {
+      page.remarks.pop_back();
+    } else if (page.rows.size() > fewest_rows && drop_row(page)) {
     } else if (!page.stages.empty()) {
       page.stages.clear();
-    } else if (remarks > 0) {
-      --remarks;
+    } else if (!page.remarks.empty()) {
+      page.remarks.pop_back();
     } else {
       return text;
     }
-    text = text_of(page, width, rows, remarks);
+    std::string left_out;
+    if (page.rows.size() < rows) left_out = counted(rows - page.rows.size(), "more plan");
+    if (page.remarks.size() < remarks) {
+      left_out +=
+          (left_out.empty() ? "" : " and ") + counted(remarks - page.remarks.size(), "more remark");
+    }
+    page.cut = left_out.empty() ? "" : left_out + ": --all; time against memory: --front\n";
+    text = text_of(page, width);
   }
   return text;
 }
@@ -230,12 +245,19 @@ std::string plan_text(PlanAnswer const& answer, PlanQuestion const& question, in
   page.heading = prose(heading_text(answer, question) + legend_text(legend) + table.common, width);
   page.columns = table.heading + "\n";
   page.rows = table.rows;
+  for (std::size_t row = 0; row < answer.best.size(); ++row) {
+    if (&*answer.best[row] == &answer.best[row].cluster->result.best.front()) {
+      page.needed.push_back(row);
+    }
+  }
   page.stages = stage_lines(*answer.best.front());
   if (!page.stages.empty()) page.stages.insert(page.stages.begin(), "the stages of #1:");
+  std::istringstream policies{wrapped(
+      "the stages of #1: recompute " + recompute_text(answer.best.front()->config), width, 2)};
+  for (std::string line; std::getline(policies, line);) page.policies.push_back(line);
   page.remarks = plan_remarks(answer, question.shows_all);
   page.flags = flags_text(answer, question, width);
-  return shows_front ? text_of(page, width, page.rows.size(), page.remarks.size())
-                     : on_one_screen(std::move(page), width);
+  return shows_front ? text_of(page, width) : on_one_screen(std::move(page), width);
 }
 
 }  // namespace stagecraft

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "apps/stagecraft/plan/plan_launch.hpp"
 #include "apps/stagecraft/plan/plan_remarks.hpp"
@@ -50,7 +51,10 @@ std::vector<PagePlan> candidates_of(PlanAnswer const& answer, PlanRank rank) {
   std::ranges::stable_sort(plans, {}, [](auto const& plan) { return plan.first; });
   std::vector<PagePlan> list;
   list.reserve(plans.size());
-  for (auto& [demerit, plan] : plans) list.push_back(std::move(plan));
+  for (auto& [demerit, plan] : plans) {
+    plan.cluster = std::to_string(list.size() + 1) + " · " + plan.cluster;
+    list.push_back(std::move(plan));
+  }
   return list;
 }
 
@@ -65,12 +69,14 @@ std::string plan_page(PlanAnswer const& answer, PlanQuestion const& question) {
     clusters += (clusters.empty() ? "" : ", ") + name_of_cluster(options);
   }
   PageQuestion const page{
-      .title = "Where to train " + parameters_text(model),
+      .title =
+          (answer.is_comparison() ? "Where to train " : "How to train ") + parameters_text(model),
       .subtitle = {"On " + clusters + ", with " + std::to_string(request.global_batch) +
                        " sequences of " + std::to_string(model.sequence) +
                        " tokens per iteration; ranked by " + name_of(question.rank) + ".",
                    "Predicted by simulation; what stands behind the numbers is at the end."},
-      .remarks = plan_remarks(answer, false),
+      .remarks = answer.is_comparison() ? std::vector<std::string>{comparison_remark}
+                                        : search_remarks(answer.clusters.front(), false),
       .command_line = question.command_line,
       .run_file = to_yaml(RunConfig{best->config, request.system, {}})};
   return plans_page(candidates_of(answer, question.rank), page);

@@ -110,7 +110,7 @@ std::vector<std::string> lines_of(std::string const& text) {
 }
 
 /// What to know of the best plan of one cluster.
-std::string remarks_of(ClusterAnswer const& cluster, bool is_whole) {
+std::string remarks_of(ClusterAnswer const& cluster) {
   SearchResult const& result = cluster.result;
   PlanOptions const& options = *cluster.options;
   FoundPlan const& best = result.best.front();
@@ -119,13 +119,9 @@ std::string remarks_of(ClusterAnswer const& cluster, bool is_whole) {
     text += goodput_text(*goodput) +
             (options.rates.tokens ? "; days, cost and energy count it" : "; costs count it") + "\n";
   }
-  text += margin_text(result, options) + remark_text(best) +
-          "best: " + interval_text(interval_of_plan(best, options)) + "\n" +
-          unmeasured_text(unmeasured_settings(best.config, options.request.system)) +
-          ties_text(result, options, is_whole) + schedules_text(result) +
-          bound_text(result, options, is_whole) + to_text(unsearched_overlaps(best, options));
-  if (result.run_out > 0) text += run_out_text(result, options) + "\n";
-  return text;
+  return text + margin_text(result, options) + remark_text(best) +
+         "best: " + interval_text(interval_of_plan(best, options)) + "\n" +
+         unmeasured_text(unmeasured_settings(best.config, options.request.system));
 }
 
 /// What to know of the clusters that are compared: a line each, or two.
@@ -149,46 +145,64 @@ std::string remarks_of(PlanAnswer const& answer) {
     if (!unmeasured.empty()) text += name + unmeasured;
     text += remark_text(best);
   }
-  text += "an interval is of one machine: how far two machines err apart, nobody measured\n";
-  return text;
+  return text + comparison_remark + "\n";
 }
 
 }  // namespace
 
 std::vector<std::string> plan_remarks(PlanAnswer const& answer, bool is_whole) {
-  return lines_of(answer.is_comparison() ? remarks_of(answer)
-                                         : remarks_of(answer.clusters.front(), is_whole));
+  if (answer.is_comparison()) return lines_of(remarks_of(answer));
+  ClusterAnswer const& cluster = answer.clusters.front();
+  std::vector<std::string> remarks = lines_of(remarks_of(cluster));
+  for (std::string& remark : search_remarks(cluster, is_whole)) {
+    remarks.push_back(std::move(remark));
+  }
+  return remarks;
+}
+
+std::vector<std::string> search_remarks(ClusterAnswer const& cluster, bool is_whole) {
+  SearchResult const& result = cluster.result;
+  PlanOptions const& options = *cluster.options;
+  FoundPlan const& best = result.best.front();
+  std::string const passes = " chunk passes (pipeline x interleave x microbatches)";
+  std::string text =
+      ties_text(result, options, is_whole) + schedules_text(result) +
+      bound_text(result, options, is_whole) + to_text(unsearched_overlaps(best, options)) +
+      left_out_text(result.unordered,
+                    "their orders have more than " + std::to_string(most_ordered_passes) + passes) +
+      left_out_text(result.oversized, "they have more than " +
+                                          std::to_string(max_scheduled_forwards) + passes +
+                                          ", the most that a run may have");
+  if (result.run_out > 0) text += run_out_text(result, options) + "\n";
+  return lines_of(text);
 }
 
 std::string searched_text(ClusterAnswer const& cluster, bool is_whole) {
   SearchResult const& result = cluster.result;
   PlanOptions const& options = *cluster.options;
-  std::string const passes = " chunk passes (pipeline x interleave x microbatches)";
-  std::string text =
-      counted(result.considered, "plan") + " considered in " + decimals(cluster.seconds, 2) + " s";
+  std::string text = counted(result.considered, "plan");
+  std::string const gpus = std::to_string(options.request.gpus) + " x " +
+                           options.request.system.accelerator.name + " of " +
+                           printable(options.request.system.name);
+  std::string const software = printable(options.request.system.software.name);
   if (is_whole) {
     double const rate =
         static_cast<double>(result.considered) / cluster.seconds / options.request.jobs;
-    text += " (" + decimals(rate, 0) +
+    text += " considered in " + decimals(cluster.seconds, 2) + " s (" + decimals(rate, 0) +
             " per second and thread): " + std::to_string(result.dismissed_by_memory) +
             " cannot fit, " + std::to_string(result.dismissed_by_bound) +
-            " cannot be among the best, " + std::to_string(result.simulated) + " simulated";
+            " cannot be among the best, " + std::to_string(result.simulated) + " simulated\non " +
+            gpus + " with software " + software + "\n";
+  } else {
+    text += " searched in " + decimals(cluster.seconds, 2) + " s: " + gpus + ", software " +
+            software + "\n";
   }
-  text += (is_whole ? "\non " : ", on ") + std::to_string(options.request.gpus) + " x " +
-          options.request.system.accelerator.name + " of " +
-          printable(options.request.system.name) + " with software " +
-          printable(options.request.system.software.name) + "\n";
   if (is_whole && result.unexamined > 0) {
     text += std::to_string(result.unexamined) +
             " combinations of layout and schedule were skipped, and their plans are not counted: "
             "even their fastest plan is too slow\n";
   }
-  return text +
-         left_out_text(result.unordered, "their orders have more than " +
-                                             std::to_string(most_ordered_passes) + passes) +
-         left_out_text(result.oversized, "they have more than " +
-                                             std::to_string(max_scheduled_forwards) + passes +
-                                             ", the most that a run may have");
+  return text;
 }
 
 std::string room_text(PlanOptions const& options) {

@@ -201,7 +201,7 @@ void explain_recompute(std::vector<ShownPlan> const& plans, std::vector<std::str
 }
 
 /// Columns that say least, the first of them least of all: what is left out where there is no room.
-enum class Expendable : std::uint8_t { flops, peak, causal, mfu, none };
+enum class Expendable : std::uint8_t { flops, peak, causal, split, mfu, recompute, none };
 
 /// Makes the columns of a table, without those below `least`.
 class TableMaker {
@@ -278,16 +278,15 @@ class TableMaker {
     figure("Kh/T", [](FoundPlan const& p, PlanOptions const& o) {
       return thousand_hours_text(figures_of(p, o).gpu_hours_per_trillion_tokens);
     });
-    legend_.emplace_back("Kh/T: thousand GPU hours per 10^12 tokens");
+    legend_.emplace_back("Kh/T: thousand GPU hours per T (10^12) tokens");
     if (!shows(Expendable::mfu)) return;
     figure("MFU %", [](FoundPlan const& p, PlanOptions const&) {
       return decimals(100 * p.simulation.mfu, 1);
     });
     bool const has_causal =
         shows(Expendable::causal) && std::ranges::any_of(plans_, differs_causally);
-    legend_.emplace_back(has_causal
-                             ? "MFU counts attention over the full square, causal over its half"
-                             : "MFU counts attention over the full square");
+    legend_.emplace_back(has_causal ? "MFU counts all of attention, causal its half"
+                                    : "MFU counts all of attention");
     if (!has_causal) return;
     figure("causal", [](FoundPlan const& p, PlanOptions const&) {
       return decimals(100 * mfu_causal(p.simulation, p.config), 1);
@@ -318,7 +317,7 @@ class TableMaker {
         return amount_text(o.rates.tokens ? *figures.cost : *figures.cost_per_trillion_tokens);
       });
       legend_.push_back("cost " + (currency.empty() ? "" : "in " + currency) + "per day and " +
-                        (rates.tokens ? "in all" : "per T (10^12 tokens)"));
+                        (rates.tokens ? "in all" : "per T tokens"));
     }
     if (rates.watts) {
       figure(rates.tokens ? "MWh" : "J/tok", [](FoundPlan const& p, PlanOptions const& o) {
@@ -333,7 +332,7 @@ class TableMaker {
       figure("peak", [](FoundPlan const& p, PlanOptions const&) { return gibibytes(p.peak()); });
     }
     figure("free", [](FoundPlan const& p, PlanOptions const&) { return gibibytes(free_bytes(p)); });
-    legend_.emplace_back(shows(Expendable::peak) ? "peak and free: GiB per GPU, free on the device"
+    legend_.emplace_back(shows(Expendable::peak) ? "peak, and free on the device: GiB per GPU"
                                                  : "free: GiB on the fullest device");
   }
 
@@ -361,6 +360,14 @@ class TableMaker {
       varying_number("ETP", "expert tensor",
                      [](Config const& c) { return c.parallel.expert_tensor; });
     }
+    if (shows(Expendable::split)) add_split();
+    columns_.add("schedule", Align::left, [&](std::size_t row) {
+      return std::string{name_of(plans_[row]->config.schedule.kind)};
+    });
+  }
+
+  /// How layers, optimizer state and transfers are dealt with.
+  void add_split() {
     if (varying("layers", layout_text,
                 [](FoundPlan const& p) { return "layers " + layout_text(p); })) {
       legend_.emplace_back("layers by stage");
@@ -377,9 +384,6 @@ class TableMaker {
           return std::string{name_of(p.config.schedule.p2p)} + " transfers";
         });
     if (has_modes) legend_.emplace_back("p2p o overlapped, w waits");
-    columns_.add("schedule", Align::left, [&](std::size_t row) {
-      return std::string{name_of(plans_[row]->config.schedule.kind)};
-    });
   }
 
   std::vector<ShownPlan> const& plans_;
@@ -396,12 +400,15 @@ void make_lines(std::vector<ShownPlan> const& plans,
                 TableStyle const& style,
                 PlanTable& table) {
   auto const wide = static_cast<std::size_t>(style.width);
-  for (Expendable const least : {Expendable::flops, Expendable::peak, Expendable::causal,
-                                 Expendable::mfu, Expendable::none}) {
+  for (Expendable const least :
+       {Expendable::flops, Expendable::peak, Expendable::causal, Expendable::split, Expendable::mfu,
+        Expendable::recompute, Expendable::none}) {
     TableMaker const maker{plans, numbers, style, least};
     Columns columns = maker.columns();
-    columns.add(recompute_heading, Align::left,
-                [&](std::size_t row) { return common_recompute(plans[row]->config); });
+    if (least <= Expendable::recompute) {
+      columns.add(recompute_heading, Align::left,
+                  [&](std::size_t row) { return common_recompute(plans[row]->config); });
+    }
     std::vector<std::string> const lines = columns.lines();
     if (width_of(lines) > wide && least != Expendable::none) continue;
     table.legend = maker.legend();

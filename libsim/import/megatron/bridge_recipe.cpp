@@ -206,6 +206,7 @@ void add_assumptions(TrainingConfig const& config, Sections& sections) {
   }
   dataset.emplace_back("split", "\"9999,8,2\"");
   dataset.emplace_back("dataloader_type", "\"single\"");
+  sections["logger"].emplace_back("log_interval", "1");
   auto& train = sections["train"];
   train.emplace_back("train_iters", "50");
   train.emplace_back("eval_iters", "0");

@@ -27,10 +27,10 @@ std::string settings_text(LaunchJob const& job) {
       is_current ? "--mock-data"
                  : "--data-path data/text_document --vocab-file data/vocab.json --merge-file "
                    "data/merges.txt --split 100,0,0";
-  return "MEGATRON=${MEGATRON:-.}                  # the folder of Megatron-LM\n"
+  return "MEGATRON=${MEGATRON:-.}  # the folder of Megatron-LM\n"
          "DATA=${DATA:-\"" +
          data +
-         "\"}   # your data, instead\n"
+         "\"}  # or your own\n"
          "STEPS=${STEPS:-\"--train-iters 50 --log-interval 1 --eval-iters 0\"}\n";
 }
 
@@ -54,8 +54,7 @@ std::string flags_array(LaunchJob const& job) {
   return text + ")\n";
 }
 
-constexpr std::string_view program =
-    "\"$MEGATRON/pretrain_gpt.py\" \"${FLAGS[@]}\" $DATA $STEPS \"$@\"\n";
+constexpr std::string_view program = "\"$MEGATRON/pretrain_gpt.py\" \"${FLAGS[@]}\" $DATA $STEPS\n";
 
 std::string torchrun_script(LaunchJob const& job) {
   JobNodes const nodes = nodes_of(job);
