@@ -13,7 +13,7 @@ import sys
 import zipfile
 
 CLASSES = ["ConfigContainer", "GPTModelProvider", "MLAModelProvider", "TrainingConfig", "OptimizerConfig",
-           "DistributedDataParallelConfig", "SchedulerConfig", "MockGPTDatasetConfig", "LoggerConfig", "TokenizerConfig",
+           "DistributedDataParallelConfig", "SchedulerConfig", "GPTDatasetConfig", "LoggerConfig", "TokenizerConfig",
            "CheckpointConfig", "RNGConfig", "MixedPrecisionConfig"]
 
 
@@ -43,8 +43,12 @@ def fields_of(found, module, node, renamed):
             if other[1] is not node:
                 names += fields_of(found, *other)
                 break
-    return names + [line.target.id for line in node.body
-                    if isinstance(line, ast.AnnAssign) and isinstance(line.target, ast.Name)]
+    for line in node.body:
+        if isinstance(line, ast.AnnAssign) and isinstance(line.target, ast.Name):
+            names.append(line.target.id)
+        if isinstance(line, ast.FunctionDef) and line.name == "__init__":
+            names += [argument.arg for argument in line.args.args[1:] + line.args.kwonlyargs]
+    return names
 
 
 def main():
@@ -54,8 +58,8 @@ def main():
     for name in CLASSES:
         module, node, renamed = found[name][0]
         fields = sorted(set(fields_of(found, module, node, renamed)))
-        recorded["classes"][name] = {"module": module, "fields": fields}
-    json.dump(recorded, sys.stdout, indent=0)
+        recorded["classes"][name] = {"module": module, "fields": " ".join(fields)}
+    json.dump(recorded, sys.stdout, indent=1)
     print()
 
 

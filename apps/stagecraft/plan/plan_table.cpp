@@ -145,13 +145,13 @@ std::string short_transfers(TrainingConfig const& config) {
   return config.schedule.p2p == P2p::overlapped ? "o" : "w";
 }
 
-/// "4", or "4 to 11".
+/// "4", or "4-11".
 std::string range_text(std::vector<std::int64_t> const& values) {
   auto const [least, most] = std::ranges::minmax(values);
-  return std::to_string(least) + (least == most ? "" : " to " + std::to_string(most));
+  return std::to_string(least) + (least == most ? "" : "-" + std::to_string(most));
 }
 
-/// What the policies of all stages have in common: `selective +4 to +11`, or their kinds.
+/// What the policies of all stages have in common: `selective +4-11`, or their kinds.
 std::string common_recompute(TrainingConfig const& config) {
   std::vector<RecomputePolicy> const& policies = config.recompute;
   std::vector<std::int64_t> layers;
@@ -241,10 +241,15 @@ class TableMaker {
       legend_.push_back(heading + (" " + name));
     }
   }
+  /// What all plans have in common, or a column if they differ and it `is_shown`.
   template <typename Value, typename Sentence>
-  bool varying(char const* heading, Value const& value, Sentence const& sentence) {
+  bool varying(char const* heading,
+               Value const& value,
+               Sentence const& sentence,
+               bool is_shown = true) {
     auto const text = [&](std::size_t row) { return value(*plans_[row]); };
     if (!columns_.vary(text, [&](std::size_t row) { return sentence(*plans_[row]); })) return false;
+    if (!is_shown) return false;
     columns_.add(heading, Align::left, text);
     return true;
   }
@@ -293,10 +298,12 @@ class TableMaker {
     });
   }
 
-  /// Whether it matters how attention is counted.
+  /// Whether it matters how attention is counted, and people count what is computed: kernels of
+  /// flash attention leave out the half that a causal mask hides.
   static bool differs_causally(ShownPlan const& plan) {
     constexpr double noticed = 0.01;
-    return plan->simulation.mfu - mfu_causal(plan->simulation, plan->config) >= noticed;
+    return plan->config.model.attention == Attention::flash &&
+           plan->simulation.mfu - mfu_causal(plan->simulation, plan->config) >= noticed;
   }
 
   /// Money, energy and days.
@@ -309,15 +316,15 @@ class TableMaker {
       });
     }
     if (rates.price) {
-      figure("per day", [](FoundPlan const& p, PlanOptions const& o) {
+      figure("/day", [](FoundPlan const& p, PlanOptions const& o) {
         return amount_text(figures_of(p, o).cost_per_day.value());
       });
-      figure(rates.tokens ? "in all" : "per T", [](FoundPlan const& p, PlanOptions const& o) {
+      figure(rates.tokens ? "total" : "/T", [](FoundPlan const& p, PlanOptions const& o) {
         OperatingFigures const figures = figures_of(p, o);
         return amount_text(o.rates.tokens ? *figures.cost : *figures.cost_per_trillion_tokens);
       });
-      legend_.push_back("cost " + (currency.empty() ? "" : "in " + currency) + "per day and " +
-                        (rates.tokens ? "in all" : "per T tokens"));
+      legend_.push_back("cost " + (currency.empty() ? "" : "in " + currency) +
+                        (rates.tokens ? "/day and total" : "/day and /T tokens"));
     }
     if (rates.watts) {
       figure(rates.tokens ? "MWh" : "J/tok", [](FoundPlan const& p, PlanOptions const& o) {
@@ -360,30 +367,29 @@ class TableMaker {
       varying_number("ETP", "expert tensor",
                      [](Config const& c) { return c.parallel.expert_tensor; });
     }
-    if (shows(Expendable::split)) add_split();
+    add_split(shows(Expendable::split));
     columns_.add("schedule", Align::left, [&](std::size_t row) {
       return std::string{name_of(plans_[row]->config.schedule.kind)};
     });
   }
 
   /// How layers, optimizer state and transfers are dealt with.
-  void add_split() {
-    if (varying("layers", layout_text,
-                [](FoundPlan const& p) { return "layers " + layout_text(p); })) {
-      legend_.emplace_back("layers by stage");
-    }
+  void add_split(bool is_shown) {
+    auto const layers = [](FoundPlan const& p) { return "layers " + layout_text(p); };
+    if (varying("layers", layout_text, layers, is_shown)) legend_.emplace_back("layers by stage");
     auto const optimizer = [](FoundPlan const& p) {
       return std::string{p.config.sharding.shares_optimizer() ? "sharded" : "whole"};
     };
-    varying("optim", optimizer,
-            [&](FoundPlan const& p) { return "optimizer state " + optimizer(p); });
-    bool const has_modes = varying(
-        "p2p", [](FoundPlan const& p) { return short_transfers(p.config); },
-        [](FoundPlan const& p) {
-          if (p.config.parallel.pipeline == 1) return std::string{"one stage"};
-          return std::string{name_of(p.config.schedule.p2p)} + " transfers";
-        });
-    if (has_modes) legend_.emplace_back("p2p o overlapped, w waits");
+    auto const state = [&](FoundPlan const& p) { return "optimizer state " + optimizer(p); };
+    varying("optim", optimizer, state, is_shown);
+    auto const letter = [](FoundPlan const& p) { return short_transfers(p.config); };
+    auto const transfers = [](FoundPlan const& p) {
+      if (p.config.parallel.pipeline == 1) return std::string{"one stage"};
+      return std::string{name_of(p.config.schedule.p2p)} + " transfers";
+    };
+    if (varying("p2p", letter, transfers, is_shown)) {
+      legend_.emplace_back("p2p o overlapped, w waits");
+    }
   }
 
   std::vector<ShownPlan> const& plans_;

@@ -201,6 +201,9 @@ void add_assumptions(TrainingConfig const& config, Sections& sections) {
   mixed.emplace_back("grad_reduce_in_fp32", reduces_wide);
   sections["optimizer"].emplace_back("optimizer", "\"adam\"");
   auto& dataset = sections["dataset"];
+  if (config.model.causal_mask != CausalMask::none) {
+    dataset.emplace_back("skip_getting_attention_mask_from_dataset", "False");
+  }
   for (char const* const name : {"reset_position_ids", "reset_attention_mask", "eod_mask_loss"}) {
     dataset.emplace_back(name, "False");
   }
@@ -237,12 +240,12 @@ from megatron.bridge.training.config import (
     OptimizerConfig,
     RNGConfig,
     SchedulerConfig,
-    TokenizerConfig,
     TrainingConfig,
 )
 from megatron.bridge.training.gpt_step import forward_step
 from megatron.bridge.training.mixed_precision import MixedPrecisionConfig
 from megatron.bridge.training.pretrain import pretrain
+from megatron.bridge.training.tokenizers.config import TokenizerConfig
 from megatron.core.activations import quick_gelu, squared_relu
 from megatron.core.transformer.enums import AttnBackend
 
