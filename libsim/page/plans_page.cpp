@@ -37,6 +37,11 @@ std::string money(PagePlan const& plan, double amount) {
   return (currency.empty() ? "" : currency + " ") + amount_text(amount);
 }
 
+/// "2 · 16 x dgx-h100": a plan among others.
+std::string label_of(std::vector<PagePlan> const& plans, PagePlan const& plan) {
+  return std::to_string(&plan - plans.data() + 1) + " · " + plan.cluster;
+}
+
 /// The stage with least left on its device.
 StageResult const& tightest(PagePlan const& plan) {
   return *std::ranges::min_element(plan.simulation->stages, {}, &StageResult::margin);
@@ -120,7 +125,7 @@ std::string candidates_html(std::vector<PagePlan> const& plans) {
     Simulation const& simulation = *plan.simulation;
     std::int64_t peak = 0;
     for (StageResult const& stage : simulation.stages) peak = std::max(peak, stage.peak());
-    html += "<tr><th scope=\"row\">" + html_text(plan.cluster) + "<small>" +
+    html += "<tr><th scope=\"row\">" + html_text(label_of(plans, plan)) + "<small>" +
             html_text(plan.system->accelerator.name) + "</small></th><td class=\"text\">" +
             html_text(plan.layout) +
             (plan.note.empty() ? "" : "<small>" + html_text(plan.note) + "</small>") + "</td>" +
@@ -174,7 +179,8 @@ std::string spending_html(std::vector<PagePlan> const& plans) {
   std::string table =
       "<div class=\"scroll\"><table class=\"plans\"><thead><tr>" + column_heading("");
   for (PagePlan const& plan : plans) {
-    bars += "<span>" + html_text(plan.cluster) + "</span><div class=\"bar\" aria-hidden=\"true\">";
+    bars += "<span>" + html_text(label_of(plans, plan)) +
+            "</span><div class=\"bar\" aria-hidden=\"true\">";
     auto const parts = parts_of(plan.simulation->breakdown);
     for (std::size_t i = 0; i < parts.size(); ++i) {
       double const share = to_seconds(parts.at(i).time) / to_seconds(plan.simulation->iteration);
@@ -182,7 +188,7 @@ std::string spending_html(std::vector<PagePlan> const& plans) {
               width_style(100 * share * spent(plan) / most) + "></i>";
     }
     bars += "</div><span>" + html_text(spent_text(plan, 1)) + "</span>\n";
-    table += column_heading(html_text(plan.cluster));
+    table += column_heading(html_text(label_of(plans, plan)));
   }
   table += "</tr></thead><tbody>\n";
   for (std::size_t i = 0; i < names.size(); ++i) {
@@ -222,8 +228,8 @@ std::string memory_html(std::vector<PagePlan> const& plans) {
   std::string bars = "<div class=\"panel shares\">\n";
   for (PagePlan const& plan : plans) {
     StageResult const& stage = tightest(plan);
-    bars += "<span>" + html_text(plan.cluster) + "<br><small>stage " + std::to_string(stage.stage) +
-            "</small></span><div class=\"bar\" aria-hidden=\"true\">";
+    bars += "<span>" + html_text(label_of(plans, plan)) + "<br><small>stage " +
+            std::to_string(stage.stage) + "</small></span><div class=\"bar\" aria-hidden=\"true\">";
     for (int i = 0; i < category_count; ++i) {
       auto const category = static_cast<Category>(i);
       bars += part("m-" + std::string{name_of(category)}, stage.at_peak[category]);
@@ -246,11 +252,11 @@ std::string uncertain_html(std::vector<PagePlan> const& plans, PageQuestion cons
     if (auto const warning = validation_warning(*plan.config, *plan.system)) add(*warning + ".");
   }
   for (PagePlan const& plan : plans) {
-    add(plan.cluster + ": " +
+    add(label_of(plans, plan) + ": " +
         interval_text(interval_of(*plan.simulation, *plan.config, *plan.system)) + ".");
     std::vector<std::string> const settings = unmeasured_settings(*plan.config, *plan.system);
     if (!settings.empty())
-      add(plan.cluster + ": not validated for " + joined(settings, ", ") + ".");
+      add(label_of(plans, plan) + ": not validated for " + joined(settings, ", ") + ".");
   }
   for (std::string const& remark : question.remarks) add(remark);
   OperatingRates const& rates = plans.front().rates;

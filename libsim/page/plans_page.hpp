@@ -12,7 +12,7 @@ namespace stagecraft {
 
 /// A plan on a page that compares plans. What it points to outlives it.
 struct PagePlan {
-  std::string cluster;  ///< "1 · 16 x dgx-h100"
+  std::string cluster;  ///< "16 x dgx-h100"
   std::string layout;   ///< in words
   std::string note;     ///< why it is here beside its rank, or empty
   TrainingConfig const* config = nullptr;

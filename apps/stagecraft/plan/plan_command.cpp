@@ -1,10 +1,12 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <filesystem>
 #include <iostream>
 #include <optional>
 #include <set>
 #include <string>
+#include <system_error>
 #include <utility>
 
 #include "apps/program/command_line.hpp"
@@ -85,6 +87,12 @@ void require_outputs(PlanQuestion const& question) {
     if (path) require_writable(*path);
   }
   if (!question.kit) return;
+  std::filesystem::path above = std::filesystem::absolute(*question.kit);
+  std::error_code ignored;
+  while (above.has_relative_path() && !std::filesystem::exists(above, ignored)) {
+    above = above.parent_path();
+  }
+  require_writable(above / "run.yaml");
   bool const can_launch = std::ranges::any_of(question.clusters, [](PlanOptions const& options) {
     return options.launchable || (options.stack_version && options.stack_gap.empty());
   });

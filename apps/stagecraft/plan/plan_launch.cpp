@@ -1,6 +1,7 @@
 #include "apps/stagecraft/plan/plan_launch.hpp"
 
 #include <algorithm>
+#include <stdexcept>
 #include <system_error>
 #include <utility>
 
@@ -121,7 +122,11 @@ nlohmann::ordered_json to_json(Launch const& launch) {
 
 void write_kit(Launch const& launch, std::filesystem::path const& folder) {
   std::error_code error;
-  std::filesystem::create_directories(folder, error);  // OutputFile reports what is not there
+  std::filesystem::create_directories(folder, error);
+  if (error) {
+    throw std::runtime_error{"could not make the folder " + folder.string() + ": " +
+                             error.message()};
+  }
   FileSet files;
   for (LaunchFile const& file : launch.files) {
     files.write(folder / file.name, [&](OutputFile& output) { output.write(file.text); });

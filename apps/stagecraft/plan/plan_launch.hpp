@@ -35,7 +35,7 @@ Launch launch_of(LaunchedPlan const& launched);
 nlohmann::ordered_json to_json(Launch const& launch);
 
 /// Writes the files into a new or empty folder: all of them, or none.
-/// \throws OutputError
+/// \throws std::runtime_error
 void write_kit(Launch const& launch, std::filesystem::path const& folder);
 
 }  // namespace stagecraft

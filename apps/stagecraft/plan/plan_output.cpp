@@ -127,19 +127,24 @@ FrontTable front_table(ClusterAnswer const& cluster, TableStyle const& style) {
           cluster.result.front.size() - shown.size()};
 }
 
-std::string front_text(PlanAnswer const& answer, TableStyle const& style) {
+/// The fronts of all clusters. The legend of one cluster's belongs to that of the best plans.
+std::string front_text(PlanAnswer const& answer,
+                       TableStyle const& style,
+                       std::vector<std::string>& legend) {
   std::string text;
   for (ClusterAnswer const& cluster : answer.clusters) {
     if (!cluster.has_plans()) continue;
     FrontTable const front = front_table(cluster, style);
-    std::string const where =
-        answer.is_comparison() ? " on " + name_of_cluster(*cluster.options) : std::string{};
-    text +=
-        "\n" +
-        prose("time against memory" + where + ": no other plan is both faster and smaller (up to " +
-                  decimals(front_reach, 1) + " times the best's time)\n" + front.table.common,
-              style.width);
-    text += front.table.heading + "\n" + joined(front.table.rows, "");
+    std::string heading = "time against memory";
+    if (answer.is_comparison()) heading += " on " + name_of_cluster(*cluster.options);
+    heading += ": no other plan is both faster and smaller (up to " + decimals(front_reach, 1) +
+               " times the best's time)\n";
+    if (answer.is_comparison()) heading += legend_text(front.table.legend);
+    for (std::string const& part : front.table.legend) {
+      if (!answer.is_comparison()) legend.push_back(part);
+    }
+    text += "\n" + prose(heading + front.table.common, style.width) + front.table.heading + "\n" +
+            joined(front.table.rows, "");
     if (front.left_out > 0) {
       text += prose(std::to_string(front.left_out) +
                         " more lie between two of these and differ from them only in how much is "
@@ -147,7 +152,7 @@ std::string front_text(PlanAnswer const& answer, TableStyle const& style) {
                     style.width);
     }
   }
-  return text;
+  return text + "\n";
 }
 
 /// The parts of an answer, in their order.
@@ -230,17 +235,10 @@ std::string plan_text(PlanAnswer const& answer, PlanQuestion const& question, in
   std::vector<std::string> legend = table.legend;
   bool const shows_front = question.shows_front || question.shows_all;
   if (shows_front) {
-    for (ClusterAnswer const& cluster : answer.clusters) {
-      if (!cluster.has_plans()) continue;
-      TableStyle own = style;
-      own.is_comparison = false;
-      for (std::string& part : front_table(cluster, own).table.legend) {
-        legend.push_back(std::move(part));
-      }
-    }
-    TableStyle own = style;
-    own.is_comparison = false;
-    page.front = front_text(answer, own) + "\n";
+    TableStyle of_front = style;
+    of_front.is_comparison = false;
+    of_front.is_front = true;
+    page.front = front_text(answer, of_front, legend);
   }
   page.heading = prose(heading_text(answer, question) + legend_text(legend) + table.common, width);
   page.columns = table.heading + "\n";

@@ -6,20 +6,41 @@
 
 #include "apps/stagecraft/plan/plan_launch.hpp"
 #include "apps/stagecraft/plan/plan_remarks.hpp"
-#include "apps/stagecraft/plan/plan_schedules.hpp"
+#include "apps/stagecraft/plan/plan_table.hpp"
 #include "libsim/page/plans_page.hpp"
 #include "libsim/report/simulation_tables.hpp"
 #include "libsim/report/text_table.hpp"
 #include "libsim/run/run_config.hpp"
+#include "libsim/training/training_names.hpp"
 
 namespace stagecraft {
 namespace {
 
 constexpr std::size_t most_plans = 5;  ///< that a reader compares
 
+/// "tensor 8, pipeline 8 x 3 chunks, microbatches of 1; interleaved, recompute selective": factors
+/// of one are left out.
+std::string spelled_layout(TrainingConfig const& config) {
+  ParallelLayout const& parallel = config.parallel;
+  std::string text;
+  auto const add = [&](char const* name, int factor) {
+    if (factor > 1) text += (text.empty() ? "" : ", ") + (name + (" " + std::to_string(factor)));
+  };
+  add("tensor", parallel.tensor);
+  add("pipeline", parallel.pipeline);
+  if (parallel.interleave > 1) text += " x " + std::to_string(parallel.interleave) + " chunks";
+  add("context", parallel.context);
+  add("expert", parallel.expert);
+  add("data", parallel.data);
+  text += (text.empty() ? "" : ", ") + std::string{"microbatches of "} +
+          std::to_string(config.batch.micro);
+  return text + "; " + std::string{name_of(config.schedule.kind)} + ", recompute " +
+         recompute_text(config);
+}
+
 PagePlan page_plan(ShownPlan const& shown, std::string note) {
   return {.cluster = name_of_cluster(*shown.options),
-          .layout = layout_words(shown->config),
+          .layout = spelled_layout(shown->config),
           .note = std::move(note),
           .config = &shown->config,
           .simulation = &shown->simulation,
@@ -51,10 +72,7 @@ std::vector<PagePlan> candidates_of(PlanAnswer const& answer, PlanRank rank) {
   std::ranges::stable_sort(plans, {}, [](auto const& plan) { return plan.first; });
   std::vector<PagePlan> list;
   list.reserve(plans.size());
-  for (auto& [demerit, plan] : plans) {
-    plan.cluster = std::to_string(list.size() + 1) + " · " + plan.cluster;
-    list.push_back(std::move(plan));
-  }
+  for (auto& [demerit, plan] : plans) list.push_back(std::move(plan));
   return list;
 }
 

@@ -14,6 +14,7 @@
 #include "libsim/report/simulation_json.hpp"
 #include "libsim/report/text_table.hpp"
 #include "libsim/search/search_space.hpp"
+#include "libsim/training/layer_split.hpp"
 #include "libsim/training/training_names.hpp"
 
 namespace stagecraft {
@@ -253,7 +254,9 @@ class TableMaker {
     columns_.add(heading, Align::left, text);
     return true;
   }
-  bool shows(Expendable column) const { return column >= least_; }
+  bool shows(Expendable column) const {
+    return column >= least_ || (column == Expendable::peak && style_.is_front);
+  }
 
   void add_rates() {
     columns_.add("#", Align::right, [&](std::size_t row) { return std::to_string(numbers_[row]); });
@@ -425,6 +428,33 @@ void make_lines(std::vector<ShownPlan> const& plans,
   }
 }
 
+/// Whether stages of a plan have policies of their own.
+bool has_own_policies(ShownPlan const& plan) {
+  std::vector<RecomputePolicy> const& policies = plan->config.recompute;
+  return std::ranges::any_of(
+      policies, [&](RecomputePolicy const& policy) { return policy != policies.front(); });
+}
+
+/// The table with the policies of all stages.
+void make_paragraphs(std::vector<ShownPlan> const& plans,
+                     std::vector<std::size_t> const& numbers,
+                     TableStyle const& style,
+                     PlanTable& table) {
+  auto const wide = static_cast<std::size_t>(style.width);
+  Expendable least = Expendable::flops;
+  while (least < Expendable::mfu &&
+         width_of(TableMaker{plans, numbers, style, least}.columns().lines()) > wide) {
+    least = static_cast<Expendable>(static_cast<int>(least) + 1);
+  }
+  TableMaker const maker{plans, numbers, style, least};
+  std::vector<std::string> recompute;
+  recompute.reserve(plans.size());
+  for (ShownPlan const& plan : plans) recompute.push_back(recompute_text(plan->config));
+  table.legend = maker.legend();
+  table.common = maker.columns().common();
+  add_recompute(maker.columns(), recompute, style.width, table);
+}
+
 /// "60.13", or "60.13 to 73.03".
 std::string gibibytes_text(std::vector<std::int64_t> const& bytes) {
   auto const [least, most] = std::ranges::minmax(bytes);
@@ -452,15 +482,21 @@ std::string recompute_text(TrainingConfig const& config) {
 }
 
 std::string layout_text(FoundPlan const& plan) {
-  if (plan.config.layout.kind == LayerSplit::Kind::even) return "even";
-  std::vector<StageResult> const& stages = plan.simulation.stages;
+  TrainingConfig const& config = plan.config;
+  if (config.layout.kind == LayerSplit::Kind::even) return "even";
+  std::vector<std::int64_t> layers;
+  for (StageResult const& stage : plan.simulation.stages) layers.push_back(stage.layers);
+  // Stages that hold two copies of the model say nothing of how each is cut.
+  bool const has_copies =
+      std::accumulate(layers.begin(), layers.end(), std::int64_t{0}) > config.model.layers;
+  if (has_copies) layers = layers_of_virtual_stages(config);
   std::string text;
-  for (std::size_t first = 0; first < stages.size();) {
+  for (std::size_t first = 0; first < layers.size();) {
     std::size_t end = first + 1;
-    while (end < stages.size() && stages[end].layers == stages[first].layers) ++end;
+    while (end < layers.size() && layers[end] == layers[first]) ++end;
     text += (text.empty() ? "" : "+") +
             (end - first > 1 ? std::to_string(end - first) + "x" : std::string{}) +
-            std::to_string(stages[first].layers);
+            std::to_string(layers[first]);
     first = end;
   }
   return text;
@@ -490,17 +526,9 @@ PlanTable plan_table(std::vector<ShownPlan> const& plans,
                      std::vector<std::size_t> const& numbers,
                      TableStyle const& style) {
   PlanTable table;
-  if (style.has_stages) {
-    TableMaker const maker{plans, numbers, style, Expendable::flops};
-    std::vector<std::string> recompute;
-    recompute.reserve(plans.size());
-    for (ShownPlan const& plan : plans) recompute.push_back(recompute_text(plan->config));
-    table.legend = maker.legend();
-    table.common = maker.columns().common();
-    add_recompute(maker.columns(), recompute, style.width, table);
-  } else {
-    make_lines(plans, numbers, style, table);
-  }
+  bool const has_stages = style.has_stages && std::ranges::any_of(plans, has_own_policies);
+  has_stages ? make_paragraphs(plans, numbers, style, table)
+             : make_lines(plans, numbers, style, table);
   explain_recompute(plans, table.legend);
   if (!table.common.empty()) {
     table.common = (plans.size() > 1 ? "all with " : "with ") + table.common + "\n";

@@ -27,6 +27,7 @@ struct TableStyle {
   /// a row has what they have in common, and columns that say least are left out until it fits.
   bool has_stages = false;
   bool is_comparison = false;  ///< of several clusters, whose names are columns
+  bool is_front = false;       ///< of time against memory, which is never left out
 };
 
 /// A table of plans, in parts.
