@@ -39,7 +39,12 @@ std::string title_of(MegatronVersion version) {
 
 /// The flags of a plan: all in one line to paste, or those that the search decides, as a paragraph.
 std::string flags_of(FoundPlan const& plan, MegatronVersion version, bool is_whole, int width) {
-  if (is_whole) return megatron_flags(plan.config, version) + "\n" + environment_text(plan);
+  if (is_whole) {
+    return megatron_flags(plan.config, version) + "\n" + environment_text(plan) +
+           "data, steps and checkpoints are to be added; --lr, --seed and the like are `training` "
+           "of "
+           "the run\n";
+  }
   // Lines that a shell continues.
   std::string text;
   std::istringstream lines{wrapped(megatron_layout_flags(plan.config, version), width - 4)};
@@ -198,18 +203,18 @@ std::string on_one_screen(PlanPage page, int width) {
   std::size_t const rows = page.rows.size();
   std::size_t const remarks = page.remarks.size();
   std::string text = text_of(page, width);
-  while (lines_in(text) > screen_lines) {
-    if (page.rows.size() > enough_rows && drop_row(page)) {
-    } else if (page.remarks.size() > fewest_remarks) {
+  auto const cut = [&] {
+    if (page.rows.size() > enough_rows && drop_row(page)) return true;
+    if (page.remarks.size() > fewest_remarks) {
       page.remarks.pop_back();
-    } else if (page.rows.size() > fewest_rows && drop_row(page)) {
-    } else if (!page.stages.empty()) {
-      page.stages.clear();
-    } else if (!page.remarks.empty()) {
-      page.remarks.pop_back();
-    } else {
-      return text;
+      return true;
     }
+    if (page.rows.size() > fewest_rows && drop_row(page)) return true;
+    if (page.stages.empty() && page.remarks.empty()) return false;
+    page.stages.empty() ? page.remarks.pop_back() : page.stages.clear();
+    return true;
+  };
+  while (lines_in(text) > screen_lines && cut()) {
     std::string left_out;
     if (page.rows.size() < rows) left_out = counted(rows - page.rows.size(), "more plan");
     if (page.remarks.size() < remarks) {

@@ -59,8 +59,7 @@ std::string bound_text(SearchResult const& result, PlanOptions const& options, b
            ": this plan is at most " + decimals(100 * more_than(least), 1) +
            " % from the best schedule\n";
   };
-  std::string const text =
-      line("any order of its passes", *bound.iteration, ", in whatever memory");
+  std::string text = line("any order of its passes", *bound.iteration, ", in whatever memory");
   if (!bound.in_memory && !is_whole) return text;
   if (!bound.in_memory)
     return text + "a larger bound within its memory: none found, " + bound.reason_in_memory + "\n";
