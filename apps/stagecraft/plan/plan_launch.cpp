@@ -1,6 +1,7 @@
 #include "apps/stagecraft/plan/plan_launch.hpp"
 
 #include <algorithm>
+#include <sstream>
 #include <stdexcept>
 #include <system_error>
 #include <utility>
@@ -60,10 +61,13 @@ the like are `training` of run.yaml. When it has run, `stagecraft fit run.yaml -
 corrects the prediction by one iteration.
 )";
 
+/// "train-6.74B"
 std::string job_name(ModelConfig const& model) {
-  std::string name = "train-" + parameters_text(model);
-  name = name.substr(0, name.find(' '));
-  return name + "B";
+  std::istringstream words{parameters_text(model)};
+  std::string number;
+  std::string unit;
+  words >> number >> unit;
+  return "train-" + number + (unit == "billion" ? "B" : unit == "million" ? "M" : "K");
 }
 
 }  // namespace

@@ -82,7 +82,7 @@ std::string slurm_script(LaunchJob const& job) {
                      "\n#SBATCH --exclusive\n" + commented(job.about) +
                      "#\n# MEGATRON=... sbatch slurm.sbatch\nset -euo pipefail\n";
   text += settings_text(job) + environment_text(job) + flags_array(job);
-  text += "MASTER=$(scontrol show hostnames \"$SLURM_JOB_NODELIST\" | head -n 1)\n";
+  text += "MASTER=$(scontrol show hostnames \"$SLURM_JOB_NODELIST\" | sed -n 1p)\n";
   text += "srun --kill-on-bad-exit=1 torchrun --nproc-per-node " + per_node + " --nnodes " +
           std::to_string(nodes.nodes) +
           " \\\n  --rdzv-id \"$SLURM_JOB_ID\" --rdzv-backend c10d --rdzv-endpoint "

@@ -15,8 +15,10 @@ import check_recipe
 
 SIGNATURES = pathlib.Path(__file__).with_name("megatron_bridge.json")
 
-# Model, GPUs, sequences per iteration, other words. Of dense models, of models with experts, and of latent attention.
+# Model, GPUs, sequences per iteration, other words. Of dense models, of models with experts, of latent attention, and of
+# Megatron-LM of 2022, for which there is no recipe.
 KITS = [("llama2-7b", 16, 64, []), ("gpt3-175b", 128, 256, []), ("mixtral-8x7b", 64, 256, []),
+        ("gpt-22b", 16, 64, ["--software", "megatron-2022", "--set", "model.vocabulary=50257"]),
         ("llama3-8b", 12, 96, ["--set", "memory.allocator_settings=expandable_segments:True"]),
         ("llama3-8b", 64, 32, ["--fix", "context=4", "--fix", "recompute=selective"]),
         ("deepseek-v3", 1024, 1024, ["--fix", "pipeline=16", "--fix", "expert=64", "--fix", "tensor=1", "--fix", "micro=1"])]
@@ -43,12 +45,17 @@ def main(program):
             run(program, "plan", model, "--system", "dgx-h100", "--gpus", gpus, "--global-batch", batch, "--top", 1,
                 *words, "--kit", kit)
             wanted = outcome(program, kit / "run.yaml")
-            if check_recipe.main(kit / "megatron_bridge.py", SIGNATURES, settings):
-                sys.exit(f"{model}: the recipe does not fit the package")
+            sources = [["--script", kit / "torchrun.sh"], ["--script", kit / "slurm.sbatch"]]
+            recipe = kit / "megatron_bridge.py"
+            if recipe.is_file():
+                if check_recipe.main(recipe, SIGNATURES, settings):
+                    sys.exit(f"{model}: the recipe does not fit the package")
+                sources.append(["--yaml", settings, "--world-size", gpus])
+            elif "megatron-2022" not in words:
+                sys.exit(f"{model}: no recipe")
             for script in ("torchrun.sh", "slurm.sbatch"):
                 subprocess.run(["bash", "-n", kit / script], check=True)
-            for source in (["--script", kit / "torchrun.sh"], ["--script", kit / "slurm.sbatch"],
-                           ["--yaml", settings, "--world-size", gpus]):
+            for source in sources:
                 again.unlink(missing_ok=True)
                 run(program, "import", "megatron", *source, "--system", "dgx-h100", "-o", again)
                 if outcome(program, again) != wanted:
