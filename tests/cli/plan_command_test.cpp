@@ -101,7 +101,7 @@ TEST_CASE("plan's rates are per GPU, counts have suffixes, and little free memor
   REQUIRE(tables.exit_code == 0);
   REQUIRE_THAT(in_one_line(tables.output),
                Catch::Contains(" s tok/s Kh/T MFU % days /day total free ") &&
-                   Catch::Contains("; cost in EUR /day and total; ") &&
+                   Catch::Contains("; cost in EUR /day and in total; ") &&
                    Catch::Contains("free: GiB on the fullest device"));
   json const best = json_of(plan("gpt-22b", 8, 4, "--top 1 --json --tokens 1.5B")).at("best")[0];
   // MFU is of the A100's 312 TFLOP/s.

@@ -39,7 +39,10 @@ TEST_CASE("plan's lines have 100 columns, or those of the terminal") {
   for (std::string const& search :
        {plan("gpt3-175b", "--gpus 64 --global-batch 64"),
         plan("gpt3-175b", "--gpus 64 --global-batch 64 --price 2.5/gpu-hour --tokens 300B"),
-        plan("gpt-22b", "--gpus 16 --global-batch 256 --top 20")}) {
+        plan("gpt-22b", "--gpus 16 --global-batch 256 --top 20"),
+        plan("gpt-22b",
+             "--gpus 16,32 --global-batch 256 --price 2/gpu-hour --power 1kW --tokens "
+             "1T --rank energy")}) {
     CAPTURE(search);
     REQUIRE(widest(run_stagecraft(search, "unset COLUMNS;").output) <= 100);
   }

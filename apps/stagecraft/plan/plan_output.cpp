@@ -62,12 +62,15 @@ std::string flags_text(PlanAnswer const& answer, PlanQuestion const& question, i
   if (!launched) {
     PlanOptions const& options = *first.options;
     MegatronVersion const version = version_of_flags(options);
+    std::string const name = name_of(version);
+    if (!options.stack_gap.empty()) {
+      return prose("flags of " + name + " can say no plan of this model: " + options.stack_gap +
+                       "; the flags of #1 without it:\n",
+                   width) +
+             flags_of(*first, version, is_whole, width);
+    }
     std::string text =
-        !options.stack_version ? ""
-        : options.stack_gap.empty()
-            ? "no plan that the flags of " + std::string{name_of(version)} + " can say fits\n"
-            : "flags of " + std::string{name_of(version)} +
-                  " can say no plan of this model: " + options.stack_gap + "\n";
+        options.stack_version ? "no plan that the flags of " + name + " can say fits\n" : "";
     text += "These flags do not run #1: " + title_of(version) + " has none for\n";
     for (std::string const& gap : megatron_gaps(first->config, version)) text += "  " + gap + "\n";
     return prose(text, width) + flags_of(*first, version, is_whole, width);
@@ -102,13 +105,13 @@ std::string flags_text(PlanAnswer const& answer, PlanQuestion const& question, i
 /// The heading and the legend of the tables.
 std::string heading_text(PlanAnswer const& answer, PlanQuestion const& question) {
   if (!answer.is_comparison()) {
-    return "fastest plans that fit" + room_text(question.clusters.front()) + "\n";
+    return "fastest plans that fit" + room_text(answer.clusters) + "\n";
   }
   std::string const by = question.rank == PlanRank::tokens   ? "most tokens per second and GPU"
                          : question.rank == PlanRank::cost   ? "least cost per token"
                          : question.rank == PlanRank::energy ? "least energy per token"
                                                              : "shortest iterations";
-  return by + " of plans that fit" + room_text(question.clusters.front()) + "\n";
+  return by + " of plans that fit" + room_text(answer.clusters) + "\n";
 }
 
 /// Numbers from 1.

@@ -204,14 +204,25 @@ std::string searched_text(ClusterAnswer const& cluster, bool is_whole) {
   return text;
 }
 
-std::string room_text(PlanOptions const& options) {
+std::string room_text(std::vector<ClusterAnswer> const& clusters) {
+  PlanOptions const& options = *clusters.front().options;
   SearchRequest const& request = options.request;
+  auto const share = [](ClusterAnswer const& cluster) {
+    SearchRequest const& own = cluster.options->request;
+    return decimals(100 * static_cast<double>(own.margin) /
+                        static_cast<double>(own.system.accelerator.memory.value.count()),
+                    1) +
+           " %";
+  };
+  auto const is_same = [&](ClusterAnswer const& cluster) {
+    return cluster.options->request.margin == request.margin;
+  };
   std::string text;
-  if (request.margin > 0) {
-    double const share = static_cast<double>(request.margin) /
-                         static_cast<double>(request.system.accelerator.memory.value.count());
+  if (request.margin > 0 && std::ranges::all_of(clusters, is_same)) {
     text += " and leave " + gibibytes(request.margin) + " GiB of each device free (" +
-            decimals(100 * share, 1) + " %)";
+            share(clusters.front()) + ")";
+  } else if (request.margin > 0) {  // a share of different devices
+    text += " and leave " + share(clusters.front()) + " of each device free";
   }
   if (request.safety > 0) {
     text += ", with a probability of at least " + decimals(request.safety, 3) +

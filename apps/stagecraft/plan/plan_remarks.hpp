@@ -22,7 +22,7 @@ inline constexpr char const* comparison_remark =
 /// What was searched on a cluster, and for how long: a line, and more if `is_whole`.
 std::string searched_text(ClusterAnswer const& cluster, bool is_whole);
 
-/// What all plans of a search leave free, for a heading.
-std::string room_text(PlanOptions const& options);
+/// What all plans leave free, for a heading.
+std::string room_text(std::vector<ClusterAnswer> const& clusters);
 
 }  // namespace stagecraft

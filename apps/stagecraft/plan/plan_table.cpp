@@ -202,7 +202,17 @@ void explain_recompute(std::vector<ShownPlan> const& plans, std::vector<std::str
 }
 
 /// Columns that say least, the first of them least of all: what is left out where there is no room.
-enum class Expendable : std::uint8_t { flops, peak, causal, split, mfu, recompute, none };
+enum class Expendable : std::uint8_t {
+  flops,
+  peak,
+  causal,
+  split,
+  mfu,
+  recompute,
+  daily,
+  days,
+  none
+};
 
 /// Makes the columns of a table, without those below `least`.
 class TableMaker {
@@ -313,21 +323,24 @@ class TableMaker {
   void add_operation() {
     OperatingRates const& rates = plans_.front().options->rates;
     std::string const currency = rates.currency.empty() ? "" : rates.currency + " ";
-    if (rates.tokens) {
+    if (rates.tokens && shows(Expendable::days)) {
       figure("days", [](FoundPlan const& p, PlanOptions const& o) {
         return decimals(days_of(p, o).value(), 1);
       });
     }
     if (rates.price) {
-      figure("/day", [](FoundPlan const& p, PlanOptions const& o) {
-        return amount_text(figures_of(p, o).cost_per_day.value());
-      });
+      bool const is_daily = shows(Expendable::daily);
+      if (is_daily) {
+        figure("/day", [](FoundPlan const& p, PlanOptions const& o) {
+          return amount_text(figures_of(p, o).cost_per_day.value());
+        });
+      }
       figure(rates.tokens ? "total" : "/T", [](FoundPlan const& p, PlanOptions const& o) {
         OperatingFigures const figures = figures_of(p, o);
         return amount_text(o.rates.tokens ? *figures.cost : *figures.cost_per_trillion_tokens);
       });
       legend_.push_back("cost " + (currency.empty() ? "" : "in " + currency) +
-                        (rates.tokens ? "/day and total" : "/day and /T tokens"));
+                        (is_daily ? "/day and " : "") + (rates.tokens ? "in total" : "/T tokens"));
     }
     if (rates.watts) {
       figure(rates.tokens ? "MWh" : "J/tok", [](FoundPlan const& p, PlanOptions const& o) {
@@ -350,9 +363,10 @@ class TableMaker {
     auto const sequence = [](FoundPlan const& p) {
       return std::string{p.config.parallel.sequence ? "yes" : "no"};
     };
-    if (varying("SP", sequence, [](FoundPlan const& p) {
-          return std::string{p.config.parallel.sequence ? "" : "no "} + "sequence parallelism";
-        })) {
+    auto const has_sequence = [](FoundPlan const& p) {
+      return std::string{p.config.parallel.sequence ? "" : "no "} + "sequence parallelism";
+    };
+    if (varying("SP", sequence, has_sequence, shows(Expendable::split))) {
       legend_.emplace_back("SP sequence parallelism");
     }
     number("t", [](Config const& c) { return c.parallel.tensor; });
@@ -411,7 +425,7 @@ void make_lines(std::vector<ShownPlan> const& plans,
   auto const wide = static_cast<std::size_t>(style.width);
   for (Expendable const least :
        {Expendable::flops, Expendable::peak, Expendable::causal, Expendable::split, Expendable::mfu,
-        Expendable::recompute, Expendable::none}) {
+        Expendable::recompute, Expendable::daily, Expendable::days, Expendable::none}) {
     TableMaker const maker{plans, numbers, style, least};
     Columns columns = maker.columns();
     if (least <= Expendable::recompute) {
