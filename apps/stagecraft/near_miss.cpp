@@ -6,7 +6,7 @@
 #include <tuple>
 
 #include "apps/stagecraft/plan/plan_figures.hpp"
-#include "apps/stagecraft/plan/plan_table.hpp"
+#include "apps/stagecraft/plan/plan_words.hpp"
 #include "libsim/memory/stage_memory.hpp"
 #include "libsim/plan/make_plan.hpp"
 #include "libsim/report/text_table.hpp"

@@ -8,7 +8,6 @@
 
 #include "apps/program/output_paths.hpp"
 #include "apps/stagecraft/plan/plan_figures.hpp"
-#include "apps/stagecraft/plan/plan_table.hpp"
 #include "libsim/host/output_file.hpp"
 #include "libsim/host/program_version.hpp"
 #include "libsim/import/megatron/bridge_recipe.hpp"

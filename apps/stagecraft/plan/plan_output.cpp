@@ -10,6 +10,7 @@
 #include "apps/stagecraft/plan/plan_remarks.hpp"
 #include "apps/stagecraft/plan/plan_schedules.hpp"
 #include "apps/stagecraft/plan/plan_table.hpp"
+#include "apps/stagecraft/plan/plan_words.hpp"
 #include "libsim/import/megatron/megatron_flags.hpp"
 #include "libsim/import/megatron/megatron_gaps.hpp"
 #include "libsim/report/text_table.hpp"

@@ -6,7 +6,7 @@
 
 #include "apps/stagecraft/plan/plan_launch.hpp"
 #include "apps/stagecraft/plan/plan_remarks.hpp"
-#include "apps/stagecraft/plan/plan_table.hpp"
+#include "apps/stagecraft/plan/plan_words.hpp"
 #include "libsim/page/plans_page.hpp"
 #include "libsim/report/simulation_tables.hpp"
 #include "libsim/report/text_table.hpp"

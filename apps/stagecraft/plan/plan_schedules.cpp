@@ -1,6 +1,6 @@
 #include "apps/stagecraft/plan/plan_schedules.hpp"
 
-#include "apps/stagecraft/plan/plan_table.hpp"
+#include "apps/stagecraft/plan/plan_words.hpp"
 #include "libsim/report/text_table.hpp"
 #include "libsim/training/training_names.hpp"
 

@@ -8,12 +8,6 @@
 
 namespace stagecraft {
 
-/// The policies of all stages; equal neighbours are written once: `0 selective +2; 1-7 selective`.
-std::string recompute_text(TrainingConfig const& config);
-
-/// The layers of all stages: `even`, or with equal neighbours written once `11+6x12+11`.
-std::string layout_text(FoundPlan const& plan);
-
 /// All indices of a list of plans.
 std::vector<std::size_t> numbers_of(std::vector<FoundPlan> const& plans);
 
@@ -45,9 +39,5 @@ PlanTable plan_table(std::vector<ShownPlan> const& plans,
 
 /// The parts of legends in one paragraph, each once.
 std::string legend_text(std::vector<std::string> const& parts);
-
-/// The stages of a plan, with their memory and what is left on their devices; equal neighbours
-/// share a line. Empty if there is one stage.
-std::vector<std::string> stage_lines(FoundPlan const& plan);
 
 }  // namespace stagecraft
