@@ -7,11 +7,11 @@
 #include <vector>
 
 #include "apps/program/command_line.hpp"
+#include "apps/stagecraft/plan/plan_answer.hpp"
 #include "apps/stagecraft/plan/plan_options.hpp"
 #include "apps/stagecraft/sweep/sweep_options.hpp"
 #include "apps/stagecraft/sweep/sweep_output.hpp"
 #include "libsim/import/omissions.hpp"
-#include "libsim/search/plan_search.hpp"
 #include "libsim/sweep/sweep.hpp"
 #include "libsim/validation/validation.hpp"
 
@@ -24,8 +24,9 @@ namespace stagecraft {
 /// the part counts. What it throws ends the work.
 using CommandProgress = std::function<void(char const* part, double share, double count)>;
 
-/// `plan`. \throws CommandLineError  if no run at all is legal.
-SearchResult search_as_asked(PlanOptions const& plan, CommandProgress const& progress);
+/// `plan`. The question must outlive the answer.
+/// \throws CommandLineError  if no run at all is legal.
+PlanAnswer plan_as_asked(PlanQuestion const& question, CommandProgress const& progress);
 
 /// `validate`.
 Validation validate_as_asked(CommandLine const& line, CommandProgress const& progress);

@@ -1,12 +1,12 @@
 #include "apps/stagecraft/near_miss.hpp"
 
+#include <algorithm>
 #include <set>
 #include <string>
 #include <tuple>
 
 #include "apps/stagecraft/plan/plan_figures.hpp"
-#include "apps/stagecraft/plan/plan_output.hpp"
-#include "apps/stagecraft/plan/plan_table.hpp"
+#include "apps/stagecraft/plan/plan_words.hpp"
 #include "libsim/memory/stage_memory.hpp"
 #include "libsim/plan/make_plan.hpp"
 #include "libsim/report/text_table.hpp"
@@ -97,6 +97,25 @@ std::string fewest_text(TrainingConfig const& config, PlanOptions const& options
 }
 
 }  // namespace
+
+std::string run_out_text(SearchResult const& result, PlanOptions const& options) {
+  FoundPlan const& fastest = *result.fastest_to_run_out;
+  StageResult const& stage =
+      *std::ranges::min_element(fastest.simulation.stages, {}, &StageResult::margin);
+  bool const is_one = result.run_out == 1;
+  std::int64_t const margin = options.request.margin;
+  std::int64_t const lacks = margin - stage.margin;
+  return std::to_string(result.run_out) + (is_one ? " plan that fits" : " plans that fit") +
+         " by counted bytes " + (is_one ? "is" : "are") + " left out, as " +
+         (is_one ? "its allocator and what" : "their allocators and what") +
+         " else is on the device " + (margin > 0 ? "leave less than the margin" : "need more") +
+         ". " + (is_one ? "It takes " : "The fastest takes ") +
+         decimals(to_seconds(fastest.simulation.iteration), 3) + " s and " +
+         (lacks > 0                    ? "lacks " + readable_text(Bytes{lacks})
+          : options.request.safety > 0 ? "is not as safe as --safety asks"
+                                       : "has to empty its allocator's cache") +
+         " on stage " + std::to_string(stage.stage);
+}
 
 std::string near_miss_text(SearchResult const& result, PlanOptions const& options) {
   std::string text = "nothing fits: of " + counted(result.considered, "plan") + " for " +

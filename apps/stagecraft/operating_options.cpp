@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
+#include <set>
 #include <string_view>
 #include <utility>
 
@@ -19,15 +21,20 @@ Seconds read_time(CommandLine const& line, std::string const& option) {
                          std::string{accepted_quantity<Seconds>()}};
 }
 
-double positive(CommandLine const& line, std::string const& option, std::string const& text) {
-  double const value = number_from_zero("--" + option, text);
+double positive(std::string const& option, std::string const& text, std::string const& number) {
+  double const value = number_from_zero("--" + option, number);
   if (value > 0) return value;
-  throw CommandLineError{"--" + option, "'" + line.value(option) + "'", "a number above 0"};
+  throw CommandLineError{"--" + option, "'" + text + "'", "a number above 0"};
+}
+
+double positive(CommandLine const& line, std::string const& option) {
+  std::string const& text = line.value(option);
+  return positive(option, text, without_suffix(text));
 }
 
 /// Watts: `850`, `850W`, `0.85 kW`.
-double read_power(CommandLine const& line) {
-  std::string text = line.value("power");
+double read_power(std::string const& given) {
+  std::string text = given;
   double scale = 1;
   if (text.ends_with('W')) {
     text.pop_back();
@@ -37,7 +44,68 @@ double read_power(CommandLine const& line) {
     }
   }
   while (text.ends_with(' ')) text.pop_back();
-  return scale * positive(line, "power", text);
+  return scale * positive("power", given, text);
+}
+
+/// Reads `VALUE` into `common`, or `SYSTEM=VALUE,SYSTEM=VALUE` into `by_system`.
+template <typename Read>
+void read_rate(CommandLine const& line,
+               std::string const& option,
+               std::optional<double>& common,
+               std::map<std::string, double>& by_system,
+               Read const& read) {
+  if (!line.has(option)) return;
+  std::string const& text = line.value(option);
+  if (text.find('=') == std::string::npos) {
+    common = read(text);
+    return;
+  }
+  for (std::string const& item : list_items(text)) {
+    std::size_t const equals = item.find('=');
+    if (equals == std::string::npos || equals == 0) {
+      throw CommandLineError{"--" + option, "'" + item + "' in '" + text + "'",
+                             "one value, or SYSTEM=VALUE for each system"};
+    }
+    if (!by_system.emplace(item.substr(0, equals), read(item.substr(equals + 1))).second) {
+      throw CommandLineError{"--" + option, "'" + item.substr(0, equals) + "' twice",
+                             "each system once"};
+    }
+  }
+}
+
+/// Reads the price in `SYSTEM=PRICE`, whose unit may be left out. All have one currency.
+double read_listed_price(std::string text, std::string& currency, bool is_first) {
+  constexpr std::string_view unit = "/gpu-hour";
+  if (!text.ends_with(unit)) text += unit;
+  std::string own;
+  double const price = read_price(text, own);
+  if (!is_first && own != currency) {
+    throw CommandLineError{"--price", "'" + own + "' beside '" + currency + "'",
+                           "prices in one currency"};
+  }
+  currency = own;
+  return price;
+}
+
+void require_rate(std::string const& option,
+                  std::map<std::string, double> const& rates,
+                  std::vector<std::vector<std::string>> const& systems) {
+  if (rates.empty()) return;
+  std::vector<std::string> asked;
+  std::set<std::string> known;
+  for (std::vector<std::string> const& names : systems) {
+    if (std::ranges::find(asked, names.front()) == asked.end()) asked.push_back(names.front());
+    known.insert(names.begin(), names.end());
+  }
+  for (auto const& [name, rate] : rates) {
+    if (!known.contains(name)) throw unknown_word("--" + option, name, asked);
+  }
+  for (std::vector<std::string> const& names : systems) {
+    auto const has_rate = [&](std::string const& name) { return rates.contains(name); };
+    if (std::ranges::any_of(names, has_rate)) continue;
+    throw CommandLineError{"--" + option, "none for '" + names.front() + "'",
+                           "one for each system, or one value for all"};
+  }
 }
 
 }  // namespace
@@ -74,10 +142,12 @@ std::string without_suffix(std::string text) {
 std::vector<Option> operating_options() {
   return {{.name = "price",
            .value = Value::text("P/gpu-hour"),
-           .description = "price of a GPU per hour, e.g. 2.5/gpu-hour or 2.5 EUR/gpu-hour"},
+           .description = "price of a GPU per hour, e.g. 2.5/gpu-hour or 2.5 EUR/gpu-hour; of "
+                          "several systems dgx-h100=2.5,b200-hgx=5"},
           {.name = "power",
            .value = Value::text("W"),
-           .description = "mean power of a node per GPU while it trains, e.g. 850W or 0.85kW"},
+           .description = "mean power of a node per GPU while it trains, e.g. 850W or 0.85kW; of "
+                          "several systems dgx-h100=0.85kW,b200-hgx=1.2kW"},
           {.name = "pue",
            .value = Value::text("X"),
            .fallback = "1",
@@ -98,22 +168,22 @@ std::vector<Option> operating_options() {
            .description = "from an interruption until training goes on"}};
 }
 
-OperatingRates read_operating_rates(CommandLine const& line) {
-  OperatingRates rates;
-  if (line.has("price")) rates.price = read_price(line.value("price"), rates.currency);
-  if (line.has("power")) {
-    rates.watts = read_power(line);
-  }
-  rates.pue = positive(line, "pue", line.value("pue"));
+SystemRates read_system_rates(CommandLine const& line) {
+  SystemRates all;
+  OperatingRates& rates = all.common;
+  read_rate(line, "price", rates.price, all.price, [&](std::string const& text) {
+    bool const is_listed = line.value("price").find('=') != std::string::npos;
+    return is_listed ? read_listed_price(text, rates.currency, all.price.empty())
+                     : read_price(text, rates.currency);
+  });
+  read_rate(line, "power", rates.watts, all.watts, read_power);
+  rates.pue = positive("pue", line.value("pue"), line.value("pue"));
   if (rates.pue < 1) {
     throw CommandLineError{"--pue", "'" + line.value("pue") + "'", "a number from 1"};
   }
-  if (line.has("tokens")) {
-    rates.tokens = positive(line, "tokens", without_suffix(line.value("tokens")));
-  }
+  if (line.has("tokens")) rates.tokens = positive(line, "tokens");
   if (line.has("gpu-hours-per-failure")) {
-    rates.hours_per_failure = positive(line, "gpu-hours-per-failure",
-                                       without_suffix(line.value("gpu-hours-per-failure")));
+    rates.hours_per_failure = positive(line, "gpu-hours-per-failure");
   }
   rates.checkpoint = read_time(line, "checkpoint-time");
   rates.restart = read_time(line, "restart-time");
@@ -123,10 +193,15 @@ OperatingRates read_operating_rates(CommandLine const& line) {
                              "together with --gpu-hours-per-failure"};
     }
   }
-  if (line.is_given("pue") && !rates.watts) {
+  if (line.is_given("pue") && !line.has("power")) {
     throw CommandLineError{"--pue", "without --power", "together with --power"};
   }
-  return rates;
+  return all;
+}
+
+void require_rates(SystemRates const& rates, std::vector<std::vector<std::string>> const& systems) {
+  require_rate("price", rates.price, systems);
+  require_rate("power", rates.watts, systems);
 }
 
 }  // namespace stagecraft

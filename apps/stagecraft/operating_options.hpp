@@ -16,10 +16,16 @@ double read_price(std::string const& text, std::string& currency);
 /// A count as people write it: `15T`, `300B`, `4M`, `8k` (powers of ten), `300e9`.
 std::string without_suffix(std::string text);
 
-/// Options of money, energy and interruptions, for a command about one run.
+/// Options of money, energy and interruptions.
 std::vector<Option> operating_options();
 
+/// Reads them. Price and power may be of each system: `--price dgx-h100=2.5,b200-hgx=5`.
 /// \throws CommandLineError
-OperatingRates read_operating_rates(CommandLine const& line);
+SystemRates read_system_rates(CommandLine const& line);
+
+/// Refuses rates of systems that the command does not ask about, and systems without a rate where
+/// others have one. `systems`: the names of each, as names_of_system() has them.
+/// \throws CommandLineError
+void require_rates(SystemRates const& rates, std::vector<std::vector<std::string>> const& systems);
 
 }  // namespace stagecraft

@@ -60,6 +60,12 @@ double tokens_per_gpu(SimulatedRun const& run) {
   return run.simulation->tokens_per_second / world_size(run.config->training.parallel);
 }
 
+/// Of training on 10^12 tokens.
+double gpu_hours_of(SimulatedRun const& run) {
+  return gpu_hours_per_trillion_tokens(run.simulation->tokens_per_second,
+                                       world_size(run.config->training.parallel));
+}
+
 /// A table of a base line, of a run beside it, and of their difference: rates, memory of the
 /// fullest stage, the time of the busiest stage. Keys whose values differ are listed first.
 std::string what_if_table(SimulatedRun const& base, SimulatedRun const& run) {
@@ -75,6 +81,9 @@ std::string what_if_table(SimulatedRun const& base, SimulatedRun const& run) {
   add("iteration s", to_seconds(a.iteration), to_seconds(b.iteration), 3);
   add("tokens/s", a.tokens_per_second, b.tokens_per_second, 0);
   add("tokens/s per GPU", tokens_per_gpu(base), tokens_per_gpu(run), 1);
+  constexpr double thousand = 1000;
+  add("K GPU hours per 10^12 tokens", gpu_hours_of(base) / thousand, gpu_hours_of(run) / thousand,
+      1);
   add("MFU %", 100 * a.mfu, 100 * b.mfu, 1);
   add("peak GiB, fullest stage", static_cast<double>(fullest_peak(a)) / gibibyte,
       static_cast<double>(fullest_peak(b)) / gibibyte, 2);
@@ -108,6 +117,7 @@ nlohmann::ordered_json what_if_json(SimulatedRun const& base, SimulatedRun const
           {"changes", to_json(changes_between(*base.config, *run.config))},
           {"iteration_seconds", to_seconds(a.iteration)},
           {"tokens_per_second", a.tokens_per_second},
+          {"gpu_hours_per_trillion_tokens", gpu_hours_of(base)},
           {"mfu", a.mfu},
           {"peak_bytes", fullest_peak(a)},
           {"free_bytes", free_bytes(base)},
@@ -115,6 +125,7 @@ nlohmann::ordered_json what_if_json(SimulatedRun const& base, SimulatedRun const
           {"difference",
            {{"iteration_seconds", to_seconds(b.iteration) - to_seconds(a.iteration)},
             {"tokens_per_second", b.tokens_per_second - a.tokens_per_second},
+            {"gpu_hours_per_trillion_tokens", gpu_hours_of(run) - gpu_hours_of(base)},
             {"mfu", b.mfu - a.mfu},
             {"peak_bytes", fullest_peak(b) - fullest_peak(a)}}}};
 }
@@ -175,7 +186,10 @@ int run_simulate(CommandLine const& line) {
   RunArguments const run = read_run_arguments(line);
   if (run.is_over) return 0;
   std::optional<TraceRequest> const trace = read_trace_request(line, run);
-  OperatingRates const rates = read_operating_rates(line);
+  std::vector<std::string> const names{run.config.system.name};
+  SystemRates const all_rates = read_system_rates(line);
+  require_rates(all_rates, {names});
+  OperatingRates const rates = all_rates.of(names);
   std::unique_ptr<BaseLine const> base;
   if (line.has("against")) base = std::make_unique<BaseLine const>(line.value("against"));
   TrainingPlan const plan = make_plan(as_settled(run.config.training));

@@ -1,6 +1,6 @@
 # Writes a C++ source in which the files of web/ are arrays of characters.
 #
-# usage: cmake -D output=FILE -D folder=FOLDER -D "html=A.html" -D "css=A.css" -D "script=A.js,B.js" -P embed.cmake
+# usage: cmake -D output=FILE -D folder=FOLDER -D "html=A.html" -D "css=A.css" -D "plans=B.html" -D "script=A.js,B.js" -P embed.cmake
 
 function(add_array name files)
   set(bytes "")
@@ -22,6 +22,7 @@ set(text "")
 set(accessors "")
 add_array(html "${html}")
 add_array(css "${css}")
+add_array(plans "${plans}")
 add_array(script "${script}")
 file(WRITE ${output} "// Made by embed.cmake.
 #include \"libsim/page/page_files.hpp\"

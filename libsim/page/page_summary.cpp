@@ -18,16 +18,6 @@ std::string trace_name(std::size_t index) {
   return std::string(1, static_cast<char>('A' + index % 26));
 }
 
-std::string cards_html(std::vector<PageFact> const& facts) {
-  std::string html = "<dl class=\"cards\">\n";
-  for (PageFact const& fact : facts) {
-    html += fact.is_alarming ? "<div class=\"card alarming\">" : "<div class=\"card\">";
-    html += "<dt>" + html_text(fact.heading) + "</dt><dd class=\"value\">" + html_text(fact.value) +
-            "</dd><dd>" + html_text(fact.sentence) + "</dd></div>\n";
-  }
-  return html + "</dl>\n";
-}
-
 /// The facts of each trace; what is on devices is among them if it is known of any.
 std::vector<std::vector<PageFact>> facts_of_all(std::vector<PageTrace> const& traces) {
   bool const shows_device = std::ranges::any_of(
@@ -170,6 +160,16 @@ std::string table_row_html(PageTrace const& trace,
 }
 
 }  // namespace
+
+std::string cards_html(std::vector<PageFact> const& facts) {
+  std::string html = "<dl class=\"cards\">\n";
+  for (PageFact const& fact : facts) {
+    html += fact.is_alarming ? "<div class=\"card alarming\">" : "<div class=\"card\">";
+    html += "<dt>" + html_text(fact.heading) + "</dt><dd class=\"value\">" + html_text(fact.value) +
+            "</dd><dd>" + html_text(fact.sentence) + "</dd></div>\n";
+  }
+  return html + "</dl>\n";
+}
 
 std::string summary_html(std::vector<PageTrace> const& traces) {
   return traces.size() == 1 ? cards_html(facts_of_all(traces).front()) : facts_table_html(traces);

@@ -3,9 +3,13 @@
 #include <string>
 #include <vector>
 
+#include "libsim/page/page_facts.hpp"
 #include "libsim/page/page_trace.hpp"
 
 namespace stagecraft {
+
+/// HTML: facts as a list of cards.
+std::string cards_html(std::vector<PageFact> const& facts);
 
 /// HTML: the facts of one trace as a list of cards, of several as a table with a column per trace.
 std::string summary_html(std::vector<PageTrace> const& traces);

@@ -73,4 +73,17 @@ std::string script_json(std::string const& json) {
   return text;
 }
 
+std::string filled(std::string_view skeleton,
+                   std::map<std::string_view, std::string> const& places) {
+  std::string page;
+  while (true) {
+    std::size_t const begin = skeleton.find("{{");
+    page += skeleton.substr(0, begin);
+    if (begin == std::string_view::npos) return page;
+    std::size_t const end = skeleton.find("}}", begin);
+    page += places.at(skeleton.substr(begin + 2, end - begin - 2));
+    skeleton.remove_prefix(end + 2);
+  }
+}
+
 }  // namespace stagecraft

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <string_view>
 
@@ -29,5 +30,10 @@ std::string html_text(std::string_view text);
 
 /// Escapes JSON text for a script element: no sequence in it can end the element.
 std::string script_json(std::string const& json);
+
+/// Fills the {{places}} of a skeleton in one pass, so that inserted text is not searched again.
+/// Pre: all of them are in `places`.
+std::string filled(std::string_view skeleton,
+                   std::map<std::string_view, std::string> const& places);
 
 }  // namespace stagecraft

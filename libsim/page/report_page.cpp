@@ -3,7 +3,6 @@
 #include <openssl/sha.h>
 
 #include <array>
-#include <map>
 #include <string_view>
 
 #include "libsim/hardware/provenance.hpp"
@@ -25,20 +24,6 @@ std::string sha256_source(std::string_view script) {
   std::array<unsigned char, SHA256_DIGEST_LENGTH> digest{};
   SHA256(reinterpret_cast<unsigned char const*>(script.data()), script.size(), digest.data());
   return "'sha256-" + base64({reinterpret_cast<char const*>(digest.data()), digest.size()}) + "'";
-}
-
-/// Fills the {{places}} of the skeleton in one pass, so that inserted text is not searched again.
-std::string filled(std::string_view skeleton,
-                   std::map<std::string_view, std::string> const& places) {
-  std::string page;
-  while (true) {
-    std::size_t const begin = skeleton.find("{{");
-    page += skeleton.substr(0, begin);
-    if (begin == std::string_view::npos) return page;
-    std::size_t const end = skeleton.find("}}", begin);
-    page += places.at(skeleton.substr(begin + 2, end - begin - 2));
-    skeleton.remove_prefix(end + 2);
-  }
 }
 
 std::string letter(std::vector<PageTrace> const& traces, std::size_t index) {

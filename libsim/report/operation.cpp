@@ -1,6 +1,8 @@
 #include "libsim/report/operation.hpp"
 
+#include <algorithm>
 #include <cmath>
+#include <filesystem>
 
 #include "libsim/config/optional_json.hpp"
 #include "libsim/report/text_table.hpp"
@@ -12,6 +14,7 @@ namespace {
 constexpr double seconds_per_hour = 3600;
 constexpr double seconds_per_day = 86400;
 constexpr double joules_per_kilowatt_hour = 3.6e6;
+constexpr double trillion = 1e12;
 
 /// Daly's interval between two checkpoints that each take `delta`, seconds.
 double best_interval(double delta, double between_failures) {
@@ -31,6 +34,37 @@ std::string money_text(double amount, OperatingRates const& rates) {
 }
 
 }  // namespace
+
+OperatingRates SystemRates::of(std::vector<std::string> const& names) const {
+  OperatingRates rates = common;
+  auto const choose = [&](std::map<std::string, double> const& by_system,
+                          std::optional<double>& rate) {
+    if (by_system.empty()) return;
+    rate.reset();
+    for (std::string const& name : names) {
+      if (auto const found = by_system.find(name); found != by_system.end()) rate = found->second;
+    }
+  };
+  choose(price, rates.price);
+  choose(watts, rates.watts);
+  return rates;
+}
+
+std::vector<std::string> names_of_system(std::string const& given, std::string const& name) {
+  std::vector<std::string> names{given};
+  for (std::string const& other : {std::filesystem::path{given}.stem().string(), name}) {
+    if (std::ranges::find(names, other) == names.end()) names.push_back(other);
+  }
+  return names;
+}
+
+double gpu_hours_per_trillion_tokens(double tokens_per_second, int gpus) {
+  return gpus * trillion / tokens_per_second / seconds_per_hour;
+}
+
+std::string thousand_hours_text(double gpu_hours) {
+  return gpu_hours < 1e6 ? decimals(gpu_hours / 1000, 1) : amount_text(gpu_hours / 1000);
+}
 
 std::string amount_text(double amount) {
   if (amount < 1000) return decimals(amount, 2);
@@ -72,8 +106,13 @@ OperatingFigures operating_figures(double iteration_seconds,
   if (rates.hours_per_failure) {
     figures.goodput = goodput_of(gpus, *rates.hours_per_failure, rates.checkpoint, rates.restart);
   }
-  if (!rates.tokens) return figures;
   double const share = figures.goodput ? figures.goodput->share : 1;
+  figures.gpu_hours_per_trillion_tokens = gpu_hours_per_trillion_tokens(tokens_per_second, gpus);
+  if (rates.price) {
+    figures.cost_per_day = *rates.price * gpus * seconds_per_day / seconds_per_hour;
+    figures.cost_per_trillion_tokens = *rates.price * figures.gpu_hours_per_trillion_tokens / share;
+  }
+  if (!rates.tokens) return figures;
   double const seconds = *rates.tokens / tokens_per_second / share;
   figures.days = seconds / seconds_per_day;
   if (rates.price) figures.cost = *rates.price * gpus * seconds / seconds_per_hour;
@@ -101,6 +140,11 @@ std::string operating_text(OperatingFigures const& figures, OperatingRates const
         " J per token)");
   }
   end("an iteration costs ");
+  if (figures.cost_per_day) {
+    add("a day costs " + money_text(*figures.cost_per_day, rates));
+    add("a trillion tokens " + money_text(*figures.cost_per_trillion_tokens, rates));
+    end("");
+  }
   if (figures.goodput) add(goodput_text(*figures.goodput));
   end("");
   if (figures.days) {
@@ -123,7 +167,10 @@ nlohmann::ordered_json to_json(OperatingFigures const& figures, OperatingRates c
           {"currency", rates.currency},
           {"watts_per_gpu", rates.watts},
           {"pue", rates.pue},
+          {"gpu_hours_per_trillion_tokens", figures.gpu_hours_per_trillion_tokens},
           {"cost_per_iteration", figures.cost_per_iteration},
+          {"cost_per_day", figures.cost_per_day},
+          {"cost_per_trillion_tokens", figures.cost_per_trillion_tokens},
           {"joules_per_iteration", figures.joules_per_iteration},
           {"joules_per_token", figures.joules_per_token},
           {"goodput", goodput},

@@ -1,8 +1,10 @@
 #pragma once
 
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "libsim/units/units.hpp"
 
@@ -19,6 +21,21 @@ struct OperatingRates {
   Seconds checkpoint{60};                   ///< how long saving a checkpoint stops training
   Seconds restart{1200};                    ///< how long after an interruption training goes on
 };
+
+/// The rates of runs on several systems.
+struct SystemRates {
+  OperatingRates common;
+  std::map<std::string, double> price;  ///< by system, per GPU hour; empty: one for all
+  std::map<std::string, double> watts;  ///< likewise
+
+  /// The rates of a system that has these names. A rate that is given by system is one of the named
+  /// systems alone.
+  OperatingRates of(std::vector<std::string> const& names) const;
+};
+
+/// The names by which a system's rates may be given: as it is called on the command line or in a
+/// file, that file's name without ending, and the name inside.
+std::vector<std::string> names_of_system(std::string const& given, std::string const& name);
 
 /// How interruptions and checkpoints slow a job down.
 struct Goodput {
@@ -37,6 +54,9 @@ Goodput goodput_of(int gpus, double hours_per_failure, Seconds checkpoint, Secon
 
 /// The figures of a run: of one iteration, and of the whole training if `tokens` is given.
 struct OperatingFigures {
+  double gpu_hours_per_trillion_tokens = 0;  ///< without interruptions
+  std::optional<double> cost_per_day;
+  std::optional<double> cost_per_trillion_tokens;  ///< interruptions counted, as in `cost`
   std::optional<double> cost_per_iteration;
   std::optional<double> joules_per_iteration;  ///< what the building takes: PUE is counted
   std::optional<double> joules_per_token;
@@ -50,6 +70,12 @@ OperatingFigures operating_figures(double iteration_seconds,
                                    double tokens_per_second,
                                    int gpus,
                                    OperatingRates const& rates);
+
+/// GPU hours of training on 10^12 tokens, without interruptions.
+double gpu_hours_per_trillion_tokens(double tokens_per_second, int gpus);
+
+/// Thousands of GPU hours for people: `21.9`, and from 1,000 on `1,736`.
+std::string thousand_hours_text(double gpu_hours);
 
 /// An amount of money for people: `13.96`, and from 1,000 on `1,331,193`.
 std::string amount_text(double amount);

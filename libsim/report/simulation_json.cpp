@@ -7,6 +7,7 @@
 #include "libsim/interval/measured_range.hpp"
 #include "libsim/modules/blocks.hpp"
 #include "libsim/plan/fingerprint.hpp"
+#include "libsim/report/operation.hpp"
 #include "libsim/report/run_verdict.hpp"
 
 namespace stagecraft {
@@ -96,6 +97,9 @@ Json to_json(Simulation const& simulation, TrainingPlan const& plan) {
           {"hfu", simulation.hfu},
           {"hfu_paper", simulation.hfu_paper},
           {"tokens_per_second", simulation.tokens_per_second},
+          {"gpu_hours_per_trillion_tokens",
+           gpu_hours_per_trillion_tokens(simulation.tokens_per_second,
+                                         world_size(plan.config.parallel))},
           {"layer", layer_json(simulation.layer)},
           {"stages", list_of(simulation.stages, stage_json)},
           {"breakdown_seconds", to_json(simulation.breakdown)},

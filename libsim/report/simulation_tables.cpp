@@ -8,6 +8,7 @@
 #include "libsim/engine/fullest_stage.hpp"
 #include "libsim/interval/measured_range.hpp"
 #include "libsim/modules/blocks.hpp"
+#include "libsim/report/operation.hpp"
 #include "libsim/report/run_verdict.hpp"
 #include "libsim/report/simulation_json.hpp"
 #include "libsim/report/text_table.hpp"
@@ -27,7 +28,10 @@ std::string rates(Simulation const& simulation, TrainingConfig const& config) {
   if (simulation.hfu_paper) {
     text += " (" + percent(*simulation.hfu_paper) + " as the paper counts)";
   }
-  return text + "\nwaiting (bubble, exposed communication, overhead): " +
+  double const hours =
+      gpu_hours_per_trillion_tokens(simulation.tokens_per_second, world_size(config.parallel));
+  return text + "\ntraining on a trillion tokens takes " + thousand_hours_text(hours) +
+         " thousand GPU hours\nwaiting (bubble, exposed communication, overhead): " +
          percent(simulation.bubble_fraction()) + " on top of what the busiest stage computes\n";
 }
 

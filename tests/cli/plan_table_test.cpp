@@ -22,7 +22,7 @@ std::size_t widest(std::string const& output) {
   std::istringstream lines{output};
   std::size_t width = 0;
   for (std::string line; std::getline(lines, line);) {
-    if (!line.starts_with("--")) width = std::max(width, line.size());
+    if (!line.starts_with("--num-layers")) width = std::max(width, line.size());
   }
   return width;
 }
@@ -39,7 +39,10 @@ TEST_CASE("plan's lines have 100 columns, or those of the terminal") {
   for (std::string const& search :
        {plan("gpt3-175b", "--gpus 64 --global-batch 64"),
         plan("gpt3-175b", "--gpus 64 --global-batch 64 --price 2.5/gpu-hour --tokens 300B"),
-        plan("gpt-22b", "--gpus 16 --global-batch 256 --top 20")}) {
+        plan("gpt-22b", "--gpus 16 --global-batch 256 --top 20"),
+        plan("gpt-22b",
+             "--gpus 16,32 --global-batch 256 --price 2/gpu-hour --power 1kW --tokens "
+             "1T --rank energy")}) {
     CAPTURE(search);
     REQUIRE(widest(run_stagecraft(search, "unset COLUMNS;").output) <= 100);
   }
@@ -49,8 +52,68 @@ TEST_CASE("plan's lines have 100 columns, or those of the terminal") {
   REQUIRE(widest(wide) <= 160);
 }
 
-TEST_CASE("a policy of stages that has no room in its row is below it, complete") {
-  std::string const search = plan("gpt3-175b", "--gpus 64 --global-batch 64 --top 3");
+TEST_CASE("plan prints at most 40 lines, whatever is asked, unless all is asked for") {
+  for (std::string const& search :
+       {plan("gpt3-175b", "--gpus 64 --global-batch 64"),
+        plan("gpt3-175b",
+             "--gpus 64 --global-batch 64 --price 2.5/gpu-hour --power 1kW --tokens "
+             "300B --gpu-hours-per-failure 40k"),
+        plan("gpt-22b", "--gpus 16 --global-batch 256 --top 50")}) {
+    CAPTURE(search);
+    std::string const screen = run_stagecraft(search, "unset COLUMNS;").output;
+    REQUIRE(std::count(screen.begin(), screen.end(), '\n') <= 40);
+    REQUIRE_THAT(screen, Contains(" --all; time against memory: --front\n"));
+    std::string const all = run_stagecraft(search + " --all", "unset COLUMNS;").output;
+    REQUIRE(std::count(all.begin(), all.end(), '\n') > 40);
+    REQUIRE_THAT(all, Contains("--num-layers ") && Contains("\ntime against memory: "));
+  }
+}
+
+TEST_CASE("the stages of the best plan are all shown, equal neighbours in one line") {
+  std::string const search = plan("gpt3-175b", "--gpus 64 --global-batch 64 --top 1");
+  json const best = json_of(search + " --json").at("best")[0];
+  TemporaryFolder const folder;
+  json const stages =
+      json_of("simulate '" + folder.write("best.yaml", best.at("config").dump()) + "' --json")
+          .at("stages");
+  std::istringstream lines{run_stagecraft(search).output};
+  std::string line;
+  while (std::getline(lines, line) && line != "the stages of #1:") {
+  }
+  std::getline(lines, line);  // headings
+  std::size_t shown = 0;
+  while (shown < stages.size()) {
+    REQUIRE(std::getline(lines, line));
+    std::size_t const first = std::stoul(line);
+    REQUIRE(first == shown);
+    std::size_t const dash = line.find('-');
+    bool const is_range = dash < line.find(' ');
+    shown = (is_range ? std::stoul(line.substr(dash + 1)) : first) + 1;
+    CAPTURE(line);
+    // Every stage of the line has its layers and its policy.
+    for (std::size_t stage = first; stage < shown; ++stage) {
+      json const& policy = best.at("config").at("recompute").at("per_stage")[stage];
+      REQUIRE_THAT(line, Contains(" " + stages[stage].at("layers").dump() + " ") &&
+                             Catch::EndsWith(" +" + policy.at("store_microbatches").dump()));
+    }
+  }
+}
+
+TEST_CASE("plan counts attention causally beside the full square where kernels do") {
+  auto const heading = [](std::string const& rest) {
+    std::string const output = run_stagecraft(plan("gpt-22b", rest)).output;
+    std::size_t const begin = output.find("\n #  ") + 1;
+    std::size_t const other = output.find("\n#  ") + 1;
+    std::size_t const at = begin == 0 ? other : begin;
+    return output.substr(at, output.find('\n', at) - at);
+  };
+  std::string const search = "--gpus 8 --global-batch 8 --top 1 --set model.sequence=8192 ";
+  REQUIRE_THAT(heading(search + "--set model.attention=flash"), Contains("MFU %  causal  "));
+  REQUIRE_THAT(heading(search), !Contains("causal"));
+}
+
+TEST_CASE("with --all a policy of stages that has no room in its row is below it, complete") {
+  std::string const search = plan("gpt3-175b", "--gpus 64 --global-batch 64 --top 3 --all");
   json const best = json_of(search + " --json").at("best");
   REQUIRE(is_by_stage(best[0]));
   REQUIRE_FALSE(is_by_stage(best[1]));
@@ -69,7 +132,7 @@ TEST_CASE("what plans have in common is said once, what they differ in has a col
   REQUIRE_THAT(
       with,
       Contains(
-          "\nall with sequence parallelism, layout even, optimizer state whole, one stage\n") &&
+          "\nall with sequence parallelism, layers even, optimizer state whole, one stage\n") &&
           !Contains("  SP"));
   std::string const without =
       run_stagecraft(plan("gpt-22b", "--gpus 8 --global-batch 8 --top 2 --fix tensor=1")).output;
@@ -81,7 +144,7 @@ TEST_CASE("what plans have in common is said once, what they differ in has a col
     sharded.insert(entry.at("config").at("memory").at("distributed_optimizer").get<bool>());
   }
   std::string const output = run_stagecraft(mixed).output;
-  std::size_t const heading = output.find("  TFLOP/s  tok/s");
+  std::size_t const heading = output.find("  tok/s  ");
   bool const has_column =
       output.substr(heading, output.find('\n', heading) - heading).find("optim") !=
       std::string::npos;

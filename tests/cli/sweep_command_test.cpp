@@ -1,6 +1,7 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "tests/cli/command_results.hpp"
@@ -128,11 +129,46 @@ TEST_CASE("sweep ranks by cost, in which interruptions count, when asked", "[cli
   json const best = json_of(command + "cost --json" + rates).at("best");
   REQUIRE(best.at("parallel.data") == 1);
   ProgramResult const text = run_stagecraft(command + "cost" + rates);
-  REQUIRE_THAT(text.output,
-               Contains("least cost of 2 that fit by counted bytes") && Contains("  cost EUR\n"));
-  require_refusal(command + "cost --price 3/gpu-hour",
-                  {"--rank: found 'cost' without both --price and --tokens; accepted: cost "
-                   "together with both, or another rank"});
+  REQUIRE_THAT(text.output, Contains("least cost of 2 that fit by counted bytes") &&
+                                Contains("  EUR per day  EUR per 10^12 tokens  EUR cost\n"));
+  require_refusal(command + "cost --tokens 1B",
+                  {"--rank: found 'cost' without --price; accepted: cost together with --price, or "
+                   "another rank"});
+}
+
+TEST_CASE("a sweep over systems has a price for each of them", "[cli]") {
+  TemporaryFolder const folder;
+  // One system by its name, one in a file.
+  std::string const command =
+      "sweep " +
+      sweep_file(folder, "values: {system: [selene-a100, " STAGECRAFT_SOURCE_DIR
+                         "/configs/systems/aws-p5.yaml]}\n") +
+      " --rank cost --json -o ";
+  auto const best = [&](std::string const& file, std::string const& price) {
+    return json_of(command + in(folder, file) + " --resume --price " + price).at("best");
+  };
+  // An H100 is faster, but not ten times as fast.
+  for (auto const& [price, system, rate] :
+       {std::tuple{"selene-a100=2,aws-p5=3", "aws-p5", 3.0},
+        std::tuple{"selene-a100=2,aws-p5=20", "selene-a100", 2.0}}) {
+    json const row = best("r.h5", price);
+    CAPTURE(row);
+    REQUIRE_THAT(row.at("system").get<std::string>(), Contains(system));
+    double const hours = row.at("gpus").get<double>() / 3600;
+    REQUIRE(row.at("cost_per_iteration").get<double>() ==
+            Approx(row.at("iteration_seconds").get<double>() * rate * hours));
+    REQUIRE(row.at("cost_per_day").get<double>() ==
+            Approx(24 * rate * row.at("gpus").get<double>()));
+    double const trillion = 1e12 / row.at("tokens_per_second").get<double>() * hours;
+    REQUIRE(row.at("gpu_hours_per_trillion_tokens").get<double>() == Approx(trillion));
+    REQUIRE(row.at("cost_per_trillion_tokens").get<double>() == Approx(rate * trillion));
+  }
+  std::string const other = command + in(folder, "s.h5") + " --price ";
+  require_refusal(other + "selene-a100=2", {"--price: found none for '", "aws-p5"});
+  require_refusal(other + "selene-a100=2,aws-p5=3,dgx-h100=4",
+                  {"--price: found 'dgx-h100'; accepted: selene-a100, "});
+  require_refusal(other + "'selene-a100=2,aws-p5=3 EUR'",
+                  {"--price: found 'EUR' beside ''; accepted: prices in one currency"});
 }
 
 TEST_CASE("a sweep's counts may be written in thousands", "[cli]") {
@@ -174,9 +210,10 @@ TEST_CASE("sweep adds money, energy and interruptions when asked, once", "[cli]"
           Approx(std::sqrt(2 * 60 / between) + 1200 / between).epsilon(0.05));
   std::string const csv = text_of(folder.path() / "r.csv");
   std::string const heading = csv.substr(0, csv.find('\n'));
-  REQUIRE_THAT(heading,
-               Catch::EndsWith(",layer_paper_bytes,cost_per_iteration,joules_per_iteration,joules_"
-                               "per_token,goodput,days,cost,joules,plan"));
+  REQUIRE_THAT(heading, Catch::EndsWith(
+                            ",layer_paper_bytes,gpu_hours_per_trillion_tokens,cost_per_iteration,"
+                            "cost_per_day,cost_per_trillion_tokens,joules_per_iteration,joules_"
+                            "per_token,goodput,days,cost,joules,plan"));
   REQUIRE_THAT(csv, Contains("\n1,2,4,0,") && Contains(",,,,,,,,\n2,"));  // the impossible one
 }
 

@@ -29,7 +29,7 @@
 #include "apps/stagecraft/command_results.hpp"
 #include "apps/stagecraft/commands.hpp"
 #include "apps/stagecraft/near_miss.hpp"
-#include "apps/stagecraft/plan/plan_output.hpp"
+#include "apps/stagecraft/plan/plan_json.hpp"
 #include "apps/stagecraft/schedule/asked_schedule.hpp"
 #include "libsim/engine/record.hpp"
 #include "libsim/explain/explanation.hpp"
@@ -72,12 +72,13 @@ std::string plan_document(std::vector<std::string> const& words, nb::object cons
   Command const command = plan_command();
   std::string text;
   run_interruptibly(progress, [&](Work& work) {
-    PlanOptions const options = read_plan_options(CommandLine{command, words});
-    auto const begin = std::chrono::steady_clock::now();
-    SearchResult const result = search_as_asked(options, reporting_to(work));
-    std::chrono::duration<double> const seconds = std::chrono::steady_clock::now() - begin;
-    if (result.best.empty()) throw DoesNotFit{near_miss_text(result, options)};
-    text = to_json(result, options, seconds.count()).dump();
+    PlanQuestion const question = read_plan_question(CommandLine{command, words});
+    PlanAnswer const answer = plan_as_asked(question, reporting_to(work));
+    if (answer.best.empty()) {
+      ClusterAnswer const& first = answer.clusters.front();
+      throw DoesNotFit{near_miss_text(first.result, *first.options)};
+    }
+    text = to_json(answer, question).dump();
   });
   return text;
 }

@@ -33,8 +33,8 @@ def layer(cfg: Config) -> dict[str, Any]:
 
 def plan(
     model: Path,
-    system: Path,
-    gpus: int,
+    system: Path | Sequence[Path],
+    gpus: int | Sequence[int],
     global_batch: int,
     *,
     software: Path | None = None,
@@ -51,6 +51,7 @@ def plan(
     margin: str | None = None,
     safety: float | None = None,
     launchable: str | None = None,
+    rank: str | None = None,
     exhaustive: bool = False,
     threads: int = 0,
     progress: Progress = None,
@@ -58,12 +59,13 @@ def plan(
     """Searches layouts, schedules and recompute policies for the fastest plans that fit in memory.
 
     model, system, software: files, or names of the package such as "gpt3-175b" and "selene-a100".
-    gpus: how many accelerators; every plan uses all of them.
+    gpus: how many accelerators; every plan uses all of them. Lists of systems and numbers pair up if they are equally
+        long, and are compared; one value serves all.
     global_batch: sequences per optimizer step.
     top: how many of the fastest plans to return.
     fix: values that plans may have, such as {"tensor": [4, 8], "recompute": "selective"}.
     set: other values of keys that are not searched, such as {"memory.reserve": "4 GiB"}.
-    price: per GPU hour, such as "2.5/gpu-hour" or "2.5 EUR/gpu-hour".
+    price: per GPU hour, such as "2.5/gpu-hour" or "2.5 EUR/gpu-hour", or by system "dgx-h100=2.5,b200-hgx=5".
     power: mean power of a node per GPU, such as "850W"; pue: power of the building per power of its computers.
     tokens: to train on; adds days and, with a price, the cost.
     gpu_hours_per_failure: GPU hours between interruptions, such as 40e3; adds the goodput.
@@ -71,6 +73,7 @@ def plan(
     margin: what each GPU keeps free beside memory.reserve, such as "5%" (the default), "4 GiB" or "0".
     safety: only plans that fit with this probability, such as 0.99; for software of which runs were measured.
     launchable: "megatron-2022" or "megatron-core": only plans that this framework's flags can say and run.
+    rank: what plans of several clusters are ordered by: "iteration" (the default), "tokens", "cost" or "energy".
     exhaustive: simulate every plan and dismiss none by bounds.
     threads: how many; 0 means all cores.
     Returns the document of `stagecraft plan --json`: seconds, bytes per GPU; `best` has a `config` each,
@@ -99,6 +102,7 @@ def plan(
             margin=margin,
             safety=safety,
             launchable=launchable,
+            rank=rank,
             exhaustive=exhaustive,
             jobs=jobs(threads),
         ),

@@ -1,8 +1,13 @@
+#include <algorithm>
 #include <array>
 #include <chrono>
-#include <cstddef>
+#include <filesystem>
 #include <iostream>
 #include <optional>
+#include <set>
+#include <string>
+#include <system_error>
+#include <utility>
 
 #include "apps/program/command_line.hpp"
 #include "apps/program/output_paths.hpp"
@@ -11,12 +16,14 @@
 #include "apps/stagecraft/fix_names.hpp"
 #include "apps/stagecraft/near_miss.hpp"
 #include "apps/stagecraft/operating_options.hpp"
+#include "apps/stagecraft/plan/plan_json.hpp"
+#include "apps/stagecraft/plan/plan_launch.hpp"
 #include "apps/stagecraft/plan/plan_options.hpp"
 #include "apps/stagecraft/plan/plan_output.hpp"
+#include "apps/stagecraft/plan/plan_page.hpp"
 #include "apps/stagecraft/terminal.hpp"
 #include "libsim/host/output_file.hpp"
 #include "libsim/run/run_config.hpp"
-#include "libsim/search/plan_search.hpp"
 #include "libsim/search/search_space.hpp"
 
 namespace stagecraft {
@@ -74,53 +81,103 @@ std::string near_numbers(SearchRequest request) {
       "what " + run + " has together" + (plan.launchable ? ", which --launchable can run" : "")};
 }
 
-SearchResult search_with_progress(PlanOptions const& plan) {
-  ProgressBar bar;
-  return search_as_asked(plan, [&](char const* part, double share, double count) {
-    bar.show(part, share, count, "plans");
+/// What is written beside the text, refused before the search if it cannot be.
+void require_outputs(PlanQuestion const& question) {
+  for (auto const& path : {question.output, question.page}) {
+    if (path) require_writable(*path);
+  }
+  if (!question.kit) return;
+  std::filesystem::path above = std::filesystem::absolute(*question.kit);
+  std::error_code ignored;
+  while (above.has_relative_path() && !std::filesystem::exists(above, ignored)) {
+    above = above.parent_path();
+  }
+  require_writable(above / "run.yaml");
+  bool const can_launch = std::ranges::any_of(question.clusters, [](PlanOptions const& options) {
+    return options.launchable || (options.stack_version && options.stack_gap.empty());
   });
+  if (can_launch) return;
+  PlanOptions const& options = question.clusters.front();
+  throw CommandLineError{
+      "--kit",
+      options.stack_gap.empty()
+          ? "software '" + options.request.system.software.name + "', for which no kit is known"
+          : "a model that the flags cannot say: " + options.stack_gap,
+      "plans with --software megatron-core, of a model that it can run"};
+}
+
+/// Writes what the options ask for.
+void write_outputs(PlanAnswer const& answer, PlanQuestion const& question) {
+  if (question.output) {
+    ShownPlan const& best = answer.best.front();
+    write_output(*question.output,
+                 origin_line(OutputKind::run, "plan") +
+                     to_yaml(RunConfig{best->config, best.options->request.system, {}}));
+  }
+  if (question.page) write_output(*question.page, plan_page(answer, question));
+  if (!question.kit) return;
+  auto const launched = launched_plan(answer, question.rank);
+  if (!launched) {
+    std::cerr << "note: --kit: no plan that can be launched fits; nothing is written\n";
+    return;
+  }
+  write_kit(launch_of(*launched), *question.kit);
 }
 
 int run_plan(CommandLine const& line) {
-  PlanOptions const plan = read_plan_options(line);
-  for (std::string const& warning : plan.warnings) std::cerr << "warning: " << warning << '\n';
-  std::optional<OutputFile> output;
-  if (plan.output) output.emplace(*plan.output);
-
-  auto const begin = std::chrono::steady_clock::now();
-  SearchResult const result = search_with_progress(plan);
-  std::chrono::duration<double> const seconds = std::chrono::steady_clock::now() - begin;
-  if (plan.json) std::cout << to_json(result, plan, seconds.count()).dump(1) << '\n';
-  if (result.best.empty()) {
-    std::cerr << "stagecraft plan: " << near_miss_text(result, plan) << '\n';
+  PlanQuestion const question = read_plan_question(line);
+  std::set<std::string> said;
+  for (PlanOptions const& options : question.clusters) {
+    for (std::string const& warning : options.warnings) {
+      if (said.insert(warning).second) std::cerr << "warning: " << warning << '\n';
+    }
+  }
+  require_outputs(question);
+  std::optional<ProgressBar> bar{std::in_place};
+  PlanAnswer const answer =
+      plan_as_asked(question, [&](char const* part, double share, double count) {
+        bar->show(part, share, count, "plans");
+      });
+  bar.reset();
+  if (question.json) std::cout << to_json(answer, question).dump(1) << '\n';
+  if (answer.best.empty()) {
+    for (ClusterAnswer const& cluster : answer.clusters) {
+      std::cerr << "stagecraft plan: " << near_miss_text(cluster.result, *cluster.options) << '\n';
+    }
     return exit_does_not_fit;
   }
-  if (!plan.json) {
-    std::cout << plan_tables(result, plan, seconds.count(), standard_output_style().width);
+  if (!question.json) {
+    std::cout << plan_text(answer, question, standard_output_style().width);
   }
-  if (output) {
-    output->write(origin_line(OutputKind::run, "plan") +
-                  to_yaml(RunConfig{result.best.front().config, plan.request.system, {}}));
-    output->finish();
-  }
+  write_outputs(answer, question);
   return 0;
 }
 
 }  // namespace
 
-SearchResult search_as_asked(PlanOptions const& plan, CommandProgress const& progress) {
-  SearchRequest request = plan.request;
-  request.progress = [&](SearchProgress const& state) {
-    // Considered while bounds are computed, simulated afterwards.
-    bool const bounds = state.part == SearchProgress::Part::bounds;
-    constexpr std::array<char const*, 4> parts{"bounding", "simulating", "searching shapes",
-                                               "searching orders"};
-    progress(parts.at(static_cast<std::size_t>(state.part)), state.done,
-             static_cast<double>(bounds ? state.considered : state.simulated));
-  };
-  SearchResult result = search_plans(request);
-  if (result.considered == 0) refuse_empty_space(plan);
-  return result;
+PlanAnswer plan_as_asked(PlanQuestion const& question, CommandProgress const& progress) {
+  PlanAnswer answer;
+  answer.clusters.reserve(question.clusters.size());
+  for (PlanOptions const& options : question.clusters) {
+    std::string const where =
+        question.clusters.size() > 1 ? name_of_cluster(options) + ": " : std::string{};
+    SearchRequest request = options.request;
+    request.progress = [&](SearchProgress const& state) {
+      // Considered while bounds are computed, simulated afterwards.
+      bool const bounds = state.part == SearchProgress::Part::bounds;
+      constexpr std::array<char const*, 4> parts{"bounding", "simulating", "searching shapes",
+                                                 "searching orders"};
+      progress((where + parts.at(static_cast<std::size_t>(state.part))).c_str(), state.done,
+               static_cast<double>(bounds ? state.considered : state.simulated));
+    };
+    auto const begin = std::chrono::steady_clock::now();
+    SearchResult result = search_plans(request);
+    if (result.considered == 0) refuse_empty_space(options);
+    std::chrono::duration<double> const seconds = std::chrono::steady_clock::now() - begin;
+    answer.clusters.push_back({&options, std::move(result), seconds.count()});
+  }
+  rank_plans(answer, question.rank);
+  return answer;
 }
 
 Command plan_command() {
@@ -130,8 +187,9 @@ Command plan_command() {
       .introduction = R"(usage: stagecraft plan MODEL --system S --gpus N --global-batch B [options]
 
 Searches tensor, sequence, pipeline, data, context and expert parallelism, schedules,
-microbatch sizes, layer layouts, recompute policies and the sharding of optimizer state for the fastest plans that fit
-in memory and leave a margin. Every number is what `stagecraft simulate` gives for that plan.
+microbatch sizes, layer layouts, recompute policies and the sharding of optimizer state for the
+fastest plans that fit in memory and leave a margin. Every number is what `stagecraft simulate`
+gives for that plan. Lists of systems and numbers are compared in one table.
 )",
       .examples =
           R"(  stagecraft plan configs/models/gpt3-175b.yaml --system configs/systems/selene-a100.yaml \
@@ -142,6 +200,8 @@ in memory and leave a margin. Every number is what `stagecraft simulate` gives f
     --fix recompute=selective,per_stage --json
   stagecraft plan model.yaml --system s.yaml --gpus 64 --global-batch 64 --margin 10% \
     --launchable megatron-core
+  stagecraft plan llama2-7b --system dgx-h100,b200-hgx --gpus 16,8 --global-batch 64 \
+    --price dgx-h100=2.5,b200-hgx=5 --rank cost --report clusters.html --kit launch
 )",
       .options = joined_options({plan_options(), operating_options()}),
       .argument = Value::file("MODEL.yaml"),

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <iterator>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <system_error>
 #include <utility>
 
 #include "apps/program/file_count.hpp"
@@ -236,18 +238,45 @@ RunConfig load_base_with_routing(std::string const& model,
   return load_base(model, system, software, overrides, most_expert_ranks(plain.training.model));
 }
 
+/// The stack of a plan unless --software or --set names one: that of --launchable, else that of the
+/// paper on the paper's cluster, and of today elsewhere. nullopt: the run file's default.
+std::optional<std::string> default_software(CommandLine const& line, RunConfig const& base) {
+  if (line.has("launchable")) return line.value("launchable");
+  constexpr char const* cluster_of_the_paper = "selene-a100";
+  if (base.system.name == cluster_of_the_paper) return std::nullopt;
+  return name_of(MegatronVersion::current);
+}
+
+/// The run that the search on a system varies.
+RunConfig read_base(CommandLine const& line, std::string const& system) {
+  std::string const& model = line.arguments().front();
+  std::vector<std::string> const& overrides = line.values_of("set");
+  std::optional<std::string> const software = line.find("software");
+  RunConfig base = load_base_with_routing(model, system, software, overrides);
+  bool const is_chosen = software || std::ranges::any_of(overrides, [](std::string const& text) {
+                           return text.starts_with("software=") || text.starts_with("software.");
+                         });
+  if (is_chosen) return base;
+  std::optional<std::string> const stack = default_software(line, base);
+  return stack ? load_base_with_routing(model, system, stack, overrides) : base;
+}
+
 }  // namespace
 
 std::vector<Option> plan_options() {
   return {
-      {.name = "system", .value = Value::file("S.yaml"), .description = "the machine"},
+      {.name = "system",
+       .value = Value::file("S.yaml"),
+       .description = "the machine, or several to compare: dgx-h100,b200-hgx"},
       {.name = "software",
        .value = Value::file("W.yaml"),
        .description = "the software stack: a file, or a name of configs/software such as nanotron "
-                      "(default: megatron-2022)"},
+                      "(default: that of --launchable, else megatron-2022 on selene-a100 and "
+                      "megatron-core elsewhere)"},
       {.name = "gpus",
        .value = Value::text("N"),
-       .description = "number of accelerators; every plan uses all of them"},
+       .description = "number of accelerators; every plan uses all of them. As many numbers as "
+                      "systems pair up with them: 16,8"},
       {.name = "global-batch",
        .value = Value::text("B"),
        .description = "sequences per optimizer step"},
@@ -255,6 +284,14 @@ std::vector<Option> plan_options() {
        .value = Value::text("K"),
        .fallback = "10",
        .description = "how many of the fastest plans to show"},
+      {.name = "rank",
+       .value = Value::word({"iteration", "tokens", "cost", "energy"}),
+       .fallback = "iteration",
+       .description = "what plans of several clusters are ranked by: seconds of an iteration, "
+                      "tokens per second and GPU, cost per token (with --price), or energy (with "
+                      "--power)"},
+      {.name = "all", .description = "print everything, where the answer else keeps to 40 lines"},
+      {.name = "front", .description = "also print the front of time against memory"},
       {.name = "fix",
        .value = Value::text("NAME=VALUE,..."),
        .may_repeat = true,
@@ -283,6 +320,13 @@ std::vector<Option> plan_options() {
        .letter = 'o',
        .value = Value::file("BEST.yaml"),
        .description = "write the best plan as a run file"},
+      {.name = "report",
+       .value = Value::file("F.html"),
+       .description = "write a page that compares the plans: time, memory, money, uncertainty"},
+      {.name = "kit",
+       .value = Value::text("DIR"),
+       .description = "write what starts the best plan that can be launched: scripts for torchrun "
+                      "and Slurm, flags, a recipe, the run file; DIR is new or empty"},
       {.name = "json", .description = "print one JSON document"}};
 }
 
@@ -305,32 +349,58 @@ std::optional<std::string> batch_warning(SearchRequest const& request) {
 
 }  // namespace
 
-PlanOptions read_plan_options(CommandLine const& line) {
-  std::vector<std::string> const& models = line.arguments();
-  if (models.size() != 1) {
-    throw CommandLineError{"MODEL", file_count(models.size()), "one model file"};
+namespace {
+
+/// A system with a number of accelerators, as the command line has them.
+struct Cluster {
+  std::string system;
+  int gpus = 0;
+
+  friend bool operator==(Cluster const&, Cluster const&) = default;
+};
+
+/// Pairs the lists of --system and --gpus; one value serves all.
+std::vector<Cluster> read_clusters(CommandLine const& line) {
+  std::vector<std::string> const systems =
+      list_items(line.needed("system", "a system file, or several"));
+  std::vector<std::string> const numbers =
+      list_items(line.needed("gpus", "a number of accelerators, or several"));
+  std::size_t const count = std::max(systems.size(), numbers.size());
+  bool const pair_up = (systems.size() == count || systems.size() == 1) &&
+                       (numbers.size() == count || numbers.size() == 1) && !systems.empty() &&
+                       !numbers.empty();
+  if (!pair_up) {
+    throw CommandLineError{
+        "--gpus", "'" + line.value("gpus") + "' beside " + counted(std::ssize(systems), "system"),
+        "one number for all systems, or as many numbers as systems: " + line.value("system")};
   }
+  std::vector<Cluster> clusters;
+  for (std::size_t i = 0; i < count; ++i) {
+    Cluster cluster{systems[systems.size() == 1 ? 0 : i],
+                    whole_number("--gpus", numbers[numbers.size() == 1 ? 0 : i], 1, most_ranks)};
+    if (std::ranges::find(clusters, cluster) != clusters.end()) {
+      throw CommandLineError{
+          "--gpus", "'" + std::to_string(cluster.gpus) + "' of " + cluster.system + " twice",
+          "each system with each number once"};
+    }
+    clusters.push_back(std::move(cluster));
+  }
+  return clusters;
+}
+
+/// What is asked of one cluster, but for its rates.
+PlanOptions read_plan_options(CommandLine const& line, Cluster const& cluster) {
   PlanOptions options;
   SearchRequest& request = options.request;
-  std::string const system = line.needed("system", "a system file");
-  line.needed("gpus", "a number of accelerators");
-  request.gpus = line.whole_number("gpus", 1, most_ranks);
+  options.system = cluster.system;
+  request.gpus = cluster.gpus;
   line.needed("global-batch", "sequences per optimizer step");
   request.global_batch = line.whole_number("global-batch", 1, std::numeric_limits<int>::max());
   request.top = line.whole_number("top", 1, 1000);
   request.exhaustive = line.has("exhaustive");
   request.jobs = jobs_of(line);
   read_filters(line, options);
-  options.rates = read_operating_rates(line);
-  options.json = line.has("json");
-  if (line.has("output")) {
-    options.output = line.value("output");
-    check_output("--output (-o)", *options.output, OutputKind::run,
-                 {models.front(), system, line.find("software").value_or("")});
-  }
-  std::optional<std::string> software;
-  if (line.has("software")) software = line.value("software");
-  RunConfig base = load_base_with_routing(models.front(), system, software, line.values_of("set"));
+  RunConfig base = read_base(line, cluster.system);
   request.base = std::move(base.training);
   request.system = std::move(base.system);
   options.warnings = std::move(base.warnings);
@@ -354,6 +424,79 @@ PlanOptions read_plan_options(CommandLine const& line) {
     options.warnings.push_back(std::move(*warning));
   }
   return options;
+}
+
+PlanRank read_rank(CommandLine const& line) {
+  PlanRank rank = PlanRank::iteration;
+  for (PlanRank const one : {PlanRank::tokens, PlanRank::cost, PlanRank::energy}) {
+    if (line.value("rank") == name_of(one)) rank = one;
+  }
+  for (auto const& [of, option] :
+       {std::pair{PlanRank::cost, "price"}, std::pair{PlanRank::energy, "power"}}) {
+    if (rank != of || line.has(option)) continue;
+    throw CommandLineError{
+        "--rank", std::string{"'"} + name_of(rank) + "' without --" + option,
+        std::string{name_of(rank)} + " together with --" + option + ", or another rank"};
+  }
+  return rank;
+}
+
+/// Refuses a folder that holds something, or cannot be one.
+std::filesystem::path read_kit(std::string const& text) {
+  std::filesystem::path path{text};
+  std::error_code ignored;
+  bool const is_free =
+      !std::filesystem::exists(path, ignored) ||
+      (std::filesystem::is_directory(path, ignored) && std::filesystem::is_empty(path, ignored));
+  if (is_free && !text.empty()) return path;
+  bool const is_folder = std::filesystem::is_directory(path, ignored);
+  throw CommandLineError{"--kit",
+                         "'" + text + "', which is " +
+                             (text.empty() ? "no name"
+                              : is_folder  ? "not empty"
+                                           : "no folder"),
+                         "a new or empty folder"};
+}
+
+}  // namespace
+
+std::string name_of_cluster(PlanOptions const& options) {
+  return std::to_string(options.request.gpus) + " x " + printable(options.request.system.name);
+}
+
+PlanQuestion read_plan_question(CommandLine const& line) {
+  std::vector<std::string> const& models = line.arguments();
+  if (models.size() != 1) {
+    throw CommandLineError{"MODEL", file_count(models.size()), "one model file"};
+  }
+  PlanQuestion question;
+  std::vector<Cluster> const clusters = read_clusters(line);
+  question.rank = read_rank(line);
+  question.json = line.has("json");
+  question.shows_all = line.has("all");
+  question.shows_front = line.has("front");
+  question.command_line = "stagecraft plan " + line.text();
+  std::vector<std::filesystem::path> inputs{models.front(), line.find("software").value_or("")};
+  for (Cluster const& cluster : clusters) inputs.emplace_back(cluster.system);
+  if (line.has("output")) {
+    question.output = line.value("output");
+    check_output("--output (-o)", *question.output, OutputKind::run, inputs);
+  }
+  if (line.has("report")) {
+    question.page = line.value("report");
+    check_output("--report", *question.page, OutputKind::page, inputs);
+  }
+  if (line.has("kit")) question.kit = read_kit(line.value("kit"));
+  SystemRates const rates = read_system_rates(line);
+  std::vector<std::vector<std::string>> systems;
+  for (Cluster const& cluster : clusters) {
+    question.clusters.push_back(read_plan_options(line, cluster));
+    systems.push_back(
+        names_of_system(cluster.system, question.clusters.back().request.system.name));
+    question.clusters.back().rates = rates.of(systems.back());
+  }
+  require_rates(rates, systems);
+  return question;
 }
 
 }  // namespace stagecraft

@@ -1,42 +1,17 @@
 #include "apps/stagecraft/plan/plan_schedules.hpp"
 
-#include "apps/stagecraft/plan/plan_table.hpp"
+#include "apps/stagecraft/plan/plan_words.hpp"
 #include "libsim/report/text_table.hpp"
 #include "libsim/training/training_names.hpp"
 
 namespace stagecraft {
 
-namespace {
-
-/// "t 8, p 8, m 3, d 1, b 1, interleaved, recompute selective".
 std::string layout_words(TrainingConfig const& config) {
   ParallelLayout const& parallel = config.parallel;
   return "t " + std::to_string(parallel.tensor) + ", p " + std::to_string(parallel.pipeline) +
          ", m " + std::to_string(parallel.interleave) + ", d " + std::to_string(parallel.data) +
          ", b " + std::to_string(config.batch.micro) + ", " +
          std::string{name_of(config.schedule.kind)} + ", recompute " + recompute_text(config);
-}
-
-}  // namespace
-
-std::string launchable_text(SearchResult const& result, PlanOptions const& options) {
-  if (!options.stack_version) return "";
-  std::string const name = name_of(*options.stack_version);
-  if (!options.stack_gap.empty()) {
-    return "flags of " + name + " can say no plan of this model: " + options.stack_gap + "\n";
-  }
-  if (!result.best_launchable) {
-    return "no plan that the flags of " + name + " can say fits\n";
-  }
-  FoundPlan const& plan = *result.best_launchable;
-  if (plan.config == result.best.front().config) return "";
-  double const more =
-      to_seconds(plan.simulation.iteration) / to_seconds(result.best.front().simulation.iteration) -
-      1;
-  return "the best that the flags of " + name + " can say takes " +
-         decimals(to_seconds(plan.simulation.iteration), 3) + " s (+" + decimals(100 * more, 1) +
-         " %): " + layout_words(plan.config) + " (--launchable " + name +
-         " searches such plans alone)\n";
 }
 
 std::string schedules_text(SearchResult const& result) {

@@ -2,14 +2,12 @@
 
 #include <string>
 
-#include "apps/stagecraft/plan/plan_options.hpp"
 #include "libsim/search/plan_search.hpp"
 
 namespace stagecraft {
 
-/// The best plan that the flags of the software stack can say, and what it loses; empty if the
-/// stack is not one of Megatron-LM, or if that is the best of all. Pre: some plan fits.
-std::string launchable_text(SearchResult const& result, PlanOptions const& options);
+/// "t 8, p 8, m 3, d 1, b 1, interleaved, recompute selective"
+std::string layout_words(TrainingConfig const& config);
 
 /// How much slower the fastest plan of each other schedule is. Pre: some plan fits.
 std::string schedules_text(SearchResult const& result);

@@ -1,13 +1,18 @@
 #include "apps/stagecraft/plan/plan_table.hpp"
 
 #include <algorithm>
+#include <cstdint>
 #include <numeric>
 #include <set>
 #include <sstream>
 #include <utility>
 
 #include "apps/stagecraft/plan/plan_figures.hpp"
+#include "apps/stagecraft/plan/plan_words.hpp"
+#include "libsim/config/problem.hpp"
 #include "libsim/model/model_names.hpp"
+#include "libsim/report/operation.hpp"
+#include "libsim/report/simulation_json.hpp"
 #include "libsim/report/text_table.hpp"
 #include "libsim/search/search_space.hpp"
 #include "libsim/training/training_names.hpp"
@@ -15,21 +20,6 @@
 namespace stagecraft {
 
 namespace {
-
-std::string text_of(RecomputePolicy const& policy) {
-  std::string text{name_of(policy.granularity)};
-  if (policy.granularity == RecomputeGranularity::full) {
-    if (policy.method == RecomputeMethod::block) {
-      text += " first " + std::to_string(policy.layers);
-    } else if (policy.layers > 1) {
-      text += " by " + std::to_string(policy.layers);
-    }
-  }
-  if (policy.store_microbatches.count > 0) {
-    text += " +" + std::to_string(policy.store_microbatches.count);
-  }
-  return text;
-}
 
 /// Whether two plans differ only in how many layers or microbatches are recomputed.
 bool are_one_family(TrainingConfig a, TrainingConfig b) {
@@ -40,14 +30,6 @@ bool are_one_family(TrainingConfig a, TrainingConfig b) {
     }
   }
   return a == b;
-}
-
-/// Whether the plans of the result differ in a member of their layout.
-template <typename Member>
-bool differ_in(SearchResult const& result, Member ParallelLayout::*member) {
-  Member const& first = result.best.front().config.parallel.*member;
-  auto const differs = [&](FoundPlan const& plan) { return plan.config.parallel.*member != first; };
-  return std::ranges::any_of(result.best, differs) || std::ranges::any_of(result.front, differs);
 }
 
 /// The columns of a table, and what all its rows have in common.
@@ -112,37 +94,35 @@ std::size_t width_of(std::vector<std::string> const& lines) {
   return width;
 }
 
-/// The lines of a table with the recompute policies behind them, as far as there is room for them,
-/// or else below them.
-std::string with_recompute(Columns columns, std::vector<std::string> const& texts, int width) {
-  constexpr char const* heading = "recompute";
+constexpr char const* recompute_heading = "recompute";
+
+/// Adds the recompute policies behind the columns of a table, as far as there is room for them, or
+/// else below its rows.
+void add_recompute(Columns columns,
+                   std::vector<std::string> const& texts,
+                   int width,
+                   PlanTable& table) {
   constexpr char const* below = "by stage:";
   constexpr std::size_t gap = 2;
   std::size_t const taken = width_of(columns.lines()) + gap;
   auto const wide = static_cast<std::size_t>(width);
   std::size_t const room = wide - std::min(wide, taken);
-  bool const has_column = room >= columns_of(heading);
+  bool const has_column = room >= columns_of(recompute_heading);
   auto const fits = [&](std::size_t row) { return has_column && columns_of(texts[row]) <= room; };
   if (has_column) {
-    columns.add(heading, Align::left,
+    columns.add(recompute_heading, Align::left,
                 [&](std::size_t row) { return fits(row) ? texts[row] : std::string{below}; });
   }
   std::vector<std::string> const lines = columns.lines();
-  std::string text = lines.front() + "\n";
+  table.heading = lines.front();
   for (std::size_t row = 0; row < texts.size(); ++row) {
-    text += lines[row + 1] + "\n";
-    if (fits(row)) continue;
-    std::string const policy = has_column ? texts[row] : "recompute " + texts[row];
-    text += "    " + wrapped(policy, width - 4, 4);
+    std::string text = lines[row + 1] + "\n";
+    if (!fits(row)) {
+      std::string const policy = has_column ? texts[row] : "recompute " + texts[row];
+      text += "    " + wrapped(policy, width - 4, 4);
+    }
+    table.rows.push_back(std::move(text));
   }
-  return text;
-}
-
-/// `even`, or the layers of the first and the last stage: `11..11`.
-std::string layout_text(TrainingConfig const& config) {
-  if (config.layout.kind == LayerSplit::Kind::even) return "even";
-  return std::to_string(config.layout.first.value_or(0)) + ".." +
-         std::to_string(config.layout.last.value_or(0));
 }
 
 /// Whether a stage waits for its transfers, in a letter.
@@ -151,67 +131,275 @@ std::string short_transfers(TrainingConfig const& config) {
   return config.schedule.p2p == P2p::overlapped ? "o" : "w";
 }
 
-/// Explains these words, as far as plans of the result have them; empty if none needs it.
-std::string words_legend(SearchResult const& result) {
-  bool has_layout = false;
-  bool has_block = false;
-  bool has_uniform = false;
-  bool has_window = false;
-  std::set<std::string> transfers;
-  for (std::vector<FoundPlan> const* const plans : {&result.best, &result.front}) {
-    for (FoundPlan const& plan : *plans) {
-      transfers.insert(short_transfers(plan.config));
-      has_layout = has_layout || plan.config.layout.kind != LayerSplit::Kind::even;
-      for (RecomputePolicy const& policy : plan.config.recompute) {
-        bool const is_full = policy.granularity == RecomputeGranularity::full;
-        bool const is_block = policy.method == RecomputeMethod::block;
-        has_block = has_block || (is_full && is_block);
-        has_uniform = has_uniform || (is_full && !is_block && policy.layers > 1);
-        has_window = has_window || policy.store_microbatches.count > 0;
-      }
+/// Columns that say least, the first of them least of all: what is left out where there is no room.
+enum class Expendable : std::uint8_t {
+  flops,
+  peak,
+  causal,
+  split,
+  mfu,
+  recompute,
+  daily,
+  days,
+  none
+};
+
+/// Makes the columns of a table, without those below `least`.
+class TableMaker {
+ public:
+  TableMaker(std::vector<ShownPlan> const& plans,
+             std::vector<std::size_t> const& numbers,
+             TableStyle const& style,
+             Expendable least)
+      : plans_{plans}, numbers_{numbers}, style_{style}, least_{least}, columns_{plans.size()} {
+    add_rates();
+    add_operation();
+    add_memory();
+    add_layout();
+  }
+
+  Columns const& columns() const { return columns_; }
+  std::vector<std::string> const& legend() const { return legend_; }
+
+ private:
+  using Config = TrainingConfig;
+
+  template <typename Text>
+  void figure(std::string heading, Text const& text) {
+    columns_.add(std::move(heading), Align::right,
+                 [&](std::size_t row) { return text(*plans_[row], *plans_[row].options); });
+  }
+  template <typename Value>
+  void number(char const* heading, Value const& value) {
+    columns_.add_number(
+        heading, [&](std::size_t row) { return std::to_string(value(plans_[row]->config)); });
+  }
+  template <typename Value>
+  void varying_number(char const* heading, std::string const& name, Value const& value) {
+    auto const text = [&](std::size_t row) { return std::to_string(value(plans_[row]->config)); };
+    if (columns_.vary(text, [&](std::size_t row) { return name + " " + text(row); })) {
+      columns_.add_number(heading, text);
+      legend_.push_back(heading + (" " + name));
     }
   }
-  std::string text;
-  auto const add = [&text](bool is_used, char const* words) {
-    if (is_used) text += (text.empty() ? "" : "; ") + std::string{words};
-  };
-  add(has_layout, "layout: layers of the first..last stage");
-  add(transfers.contains("w") && transfers.contains("o"), "p2p o overlapped, w waits");
-  add(has_block, "full first N: the first N layers of a chunk are recomputed");
-  add(has_uniform, "full by N: one checkpoint per N layers");
-  add(has_window, "+N: N microbatches of each window keep everything");
-  return text;
+  /// What all plans have in common, or a column if they differ and it `is_shown`.
+  template <typename Value, typename Sentence>
+  bool varying(char const* heading,
+               Value const& value,
+               Sentence const& sentence,
+               bool is_shown = true) {
+    auto const text = [&](std::size_t row) { return value(*plans_[row]); };
+    if (!columns_.vary(text, [&](std::size_t row) { return sentence(*plans_[row]); })) return false;
+    if (!is_shown) return false;
+    columns_.add(heading, Align::left, text);
+    return true;
+  }
+  bool shows(Expendable column) const {
+    return column >= least_ || (column == Expendable::peak && style_.is_front);
+  }
+
+  void add_rates() {
+    columns_.add("#", Align::right, [&](std::size_t row) { return std::to_string(numbers_[row]); });
+    bool const is_comparison = style_.is_comparison;
+    if (is_comparison) {
+      columns_.add("system", Align::left, [&](std::size_t row) {
+        return printable(plans_[row].options->request.system.name);
+      });
+      figure("GPUs",
+             [](FoundPlan const&, PlanOptions const& o) { return std::to_string(o.request.gpus); });
+    }
+    figure("s", [](FoundPlan const& p, PlanOptions const&) {
+      return decimals(to_seconds(p.simulation.iteration), 3);
+    });
+    legend_.emplace_back("s per iteration");
+    if (shows(Expendable::flops) && !is_comparison) {
+      figure("TFLOP/s", [](FoundPlan const& p, PlanOptions const& o) {
+        return decimals(teraflops_per_gpu(p, o), 0);
+      });
+    }
+    figure("tok/s", [&](FoundPlan const& p, PlanOptions const& o) {
+      return decimals(is_comparison ? p.simulation.tokens_per_second : tokens_per_gpu(p, o), 0);
+    });
+    legend_.emplace_back(is_comparison              ? "tok/s of the job"
+                         : shows(Expendable::flops) ? "TFLOP/s and tok/s per GPU"
+                                                    : "tok/s per GPU");
+    figure("Kh/T", [](FoundPlan const& p, PlanOptions const& o) {
+      return thousand_hours_text(figures_of(p, o).gpu_hours_per_trillion_tokens);
+    });
+    legend_.emplace_back("Kh/T: thousand GPU hours per T (10^12) tokens");
+    if (!shows(Expendable::mfu)) return;
+    figure("MFU %", [](FoundPlan const& p, PlanOptions const&) {
+      return decimals(100 * p.simulation.mfu, 1);
+    });
+    bool const has_causal =
+        shows(Expendable::causal) && std::ranges::any_of(plans_, differs_causally);
+    legend_.emplace_back(has_causal ? "MFU counts all of attention, causal its half"
+                                    : "MFU counts all of attention");
+    if (!has_causal) return;
+    figure("causal", [](FoundPlan const& p, PlanOptions const&) {
+      return decimals(100 * mfu_causal(p.simulation, p.config), 1);
+    });
+  }
+
+  /// Whether it matters how attention is counted, and people count what is computed: kernels of
+  /// flash attention leave out the half that a causal mask hides.
+  static bool differs_causally(ShownPlan const& plan) {
+    constexpr double noticed = 0.01;
+    return plan->config.model.attention == Attention::flash &&
+           plan->simulation.mfu - mfu_causal(plan->simulation, plan->config) >= noticed;
+  }
+
+  /// Money, energy and days.
+  void add_operation() {
+    OperatingRates const& rates = plans_.front().options->rates;
+    std::string const currency = rates.currency.empty() ? "" : rates.currency + " ";
+    if (rates.tokens && shows(Expendable::days)) {
+      figure("days", [](FoundPlan const& p, PlanOptions const& o) {
+        return decimals(days_of(p, o).value(), 1);
+      });
+    }
+    if (rates.price) {
+      bool const is_daily = shows(Expendable::daily);
+      if (is_daily) {
+        figure("/day", [](FoundPlan const& p, PlanOptions const& o) {
+          return amount_text(figures_of(p, o).cost_per_day.value());
+        });
+      }
+      figure(rates.tokens ? "total" : "/T", [](FoundPlan const& p, PlanOptions const& o) {
+        OperatingFigures const figures = figures_of(p, o);
+        return amount_text(o.rates.tokens ? *figures.cost : *figures.cost_per_trillion_tokens);
+      });
+      legend_.push_back("cost " + (currency.empty() ? "" : "in " + currency) +
+                        (is_daily ? "/day and " : "") + (rates.tokens ? "in total" : "/T tokens"));
+    }
+    if (rates.watts) {
+      figure(rates.tokens ? "MWh" : "J/tok", [](FoundPlan const& p, PlanOptions const& o) {
+        return o.rates.tokens ? decimals(energy_of(p, o).value(), 1)
+                              : decimals(figures_of(p, o).joules_per_token.value(), 2);
+      });
+    }
+  }
+
+  void add_memory() {
+    if (shows(Expendable::peak)) {
+      figure("peak", [](FoundPlan const& p, PlanOptions const&) { return gibibytes(p.peak()); });
+    }
+    figure("free", [](FoundPlan const& p, PlanOptions const&) { return gibibytes(free_bytes(p)); });
+    legend_.emplace_back(shows(Expendable::peak) ? "peak, and free on the device: GiB per GPU"
+                                                 : "free: GiB on the fullest device");
+  }
+
+  void add_layout() {
+    auto const sequence = [](FoundPlan const& p) {
+      return std::string{p.config.parallel.sequence ? "yes" : "no"};
+    };
+    auto const has_sequence = [](FoundPlan const& p) {
+      return std::string{p.config.parallel.sequence ? "" : "no "} + "sequence parallelism";
+    };
+    if (varying("SP", sequence, has_sequence, shows(Expendable::split))) {
+      legend_.emplace_back("SP sequence parallelism");
+    }
+    number("t", [](Config const& c) { return c.parallel.tensor; });
+    number("p", [](Config const& c) { return c.parallel.pipeline; });
+    number("m", [](Config const& c) { return c.parallel.interleave; });
+    number("d", [](Config const& c) { return c.parallel.data; });
+    number("b", [](Config const& c) { return c.batch.micro; });
+    legend_.emplace_back("t tensor, p pipeline, m chunks per stage, d data, b microbatch");
+    SearchRequest const& request = plans_.front().options->request;
+    if (splits_sequences(request)) {
+      varying_number("c", "context", [](Config const& c) { return c.parallel.context; });
+    }
+    if (has_experts(request.base.model)) {
+      varying_number("EP", "expert", [](Config const& c) { return c.parallel.expert; });
+      varying_number("ETP", "expert tensor",
+                     [](Config const& c) { return c.parallel.expert_tensor; });
+    }
+    add_split(shows(Expendable::split));
+    columns_.add("schedule", Align::left, [&](std::size_t row) {
+      return std::string{name_of(plans_[row]->config.schedule.kind)};
+    });
+  }
+
+  /// How layers, optimizer state and transfers are dealt with.
+  void add_split(bool is_shown) {
+    auto const layers = [](FoundPlan const& p) { return "layers " + layout_text(p); };
+    if (varying("layers", layout_text, layers, is_shown)) legend_.emplace_back("layers by stage");
+    auto const optimizer = [](FoundPlan const& p) {
+      return std::string{p.config.sharding.shares_optimizer() ? "sharded" : "whole"};
+    };
+    auto const state = [&](FoundPlan const& p) { return "optimizer state " + optimizer(p); };
+    varying("optim", optimizer, state, is_shown);
+    auto const letter = [](FoundPlan const& p) { return short_transfers(p.config); };
+    auto const transfers = [](FoundPlan const& p) {
+      if (p.config.parallel.pipeline == 1) return std::string{"one stage"};
+      return std::string{name_of(p.config.schedule.p2p)} + " transfers";
+    };
+    if (varying("p2p", letter, transfers, is_shown)) {
+      legend_.emplace_back("p2p o overlapped, w waits");
+    }
+  }
+
+  std::vector<ShownPlan> const& plans_;
+  std::vector<std::size_t> const& numbers_;
+  TableStyle const& style_;
+  Expendable least_;
+  Columns columns_;
+  std::vector<std::string> legend_;
+};
+
+/// The table with one line per plan.
+void make_lines(std::vector<ShownPlan> const& plans,
+                std::vector<std::size_t> const& numbers,
+                TableStyle const& style,
+                PlanTable& table) {
+  auto const wide = static_cast<std::size_t>(style.width);
+  for (Expendable const least :
+       {Expendable::flops, Expendable::peak, Expendable::causal, Expendable::split, Expendable::mfu,
+        Expendable::recompute, Expendable::daily, Expendable::days, Expendable::none}) {
+    TableMaker const maker{plans, numbers, style, least};
+    Columns columns = maker.columns();
+    if (least <= Expendable::recompute) {
+      columns.add(recompute_heading, Align::left,
+                  [&](std::size_t row) { return common_recompute(plans[row]->config); });
+    }
+    std::vector<std::string> const lines = columns.lines();
+    if (width_of(lines) > wide && least != Expendable::none) continue;
+    table.legend = maker.legend();
+    table.common = columns.common();
+    table.heading = lines.front();
+    for (std::size_t row = 1; row < lines.size(); ++row) table.rows.push_back(lines[row] + "\n");
+    return;
+  }
+}
+
+/// Whether stages of a plan have policies of their own.
+bool has_own_policies(ShownPlan const& plan) {
+  std::vector<RecomputePolicy> const& policies = plan->config.recompute;
+  return std::ranges::any_of(
+      policies, [&](RecomputePolicy const& policy) { return policy != policies.front(); });
+}
+
+/// The table with the policies of all stages.
+void make_paragraphs(std::vector<ShownPlan> const& plans,
+                     std::vector<std::size_t> const& numbers,
+                     TableStyle const& style,
+                     PlanTable& table) {
+  auto const wide = static_cast<std::size_t>(style.width);
+  Expendable least = Expendable::flops;
+  while (least < Expendable::mfu &&
+         width_of(TableMaker{plans, numbers, style, least}.columns().lines()) > wide) {
+    least = static_cast<Expendable>(static_cast<int>(least) + 1);
+  }
+  TableMaker const maker{plans, numbers, style, least};
+  std::vector<std::string> recompute;
+  recompute.reserve(plans.size());
+  for (ShownPlan const& plan : plans) recompute.push_back(recompute_text(plan->config));
+  table.legend = maker.legend();
+  table.common = maker.columns().common();
+  add_recompute(maker.columns(), recompute, style.width, table);
 }
 
 }  // namespace
-
-std::string recompute_text(TrainingConfig const& config) {
-  std::vector<RecomputePolicy> const& policies = config.recompute;
-  std::string text;
-  for (std::size_t first = 0; first < policies.size();) {
-    std::size_t end = first + 1;
-    while (end < policies.size() && policies[end] == policies[first]) ++end;
-    if (!text.empty()) text += "; ";
-    if (policies.size() > 1) {
-      text += std::to_string(first) + (end - first > 1 ? "-" + std::to_string(end - 1) : "") + " ";
-    }
-    text += text_of(policies[first]);
-    first = end;
-  }
-  return text;
-}
-
-std::string plan_legend(SearchResult const& result) {
-  std::string text =
-      "(per GPU: TFLOP/s, tokens/s, peak, and GiB free on the device; MFU counts attention "
-      "over the full square; t tensor, p pipeline, m chunks per stage, d data, b microbatch";
-  if (differ_in(result, &ParallelLayout::sequence)) text += ", SP sequence parallelism";
-  if (differ_in(result, &ParallelLayout::context)) text += ", c context";
-  if (differ_in(result, &ParallelLayout::expert)) text += ", EP expert";
-  if (differ_in(result, &ParallelLayout::expert_tensor)) text += ", ETP expert tensor";
-  std::string const words = words_legend(result);
-  return text + (words.empty() ? "" : "; " + words) + ")\n";
-}
 
 std::vector<std::size_t> numbers_of(std::vector<FoundPlan> const& plans) {
   std::vector<std::size_t> all(plans.size());
@@ -233,89 +421,26 @@ std::vector<std::size_t> ends_of_families(std::vector<FoundPlan> const& front) {
   return ends;
 }
 
-std::string plan_table(std::vector<FoundPlan> const& plans,
-                       std::vector<std::size_t> const& shown,
-                       PlanOptions const& options,
-                       int width) {
-  auto const plan = [&](std::size_t row) -> FoundPlan const& { return plans[shown[row]]; };
-  auto const config = [&](std::size_t row) -> TrainingConfig const& { return plan(row).config; };
-  Columns columns{shown.size()};
-  auto const figure = [&](std::string heading, auto const& text) {
-    columns.add(std::move(heading), Align::right, [&](std::size_t row) { return text(plan(row)); });
-  };
-  auto const number = [&](char const* heading, auto const& value) {
-    columns.add_number(heading,
-                       [&](std::size_t row) { return std::to_string(value(config(row))); });
-  };
-  auto const varying_number = [&](char const* heading, std::string const& name, auto const& value) {
-    auto const text = [&](std::size_t row) { return std::to_string(value(config(row))); };
-    if (columns.vary(text, [&](std::size_t row) { return name + " " + text(row); })) {
-      columns.add_number(heading, text);
-    }
-  };
-  auto const varying = [&](char const* heading, auto const& value, auto const& sentence) {
-    auto const text = [&](std::size_t row) { return value(config(row)); };
-    if (columns.vary(text, [&](std::size_t row) { return sentence(config(row)); })) {
-      columns.add(heading, Align::left, text);
-    }
-  };
-  using Config = TrainingConfig;
-  using Plan = FoundPlan;
-  columns.add("#", Align::right, [&](std::size_t row) { return std::to_string(shown[row] + 1); });
-  figure("s", [](Plan const& p) { return decimals(to_seconds(p.simulation.iteration), 3); });
-  figure("TFLOP/s", [&](Plan const& p) { return decimals(teraflops_per_gpu(p, options), 0); });
-  figure("tok/s", [&](Plan const& p) { return decimals(tokens_per_gpu(p, options), 0); });
-  figure("MFU %", [](Plan const& p) { return decimals(100 * p.simulation.mfu, 1); });
-  figure("peak", [](Plan const& p) { return gibibytes(p.peak()); });
-  figure("free", [](Plan const& p) { return gibibytes(free_bytes(p)); });
-  varying(
-      "SP", [](Config const& c) { return std::string{c.parallel.sequence ? "yes" : "no"}; },
-      [](Config const& c) {
-        return std::string{c.parallel.sequence ? "" : "no "} + "sequence parallelism";
-      });
-  number("t", [](Config const& c) { return c.parallel.tensor; });
-  number("p", [](Config const& c) { return c.parallel.pipeline; });
-  number("m", [](Config const& c) { return c.parallel.interleave; });
-  number("d", [](Config const& c) { return c.parallel.data; });
-  number("b", [](Config const& c) { return c.batch.micro; });
-  if (splits_sequences(options.request)) {
-    varying_number("c", "context", [](Config const& c) { return c.parallel.context; });
+PlanTable plan_table(std::vector<ShownPlan> const& plans,
+                     std::vector<std::size_t> const& numbers,
+                     TableStyle const& style) {
+  PlanTable table;
+  bool const has_stages = style.has_stages && std::ranges::any_of(plans, has_own_policies);
+  has_stages ? make_paragraphs(plans, numbers, style, table)
+             : make_lines(plans, numbers, style, table);
+  explain_recompute(plans, table.legend);
+  if (!table.common.empty()) {
+    table.common = (plans.size() > 1 ? "all with " : "with ") + table.common + "\n";
   }
-  if (has_experts(options.request.base.model)) {
-    varying_number("EP", "expert", [](Config const& c) { return c.parallel.expert; });
-    varying_number("ETP", "expert tensor",
-                   [](Config const& c) { return c.parallel.expert_tensor; });
+  return table;
+}
+
+std::string legend_text(std::vector<std::string> const& parts) {
+  std::vector<std::string> once;
+  for (std::string const& part : parts) {
+    if (std::ranges::find(once, part) == once.end()) once.push_back(part);
   }
-  varying("layout", layout_text, [](Config const& c) { return "layout " + layout_text(c); });
-  auto const optimizer = [](Config const& c) {
-    return std::string{c.sharding.shares_optimizer() ? "sharded" : "whole"};
-  };
-  varying("optim", optimizer, [&](Config const& c) { return "optimizer state " + optimizer(c); });
-  if (options.rates.tokens) {
-    figure("days", [&](Plan const& p) { return decimals(days_of(p, options).value(), 1); });
-  }
-  if (options.rates.price) {
-    std::string const currency = options.rates.currency.empty() ? "" : " " + options.rates.currency;
-    figure((options.rates.tokens ? "cost" : "cost per iteration") + currency,
-           [&](Plan const& p) { return amount_text(cost_of(p, options).value()); });
-  }
-  if (options.rates.watts) {
-    figure(options.rates.tokens ? "MWh" : "kWh per iteration",
-           [&](Plan const& p) { return decimals(energy_of(p, options).value(), 3); });
-  }
-  varying("p2p", short_transfers, [&](Config const& c) {
-    if (c.parallel.pipeline == 1) return std::string{"one stage"};
-    return std::string{name_of(c.schedule.p2p)} + " transfers";
-  });
-  columns.add("schedule", Align::left,
-              [&](std::size_t row) { return std::string{name_of(config(row).schedule.kind)}; });
-  std::vector<std::string> recompute;
-  recompute.reserve(shown.size());
-  for (std::size_t const i : shown) recompute.push_back(recompute_text(plans[i].config));
-  std::string const common = columns.common();
-  std::string const with = shown.size() > 1 ? "all with " : "with ";
-  return (common.empty() ? "" : wrapped(with + common, width, 2)) +
-         with_recompute(std::move(columns), recompute, width);
+  return "(" + joined(once, "; ") + ")\n";
 }
 
 }  // namespace stagecraft

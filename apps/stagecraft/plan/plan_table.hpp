@@ -4,16 +4,9 @@
 #include <string>
 #include <vector>
 
-#include "apps/stagecraft/plan/plan_options.hpp"
-#include "libsim/search/plan_search.hpp"
+#include "apps/stagecraft/plan/plan_answer.hpp"
 
 namespace stagecraft {
-
-/// The policies of all stages; equal neighbours are written once: `0 selective +2; 1-7 selective`.
-std::string recompute_text(TrainingConfig const& config);
-
-/// Explains the columns of plan_table(), and the words in them that the plans have.
-std::string plan_legend(SearchResult const& result);
 
 /// All indices of a list of plans.
 std::vector<std::size_t> numbers_of(std::vector<FoundPlan> const& plans);
@@ -21,12 +14,30 @@ std::vector<std::size_t> numbers_of(std::vector<FoundPlan> const& plans);
 /// The fastest and the smallest plan of each family of a front, by their numbers.
 std::vector<std::size_t> ends_of_families(std::vector<FoundPlan> const& front);
 
-/// A row per plan of `plans` that `shown` names by its index. A line above says what all of these
-/// plans have in common; a recompute policy for which a row of `width` columns has no room is on a
-/// line below its row.
-std::string plan_table(std::vector<FoundPlan> const& plans,
-                       std::vector<std::size_t> const& shown,
-                       PlanOptions const& options,
-                       int width);
+/// What a table of plans shows.
+struct TableStyle {
+  int width = 100;  ///< in columns
+  /// Whether the policies of all stages are shown, below a row that has no room for them. If not,
+  /// a row has what they have in common, and columns that say least are left out until it fits.
+  bool has_stages = false;
+  bool is_comparison = false;  ///< of several clusters, whose names are columns
+  bool is_front = false;       ///< of time against memory, which is never left out
+};
+
+/// A table of plans, in parts.
+struct PlanTable {
+  std::vector<std::string> legend;  ///< explains its columns, a part of a sentence each
+  std::string common;               ///< what all rows have in common; a line, or empty
+  std::string heading;              ///< a line
+  std::vector<std::string> rows;    ///< by plan; a line, or with the stages' policies several
+};
+
+/// A row per plan. `numbers` are shown before them.
+PlanTable plan_table(std::vector<ShownPlan> const& plans,
+                     std::vector<std::size_t> const& numbers,
+                     TableStyle const& style);
+
+/// The parts of legends in one paragraph, each once.
+std::string legend_text(std::vector<std::string> const& parts);
 
 }  // namespace stagecraft

@@ -31,6 +31,7 @@
 #include "libsim/sweep/sweep_reader.hpp"
 #include "libsim/sweep/sweep_run.hpp"
 #include "libsim/sweep/sweep_table.hpp"
+#include "libsim/sweep/system_rates.hpp"
 
 namespace stagecraft {
 
@@ -180,6 +181,17 @@ ColumnFile finished_table(Sweep const& sweep, SweepOptions const& options) {
   return table;
 }
 
+/// Adds money and energy to the results of a sweep.
+void add_rates(ColumnFile& table, Sweep const& sweep, SystemRates const& rates) {
+  bool const is_by_system = !rates.price.empty() || !rates.watts.empty();
+  add_operating_columns(
+      table,
+      [&](std::int64_t point) {
+        return is_by_system ? rates_of_point(sweep, rates, point) : rates.common;
+      },
+      rates.common.currency);
+}
+
 /// Simulates what the journal lacks, and writes the table of all.
 void simulate_points(Sweep const& sweep,
                      std::int64_t count,
@@ -194,7 +206,7 @@ void simulate_points(Sweep const& sweep,
   });
   outcome.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   outcome.table = table_of(sweep, options.shard, journal);
-  add_operating_columns(outcome.table, options.rates);
+  add_rates(outcome.table, sweep, options.rates);
   outcome.warnings = journal.warnings();
   write_sweep_table(outcome.table, options.output, options.csv);
 }
@@ -215,7 +227,7 @@ SweepOutcome run(Sweep const& sweep,
                        !std::filesystem::exists(journal_path, ignored);
   if (is_over) {
     outcome.table = finished_table(sweep, options);
-    add_operating_columns(outcome.table, options.rates);
+    add_rates(outcome.table, sweep, options.rates);
     write_sweep_table(outcome.table, options.output, options.csv);
     return outcome;
   }
@@ -261,7 +273,9 @@ void explain_signals(SweepOptions const& options) {
 SweepOutcome merge(SweepOptions const& options) {
   SweepOutcome outcome{
       .table = merge_shards(options.inputs), .output = options.output, .csv = options.csv};
-  add_operating_columns(outcome.table, options.rates);
+  OperatingRates const& rates = options.rates.common;
+  add_operating_columns(
+      outcome.table, [&](std::int64_t /*point*/) { return rates; }, rates.currency);
   write_sweep_table(outcome.table, options.output, options.csv);
   outcome.points = std::atoll(outcome.table.attribute("points").c_str());
   outcome.excluded =
@@ -286,6 +300,7 @@ int run_sweep_command(CommandLine const& line) {
     return 0;
   }
   Sweep const sweep = load_sweep(file_on_command_line(options.inputs.front(), {"sweeps"}));
+  require_rates(options.rates, systems_of(sweep));
   require_countable(sweep, options);
   print_warnings(check_sweep(sweep));
   std::optional<ProgressBar> bar{std::in_place};
@@ -316,6 +331,7 @@ SweepOutcome sweep_as_asked(Sweep const& sweep,
                             SweepOptions const& options,
                             CommandProgress const& progress) {
   refuse_existing(options);
+  require_rates(options.rates, systems_of(sweep));
   require_countable(sweep, options);
   return run(sweep, count_within_limit(sweep, options, progress), options, progress);
 }

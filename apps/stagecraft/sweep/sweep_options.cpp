@@ -30,6 +30,13 @@ void refuse_with_merge(CommandLine const& line) {
                              "without it, as a merge computes nothing"};
     }
   }
+  for (char const* const option : {"price", "power"}) {
+    if (line.find(option).value_or("").find('=') != std::string::npos) {
+      throw CommandLineError{std::string{"--"} + option,
+                             "'" + line.value(option) + "' with --merge",
+                             "one value for all: shards do not say which system a row is of"};
+    }
+  }
 }
 
 }  // namespace
@@ -59,8 +66,7 @@ std::vector<Option> sweep_options() {
        .value = Value::word({"tokens", "seconds", "mfu", "cost"}),
        .fallback = "tokens",
        .description = "what the rows that are shown are the best by: tokens per second and GPU, "
-                      "seconds of an iteration, MFU, or cost of the training, with --price and "
-                      "--tokens"},
+                      "seconds of an iteration, MFU, or cost per token, with --price"},
       {.name = "dry-run",
        .description = "print the number of points and an estimate of the time, and stop"},
       {.name = "json", .description = "print one JSON document"}};
@@ -91,11 +97,10 @@ SweepOptions read_sweep_options(CommandLine const& line) {
   for (SweepRank const rank : {SweepRank::iteration_seconds, SweepRank::mfu, SweepRank::cost}) {
     if (line.value("rank") == name_of(rank)) options.rank = rank;
   }
-  options.rates = read_operating_rates(line);
-  bool const has_cost = options.rates.price && options.rates.tokens;
-  if (options.rank == SweepRank::cost && !has_cost) {
-    throw CommandLineError{"--rank", "'cost' without both --price and --tokens",
-                           "cost together with both, or another rank"};
+  options.rates = read_system_rates(line);
+  if (options.rank == SweepRank::cost && !line.has("price")) {
+    throw CommandLineError{"--rank", "'cost' without --price",
+                           "cost together with --price, or another rank"};
   }
   if (line.has("shard")) options.shard = read_shard(line.value("shard"));
   options.jobs = jobs_of(line);

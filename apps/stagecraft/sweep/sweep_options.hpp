@@ -38,7 +38,7 @@ struct SweepOptions {
   int jobs = 1;
   std::int64_t limit = 0;  ///< rows that may be computed
   SweepRank rank = SweepRank::tokens_per_second_per_gpu;
-  OperatingRates rates;
+  SystemRates rates;
   bool merges = false;
   bool resumes = false;
   bool is_dry_run = false;

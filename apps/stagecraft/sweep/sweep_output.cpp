@@ -40,7 +40,7 @@ double merit_of(ColumnFile const& table, std::size_t row, SweepRank rank) {
     case SweepRank::mfu:
       return reals_of(table, "mfu")[row];
     case SweepRank::cost:
-      return -reals_of(table, "cost")[row];
+      return -reals_of(table, "cost_per_trillion_tokens")[row];
     case SweepRank::tokens_per_second_per_gpu:
       break;
   }
@@ -143,10 +143,17 @@ std::string cell_text(NamedColumn const& column, std::size_t row) {
   return value.is_string() ? value.get<std::string>() : value.dump();
 }
 
-/// The heading of costs, with the currency if there is one: `cost EUR`.
-std::string cost_heading(ColumnFile const& table) {
-  std::string const& currency = column_of(table, "cost").unit;
-  return currency.empty() ? "cost" : "cost " + currency;
+/// The columns of costs that a table has, each with its heading: `cost EUR`.
+std::vector<std::pair<NamedColumn const*, std::string>> cost_columns(ColumnFile const& table) {
+  std::vector<std::pair<NamedColumn const*, std::string>> columns;
+  for (auto const& [name, heading] :
+       {std::pair{"cost_per_day", "per day"},
+        std::pair{"cost_per_trillion_tokens", "per 10^12 tokens"}, std::pair{"cost", "cost"}}) {
+    auto const found = std::ranges::find(table.columns, name, &NamedColumn::name);
+    if (found == table.columns.end()) continue;
+    columns.emplace_back(&*found, found->unit.empty() ? heading : found->unit + " " + heading);
+  }
+  return columns;
 }
 
 std::string best_table(ColumnFile const& table, SweepRank rank) {
@@ -157,20 +164,25 @@ std::string best_table(ColumnFile const& table, SweepRank rank) {
   std::vector<TextTable::Column> headings{{"index"}};
   for (NamedColumn const* const key : keys)
     headings.push_back({heading_of(*key, keys), Align::left});
-  for (char const* const heading : {"s", "tokens/s/GPU", "MFU %", "waiting %", "peak GiB"}) {
+  for (char const* const heading :
+       {"s", "tokens/s/GPU", "K GPU h/10^12", "MFU %", "waiting %", "peak GiB"}) {
     headings.push_back({heading});
   }
-  if (rank == SweepRank::cost) headings.push_back({cost_heading(table)});
+  auto const costs = cost_columns(table);
+  for (auto const& [column, heading] : costs) headings.push_back({heading});
   TextTable text{std::move(headings)};
   for (std::size_t const row : rows) {
     std::vector<std::string> cells{std::to_string(integers_of(table, index_column)[row])};
     for (NamedColumn const* const key : keys) cells.push_back(cell_text(*key, row));
     cells.push_back(decimals(reals_of(table, "iteration_seconds")[row], 3));
     cells.push_back(decimals(merit_of(table, row, SweepRank::tokens_per_second_per_gpu), 0));
+    cells.push_back(thousand_hours_text(reals_of(table, "gpu_hours_per_trillion_tokens")[row]));
     cells.push_back(decimals(100 * reals_of(table, "mfu")[row], 1));
     cells.push_back(decimals(100 * reals_of(table, "bubble_fraction")[row], 1));
     cells.push_back(gibibytes(static_cast<std::int64_t>(reals_of(table, "peak_bytes")[row])));
-    if (rank == SweepRank::cost) cells.push_back(amount_text(reals_of(table, "cost")[row]));
+    for (auto const& [column, heading] : costs) {
+      cells.push_back(amount_text(std::get<std::vector<double>>(column->values)[row]));
+    }
     text.add_row(std::move(cells));
   }
   return "\n" + std::string{superlative_of(rank)} + of_those_that_fit(fit_counts(table)) +

@@ -62,6 +62,13 @@ class FlagLine {
     return value(name,
                  std::string_view{digits.data(), static_cast<std::size_t>(end - digits.data())});
   }
+  /// Leaves out the flags that do not stand between these two in the flag table.
+  FlagLine& keep(std::string_view first, std::string_view last) {
+    std::erase_if(flags_, [&](Flag const& flag) {
+      return flag.place < place_of_flag(first) || flag.place > place_of_flag(last);
+    });
+    return *this;
+  }
   std::string text() && {
     std::ranges::stable_sort(flags_, {}, &Flag::place);
     std::string text;
@@ -314,9 +321,7 @@ void write_recompute(FlagLine& line, RecomputePolicy const& policy, MegatronVers
   line.value("recompute-modules", modules);
 }
 
-}  // namespace
-
-std::string megatron_flags(TrainingConfig const& config, MegatronVersion version) {
+FlagLine all_flags(TrainingConfig const& config, MegatronVersion version) {
   FlagLine line;
   line.add_keys(to_json(settled_with_stack(config)), version);
   if (version == MegatronVersion::of_2022) {
@@ -330,6 +335,18 @@ std::string megatron_flags(TrainingConfig const& config, MegatronVersion version
   line.value("micro-batch-size", config.batch.micro)
       .value("global-batch-size", config.batch.global);
   write_recompute(line, config.recompute.front(), version);
+  return line;
+}
+
+}  // namespace
+
+std::string megatron_flags(TrainingConfig const& config, MegatronVersion version) {
+  return all_flags(config, version).text();
+}
+
+std::string megatron_layout_flags(TrainingConfig const& config, MegatronVersion version) {
+  FlagLine line = all_flags(config, version);
+  line.keep("expert-model-parallel-size", "distribute-saved-activations");
   return std::move(line).text();
 }
 

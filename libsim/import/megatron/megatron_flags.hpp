@@ -17,4 +17,8 @@ namespace stagecraft {
 std::string megatron_flags(TrainingConfig const& config,
                            MegatronVersion version = MegatronVersion::current);
 
+/// Those of the flags that a search decides: layout, schedule, batch, recompute, sharding.
+std::string megatron_layout_flags(TrainingConfig const& config,
+                                  MegatronVersion version = MegatronVersion::current);
+
 }  // namespace stagecraft

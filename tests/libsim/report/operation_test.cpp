@@ -65,11 +65,37 @@ TEST_CASE("money and energy of an iteration and of a training", "[report]") {
   REQUIRE(*figures.joules_per_iteration == Approx(640e3));
   REQUIRE(*figures.joules_per_token == Approx(6.4));
   REQUIRE(*figures.cost_per_iteration == Approx(64 * 2.5 / 360));
+  REQUIRE(*figures.cost_per_day == Approx(64 * 2.5 * 24));
+  // 1e12 tokens take 1e8 s.
+  REQUIRE(figures.gpu_hours_per_trillion_tokens == Approx(64 * 1e8 / 3600));
+  REQUIRE(*figures.cost_per_trillion_tokens == Approx(2.5 * 64 * 1e8 / 3600));
   // 36e6 tokens take an hour.
   REQUIRE(*figures.days == Approx(1.0 / 24));
   REQUIRE(*figures.cost == Approx(160));
   REQUIRE(*figures.joules == Approx(64 * 3.6e6));
   REQUIRE_FALSE(figures.goodput);
+}
+
+TEST_CASE("interruptions count in what a trillion tokens cost, not in GPU hours", "[report]") {
+  OperatingRates rates;
+  rates.price = 2;
+  rates.tokens = 1e12;
+  rates.hours_per_failure = 1000;
+  OperatingFigures const figures = operating_figures(10, 1e4, 64, rates);
+  REQUIRE(figures.goodput->share < 0.99);
+  REQUIRE(figures.gpu_hours_per_trillion_tokens == Approx(64 * 1e8 / 3600));
+  REQUIRE(*figures.cost_per_trillion_tokens == Approx(*figures.cost));
+  REQUIRE(*figures.cost == Approx(2 * 64 * 1e8 / 3600 / figures.goodput->share));
+}
+
+TEST_CASE("rates that are given by system are those of the named systems alone", "[report]") {
+  SystemRates rates;
+  rates.common.watts = 700;
+  rates.price = {{"dgx-h100", 2.5}, {"mine", 4}};
+  REQUIRE(rates.of({"dgx-h100"}).price == 2.5);
+  REQUIRE(rates.of(names_of_system("folder/mine.yaml", "my cluster")).price == 4);
+  REQUIRE_FALSE(rates.of({"selene-a100"}).price);
+  REQUIRE(rates.of({"selene-a100"}).watts == 700);
 }
 
 TEST_CASE("large amounts of money are read in thousands", "[report]") {

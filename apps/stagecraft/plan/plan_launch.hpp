@@ -1,0 +1,41 @@
+#pragma once
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "apps/stagecraft/plan/plan_answer.hpp"
+#include "libsim/import/megatron/launch_files.hpp"
+
+namespace stagecraft {
+
+/// A plan that the flags of a framework can start.
+struct LaunchedPlan {
+  ShownPlan plan;
+  MegatronVersion version = MegatronVersion::current;
+};
+
+/// The best such plan of a cluster; nullopt if there is none.
+std::optional<LaunchedPlan> launched_plan(ClusterAnswer const& cluster);
+
+/// The best such plan of all clusters, by the question's rank.
+std::optional<LaunchedPlan> launched_plan(PlanAnswer const& answer, PlanRank rank);
+
+/// What starts a plan.
+struct Launch {
+  std::string framework;  ///< as --launchable calls it
+  std::string command;    ///< in the folder of the files
+  std::vector<LaunchFile> files;
+};
+Launch launch_of(LaunchedPlan const& launched);
+
+/// Member `launch` of the document.
+nlohmann::ordered_json to_json(Launch const& launch);
+
+/// Writes the files into a new or empty folder: all of them, or none.
+/// \throws std::runtime_error
+void write_kit(Launch const& launch, std::filesystem::path const& folder);
+
+}  // namespace stagecraft

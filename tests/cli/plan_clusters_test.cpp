@@ -1,0 +1,159 @@
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "tests/cli/command_results.hpp"
+#include "tests/cli/run_program.hpp"
+
+namespace stagecraft::plan_clusters_test {
+namespace {
+
+using Catch::Contains;
+using nlohmann::json;
+
+/// Two clusters: 16 H100 and 8 B200.
+std::string clusters(std::string const& rest) {
+  return "plan llama2-7b --system dgx-h100,b200-hgx --gpus 16,8 --global-batch 64 " + rest;
+}
+
+json document(std::string const& arguments) {
+  return json::parse(run_stagecraft(arguments + " --json").output);
+}
+
+double number(json const& entry, char const* name) { return entry.at(name).get<double>(); }
+
+}  // namespace
+
+TEST_CASE("plans of several clusters are in one list, and each costs what its GPUs cost") {
+  json const result = document(clusters(
+      "--top 4 --rank cost --price dgx-h100=2.5,b200-hgx=5 --power dgx-h100=1kW,b200-hgx=2kW"));
+  REQUIRE(result.at("rank") == "cost");
+  REQUIRE(result.at("best").size() == 4);
+  double before = 0;
+  std::set<std::string> systems;
+  for (json const& entry : result.at("best")) {
+    std::string const system = entry.at("system").get<std::string>();
+    systems.insert(system);
+    REQUIRE(entry.at("config").at("system").at("name") == system);
+    double const gpus = system == "dgx-h100" ? 16 : 8;
+    double const price = system == "dgx-h100" ? 2.5 : 5;
+    REQUIRE(number(entry, "gpus") == gpus);
+    REQUIRE(number(entry, "tokens_per_second") ==
+            Approx(64 * 4096 / number(entry, "iteration_seconds")));
+    REQUIRE(number(entry, "cost_per_day") == Approx(gpus * price * 24));
+    double const hours = gpus * 1e12 / number(entry, "tokens_per_second") / 3600;
+    REQUIRE(number(entry, "gpu_hours_per_trillion_tokens") == Approx(hours));
+    REQUIRE(number(entry, "cost_per_trillion_tokens") == Approx(price * hours));
+    REQUIRE(number(entry.at("operation"), "joules_per_iteration") ==
+            Approx(gpus * (system == "dgx-h100" ? 1e3 : 2e3) * number(entry, "iteration_seconds")));
+    REQUIRE(number(entry, "cost_per_trillion_tokens") >= before);
+    before = number(entry, "cost_per_trillion_tokens");
+  }
+  REQUIRE(systems == std::set<std::string>{"b200-hgx", "dgx-h100"});
+}
+
+TEST_CASE("a cluster among several has the answer that it has alone") {
+  json const both = document(clusters("--top 2"));
+  REQUIRE(both.at("clusters").size() == 2);
+  double considered = 0;
+  for (json const& cluster : both.at("clusters")) {
+    std::string const system = cluster.at("system").get<std::string>();
+    json const alone = document("plan llama2-7b --system " + system + " --gpus " +
+                                cluster.at("gpus").dump() + " --global-batch 64 --top 2");
+    REQUIRE(alone.at("clusters").is_null());
+    for (char const* const name :
+         {"considered", "best", "pareto", "best_launchable", "near_ties"}) {
+      REQUIRE(cluster.at(name) == alone.at(name));
+    }
+    considered += number(alone, "considered");
+  }
+  REQUIRE(number(both, "considered") == considered);
+  REQUIRE(both.at("near_ties").is_null());
+}
+
+TEST_CASE("what ranks plans of several clusters decides their order") {
+  auto const first = [](std::string const& rest) {
+    return document(clusters("--top 2 " + rest)).at("best")[0].at("system");
+  };
+  // 16 H100 take less time than 8 B200. A B200 does more than an H100.
+  REQUIRE(first("") == "dgx-h100");
+  REQUIRE(first("--rank iteration") == "dgx-h100");
+  REQUIRE(first("--rank tokens") == "b200-hgx");
+  REQUIRE(first("--rank cost --price 2/gpu-hour") == "b200-hgx");
+  REQUIRE(first("--rank energy --power 1kW") == "b200-hgx");
+  REQUIRE(first("--rank energy --power dgx-h100=0.5kW,b200-hgx=2kW") == "dgx-h100");
+  require_refusal(clusters("--rank cost"), {"--rank: found 'cost' without --price"});
+  require_refusal(clusters("--rank energy"), {"--rank: found 'energy' without --power"});
+}
+
+TEST_CASE("lists of systems and numbers pair up, and one value serves all") {
+  std::string const model = "plan gpt-22b --global-batch 16 --top 1 ";
+  auto const pairs = [&](std::string const& rest) {
+    std::vector<std::string> list;
+    json const result = document(model + rest);
+    for (json const& cluster : result.at("clusters")) {
+      list.push_back(cluster.at("gpus").dump() + cluster.at("system").get<std::string>());
+    }
+    return list;
+  };
+  REQUIRE(pairs("--system selene-a100 --gpus 8,16") ==
+          std::vector<std::string>{"8selene-a100", "16selene-a100"});
+  REQUIRE(pairs("--system selene-a100,dgx-h100 --gpus 8") ==
+          std::vector<std::string>{"8selene-a100", "8dgx-h100"});
+  require_refusal(
+      model + "--system selene-a100,dgx-h100 --gpus 8,16,32",
+      {"--gpus: found '8,16,32' beside 2 systems; accepted: one number for all systems, "
+       "or as many numbers as systems"});
+  require_refusal(model + "--system selene-a100,dgx-h100,b200-hgx --gpus 8,16",
+                  {"beside 3 systems"});
+  require_refusal(model + "--system selene-a100 --gpus 8,8", {"'8' of selene-a100 twice"});
+  require_refusal(model + "--system selene-a100,dgx-h10 --gpus 8",
+                  {"--system: found 'dgx-h10'", "dgx-h100"});
+  require_refusal(model + "--system selene-a100,dgx-h100 --gpus 8 --price selene-a100=2",
+                  {"--price: found none for 'dgx-h100'; accepted: one for each system"});
+  require_refusal(model + "--system selene-a100 --gpus 8,16 --price dgx-h10=2",
+                  {"--price: found 'dgx-h10'; accepted: selene-a100"});
+}
+
+TEST_CASE("a cluster on which nothing fits does not hide the others") {
+  std::string const search =
+      "plan gpt3-175b --system selene-a100 --gpus 8,64 --global-batch 64 --top 1 ";
+  json const result = document(search);
+  REQUIRE(result.at("best").size() == 1);
+  REQUIRE(result.at("best")[0].at("gpus") == 64);
+  REQUIRE(result.at("clusters")[0].at("best").empty());
+  std::string const text = run_stagecraft(search).output;
+  REQUIRE_THAT(in_one_line(text), Contains("8 x selene-a100: nothing fits: of "));
+  REQUIRE(run_stagecraft("plan gpt3-175b --system selene-a100 --gpus 8,4 --global-batch 64")
+              .exit_code == 3);
+}
+
+TEST_CASE("a comparison is one screen, with the best of each cluster") {
+  std::string const text =
+      run_stagecraft(clusters("--price dgx-h100=2.5,b200-hgx=5 --rank cost"), "unset COLUMNS;")
+          .output;
+  REQUIRE(std::count(text.begin(), text.end(), '\n') <= 40);
+  REQUIRE_THAT(text, Contains("\n 1  dgx-h100    16  ") && Contains("  b200-hgx     8  ") &&
+                         Contains("  Kh/T    /day      /T  "));
+  REQUIRE_THAT(text, Contains("\n8 x b200-hgx: no 80 % interval: "));
+}
+
+TEST_CASE("plan's stack is that of the paper on the paper's cluster, and of today elsewhere") {
+  auto const stack = [](std::string const& rest) {
+    return document("plan gpt-22b --gpus 8 --global-batch 8 --top 1 " + rest)
+        .at("best")[0]
+        .at("config")
+        .at("software")
+        .at("name");
+  };
+  REQUIRE(stack("--system selene-a100") == "megatron-2022");
+  REQUIRE(stack("--system dgx-h100") == "megatron-core");
+  REQUIRE(stack("--system dgx-h100 --software nanotron") == "nanotron");
+  REQUIRE(stack("--system dgx-h100 --set software=megatron-2022") == "megatron-2022");
+  REQUIRE_THAT(run_stagecraft("plan gpt-22b --gpus 8 --global-batch 8 --system dgx-h100").output,
+               Contains(", software megatron-core\n"));
+}
+
+}  // namespace stagecraft::plan_clusters_test

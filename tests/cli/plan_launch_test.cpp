@@ -1,0 +1,110 @@
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "tests/cli/command_results.hpp"
+#include "tests/cli/run_program.hpp"
+
+namespace stagecraft::plan_launch_test {
+namespace {
+
+using Catch::Contains;
+using nlohmann::json;
+
+std::string const search =
+    "plan llama2-7b --system dgx-h100 --gpus 16 --global-batch 64 --top 1 --fix tensor=2 ";
+
+std::vector<std::string> names_in(std::filesystem::path const& folder) {
+  std::vector<std::string> names;
+  for (auto const& entry : std::filesystem::directory_iterator{folder}) {
+    names.push_back(entry.path().filename().string());
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+}  // namespace
+
+TEST_CASE("plan --kit writes what starts the best plan that can be launched") {
+  TemporaryFolder const folder;
+  std::filesystem::path const kit = folder.path() / "new" / "kit";
+  ProgramResult const result = run_stagecraft(search + "--json --kit '" + kit.string() + "'");
+  REQUIRE(result.exit_code == 0);
+  json const document = json::parse(result.output);
+  REQUIRE(names_in(kit) == std::vector<std::string>{"README.txt", "flags.txt", "megatron_bridge.py",
+                                                    "run.yaml", "slurm.sbatch", "torchrun.sh"});
+  json const& launch = document.at("launch");
+  REQUIRE(launch.at("framework") == "megatron-core");
+  REQUIRE(launch.at("command") == "bash torchrun.sh");
+  for (auto const& [name, text] : launch.at("files").items()) {
+    REQUIRE(text_of(kit / name) == text.get<std::string>());
+  }
+  json const& best = document.at("best_launchable");
+  json const run = json_of("simulate '" + (kit / "run.yaml").string() + "' --json");
+  REQUIRE(run.at("iteration_seconds") == best.at("iteration_seconds"));
+  REQUIRE(text_of(kit / "flags.txt") == best.at("megatron_flags").get<std::string>() + "\n");
+  // 16 GPUs are two nodes of eight.
+  REQUIRE_THAT(text_of(kit / "torchrun.sh"),
+               Contains("torchrun --nproc-per-node 8 --nnodes 2 ") && Contains("--mock-data"));
+  REQUIRE_THAT(text_of(kit / "slurm.sbatch"),
+               Contains("\n#SBATCH --nodes=2\n") && Contains("\n#SBATCH --gpus-per-node=8\n"));
+}
+
+TEST_CASE("plan --kit writes into no folder that holds something, and no kit that cannot start") {
+  TemporaryFolder const folder;
+  folder.write("mine.txt", "text");
+  std::string const kit = "--kit '" + folder.path().string() + "'";
+  require_refusal(search + kit,
+                  {"--kit: found '", "', which is not empty; accepted: a new or empty"});
+  REQUIRE(folder.names() == std::vector<std::string>{"mine.txt"});
+  require_refusal(search + "--kit '" + (folder.path() / "mine.txt").string() + "'",
+                  {"which is no folder"});
+  std::string const other = "--kit '" + (folder.path() / "kit").string() + "'";
+  REQUIRE_THAT(run_stagecraft(search + other + " --software nanotron").errors,
+               Contains("--kit: found software 'nanotron', for which no kit is known"));
+  REQUIRE_THAT(
+      run_stagecraft("plan gemma2-9b --system dgx-h100 --gpus 8 --global-batch 8 " + other).errors,
+      Contains("--kit: found a model that the flags cannot say: model.norms"));
+  REQUIRE(folder.names() == std::vector<std::string>{"mine.txt"});
+}
+
+TEST_CASE("of several clusters the kit is of the best by the rank") {
+  TemporaryFolder const folder;
+  std::string const clusters =
+      "plan llama2-7b --system dgx-h100,b200-hgx --gpus 16,8 --global-batch 64 "
+      "--top 2 --price 2/gpu-hour --kit '" +
+      folder.path().string();
+  run_stagecraft(clusters + "/time'");
+  run_stagecraft(clusters + "/cost' --rank cost");
+  REQUIRE_THAT(text_of(folder.path() / "time" / "torchrun.sh"), Contains(" --nnodes 2 "));
+  REQUIRE_THAT(text_of(folder.path() / "cost" / "torchrun.sh"), Contains(" --nnodes 1 "));
+}
+
+TEST_CASE("plan --report writes a page of the candidates, their memory and their money") {
+  TemporaryFolder const folder;
+  std::string const page = (folder.path() / "plans.html").string();
+  ProgramResult const result = run_stagecraft(
+      "plan llama2-7b --system dgx-h100,b200-hgx --gpus 16,8 --global-batch 64 --top 2 --rank cost "
+      "--price 'dgx-h100=2.5 EUR,b200-hgx=5 EUR' --report '" +
+      page + "'");
+  INFO(result.errors);
+  REQUIRE(result.exit_code == 0);
+  std::string const html = text_of(page);
+  REQUIRE_THAT(html, Contains("<h2>Where the money goes</h2>") &&
+                         Contains("16 x dgx-h100<small>NVIDIA H100-SXM5-80GB</small>") &&
+                         Contains("8 x b200-hgx") && Contains("2.50 per GPU hour") &&
+                         Contains("5.00 per GPU hour"));
+  // 16 x 2.5 x 24 and 8 x 5 x 24 are the same.
+  REQUIRE_THAT(html, Contains("A day costs EUR 960.00."));
+  REQUIRE_THAT(html, !Contains(" src=") && !Contains("<script") && !Contains("{{"));
+  std::string const one = (folder.path() / "one.html").string();
+  REQUIRE(run_stagecraft(search + "--report '" + one + "'").exit_code == 0);
+  REQUIRE_THAT(text_of(one), Contains("<h2>Where the GPU hours go</h2>") &&
+                                 Contains("the best that the flags of megatron-core can say"));
+  REQUIRE(run_stagecraft(search + "--report '" + (folder.path() / "no" / "x.html").string() + "'")
+              .exit_code == 1);
+}
+
+}  // namespace stagecraft::plan_launch_test

@@ -1,0 +1,69 @@
+"""Reads back the kits that `plan --kit` writes: scripts and recipe give the plan and the time of the run file.
+
+usage: launch_kits.py STAGECRAFT
+
+Recipes are also held against the recorded signatures of Megatron-Bridge.
+"""
+
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+import check_recipe
+
+SIGNATURES = pathlib.Path(__file__).with_name("megatron_bridge.json")
+
+# Model, GPUs, sequences per iteration, other words. Of dense models, of models with experts, of latent attention, and of
+# Megatron-LM of 2022, for which there is no recipe.
+KITS = [("llama2-7b", 16, 64, []), ("gpt3-175b", 128, 256, []), ("mixtral-8x7b", 64, 256, []),
+        ("gpt-22b", 16, 64, ["--software", "megatron-2022", "--set", "model.vocabulary=50257"]),
+        ("llama3-8b", 12, 96, ["--set", "memory.allocator_settings=expandable_segments:True"]),
+        ("llama3-8b", 64, 32, ["--fix", "context=4", "--fix", "recompute=selective"]),
+        ("deepseek-v3", 1024, 1024, ["--fix", "pipeline=16", "--fix", "expert=64", "--fix", "tensor=1", "--fix", "micro=1"])]
+
+
+def run(program, *words):
+    done = subprocess.run([program, *map(str, words)], capture_output=True, text=True, check=False)
+    if done.returncode:
+        sys.exit(f"{' '.join(map(str, words))}: {done.stderr}")
+    return done.stdout
+
+
+def outcome(program, file):
+    document = json.loads(run(program, "simulate", file, "--json"))
+    return document["plan"], document["iteration_seconds"]
+
+
+def main(program):
+    wrong = 0
+    for model, gpus, batch, words in KITS:
+        with tempfile.TemporaryDirectory() as name:
+            folder = pathlib.Path(name)
+            kit, again, settings = folder / "kit", folder / "again.yaml", folder / "settings.yaml"
+            run(program, "plan", model, "--system", "dgx-h100", "--gpus", gpus, "--global-batch", batch, "--top", 1,
+                *words, "--kit", kit)
+            wanted = outcome(program, kit / "run.yaml")
+            sources = [["--script", kit / "torchrun.sh"], ["--script", kit / "slurm.sbatch"]]
+            recipe = kit / "megatron_bridge.py"
+            if recipe.is_file():
+                if check_recipe.main(recipe, SIGNATURES, settings):
+                    sys.exit(f"{model}: the recipe does not fit the package")
+                sources.append(["--yaml", settings, "--world-size", gpus])
+            elif "megatron-2022" not in words:
+                sys.exit(f"{model}: no recipe")
+            for script in ("torchrun.sh", "slurm.sbatch"):
+                subprocess.run(["bash", "-n", kit / script], check=True)
+            for source in sources:
+                again.unlink(missing_ok=True)
+                run(program, "import", "megatron", *source, "--system", "dgx-h100", "-o", again)
+                if outcome(program, again) != wanted:
+                    print(f"{model} on {gpus}: {source[1].name} is another plan")
+                    wrong += 1
+    print(f"{len(KITS)} kits, {wrong} wrong")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
