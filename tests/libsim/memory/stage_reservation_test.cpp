@@ -43,10 +43,17 @@ TEST_CASE("an arena reserves the peak that a stage's memory sums to", "[plan]") 
   TrainingConfig const config =
       quarter(GENERATE(ScheduleKind::gpipe, ScheduleKind::one_f_one_b, ScheduleKind::interleaved),
               GENERATE(RecomputeGranularity::none, RecomputeGranularity::full));
-  std::vector<StageMemory> const memory = peak_memory(make_plan(as_settled(config)));
+  TrainingPlan const plan = make_plan(as_settled(config));
+  std::vector<StageMemory> const memory = peak_memory(plan);
   std::vector<StageReservation> const arena = reserved_by(config, AllocatorKind::arena);
   for (std::size_t stage = 0; stage < memory.size(); ++stage) {
     REQUIRE(arena[stage].reserved == memory[stage].at_peak.sum());
+    REQUIRE(arena[stage].allocated == arena[stage].reserved);
+    std::int64_t const resident = resident_memory(plan.stages[StageId::of_index(stage)]).sum();
+    REQUIRE(arena[stage].resident == resident);
+    // The activations of the first iteration live before the two moments of 4 bytes each.
+    std::int64_t const moments = 8 * plan.stages[StageId::of_index(stage)].parameters;
+    REQUIRE(arena[stage].first_allocated == std::max(arena[stage].reserved - moments, resident));
   }
 }
 
