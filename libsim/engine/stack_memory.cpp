@@ -27,7 +27,11 @@ double host_pace(TrainingPlan const& plan, System const& system) {
 }  // namespace
 
 FrameworkMemory stack_memory(TrainingPlan const& plan, System const& system) {
-  FrameworkMemory memory = framework_memory(system.software);
+  FrameworkMemory memory =
+      framework_memory(system.software, system.accelerator.compute_capability.value);
+  if (memory.workspace > Bytes{0}) {
+    memory.workspace = plan.config.memory.cublas_workspace.value_or(memory.workspace);
+  }
   if (memory.host_lead > 0) {
     memory.host_gain = std::max(memory.host_gain, host_pace(plan, system) - 1);
   }

@@ -73,6 +73,10 @@ struct TensorTraffic {
   friend bool operator==(TensorTraffic const&, TensorTraffic const&) = default;
 };
 
+/// Bytes by the least major number of CUDA's compute capability for which they hold; 0 is of all
+/// devices. Empty: none.
+using BytesByCapability = std::map<int, Bytes>;
+
 /// What the stack allocates beside the tensors of the op program: FrameworkMemory with sources.
 /// Section `memory`.
 struct MemoryUse {
@@ -91,7 +95,9 @@ struct MemoryUse {
   Sourced<bool> joined_master_weights;
   Sourced<bool> sharded_parameters;
   Sourced<bool> gather_copies;
-  Sourced<Bytes> workspace;
+  Sourced<BytesByCapability> workspace;
+  Sourced<BytesByCapability> shared_workspace;
+  Sourced<BytesByCapability> grouped_workspace;
   Sourced<int> host_lead;
   Sourced<bool> waits_after_sends;
   Sourced<bool> waits_after_passes;
@@ -139,8 +145,9 @@ struct Software {
   friend bool operator==(Software const&, Software const&) = default;
 };
 
-/// The memory of the stack, as the allocator of a rank sees it.
-FrameworkMemory framework_memory(Software const& software);
+/// The memory of the stack on a device of this compute capability (its major number), as the
+/// allocator of a rank sees it.
+FrameworkMemory framework_memory(Software const& software, int compute_capability = 0);
 
 /// Whether a run fits is decided by its ranks' allocators: the stack says what it allocates beside
 /// the op program. Otherwise counted bytes decide, and the reserve stands for all else.

@@ -131,7 +131,15 @@ void visit_keys(Visitor& keys, Section& memory) {
        "Whether the distributed optimizer gathers the parameters through copies: of the own shard, "
        "of every replica's, and of all together.");
   keys("workspace", memory.workspace,
-       "Workspace of matrix products that the allocator serves, once for each pass's thread.");
+       "Workspace of matrix products that the allocator serves, once for each pass's thread: {0: 4 "
+       "MiB, 9: 32 MiB}, by the least accelerator.compute_capability for which it holds, or one for "
+       "all devices. memory.cublas_workspace of the run takes its place.",
+       Accepts{"bytes, or bytes by compute capability"});
+  keys("shared_workspace", memory.shared_workspace, "The same, once for both threads together.",
+       Accepts{"bytes, or bytes by compute capability"});
+  keys("grouped_workspace", memory.grouped_workspace,
+       "The same for products of experts in groups, from the first one on.",
+       Accepts{"bytes, or bytes by compute capability"});
   keys("host_lead", memory.host_lead,
        "How many kernels the host is ahead of the accelerator. What a collective has used can be "
        "allocated again only after so many kernels; 0: at once. A host that receives a message "

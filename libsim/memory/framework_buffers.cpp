@@ -149,7 +149,9 @@ bool FrameworkBuffers::begin(Task const& task) {
   if (framework_.host_lead > 0 && receives(task)) wait_on_host();
   bool& has_workspace = has_workspace_[task.kind == Task::Kind::forward ? 0 : 1];
   if (has_workspace) return true;
+  bool const is_first = !has_workspace_[0] && !has_workspace_[1];
   has_workspace = true;
+  if (is_first && !allocator_.keep(framework_.shared_workspace.count())) return false;
   return allocator_.keep(framework_.workspace.count());
 }
 
@@ -177,7 +179,9 @@ FrameworkBuffers::OpBuffers const& FrameworkBuffers::buffers_of(BufferChange con
       buffers.gradients.push_back(tensor.shape.elements() * size);
     }
   }
-  buffers.has_any = buffers.temporary > 0 || buffers.held > 0 || buffers.kept > 0 ||
+  buffers.is_grouped =
+      op.kind == OpKind::grouped_gemm && framework_.grouped_workspace > Bytes{0};
+  buffers.has_any = buffers.is_grouped || buffers.temporary > 0 || buffers.held > 0 || buffers.kept > 0 ||
                     buffers.global > 0 || !buffers.gradients.empty() || buffers.ends_kept;
   buffers.is_launched =
       framework_.host_lead > 0 && traits_of(op.kind).op_class != OpClass::synchronisation;
@@ -189,6 +193,10 @@ bool FrameworkBuffers::run(BufferEvent const& event) {
   OpBuffers const& buffers = buffers_of(*event.change);
   if (buffers.is_launched) launch();
   if (!buffers.has_any) return true;
+  if (buffers.is_grouped && !has_grouped_workspace_) {
+    has_grouped_workspace_ = true;
+    if (!allocator_.keep(framework_.grouped_workspace.count())) return false;
+  }
   if (!grow(global_, buffers.global)) return false;
   BlockId temporary = no_block;
   if (!allocator_.allocate(buffers.temporary, temporary)) return false;

@@ -59,6 +59,7 @@ class FrameworkBuffers {
     std::vector<std::int64_t> gradients;  ///< bytes of each gradient tensor
     bool ends_kept = false;               ///< whether it reads, and frees, what was kept last
     bool has_any = false;                 ///< whether the op needs any of the above
+    bool is_grouped = false;              ///< whether it is a product of experts in groups
     bool is_launched = false;             ///< whether the host launches kernels for it
     bool is_known = false;                ///< whether the fields are derived
   };
@@ -97,6 +98,7 @@ class FrameworkBuffers {
   std::array<Growing, 2> gathered_;      ///< activations, and gradients of row-parallel layers
   Growing global_;                       ///< never freed, as gathered_
   std::array<bool, 2> has_workspace_{};  ///< forward; all other passes
+  bool has_grouped_workspace_ = false;
   std::int64_t op_time_;                 ///< duration of an op's kernels on the allocator's clock
   double launched_ = 0;                  ///< kernels launched since the host last waited
   double lead_ = -1;                     ///< kernels by which the host is ahead, as last told to

@@ -46,7 +46,11 @@ struct FrameworkMemory {
   bool shards_parameters = false;
   /// With a sharded optimizer, the step gathers the updated parameters into temporary copies.
   bool copies_gathered_parameters = false;
-  Bytes workspace;  ///< for matrix products, one per pass's thread; never freed
+  /// For matrix products, never freed: one per pass's thread, one for both threads together, and,
+  /// from the first product of experts in groups on, one for those.
+  Bytes workspace;
+  Bytes shared_workspace;
+  Bytes grouped_workspace;
   /// The number of kernels by which the host may be ahead of the accelerator. Memory that a
   /// collective has used is not free until the accelerator has caught up. The host waits for the
   /// accelerator before it goes on with what it has received.

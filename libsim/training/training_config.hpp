@@ -163,6 +163,9 @@ struct MemoryConfig {
   AllocatorKind allocator = AllocatorKind::pytorch;
   std::string allocator_settings{};  ///< as PYTORCH_CUDA_ALLOC_CONF has them
   EmptyCache empty_cache = EmptyCache::never;
+  /// In place of the stack's workspace of each thread's matrix products, if it has any. It is not
+  /// part of a plan's fingerprint.
+  std::optional<Bytes> cublas_workspace{};
 
   friend bool operator==(MemoryConfig const&, MemoryConfig const&) = default;
 };

@@ -220,6 +220,10 @@ void visit_keys(Visitor& keys, MemorySection<Memory, ShortForm> const& section) 
        "When the allocator's cache is given back to the device in each iteration.");
   keys("allocator_settings", AllocatorText{memory.allocator_settings},
        "The text of PYTORCH_CUDA_ALLOC_CONF.", Accepts{"text"}, Default{"\"\""});
+  keys("cublas_workspace", memory.cublas_workspace,
+       "The bytes that CUBLAS_WORKSPACE_CONFIG gives to the matrix products of each thread, if the "
+       "stack says that they have any: 32 MiB for :4096:8.",
+       TakenFrom{"what the stack says"});
 }
 
 template <typename Visitor, OneOf<LayerSplit> Split>
