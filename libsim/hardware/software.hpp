@@ -83,6 +83,7 @@ struct MemoryUse {
   Sourced<std::map<OpKind, double>> kept;
   Sourced<std::map<OpKind, double>> held;
   Sourced<std::map<OpKind, double>> held_of_prediction;
+  Sourced<bool> transposed_attention;
   Sourced<std::map<OpKind, double>> temporary;
   Sourced<bool> separate_gradients;
   Sourced<bool> passing_gradients;
@@ -98,6 +99,7 @@ struct MemoryUse {
   Sourced<BytesByCapability> workspace;
   Sourced<BytesByCapability> shared_workspace;
   Sourced<BytesByCapability> grouped_workspace;
+  Sourced<BytesByCapability> router_workspace;
   Sourced<int> host_lead;
   Sourced<bool> waits_after_sends;
   Sourced<bool> waits_after_passes;

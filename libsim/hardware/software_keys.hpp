@@ -85,7 +85,7 @@ template <typename Visitor, OneOf<MemoryUse> Section>
 void visit_keys(Visitor& keys, Section& memory) {
   keys("kept", memory.kept,
        "What the stack keeps from forward to backward beside the op program's tensors, in bytes "
-       "relative to what the op writes: {swiglu: 1}. Reserved bytes follow all keys of this "
+       "relative to the largest tensor that the op writes: {swiglu: 1}. Reserved bytes follow all keys of this "
        "section, counted bytes none.",
        factor_range);
   keys(
@@ -94,7 +94,12 @@ void visit_keys(Visitor& keys, Section& memory) {
       factor_range);
   keys("held_of_prediction", memory.held_of_prediction,
        "As held, for the head's ops on the last module of multi-token prediction.", factor_range);
-  keys("temporary", memory.temporary, "The same while the op runs.", factor_range);
+  keys("temporary", memory.temporary,
+       "The same while the op runs, relative to all that it writes.", factor_range);
+  keys("transposed_attention", memory.transposed_attention,
+       "Whether fused attention is FlashAttention's kernel where cuDNN's is not the faster one or is "
+       "not deterministic, and its output is then kept twice, in the kernel's order and in that of "
+       "the next product.");
   keys("separate_gradients", memory.separate_gradients,
        "Whether the weight gradients of a microbatch have buffers of their own, in the type of the "
        "parameters, until they are added to the main gradients at the end of its backward pass.");
@@ -139,6 +144,9 @@ void visit_keys(Visitor& keys, Section& memory) {
        Accepts{"bytes, or bytes by compute capability"});
   keys("grouped_workspace", memory.grouped_workspace,
        "The same for products of experts in groups, from the first one on.",
+       Accepts{"bytes, or bytes by compute capability"});
+  keys("router_workspace", memory.router_workspace,
+       "As shared_workspace, if the model has a router and there is no shared_workspace.",
        Accepts{"bytes, or bytes by compute capability"});
   keys("host_lead", memory.host_lead,
        "How many kernels the host is ahead of the accelerator. What a collective has used can be "

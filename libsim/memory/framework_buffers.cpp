@@ -168,7 +168,7 @@ FrameworkBuffers::OpBuffers const& FrameworkBuffers::buffers_of(BufferChange con
   if (block.prediction_modules > 0 && op.layer == block.prediction_modules && op.module == "head") {
     buffers.held += bytes_of(framework_.held_of_prediction, op, written.largest);
   }
-  if (keeps(change)) buffers.kept = bytes_of(framework_.kept, op, written.all);
+  if (keeps(change)) buffers.kept = bytes_of(framework_.kept, op, written.largest);
   if (uses_global(op)) buffers.global = bytes_of(framework_.global_buffer, op, written.largest);
   buffers.ends_kept = kept_until_.contains(op.kind);
   if (has_gradient_tensor(op)) {
@@ -180,7 +180,8 @@ FrameworkBuffers::OpBuffers const& FrameworkBuffers::buffers_of(BufferChange con
     }
   }
   buffers.is_grouped =
-      op.kind == OpKind::grouped_gemm && framework_.grouped_workspace > Bytes{0};
+      op.kind == OpKind::grouped_gemm && framework_.grouped_workspace > Bytes{0} &&
+      plan_.config.model.experts->grouped;
   buffers.has_any = buffers.is_grouped || buffers.temporary > 0 || buffers.held > 0 || buffers.kept > 0 ||
                     buffers.global > 0 || !buffers.gradients.empty() || buffers.ends_kept;
   buffers.is_launched =

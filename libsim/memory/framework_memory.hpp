@@ -11,14 +11,17 @@ namespace stagecraft {
 /// it frees can be used again. It affects the allocator of a rank, never the counted bytes of a
 /// plan. By default, the framework allocates the op program's tensors and nothing else.
 struct FrameworkMemory {
-  /// Bytes by kind of op, relative to the op's output. kept: from forward to backward; held: until
-  /// the pass of the chunk ends (a copy: relative to the largest tensor that the op writes);
-  /// temporary: only while the op runs.
+  /// Bytes by kind of op. kept: from forward to backward; held: until the pass of the chunk ends
+  /// (copies: relative to the largest tensor that the op writes); temporary: only while the op
+  /// runs, relative to all that it writes.
   std::map<OpKind, double> kept;
   std::map<OpKind, double> held;
   /// As `held`, for the head's ops on the last module of multi-token prediction.
   std::map<OpKind, double> held_of_prediction;
   std::map<OpKind, double> temporary;
+  /// Whether the output of FlashAttention's kernel is kept twice. Where the stack takes this kernel,
+  /// `kept` says so for the op (stack_memory()).
+  bool transposes_attention = false;
   /// The gradients of a pass have buffers of their own, in the type of the parameters, until they
   /// are added to the main gradients when the pass has ended.
   bool separates_gradients = false;
@@ -51,6 +54,7 @@ struct FrameworkMemory {
   Bytes workspace;
   Bytes shared_workspace;
   Bytes grouped_workspace;
+  Bytes router_workspace;  ///< as shared_workspace, of models with a router if there is none
   /// The number of kernels by which the host may be ahead of the accelerator. Memory that a
   /// collective has used is not free until the accelerator has caught up. The host waits for the
   /// accelerator before it goes on with what it has received.

@@ -154,6 +154,10 @@ void visit_keys(Visitor& keys, Experts& experts, Need need = Need::required) {
        "4).",
        FlagOf{"input", "moe-apply-probs-on-input"});
   keys("biases", experts.biases, "Biases of the router and of each expert's products (GPT-OSS).");
+  keys("grouped", experts.grouped,
+       "Whether a rank's experts compute together, or one after the other. It changes bytes beside "
+       "the op program, not times.",
+       FlagOf{"true", "moe-grouped-gemm"});
   keys("router", experts.router);
 }
 

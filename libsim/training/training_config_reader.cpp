@@ -174,6 +174,9 @@ TrainingConfig read_training_config(ConfigNode const& root) {
   if (auto const dispatch = root.child("dispatch"); dispatch.exists()) {
     config.dispatch = dispatch.word<Dispatch>().value_or(config.dispatch);
   }
+  if (auto const deterministic = root.child("deterministic"); deterministic.exists()) {
+    config.deterministic = deterministic.boolean().value_or(false);
+  }
   std::optional<bool> distributed_optimizer;
   read("memory", MemorySection{config.memory, distributed_optimizer}, [](SectionReader&) {});
   config.sharding = read_sharding(root, distributed_optimizer);

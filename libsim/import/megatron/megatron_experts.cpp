@@ -183,8 +183,9 @@ void read_megatron_experts(MegatronArguments& arguments, TrainingConfig& config)
                        {"shared experts before the router", "less time"});
     }
   }
-  if (!arguments.has("moe-grouped-gemm")) {
-    arguments.note("no --moe-grouped-gemm: grouped products are modelled nevertheless");
+  experts.grouped = arguments.has("moe-grouped-gemm");
+  if (!experts.grouped) {
+    arguments.note("no --moe-grouped-gemm: times are those of grouped products nevertheless");
   }
   experts.biases = config.model.biases;
   if (experts.biases && experts.shared_ffn_hidden > 0) {

@@ -131,6 +131,14 @@ MegatronImport import_megatron(std::vector<ShellWord> const& words,
   config.recompute = read_megatron_recompute(arguments, config.model);
   limit_block_to_chunk(arguments, config);
   config.training = read_megatron_training(arguments);
+  if (version == MegatronVersion::current) {
+    bool const is_local = is_local_megatron(arguments, version);
+    result.software = is_local ? "megatron-core-local" : "megatron-core";
+  }
+  config.deterministic = arguments.has("deterministic-mode");
+  if (config.deterministic) {
+    arguments.refuse("deterministic-mode", "a run without it", {"the usual kernels", "more time"});
+  }
   config.memory.allocator_settings = options.environment.allocator_settings;
   config.memory.cublas_workspace = cublas_workspace(options.environment.cublas_workspace);
   result.notes = arguments.finish();
@@ -151,7 +159,7 @@ nlohmann::ordered_json run_sections(MegatronImport const& import, std::string co
     root[key] = section;
     if (key != "model") continue;
     root["system"] = system;
-    if (import.version == MegatronVersion::current) root["software"] = "megatron-core";
+    if (!import.software.empty()) root["software"] = import.software;
   }
   return root;
 }

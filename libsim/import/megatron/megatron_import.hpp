@@ -29,6 +29,7 @@ struct MegatronOptions {
 struct MegatronImport {
   TrainingConfig config;
   MegatronVersion version = MegatronVersion::current;  ///< whose flags they are
+  std::string software{};          ///< the stack that runs them; empty: a run file's default
   std::vector<std::string> notes;  ///< what was assumed, approximated or ignored
   std::vector<Omission> left_out;  ///< in no particular order
 };
