@@ -91,6 +91,7 @@ struct MemoryUse {
   Sourced<int> replica_gradient_bytes;
   Sourced<Bytes> first_replica_bucket;
   Sourced<Bytes> replica_bucket;
+  Sourced<bool> kept_inputs;
   Sourced<bool> kept_gathers;
   Sourced<std::map<OpKind, double>> global_buffer;
   Sourced<bool> joined_master_weights;

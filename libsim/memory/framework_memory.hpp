@@ -19,8 +19,8 @@ struct FrameworkMemory {
   /// As `held`, for the head's ops on the last module of multi-token prediction.
   std::map<OpKind, double> held_of_prediction;
   std::map<OpKind, double> temporary;
-  /// Whether the output of FlashAttention's kernel is kept twice. Where the stack takes this kernel,
-  /// `kept` says so for the op (stack_memory()).
+  /// Whether the output of FlashAttention's kernel is kept twice. Where the stack takes this
+  /// kernel, `kept` says so for the op (stack_memory()).
   bool transposes_attention = false;
   /// The gradients of a pass have buffers of their own, in the type of the parameters, until they
   /// are added to the main gradients when the pass has ended.
@@ -36,6 +36,9 @@ struct FrameworkMemory {
   /// The buckets of these: the least size of the first bucket, and of all others. 0: one bucket.
   Bytes first_replica_bucket;
   Bytes replica_bucket;
+  /// What a chunk has received last, and its gradient, exist until the chunk's next forward, also
+  /// between two iterations.
+  bool keeps_inputs = false;
   /// Whether tensors that a tensor group gathers go into buffers that are never freed.
   bool keeps_gathered = false;
   /// Bytes by kind of op, relative to the largest tensor that the op writes, of one buffer that

@@ -169,8 +169,7 @@ class StageReplay {
     // At the end of an iteration no activation lives; in which order they go makes no difference
     // to the blocks that are then free.
     for (BlockId& block : blocks_) allocator_.free(block);
-    buffers_.end_iteration();
-    return true;
+    return buffers_.end_iteration();
   }
 
   /// Reduces each task to its requests, so that the replay reads less memory.

@@ -211,7 +211,8 @@ void visit_keys(Visitor& keys, MemorySection<Memory, ShortForm> const& section) 
        NotInMegatron{"Megatron-LM always deallocates", "false"}, Tried{"output deallocation"});
   keys("distributed_optimizer", section.distributed_optimizer,
        "The short form of `sharding: distributed_optimizer`.", Tried{"distributed optimizer"});
-  keys("gradient_dtype", memory.gradient_dtype, "The type of main gradients: fp32, or that of a model in 16 bits.");
+  keys("gradient_dtype", memory.gradient_dtype,
+       "The type of main gradients: fp32, or that of a model in 16 bits.");
   keys("moments_dtype", memory.moments_dtype, "The type of Adam's moments of models in bf16.");
   keys("reserve", memory.reserve, "Of each accelerator, for driver, context and NCCL.",
        TakenFrom{"what the system says, or 2 GiB"});
@@ -287,10 +288,11 @@ void visit_keys(Visitor& keys, Config& config) {
   keys("routing", config.routing, "Which experts tokens choose.", Accepts{routing_text},
        Default{"balanced"});
   keys("dispatch", config.dispatch, "How tokens travel to the ranks of their experts.");
-  keys("deterministic", config.deterministic,
-       "Whether the run has only kernels that give the same bits each time. It changes bytes beside "
-       "the op program, not times.",
-       FlagOf{"true", "deterministic-mode"});
+  keys(
+      "deterministic", config.deterministic,
+      "Whether the run has only kernels that give the same bits each time. It changes bytes beside "
+      "the op program, not times.",
+      FlagOf{"true", "deterministic-mode"});
   keys("sharding", config.sharding);
   bool const is_sharded = config.sharding.shares_optimizer();
   keys("memory", MemorySection{config.memory, is_sharded});

@@ -66,29 +66,29 @@ Json to_json(ValidatedRow const& row, std::vector<std::string> const& keys) {
 
 Json to_json(ValidationSummary const& summary) {
   using Errors = PredictionErrors;
-  Json json{{"rows", summary.rows},
-            {"problems", summary.problems},
-            {"timed_rows", summary.timed},
-            {"mean_percent", percent(summary.time, &Errors::mean)},
-            {"median_percent", percent(summary.time, &Errors::median)},
-            {"p90_percent", percent(summary.time, &Errors::p90)},
-            {"bias_percent", percent(summary.time, &Errors::bias)},
-            {"spread_percent", percent(summary.time, &Errors::spread)},
-            {"ranked_groups", 0},
-            {"regret_mean_percent", nullptr},
-            {"regret_max_percent", nullptr},
-            {"spearman", nullptr},
-            {"fit_accuracy", summary.fit_accuracy()},
-            {"interval_coverage", summary.interval_coverage()},
-            {"reserved_median_percent", percent(summary.reserved_bytes, &Errors::median)},
-            {"reserved_p90_percent", percent(summary.reserved_bytes, &Errors::p90)},
-            {"allocated_median_percent", percent(summary.allocated_bytes, &Errors::median)},
-            {"allocated_p90_percent", percent(summary.allocated_bytes, &Errors::p90)},
-            {"first_allocated_median_percent",
-             percent(summary.first_allocated_bytes, &Errors::median)},
-            {"first_allocated_p90_percent", percent(summary.first_allocated_bytes, &Errors::p90)},
-            {"resident_median_percent", percent(summary.resident_bytes, &Errors::median)},
-            {"resident_p90_percent", percent(summary.resident_bytes, &Errors::p90)}};
+  Json json{
+      {"rows", summary.rows},
+      {"problems", summary.problems},
+      {"timed_rows", summary.timed},
+      {"mean_percent", percent(summary.time, &Errors::mean)},
+      {"median_percent", percent(summary.time, &Errors::median)},
+      {"p90_percent", percent(summary.time, &Errors::p90)},
+      {"bias_percent", percent(summary.time, &Errors::bias)},
+      {"spread_percent", percent(summary.time, &Errors::spread)},
+      {"ranked_groups", 0},
+      {"regret_mean_percent", nullptr},
+      {"regret_max_percent", nullptr},
+      {"spearman", nullptr},
+      {"fit_accuracy", summary.fit_accuracy()},
+      {"interval_coverage", summary.interval_coverage()},
+      {"reserved_median_percent", percent(summary.reserved_bytes, &Errors::median)},
+      {"reserved_p90_percent", percent(summary.reserved_bytes, &Errors::p90)},
+      {"allocated_median_percent", percent(summary.allocated_bytes, &Errors::median)},
+      {"allocated_p90_percent", percent(summary.allocated_bytes, &Errors::p90)},
+      {"first_allocated_median_percent", percent(summary.first_allocated_bytes, &Errors::median)},
+      {"first_allocated_p90_percent", percent(summary.first_allocated_bytes, &Errors::p90)},
+      {"resident_median_percent", percent(summary.resident_bytes, &Errors::median)},
+      {"resident_p90_percent", percent(summary.resident_bytes, &Errors::p90)}};
   if (summary.ranking) {
     json["ranked_groups"] = summary.ranking->groups;
     json["regret_mean_percent"] = 100 * summary.ranking->mean_regret;

@@ -183,6 +183,11 @@ void read_megatron_experts(MegatronArguments& arguments, TrainingConfig& config)
                        {"shared experts before the router", "less time"});
     }
   }
+  // Source: megatron/core/transformer/moe/experts.py and mlp.py, bias_activation_fusion.
+  bool const is_gated = config.model.activation == Activation::swiglu;
+  experts.fused_weighting =
+      is_gated ? !arguments.has("no-bias-swiglu-fusion")
+               : arguments.has("use-fused-weighted-squared-relu") || arguments.has("quick-geglu");
   experts.grouped = arguments.has("moe-grouped-gemm");
   if (!experts.grouped) {
     arguments.note("no --moe-grouped-gemm: times are those of grouped products nevertheless");

@@ -109,6 +109,10 @@ class Gaps {
     add_of_keys("model", model);
     gap(model.dropout_mask == DropoutMask::regenerated,
         "model.dropout_mask regenerated: Megatron-LM stores masks");
+    gap(model.experts && model.experts->fused_weighting && !is_gated(model.activation),
+        "model.experts.fused_weighting: Megatron-LM multiplies with probabilities in a kernel of "
+        "its "
+        "own unless the activation is gated");
     gap(model.softmax_dropout == SoftmaxDropout::fused,
         "model.softmax_dropout fused: Megatron-LM's softmax and dropout are two kernels");
   }

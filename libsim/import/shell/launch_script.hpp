@@ -29,7 +29,7 @@ struct LaunchCommand {
   std::vector<ShellWord> arguments;  ///< Megatron's flags and their values
   std::optional<std::int64_t> world_size;  ///< from the launcher, else WORLD_SIZE, else #SBATCH
   LaunchEnvironment environment;
-  std::vector<std::string> notes;          ///< what was not followed
+  std::vector<std::string> notes;  ///< what was not followed
 };
 
 /// Reads a shell script in the style of Megatron-LM's examples: assignments, arrays, `export`, `if`
