@@ -32,7 +32,7 @@ FAMILIES = ("gpt", "moe", "mixtral")  # those that pretrain_gpt.py trains
 def group(row, flags):
     """What competes with the run: the environment, and for rows that are no core rows what they are apart for."""
     apart = [name for name, holds in (
-        ("release", row["test_type"] == "release"), ("grpo", "grpo-group-size" in flags),
+        ("grpo", "grpo-group-size" in flags),
         ("modelopt", "export-te-mcore-model" in flags or "modelopt" in row["id"]),
         ("fsdp", "use-megatron-fsdp" in flags), ("fp8", row["precision"].startswith("fp8"))) if holds]
     return " ".join([row["env"], *apart])
@@ -58,6 +58,8 @@ def imported(program, megatron, row, flags):
     system = next((name for machine, name in SYSTEMS.items() if machine in row["env"]), None)
     if row["family"] not in FAMILIES or system is None:
         return None, f"family {row['family']}" if system else f"{row['env']} names no machine"
+    if row["test_type"] == "release" and not row["gpus"]:
+        return None, "a release run on an unknown number of GPUs"
     result = subprocess.run([program, "import", "megatron", "--json", "--world-size", row["gpus"] or "8", "--system", system,
                              "--", *environment(megatron, row), "pretrain_gpt.py", *words(flags)], capture_output=True, text=True)
     return (json.loads(result.stdout), "") if result.returncode == 0 else (None, result.stderr.splitlines()[0][:140])
