@@ -20,7 +20,7 @@ for data in nanotron vtrain-single-node vtrain-multi-node narayanan-2021 publish
 done
 $program validate experiments/validation/table5.csv --by "$by" --json >"$results/table5.json"
 /usr/bin/python3 experiments/validation/table.py "$results"
-/usr/bin/python3 experiments/validation/megatron_ci/table.py "$results/megatron-ci.json"
+/usr/bin/python3 experiments/validation/megatron_ci/errors.py "$results/megatron-ci.json"
 # Groups that were fitted, predicted with constants that were fitted without them.
 /usr/bin/python3 experiments/validation/cross.py predict "$program" "$results"
 # Writes configs/residuals.yaml, which the next build has in it.

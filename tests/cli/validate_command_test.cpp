@@ -118,8 +118,11 @@ TEST_CASE("measured peaks of models with experts are predicted within 5 %", "[cl
 
 TEST_CASE("bytes of Megatron-LM's own tests are predicted as well as the page says", "[cli]") {
   std::string const folder = std::string{STAGECRAFT_SOURCE_DIR} + "/experiments/validation/";
-  json const result = json_of("validate '" + folder + "data/megatron-ci.csv' --base '" + folder +
-                              "megatron-ci.yaml' --json");
+  ProgramResult const printed =
+      run_stagecraft("validate '" + folder + "data/megatron-ci.csv' --base '" + folder +
+                     "megatron-ci.yaml' --json");
+  REQUIRE(printed.exit_code == 0);
+  json const result = json::parse(printed.output);
   int rows = 0;
   int within = 0;
   int resident_within = 0;

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """How far off bytes and times of Megatron-LM's functional tests are, by machine, dense and with experts.
 
-usage: table.py RESULTS.json [--rows]   what `stagecraft validate ../data/megatron-ci.csv --base ../megatron-ci.yaml --json`
+usage: errors.py RESULTS.json [--rows]   what `stagecraft validate ../data/megatron-ci.csv --base ../megatron-ci.yaml --json`
 printed; --rows lists each run's errors in percent, and the missing MiB
 
 Core rows are those of a current environment alone: no release run, no reinforcement learning, no modelopt, no
@@ -16,6 +16,11 @@ import sys
 HERE = pathlib.Path(__file__).resolve().parent
 CORE = ("dev_dgx_a100", "dev_dgx_h100", "dev_dgx_gb200")
 BYTES = ("allocated", "first_allocated", "resident")
+
+
+def is_timed(row):
+    """Whether it is a core row whose time counts."""
+    return row["group"] in CORE and not (row["system"] == "gb200-nvl72" and "1node" in row["id"])
 
 
 def error(result, what):
@@ -57,8 +62,8 @@ def main():
             if not chosen:
                 continue
             errors = {what: [value for _, result in chosen if (value := error(result, what)) is not None] for what in BYTES}
-            times = [result["error_percent"] for row, result in chosen if result["error_percent"] is not None
-                     and not (row["system"] == "gb200-nvl72" and "1node" in row["id"])]
+            times = [result["error_percent"] for row, result in chosen
+                     if result["error_percent"] is not None and (is_timed(row) or row["group"] not in CORE)]
             print("|", " | ".join([f"{name}, {kind}", str(len(chosen)), *cells(errors["allocated"], 1, 3, 4),
                                    *cells(errors["first_allocated"]), *cells(errors["resident"], 3), *cells(times)]), "|")
 
