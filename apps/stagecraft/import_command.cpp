@@ -176,7 +176,7 @@ LaunchCommand read_settings_file(std::string const& file,
   LaunchCommand launch{.launcher = {},
                        .arguments = std::move(settings.flags),
                        .world_size = {},
-                       .allocator_settings = std::move(settings.allocator),
+                       .environment = std::move(settings.environment),
                        .notes = {}};
   if (!settings.program.empty()) {
     launch.notes.push_back("read as a run file of " + settings.program);
@@ -197,7 +197,7 @@ LaunchCommand launch_of(CommandLine const& line,
   std::vector<ShellWord> settings;
   for (std::string const& file : line.values_of("yaml")) {
     LaunchCommand const read = read_settings_file(file, variables_of(line), left_out);
-    if (!read.allocator_settings.empty()) launch.allocator_settings = read.allocator_settings;
+    launch.environment.add(read.environment);
     settings.insert(settings.end(), read.arguments.begin(), read.arguments.end());
     launch.notes.insert(launch.notes.end(), read.notes.begin(), read.notes.end());
   }
@@ -210,7 +210,7 @@ LaunchCommand launch_of(CommandLine const& line,
   diagnostics.throw_if_any();
   script.arguments.insert(script.arguments.end(), launch.arguments.begin(), launch.arguments.end());
   if (launch.world_size) script.world_size = launch.world_size;
-  if (!launch.allocator_settings.empty()) script.allocator_settings = launch.allocator_settings;
+  script.environment.add(launch.environment);
   return script;
 }
 
@@ -350,7 +350,7 @@ ImportedFile import_megatron_as_asked(CommandLine const& line) {
   std::vector<Omission> left_out;
   LaunchCommand const launch = launch_of(line, flags, left_out);
   MegatronOptions wanted = megatron_options(line);
-  wanted.allocator_settings = launch.allocator_settings;
+  wanted.environment = launch.environment;
   if (!wanted.world_size) wanted.world_size = launch.world_size;
   MegatronImport import = import_megatron(launch.arguments, origin, wanted);
   import.notes.insert(import.notes.begin(), launch.notes.begin(), launch.notes.end());

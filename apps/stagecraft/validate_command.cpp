@@ -108,7 +108,8 @@ DATA.csv has a header. A column is a key of a run file (parallel.tensor, recompu
 cells are values as --set takes them (in quotes if they hold commas), or one of
   id, group                   of a run; runs of one group compete (one model, one machine)
   measured.iteration_seconds
-  measured.reserved_bytes, measured.allocated_bytes, measured.stage (of these bytes; else the fullest)
+  measured.reserved_bytes, measured.allocated_bytes, measured.first_allocated_bytes,
+  measured.resident_bytes, measured.stage (of these bytes; else the fullest)
   measured.fits               true or false
   weight                      of the row in a fit; not used here
 An empty cell leaves the value of --base. Files are relative to the data file.

@@ -10,6 +10,8 @@ import statistics
 import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
+sys.path.append(str(HERE / "megatron_ci"))
+from errors import is_timed  # noqa: E402, it is in that folder
 PUBLISHED = {
     "dgxc-24.11.1": "H100, 16 to 2,048, Nemotron-4 15B in bf16, dgxc-benchmarking v24.11.1",
     "dgxc-25.02": "H100, the same, v25.02",
@@ -66,7 +68,7 @@ def line(title, errors):
 
 def main():
     results = pathlib.Path(sys.argv[1])
-    sets = {name: runs(results, name) for name in ("nanotron", "vtrain-single-node", "vtrain-multi-node", "narayanan-2021", "published", "published-context")}
+    sets = {name: runs(results, name) for name in ("nanotron", "vtrain-single-node", "vtrain-multi-node", "narayanan-2021", "published", "published-context", "megatron-ci")}
     print("| regime | runs | mean % | median % | p90 % | bias % |\n|---|---|---|---|---|---|")
     rows = sets["nanotron"][0]
     line("H100, nanotron sweep, all", [error for _, error in rows])
@@ -91,9 +93,14 @@ def main():
     rows = sets["published"][0]
     for group in dict.fromkeys(row["group"] for row, _ in rows):
         line(PUBLISHED.get(group, group), [error for row, error in rows if row["group"] == group])
+        if group == "bloom-0228":
+            line("A100, 384, trials for BLOOM, 21 to 28 February 2022",
+                 [error for row, error in rows if row["group"].startswith("bloom")])
     rows = sets["published-context"][0]
     for title, chosen in CONTEXT:
         line(title, [error for row, error in rows if chosen(row)])
+    line("A100, H100 and GB200, one node, Megatron-LM's own tests, mostly of h 512",
+         [error for row, error in sets["megatron-ci"][0] if is_timed(row)])
     summary = sets["nanotron"][1]["summary"]
     print(f"\nChoice of a plan among the sweep's runs of one model on one number of GPUs, one campaign: the plan predicted "
           f"fastest takes {summary['regret_mean_percent']:.1f} % longer than the best in the mean, "

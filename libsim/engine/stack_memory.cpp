@@ -24,10 +24,36 @@ double host_pace(TrainingPlan const& plan, System const& system) {
   return std::max(1.0, to_seconds(passes) / to_seconds(host));
 }
 
+/// Whether Transformer Engine takes FlashAttention's kernel, not cuDNN's, for attention that is
+/// not split between ranks: before Hopper, and where cuDNN's has no deterministic backward pass
+/// with dropout (Blackwell). Source: Transformer Engine d0067d0d,
+/// pytorch/attention/dot_product_attention/utils.py, get_attention_backend, and
+/// common/fused_attn/fused_attn.cpp, nvte_get_fused_attn_backend.
+bool takes_flash_attention(TrainingConfig const& config, int compute_capability) {
+  constexpr int ampere = 8;
+  constexpr int blackwell = 10;
+  if (compute_capability < ampere || config.parallel.context > 1) return false;
+  if (compute_capability == ampere) return true;
+  return compute_capability >= blackwell && config.deterministic &&
+         attention_dropout(config.model) > 0;
+}
+
 }  // namespace
 
 FrameworkMemory stack_memory(TrainingPlan const& plan, System const& system) {
-  FrameworkMemory memory = framework_memory(system.software);
+  FrameworkMemory memory =
+      framework_memory(system.software, system.accelerator.compute_capability.value);
+  if (memory.workspace > Bytes{0}) {
+    memory.workspace = plan.config.memory.cublas_workspace.value_or(memory.workspace);
+  }
+  bool const has_router = has_experts(plan.config.model);
+  if (has_router && memory.shared_workspace == Bytes{0}) {
+    memory.shared_workspace = memory.router_workspace;
+  }
+  if (memory.transposes_attention &&
+      takes_flash_attention(plan.config, system.accelerator.compute_capability.value)) {
+    memory.kept[OpKind::flash_attention] += 1;
+  }
   if (memory.host_lead > 0) {
     memory.host_gain = std::max(memory.host_gain, host_pace(plan, system) - 1);
   }

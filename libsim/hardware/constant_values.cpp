@@ -96,25 +96,52 @@ void read_value(ConfigNode const& node, CollectiveCost& cost) {
 
 void read_value(ConfigNode const& node, bool& value) { value = node.boolean().value_or(false); }
 
-void read_value(ConfigNode const& node, RateByNodes& rates) {
-  rates.clear();
+namespace {
+
+/// One value, which is that of `least`, or a map from whole numbers from `least` on to values.
+template <typename Value>
+void read_by_number(ConfigNode const& node,
+                    std::map<int, Value>& values,
+                    int least,
+                    std::string const& accepted) {
+  values.clear();
   if (!node.is_map()) {
-    read_value(node, rates[2]);
+    read_value(node, values[least]);
     return;
   }
   for (ConfigNode const& entry : node.entries()) {
-    int nodes = 0;
+    int number = 0;
     for (char const digit : entry.name()) {
       bool const is_digit = digit >= '0' && digit <= '9';
-      nodes = is_digit && nodes < count_range.largest ? 10 * nodes + (digit - '0') : -1;
-      if (nodes < 0) break;
+      number = is_digit && number < count_range.largest ? 10 * number + (digit - '0') : -1;
+      if (number < 0) break;
     }
-    if (nodes < 2) {
-      entry.report_key("'" + entry.name() + "'", "a number of nodes, 2 or more");
+    if (number < least) {
+      entry.report_key("'" + entry.name() + "'", accepted);
       continue;
     }
-    read_value(entry, rates[nodes]);
+    read_value(entry, values[number]);
   }
+}
+
+template <typename Value>
+nlohmann::ordered_json json_by_number(std::map<int, Value> const& values, int least) {
+  if (values.size() == 1 && values.begin()->first == least) {
+    return exact_text(values.begin()->second);
+  }
+  auto map = nlohmann::ordered_json::object();
+  for (auto const& [number, value] : values) map[std::to_string(number)] = exact_text(value);
+  return map;
+}
+
+}  // namespace
+
+void read_value(ConfigNode const& node, RateByNodes& rates) {
+  read_by_number(node, rates, 2, "a number of nodes, 2 or more");
+}
+
+void read_value(ConfigNode const& node, BytesByCapability& bytes) {
+  read_by_number(node, bytes, 0, "the major number of a compute capability");
 }
 
 void read_value(ConfigNode const& node, NetworkTopology& topology) {
@@ -199,11 +226,10 @@ nlohmann::ordered_json value_json(CollectiveCost const& cost) {
   return map;
 }
 
-nlohmann::ordered_json value_json(RateByNodes const& rates) {
-  if (rates.size() == 1 && rates.begin()->first == 2) return exact_text(rates.begin()->second);
-  auto map = nlohmann::ordered_json::object();
-  for (auto const& [nodes, rate] : rates) map[std::to_string(nodes)] = exact_text(rate);
-  return map;
+nlohmann::ordered_json value_json(RateByNodes const& rates) { return json_by_number(rates, 2); }
+
+nlohmann::ordered_json value_json(BytesByCapability const& bytes) {
+  return json_by_number(bytes, 0);
 }
 
 nlohmann::ordered_json value_json(NetworkTopology const& topology) {

@@ -45,6 +45,8 @@ void read_value(ConfigNode const& node, std::map<Precision, FlopsPerSecond>& pea
 void read_value(ConfigNode const& node, CollectiveCost& cost);
 /// One rate, or a map from the number of nodes to a rate.
 void read_value(ConfigNode const& node, RateByNodes& rates);
+/// Bytes of all devices, or a map from the least compute capability to bytes.
+void read_value(ConfigNode const& node, BytesByCapability& bytes);
 /// A map {oversubscription, nodes_per_unit} or {oversubscription, leaf_ports, rails}.
 void read_value(ConfigNode const& node, NetworkTopology& topology);
 /// A map from kinds of ops to factors.
@@ -63,6 +65,7 @@ nlohmann::ordered_json value_json(FlopsPerSecond value);
 nlohmann::ordered_json value_json(std::map<Precision, FlopsPerSecond> const& peaks);
 nlohmann::ordered_json value_json(CollectiveCost const& cost);
 nlohmann::ordered_json value_json(RateByNodes const& rates);
+nlohmann::ordered_json value_json(BytesByCapability const& bytes);
 nlohmann::ordered_json value_json(NetworkTopology const& topology);
 nlohmann::ordered_json value_json(std::map<OpKind, double> const& factors);
 nlohmann::ordered_json value_json(GradientOverlap overlap);

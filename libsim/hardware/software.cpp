@@ -1,25 +1,41 @@
 #include "libsim/hardware/software.hpp"
 
+#include <iterator>
+
 namespace stagecraft {
 
-FrameworkMemory framework_memory(Software const& software) {
+namespace {
+
+Bytes bytes_of(BytesByCapability const& bytes, int compute_capability) {
+  auto const above = bytes.upper_bound(compute_capability);
+  return above == bytes.begin() ? Bytes{0} : std::prev(above)->second;
+}
+
+}  // namespace
+
+FrameworkMemory framework_memory(Software const& software, int compute_capability) {
   MemoryUse const& memory = software.memory;
   return {.kept = memory.kept.value,
           .held = memory.held.value,
           .held_of_prediction = memory.held_of_prediction.value,
           .temporary = memory.temporary.value,
+          .transposes_attention = memory.transposed_attention.value,
           .separates_gradients = memory.separate_gradients.value,
           .passes_gradients = memory.passing_gradients.value,
           .widens_gradients = memory.widened_gradients.value,
           .replica_gradient_bytes = memory.replica_gradient_bytes.value,
           .first_replica_bucket = memory.first_replica_bucket.value,
           .replica_bucket = memory.replica_bucket.value,
+          .keeps_inputs = memory.kept_inputs.value,
           .keeps_gathered = memory.kept_gathers.value,
           .global_buffer = memory.global_buffer.value,
           .joins_master_weights = memory.joined_master_weights.value,
           .shards_parameters = memory.sharded_parameters.value,
           .copies_gathered_parameters = memory.gather_copies.value,
-          .workspace = memory.workspace.value,
+          .workspace = bytes_of(memory.workspace.value, compute_capability),
+          .shared_workspace = bytes_of(memory.shared_workspace.value, compute_capability),
+          .grouped_workspace = bytes_of(memory.grouped_workspace.value, compute_capability),
+          .router_workspace = bytes_of(memory.router_workspace.value, compute_capability),
           .host_lead = memory.host_lead.value,
           .waits_after_sends = memory.host_lead.value > 0 && memory.waits_after_sends.value,
           .waits_after_passes = memory.host_lead.value > 0 && memory.waits_after_passes.value,

@@ -73,12 +73,17 @@ struct TensorTraffic {
   friend bool operator==(TensorTraffic const&, TensorTraffic const&) = default;
 };
 
+/// Bytes by the least major number of CUDA's compute capability for which they hold; 0 is of all
+/// devices. Empty: none.
+using BytesByCapability = std::map<int, Bytes>;
+
 /// What the stack allocates beside the tensors of the op program: FrameworkMemory with sources.
 /// Section `memory`.
 struct MemoryUse {
   Sourced<std::map<OpKind, double>> kept;
   Sourced<std::map<OpKind, double>> held;
   Sourced<std::map<OpKind, double>> held_of_prediction;
+  Sourced<bool> transposed_attention;
   Sourced<std::map<OpKind, double>> temporary;
   Sourced<bool> separate_gradients;
   Sourced<bool> passing_gradients;
@@ -86,12 +91,16 @@ struct MemoryUse {
   Sourced<int> replica_gradient_bytes;
   Sourced<Bytes> first_replica_bucket;
   Sourced<Bytes> replica_bucket;
+  Sourced<bool> kept_inputs;
   Sourced<bool> kept_gathers;
   Sourced<std::map<OpKind, double>> global_buffer;
   Sourced<bool> joined_master_weights;
   Sourced<bool> sharded_parameters;
   Sourced<bool> gather_copies;
-  Sourced<Bytes> workspace;
+  Sourced<BytesByCapability> workspace;
+  Sourced<BytesByCapability> shared_workspace;
+  Sourced<BytesByCapability> grouped_workspace;
+  Sourced<BytesByCapability> router_workspace;
   Sourced<int> host_lead;
   Sourced<bool> waits_after_sends;
   Sourced<bool> waits_after_passes;
@@ -139,8 +148,9 @@ struct Software {
   friend bool operator==(Software const&, Software const&) = default;
 };
 
-/// The memory of the stack, as the allocator of a rank sees it.
-FrameworkMemory framework_memory(Software const& software);
+/// The memory of the stack on a device of this compute capability (its major number), as the
+/// allocator of a rank sees it.
+FrameworkMemory framework_memory(Software const& software, int compute_capability = 0);
 
 /// Whether a run fits is decided by its ranks' allocators: the stack says what it allocates beside
 /// the op program. Otherwise counted bytes decide, and the reserve stands for all else.

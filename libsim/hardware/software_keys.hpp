@@ -85,7 +85,8 @@ template <typename Visitor, OneOf<MemoryUse> Section>
 void visit_keys(Visitor& keys, Section& memory) {
   keys("kept", memory.kept,
        "What the stack keeps from forward to backward beside the op program's tensors, in bytes "
-       "relative to what the op writes: {swiglu: 1}. Reserved bytes follow all keys of this "
+       "relative to the largest tensor that the op writes: {swiglu: 1}. Reserved bytes follow all "
+       "keys of this "
        "section, counted bytes none.",
        factor_range);
   keys(
@@ -94,7 +95,13 @@ void visit_keys(Visitor& keys, Section& memory) {
       factor_range);
   keys("held_of_prediction", memory.held_of_prediction,
        "As held, for the head's ops on the last module of multi-token prediction.", factor_range);
-  keys("temporary", memory.temporary, "The same while the op runs.", factor_range);
+  keys("temporary", memory.temporary, "The same while the op runs, relative to all that it writes.",
+       factor_range);
+  keys("transposed_attention", memory.transposed_attention,
+       "Whether fused attention is FlashAttention's kernel where cuDNN's is not the faster one or "
+       "is "
+       "not deterministic, and its output is then kept twice, in the kernel's order and in that of "
+       "the next product.");
   keys("separate_gradients", memory.separate_gradients,
        "Whether the weight gradients of a microbatch have buffers of their own, in the type of the "
        "parameters, until they are added to the main gradients at the end of its backward pass.");
@@ -112,6 +119,10 @@ void visit_keys(Visitor& keys, Section& memory) {
   keys("first_replica_bucket", memory.first_replica_bucket,
        "The first of these buckets is full with so many bytes; 0 B: it takes everything.");
   keys("replica_bucket", memory.replica_bucket, "The same of every other bucket.");
+  keys("kept_inputs", memory.kept_inputs,
+       "Whether each chunk keeps what it has received last, and its gradient, until its next "
+       "forward, "
+       "also between two iterations.");
   keys("kept_gathers", memory.kept_gathers,
        "Whether gathered activations, and gathered gradients, go into one buffer each that is "
        "never freed.");
@@ -130,8 +141,20 @@ void visit_keys(Visitor& keys, Section& memory) {
   keys("gather_copies", memory.gather_copies,
        "Whether the distributed optimizer gathers the parameters through copies: of the own shard, "
        "of every replica's, and of all together.");
-  keys("workspace", memory.workspace,
-       "Workspace of matrix products that the allocator serves, once for each pass's thread.");
+  keys(
+      "workspace", memory.workspace,
+      "Workspace of matrix products that the allocator serves, once for each pass's thread: {0: 4 "
+      "MiB, 9: 32 MiB}, by the least accelerator.compute_capability for which it holds, or one for "
+      "all devices. memory.cublas_workspace of the run takes its place.",
+      Accepts{"bytes, or bytes by compute capability"});
+  keys("shared_workspace", memory.shared_workspace, "The same, once for both threads together.",
+       Accepts{"bytes, or bytes by compute capability"});
+  keys("grouped_workspace", memory.grouped_workspace,
+       "The same for products of experts in groups, from the first one on.",
+       Accepts{"bytes, or bytes by compute capability"});
+  keys("router_workspace", memory.router_workspace,
+       "As shared_workspace, if the model has a router and there is no shared_workspace.",
+       Accepts{"bytes, or bytes by compute capability"});
   keys("host_lead", memory.host_lead,
        "How many kernels the host is ahead of the accelerator. What a collective has used can be "
        "allocated again only after so many kernels; 0: at once. A host that receives a message "

@@ -66,6 +66,7 @@ struct Accelerator {
   std::string name;
   Sourced<std::map<Precision, FlopsPerSecond>> peak;  ///< dense matrix peak by precision
   Sourced<int> multiprocessors;
+  Sourced<int> compute_capability;  ///< of CUDA, its major number; 0: not a CUDA device
   Sourced<Bytes> memory;
   Sourced<BytesPerSecond> bandwidth;  ///< bandwidth of its memory
 

@@ -20,6 +20,11 @@ void visit_keys(Visitor& keys, Section& accelerator) {
        "The units over which the tiles of a matrix product are spread in waves (SMs, compute "
        "units).",
        count_range, Need::required);
+  keys(
+      "compute_capability", accelerator.compute_capability,
+      "The major number of CUDA's compute capability, by which libraries choose the sizes of their "
+      "workspaces; 0: not a CUDA device.",
+      up_to_64);
   keys("memory", accelerator.memory, "The capacity of its memory.", Need::required);
   keys("bandwidth", accelerator.bandwidth, "The bandwidth of its memory by the data sheet.",
        Need::required);

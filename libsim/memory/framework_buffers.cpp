@@ -5,6 +5,7 @@
 #include <limits>
 #include <string>
 
+#include "libsim/memory/message_buffers.hpp"
 #include "libsim/plan/state_buffers.hpp"
 
 namespace stagecraft {
@@ -69,6 +70,7 @@ FrameworkBuffers::FrameworkBuffers(FrameworkMemory const& framework,
       allocator_{allocator},
       kept_(static_cast<std::size_t>(plan.config.parallel.interleave) *
             static_cast<std::size_t>(microbatches(plan.config))),
+      inputs_(static_cast<std::size_t>(plan.config.parallel.interleave)),
       op_time_{std::llround(framework.kernels_per_op * time_per_kernel)} {
   for (auto const& [kind, factor] : framework.kept) kept_until_[backward_of(kind)] = kind;
 }
@@ -146,10 +148,13 @@ bool FrameworkBuffers::allocate_resident(std::span<std::int64_t const> parameter
 
 bool FrameworkBuffers::begin(Task const& task) {
   if (task.kind == Task::Kind::step) return true;
+  if (task.kind == Task::Kind::forward) free_all(inputs_[task.chunk.index()]);
   if (framework_.host_lead > 0 && receives(task)) wait_on_host();
   bool& has_workspace = has_workspace_[task.kind == Task::Kind::forward ? 0 : 1];
   if (has_workspace) return true;
+  bool const is_first = !has_workspace_[0] && !has_workspace_[1];
   has_workspace = true;
+  if (is_first && !allocator_.keep(framework_.shared_workspace.count())) return false;
   return allocator_.keep(framework_.workspace.count());
 }
 
@@ -166,7 +171,7 @@ FrameworkBuffers::OpBuffers const& FrameworkBuffers::buffers_of(BufferChange con
   if (block.prediction_modules > 0 && op.layer == block.prediction_modules && op.module == "head") {
     buffers.held += bytes_of(framework_.held_of_prediction, op, written.largest);
   }
-  if (keeps(change)) buffers.kept = bytes_of(framework_.kept, op, written.all);
+  if (keeps(change)) buffers.kept = bytes_of(framework_.kept, op, written.largest);
   if (uses_global(op)) buffers.global = bytes_of(framework_.global_buffer, op, written.largest);
   buffers.ends_kept = kept_until_.contains(op.kind);
   if (has_gradient_tensor(op)) {
@@ -177,8 +182,11 @@ FrameworkBuffers::OpBuffers const& FrameworkBuffers::buffers_of(BufferChange con
       buffers.gradients.push_back(tensor.shape.elements() * size);
     }
   }
-  buffers.has_any = buffers.temporary > 0 || buffers.held > 0 || buffers.kept > 0 ||
-                    buffers.global > 0 || !buffers.gradients.empty() || buffers.ends_kept;
+  buffers.is_grouped = op.kind == OpKind::grouped_gemm && framework_.grouped_workspace > Bytes{0} &&
+                       plan_.config.model.experts->grouped;
+  buffers.has_any = buffers.is_grouped || buffers.temporary > 0 || buffers.held > 0 ||
+                    buffers.kept > 0 || buffers.global > 0 || !buffers.gradients.empty() ||
+                    buffers.ends_kept;
   buffers.is_launched =
       framework_.host_lead > 0 && traits_of(op.kind).op_class != OpClass::synchronisation;
   buffers.is_known = true;
@@ -189,6 +197,10 @@ bool FrameworkBuffers::run(BufferEvent const& event) {
   OpBuffers const& buffers = buffers_of(*event.change);
   if (buffers.is_launched) launch();
   if (!buffers.has_any) return true;
+  if (buffers.is_grouped && !has_grouped_workspace_) {
+    has_grouped_workspace_ = true;
+    if (!allocator_.keep(framework_.grouped_workspace.count())) return false;
+  }
   if (!grow(global_, buffers.global)) return false;
   BlockId temporary = no_block;
   if (!allocator_.allocate(buffers.temporary, temporary)) return false;
@@ -304,10 +316,21 @@ bool FrameworkBuffers::step(std::span<std::int64_t const> shards) {
   return fits;
 }
 
-void FrameworkBuffers::end_iteration() {
+bool FrameworkBuffers::end_iteration() {
   free_all(held_);
   free_all(gradients_);
   for (Blocks& blocks : kept_) free_all(blocks);
+  return !framework_.keeps_inputs || keep_inputs();
+}
+
+/// Allocates an activation and its gradient for each chunk that has received one.
+bool FrameworkBuffers::keep_inputs() {
+  std::int64_t const bytes = message_buffer_bytes(plan_, MessageBuffer::whole).count();
+  return std::ranges::all_of(stage_.tasks, [&](Task const& task) {
+    Blocks& blocks = inputs_[task.chunk.index()];
+    bool const is_kept = task.kind == Task::Kind::forward && blocks.empty() && receives(task);
+    return !is_kept || (allocate_into(blocks, bytes) && allocate_into(blocks, bytes));
+  });
 }
 
 bool FrameworkBuffers::allocate_into(Blocks& blocks, std::int64_t bytes) {

@@ -45,8 +45,8 @@ class FrameworkBuffers {
   bool begin_step(std::span<std::int64_t const> shards);
   /// To be called during the optimizer step.
   bool step(std::span<std::int64_t const> shards);
-  /// Frees all that an interrupted iteration still has.
-  void end_iteration();
+  /// Frees all that an interrupted iteration still has, and allocates what exists until the next.
+  bool end_iteration();
 
  private:
   using Blocks = std::vector<BlockId>;
@@ -59,6 +59,7 @@ class FrameworkBuffers {
     std::vector<std::int64_t> gradients;  ///< bytes of each gradient tensor
     bool ends_kept = false;               ///< whether it reads, and frees, what was kept last
     bool has_any = false;                 ///< whether the op needs any of the above
+    bool is_grouped = false;              ///< whether it is a product of experts in groups
     bool is_launched = false;             ///< whether the host launches kernels for it
     bool is_known = false;                ///< whether the fields are derived
   };
@@ -69,6 +70,7 @@ class FrameworkBuffers {
   };
 
   bool receives(Task const& task) const;
+  bool keep_inputs();
   bool is_elsewhere(ChunkProgram const& chunk, Neighbour side) const;
   bool ends_forward(Task const& task) const;
   bool sends(Task const& task) const;
@@ -93,17 +95,19 @@ class FrameworkBuffers {
   std::vector<Blocks> kept_;             ///< by chunk and microbatch; freed with their last task
   Blocks held_;                          ///< freed after each task
   Blocks gradients_;                     ///< freed after the op; if separate, with kept_
+  std::vector<Blocks> inputs_;           ///< by chunk; freed with its next forward
   Blocks widened_;                       ///< gradients as fp32, freed before the next iteration
   std::array<Growing, 2> gathered_;      ///< activations, and gradients of row-parallel layers
   Growing global_;                       ///< never freed, as gathered_
   std::array<bool, 2> has_workspace_{};  ///< forward; all other passes
-  std::int64_t op_time_;                 ///< duration of an op's kernels on the allocator's clock
-  double launched_ = 0;                  ///< kernels launched since the host last waited
-  double lead_ = -1;                     ///< kernels by which the host is ahead, as last told to
-                                         ///< the allocator; -1: not told yet
-  int iterations_ = 0;                   ///< iterations that have begun
-  int forwards_sent_ = 0;                ///< forwards whose output was sent in the first iteration
-  bool stands_still_ = false;            ///< whether the accelerator does, until the host waits
+  bool has_grouped_workspace_ = false;
+  std::int64_t op_time_;       ///< duration of an op's kernels on the allocator's clock
+  double launched_ = 0;        ///< kernels launched since the host last waited
+  double lead_ = -1;           ///< kernels by which the host is ahead, as last told to
+                               ///< the allocator; -1: not told yet
+  int iterations_ = 0;         ///< iterations that have begun
+  int forwards_sent_ = 0;      ///< forwards whose output was sent in the first iteration
+  bool stands_still_ = false;  ///< whether the accelerator does, until the host waits
 };
 
 }  // namespace stagecraft

@@ -11,14 +11,17 @@ namespace stagecraft {
 /// it frees can be used again. It affects the allocator of a rank, never the counted bytes of a
 /// plan. By default, the framework allocates the op program's tensors and nothing else.
 struct FrameworkMemory {
-  /// Bytes by kind of op, relative to the op's output. kept: from forward to backward; held: until
-  /// the pass of the chunk ends (a copy: relative to the largest tensor that the op writes);
-  /// temporary: only while the op runs.
+  /// Bytes by kind of op. kept: from forward to backward; held: until the pass of the chunk ends
+  /// (copies: relative to the largest tensor that the op writes); temporary: only while the op
+  /// runs, relative to all that it writes.
   std::map<OpKind, double> kept;
   std::map<OpKind, double> held;
   /// As `held`, for the head's ops on the last module of multi-token prediction.
   std::map<OpKind, double> held_of_prediction;
   std::map<OpKind, double> temporary;
+  /// Whether the output of FlashAttention's kernel is kept twice. Where the stack takes this
+  /// kernel, `kept` says so for the op (stack_memory()).
+  bool transposes_attention = false;
   /// The gradients of a pass have buffers of their own, in the type of the parameters, until they
   /// are added to the main gradients when the pass has ended.
   bool separates_gradients = false;
@@ -33,6 +36,9 @@ struct FrameworkMemory {
   /// The buckets of these: the least size of the first bucket, and of all others. 0: one bucket.
   Bytes first_replica_bucket;
   Bytes replica_bucket;
+  /// What a chunk has received last, and its gradient, exist until the chunk's next forward, also
+  /// between two iterations.
+  bool keeps_inputs = false;
   /// Whether tensors that a tensor group gathers go into buffers that are never freed.
   bool keeps_gathered = false;
   /// Bytes by kind of op, relative to the largest tensor that the op writes, of one buffer that
@@ -46,7 +52,12 @@ struct FrameworkMemory {
   bool shards_parameters = false;
   /// With a sharded optimizer, the step gathers the updated parameters into temporary copies.
   bool copies_gathered_parameters = false;
-  Bytes workspace;  ///< for matrix products, one per pass's thread; never freed
+  /// For matrix products, never freed: one per pass's thread, one for both threads together, and,
+  /// from the first product of experts in groups on, one for those.
+  Bytes workspace;
+  Bytes shared_workspace;
+  Bytes grouped_workspace;
+  Bytes router_workspace;  ///< as shared_workspace, of models with a router if there is none
   /// The number of kernels by which the host may be ahead of the accelerator. Memory that a
   /// collective has used is not free until the accelerator has caught up. The host waits for the
   /// accelerator before it goes on with what it has received.

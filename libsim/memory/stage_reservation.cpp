@@ -71,7 +71,11 @@ class StageReplay {
       if (!buffers_.step(state_sizes_)) return false;
       if (empties == EmptyCache::around_step) allocator_.whole().empty_cache();
       is_in_step_ = false;
-      if (i == 0) continue;
+      resident_ = counters().allocated;
+      if (i == 0) {
+        first_allocated_ = counters().peak_allocated;
+        continue;
+      }
       if (counters().device_alloc == before) break;
       if (has_rounds_ && allocator_.would_repeat_round()) break;
     }
@@ -81,6 +85,8 @@ class StageReplay {
   StageReservation result() const {
     return {.reserved = counters().peak_reserved,
             .allocated = counters().peak_allocated,
+            .first_allocated = first_allocated_,
+            .resident = resident_,
             .inactive_split = allocator_.inactive_split_at_peak(),
             .retries = counters().retries,
             .runs_out = false};
@@ -171,8 +177,7 @@ class StageReplay {
       left_over_.push_back(std::exchange(blocks_[number], no_block));
     }
     for (BlockId& block : blocks_) allocator_.free(block);
-    buffers_.end_iteration();
-    return true;
+    return buffers_.end_iteration();
   }
 
   /// Reduces each task to its requests, so that the replay reads less memory.
@@ -267,6 +272,8 @@ class StageReplay {
   std::vector<std::int64_t> state_sizes_;       ///< elements of each buffer of optimizer state
   std::vector<BlockId> blocks_;                 ///< blocks of live activations, by buffer
   std::vector<BlockId> left_over_;              ///< of the iteration before
+  std::int64_t first_allocated_ = 0;            ///< StageReservation::first_allocated
+  std::int64_t resident_ = 0;                   ///< StageReservation::resident, so far
   BufferChange const* change_ = nullptr;        ///< the change that is being replayed
   bool is_in_step_ = false;
 };

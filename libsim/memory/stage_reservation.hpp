@@ -15,6 +15,9 @@ struct StageReservation {
   std::int64_t reserved = 0;  ///< largest amount reserved
   /// Largest amount in blocks that are in use, with rests that are not split off.
   std::int64_t allocated = 0;
+  /// The same until the first iteration is logged, in whose step Adam's moments appear.
+  std::int64_t first_allocated = 0;
+  std::int64_t resident = 0;        ///< allocated between two iterations, after the step
   std::int64_t inactive_split = 0;  ///< fragments, when reserved was largest
   std::int64_t retries = 0;         ///< requests for which the cache was emptied
   /// Whether the capacity does not serve; the other numbers are then without a limit.

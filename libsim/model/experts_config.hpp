@@ -53,6 +53,12 @@ struct ExpertsConfig {
   ProbabilitiesOn probabilities_on = ProbabilitiesOn::output;
   bool biases = false;  ///< whether the router and the products of each expert have biases
   RouterConfig router{};
+  /// Whether one kernel computes an expert's activation and multiplies it with probabilities. Else
+  /// the activation's output is kept, too. No effect with ProbabilitiesOn::input.
+  bool fused_weighting = true;
+  /// Whether the products of a rank's experts are one kernel, which has a workspace of its own.
+  /// Times are those of one kernel in any case.
+  bool grouped = true;
 
   /// Pre: 0 <= layer, the number of a layer in the model.
   constexpr bool is_sparse(std::int64_t layer) const {

@@ -154,6 +154,13 @@ void visit_keys(Visitor& keys, Experts& experts, Need need = Need::required) {
        "4).",
        FlagOf{"input", "moe-apply-probs-on-input"});
   keys("biases", experts.biases, "Biases of the router and of each expert's products (GPT-OSS).");
+  keys("fused_weighting", experts.fused_weighting,
+       "Whether one kernel computes an expert's activation and multiplies it with the tokens' "
+       "probabilities, or two, so that the activation's output is kept as well.");
+  keys("grouped", experts.grouped,
+       "Whether a rank's experts compute together, or one after the other. It changes bytes beside "
+       "the op program, not times.",
+       FlagOf{"true", "moe-grouped-gemm"});
   keys("router", experts.router);
 }
 

@@ -38,7 +38,7 @@ TrainingPlan make_outline(TrainingConfig const& config) {
                 .tensor_group = roles.tensor,
                 .expert = config.parallel.expert,
                 .expert_tensor = config.parallel.expert_tensor,
-                .narrow_gradients = config.memory.gradient_dtype == StateType::bf16,
+                .narrow_gradients = config.memory.gradient_dtype != StateType::fp32,
                 .capacity = config.routing.capacity.value_or(0),
                 .is_of_microbatch = config.routing.is_of_microbatch,
                 .gathers = config.dispatch == Dispatch::allgather,

@@ -6,7 +6,7 @@ namespace stagecraft {
 namespace {
 
 ElementType type_of(StateType type, Precision precision) {
-  return type == StateType::bf16 ? ElementType::bf16 : accumulation_type(precision);
+  return type == StateType::fp32 ? accumulation_type(precision) : activation_type(precision);
 }
 
 }  // namespace

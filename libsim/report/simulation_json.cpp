@@ -72,6 +72,8 @@ Json stage_json(StageResult const& stage) {
           {"ranks", spread_json(stage)},
           {"reserved_bytes", part_or_null(reserved, &StageReservation::reserved)},
           {"allocated_bytes", part_or_null(reserved, &StageReservation::allocated)},
+          {"first_allocated_bytes", part_or_null(reserved, &StageReservation::first_allocated)},
+          {"resident_bytes", part_or_null(reserved, &StageReservation::resident)},
           {"inactive_split_bytes", part_or_null(reserved, &StageReservation::inactive_split)},
           {"device_bytes", reserved ? Json(stage.device) : Json(nullptr)},
           {"outside_bytes", outside_json(stage.outside)},

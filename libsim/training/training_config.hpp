@@ -135,7 +135,7 @@ enum class Dispatch : std::uint8_t { alltoall, allgather, deepep };
 
 /// The type of main gradients or moments in bf16 training. fp32: as in other training, where it
 /// stands for the accumulation type of the precision.
-enum class StateType : std::uint8_t { fp32, bf16 };
+enum class StateType : std::uint8_t { fp32, bf16, fp16 };
 
 /// When a framework gives its allocator's cached memory back to the device, in every iteration. The
 /// time to get the memory again is not predicted. Key `memory.empty_cache`.
@@ -163,6 +163,9 @@ struct MemoryConfig {
   AllocatorKind allocator = AllocatorKind::pytorch;
   std::string allocator_settings{};  ///< as PYTORCH_CUDA_ALLOC_CONF has them
   EmptyCache empty_cache = EmptyCache::never;
+  /// In place of the stack's workspace of each thread's matrix products, if it has any. It is not
+  /// part of a plan's fingerprint.
+  std::optional<Bytes> cublas_workspace{};
 
   friend bool operator==(MemoryConfig const&, MemoryConfig const&) = default;
 };
@@ -220,6 +223,9 @@ struct TrainingConfig {
   std::vector<RecomputePolicy> recompute{RecomputePolicy{}};
   Routing routing;                         ///< no effect without experts
   Dispatch dispatch = Dispatch::alltoall;  ///< no effect without experts
+  /// Only kernels that give the same bits in each run. It decides what the stack's library of
+  /// attention keeps, and is not part of a plan's fingerprint.
+  bool deterministic = false;
   Sharding sharding;
   MemoryConfig memory;
   LayerSplit layout;

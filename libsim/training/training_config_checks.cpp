@@ -30,14 +30,16 @@ class Checker : CombinationCheck {
   using CombinationCheck::CombinationCheck;
 
   void check_state_types() const {
-    if (!sound({"model.precision"}) || config_.model.precision == Precision::bf16) return;
-    auto const check = [&](std::string_view key, StateType type) {
+    if (!sound({"model.precision"})) return;
+    std::string_view const precision = name_of(config_.model.precision);
+    auto const check = [&](std::string_view key, StateType type, bool may_be_half) {
+      bool const is_models = name_of(type) == precision;
       if (type == StateType::fp32 || !sound({key})) return;
-      refuse(key, name_of(type),
-             "fp32, as model.precision is " + std::string{name_of(config_.model.precision)});
+      if (is_models && (type == StateType::bf16 || may_be_half)) return;
+      refuse(key, name_of(type), "fp32, as model.precision is " + std::string{precision});
     };
-    check("memory.gradient_dtype", config_.memory.gradient_dtype);
-    check("memory.moments_dtype", config_.memory.moments_dtype);
+    check("memory.gradient_dtype", config_.memory.gradient_dtype, true);
+    check("memory.moments_dtype", config_.memory.moments_dtype, false);
   }
 
   void check_tensor_parallelism() const {

@@ -120,9 +120,10 @@ LayerSplit read_layout(ConfigNode const& section) {
 
 void name_unmodelled_keys(SectionReader& reader) {
   for (std::string_view const key : sharding_keys) {
-    reader.not_modelled(key,
-                        "key sharding says what replicas share: `sharding: distributed_optimizer` as "
-                        "ZeRO-1 does, fsdp1 and fsdp2 as PyTorch does; ZeRO-2 and ZeRO-3 are not modelled");
+    reader.not_modelled(
+        key,
+        "key sharding says what replicas share: `sharding: distributed_optimizer` as "
+        "ZeRO-1 does, fsdp1 and fsdp2 as PyTorch does; ZeRO-2 and ZeRO-3 are not modelled");
   }
   for (std::string_view const key : {"offload", "cpu_offload", "offload_optimizer"}) {
     reader.not_modelled(key, "offloading to the host's memory is not modelled");
@@ -151,6 +152,9 @@ TrainingConfig read_training_config(ConfigNode const& root) {
   config.routing = read_routing(root.child("routing"));
   if (auto const dispatch = root.child("dispatch"); dispatch.exists()) {
     config.dispatch = dispatch.word<Dispatch>().value_or(config.dispatch);
+  }
+  if (auto const deterministic = root.child("deterministic"); deterministic.exists()) {
+    config.deterministic = deterministic.boolean().value_or(false);
   }
   std::optional<bool> distributed_optimizer;
   read("memory", MemorySection{config.memory, distributed_optimizer}, [](SectionReader&) {});

@@ -238,7 +238,8 @@ void visit_keys(Visitor& keys, MemorySection<Memory, ShortForm> const& section) 
        NotInMegatron{"Megatron-LM always deallocates", "false"}, Tried{"output deallocation"});
   keys("distributed_optimizer", section.distributed_optimizer,
        "The short form of `sharding: distributed_optimizer`.", Tried{"distributed optimizer"});
-  keys("gradient_dtype", memory.gradient_dtype, "The type of main gradients of models in bf16.");
+  keys("gradient_dtype", memory.gradient_dtype,
+       "The type of main gradients: fp32, or that of a model in 16 bits.");
   keys("moments_dtype", memory.moments_dtype, "The type of Adam's moments of models in bf16.");
   keys("reserve", memory.reserve, "Of each accelerator, for driver, context and NCCL.",
        TakenFrom{"what the system says, or 2 GiB"});
@@ -247,6 +248,10 @@ void visit_keys(Visitor& keys, MemorySection<Memory, ShortForm> const& section) 
        "When the allocator's cache is given back to the device in each iteration.");
   keys("allocator_settings", AllocatorText{memory.allocator_settings},
        "The text of PYTORCH_CUDA_ALLOC_CONF.", Accepts{"text"}, Default{"\"\""});
+  keys("cublas_workspace", memory.cublas_workspace,
+       "The bytes that CUBLAS_WORKSPACE_CONFIG gives to the matrix products of each thread, if the "
+       "stack says that they have any: 32 MiB for :4096:8.",
+       TakenFrom{"what the stack says"});
 }
 
 template <typename Visitor, OneOf<LayerSplit> Split>
@@ -310,6 +315,11 @@ void visit_keys(Visitor& keys, Config& config) {
   keys("routing", config.routing, "Which experts tokens choose.", Accepts{routing_text},
        Default{"balanced"});
   keys("dispatch", config.dispatch, "How tokens travel to the ranks of their experts.");
+  keys(
+      "deterministic", config.deterministic,
+      "Whether the run has only kernels that give the same bits each time. It changes bytes beside "
+      "the op program, not times.",
+      FlagOf{"true", "deterministic-mode"});
   keys("sharding", config.sharding);
   bool const is_sharded = config.sharding.shares_optimizer();
   keys("memory", MemorySection{config.memory, is_sharded});

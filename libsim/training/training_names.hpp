@@ -25,8 +25,8 @@ struct EnumNames<StepSync> {
 
 template <>
 struct EnumNames<StateType> {
-  static constexpr std::array<std::pair<StateType, std::string_view>, 2> all{
-      {{StateType::fp32, "fp32"}, {StateType::bf16, "bf16"}}};
+  static constexpr std::array<std::pair<StateType, std::string_view>, 3> all{
+      {{StateType::fp32, "fp32"}, {StateType::bf16, "bf16"}, {StateType::fp16, "fp16"}}};
 };
 
 template <>

@@ -79,6 +79,14 @@ std::vector<Column> const& columns() {
        [](std::string_view text, MeasuredValues& values) {
          return read(text, values.allocated_bytes);
        }},
+      {"measured.first_allocated_bytes", accepted_bytes,
+       [](std::string_view text, MeasuredValues& values) {
+         return read(text, values.first_allocated_bytes);
+       }},
+      {"measured.resident_bytes", accepted_bytes,
+       [](std::string_view text, MeasuredValues& values) {
+         return read(text, values.resident_bytes);
+       }},
       {"measured.stage", "the number of a pipeline stage, from 0, or an empty cell",
        [](std::string_view text, MeasuredValues& values) { return read(text, values.stage); }},
       {"measured.fits", "true, false, or an empty cell",

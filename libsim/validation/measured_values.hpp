@@ -17,7 +17,9 @@ struct MeasuredValues {
   double weight = 1;  ///< the weight of the run in a fit
   std::optional<double> iteration_seconds;
   std::optional<std::int64_t> reserved_bytes;   ///< what the allocator reserved from the device
-  std::optional<std::int64_t> allocated_bytes;  ///< the part of them that tensors held
+  std::optional<std::int64_t> allocated_bytes;  ///< the most that tensors held of them
+  std::optional<std::int64_t> first_allocated_bytes;  ///< the same until the first iteration ended
+  std::optional<std::int64_t> resident_bytes;         ///< what tensors held between two iterations
   std::optional<int> stage;  ///< the stage whose bytes these are; nullopt: the fullest
   std::optional<bool> fits;
 };

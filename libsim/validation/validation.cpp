@@ -119,14 +119,14 @@ class Reservations {
         stages_{prediction.stages},
         known_(plan_.stages.size()) {}
 
-  /// What a stage reserves; without a stage, the most of all.
-  std::int64_t reserved_bytes(std::optional<std::int64_t> stage) {
-    std::int64_t reserved = 0;
+  /// The bytes of a stage; without a stage, the most of all.
+  std::int64_t most(std::int64_t StageReservation::*bytes, std::optional<std::int64_t> stage) {
+    std::int64_t most = 0;
     for (std::size_t i = 0; i < known_.size(); ++i) {
       if (stage && i != static_cast<std::size_t>(*stage)) continue;
-      reserved = std::max(reserved, of(i).reservation.reserved);
+      most = std::max(most, of(i).reservation.*bytes);
     }
-    return reserved;
+    return most;
   }
   /// Whether all stages can be served. Where the tensors alone are too large, and after the first
   /// stage that cannot, nothing is replayed.
@@ -175,11 +175,27 @@ bool add_prediction(RunConfig run, ValidatedRow& row) {
         stage ? prediction.stages[static_cast<std::size_t>(*stage)].peak() : fullest.count();
     row.predicted_fits = fullest <= room_for(run.training.memory, run.system.accelerator);
     bool const by_allocator = decides_by_allocator(run.system.software);
-    if (!row.measured.reserved_bytes && !by_allocator) return true;
+    MeasuredValues const& measured = row.measured;
+    bool const needs_bytes =
+        measured.reserved_bytes || measured.first_allocated_bytes || measured.resident_bytes;
+    if (!needs_bytes && !by_allocator) return true;
     Reservations reservations{run, prediction};
-    if (row.measured.reserved_bytes) {
-      row.predicted_reserved_bytes = reservations.reserved_bytes(stage);
+    auto const predict_bytes = [&](std::optional<std::int64_t>& predicted,
+                                   std::optional<std::int64_t> const& value,
+                                   std::int64_t StageReservation::*bytes) {
+      if (value) predicted = reservations.most(bytes, stage);
+    };
+    if (by_allocator) {
+      row.predicted_allocated_bytes.reset();
+      predict_bytes(row.predicted_allocated_bytes, measured.allocated_bytes,
+                    &StageReservation::allocated);
     }
+    predict_bytes(row.predicted_reserved_bytes, measured.reserved_bytes,
+                  &StageReservation::reserved);
+    predict_bytes(row.predicted_first_allocated_bytes, measured.first_allocated_bytes,
+                  &StageReservation::first_allocated);
+    predict_bytes(row.predicted_resident_bytes, measured.resident_bytes,
+                  &StageReservation::resident);
     if (by_allocator) row.predicted_fits = reservations.all_fit();
     return true;
   } catch (std::exception const& error) {

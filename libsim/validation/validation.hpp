@@ -23,10 +23,13 @@ struct ValidatedRow {
   std::optional<double> relative_error;
   /// The interval in which the time lies with 80 %; nullopt if nothing stands behind it.
   std::optional<std::array<double, 2>> interval_seconds;
-  std::optional<std::int64_t> predicted_allocated_bytes;  ///< of measured.stage, else the fullest
-  /// What the allocator of measured.stage reserves, else the most of all stages; only for rows with
-  /// measured.reserved_bytes.
+  /// Bytes are those of measured.stage, else the most of all stages. An allocator gives those that
+  /// the row has measured; the allocated ones only where the stack says what its framework
+  /// allocates, else they are the counted peak, whether measured or not.
+  std::optional<std::int64_t> predicted_allocated_bytes;
   std::optional<std::int64_t> predicted_reserved_bytes;
+  std::optional<std::int64_t> predicted_first_allocated_bytes;
+  std::optional<std::int64_t> predicted_resident_bytes;
   /// Whether every stage does: by what its allocator reserves where the stack says what the
   /// framework allocates, beside bytes_outside(); else by counted bytes beside memory.reserve.
   std::optional<bool> predicted_fits;

@@ -54,6 +54,10 @@ Json to_json(ValidatedRow const& row, std::vector<std::string> const& keys) {
           {"measured_reserved_bytes", row.measured.reserved_bytes},
           {"predicted_allocated_bytes", row.predicted_allocated_bytes},
           {"measured_allocated_bytes", row.measured.allocated_bytes},
+          {"predicted_first_allocated_bytes", row.predicted_first_allocated_bytes},
+          {"measured_first_allocated_bytes", row.measured.first_allocated_bytes},
+          {"predicted_resident_bytes", row.predicted_resident_bytes},
+          {"measured_resident_bytes", row.measured.resident_bytes},
           {"predicted_fits", row.predicted_fits},
           {"measured_fits", row.measured.fits},
           {"by", by},
@@ -62,24 +66,29 @@ Json to_json(ValidatedRow const& row, std::vector<std::string> const& keys) {
 
 Json to_json(ValidationSummary const& summary) {
   using Errors = PredictionErrors;
-  Json json{{"rows", summary.rows},
-            {"problems", summary.problems},
-            {"timed_rows", summary.timed},
-            {"mean_percent", percent(summary.time, &Errors::mean)},
-            {"median_percent", percent(summary.time, &Errors::median)},
-            {"p90_percent", percent(summary.time, &Errors::p90)},
-            {"bias_percent", percent(summary.time, &Errors::bias)},
-            {"spread_percent", percent(summary.time, &Errors::spread)},
-            {"ranked_groups", 0},
-            {"regret_mean_percent", nullptr},
-            {"regret_max_percent", nullptr},
-            {"spearman", nullptr},
-            {"fit_accuracy", summary.fit_accuracy()},
-            {"interval_coverage", summary.interval_coverage()},
-            {"reserved_median_percent", percent(summary.reserved_bytes, &Errors::median)},
-            {"reserved_p90_percent", percent(summary.reserved_bytes, &Errors::p90)},
-            {"allocated_median_percent", percent(summary.allocated_bytes, &Errors::median)},
-            {"allocated_p90_percent", percent(summary.allocated_bytes, &Errors::p90)}};
+  Json json{
+      {"rows", summary.rows},
+      {"problems", summary.problems},
+      {"timed_rows", summary.timed},
+      {"mean_percent", percent(summary.time, &Errors::mean)},
+      {"median_percent", percent(summary.time, &Errors::median)},
+      {"p90_percent", percent(summary.time, &Errors::p90)},
+      {"bias_percent", percent(summary.time, &Errors::bias)},
+      {"spread_percent", percent(summary.time, &Errors::spread)},
+      {"ranked_groups", 0},
+      {"regret_mean_percent", nullptr},
+      {"regret_max_percent", nullptr},
+      {"spearman", nullptr},
+      {"fit_accuracy", summary.fit_accuracy()},
+      {"interval_coverage", summary.interval_coverage()},
+      {"reserved_median_percent", percent(summary.reserved_bytes, &Errors::median)},
+      {"reserved_p90_percent", percent(summary.reserved_bytes, &Errors::p90)},
+      {"allocated_median_percent", percent(summary.allocated_bytes, &Errors::median)},
+      {"allocated_p90_percent", percent(summary.allocated_bytes, &Errors::p90)},
+      {"first_allocated_median_percent", percent(summary.first_allocated_bytes, &Errors::median)},
+      {"first_allocated_p90_percent", percent(summary.first_allocated_bytes, &Errors::p90)},
+      {"resident_median_percent", percent(summary.resident_bytes, &Errors::median)},
+      {"resident_p90_percent", percent(summary.resident_bytes, &Errors::p90)}};
   if (summary.ranking) {
     json["ranked_groups"] = summary.ranking->groups;
     json["regret_mean_percent"] = 100 * summary.ranking->mean_regret;
@@ -161,10 +170,14 @@ std::string notes(ValidationSummary const& all) {
             " of fit are right; " + std::to_string(all.wrong_fits) + " predicted to fit did not, " +
             std::to_string(all.wrong_refusals) + " predicted not to fit did.\n";
   }
-  if (auto const& bytes = all.allocated_bytes) {
-    text += "The error of allocated bytes is " + percent_text(bytes->median) +
+  auto const add_bytes = [&](std::optional<PredictionErrors> const& bytes, char const* what) {
+    if (!bytes) return;
+    text += std::string{"The error of "} + what + " bytes is " + percent_text(bytes->median) +
             " % in the median, " + percent_text(bytes->p90) + " % at p90.\n";
-  }
+  };
+  add_bytes(all.allocated_bytes, "allocated");
+  add_bytes(all.first_allocated_bytes, "the first iteration's allocated");
+  add_bytes(all.resident_bytes, "resident");
   return text;
 }
 

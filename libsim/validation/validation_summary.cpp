@@ -78,6 +78,8 @@ ValidationSummary summarize(std::vector<ValidatedRow const*> const& rows) {
   std::vector<double> times;
   std::vector<double> allocated;
   std::vector<double> reserved;
+  std::vector<double> first;
+  std::vector<double> resident;
   std::map<std::string, CompetingRuns> groups;
   for (ValidatedRow const* const pointer : rows) {
     ValidatedRow const& row = *pointer;
@@ -101,6 +103,8 @@ ValidationSummary summarize(std::vector<ValidatedRow const*> const& rows) {
     }
     add_ratio(row.predicted_allocated_bytes, row.measured.allocated_bytes, allocated);
     add_ratio(row.predicted_reserved_bytes, row.measured.reserved_bytes, reserved);
+    add_ratio(row.predicted_first_allocated_bytes, row.measured.first_allocated_bytes, first);
+    add_ratio(row.predicted_resident_bytes, row.measured.resident_bytes, resident);
     if (row.measured.fits && row.predicted_fits) {
       ++summary.verdicts;
       if (*row.predicted_fits && !*row.measured.fits) ++summary.wrong_fits;
@@ -112,6 +116,8 @@ ValidationSummary summarize(std::vector<ValidatedRow const*> const& rows) {
   summary.ranking = ranking_of(groups);
   summary.allocated_bytes = errors_of(allocated);
   summary.reserved_bytes = errors_of(reserved);
+  summary.first_allocated_bytes = errors_of(first);
+  summary.resident_bytes = errors_of(resident);
   return summary;
 }
 

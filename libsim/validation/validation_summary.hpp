@@ -31,6 +31,8 @@ struct ValidationSummary {
   std::int64_t wrong_refusals = 0;  ///< said not to fit, and did
   std::optional<PredictionErrors> allocated_bytes;
   std::optional<PredictionErrors> reserved_bytes;
+  std::optional<PredictionErrors> first_allocated_bytes;
+  std::optional<PredictionErrors> resident_bytes;
 
   std::int64_t intervals = 0;  ///< timed rows with an interval
   std::int64_t covered = 0;    ///< of them, whose measured time is in it

@@ -121,8 +121,18 @@ SOFTWARE = (
     ("megatron-core", "host.gemm", 42 * us),
     ("megatron-core", "host.collective", 42 * us),
     ("megatron-core", "host.backward", 1.4),
-    # For each thread: cuBLAS's for its handle, and half of Transformer Engine's.
-    ("megatron-core", "memory.workspace", 32 * MiB + 32 * MiB / 2),
+    # cuBLAS's for the handle of each thread, Transformer Engine's for both, and that of its grouped products.
+    ("megatron-core", "memory.workspace.0", (2 * 4096 + 8 * 16) * KiB),  # PyTorch's :4096:2:16:8
+    ("megatron-core", "memory.workspace.9", 32 * MiB),
+    ("megatron-core", "memory.shared_workspace.0", 4 * MiB),
+    ("megatron-core", "memory.shared_workspace.9", 32 * MiB + 1024),
+    ("megatron-core", "memory.grouped_workspace.0", 4 * 4 * MiB),  # one of these for each of four streams
+    ("megatron-core", "memory.grouped_workspace.9", 4 * (32 * MiB + 1024)),
+    ("megatron-core-local", "memory.shared_workspace", 0),
+    ("megatron-core-local", "memory.router_workspace.0", 4 * MiB),
+    ("megatron-core-local", "memory.router_workspace.9", 32 * MiB + 1024),
+    ("megatron-core-local", "memory.global_buffer.causal_softmax", 1),  # input and output of a product
+    ("megatron-core-local", "memory.global_buffer.all_gather", 1),
     ("megatron-core", "memory.held_of_prediction.cross_entropy", 2 / 4),  # bytes: logits of 16 bits, their softmax of 32
 )
 

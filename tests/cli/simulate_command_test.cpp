@@ -76,6 +76,7 @@ TEST_CASE("simulate --json prints the fields that scripts rely on, each with its
                                                        "at_peak",
                                                        "busy_seconds",
                                                        "device_bytes",
+                                                       "first_allocated_bytes",
                                                        "fits",
                                                        "fits_probability",
                                                        "in_flight_chunks",
@@ -87,6 +88,7 @@ TEST_CASE("simulate --json prints the fields that scripts rely on, each with its
                                                        "peak_bytes",
                                                        "ranks",
                                                        "reserved_bytes",
+                                                       "resident_bytes",
                                                        "retries",
                                                        "runs_out",
                                                        "stage",
@@ -99,8 +101,8 @@ TEST_CASE("simulate --json prints the fields that scripts rely on, each with its
     REQUIRE(stage.at("busy_seconds").is_number_float());
     REQUIRE(stage.at("peak_at_seconds").is_number_float());
     REQUIRE(keys_of(stage.at("at_peak")) ==
-            std::vector<std::string>{"activations", "communication", "gathered", "gradients", "optimizer",
-                                     "parameters", "recomputed", "workspace"});
+            std::vector<std::string>{"activations", "communication", "gathered", "gradients",
+                                     "optimizer", "parameters", "recomputed", "workspace"});
     for (json const& bytes : stage.at("at_peak")) REQUIRE(bytes.is_number_integer());
     // Rings of 24 channels of 12 MiB on the node and of 16 of 20 MiB between nodes: the tensor
     // group has the first, the job both, the embedding's first and last stage the second. Two

@@ -116,6 +116,34 @@ TEST_CASE("measured peaks of models with experts are predicted within 5 %", "[cl
   REQUIRE(result.at("summary").at("allocated_median_percent").get<double>() < 3);
 }
 
+TEST_CASE("bytes of Megatron-LM's own tests are predicted as well as the page says", "[cli]") {
+  std::string const folder = std::string{STAGECRAFT_SOURCE_DIR} + "/experiments/validation/";
+  ProgramResult const printed =
+      run_stagecraft("validate '" + folder + "data/megatron-ci.csv' --base '" + folder +
+                     "megatron-ci.yaml' --json");
+  REQUIRE(printed.exit_code == 0);
+  json const result = json::parse(printed.output);
+  int rows = 0;
+  int within = 0;
+  int resident_within = 0;
+  auto const error = [](json const& row, std::string const& bytes) {
+    double const measured = row.at("measured_" + bytes).get<double>();
+    return std::abs(row.at("predicted_" + bytes).get<double>() / measured - 1);
+  };
+  for (json const& row : result.at("rows")) {
+    std::string const group = row.at("group").get<std::string>();
+    bool const is_core =
+        group == "dev_dgx_a100" || group == "dev_dgx_h100" || group == "dev_dgx_gb200";
+    if (!is_core || !row.at("problem").is_null()) continue;
+    ++rows;
+    within += error(row, "allocated_bytes") < 0.03 ? 1 : 0;
+    resident_within += error(row, "resident_bytes") < 0.03 ? 1 : 0;
+  }
+  REQUIRE(rows == 160);
+  REQUIRE(within >= 0.94 * rows);
+  REQUIRE(resident_within >= 0.96 * rows);
+}
+
 TEST_CASE("measured runs are predicted as well as the page on validation says", "[cli]") {
   std::string const folder = std::string{STAGECRAFT_SOURCE_DIR} + "/experiments/validation/";
   auto const summary = [&](std::string const& name) {

@@ -20,6 +20,8 @@ _of_allocator = frozenset(
         "verdict",
         "reserved_bytes",
         "allocated_bytes",
+        "first_allocated_bytes",
+        "resident_bytes",
         "inactive_split_bytes",
         "device_bytes",
         "outside_bytes",
@@ -125,8 +127,20 @@ class Stage(Mapping[str, Any]):
 
     @property
     def allocated_bytes(self) -> int | None:
-        """Bytes of the reserved ones that tensors have, at the peak of what is reserved."""
+        """The most bytes of the reserved ones that tensors have, over all iterations."""
         value: int | None = self["allocated_bytes"]
+        return value
+
+    @property
+    def first_allocated_bytes(self) -> int | None:
+        """The same until the first iteration has ended, in whose step the optimizer's state appears."""
+        value: int | None = self["first_allocated_bytes"]
+        return value
+
+    @property
+    def resident_bytes(self) -> int | None:
+        """Bytes that are allocated between two iterations."""
+        value: int | None = self["resident_bytes"]
         return value
 
     @property

@@ -207,7 +207,6 @@ flash-attention-version | large | either way in time | the system's flash attent
 log-max-attention-logit! | small | more time | logits that nothing keeps
 qk-clip! | small | more time | logits that nothing keeps
 batch-invariant-mode! | large | more time | the usual kernels
-deterministic-mode! | large | more time | the usual kernels
 cuda-graph-impl=none | large | less time, more memory | kernels launched one by one, without pools of graphs
 enable-cuda-graph! | large | less time, more memory | kernels launched one by one, without pools of graphs
 external-cuda-graph! | large | less time, more memory | kernels launched one by one, without pools of graphs

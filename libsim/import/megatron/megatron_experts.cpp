@@ -149,6 +149,10 @@ std::optional<std::vector<bool>> parse_layer_frequency(std::string_view text, st
   return sparse;
 }
 
+bool fuses_weighting(Activation activation) {
+  return activation == Activation::swiglu || activation == Activation::swiglu_clamped;
+}
+
 void read_megatron_experts(MegatronArguments& arguments, TrainingConfig& config) {
   std::int64_t const count = arguments.integer("num-experts", {0, 1 << 20}).value_or(0);
   if (count == 0) return;
@@ -183,8 +187,11 @@ void read_megatron_experts(MegatronArguments& arguments, TrainingConfig& config)
                        {"shared experts before the router", "less time"});
     }
   }
-  if (!arguments.has("moe-grouped-gemm")) {
-    arguments.note("no --moe-grouped-gemm: grouped products are modelled nevertheless");
+  experts.fused_weighting =
+      fuses_weighting(config.model.activation) || arguments.has("use-fused-weighted-squared-relu");
+  experts.grouped = arguments.has("moe-grouped-gemm");
+  if (!experts.grouped) {
+    arguments.note("no --moe-grouped-gemm: times are those of grouped products nevertheless");
   }
   experts.biases = config.model.biases;
   if (experts.biases && experts.shared_ffn_hidden > 0) {

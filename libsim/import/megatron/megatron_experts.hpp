@@ -29,6 +29,11 @@ std::string layer_frequency(ExpertsConfig const& experts, std::int64_t layers);
 /// whether each layer is sparse; nullopt if the text is neither, or is not about `layers` layers.
 std::optional<std::vector<bool>> parse_layer_frequency(std::string_view text, std::int64_t layers);
 
+/// Whether Megatron-LM has a kernel that computes this activation of experts and multiplies it with
+/// probabilities, without a flag. Source: megatron/core/transformer/moe/experts.py, bias_act_func,
+/// and mlp.py.
+bool fuses_weighting(Activation activation);
+
 /// Reads the experts, how they are split and how tokens reach them; does nothing without
 /// --num-experts. Problems go to the arguments' diagnostics. Pre: the model's other keys and
 /// parallel.tensor are read. Source: megatron/core/transformer/transformer_config.py and

@@ -41,7 +41,7 @@ constexpr std::string_view read_flags =
     "moe-router-score-function moe-router-pre-softmax! moe-router-enable-expert-bias! "
     "moe-router-topk-scaling-factor moe-router-num-groups moe-router-group-topk "
     "moe-router-dtype moe-router-load-balancing-type* moe-aux-loss-coeff* moe-z-loss-coeff "
-    "moe-grouped-gemm! moe-permute-fusion! moe-token-dispatcher-type "
+    "moe-permute-fusion! transformer-impl moe-token-dispatcher-type "
     "moe-flex-dispatcher-backend moe-enable-deepep! moe-router-force-load-balancing! "
     "moe-expert-capacity-factor moe-pad-expert-input-to-capacity! moe-token-drop-policy "
     "expert-model-parallel-size expert-tensor-parallel-size tensor-model-parallel-size "

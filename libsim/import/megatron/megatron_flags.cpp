@@ -90,7 +90,7 @@ bool is_half(ModelConfig const& model) {
 
 void write_precision(FlagLine& line, TrainingConfig const& config) {
   ModelConfig const& model = config.model;
-  bool const is_narrow = config.memory.gradient_dtype == StateType::bf16;
+  bool const is_narrow = config.memory.gradient_dtype != StateType::fp32;
   line.flag("fp16", model.precision == Precision::fp16)
       .flag("bf16", model.precision == Precision::bf16)
       .flag("accumulate-allreduce-grads-in-fp32", is_half(model) && !is_narrow);
@@ -163,8 +163,7 @@ void write_experts(FlagLine& line, TrainingConfig const& config) {
   write_router(line, experts.router);
   bool const is_deepep = config.dispatch == Dispatch::deepep;
   bool const gathers = config.dispatch == Dispatch::allgather;
-  line.flag("moe-grouped-gemm")
-      .flag("moe-permute-fusion")
+  line.flag("moe-permute-fusion")
       .value("moe-token-dispatcher-type", is_deepep ? "flex"
                                           : gathers ? "allgather"
                                                     : "alltoall")

@@ -7,6 +7,7 @@
 
 #include "libsim/config/key.hpp"
 #include "libsim/import/layer_windows.hpp"
+#include "libsim/import/megatron/megatron_experts.hpp"
 #include "libsim/import/megatron/megatron_model.hpp"
 #include "libsim/training/training_keys.hpp"
 
@@ -109,6 +110,9 @@ class Gaps {
     add_of_keys("model", model);
     gap(model.dropout_mask == DropoutMask::regenerated,
         "model.dropout_mask regenerated: Megatron-LM stores masks");
+    gap(model.experts && model.experts->fused_weighting != fuses_weighting(model.activation),
+        "model.experts.fused_weighting: Megatron-LM multiplies SwiGLU with probabilities in its "
+        "kernel, and other activations in one of their own");
     gap(model.softmax_dropout == SoftmaxDropout::fused,
         "model.softmax_dropout fused: Megatron-LM's softmax and dropout are two kernels");
   }

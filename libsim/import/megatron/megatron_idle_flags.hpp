@@ -153,7 +153,7 @@ inline constexpr std::string_view idle_flags_of_execution =
     "rotary-percent rotary-seq-len-interpolation-factor sharp-enabled-group "
     "synchronize-each-layer! te-rng-tracker! tp-comm-bootstrap-backend tp-comm-overlap-cfg "
     "tp-comm-overlap-rs-dgrad! train-doc-idx-path train-idx-path train-sync-interval "
-    "train-weighted-split-paths-path transformer-impl trust-remote-code! use-cpu-initialization! "
+    "train-weighted-split-paths-path trust-remote-code! use-cpu-initialization! "
     "use-legacy-models! use-mcore-models! use-mpi! use-pin-memory! use-rope-scaling! "
     "use-te-activation-func! wgrad-deferral-limit zero-allgather-bucket-size "
     "zero-contigious-gradients! zero-reduce-bucket-size zero-reduce-scatter!";

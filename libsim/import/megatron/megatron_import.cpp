@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <memory>
 #include <utility>
 
@@ -13,6 +14,7 @@
 #include "libsim/import/megatron/megatron_model.hpp"
 #include "libsim/import/megatron/megatron_training.hpp"
 #include "libsim/training/training_config_reader.hpp"
+#include "libsim/units/parse_number.hpp"
 
 namespace stagecraft {
 namespace {
@@ -37,6 +39,26 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 18> flags_of
      {"schedule.group", "--microbatch-group-size-per-virtual-pipeline-stage"},
      {"recompute.layers", "--recompute-num-layers"},
      {"recompute.sharded_checkpoints", "--distribute-saved-activations"}}};
+
+/// The bytes of CUBLAS_WORKSPACE_CONFIG, pairs `:KiB:COUNT`; nullopt if it is not set or has none,
+/// because PyTorch then takes its default. Source: aten/src/ATen/cuda/CublasHandlePool.cpp,
+/// parseChosenWorkspaceSize.
+std::optional<Bytes> cublas_workspace(std::string_view text) {
+  std::vector<std::int64_t> numbers;
+  while (text.starts_with(':')) {
+    std::size_t const end = std::min(text.find(':', 1), text.size());
+    auto const number = parse_number<std::int64_t>(text.substr(1, end - 1));
+    if (!number || *number < 0 || *number > std::numeric_limits<std::int32_t>::max()) break;
+    numbers.push_back(*number);
+    text.remove_prefix(end);
+  }
+  std::int64_t kibibytes = 0;
+  for (std::size_t i = 0; i + 1 < numbers.size(); i += 2) {
+    kibibytes += numbers[i] * numbers[i + 1];
+  }
+  if (kibibytes == 0) return std::nullopt;
+  return Bytes{kibibytes << 10};
+}
 
 /// Reads the run again as a run file, which checks what depends on several flags.
 TrainingConfig settle(TrainingConfig const& config,
@@ -109,7 +131,16 @@ MegatronImport import_megatron(std::vector<ShellWord> const& words,
   config.recompute = read_megatron_recompute(arguments, config.model);
   limit_block_to_chunk(arguments, config);
   config.training = read_megatron_training(arguments);
-  config.memory.allocator_settings = options.allocator_settings;
+  if (version == MegatronVersion::current) {
+    bool const is_local = is_local_megatron(arguments, version);
+    result.software = is_local ? "megatron-core-local" : "megatron-core";
+  }
+  config.deterministic = arguments.has("deterministic-mode");
+  if (config.deterministic) {
+    arguments.refuse("deterministic-mode", "a run without it", {"the usual kernels", "more time"});
+  }
+  config.memory.allocator_settings = options.environment.allocator_settings;
+  config.memory.cublas_workspace = cublas_workspace(options.environment.cublas_workspace);
   result.notes = arguments.finish();
   result.left_out = omissions.list();
   result.version = version;
@@ -128,7 +159,7 @@ nlohmann::ordered_json run_sections(MegatronImport const& import, std::string co
     root[key] = section;
     if (key != "model") continue;
     root["system"] = system;
-    if (import.version == MegatronVersion::current) root["software"] = "megatron-core";
+    if (!import.software.empty()) root["software"] = import.software;
   }
   return root;
 }

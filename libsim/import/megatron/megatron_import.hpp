@@ -8,6 +8,7 @@
 
 #include "libsim/import/megatron/megatron_version.hpp"
 #include "libsim/import/omissions.hpp"
+#include "libsim/import/shell/launch_script.hpp"
 #include "libsim/import/shell/shell_words.hpp"
 #include "libsim/training/training_config.hpp"
 
@@ -19,7 +20,7 @@ struct MegatronOptions {
   /// Whose defaults hold. If not given: of_2022 if there is a flag that newer versions do not have,
   /// else current.
   std::optional<MegatronVersion> version{};
-  std::string allocator_settings{};   ///< as PYTORCH_CUDA_ALLOC_CONF has them
+  LaunchEnvironment environment{};
   std::vector<std::string> ignore{};  ///< flags to leave out although they matter
   Strictness strictness = Strictness::lenient;
 };
@@ -28,6 +29,7 @@ struct MegatronOptions {
 struct MegatronImport {
   TrainingConfig config;
   MegatronVersion version = MegatronVersion::current;  ///< whose flags they are
+  std::string software{};          ///< the stack that runs them; empty: a run file's default
   std::vector<std::string> notes;  ///< what was assumed, approximated or ignored
   std::vector<Omission> left_out;  ///< in no particular order
 };

@@ -39,10 +39,22 @@ std::int64_t largest_scheduled_batch(MegatronArguments const& arguments) {
 }
 
 /// The types of main gradients and moments, and the size of a bucket of gradients.
-void read_state_types(MegatronArguments& arguments, TrainingConfig& config) {
+void read_state_types(MegatronArguments& arguments,
+                      MegatronVersion version,
+                      TrainingConfig& config) {
   if (config.parallel.overlap_gradients.value_or(false)) {
     config.parallel.gradient_bucket =
         arguments.integer("ddp-bucket-size", {1, std::int64_t{1} << 40});
+  }
+  bool const is_wide = arguments.has("accumulate-allreduce-grads-in-fp32");
+  if (config.model.precision == Precision::fp16 && !is_wide) {
+    if (version == MegatronVersion::current) {
+      config.memory.gradient_dtype = StateType::fp16;
+    } else {
+      arguments.note(
+          "--fp16 without --accumulate-allreduce-grads-in-fp32: gradients are modelled in 32 bits "
+          "nevertheless");
+    }
   }
   if (config.model.precision != Precision::bf16) return;
   auto const is_narrow = [&](std::string_view flag) {
@@ -148,7 +160,7 @@ void read_megatron_layout(MegatronArguments& arguments,
   config.memory.empty_cache =
       static_cast<EmptyCache>(arguments.integer("empty-unused-memory-level", {0, 2}).value_or(0));
   read_interleave(arguments, config);
-  read_state_types(arguments, config);
+  read_state_types(arguments, version, config);
   read_megatron_stage_layers(arguments, config);
   IntegerRange const layers{0, 100'000};
   auto const first = arguments.integer("decoder-first-pipeline-num-layers", layers);

@@ -186,6 +186,10 @@ void read_positions(MegatronArguments& arguments, ModelConfig& model) {
 void read_attention(MegatronArguments& arguments, MegatronVersion version, ModelConfig& model) {
   std::string const backend = arguments.text("attention-backend").value_or("auto");
   bool const is_named = backend != "auto" || arguments.has("use-flash-attn");
+  if (is_local_megatron(arguments, version)) {
+    model.attention = Attention::unfused;  // the only one of Megatron-Core's own modules
+    return;
+  }
   if (backend == "flash" || backend == "fused" || arguments.has("use-flash-attn")) {
     model.attention = Attention::flash;
   } else if (backend == "unfused" || backend == "local") {
@@ -207,14 +211,14 @@ void read_precision(MegatronArguments& arguments, ModelConfig& model) {
   bool const is_brain = arguments.has("bf16");
   if (is_half && is_brain) arguments.report("fp16", "--fp16 or --bf16, not both");
   model.precision = is_brain ? Precision::bf16 : is_half ? Precision::fp16 : Precision::fp32;
-  if (is_half && !is_brain && !arguments.has("accumulate-allreduce-grads-in-fp32")) {
-    arguments.note(
-        "--fp16 without --accumulate-allreduce-grads-in-fp32: gradients are modelled in 32 bits "
-        "nevertheless");
-  }
 }
 
 }  // namespace
+
+bool is_local_megatron(MegatronArguments& arguments, MegatronVersion version) {
+  std::string const modules = arguments.text("transformer-impl").value_or("");
+  return version == MegatronVersion::current && modules == "local";
+}
 
 void read_megatron_model(MegatronArguments& arguments,
                          MegatronVersion version,

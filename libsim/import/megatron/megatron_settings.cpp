@@ -220,10 +220,7 @@ class SettingsReader {
       setting.values.push_back(node.text);
     }
     if (name == "group_query_attention" && is_false(node.text)) has_groups_ = false;
-    if (name == "PYTORCH_CUDA_ALLOC_CONF" || name == "PYTORCH_ALLOC_CONF") {
-      settings_.allocator = node.text;
-      return;
-    }
+    if (settings_.environment.set(name, node.text)) return;
     if (name == "model" || name == "extends" || name == "includes") {
       for (std::string const& value : setting.values) {
         if (value.ends_with(".yaml")) settings_.files.push_back(value);

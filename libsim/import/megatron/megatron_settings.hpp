@@ -8,13 +8,14 @@
 #include "libsim/config/problem.hpp"
 #include "libsim/config/yaml_tree.hpp"
 #include "libsim/import/omissions.hpp"
+#include "libsim/import/shell/launch_script.hpp"
 #include "libsim/import/shell/shell_words.hpp"
 
 namespace stagecraft {
 
 /// Flags that a run file of a program around Megatron says by names with underscores.
 struct MegatronSettings {
-  std::string allocator{};           ///< PYTORCH_CUDA_ALLOC_CONF, if the file says it
+  LaunchEnvironment environment{};
   std::vector<std::string> files{};  ///< other files that it names for what it leaves out
   std::string program{};  ///< whose file it is, such as "Primus"; empty if it is not known
   ShellWords flags{};     ///< as a command line has them

@@ -1,7 +1,6 @@
 #include "libsim/import/shell/launch_script.hpp"
 
 #include <algorithm>
-#include <array>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -14,10 +13,6 @@
 
 namespace stagecraft {
 namespace {
-
-/// Both names of the variable from which PyTorch reads its allocator's settings.
-constexpr std::array<std::string_view, 2> allocator_variables{"PYTORCH_CUDA_ALLOC_CONF",
-                                                              "PYTORCH_ALLOC_CONF"};
 
 std::optional<std::int64_t> count_of(std::string_view text) {
   auto const count = parse_number<std::int64_t>(text);
@@ -106,6 +101,18 @@ Allocation allocation_of(std::vector<std::string> const& sbatch) {
 
 }  // namespace
 
+bool LaunchEnvironment::set(std::string_view name, std::string_view value) {
+  bool const is_allocator = name == "PYTORCH_CUDA_ALLOC_CONF" || name == "PYTORCH_ALLOC_CONF";
+  if (!is_allocator && name != "CUBLAS_WORKSPACE_CONFIG") return false;
+  (is_allocator ? allocator_settings : cublas_workspace) = value;
+  return true;
+}
+
+void LaunchEnvironment::add(LaunchEnvironment const& other) {
+  if (!other.allocator_settings.empty()) allocator_settings = other.allocator_settings;
+  if (!other.cublas_workspace.empty()) cublas_workspace = other.cublas_workspace;
+}
+
 LaunchCommand split_launch(std::vector<ShellWord> const& words) {
   LaunchCommand launch;
   auto const is_program = [](ShellWord const& word) {
@@ -121,10 +128,10 @@ LaunchCommand split_launch(std::vector<ShellWord> const& words) {
   launch.arguments.assign(start, words.end());
   launch.world_size = launched(launch.launcher);
   for (ShellWord const& word : launch.launcher) {
-    for (std::string_view const name : allocator_variables) {
-      std::string_view const text = word.text;
-      bool const is_set = text.starts_with(name) && text.substr(name.size()).starts_with('=');
-      if (is_set) launch.allocator_settings = text.substr(name.size() + 1);
+    std::string_view const text = word.text;
+    std::size_t const end = text.find('=');
+    if (end != std::string_view::npos) {
+      launch.environment.set(text.substr(0, end), text.substr(end + 1));
     }
   }
   return launch;
@@ -173,11 +180,10 @@ LaunchCommand read_launch_script(std::string_view text,
     }
   }
   if (!launch.world_size) launch.world_size = product(allocation.nodes, allocation.per_node);
-  for (std::string_view const name : allocator_variables) {
-    auto const variable = outcome.variables.find(name);
-    if (variable == outcome.variables.end() || variable->second.elements.size() != 1) continue;
-    std::string const& settings = variable->second.elements[0].text;
-    if (!is_unresolved(settings)) launch.allocator_settings = settings;
+  for (auto const& [name, variable] : outcome.variables) {
+    if (variable.elements.size() != 1) continue;
+    std::string const& value = variable.elements[0].text;
+    if (!is_unresolved(value)) launch.environment.set(name, value);
   }
   return launch;
 }

@@ -12,13 +12,24 @@
 
 namespace stagecraft {
 
+/// What variables of the environment say of a run's memory; empty if they are not set.
+struct LaunchEnvironment {
+  std::string allocator_settings{};  ///< PYTORCH_CUDA_ALLOC_CONF or PYTORCH_ALLOC_CONF
+  std::string cublas_workspace{};    ///< CUBLAS_WORKSPACE_CONFIG
+
+  /// Takes the value of a variable; false if it is none of these.
+  bool set(std::string_view name, std::string_view value);
+  /// Takes all that another environment sets.
+  void add(LaunchEnvironment const& other);
+};
+
 /// The training command of a launch script, with its context in the script.
 struct LaunchCommand {
   std::vector<ShellWord> launcher;   ///< words before Megatron's own script, such as torchrun's
   std::vector<ShellWord> arguments;  ///< Megatron's flags and their values
   std::optional<std::int64_t> world_size;  ///< from the launcher, else WORLD_SIZE, else #SBATCH
-  std::string allocator_settings;          ///< PYTORCH_CUDA_ALLOC_CONF or PYTORCH_ALLOC_CONF
-  std::vector<std::string> notes;          ///< what was not followed
+  LaunchEnvironment environment;
+  std::vector<std::string> notes;  ///< what was not followed
 };
 
 /// Reads a shell script in the style of Megatron-LM's examples: assignments, arrays, `export`, `if`

@@ -69,6 +69,12 @@ GroupedLinear up_of(ProgramBuilder const& builder, ExpertsLayer const& layer) {
           .counts = layer.places.computed};
 }
 
+/// Rows of experts with the shape of others.
+TensorId like(ProgramBuilder& builder, Name name, TensorId rows) {
+  Shape const shape = builder.tensor(rows).shape;  // a copy: make() moves the tensors
+  return builder.of_experts(builder.make(name, shape));
+}
+
 bool is_weighted_on_input(BlockShape const& shape) {
   return shape.model.experts->probabilities_on == ProbabilitiesOn::input;
 }
@@ -169,6 +175,14 @@ TensorId expert_products_forward(ProgramBuilder& builder, ExpertsLayer& layer, i
   if (is_weighted_on_input(builder.shape())) {
     activation_forward(builder, "experts.activation", layer.activation_input, no_tensor,
                        layer.activation_output);
+  } else if (!builder.shape().model.experts->fused_weighting) {
+    layer.unweighted_output =
+        like(builder, {"experts.activation", "output"}, layer.activation_output);
+    activation_forward(builder, "experts.activation", layer.activation_input, no_tensor,
+                       layer.unweighted_output);
+    builder.add(OpKind::scale_rows, {"experts.activation", "weight"}, Phase::forward,
+                {layer.unweighted_output, layer.row_probabilities}, {layer.activation_output},
+                RowScaleAttributes{});
   } else {
     builder.add(OpKind::weighted_activation, {"experts.activation", "forward"}, Phase::forward,
                 {layer.activation_input, layer.row_probabilities}, {layer.activation_output},
@@ -211,9 +225,20 @@ RowTensors expert_products_backward(ProgramBuilder& builder,
   }
   TensorId const d_probabilities = builder.of_experts(builder.make(
       {"experts.activation", "probability_gradient"}, {rows}, probability_type(builder)));
-  builder.add(OpKind::weighted_activation_backward, {"experts.activation", "backward"},
-              Phase::input_gradient, {d_output, layer.activation_input, layer.row_probabilities},
-              {d_input, d_probabilities}, ActivationAttributes{builder.shape().model.activation});
+  if (layer.unweighted_output != no_tensor) {
+    TensorId const d_unweighted =
+        like(builder, {"experts.activation", "unweighted_gradient"}, layer.unweighted_output);
+    builder.add(OpKind::scale_rows_backward, {"experts.activation", "weight_backward"},
+                Phase::input_gradient, {d_output, layer.unweighted_output, layer.row_probabilities},
+                {d_unweighted, d_probabilities}, RowScaleAttributes{});
+    activation_backward(builder, "experts.activation",
+                        {.x = layer.activation_input, .y = layer.unweighted_output}, d_unweighted,
+                        d_input);
+  } else {
+    builder.add(OpKind::weighted_activation_backward, {"experts.activation", "backward"},
+                Phase::input_gradient, {d_output, layer.activation_input, layer.row_probabilities},
+                {d_input, d_probabilities}, ActivationAttributes{builder.shape().model.activation});
+  }
   if (d_of_bias != no_tensor) {
     builder.add(OpKind::add, {"experts.down", "add_probability_gradient"}, Phase::input_gradient,
                 {d_probabilities, d_of_bias}, {d_probabilities});

@@ -38,6 +38,7 @@ struct ExpertsLayer {
   /// Rows that experts read: `rows`, or these times their probabilities.
   TensorId scaled_rows = no_tensor;
   TensorId activation_input = no_tensor;   ///< [R, f or 2f / ETP]
+  TensorId unweighted_output = no_tensor;  ///< the same before probabilities, if it is kept
   TensorId activation_output = no_tensor;  ///< [R, f / ETP]
 };
 

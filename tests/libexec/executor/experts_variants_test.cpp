@@ -39,6 +39,14 @@ TrainingConfig biased_on_input(Precision precision) {
   return config;
 }
 
+/// Biases, GELU, and probabilities that a kernel of their own multiplies with.
+TrainingConfig weighted_apart(Precision precision) {
+  TrainingConfig config = small_gpt(precision);
+  config.model.experts = ExpertsConfig{
+      .count = 4, .per_token = 2, .ffn_hidden = 12, .biases = true, .fused_weighting = false};
+  return config;
+}
+
 /// Both losses of a router, of which one counts the choices in each sequence apart.
 TrainingConfig even(Precision precision, RouterLoss loss, RouterScore score) {
   TrainingConfig config = small_llama(precision);
@@ -54,7 +62,10 @@ TrainingConfig even(Precision precision, RouterLoss loss, RouterScore score) {
 }
 
 std::vector<TrainingConfig> variants(Precision precision) {
-  return {gated(precision), mixture_on_input(precision), biased_on_input(precision),
+  return {gated(precision),
+          mixture_on_input(precision),
+          biased_on_input(precision),
+          weighted_apart(precision),
           even(precision, RouterLoss::auxiliary, RouterScore::softmax),
           even(precision, RouterLoss::sequence_auxiliary, RouterScore::sigmoid)};
 }

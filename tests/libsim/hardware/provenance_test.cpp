@@ -33,9 +33,9 @@ ConstantRow row(std::vector<ConstantRow> const& rows, std::string const& key) {
 
 TEST_CASE("every constant is listed with its value, unit and source", "[hardware]") {
   auto const rows = rows_of("selene-a100");
-  // 4 peaks, 3 more of the accelerator; 1 count, a latency and a bandwidth, a file of tables; 3 of
+  // 4 peaks, 4 more of the accelerator; 1 count, a latency and a bandwidth, a file of tables; 3 of
   // the network; 13 of the calibration; 8 of what else is on a device.
-  REQUIRE(rows.size() == 4 + 3 + 1 + 2 + 1 + 3 + 13 + 8);
+  REQUIRE(rows.size() == 4 + 4 + 1 + 2 + 1 + 3 + 13 + 8);
   REQUIRE(row(rows, "accelerator.peak.fp16").value == "312");
   REQUIRE(row(rows, "accelerator.peak.fp16").unit == "TFLOP/s");
   REQUIRE(row(rows, "accelerator.multiprocessors").unit.empty());
@@ -159,7 +159,9 @@ TEST_CASE("the sources of a system that nobody measured say so", "[hardware]") {
   for (ConstantRow const& r : rows_of("dgx-h100")) {
     CAPTURE(r.key);
     bool const says_so = r.source.find("ot validated") != std::string::npos;
-    REQUIRE((says_so || r.key == "node.accelerators"));
+    bool const is_certain =
+        r.key == "node.accelerators" || r.key == "accelerator.compute_capability";
+    REQUIRE((says_so || is_certain));
   }
 }
 
@@ -178,6 +180,7 @@ TEST_CASE("every key that a system or software file can have is explained, in it
                             &system.network.topology.source, &system.network.bus_bandwidth.source,
                             &system.network.gather_bandwidth.source, &system.node.all_reduce.source,
                             &system.node.all_gather.source, &system.node.reduce_scatter.source,
+                            &system.accelerator.compute_capability.source,
                             &system.node.collectives.source, &system.network.collectives.source}) {
     *given = "x";
   }

@@ -56,6 +56,30 @@ TEST_CASE("a stack that says nothing of memory allocates the op program's tensor
   REQUIRE(framework_memory(read_text("{name: mine}")) == FrameworkMemory{});
 }
 
+TEST_CASE("workspaces are those of the compute capability", "[hardware]") {
+  Software const software = read_file(folder / "megatron-core.yaml");
+  REQUIRE(read_text(to_json(software).dump()) == software);
+  constexpr std::int64_t mib = std::int64_t{1} << 20;
+  // PyTorch: :4096:2:16:8, and 32 MiB from Hopper on. Transformer Engine: 4 MiB, and 32 MiB and
+  // 1,024 bytes; four of them for products of experts in groups.
+  for (int const before : {7, 8}) {
+    FrameworkMemory const memory = framework_memory(software, before);
+    REQUIRE(memory.workspace == Bytes{8'519'680});
+    REQUIRE(memory.shared_workspace == Bytes{4 * mib});
+    REQUIRE(memory.grouped_workspace == Bytes{16 * mib});
+  }
+  for (int const since : {9, 10}) {
+    FrameworkMemory const memory = framework_memory(software, since);
+    REQUIRE(memory.workspace == Bytes{32 * mib});
+    REQUIRE(memory.shared_workspace == Bytes{32 * mib + 1024});
+    REQUIRE(memory.grouped_workspace == Bytes{128 * mib + 4096});
+  }
+  REQUIRE(framework_memory(read_text("{name: mine, memory: {workspace: 3 MiB}}"), 9).workspace ==
+          Bytes{3 * mib});
+  REQUIRE_THROWS_WITH(read_text("{name: mine, memory: {workspace: {hopper: 3 MiB}}}"),
+                      Catch::Contains("hopper") && Catch::Contains("compute capability"));
+}
+
 TEST_CASE("a constant may stand alone, it was then given by the user", "[hardware]") {
   Software const software = read_text("{name: mine, host: {kernel: 10 us}}");
   REQUIRE(software.host.kernel.value == Seconds{10e-6});

@@ -50,6 +50,8 @@ TrainingConfig expert_run(std::uint32_t seed) {
   config.parallel.expert_tensor = seed % 11 == 0 ? 1 : std::min(2, config.parallel.tensor);
   model.biases = config.parallel.expert_tensor == 1 && experts.shared_ffn_hidden == 0;
   experts.biases = model.biases;
+  experts.fused_weighting = fuses_weighting(model.activation);
+  experts.grouped = seed % 5 != 0;
   model.experts = experts;
   if (seed % 6 == 0) config.routing.capacity = 1.25;
   if (seed % 6 == 1) config.dispatch = Dispatch::deepep;
@@ -106,6 +108,7 @@ TEST_CASE("the flags of windows, sinks and a clamped SwiGLU read back", "[import
   model.attention = Attention::flash;
   model.sinks = true;
   model.activation = Activation::swiglu_clamped;
+  model.experts->fused_weighting = true;
   auto const with_windows = [&](std::vector<bool> const& windowed) {
     TrainingConfig run = config;
     set_windows({.size = 24, .windowed = windowed}, run.model);
@@ -144,7 +147,9 @@ TEST_CASE("Megatron-LM's flags of GPT-OSS 120B are that model", "[import]") {
       "--window-size 127,0 --expert-model-parallel-size 8";
   MegatronOptions options;
   options.world_size = 8;
-  ModelConfig model = import_megatron(words_of(line), "flags", options).config.model;
+  // The file's experts compute together.
+  ModelConfig model =
+      import_megatron(words_of(line + " --moe-grouped-gemm"), "flags", options).config.model;
   REQUIRE(parameter_count(model) == 116'829'156'672);
   ModelConfig const file =
       load_model_file(STAGECRAFT_SOURCE_DIR "/configs/models/gpt-oss-120b.yaml");

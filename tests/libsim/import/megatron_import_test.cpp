@@ -35,6 +35,39 @@ std::string refusal(std::string const& flags, MegatronOptions options = {}) {
   return "accepted";
 }
 
+TEST_CASE("local modules have unfused attention and a stack of their own", "[import]") {
+  MegatronImport const local = read(plain + "--transformer-impl local --attention-backend flash");
+  REQUIRE(local.software == "megatron-core-local");
+  REQUIRE(local.config.model.attention == Attention::unfused);
+  MegatronImport const other = read(plain + "--transformer-impl transformer_engine");
+  REQUIRE(other.software == "megatron-core");
+  REQUIRE(other.config.model.attention == Attention::flash);
+}
+
+TEST_CASE("main gradients are of 32 bits unless the model is in fp16", "[import]") {
+  // megatron/training/arguments.py: accumulate_allreduce_grads_in_fp32 is set for bf16.
+  MegatronOptions today;
+  today.version = MegatronVersion::current;
+  REQUIRE(read(plain, today).config.memory.gradient_dtype == StateType::fp16);
+  REQUIRE(read(plain + "--accumulate-allreduce-grads-in-fp32", today).config.memory ==
+          MemoryConfig{});
+}
+
+TEST_CASE("CUBLAS_WORKSPACE_CONFIG is a sum of sizes in KiB, or nothing", "[import]") {
+  auto const workspace = [](std::string const& text) {
+    MegatronOptions options;
+    options.environment.set("CUBLAS_WORKSPACE_CONFIG", text);
+    return read(plain, options).config.memory.cublas_workspace;
+  };
+  constexpr std::int64_t kib = 1024;
+  REQUIRE(workspace(":4096:8") == Bytes{32768 * kib});
+  REQUIRE(workspace(":4096:2:16:8") == Bytes{(2 * 4096 + 8 * 16) * kib});
+  for (char const* const none : {"", "4096", ":4096", ":x:8", ":99999999999:1"}) {
+    CAPTURE(none);
+    REQUIRE_FALSE(workspace(none).has_value());
+  }
+}
+
 TEST_CASE("former names of flags mean what their present ones do", "[import]") {
   REQUIRE(config_of("--model-parallel-size 2").parallel.tensor == 2);
   REQUIRE(config_of("--layernorm-epsilon 1e-6").model.norm_epsilon == 1e-6);

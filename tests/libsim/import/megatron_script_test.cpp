@@ -55,6 +55,7 @@ TEST_CASE("train_gpt3_175b_distributed.sh of today: fused attention, 128 ranks",
   expected.training.init_std = 0.006;
   expected.training.learning_rate = 6e-5;
   expected.training.loss_scale = 0x1p32;
+  expected.memory.gradient_dtype = StateType::fp16;  // only bf16 has main gradients of 32 bits
   REQUIRE(import.config == expected);
   REQUIRE(has_note(import.notes, "--rampup-batch-size: the largest batch"));
   // 175B counts 12Lh^2 + 13Lh + (v + s)h + 2h with v = 50257.

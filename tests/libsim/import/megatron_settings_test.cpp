@@ -122,7 +122,7 @@ TEST_CASE("objects of Python, variables and files that are named are read as wha
       "params_dtype: {_call_: false, _target_: torch.bfloat16}\n"
       "attention_backend: AttnBackend.flash\nexp_avg_dtype: torch.float32\n");
   REQUIRE(settings.files == std::vector<std::string>{"llama2_7B.yaml"});
-  REQUIRE(settings.allocator == "expandable_segments:True");
+  REQUIRE(settings.environment.allocator_settings == "expandable_segments:True");
   REQUIRE(settings.flags.size() == 3);
   REQUIRE(settings.flags[2].text == "--exp-avg-dtype=fp32");
   REQUIRE(settings.flags[0].text == "--bf16");

@@ -43,10 +43,17 @@ TEST_CASE("an arena reserves the peak that a stage's memory sums to", "[plan]") 
   TrainingConfig const config =
       quarter(GENERATE(ScheduleKind::gpipe, ScheduleKind::one_f_one_b, ScheduleKind::interleaved),
               GENERATE(RecomputeGranularity::none, RecomputeGranularity::full));
-  std::vector<StageMemory> const memory = peak_memory(make_plan(as_settled(config)));
+  TrainingPlan const plan = make_plan(as_settled(config));
+  std::vector<StageMemory> const memory = peak_memory(plan);
   std::vector<StageReservation> const arena = reserved_by(config, AllocatorKind::arena);
   for (std::size_t stage = 0; stage < memory.size(); ++stage) {
     REQUIRE(arena[stage].reserved == memory[stage].at_peak.sum());
+    REQUIRE(arena[stage].allocated == arena[stage].reserved);
+    std::int64_t const resident = resident_memory(plan.stages[StageId::of_index(stage)]).sum();
+    REQUIRE(arena[stage].resident == resident);
+    // The activations of the first iteration live before the two moments of 4 bytes each.
+    std::int64_t const moments = 8 * plan.stages[StageId::of_index(stage)].parameters;
+    REQUIRE(arena[stage].first_allocated == std::max(arena[stage].reserved - moments, resident));
   }
 }
 
@@ -168,6 +175,10 @@ TEST_CASE("what a framework allocates beside the op program is reserved on top",
   framework.workspace = Bytes{3 << 20};  // for the threads of both passes
   REQUIRE(reserved(framework) == counted + 2 * (3 << 20));
   framework = {};
+  framework.shared_workspace = Bytes{3 << 20};
+  framework.grouped_workspace = Bytes{5 << 20};  // which a model without experts has no use for
+  REQUIRE(reserved(framework) == counted + (3 << 20));
+  framework = {};
   framework.replica_gradient_bytes = 2;
   REQUIRE(reserved(framework) == counted + 2 * stage.parameters);
   // The stage is fullest in the head: every layer holds the output of silu, b s f elements of 2.
@@ -185,6 +196,36 @@ TEST_CASE("what a framework allocates beside the op program is reserved on top",
   REQUIRE(model.vocabulary == 1000);
   std::int64_t const padded = 1024;  // to a multiple of 128
   REQUIRE(reserved(framework) == two + 4 * config.batch.micro * model.sequence * padded);
+}
+
+TEST_CASE("a workspace of grouped products is there if experts compute together", "[plan]") {
+  TrainingConfig config = modest_run(1, 1, 2);
+  config.memory.allocator = AllocatorKind::arena;
+  bool const is_grouped = GENERATE(false, true);
+  config.model.experts = ExpertsConfig{.count = 4, .per_token = 1, .ffn_hidden = 64};
+  config.model.experts->grouped = is_grouped;
+  TrainingPlan const plan = make_plan(as_settled(config));
+  auto const resident = [&](FrameworkMemory const& framework) {
+    return reserve_stage({plan, plan.stages.front()}, unlimited_capacity, framework).resident;
+  };
+  FrameworkMemory framework;
+  framework.grouped_workspace = Bytes{5 << 20};
+  REQUIRE(resident(framework) - resident({}) == (is_grouped ? 5 << 20 : 0));
+}
+
+TEST_CASE("chunks may keep what they received and its gradient between iterations", "[plan]") {
+  TrainingConfig config = interleaved(modest_run(1, 2), 2, 2);
+  config.memory.allocator = AllocatorKind::arena;
+  TrainingPlan const plan = make_plan(as_settled(config));
+  FrameworkMemory framework;
+  framework.keeps_inputs = true;
+  std::int64_t const message = 2 * config.batch.micro * config.model.sequence * config.model.hidden;
+  // The first chunk of the first stage reads words.
+  for (auto const& [stage, chunks] : {std::pair{0, 1}, std::pair{1, 2}}) {
+    StageRank const rank{plan, plan.stages[StageId::of_index(static_cast<std::size_t>(stage))]};
+    REQUIRE(reserve_stage(rank, unlimited_capacity, framework).resident ==
+            resident_memory(rank.stage).sum() + 2 * chunks * message);
+  }
 }
 
 TEST_CASE("the logits of the last module of multi-token prediction are held beside the model's",

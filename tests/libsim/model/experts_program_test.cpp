@@ -76,6 +76,16 @@ TEST_CASE("a sparse layer keeps what Megatron-Core's layer keeps", "[model]") {
   }
 }
 
+TEST_CASE("weighting in a kernel of its own keeps the activation's output too", "[model]") {
+  BlockShape shape = sparse_shape();
+  shape.expert_tensor = shape.tensor = 2;
+  shape.sequence_parallel = true;
+  std::int64_t const fused = kept_beside_attention(build_layers(shape, 1, {}));
+  shape.model.experts->fused_weighting = false;
+  std::int64_t const R = 64 * 2 / 2 * 2 * 2, f = 96;
+  REQUIRE(kept_beside_attention(build_layers(shape, 1, {})) == fused + 2 * R * f / 2);
+}
+
 TEST_CASE("DeepSeek-V3's sparse layer keeps the published 1,790 MiB less its attention",
           "[model]") {
   // Of its table of one layer at s = 4096, b = 1: norm in and out 112, fc1 in 448, fc1 out 256,

@@ -63,8 +63,9 @@ TEST_CASE("a row sets the keys of its columns, and an empty cell leaves the valu
 TEST_CASE("the columns of measurements are read, with or without spaces", "[validation]") {
   DataRow const row = file_of(
                           "id,group,weight,measured.iteration_seconds,measured.reserved_bytes,"
-                          "measured.allocated_bytes,measured.stage,measured.fits\n"
-                          "x,y,2.5, 13.8 ,70000000000,6e10,7,true\n")
+                          "measured.allocated_bytes,measured.first_allocated_bytes,"
+                          "measured.resident_bytes,measured.stage,measured.fits\n"
+                          "x,y,2.5, 13.8 ,70000000000,6e10,5e10,1e10,7,true\n")
                           .row(0, base());
   REQUIRE(row.problems.empty());
   REQUIRE(row.measured.id == "x");
@@ -73,6 +74,8 @@ TEST_CASE("the columns of measurements are read, with or without spaces", "[vali
   REQUIRE(row.measured.iteration_seconds == 13.8);
   REQUIRE(row.measured.reserved_bytes == 70'000'000'000);
   REQUIRE(row.measured.allocated_bytes == 60'000'000'000);
+  REQUIRE(row.measured.first_allocated_bytes == 50'000'000'000);
+  REQUIRE(row.measured.resident_bytes == 10'000'000'000);
   REQUIRE(row.measured.stage == 7);
   REQUIRE(row.measured.fits == true);
 }
@@ -137,7 +140,7 @@ TEST_CASE("a file without measurements, with a column twice or without a name is
   REQUIRE(refusal("id,parallel.tensor\na,8\n", base()) ==
           "f.csv:1:1: found no column with measured values; accepted: at least one of "
           "measured.iteration_seconds, measured.reserved_bytes, measured.allocated_bytes, "
-          "measured.fits");
+          "measured.first_allocated_bytes, measured.resident_bytes, measured.fits");
   REQUIRE(refusal("batch.micro,batch.micro,measured.fits\n1,1,true\n", base()) ==
           "f.csv:1:13: batch.micro: found a second column; accepted: each column once");
   REQUIRE(refusal("id,,measured.fits\n1,1,true\n", base())
