@@ -13,12 +13,12 @@
 namespace stagecraft {
 namespace {
 
-constexpr int any_count = std::numeric_limits<int>::max();
+constexpr int largest_number = std::numeric_limits<int>::max();
 
 std::vector<std::int64_t> read_sizes(CommandLine const& line) {
   std::vector<std::int64_t> sizes;
   for (std::string const& text : list_items(line.value("units"))) {
-    sizes.push_back(whole_number("--units", text, 1, any_count));
+    sizes.push_back(whole_number("--units", text, 1, largest_number));
   }
   if (sizes.size() > 1) return sizes;
   throw CommandLineError{"--units", "'" + line.value("units") + "'",
@@ -55,7 +55,7 @@ std::string_view torch_name(UnitType type, UnitType automatic) {
 
 /// The ranks that share a unit.
 int ranks_of_unit(CommandLine const& line, Sharding const& sharding) {
-  int const ranks = line.whole_number("ranks", 1, any_count);
+  int const ranks = line.whole_number("ranks", 1, largest_number);
   int const group = sharding.group == 0 ? ranks : sharding.group;
   int const kept_among = sharding.reshard_after_forward.ranks;
   if (ranks % group != 0) {
@@ -92,7 +92,7 @@ std::string unit_events(CommandLine const& line) {
   using Kind = UnitAction::Kind;
   std::vector<std::int64_t> const sizes = read_sizes(line);
   Sharding const sharding = read_units_sharding(line);
-  int const ranks = line.whole_number("ranks", 1, any_count);
+  int const ranks = line.whole_number("ranks", 1, largest_number);
   int const group = ranks_of_unit(line, sharding);
   for (std::int64_t const size : sizes) {
     if (size % group == 0) continue;
@@ -108,7 +108,7 @@ std::string unit_events(CommandLine const& line) {
       ":" + std::string{torch_name(sharding.parameter_dtype, UnitType::bf16)};
   std::string const reduced = ":" + std::string{torch_name(sharding.reduce_dtype, stored)};
   int const microbatches =
-      line.has("microbatches") ? line.whole_number("microbatches", 1, any_count) : 1;
+      line.has("microbatches") ? line.whole_number("microbatches", 1, largest_number) : 1;
   std::string text;
   auto const append = [&](std::string const& event) { text += (text.empty() ? "" : " ") + event; };
   for (UnitAction const& action : unit_actions(
