@@ -38,7 +38,8 @@ SimTime CostModel::duration(Op const& op) const {
     case OpClass::synchronisation:
       return SimTime{0};
     case OpClass::collective:
-      if (op.stream == Stream::data_parallel && plan_.groups[op.group.value()].holders) {
+      if (op.phase == Phase::data_parallel && op.stream != Stream::gather &&
+          plan_.groups[op.group.value()].holders) {
         return rounded(replica_seconds(op).value);
       }
       if (auto const* const exchange = std::get_if<ExchangeAttributes>(&op.attributes);

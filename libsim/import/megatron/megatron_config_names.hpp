@@ -54,6 +54,8 @@ inline constexpr std::array config_names{
     ConfigName{"cpu_offloading", "cpu-offload", ConfigName::Says::is_set},
     ConfigName{"use_te_rng_tracker", "te-rng-tracker", ConfigName::Says::is_set},
     ConfigName{"grad_reduce_in_fp32", "grad-reduce-in-bf16", ConfigName::Says::is_left},
+    ConfigName{"grad_reduce_in_fp32", "accumulate-allreduce-grads-in-fp32",
+               ConfigName::Says::is_set},
     ConfigName{"add_bias_linear", "disable-bias-linear", ConfigName::Says::is_left},
     ConfigName{"share_embeddings_and_output_weights", "untie-embeddings-and-output-weights",
                ConfigName::Says::is_left},

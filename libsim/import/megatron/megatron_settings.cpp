@@ -62,10 +62,15 @@ class FlagsOfSettings {
     if (setting.name == "attention_backend") setting.values[0] = last_part(setting.values[0]);
     if (setting.name.ends_with("_dtype")) setting.values[0] = short_type(setting.values[0]);
     if (!setting.is_list && is_null(setting.values[0])) return;
-    auto const renamed = std::ranges::find(config_names, setting.name, &ConfigName::name);
-    if (renamed != config_names.end()) {
-      add_renamed(*renamed, setting);
-    } else if (is_dtype(setting)) {
+    // A setting may say several flags.
+    bool is_renamed = false;
+    for (ConfigName const& renamed : config_names) {
+      if (renamed.name != setting.name) continue;
+      add_renamed(renamed, setting);
+      is_renamed = true;
+    }
+    if (is_renamed) return;
+    if (is_dtype(setting)) {
       add_dtype(setting);
     } else if (setting.name == "num_query_groups") {
       // The configuration has no switch beside it.

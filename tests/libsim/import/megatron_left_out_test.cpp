@@ -139,7 +139,7 @@ TEST_CASE("types of gradients and moments are written as flags too", "[import]")
           .config);
 }
 
-TEST_CASE("--moe-layer-recompute joins the modules that are computed again", "[import]") {
+TEST_CASE("the flag --moe-layer-recompute joins the modules that are computed again", "[import]") {
   // transformer_config.py: core_attn is there by default.
   auto const modules = [](std::string const& flags) {
     return read(sparse + flags).config.recompute.front().modules;
