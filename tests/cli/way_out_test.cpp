@@ -20,7 +20,8 @@ std::string const fixtures = STAGECRAFT_SOURCE_DIR "/tests/libsim/import/";
 TEST_CASE("way out: what is not modelled is said with what comes nearest") {
   for (std::string const key : {"parallel.zero=3", "parallel.fsdp=true", "memory.zero_stage=2"}) {
     require_refusal(run + " --set " + key,
-                    {"found an unknown key", "fsdp1 and fsdp2 as PyTorch does; ZeRO-2 and ZeRO-3 are not modelled",
+                    {"found an unknown key",
+                     "fsdp1 and fsdp2 as PyTorch does; ZeRO-2 and ZeRO-3 are not modelled",
                      "`sharding: distributed_optimizer` as ZeRO-1 does"});
   }
   require_refusal(run + " --set memory.offload=true", {"offloading to the host's memory is not"});
