@@ -363,6 +363,8 @@ TEST_CASE("plan refuses what no run can be with exit code 2") {
   require_refusal(plan("gpt-22b", 8, 4, "--price 2.5"), {"--price: found '2.5'", "gpu-hour"});
   require_refusal(plan("gpt-22b", 8, 4, "--fix tensr=4"), {"--fix: found 'tensr=4'", "tensor"});
   require_refusal(plan("gpt-22b", 8, 4, "--set parallel.tensor=4"), {"--fix"});
+  require_refusal(plan("gpt-22b", 8, 4, "--set sharding=fsdp2"),
+                  {"units, of fsdp1 and fsdp2, are not searched yet"});
   require_refusal(plan("gpt-22b", 8, 4, "--set parallel.context=2"),
                   {"'parallel.context=2', which the search decides", "--fix"});
   require_refusal("plan " STAGECRAFT_SOURCE_DIR

@@ -133,6 +133,11 @@ class Simulation:
         return float(self._played["tokens_per_second"])
 
     @property
+    def gpu_hours_per_trillion_tokens(self) -> float:
+        """Accelerators times hours for 10^12 tokens, without interruptions."""
+        return float(self._played["gpu_hours_per_trillion_tokens"])
+
+    @property
     def layer(self) -> dict[str, Any] | None:
         """One middle layer and one microbatch: seconds and bytes; None if layers differ in policy."""
         layer: dict[str, Any] | None = self._played["layer"]

@@ -42,8 +42,12 @@ void read_filters(CommandLine const& line, PlanOptions& options) {
 /// Refuses keys that the search sets itself.
 void check_override(std::string const& text) {
   if (!is_searched(text.substr(0, text.find('=')))) return;
+  bool const is_sharding = text.starts_with("sharding");
   throw CommandLineError{"--set", "'" + text + "', which the search decides",
-                         "--fix to hold it, or another key"};
+                         is_sharding ? "--fix distributed_optimizer=true, or false; units, of "
+                                       "fsdp1 and fsdp2, are not searched yet: simulate and "
+                                       "explain take them"
+                                     : "--fix to hold it, or another key"};
 }
 
 /// Leaves plans of several stages out of a search with --safety if none of them has a probability:
