@@ -40,7 +40,6 @@ std::int64_t elements_of(BlockProgram const& block, UnitTraits const& traits) {
 }
 
 Shape contiguous(Shape const& shape) {
-  Shape strides;
   switch (shape.rank()) {
     case 1:
       return {1};
