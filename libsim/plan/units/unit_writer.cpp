@@ -430,20 +430,19 @@ class UnitWriter {
   /// Appends copies of all gradients into one buffer, as many at a time as an op takes.
   void copy_together(Ops& ops, Name name, TensorId whole) {
     TensorList parts;
-    std::int64_t copied = 0;
+    Bytes moved;  // what is read, and as many elements of the whole, which are written
     auto const flush = [&] {
       if (parts.size() == 0) return;
-      // Each op writes its part of the whole.
-      append(ops, OpKind::pack_unit, name, parts, {whole}).traffic =
-          Bytes{copied *
-                (element_size(traits_.types.gathered) + element_size(block_.tensor(whole).type))};
+      append(ops, OpKind::pack_unit, name, parts, {whole}).traffic = moved;
       parts = {};
-      copied = 0;
+      moved = {};
     };
     for (TensorId const gradient : gradients_) {
       if (parts.size() == TensorList::capacity) flush();
       parts.push_back(gradient);
-      copied += block_.tensor(gradient).shape.elements();
+      Tensor const& part = block_.tensor(gradient);
+      moved +=
+          part.bytes() + Bytes{part.shape.elements() * element_size(block_.tensor(whole).type)};
     }
     flush();
   }

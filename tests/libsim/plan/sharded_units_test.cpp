@@ -45,4 +45,25 @@ TEST_CASE("a product writes a gradient once, where one of a replica adds to it")
   REQUIRE(product_of(whole) - product_of(sharded) == (2 * 4 - 2) * elements);
 }
 
+TEST_CASE("the input of a reduction is copied from sums in their own type") {
+  // After several microbatches a layer's sums are 4 bytes per element; so is what is written.
+  for (int const microbatches : {1, 2}) {
+    TrainingConfig config = sharded_runs().front().config;
+    config.model.precision = Precision::bf16;
+    config.batch.global = config.batch.micro * config.parallel.data * microbatches;
+    TrainingPlan const plan = make_plan(as_settled(config));
+    ChunkProgram const& last = plan.programs.chunks.back();
+    BlockProgram const& layer = plan.programs.blocks[static_cast<std::size_t>(last.blocks[1])];
+    std::int64_t copied = 0;
+    for (Op const& op : layer.backward) {
+      if (to_string(op.name) == "unit_gradients.copy_in") copied += op.traffic.count();
+    }
+    std::int64_t elements = 0;
+    for (Parameter const& parameter : layer.parameters) {
+      elements += layer.tensor(parameter.gradient).shape.elements();
+    }
+    REQUIRE(copied == (microbatches == 1 ? 2 + 4 : 4 + 4) * elements);
+  }
+}
+
 }  // namespace stagecraft::sharded_units_test
