@@ -60,7 +60,7 @@ double tokens_per_gpu(SimulatedRun const& run) {
   return run.simulation->tokens_per_second / world_size(run.config->training.parallel);
 }
 
-/// Of training on 10^12 tokens.
+/// The GPU hours that training on 10^12 tokens takes.
 double gpu_hours_of(SimulatedRun const& run) {
   return gpu_hours_per_trillion_tokens(run.simulation->tokens_per_second,
                                        world_size(run.config->training.parallel));

@@ -19,8 +19,8 @@ struct FrameworkMemory {
   /// As `held`, for the head's ops on the last module of multi-token prediction.
   std::map<OpKind, double> held_of_prediction;
   std::map<OpKind, double> temporary;
-  /// Whether the output of FlashAttention's kernel is kept twice. Where the stack takes this
-  /// kernel, `kept` says so for the op (stack_memory()).
+  /// Whether FlashAttention's output is kept twice. stack_memory() adds it to `kept` if the stack
+  /// uses that kernel.
   bool transposes_attention = false;
   /// The gradients of a pass have buffers of their own, in the type of the parameters, until they
   /// are added to the main gradients when the pass has ended.

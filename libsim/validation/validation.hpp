@@ -23,9 +23,9 @@ struct ValidatedRow {
   std::optional<double> relative_error;
   /// The interval in which the time lies with 80 %; nullopt if nothing stands behind it.
   std::optional<std::array<double, 2>> interval_seconds;
-  /// Bytes are those of measured.stage, else the most of all stages. An allocator gives those that
-  /// the row has measured; the allocated ones only where the stack says what its framework
-  /// allocates, else they are the counted peak, whether measured or not.
+  /// Bytes are those of measured.stage, or the most of all stages if it is not given. Measured ones
+  /// are predicted by the allocator's replay. If the stack does not say what its framework
+  /// allocates, the allocated bytes are the counted peak, whether they were measured or not.
   std::optional<std::int64_t> predicted_allocated_bytes;
   std::optional<std::int64_t> predicted_reserved_bytes;
   std::optional<std::int64_t> predicted_first_allocated_bytes;

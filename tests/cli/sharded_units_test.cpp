@@ -21,7 +21,7 @@ constexpr std::int64_t h = 1024;
 constexpr std::int64_t v = 1024;
 constexpr std::int64_t layers = 6;
 constexpr std::int64_t n = 8;
-/// Of a layer without biases: QKV 3 h^2, projection h^2, two products of 4 h^2, two norms.
+/// The parameters of a layer without biases: QKV 3 h^2, projection h^2, MLP 2 x 4 h^2, two norms.
 constexpr std::int64_t of_layer = 12 * h * h + 2 * h;
 constexpr std::int64_t of_embedding = v * h;
 constexpr std::int64_t of_head = v * h + h;  // and the final norm

@@ -32,7 +32,8 @@ struct PlanOptions {
   std::string stack_gap;  ///< what its flags cannot say of the model; empty: nothing
 };
 
-/// By what plans of several clusters are ranked. Those of one have the same order by all.
+/// The figure by which plans of several clusters are ranked. For one cluster, all figures give the
+/// same order.
 enum class PlanRank : std::uint8_t {
   iteration,  ///< seconds
   tokens,     ///< per second and accelerator

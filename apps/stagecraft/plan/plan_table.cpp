@@ -131,7 +131,7 @@ std::string short_transfers(TrainingConfig const& config) {
   return config.schedule.p2p == P2p::overlapped ? "o" : "w";
 }
 
-/// Columns that say least, the first of them least of all: what is left out where there is no room.
+/// The columns that a table leaves out if it has no room for them, in the order in which they go.
 enum class Expendable : std::uint8_t {
   flops,
   peak,

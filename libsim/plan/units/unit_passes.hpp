@@ -36,8 +36,9 @@ struct UnitPasses {
   friend constexpr auto operator<=>(UnitPasses const&, UnitPasses const&) = default;
 };
 
-/// By microbatch and unit. Of more than three microbatches it has the first, one of those between,
-/// and the last. A root's passes begin the forward and the backward of a microbatch.
+/// Returns the passes by microbatch and unit. If there are more than three microbatches, the result
+/// has three: the first, one for all between, and the last. A root's passes begin the forward and
+/// the backward of a microbatch.
 /// Pre: no unit gathers more than the next one ahead, and the root keeps its parameters until
 /// backward.
 std::vector<std::vector<UnitPasses>> unit_passes(UnitList const& list,

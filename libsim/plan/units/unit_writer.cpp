@@ -16,7 +16,7 @@
 namespace stagecraft {
 namespace {
 
-/// What the buffers are that units leave to each other.
+/// The buffers that units leave to each other.
 namespace handed {
 constexpr std::string_view flat = "flat";                      // of the unit that takes it
 constexpr std::string_view parameters = "parameters";          // the unit's own
@@ -215,7 +215,7 @@ class UnitWriter {
     }
   }
 
-  /// Where the embedding's table begins in the unit of a head that shares it.
+  /// The offset of the embedding's table in the unit, in elements. Pre: the head shares the table.
   std::int64_t offset_of_table() const {
     std::int64_t offset = 0;
     for (Parameter const& parameter : beside_.partner->parameters) {
@@ -319,7 +319,7 @@ class UnitWriter {
     Ops reduced = std::exchange(last, {});
     collect_gradients(last);
     if (traits_.is_flat) join_gradients(last);
-    // With the reduction of the unit behind over, its input goes, and the own parameters.
+    // Frees the unit's parameters, and then the input of the next unit's reduction, which is over.
     hold(last, {"unit", "end_of_backward"}, whole);
     if (!pass.frees) leave(Pass::backward, handed::parameters, 0, whole);
     std::ranges::move(reduced, std::back_inserter(last));
