@@ -7,6 +7,7 @@
 
 #include "libsim/plan/state_buffers.hpp"
 #include "libsim/plan/step_op.hpp"
+#include "libsim/plan/units/unit_types.hpp"
 #include "libsim/program/block_program.hpp"
 #include "libsim/program/forced_routing.hpp"
 #include "libsim/ranks/plan_groups.hpp"
@@ -60,7 +61,7 @@ struct ShardedRun {
   GroupId holders{};     ///< the ranks that hold the same parameters; member r keeps the r-th shard
   std::int64_t row = 1;  ///< elements that stay together
 
-  std::int64_t shard() const { return (count / row + shards - 1) / shards * row; }
+  std::int64_t shard() const { return shard_of(count, shards, row); }
 };
 
 /// What a rank of one stage does in an iteration. All tensor and data ranks of a stage do the same,

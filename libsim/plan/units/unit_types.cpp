@@ -20,8 +20,7 @@ ElementType type_of(UnitType type, ElementType automatic) {
 }  // namespace
 
 std::int64_t sharded_elements(Shape const& shape, int ranks) {
-  std::int64_t const rows = shape[0];
-  return (rows + ranks - 1) / ranks * (shape.elements() / rows);
+  return shard_of(shape.elements(), ranks, shape.elements() / shape[0]);
 }
 
 UnitTypes unit_types(TrainingConfig const& config) {

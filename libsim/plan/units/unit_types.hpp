@@ -16,12 +16,12 @@ struct UnitTypes {
 };
 UnitTypes unit_types(TrainingConfig const& config);
 
+/// The elements of the largest shard if `elements`, in rows that stay together, are cut over ranks.
+constexpr std::int64_t shard_of(std::int64_t elements, int ranks, std::int64_t row = 1) {
+  return (elements / row + ranks - 1) / ranks * row;
+}
+
 /// The elements of a parameter that each of the ranks keeps: whole rows, as many as the first rank.
 std::int64_t sharded_elements(Shape const& shape, int ranks);
-
-/// `elements`, padded so that each rank keeps as many.
-constexpr std::int64_t padded(std::int64_t elements, int ranks) {
-  return (elements + ranks - 1) / ranks * ranks;
-}
 
 }  // namespace stagecraft

@@ -36,7 +36,7 @@ std::int64_t elements_of(BlockProgram const& block, UnitTraits const& traits) {
   for (Parameter const& parameter : block.parameters) {
     if (!parameter.shared) sum += elements_of(block.tensor(parameter.weight).shape, traits);
   }
-  return padded(sum, traits.ranks);
+  return traits.ranks * shard_of(sum, traits.ranks);
 }
 
 Shape contiguous(Shape const& shape) {
