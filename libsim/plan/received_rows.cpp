@@ -77,30 +77,32 @@ std::shared_ptr<ForcedRouting const> forced_routing(TrainingConfig const& config
 }
 
 ReceivedRows::ReceivedRows(TrainingPlan const& plan)
-    : plan_{plan}, config_{plan.config}, shape_{plan.shape}, forced_{plan.forced.get()} {
-  RankGroups const& groups = plan.groups;
+    : plan_{plan}, config_{plan.config}, shape_{plan.shape}, forced_{plan.forced.get()} {}
+
+ReceivedRows::ExpertRanks::ExpertRanks(TrainingPlan const& plan) {
+  RankGroups const& all = plan.groups;
   GroupRoles const& roles = plan.roles;
   TrainingConfig const& config = plan.config;
   std::map<RankId, std::size_t> known;  // by first member
   auto const replica = static_cast<std::size_t>(config.parallel.tensor) *
                        static_cast<std::size_t>(config.parallel.context);
-  for (int rank = 0; rank < groups.ranks_per_stage(); ++rank) {
+  for (int rank = 0; rank < all.ranks_per_stage(); ++rank) {
     GroupMembership group{{RankId{rank}}, 0};
-    if (roles.expert) group = groups.membership(*roles.expert, RankId{rank}).value_or(group);
-    auto const [at, is_new] = known.emplace(group.members.front(), expert_groups_.size());
-    position_.emplace_back(at->second, group.member);
-    std::vector<int>& sharers = sharers_.emplace_back();
-    GroupMembership sharing{{RankId{rank}}, 0};
+    if (roles.expert) group = all.membership(*roles.expert, RankId{rank}).value_or(group);
+    auto const [at, is_new] = known.emplace(group.members.front(), groups.size());
+    position.emplace_back(at->second, group.member);
+    std::vector<int>& sharing = sharers.emplace_back();
+    GroupMembership sharer{{RankId{rank}}, 0};
     if (roles.expert_tensor) {
-      sharing = groups.membership(*roles.expert_tensor, RankId{rank}).value_or(sharing);
+      sharer = all.membership(*roles.expert_tensor, RankId{rank}).value_or(sharer);
     }
-    for (RankId const member : sharing.members) sharers.push_back(member.value());
+    for (RankId const member : sharer.members) sharing.push_back(member.value());
     if (!is_new) continue;
-    ExpertGroup& made = expert_groups_.emplace_back();
+    ExpertGroup& made = groups.emplace_back();
     made.members = group.members;
     std::map<int, std::size_t> of_replica;
     for (RankId const member : group.members) {
-      made.places.push_back(place_of(groups, member));
+      made.places.push_back(place_of(all, member));
       ++of_replica[made.places.back().data];
     }
     made.replicas = std::ssize(of_replica);
@@ -108,6 +110,11 @@ ReceivedRows::ReceivedRows(TrainingPlan const& plan)
         std::all_of(of_replica.begin(), of_replica.end(),
                     [&](auto const& count) { return count.second == replica; });
   }
+}
+
+ReceivedRows::ExpertRanks const& ReceivedRows::ranks() const {
+  if (!ranks_) ranks_.emplace(plan_);
+  return *ranks_;
 }
 
 std::vector<int> const& ReceivedRows::last_ranks() const {
@@ -149,7 +156,7 @@ std::vector<std::int64_t> const& ReceivedRows::rows_of_part(std::int32_t counts,
 std::vector<std::int64_t> const& ReceivedRows::rows_of_group(std::size_t group,
                                                              std::int64_t layer,
                                                              MicrobatchId k) const {
-  ExpertGroup const& members = expert_groups_[group];
+  ExpertGroup const& members = ranks().groups[group];
   std::vector<std::int32_t> numbers;
   for (RankPlace const& place : members.places) {
     numbers.push_back(forced_->number_of(layer, in_batch(config_, place.data, k)));
@@ -189,10 +196,10 @@ std::int64_t ReceivedRows::of(int rank,
             : shape.tokens() * std::min(kind.experts->per_token, local);
     if (!shape.gathers_choices()) return of_sender * shape.expert;
     std::int64_t replicas = 0;
-    for (ExpertGroup const& group : expert_groups_) replicas = std::max(replicas, group.replicas);
+    for (ExpertGroup const& group : ranks().groups) replicas = std::max(replicas, group.replicas);
     return std::min(of_sender * shape.expert, local * shape.expert_rows() * replicas);
   }
-  auto const& [group, member] = position_[static_cast<std::size_t>(rank)];
+  auto const& [group, member] = ranks().position[static_cast<std::size_t>(rank)];
   std::vector<std::int64_t> const& rows = rows_of_group(group, layer, k);
   std::int64_t sum = 0;
   for (std::int64_t e = member * local; e < (member + 1) * local; ++e) {
@@ -205,8 +212,12 @@ std::int64_t ReceivedRows::computed(int rank,
                                     LayerConfig const& kind,
                                     std::int64_t layer,
                                     MicrobatchId k) const {
+  if (forced_ == nullptr) {
+    std::optional<GroupId> const& sharers = plan_.roles.expert_tensor;
+    return (sharers ? plan_.groups.members(*sharers) : 1) * of(rank, kind, layer, k);
+  }
   std::int64_t sum = 0;
-  for (int const sharer : sharers_[static_cast<std::size_t>(rank)]) {
+  for (int const sharer : ranks().sharers[static_cast<std::size_t>(rank)]) {
     sum += of(sharer, kind, layer, k);
   }
   return sum;
@@ -218,8 +229,8 @@ std::vector<std::int64_t> ReceivedRows::rows_of_experts(int rank,
                                                         MicrobatchId k) const {
   auto const local = static_cast<std::size_t>(kind.experts->count / shape_.expert);
   std::vector<std::int64_t> sums(local);
-  for (int const sharer : sharers_[static_cast<std::size_t>(rank)]) {
-    auto const& [group, member] = position_[static_cast<std::size_t>(sharer)];
+  for (int const sharer : ranks().sharers[static_cast<std::size_t>(rank)]) {
+    auto const& [group, member] = ranks().position[static_cast<std::size_t>(sharer)];
     std::vector<std::int64_t> const& rows = rows_of_group(group, layer, k);
     for (std::size_t e = 0; e < local; ++e) {
       sums[e] += rows[static_cast<std::size_t>(member) * local + e];
@@ -311,10 +322,10 @@ int ReceivedRows::fullest_at_least() const {
 }
 
 std::vector<std::pair<int, int>> ReceivedRows::distinct_ranks() const {
-  if (forced_ == nullptr) return {{0, static_cast<int>(position_.size())}};
+  if (forced_ == nullptr) return {{0, plan_.groups.ranks_per_stage()}};
   std::map<std::vector<std::int64_t>, std::size_t> known;
   std::vector<std::pair<int, int>> distinct;
-  for (std::size_t rank = 0; rank < position_.size(); ++rank) {
+  for (std::size_t rank = 0; rank < ranks().position.size(); ++rank) {
     std::vector<std::int64_t> rows;
     visit_layers([&](LayerConfig const& kind, std::int64_t layer, MicrobatchId k) {
       rows.push_back(of(static_cast<int>(rank), kind, layer, k));

@@ -47,7 +47,6 @@ struct ExpertRows {
 ///
 /// If counts are forced, the rows that the members of an expert group receive in a layer for a
 /// microbatch are together the rows that the group's replicas send.
-/// microbatch are together those that the group's replicas send.
 class ReceivedRows {
  public:
   /// `plan`, of which the outline is enough, must outlive the object and stay where it is.
@@ -108,6 +107,15 @@ class ReceivedRows {
     bool has_whole_replicas = false;
     std::int64_t replicas = 0;  ///< replicas that have ranks in it
   };
+  /// Where the ranks of a stage are. A large job has many, and even routing asks for none of them.
+  struct ExpertRanks {
+    explicit ExpertRanks(TrainingPlan const& plan);
+    std::vector<ExpertGroup> groups;
+    /// By rank: its group, and its position in it.
+    std::vector<std::pair<std::size_t, int>> position;
+    std::vector<std::vector<int>> sharers;  ///< by rank: who share its experts' weights, itself too
+  };
+  ExpertRanks const& ranks() const;
   std::vector<std::int64_t> const& rows_of_group(std::size_t group,
                                                  std::int64_t layer,
                                                  MicrobatchId k) const;
@@ -117,11 +125,8 @@ class ReceivedRows {
   TrainingConfig const& config_;
   BlockShape const& shape_;
   ForcedRouting const* forced_;
-  std::vector<ExpertGroup> expert_groups_;
-  /// By rank: its group, and its position in it.
-  std::vector<std::pair<std::size_t, int>> position_;
-  std::vector<std::vector<int>> sharers_;  ///< by rank: the ranks that share its experts' weights
-  mutable std::vector<int> last_ranks_;    ///< empty: not found yet
+  mutable std::optional<ExpertRanks> ranks_;  ///< nullopt: not asked for yet
+  mutable std::vector<int> last_ranks_;       ///< empty: not found yet
   /// By group and the counts of its members' microbatches: rows of each expert.
   mutable std::map<std::pair<std::size_t, std::vector<std::int32_t>>, std::vector<std::int64_t>>
       of_groups_;

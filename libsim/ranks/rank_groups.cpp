@@ -137,12 +137,15 @@ std::optional<GroupMembership> RankGroups::membership(GroupId id, RankId rank) c
   GroupMembership membership{.members = {rank}};
   for (GroupLevel const& level : group.levels) {
     for (AxisSelection const& selection : level) {
-      std::vector<int> const positions =
-          companions(selection, grid.size(selection.axis), grid.position(rank, selection.axis));
+      // No level joins an axis twice: on this one all members so far have the rank's position.
+      int const own = grid.position(rank, selection.axis);
+      std::vector<int> const positions = companions(selection, grid.size(selection.axis), own);
       std::vector<RankId> joined;
+      joined.reserve(positions.size() * membership.members.size());
       for (int const position : positions) {
+        int const distance = (position - own) * grid.stride(selection.axis);
         for (RankId const member : membership.members) {
-          joined.push_back(grid.moved(member, selection.axis, position));
+          joined.emplace_back(member.value() + distance);
         }
       }
       membership.members = std::move(joined);
@@ -150,7 +153,7 @@ std::optional<GroupMembership> RankGroups::membership(GroupId id, RankId rank) c
   }
   std::vector<RankId>& members = membership.members;
   if (members.empty()) return std::nullopt;
-  std::sort(members.begin(), members.end());
+  if (!std::is_sorted(members.begin(), members.end())) std::sort(members.begin(), members.end());
   auto const own = std::lower_bound(members.begin(), members.end(), rank);
   membership.member = static_cast<int>(own - members.begin());
   return membership;
