@@ -98,6 +98,7 @@ def print_documents(repository, program, executor, folder):
     yield run("import", "megatron", "--script", repository / "tests/libsim/import/scripts/train_llama3_8b_h100_fp8.sh")
     yield run("validate", repository / "experiments/validation/table5.csv", "--by", "recompute")
     yield run("fit", paper / "22b-present.yaml", "--measured", "1.13s")
+    yield run("fit", paper / "22b-present.yaml", "--died")
     yield run("fit", repository / "experiments/validation/data/vtrain-single-node.csv", "--base",
               repository / "experiments/validation/vtrain-single-node.yaml")
     yield run("sweep", "sweep.yaml", "--dry-run")

@@ -1,7 +1,9 @@
 #include <filesystem>
 #include <iostream>
+#include <limits>
 #include <optional>
 #include <system_error>
+#include <utility>
 
 #include "apps/program/command_line.hpp"
 #include "apps/program/file_count.hpp"
@@ -15,6 +17,7 @@
 #include "libsim/fit/fit.hpp"
 #include "libsim/fit/fit_data.hpp"
 #include "libsim/fit/fit_output.hpp"
+#include "libsim/fit/memory_factor.hpp"
 #include "libsim/fit/stack_factor.hpp"
 #include "libsim/hardware/system_reader.hpp"
 #include "libsim/host/file_error.hpp"
@@ -61,41 +64,87 @@ std::string write_yaml(std::filesystem::path const& path,
   return path.string();
 }
 
-FitOutcome fit_one_measurement(CommandLine const& line) {
+/// The option that says what one run showed; empty for data files.
+std::string observed_option(CommandLine const& line) {
+  std::string option;
+  for (char const* const name : {"measured", "died", "reserved", "allocated"}) {
+    if (!line.has(name)) continue;
+    if (!option.empty()) {
+      throw CommandLineError{"--" + std::string{name}, "with --" + option,
+                             "one of --measured, --died, --reserved and --allocated"};
+    }
+    option = name;
+  }
+  return option;
+}
+
+Bytes bytes_of(CommandLine const& line, std::string const& option) {
+  auto const bytes = parse_quantity<Bytes>(line.value(option));
+  if (bytes && bytes->count() > 0) return *bytes;
+  throw CommandLineError{"--" + option, "'" + line.value(option) + "'",
+                         "bytes with their unit, such as 71.3GiB, above 0"};
+}
+
+MemoryObservation observation_of(CommandLine const& line, std::string const& option) {
+  MemoryObservation seen;
+  if (option == "reserved") seen.kind = MemoryObservation::Kind::reserved;
+  if (option == "allocated") seen.kind = MemoryObservation::Kind::allocated;
+  if (option != "died") seen.bytes = bytes_of(line, option);
+  if (line.has("stage")) {
+    seen.stage = StageId{line.whole_number("stage", 0, std::numeric_limits<int>::max())};
+  }
+  if (line.has("tried-bytes")) seen.tried = bytes_of(line, "tried-bytes");
+  return seen;
+}
+
+/// Writes the stack and a run file that names it, and tells what was fitted.
+template <typename Factor>
+FitOutcome outcome_of(Factor const& factor,
+                      std::optional<std::filesystem::path> const& folder,
+                      std::string const& run) {
+  FitOutcome outcome;
+  if (folder) {
+    std::string const comment = "A stack fitted by stagecraft fit to one run of " + run;
+    outcome.files.push_back(
+        write_yaml(*folder / "software.yaml", comment, to_json(factor.run.system.software)));
+    nlohmann::ordered_json content = to_json(factor.run);
+    content["software"] = "./software.yaml";
+    outcome.files.push_back(write_yaml(*folder / "run.yaml", run + " with that stack", content));
+  }
+  outcome.document = to_json(factor, outcome.files);
+  outcome.text = factor_text(factor);
+  return outcome;
+}
+
+FitOutcome fit_one_run(CommandLine const& line, std::string const& option) {
   std::vector<std::string> const& runs = line.arguments();
   if (runs.size() != 1) {
-    throw CommandLineError{"--measured", file_count(runs.size()),
-                           "one RUN.yaml, whose iteration was measured"};
+    throw CommandLineError{"--" + option, file_count(runs.size()),
+                           "one RUN.yaml, of which this was seen"};
   }
-  for (char const* const option : {"base", "system", "constants"}) {
-    if (!line.has(option)) continue;
-    throw CommandLineError{"--" + std::string{option}, "with --measured", "with data files"};
+  for (char const* const other : {"base", "system", "constants"}) {
+    if (!line.has(other)) continue;
+    throw CommandLineError{"--" + std::string{other}, "with --" + option, "with data files"};
   }
-  auto const measured = parse_quantity<Seconds>(line.value("measured"));
-  if (!measured || measured->value <= 0) {
-    throw CommandLineError{"--measured", "'" + line.value("measured") + "'",
-                           "the time of an iteration with its unit, such as 12.9s, above 0"};
+  std::optional<Seconds> measured;
+  MemoryObservation seen;
+  if (option == "measured") {
+    measured = parse_quantity<Seconds>(line.value("measured"));
+    if (!measured || measured->value <= 0) {
+      throw CommandLineError{"--measured", "'" + line.value("measured") + "'",
+                             "the time of an iteration with its unit, such as 12.9s, above 0"};
+    }
+  } else {
+    seen = observation_of(line, option);
   }
   std::vector<std::string> overrides = line.values_of("set");
   if (line.has("software")) overrides.push_back("software=" + line.value("software"));
   auto const folder = output_folder(line, {"software.yaml", "run.yaml"});
-  RunConfig const run =
-      load_run_config(file_on_command_line(runs.front(), run_folders()), overrides);
-  FitOutcome outcome;
+  std::string const& name = runs.front();
+  RunConfig const run = load_run_config(file_on_command_line(name, run_folders()), overrides);
+  FitOutcome outcome = measured ? outcome_of(fit_factor(run, *measured, name), folder, name)
+                                : outcome_of(fit_memory_factor(run, seen, name), folder, name);
   for (std::string const& warning : run.warnings) outcome.notes += "warning: " + warning + '\n';
-  StackFactor const factor = fit_factor(run, *measured, runs.front());
-  std::vector<std::string>& files = outcome.files;
-  if (folder) {
-    std::string const comment =
-        "A stack fitted by stagecraft fit to one measured iteration of " + runs.front();
-    files.push_back(
-        write_yaml(*folder / "software.yaml", comment, to_json(factor.run.system.software)));
-    nlohmann::ordered_json content = to_json(factor.run);
-    content["software"] = "./software.yaml";
-    files.push_back(write_yaml(*folder / "run.yaml", runs.front() + " with that stack", content));
-  }
-  outcome.document = to_json(factor, files);
-  outcome.text = factor_text(factor);
   return outcome;
 }
 
@@ -206,7 +255,15 @@ int run_fit(CommandLine const& line) {
 }  // namespace
 
 FitOutcome fit_as_asked(CommandLine const& line, CommandProgress const& progress) {
-  return line.has("measured") ? fit_one_measurement(line) : fit_data_files(line, progress);
+  std::string const option = observed_option(line);
+  for (auto const& [detail, of] :
+       {std::pair{"stage", "died, --reserved or --allocated"}, std::pair{"tried-bytes", "died"}}) {
+    bool const belongs =
+        std::string{of} == "died" ? option == "died" : !option.empty() && option != "measured";
+    if (!line.has(detail) || belongs) continue;
+    throw CommandLineError{"--" + std::string{detail}, "without it", "beside --" + std::string{of}};
+  }
+  return option.empty() ? fit_data_files(line, progress) : fit_one_run(line, option);
 }
 
 Command fit_command() {
@@ -214,10 +271,13 @@ Command fit_command() {
       .name = "fit",
       .summary = "constants of a system and its software from measured runs",
       .introduction = R"(usage: stagecraft fit RUN.yaml --measured TIME [-o DIR]
+       stagecraft fit RUN.yaml --died | --reserved Q | --allocated Q [--stage S] [-o DIR]
        stagecraft fit DATA.csv... --system S [--software W] [--constants K,...] [-o DIR]
 
-Of one measured iteration only one number is fitted: software.factor, by which every duration is
-multiplied.
+Of one run only one number is fitted. Its measured iteration gives software.factor, by which every
+duration is multiplied. Its memory gives software.memory.factor, by which all that the framework's
+allocator holds is multiplied: measured bytes give it alone, and a run that died of memory as far
+as it contradicts what measured runs lead to expect.
 
 Of data files (as validate takes them) it fits constants of the system and its stack: those named, or
 those that the files mark as fitted (at most four of the stack and two of the system; if none is,
@@ -230,16 +290,30 @@ The result is cross-validated: groups (column `group`) fall into five folds by a
 names, and each fold is predicted with a fit to the others. Rows of another system or stack are left
 out, as are rows with a problem. If no row is left, the exit code is 1; a file that is not CSV, or
 has other columns, ends with 2.
--o writes system.yaml and software.yaml (of one measurement: software.yaml and run.yaml).
+-o writes system.yaml and software.yaml (of one run: software.yaml and run.yaml).
 )",
       .examples =
           R"(  stagecraft fit configs/paper/22b-present.yaml --measured 1.13s -o mine
+  stagecraft fit configs/paper/22b-present.yaml --died --tried-bytes 384MiB
   stagecraft fit experiments/validation/data/vtrain-single-node.csv \
     --base experiments/validation/vtrain-single-node.yaml --constants software.host.kernel -o fitted
 )",
       .options = {{.name = "measured",
                    .value = Value::text("TIME"),
                    .description = "the measured time of an iteration of RUN.yaml, such as 12.9s"},
+                  {.name = "died", .description = "a rank of RUN.yaml ran out of memory"},
+                  {.name = "reserved",
+                   .value = Value::text("Q"),
+                   .description = "what torch.cuda.max_memory_reserved() of a rank gave: 71.3GiB"},
+                  {.name = "allocated",
+                   .value = Value::text("Q"),
+                   .description = "the same of max_memory_allocated()"},
+                  {.name = "stage",
+                   .value = Value::text("S"),
+                   .description = "the stage of that rank (default: the fullest)"},
+                  {.name = "tried-bytes",
+                   .value = Value::text("Q"),
+                   .description = "with --died: what it tried to allocate, as its error says"},
                   {.name = "system",
                    .value = Value::file("S.yaml"),
                    .description = "the system whose runs and constants these are"},

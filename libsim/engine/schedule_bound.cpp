@@ -158,7 +158,9 @@ StageRooms rooms_on(Placement const& placement, TrainingPlan const& of, System c
   std::int64_t const counted = room_for(plan.config.memory, system.accelerator).count();
   for (StagePlan const& stage : plan.stages) {
     // Either the counted bytes or the allocator decides whether the stage fits.
-    std::int64_t const room = std::max(counted, device - bytes_outside(plan, system, stage));
+    Bytes const left{device - bytes_outside(plan, system, stage)};
+    std::int64_t const room = std::max(
+        counted, room_without_factor(left, system.software.memory.factor.value).count());
     rooms.room.push_back(static_cast<double>(room - resident_memory(stage).sum()));
   }
   return rooms;

@@ -7,6 +7,7 @@
 #include "libsim/config/did_you_mean.hpp"
 #include "libsim/config/optional_json.hpp"
 #include "libsim/host/schemas.hpp"
+#include "libsim/report/run_verdict.hpp"
 #include "libsim/report/text_table.hpp"
 #include "libsim/units/quantity.hpp"
 
@@ -132,22 +133,60 @@ Json to_json(Fit const& fit, FitData const& data, std::vector<std::string> const
           {"files", files}};
 }
 
-Json to_json(StackFactor const& factor, std::vector<std::string> const& files) {
+namespace {
+
+/// The members that the document of every fit has, for one factor.
+Json factor_json(RunConfig const& run,
+                 std::string const& key,
+                 double value,
+                 double prior,
+                 double standard_error) {
   return {{"schema", fit_schema},
-          {"system", factor.run.system.name},
-          {"software", factor.run.system.software.name},
-          {"constants", Json::array({{{"key", "software.factor"},
+          {"system", run.system.name},
+          {"software", run.system.software.name},
+          {"constants", Json::array({{{"key", key},
                                       {"with", Json::array()},
                                       {"unit", nullptr},
-                                      {"value", factor.value()},
-                                      {"prior", factor.prior},
-                                      {"standard_error", repeated_runs * factor.value()},
+                                      {"value", value},
+                                      {"prior", prior},
+                                      {"standard_error", standard_error},
                                       {"separable", true}}})},
-          {"folds", Json::array()},
-          {"measured_seconds", factor.measured},
-          {"predicted_seconds_before", factor.predicted_before},
-          {"predicted_seconds", factor.predicted},
-          {"files", files}};
+          {"folds", Json::array()}};
+}
+
+}  // namespace
+
+Json to_json(StackFactor const& factor, std::vector<std::string> const& files) {
+  Json json = factor_json(factor.run, "software.factor", factor.value(), factor.prior,
+                          repeated_runs * factor.value());
+  json.update({{"measured_seconds", factor.measured},
+               {"predicted_seconds_before", factor.predicted_before},
+               {"predicted_seconds", factor.predicted},
+               {"files", files}});
+  return json;
+}
+
+Json to_json(MemoryFactor const& factor, std::vector<std::string> const& files) {
+  bool const has_died = factor.seen.kind == MemoryObservation::Kind::died;
+  Json json = factor_json(factor.run, "software.memory.factor", factor.value(), factor.prior,
+                          factor.standard_error);
+  json.update(
+      {{"observation", observation_names[static_cast<std::size_t>(factor.seen.kind)]},
+       {"stage", factor.stage.value()},
+       {"measured_bytes", has_died ? Json(nullptr) : Json(factor.seen.bytes.count())},
+       {"tried_bytes", factor.seen.tried ? Json(factor.seen.tried->count()) : Json(nullptr)},
+       {"needed_bytes", has_died ? Json(factor.needed) : Json(nullptr)},
+       {"room_bytes", factor.room},
+       {"predicted_bytes_before", factor.predicted_before},
+       {"predicted_bytes", factor.predicted},
+       {"interval_bytes", factor.interval},
+       {"within_interval", factor.is_expected()},
+       {"verdict_before", name_of(factor.verdict_before)},
+       {"verdict", name_of(factor.verdict)},
+       {"fits_probability_before", factor.lives_before},
+       {"fits_probability", factor.lives},
+       {"files", files}});
+  return json;
 }
 
 std::string fit_text(Fit const& fit, FitData const& data) {
@@ -214,6 +253,65 @@ std::string factor_text(StackFactor const& factor) {
          "factor. One run gives no bound: it does\nnot show how far off predictions of other plans "
          "are. `stagecraft fit DATA.csv` fits constants to\nseveral runs.\n" +
          doubt_text(factor);
+}
+
+namespace {
+
+std::string lives_text(std::optional<double> const& lives) {
+  return lives ? " (probability that all stages live " + decimals(*lives, 2) + ")" : "";
+}
+
+std::string seen_text(MemoryFactor const& factor) {
+  auto const gib = [](auto bytes) {
+    return readable_text(Bytes{static_cast<std::int64_t>(bytes)});
+  };
+  bool const has_died = factor.seen.kind == MemoryObservation::Kind::died;
+  std::string text =
+      "stage " + std::to_string(factor.stage.value()) + " of " + factor.run.system.software.name +
+      " on " + factor.run.system.name + ": predicted " + gib(factor.predicted_before) +
+      (factor.seen.kind == MemoryObservation::Kind::allocated ? " allocated" : " reserved");
+  if (!has_died) return text + ", measured " + gib(factor.seen.bytes.count()) + "\n";
+  text += "; it ran out of the " + gib(factor.room) + " that its allocator has\n";
+  if (!factor.seen.tried) return text;
+  std::string const tried = gib(factor.seen.tried->count());
+  if (!factor.makes_request) {
+    return text + "No tensor of " + tried +
+           " is predicted on it: the bound is that its peak does not fit.\n";
+  }
+  return text + "With its tensors of " + tried + " it is predicted to need " + gib(factor.needed) +
+         ", which did not fit.\n";
+}
+
+}  // namespace
+
+std::string factor_text(MemoryFactor const& factor) {
+  auto const gib = [](double bytes) {
+    return readable_text(Bytes{static_cast<std::int64_t>(bytes)});
+  };
+  std::string text =
+      seen_text(factor) + "software.memory.factor " + decimals(factor.prior, 4) + " -> " +
+      decimals(factor.value(), 4) + "; the prediction is now " +
+      gib(static_cast<double>(factor.predicted)) + "\n" + "the run " +
+      std::string{text_of(factor.verdict_before)} + lives_text(factor.lives_before) + " -> " +
+      std::string{text_of(factor.verdict)} + lives_text(factor.lives) + "\n\n" +
+      "The factor multiplies all that the framework's allocator holds, of every "
+      "stage and plan. It does not\nshow what holds the memory: `stagecraft explain` "
+      "does, without it. A prediction lies with 80 %\nbetween " +
+      gib(factor.interval[0]) + " and " + gib(factor.interval[1]) + ", by " + factor.evidence +
+      ".\n";
+  if (factor.seen.kind == MemoryObservation::Kind::died) {
+    text +=
+        "That a rank died is a bound alone: the factor is the mean of what it leaves of that "
+        "distribution,\n+- " +
+        decimals(factor.standard_error, 3) + ".\n";
+  }
+  if (!factor.is_expected()) {
+    text +=
+        "\nWhat was seen lies outside of these 80 %. Check that the run file is the run that was "
+        "measured\n(batch, layout, recompute, system, software), and that nothing else was on "
+        "the device.\n";
+  }
+  return text;
 }
 
 std::string provenance_text(Fit const& fit, std::vector<std::string> const& files) {

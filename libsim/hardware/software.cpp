@@ -41,7 +41,8 @@ FrameworkMemory framework_memory(Software const& software, int compute_capabilit
           .waits_after_passes = memory.host_lead.value > 0 && memory.waits_after_passes.value,
           .connects_late = memory.host_lead.value > 0 && memory.late_connections.value,
           .kernels_per_op = memory.host_lead.value > 0 ? memory.kernels_per_op.value : 1,
-          .host_gain = memory.host_lead.value > 0 ? memory.host_gain.value : 0};
+          .host_gain = memory.host_lead.value > 0 ? memory.host_gain.value : 0,
+          .factor = memory.factor.value};
 }
 
 bool decides_by_allocator(Software const& software) {

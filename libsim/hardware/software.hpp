@@ -107,6 +107,7 @@ struct MemoryUse {
   Sourced<bool> late_connections;
   Sourced<double> kernels_per_op{1, {}, {}};
   Sourced<double> host_gain;
+  Sourced<double> factor{1, {}, {}};
 
   friend bool operator==(MemoryUse const&, MemoryUse const&) = default;
 };
@@ -156,10 +157,10 @@ FrameworkMemory framework_memory(Software const& software, int compute_capabilit
 /// the op program. Otherwise counted bytes decide, and the reserve stands for all else.
 bool decides_by_allocator(Software const& software);
 
-/// What `fit --measured` calls a stack: the name of the one that it began with, and this.
+/// What `fit` of one run calls a stack: the name of the one that it began with, and this.
 inline constexpr std::string_view fitted_ending = "-fitted";
 
-/// How `software.factor` says that it was fitted to one measured iteration.
+/// How `software.factor` and `software.memory.factor` say that they were fitted to one run.
 inline constexpr std::string_view one_measurement = "on one measurement of ";
 
 /// The stack whose measured runs tell about this one: itself, or the one that it was fitted from.
@@ -169,8 +170,8 @@ inline std::string_view described_stack(Software const& software) {
   return name;
 }
 
-inline bool is_fitted_to_one_run(Software const& software) {
-  return software.factor.fitted.starts_with(one_measurement);
+inline bool is_fitted_to_one_run(Sourced<double> const& factor) {
+  return factor.fitted.starts_with(one_measurement);
 }
 
 }  // namespace stagecraft

@@ -83,6 +83,10 @@ void visit_keys(Visitor& keys, Section& tensor) {
 
 template <typename Visitor, OneOf<MemoryUse> Section>
 void visit_keys(Visitor& keys, Section& memory) {
+  keys("factor", memory.factor,
+       "All bytes that the framework's allocator holds are multiplied by it; `stagecraft fit "
+       "RUN.yaml --died`, --reserved and --allocated fit it.",
+       factor_range, Accepts{"a number"});
   keys("kept", memory.kept,
        "What the stack keeps from forward to backward beside the op program's tensors, in bytes "
        "relative to the largest tensor that the op writes: {swiglu: 1}. Reserved bytes follow all "

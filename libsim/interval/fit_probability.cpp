@@ -48,14 +48,17 @@ std::vector<MemoryRegime> const& memory_regimes() {
   return regimes;
 }
 
-MemoryRegime const* memory_regime_of(TrainingConfig const& config,
-                                     System const& system,
-                                     std::vector<MemoryRegime> const& regimes) {
+std::optional<MemoryRegime> memory_regime_of(TrainingConfig const& config,
+                                             System const& system,
+                                             std::vector<MemoryRegime> const& regimes) {
   auto const found = std::ranges::find_if(regimes, [&](MemoryRegime const& regime) {
     return regime.software == described_stack(system.software) &&
            regime.is_pipelined == (config.parallel.pipeline > 1);
   });
-  return found == regimes.end() ? nullptr : &*found;
+  if (found == regimes.end()) return std::nullopt;
+  MemoryRegime regime = *found;
+  if (is_fitted_to_one_run(system.software.memory.factor)) regime.bias = 0;
+  return regime;
 }
 
 double fit_probability(std::int64_t reserved, std::int64_t room, MemoryRegime const& regime) {

@@ -28,10 +28,12 @@ std::vector<MemoryRegime> read_memory_regimes(std::string_view text, std::string
 /// The regimes of configs/residuals.yaml.
 std::vector<MemoryRegime> const& memory_regimes();
 
-/// The regime of a run; null if no run of its software was measured.
-MemoryRegime const* memory_regime_of(TrainingConfig const& config,
-                                     System const& system,
-                                     std::vector<MemoryRegime> const& regimes = memory_regimes());
+/// The regime of a run; nullopt if no run of its software was measured. It has no bias if the
+/// stack's memory was fitted to a run, whose own error replaces it.
+std::optional<MemoryRegime> memory_regime_of(
+    TrainingConfig const& config,
+    System const& system,
+    std::vector<MemoryRegime> const& regimes = memory_regimes());
 
 /// The probability that a rank whose prediction is `reserved` bytes stays within `room`: 0 if
 /// there is none.

@@ -179,7 +179,7 @@ TimeInterval time_interval(double seconds,
   }
   std::string const outside =
       choice.outside.empty() ? "" : "outside of what was measured: " + joined(choice.outside);
-  if (is_fitted_to_one_run(system.software)) {
+  if (is_fitted_to_one_run(system.software.factor)) {
     // The measured run's own residual replaces the bias; what remains is how differently two plans
     // of one machine err.
     double const half = normal_quantile_of_90 * interval.regime->difference;

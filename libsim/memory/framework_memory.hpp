@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <map>
 
 #include "libsim/program/op_kind.hpp"
@@ -73,8 +74,17 @@ struct FrameworkMemory {
   /// The number of kernels by which the host gets ahead with each kernel that it launches: the
   /// accelerator's time for one over the host's, less one, and not less than `host_gain`.
   double host_gain = 0;
+  /// All that the allocator holds is multiplied by it.
+  double factor = 1;
 
   friend bool operator==(FrameworkMemory const&, FrameworkMemory const&) = default;
 };
+
+/// What an allocator may hold by the sizes of the op program, if it really holds `factor` times as
+/// much, on a device with so much room.
+inline Bytes room_without_factor(Bytes room, double factor) {
+  if (factor == 1) return room;
+  return Bytes{static_cast<std::int64_t>(static_cast<double>(room.count()) / factor)};
+}
 
 }  // namespace stagecraft

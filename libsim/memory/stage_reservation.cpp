@@ -1,6 +1,7 @@
 #include "libsim/memory/stage_reservation.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <memory>
 #include <numeric>
 #include <optional>
@@ -278,6 +279,26 @@ class StageReplay {
   bool is_in_step_ = false;
 };
 
+/// The device as the replay sees it, whose buffers have the sizes of the op program.
+std::int64_t replayed_room(std::int64_t capacity, FrameworkMemory const& framework) {
+  return room_without_factor(Bytes{std::max<std::int64_t>(capacity, 0)}, framework.factor).count();
+}
+
+void multiply(StageReservation& reservation, ReservedPeak* peak, double factor) {
+  if (factor == 1) return;
+  for (std::int64_t* const bytes :
+       {&reservation.reserved, &reservation.allocated, &reservation.first_allocated,
+        &reservation.resident, &reservation.inactive_split}) {
+    *bytes = std::llround(factor * static_cast<double>(*bytes));
+  }
+  if (peak == nullptr) return;
+  peak->request = std::llround(factor * static_cast<double>(peak->request));
+  for (MemoryBlock& block : peak->blocks) {
+    block.size = std::llround(factor * static_cast<double>(block.size));
+    block.requested = std::llround(factor * static_cast<double>(block.requested));
+  }
+}
+
 }  // namespace
 
 StageReservation reserve_stage(StageRank const& rank,
@@ -288,11 +309,12 @@ StageReservation reserve_stage(StageRank const& rank,
   for (bool const is_limited : {true, false}) {
     auto const allocator =
         configured_allocator(rank.plan.config.memory,
-                             is_limited ? std::max<std::int64_t>(capacity, 0) : unlimited_capacity);
+                             is_limited ? replayed_room(capacity, framework) : unlimited_capacity);
     StageReplay replay{rank, *allocator, framework, extent, peak};
     if (!replay.run()) continue;
     StageReservation result = replay.result();
     result.runs_out = !is_limited;
+    multiply(result, peak, framework.factor);
     return result;
   }
   return {.reserved = unlimited_capacity, .runs_out = true};
@@ -300,7 +322,7 @@ StageReservation reserve_stage(StageRank const& rank,
 
 bool fits_in(StageRank const& rank, std::int64_t capacity, FrameworkMemory const& framework) {
   auto const allocator =
-      configured_allocator(rank.plan.config.memory, std::max<std::int64_t>(capacity, 0));
+      configured_allocator(rank.plan.config.memory, replayed_room(capacity, framework));
   return StageReplay{rank, *allocator, framework, ReplayExtent::until_steady, nullptr}.run();
 }
 

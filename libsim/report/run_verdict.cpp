@@ -72,8 +72,8 @@ FitProbability fit_probability_of(Simulation const& simulation,
                                   System const& system) {
   FitProbability result;
   result.stages.resize(simulation.stages.size());
-  MemoryRegime const* const regime = memory_regime_of(config, system);
-  if (regime == nullptr) {
+  std::optional<MemoryRegime> const regime = memory_regime_of(config, system);
+  if (!regime) {
     result.reason = "too few measured runs of " + system.software.name +
                     " with reserved bytes and " +
                     (config.parallel.pipeline > 1 ? "several stages" : "one stage");

@@ -32,8 +32,10 @@ bool leaves(Verdict verdict, std::int64_t left, std::int64_t margin) {
 
 Bytes most_counted(SearchRequest const& request) {
   Accelerator const& accelerator = request.system.accelerator;
-  Bytes const by_allocator = accelerator.memory.value - least_outside(request) -
-                             Bytes{request.margin} + least_saving(request);
+  Bytes const room = accelerator.memory.value - least_outside(request) - Bytes{request.margin};
+  Bytes const by_allocator =
+      room_without_factor(room, request.system.software.memory.factor.value) +
+      least_saving(request);
   if (decides_by_allocator(request.system.software)) return by_allocator;
   return std::min(by_allocator, room_for(request.base.memory, accelerator) -
                                     request.system.calibration.workspace.value);

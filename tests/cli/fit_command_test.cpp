@@ -67,6 +67,29 @@ TEST_CASE("fit of one measurement writes files with which simulate predicts it",
                Contains("measured 1.250 s") && Contains("does not show what was slow"));
 }
 
+TEST_CASE("fit of a run's memory writes a stack with which simulate and plan follow it", "[cli]") {
+  TemporaryFolder const folder;
+  std::string const to = " -o '" + (folder.path() / "mine").string() + "'";
+  json const result = json_of("fit " + paper_run("22b-present") +
+                              " --software nanotron --reserved 70GiB --json" + to);
+  REQUIRE(result.at("constants")[0].at("key") == "software.memory.factor");
+  REQUIRE(result.at("observation") == "reserved");
+  REQUIRE(result.at("within_interval") == false);
+  std::string const run = "'" + (folder.path() / "mine" / "run.yaml").string() + "'";
+  json const after = json_of("simulate " + run + " --json");
+  REQUIRE(after.at("stages")[0].at("reserved_bytes") == 70LL << 30);
+  REQUIRE(after.at("fits_probability") == result.at("fits_probability"));
+  // A plan keeps the room that simulate says.
+  json const best =
+      json_of("plan gpt-22b --system selene-a100 --gpus 8 --global-batch 4 --software '" +
+              (folder.path() / "mine" / "software.yaml").string() + "' --json")
+          .at("best")[0];
+  REQUIRE(best.at("free_bytes") >= 4LL << 30);
+  json const died = json_of("fit " + paper_run("22b-present") + " --died --stage 0 --json");
+  REQUIRE(died.at("verdict") == "does_not_fit");
+  REQUIRE(died.at("measured_bytes").is_null());
+}
+
 TEST_CASE("fit of data files writes a system and a stack that commands take", "[cli]") {
   TemporaryFolder const folder;
   // Times that are 1.3 times as long as predicted.
@@ -161,6 +184,15 @@ TEST_CASE("fit refuses what it cannot use, with what is accepted", "[cli]") {
   require_refusal("fit " + paper_run("22b-present") + " --measured 12.9",
                   {"--measured: found '12.9'", "the time of an iteration with its unit"});
   require_refusal("fit " + paper_run("22b-present") + " --measured 0s", {"above 0"});
+  require_refusal("fit " + paper_run("22b-present") + " --died --measured 1s",
+                  {"--died: found with --measured"});
+  require_refusal("fit " + paper_run("22b-present") + " --died --stage 1",
+                  {"--stage: found '1'; accepted: 0: the run has one stage"});
+  require_refusal("fit " + paper_run("22b-present") + " --reserved 90GiB",
+                  {"at most the 80.0 GiB"});
+  require_refusal("fit " + paper_run("22b-present") + " --reserved 60", {"71.3GiB, above 0"});
+  require_refusal("fit " + paper_run("22b-present") + " --measured 1s --stage 0",
+                  {"--stage: found without it"});
   require_refusal("fit " + paper_run("22b-present") + " --measured 1s --constants software.factor",
                   {"--constants: found with --measured"});
 }

@@ -175,6 +175,11 @@ def fit(
     software: Path | None = None,
     constants: Sequence[str] | None = None,
     measured: str | None = None,
+    died: bool = False,
+    reserved: str | None = None,
+    allocated: str | None = None,
+    stage: int | None = None,
+    tried_bytes: str | None = None,
     base: Path | None = None,
     set: Mapping[str, Any] | None = None,
     output: Path | None = None,
@@ -183,7 +188,10 @@ def fit(
 ) -> dict[str, Any]:
     """Fits constants of a system and its software to measured runs.
 
-    data: data files (CSV); with `measured`, such as "12.9s", one run file whose iteration takes that long.
+    data: data files (CSV); with what one run showed, its run file: `measured`, the time of its iteration, such as
+        "12.9s"; `died`, that a rank ran out of memory; `reserved` or `allocated`, bytes of a rank, such as "71.3GiB".
+    stage: the stage of that rank; None: the fullest.
+    tried_bytes: with `died`: what it tried to allocate.
     constants: keys such as "system.calibration.gemm_efficiency"; None: those that the files mark as fitted.
     base: a run file with the values that no column sets.
     output: a folder for the fitted files.
@@ -197,6 +205,11 @@ def fit(
             software=software,
             constants=constants,
             measured=measured,
+            died=died,
+            reserved=reserved,
+            allocated=allocated,
+            stage=stage,
+            tried_bytes=tried_bytes,
             base=base,
             output=output,
             jobs=jobs(threads),

@@ -28,7 +28,7 @@ TEST_CASE("a run has the regime of its software, by whether it has several stage
   config.parallel.pipeline = 2;
   REQUIRE(memory_regime_of(config, system, known)->runs == 90);
   system.software.name = "x";
-  REQUIRE(memory_regime_of(config, system, known) == nullptr);
+  REQUIRE(memory_regime_of(config, system, known) == std::nullopt);
   REQUIRE(read_memory_regimes("regimes: []", "r.yaml").empty());
 }
 

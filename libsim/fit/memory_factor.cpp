@@ -1,0 +1,189 @@
+#include "libsim/fit/memory_factor.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <memory>
+#include <numbers>
+#include <utility>
+
+#include "libsim/engine/settle.hpp"
+#include "libsim/engine/simulation.hpp"
+#include "libsim/engine/stage_allocators.hpp"
+#include "libsim/hardware/software.hpp"
+#include "libsim/interval/fit_probability.hpp"
+#include "libsim/memory/buffer_events.hpp"
+#include "libsim/plan/make_plan.hpp"
+#include "libsim/report/run_verdict.hpp"
+#include "libsim/units/quantity.hpp"
+
+namespace stagecraft {
+namespace {
+
+using Kind = MemoryObservation::Kind;
+
+[[noreturn]] void refuse(std::string const& option, std::string found, std::string accepted) {
+  Problem problem;
+  problem.place.origin = std::make_shared<std::string const>(option);
+  problem.found = std::move(found);
+  problem.accepted = std::move(accepted);
+  throw ConfigError{{std::move(problem)}};
+}
+
+/// The distribution of ln(measured / predicted).
+struct Prior {
+  double bias = 0;
+  double spread = 0;
+  std::string evidence;
+};
+
+Prior prior_of(TrainingConfig const& config, System const& system) {
+  std::optional<MemoryRegime> regime = memory_regime_of(config, system);
+  std::string others;
+  if (!regime) {
+    regime = *std::ranges::max_element(memory_regimes(), {}, &MemoryRegime::spread);
+    regime->bias = 0;
+    others = ", as none of " + system.software.name + " was measured";
+  }
+  return {.bias = regime->bias,
+          .spread = regime->spread,
+          .evidence = counted(regime->runs, "measured run") + " of " + regime->software + others};
+}
+
+/// Of a normal distribution with mean 0 and deviation 1 above `a`: the mean.
+double mean_above(double a) {
+  constexpr double far = 30;  // beyond it the tail is too small for a double
+  if (a > far) return a + 1 / a;
+  double const density = std::exp(-a * a / 2) / std::sqrt(2 * std::numbers::pi);
+  return density / (std::erfc(a / std::numbers::sqrt2) / 2);
+}
+
+/// The most that the stage's tensors hold, by counted bytes, with a request of about so many bytes
+/// just served; nullopt if there is none. PyTorch prints requests with two decimals.
+std::optional<std::int64_t> held_with_request(StageRank const& rank, Bytes request) {
+  constexpr double tolerance = 0.01;
+  auto const size = static_cast<double>(request.count());
+  std::optional<std::int64_t> most;
+  std::int64_t held = 0;
+  std::map<std::int64_t, std::int64_t> live;  // by number of the buffer: bytes
+  BufferEvents events{rank};
+  while (events.next()) {
+    for (BufferEvent const& event : events.now()) {
+      BufferChange const& change = *event.change;
+      if (change.kind == BufferChange::Kind::allocate) {
+        held += change.bytes;
+        live[event.buffer] = change.bytes;
+        bool const is_alike =
+            std::abs(static_cast<double>(change.bytes) - size) <= tolerance * size;
+        if (is_alike && held > most.value_or(0)) most = held;
+      } else if (change.kind == BufferChange::Kind::release) {
+        auto const released = live.extract(event.buffer);
+        if (released) held -= released.mapped();
+      }
+    }
+  }
+  return most;
+}
+
+StageId stage_of(Simulation const& simulation, MemoryObservation const& seen) {
+  int const stages = static_cast<int>(simulation.stages.size());
+  if (!seen.stage) {
+    auto const fullest = std::ranges::min_element(simulation.stages, {}, &StageResult::margin);
+    return StageId{fullest->stage};
+  }
+  if (seen.stage->value() >= stages) {
+    refuse("--stage", "'" + std::to_string(seen.stage->value()) + "'",
+           stages == 1 ? "0: the run has one stage" : "0 to " + std::to_string(stages - 1));
+  }
+  return *seen.stage;
+}
+
+Simulation simulated(TrainingPlan const& plan, System const& system) {
+  Simulation simulation = simulate(plan, system);
+  add_reservations(simulation, plan, system, 1);
+  return simulation;
+}
+
+std::int64_t bytes_of(Simulation const& simulation, StageId stage, Kind kind) {
+  StageReservation const& reservation = *simulation.stages[stage.index()].reservation;
+  return kind == Kind::allocated ? reservation.allocated : reservation.reserved;
+}
+
+std::string source_of(MemoryFactor const& fitted, std::string const& name) {
+  if (fitted.seen.kind == Kind::died) return name + ", of which a rank ran out of memory";
+  return "One run of " + name + ", of which a rank " +
+         (fitted.seen.kind == Kind::reserved ? "reserved " : "allocated ") +
+         exact_text(fitted.seen.bytes);
+}
+
+}  // namespace
+
+bool MemoryFactor::is_expected() const {
+  if (seen.kind == Kind::died) {
+    return static_cast<double>(room) * static_cast<double>(predicted_before) <=
+           interval[1] * static_cast<double>(needed);
+  }
+  auto const measured = static_cast<double>(seen.bytes.count());
+  return measured >= interval[0] && measured <= interval[1];
+}
+
+MemoryFactor fit_memory_factor(RunConfig run,
+                               MemoryObservation const& seen,
+                               std::string const& name) {
+  Bytes const device = run.system.accelerator.memory.value;
+  if (seen.kind != Kind::died && seen.bytes > device) {
+    refuse("--" + std::string{observation_names[static_cast<std::size_t>(seen.kind)]},
+           "'" + exact_text(seen.bytes) + "'",
+           "at most the " + readable_text(device) + " of a " + run.system.accelerator.name);
+  }
+  TrainingPlan const plan = make_plan(settled(run.training, run.system));
+  Simulation const before = simulated(plan, run.system);
+  Prior const prior = prior_of(run.training, run.system);
+  Sourced<double>& factor = run.system.software.memory.factor;
+  MemoryFactor result;
+  result.seen = seen;
+  result.stage = stage_of(before, seen);
+  result.prior = factor.value;
+  result.predicted_before = bytes_of(before, result.stage, seen.kind);
+  result.room = StageAllocators{plan, run.system}.room(result.stage);
+  result.verdict_before = verdict_of(before);
+  result.lives_before = fit_probability_of(before, run.training, run.system).run;
+  result.evidence = prior.evidence;
+  auto const predicted = static_cast<double>(result.predicted_before);
+  constexpr double z = 1.2816;  // of 80 %
+  result.interval = {predicted * std::exp(prior.bias - z * prior.spread),
+                     predicted * std::exp(prior.bias + z * prior.spread)};
+  if (seen.kind == Kind::died) {
+    StageResult const& stage = before.stages[result.stage.index()];
+    result.needed = result.predicted_before;
+    if (seen.tried) {
+      RankPrograms const own{plan, stage.rank()};
+      auto const held = held_with_request({plan, plan.stages[result.stage], *own}, *seen.tried);
+      result.makes_request = held.has_value();
+      std::int64_t const counted = stage.peak() - stage.at_peak[Category::workspace];
+      if (held) result.needed -= std::max<std::int64_t>(counted - *held, 0);
+    }
+    double const least =
+        std::log(static_cast<double>(result.room) / static_cast<double>(result.needed));
+    double const a = (least - prior.bias) / prior.spread;
+    double const mean = mean_above(a);
+    factor.value *= std::exp(prior.bias + prior.spread * mean);
+    result.standard_error =
+        factor.value * prior.spread * std::sqrt(std::max(0.0, 1 + a * mean - mean * mean));
+  } else {
+    factor.value *= static_cast<double>(seen.bytes.count()) / predicted;
+  }
+  factor.source = source_of(result, name);
+  factor.fitted = std::string{one_measurement} + name + "; no other run was held against it";
+  std::string& stack = run.system.software.name;
+  if (!stack.ends_with(fitted_ending)) stack += fitted_ending;
+
+  Simulation const after = simulated(plan, run.system);
+  result.predicted = bytes_of(after, result.stage, seen.kind);
+  result.verdict = verdict_of(after);
+  result.lives = fit_probability_of(after, run.training, run.system).run;
+  result.run = std::move(run);
+  return result;
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,70 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "libsim/engine/verdict.hpp"
+#include "libsim/run/run_config.hpp"
+#include "libsim/units/ids.hpp"
+#include "libsim/units/units.hpp"
+
+namespace stagecraft {
+
+/// What was seen of the memory of one run.
+struct MemoryObservation {
+  enum class Kind : std::uint8_t {
+    died,       ///< a rank ran out of memory
+    reserved,   ///< torch.cuda.max_memory_reserved() of a rank
+    allocated,  ///< torch.cuda.max_memory_allocated() of a rank
+  };
+  Kind kind = Kind::died;
+  Bytes bytes{};                   ///< what was reserved or allocated
+  std::optional<StageId> stage{};  ///< the rank's stage; nullopt: the fullest
+  std::optional<Bytes> tried{};    ///< died: the request that could not be served, if it is known
+};
+
+/// As options of `fit`, and in its JSON.
+inline constexpr std::array<std::string_view, 3> observation_names{"died", "reserved", "allocated"};
+
+/// The factor of a stack's memory that follows from one run.
+struct MemoryFactor {
+  RunConfig run;  ///< the run with the fitted factor
+  MemoryObservation seen;
+  StageId stage{};
+  double prior = 1;
+  double standard_error = 0;
+  std::int64_t predicted_before = 0;  ///< bytes of what was seen; died: reserved bytes
+  std::int64_t predicted = 0;         ///< the same with the factor
+  /// Died: what the stage was predicted to hold when it makes a request of `seen.tried`, that
+  /// included; its largest amount if it makes no such request.
+  std::int64_t needed = 0;
+  bool makes_request = false;  ///< whether a request of `seen.tried` is predicted
+  std::int64_t room = 0;       ///< what the stage's allocator can reserve at most
+  /// Between these a measurement lies with 80 %: predicted bytes exp(bias +- 1.28 spread).
+  std::array<double, 2> interval{};
+  std::string evidence;  ///< the runs from which the interval follows
+  Verdict verdict_before = Verdict::fits;
+  Verdict verdict = Verdict::fits;
+  std::optional<double> lives_before{};  ///< the probability that all stages live
+  std::optional<double> lives{};
+
+  double value() const { return run.system.software.memory.factor.value; }
+  /// Whether what was seen was to be expected: measured bytes within the interval; died: room less
+  /// than its upper end.
+  bool is_expected() const;
+};
+
+/// Fits `software.memory.factor` of a run to what one run showed. Measured bytes give it alone.
+/// That a rank died gives a bound: the factor is the mean of what is left of the prior, in which
+/// ln(measured / predicted) is normally distributed as in measured runs of the same software or, if
+/// there are none, of the software whose runs differ most. `name` names the run in the source.
+/// \throws ConfigError  naming the option, if the run has no such stage, or an accelerator has no
+///                      room for so many bytes.
+MemoryFactor fit_memory_factor(RunConfig run,
+                               MemoryObservation const& seen,
+                               std::string const& name);
+
+}  // namespace stagecraft

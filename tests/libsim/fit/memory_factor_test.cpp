@@ -1,0 +1,107 @@
+#include "libsim/fit/memory_factor.hpp"
+
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <string>
+
+#include "libsim/engine/settle.hpp"
+#include "libsim/engine/simulation.hpp"
+#include "libsim/engine/stage_allocators.hpp"
+#include "libsim/plan/make_plan.hpp"
+#include "libsim/run/config_files.hpp"
+
+namespace stagecraft::memory_factor_test {
+namespace {
+
+constexpr char const* paper = STAGECRAFT_SOURCE_DIR "/configs/paper/22b-present.yaml";
+
+RunConfig run_with(std::string const& software) {
+  return load_run_config(paper, {"software=" + software});
+}
+
+StageReservation reserved(RunConfig const& run) {
+  TrainingPlan const plan = make_plan(settled(run.training, run.system));
+  return StageAllocators{plan, run.system}.reserve(StageId{0}, 0).reservation;
+}
+
+/// The mean of a normal distribution above `least`, by the trapezoidal rule.
+double mean_above(double least, double bias, double spread) {
+  double weight = 0;
+  double sum = 0;
+  for (int i = 0; i <= 200'000; ++i) {
+    double const x = least + i * 1e-5;
+    double const density = std::exp(-(x - bias) * (x - bias) / (2 * spread * spread));
+    weight += density;
+    sum += x * density;
+  }
+  return sum / weight;
+}
+
+}  // namespace
+
+TEST_CASE("measured bytes of a run give the factor with which it holds them", "[fit]") {
+  using Kind = MemoryObservation::Kind;
+  RunConfig const run = run_with("nanotron");
+  StageReservation const before = reserved(run);
+  for (Kind const kind : {Kind::reserved, Kind::allocated}) {
+    std::int64_t const predicted = kind == Kind::reserved ? before.reserved : before.allocated;
+    Bytes const seen{predicted * 105 / 100};
+    MemoryFactor const fitted = fit_memory_factor(run, {.kind = kind, .bytes = seen}, "mine.yaml");
+    REQUIRE(fitted.value() == Approx(1.05));
+    REQUIRE(std::abs(fitted.predicted - seen.count()) <= 1);
+    REQUIRE(fitted.is_expected());
+    REQUIRE_THAT(fitted.run.system.software.memory.factor.fitted, Catch::Contains("mine.yaml"));
+    // What the measured run shows replaces the bias of the runs of others.
+    MemoryFactor const again = fit_memory_factor(
+        fitted.run, {.kind = kind, .bytes = Bytes{2 * seen.count() / 3}}, "mine.yaml");
+    REQUIRE(again.prior == fitted.value());
+    REQUIRE(again.value() == Approx(2 * fitted.value() / 3));
+    REQUIRE(again.interval[0] * again.interval[1] ==
+            Approx(static_cast<double>(seen.count()) * static_cast<double>(seen.count())));
+    REQUIRE(!again.is_expected());
+  }
+}
+
+TEST_CASE("a factor multiplies all that an allocator holds, against the device's room", "[fit]") {
+  StageReservation const one = reserved(run_with("nanotron"));
+  RunConfig run = run_with("nanotron");
+  run.system.software.memory.factor.value = 1.1;
+  StageReservation const more = reserved(run);
+  REQUIRE(more.allocated == std::llround(1.1 * static_cast<double>(one.allocated)));
+  REQUIRE(more.resident == std::llround(1.1 * static_cast<double>(one.resident)));
+  REQUIRE_FALSE(more.runs_out);
+  // The device has 80 GiB.
+  run.system.software.memory.factor.value = 80.0 * (1 << 30) / static_cast<double>(one.allocated);
+  REQUIRE(reserved(run).runs_out);
+}
+
+TEST_CASE("that a run died gives the mean of what is left of the prior", "[fit]") {
+  // configs/residuals.yaml: nanotron on one stage. The room is what the device leaves.
+  constexpr double bias = -0.0064;
+  constexpr double spread = 0.0740;
+  RunConfig const run = run_with("nanotron");
+  MemoryFactor const died = fit_memory_factor(run, {}, "mine.yaml");
+  double const least =
+      std::log(static_cast<double>(died.room) / static_cast<double>(died.predicted_before));
+  REQUIRE(died.needed == died.predicted_before);
+  REQUIRE(std::log(died.value()) == Approx(mean_above(least, bias, spread)).epsilon(1e-3));
+  REQUIRE(died.verdict == Verdict::does_not_fit);
+  REQUIRE(died.lives.value() < died.lives_before.value());
+  REQUIRE(!died.is_expected());
+}
+
+TEST_CASE("the request that failed tells more if it comes before the peak", "[fit]") {
+  RunConfig const run = run_with("nanotron");
+  MemoryFactor const died = fit_memory_factor(run, {}, "mine.yaml");
+  // The output of a layer's second MLP product, s b h / t in 16 bits with sequence parallelism.
+  Bytes const output{2 * 2048LL * 4 * 6144 / 8};
+  MemoryFactor const known = fit_memory_factor(run, {.tried = output}, "mine.yaml");
+  REQUIRE(known.makes_request);
+  REQUIRE(known.needed <= died.needed);
+  REQUIRE(known.value() >= died.value());
+  MemoryFactor const unknown = fit_memory_factor(run, {.tried = Bytes{12'345}}, "mine.yaml");
+  REQUIRE(!unknown.makes_request);
+  REQUIRE(unknown.value() == died.value());
+}
+
+}  // namespace stagecraft::memory_factor_test
