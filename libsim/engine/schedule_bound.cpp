@@ -159,8 +159,8 @@ StageRooms rooms_on(Placement const& placement, TrainingPlan const& of, System c
   for (StagePlan const& stage : plan.stages) {
     // Either the counted bytes or the allocator decides whether the stage fits.
     Bytes const left{device - bytes_outside(plan, system, stage)};
-    std::int64_t const room = std::max(
-        counted, room_without_factor(left, system.software.memory.factor.value).count());
+    std::int64_t const room =
+        std::max(counted, room_without_factor(left, system.software.memory.factor.value).count());
     rooms.room.push_back(static_cast<double>(room - resident_memory(stage).sum()));
   }
   return rooms;
