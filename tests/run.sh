@@ -4,10 +4,10 @@
 # usage: tests/run.sh [--all | --nightly]
 #   --all      what continuous integration runs: also the format, the build without tests, the reproduction of the paper, an
 #              installation, the Python package, reports in a browser, sanitizers, and, of the sources that changed since
-#              the commit in tests/nightly_commit, CUDA's compiler, clang-tidy and each source compiled alone. The tests of
+#              the commit in tests/checked_commit, CUDA's compiler, clang-tidy and each source compiled alone. The tests of
 #              the libraries are built once, with the sanitizers; those of the programs, kernels and speed optimized.
-#   --nightly  all of it: every source, every test optimized and with the sanitizers, fuzzers, mutations. The commit that
-#              passes belongs into tests/nightly_commit.
+#              A commit that has passed it, or the nightly run, belongs into tests/checked_commit.
+#   --nightly  all of it: every source, every test optimized and with the sanitizers, fuzzers, mutations.
 #
 # Stops at the first step that fails. The last line counts each test, and each other step, once; lines
 # before it name what was skipped.
@@ -75,14 +75,14 @@ build_and_test() {
   return "$status"
 }
 
-# The sources, of those whose path matches a pattern, that changed since the nightly commit; all of them in the nightly run
+# The sources, of those whose path matches a pattern, that changed since the checked commit; all of them in the nightly run
 # and where that commit is not known.
 changed_sources() {
-  tests/changed.py "$(nightly_commit)" sources | grep -E "$1" || true
+  tests/changed.py "$(checked_commit)" sources | grep -E "$1" || true
 }
 
-# The commit whose nightly run passed; for the nightly run none.
-nightly_commit() { [ "$mode" = nightly ] && echo none || cat tests/nightly_commit; }
+# The last commit whose changes were checked; for the nightly run none.
+checked_commit() { [ "$mode" = nightly ] && echo none || cat tests/checked_commit; }
 
 sources() { find libsim libexec apps tests experiments -name '*.[ch]pp' -o -name '*.cu' -o -name '*.cuh'; }
 
@@ -97,7 +97,7 @@ build_without_tests() {
 # Whether an installation serves programs that know nothing of this folder.
 use_installation() { tests/install/run.sh build/plain build/install; }
 
-# CUDA's compiler on the kernels that changed since the nightly commit; and which changed since a device last ran their
+# CUDA's compiler on the kernels that changed since the checked commit; and which changed since a device last ran their
 # tests (libexec/kernels/cuda/tested_on_device).
 compile_kernels() {
   local kernels
@@ -106,7 +106,7 @@ compile_kernels() {
     skipped+=$'skipped: CUDA kernels, for there is no nvcc\n'
     return 0
   fi
-  kernels=$(tests/changed.py "$(nightly_commit)" kernels)
+  kernels=$(tests/changed.py "$(checked_commit)" kernels)
   [ -n "$kernels" ] || return 0
   configure cuda -DBUILD_TESTING=OFF -DCMAKE_CUDA_ARCHITECTURES=90
   sed 's#libexec/kernels/cuda/#&CMakeFiles/stagecraft_exec_cuda_kernels.dir/#; s#$#.o#' <<<"$kernels" | xargs ninja -C build/cuda
