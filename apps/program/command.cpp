@@ -17,6 +17,13 @@ Value Value::file(std::string name) {
   return file(std::move(name), {extension.substr(1)});
 }
 
+Value Value::offering(std::string of, std::vector<std::string> (*words)()) const {
+  Value value = *this;
+  value.list = std::move(of);
+  value.listed = words;
+  return value;
+}
+
 std::string Option::shown() const {
   return "--" + name + (letter == '\0' ? "" : std::string{" (-"} + letter + ")");
 }

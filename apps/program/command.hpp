@@ -23,6 +23,13 @@ struct Value {
   std::string name{};
   /// The words that are accepted; of a file, extensions without the dot. Empty: any file.
   std::vector<std::string> accepted{};
+  /// A list of words that completion offers too, though others are accepted: its name, which can be
+  /// a variable of a shell, and what it has.
+  std::string list{};
+  std::vector<std::string> (*listed)() = nullptr;
+
+  /// The same value with such a list.
+  Value offering(std::string of, std::vector<std::string> (*words)()) const;
 
   static Value text(std::string name) { return {Kind::text, std::move(name), {}}; }
   /// One of a few words.

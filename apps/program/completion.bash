@@ -2,9 +2,9 @@
 
 @function@() {
   local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]}
-  local command=${COMP_WORDS[1]} options= words= extensions= kind=none is_value= extension path
+  local command=${COMP_WORDS[1]} options= words= extensions= kind=none list= is_value= extension path
   local -a found
-  COMPREPLY=()
+@lists@  COMPREPLY=()
   # bash takes `=` for a word of its own.
   [ "$current" = = ] && current=
   [ "$previous" = = ] && previous=${COMP_WORDS[COMP_CWORD-2]}
@@ -21,7 +21,9 @@
     mapfile -t COMPREPLY < <(compgen -W "$options" -- "$current")
     return
   fi
+  [ -z "$list" ] || words+=" ${!list}"
   mapfile -t COMPREPLY < <(compgen -W "$words" -- "$current")
+  [[ ${COMPREPLY[0]} != *= ]] || compopt -o nospace 2>/dev/null
   if [ -n "$extensions" ]; then
     for extension in $extensions; do
       mapfile -t found < <(compgen -f -X "!*.$extension" -- "$current")

@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <iostream>
+#include <map>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -80,7 +81,8 @@ std::string bash_value(Value const& value) {
          "' kind=" +
          (is_any_file                         ? "file"
           : value.kind == Value::Kind::folder ? "folder"
-                                              : "none");
+                                              : "none") +
+         " list=" + value.list;
 }
 
 std::string bash_case(Command const& command, std::string const& path) {
@@ -102,11 +104,47 @@ std::string bash_case(Command const& command, std::string const& path) {
   return text + "      ;;\n";
 }
 
-/// A value in the syntax of zsh's _arguments: `:message:action`.
-std::string zsh_value(Value const& value) {
+/// The lists of all values, by name.
+std::map<std::string, std::vector<std::string>> lists_of(std::vector<Command> const& commands) {
+  std::map<std::string, std::vector<std::string>> lists;
+  auto const add = [&](Value const& value) {
+    if (!value.list.empty()) lists.try_emplace(value.list, value.listed());
+  };
+  for (Command const& command : commands) {
+    add(command.argument);
+    for (Option const& option : command.options) add(option.value);
+    lists.merge(lists_of(command.subcommands));
+  }
+  return lists;
+}
+
+/// The file names of a value in the syntax of zsh: `-g "*.yaml"`.
+std::string zsh_pattern(Value const& value) {
+  if (value.accepted.empty()) return {};
+  // A word alone in parentheses would be a qualifier of the pattern, not a part of it.
+  std::string const extension = value.accepted.size() == 1
+                                    ? value.accepted.front()
+                                    : "(" + separated(value.accepted, "|") + ")";
+  return " -g \"*." + extension + "\"";
+}
+
+std::string zsh_message(Value const& value) {
   std::string message = value.name;
   for (char& c : message) c = c == ':' || c == '\'' || c == '|' ? ' ' : c;
-  std::string text = ":" + message + ":";
+  return ":" + message + ":";
+}
+
+std::string zsh_value_with_list(Value const& value) {
+  bool const is_file = value.kind == Value::Kind::file;
+  // With a space before it, _arguments adds nothing to a command.
+  return zsh_message(value) + " _stagecraft_list " + value.list +
+         (is_file ? " _files" + zsh_pattern(value) : "");
+}
+
+/// A value in the syntax of zsh's _arguments: `:message:action`.
+std::string zsh_value(Value const& value) {
+  if (!value.list.empty()) return zsh_value_with_list(value);
+  std::string const text = zsh_message(value);
   switch (value.kind) {
     case Value::Kind::none:
     case Value::Kind::text:
@@ -118,12 +156,7 @@ std::string zsh_value(Value const& value) {
     case Value::Kind::file:
       break;
   }
-  if (value.accepted.empty()) return text + "_files";
-  // A word alone in parentheses would be a qualifier of the pattern, not a part of it.
-  std::string const extension = value.accepted.size() == 1
-                                    ? value.accepted.front()
-                                    : "(" + separated(value.accepted, "|") + ")";
-  return text + "_files -g \"*." + extension + "\"";
+  return text + "_files" + zsh_pattern(value);
 }
 
 /// A text inside brackets and single quotes.
@@ -165,8 +198,13 @@ std::string function_of(std::string const& program) {
 
 /// For bash: to be sourced, or put into bash-completion/completions under the program's name.
 std::string bash_completion(std::string const& program, std::vector<Command> const& commands) {
+  std::string lists;
+  for (auto const& [name, words] : lists_of(commands)) {
+    lists += "  local " + name + "='" + separated(words, " ") + "'\n";
+  }
   return filled(completion_bash, {{"program", program},
                                   {"function", function_of(program)},
+                                  {"lists", lists},
                                   {"commands", separated(names_of(commands), " ")},
                                   {"with_subcommands", with_subcommands(commands)},
                                   {"cases", parts_of(commands, bash_case)}});
@@ -178,7 +216,12 @@ std::string zsh_completion(std::string const& program, std::vector<Command> cons
   for (Command const& command : commands) {
     lines += "    '" + command.name + ":" + zsh_text(command.summary) + "'\n";
   }
+  std::string lists;
+  for (auto const& [name, words] : lists_of(commands)) {
+    lists += "  local -a " + name + "=(" + separated(words, " ") + ")\n";
+  }
   return filled(completion_zsh, {{"program", program},
+                                 {"lists", lists},
                                  {"commands", lines},
                                  {"with_subcommands", with_subcommands(commands)},
                                  {"cases", parts_of(commands, zsh_case)}});

@@ -1,10 +1,19 @@
 #compdef @program@
 # Completion of @program@ in zsh; made by `@program@ completion zsh`.
 
+# Offers the words of an array, after some of which a value follows, and what another command offers.
+_stagecraft_list() {
+  local status_of_all=1
+  compadd -S '' -- ${(M)${(P)1}:#*=} && status_of_all=0
+  compadd -- ${${(P)1}:#*=} && status_of_all=0
+  (( $# > 1 )) && "${@:2}" && status_of_all=0
+  return status_of_all
+}
+
 _@program@() {
   local curcontext=$curcontext command=$words[2]
   local -a words_of_program specs
-  if (( CURRENT == 2 )); then
+@lists@  if (( CURRENT == 2 )); then
     words_of_program=(
 @commands@    '--help:print the commands'
       '--version:print the version'

@@ -11,6 +11,7 @@
 #include "libsim/engine/ready_run.hpp"
 #include "libsim/run/config_files.hpp"
 #include "libsim/run/named_file.hpp"
+#include "libsim/run/run_keys.hpp"
 
 namespace stagecraft {
 namespace {
@@ -61,7 +62,7 @@ int core_count() { return std::max(1, static_cast<int>(std::thread::hardware_con
 
 std::vector<Option> run_options() {
   return {{.name = "set",
-           .value = Value::text("KEY=VALUE"),
+           .value = setting_value(),
            .may_repeat = true,
            .description =
                "override a key of the run file, e.g. --set parallel.tensor=4; may be repeated"},
@@ -70,7 +71,36 @@ std::vector<Option> run_options() {
           json_option()};
 }
 
-Value run_file() { return Value::file("CONFIG.yaml"); }
+Value run_file() {
+  return Value::file("CONFIG.yaml").offering("runs", [] {
+    std::vector<std::string> names;
+    for (std::string const& folder : run_folders()) {
+      std::vector<std::string> const of_folder = names_of(folder);
+      names.insert(names.end(), of_folder.begin(), of_folder.end());
+    }
+    return names;
+  });
+}
+
+Value system_value(std::string shown) {
+  return Value::file(std::move(shown)).offering("systems", [] { return names_of("systems"); });
+}
+
+Value software_value(std::string shown) {
+  return Value::file(std::move(shown)).offering("stacks", [] { return names_of("software"); });
+}
+
+Value model_value(std::string shown) {
+  return Value::file(std::move(shown)).offering("models", [] { return names_of("models"); });
+}
+
+Value setting_value() {
+  return Value::text("KEY=VALUE").offering("keys", [] {
+    std::vector<std::string> keys;
+    for (KeyText const& text : run_keys()) keys.push_back(std::string{text.key} + "=");
+    return keys;
+  });
+}
 
 RunArguments read_run_arguments(CommandLine const& line) {
   std::vector<std::string> const& files = line.arguments();

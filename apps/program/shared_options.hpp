@@ -28,6 +28,14 @@ std::vector<Option> run_options();
 /// The argument of a command that works on one run file.
 Value run_file();
 
+// Values for which completion offers names of configs. `shown`: as help shows the value.
+
+Value system_value(std::string shown);
+Value software_value(std::string shown);
+Value model_value(std::string shown);
+/// A key of run files with a value.
+Value setting_value();
+
 /// The arguments of a command that works on one run file.
 struct RunArguments {
   std::string path;                    ///< of the run file

@@ -163,6 +163,13 @@ std::string fix_description() {
          " (none, selective, uniform, block, per_stage, window), or layout=even; may be repeated";
 }
 
+std::vector<std::string> fix_beginnings() {
+  std::vector<std::string> beginnings;
+  for (FixName const& fix : fix_names) beginnings.push_back(std::string{fix.name} + "=");
+  beginnings.emplace_back("layout=even");
+  return beginnings;
+}
+
 bool is_searched(std::string_view key) {
   if (key == "schedule.p2p") return false;  // --set holds it as --fix p2p does
   if (key == "parallel" || key == "schedule" || key.starts_with("sharding")) return true;

@@ -2,6 +2,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "libsim/search/search_request.hpp"
 
@@ -13,6 +14,9 @@ void read_fix(std::string const& text, SearchFilter& filter);
 
 /// What --fix can hold, for the help of the command.
 std::string fix_description();
+
+/// `tensor=` and all other beginnings of a --fix.
+std::vector<std::string> fix_beginnings();
 
 /// Whether a search decides a key of run files, so that --set cannot.
 bool is_searched(std::string_view key);

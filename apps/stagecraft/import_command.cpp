@@ -7,6 +7,7 @@
 #include "apps/program/command_line.hpp"
 #include "apps/program/file_count.hpp"
 #include "apps/program/output_paths.hpp"
+#include "apps/program/shared_options.hpp"
 #include "apps/stagecraft/command_results.hpp"
 #include "apps/stagecraft/commands.hpp"
 #include "libsim/config/did_you_mean.hpp"
@@ -281,7 +282,7 @@ A flag that is not modelled is left out, with a line on standard error if it cha
              .may_repeat = true,
              .description = "a variable that the script expects to be set; may be repeated"},
             {.name = "system",
-             .value = Value::file("FILE"),
+             .value = system_value("FILE"),
              .description = "the system file that the run names; default: the paper's, Selene"},
             {.name = "world-size",
              .value = Value::text("N"),

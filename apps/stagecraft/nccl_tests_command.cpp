@@ -6,6 +6,7 @@
 
 #include "apps/program/command_line.hpp"
 #include "apps/program/output_paths.hpp"
+#include "apps/program/shared_options.hpp"
 #include "apps/stagecraft/commands.hpp"
 #include "libsim/config/yaml_text.hpp"
 #include "libsim/host/output_file.hpp"
@@ -88,7 +89,7 @@ for groups of whole nodes and 1 (-g 1, one rank a node) for data-parallel ones.
   stagecraft simulate configs/paper/175b-present.yaml --set system=mine.yaml
 )",
       .options = {{.name = "system",
-                   .value = Value::file("BASE"),
+                   .value = system_value("BASE"),
                    .description = "the system that was measured, or one like it: a file or a "
                                   "name of configs/systems"},
                   {.name = "output",

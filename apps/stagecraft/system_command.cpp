@@ -145,7 +145,7 @@ fitted, and on what. With --keys, explains every key that a system file can have
   stagecraft system --keys
 )",
           .options = listing_options(),
-          .argument = Value::file("SYSTEM.yaml"),
+          .argument = system_value("SYSTEM.yaml"),
           .run = run_system};
 }
 
@@ -163,7 +163,7 @@ that it leaves out are neutral. With --keys, explains every key that a software 
   stagecraft software --keys
 )",
           .options = listing_options(),
-          .argument = Value::file("SOFTWARE.yaml"),
+          .argument = software_value("SOFTWARE.yaml"),
           .run = run_software};
 }
 

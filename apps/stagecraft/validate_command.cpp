@@ -130,7 +130,7 @@ is 1; a data file that is not CSV, or has other columns, ends with 2.
                        .value = Value::file("RUN.yaml"),
                        .description = "a run file with the values that no column sets"},
                       {.name = "set",
-                       .value = Value::text("KEY=VALUE"),
+                       .value = setting_value(),
                        .may_repeat = true,
                        .description = "override a key of the base; may be repeated"},
                       {.name = "by",

@@ -11,6 +11,7 @@
 
 #include "apps/program/command_line.hpp"
 #include "apps/program/output_paths.hpp"
+#include "apps/program/shared_options.hpp"
 #include "apps/stagecraft/command_results.hpp"
 #include "apps/stagecraft/commands.hpp"
 #include "apps/stagecraft/fix_names.hpp"
@@ -204,7 +205,7 @@ gives for that plan. Lists of systems and numbers are compared in one table.
     --price dgx-h100=2.5,b200-hgx=5 --rank cost --report clusters.html --kit launch
 )",
       .options = joined_options({plan_options(), operating_options()}),
-      .argument = Value::file("MODEL.yaml"),
+      .argument = model_value("MODEL.yaml"),
       .run = run_plan};
 }
 

@@ -270,10 +270,10 @@ RunConfig read_base(CommandLine const& line, std::string const& system) {
 std::vector<Option> plan_options() {
   return {
       {.name = "system",
-       .value = Value::file("S.yaml"),
+       .value = system_value("S.yaml"),
        .description = "the machine, or several to compare: dgx-h100,b200-hgx"},
       {.name = "software",
-       .value = Value::file("W.yaml"),
+       .value = software_value("W.yaml"),
        .description = "the software stack: a file, or a name of configs/software such as nanotron "
                       "(default: that of --launchable, else megatron-2022 on selene-a100 and "
                       "megatron-core elsewhere)"},
@@ -297,11 +297,11 @@ std::vector<Option> plan_options() {
       {.name = "all", .description = "print everything, where the answer else keeps to 40 lines"},
       {.name = "front", .description = "also print the front of time against memory"},
       {.name = "fix",
-       .value = Value::text("NAME=VALUE,..."),
+       .value = Value::text("NAME=VALUE,...").offering("fixed", fix_beginnings),
        .may_repeat = true,
        .description = fix_description()},
       {.name = "set",
-       .value = Value::text("KEY=VALUE"),
+       .value = setting_value(),
        .may_repeat = true,
        .description =
            "override a key that is not searched, e.g. --set memory.reserve=4GiB; may be repeated"},

@@ -62,6 +62,9 @@ def check_zsh(name, zsh):
         assert {"simulate", "sweep"} <= zsh.offered("stagecraft s")
         assert {"--trace", "--require-fit", "--set"} <= zsh.offered("stagecraft simulate --")
         assert zsh.completed("stagecraft simulate ru") == "stagecraft simulate run.yaml"
+        assert zsh.completed("stagecraft plan gpt3") == "stagecraft plan gpt3-175b"
+        assert zsh.completed("stagecraft plan --system selene") == "stagecraft plan --system selene-a100"
+        assert zsh.completed("stagecraft simulate --set parallel.ten") == "stagecraft simulate --set parallel.tensor="
         assert zsh.completed("stagecraft simulate su") == "stagecraft simulate sub/"
         assert zsh.completed("stagecraft compare tr") == "stagecraft compare trace.h5"
         assert zsh.completed("stagecraft sweep tr") == "stagecraft sweep trace.h5"
@@ -125,12 +128,19 @@ def check(program):
             assert complete("simulate", "x.yaml", "--detail", "=", "o") == {"op"}
             assert {"gpipe", "1f1b", "interleaved", "zb_h1", "zbv", "dualpipe", "searched"} <= complete("schedule", "--schedule", "")
             assert complete("export", "t.h5", "--format", "c") == {"chrome", "csv", "chakra"}
-            assert complete("simulate", "") == {"run.yaml", "sub"}
+            assert {"run.yaml", "sub", "175b-present"} <= complete("simulate", "") and ".hidden" not in complete("simulate", "")
+            assert complete("simulate", "ru") == {"run.yaml"}
+            assert complete("plan", "gpt3") == {"gpt3-175b"}
+            assert complete("plan", "--system", "selene") == {"selene-a100"}
+            assert {"nanotron", "megatron-core"} <= complete("plan", "--software", "")
+            assert complete("plan", "--fix", "expert") == {"expert=", "expert_tensor="}
             assert complete("compare", "") == {"trace.h5", "sub"}
             assert complete("sweep", "") == {"run.yaml", "trace.h5", "sub"}
             assert complete("import", "huggingface", "") == {"config.json", "sub"}
             assert complete("reproduce", "table") == {"table2", "table4", "table5"}
-            assert complete("simulate", "--set", "") == set()
+            assert complete("simulate", "--set", "parallel.ten") == {"parallel.tensor="}
+            assert complete("simulate", "--set", "=", "parallel.ten") == {"parallel.tensor="}
+            assert complete("schedule", "--stages", "") == set()
         else:
             assert complete("run", "run.yaml", "--clock", "") == {"wall", "virtual"}
             assert complete("run", "run.yaml", "--save", "") == {"sub"}
