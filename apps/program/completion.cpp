@@ -144,7 +144,7 @@ std::string zsh_value_with_list(Value const& value) {
 /// A value in the syntax of zsh's _arguments: `:message:action`.
 std::string zsh_value(Value const& value) {
   if (!value.list.empty()) return zsh_value_with_list(value);
-  std::string const text = zsh_message(value);
+  std::string text = zsh_message(value);
   switch (value.kind) {
     case Value::Kind::none:
     case Value::Kind::text:

@@ -165,6 +165,7 @@ std::string fix_description() {
 
 std::vector<std::string> fix_beginnings() {
   std::vector<std::string> beginnings;
+  beginnings.reserve(fix_names.size() + 1);
   for (FixName const& fix : fix_names) beginnings.push_back(std::string{fix.name} + "=");
   beginnings.emplace_back("layout=even");
   return beginnings;
