@@ -63,6 +63,9 @@ struct ReplicaTraffic {
   Sourced<Seconds> call_per_rank;  ///< likewise, per rank of the group
   /// Bytes that copies before and after the all-gather of parameters move, per byte of them.
   Sourced<int> gather_traffic;
+  /// In place of the system's network_slowdown, beside collectives of units that leave the node; 0:
+  /// that one.
+  Sourced<double> unit_slowdown;
   Sourced<Seconds> gather_piece;  ///< per parameter tensor and rank of the all-gather: its copy
 
   friend bool operator==(ReplicaTraffic const&, ReplicaTraffic const&) = default;

@@ -20,12 +20,22 @@ H100_OF_TORCHTITAN = {"system": "dgx-h100", "system.accelerator.memory": "94 GiB
                       "system.accelerator.bandwidth": "2.4 TB/s"}
 
 
+# torch.utils.checkpoint of torchtitan and llm-foundry is not reentrant. Op-level SAC keeps every second product of a layer:
+# it computes wk, wo and w3 again, which the mlp's first two products stand for, and everything between products.
 RECOMPUTE = {
-    "full": "full",
-    # Of every second layer.
-    "selective every 2nd layer": "{granularity: full, method: block, layers: 16}",
-    "selective (op-level SAC)": "none",
+    None: "none",
+    "full": "{granularity: full, early_stop: true}",
+    "selective (op-level SAC)": "{granularity: selective, modules: [mlp, layernorm], early_stop: true}",
 }
+
+
+def recompute(parallel, layers):
+    text = parallel["recompute"]
+    if text == "selective every 2nd layer":
+        return f"{{granularity: full, method: block, layers: {layers // 2}, early_stop: true}}"
+    return RECOMPUTE[text]
+
+
 ROTARY = {"model.positions": "rotary", "model.norm": "rmsnorm", "model.activation": "swiglu", "model.biases": False}
 MODELS_OF_FMS = {
     "mistralai/Mistral-7B-v0.1": {
@@ -76,7 +86,7 @@ def llm_foundry(run):
             "model.sequence": model["seq"], "parallel.data": ranks,
             "batch.micro": parallel["micro_batch"],
             "batch.global": parallel["micro_batch"] * parallel["num_microbatches"] * ranks,
-            "recompute": parallel["recompute"] or "none",
+            "recompute": recompute(parallel, model["layers"]),
             "sharding.reshard_after_forward": "auto" if parallel["zero"] == 3 else "false",
             "system": {"a100": "hgx-a100-80", "h100": "dgx-h100"}[accelerator],
             "measured.iteration_seconds":
@@ -91,8 +101,8 @@ def torchtitan(run):
            "model.kv_heads": model["kv_heads"], "model.ffn_hidden": model["ffn"], "model.sequence": model["seq"],
            "model.vocabulary": model["vocab"], "parallel.tensor": parallel["t"], "parallel.data": parallel["d"],
            "parallel.sequence": parallel["t"] > 1, "batch.micro": parallel["micro_batch"],
-           "batch.global": parallel["global_batch"], "recompute": RECOMPUTE[parallel["recompute"]],
-           "system": "hgx-a100-80"}
+           "batch.global": parallel["global_batch"], "recompute": recompute(parallel, model["layers"]),
+           "system": "hgx-a100-80", "software": "torchtitan" if is_h100 else "torchtitan-eager"}
     if is_h100:
         row |= H100_OF_TORCHTITAN
     if run["id"].endswith("-asyncTP"):
@@ -113,9 +123,16 @@ def kempner(run):
     return {"id": run["id"], "group": "h200", "model.layers": layers, "model.hidden": hidden, "model.heads": heads,
             "model.kv_heads": kv_heads, "model.ffn_hidden": ffn, "model.sequence": sequence, "model.vocabulary": 128256,
             "parallel.tensor": tensor, "parallel.data": shards, "parallel.sequence": True, "batch.micro": micro,
-            "batch.global": batch, "recompute": run["recompute"], "system": "h200", "system.node.accelerators": 4,
+            "batch.global": batch, "recompute": RECOMPUTE[run["recompute"]], "system": "h200", "system.node.accelerators": 4,
             "measured.iteration_seconds": seconds(batch, sequence, rate),
             "measured.allocated_bytes": round(printed * 2**30)}
+
+
+# What Hugging Face's loss holds beside the logits in fp32 that the head has, in units of them: eager, a shifted copy of
+# them, the result of log_softmax, and no logits in 16 bits; with fms-acceleration's fast loss only the copy. GPTBigCode keeps
+# logits in 16 bits, of which the copy is one. Liger's loss makes no logits, which the model does not know.
+LOSS_OF_FMS = {"none": 1.5, "foak-fast-kernels": 0.5}
+LOSS_OF_GPTBIGCODE = {"none": 0.5}
 
 
 def fms(row, number):
@@ -124,10 +141,13 @@ def fms(row, number):
     is_mixed = row["precision"].startswith("bf16-mixed") and gpus > 1  # one process is not wrapped: bf16 as loaded
     short = name.split("/")[-1].lower()
     kernels = row["framework_config"].split(",")[0]
+    losses = LOSS_OF_GPTBIGCODE if "bigcode" in name else LOSS_OF_FMS
+    held = losses.get(kernels)
     return {"id": f"{short}-g{gpus}-b{batch}-{kernels}-{number}", "group": f"{short}",
             **MODELS_OF_FMS[name], "parallel.data": gpus, "batch.micro": batch, "batch.global": batch * gpus,
             "sharding.stored_dtype": "fp32" if is_mixed else "bf16",
             "software.memory.freed_gradients": gpus == 1,
+            "software.memory.held": f"{{exponentials: {held}}}" if held else "",
             "measured.resident_bytes": row["alloc_after_load_bytes"], "measured.allocated_bytes": row["peak_alloc_bytes"]}
 
 
