@@ -16,8 +16,11 @@ import sys
 import yaml
 
 DATA = pathlib.Path(__file__).resolve().parent.parent / "data"
+# benchmarks/llama3_h100_202412_torchtitan.md: HBM2e at 2.4 TB/s, a power limit of 500 W, and a peak "between SXM and NVL", which
+# has half of 1,671 TFLOP/s by its data sheet; the middle of both.
 H100_OF_TORCHTITAN = {"system": "dgx-h100", "system.accelerator.memory": "94 GiB",
-                      "system.accelerator.bandwidth": "2.4 TB/s"}
+                      "system.accelerator.bandwidth": "2.4 TB/s",
+                      "system.accelerator.peak": "{bf16: 912.5 TFLOP/s, fp32: 67 TFLOP/s}"}
 
 
 # torch.utils.checkpoint of torchtitan and llm-foundry is not reentrant. Op-level SAC keeps every second product of a layer:
