@@ -127,6 +127,7 @@ def kempner(run):
             "model.kv_heads": kv_heads, "model.ffn_hidden": ffn, "model.sequence": sequence, "model.vocabulary": 128256,
             "parallel.tensor": tensor, "parallel.data": shards, "parallel.sequence": True, "batch.micro": micro,
             "batch.global": batch, "recompute": RECOMPUTE[run["recompute"]], "system": "h200", "system.node.accelerators": 4,
+            "software": "torchtitan",
             "measured.iteration_seconds": seconds(batch, sequence, rate),
             "measured.allocated_bytes": round(printed * 2**30)}
 
