@@ -73,10 +73,11 @@ void visit_keys(Visitor& keys, Section& replicas) {
        "Bytes that copies before and after the all-gather of parameters move, per byte of the "
        "parameters; 0: it works in place.",
        up_to_64);
-  keys("unit_slowdown", replicas.unit_slowdown,
-       "The part of its speed that computation loses beside gathers and reductions of sharded units "
-       "that leave the node, in place of calibration.network_slowdown; 0: that one.",
-       NumberRange{.lower = 0, .upper = 1, .includes_upper = true});
+  keys(
+      "unit_slowdown", replicas.unit_slowdown,
+      "The part of its speed that computation loses beside gathers and reductions of sharded units "
+      "that leave the node, in place of calibration.network_slowdown; 0: that one.",
+      NumberRange{.lower = 0, .upper = 1, .includes_upper = true});
   keys("gather_piece", replicas.gather_piece,
        "What each parameter tensor costs in the all-gather, per rank of the group: the part of "
        "each rank is copied by itself.");
