@@ -29,6 +29,14 @@ CONTEXT = (
     ("B200, one node, Llama 3 70B with 12 layers, sequences of 32k and 128k, c 4 and 8, SimuMax",
      lambda row: row["system"] == "b200-hgx"),
 )
+SHARDED = (
+    ("A100, one node", lambda row: row["group"] == "a100 one node"),
+    ("H100, one node", lambda row: row["group"] == "h100 one node"),
+    ("H100, 16 to 512", lambda row: row["group"] == "h100 16 and more"),
+    ("A100 and H100, all", lambda row: True),
+)
+TORCHTITAN = {"a100": "A100, 64, FSDP2, torchtitan without compilation", "h100": "H100, 128 and 256, t 8, FSDP2, torchtitan",
+              "h200": "H200, 32, t 4, FSDP2, KempnerForge"}
 
 
 def runs(results, name):
@@ -68,7 +76,7 @@ def line(title, errors):
 
 def main():
     results = pathlib.Path(sys.argv[1])
-    sets = {name: runs(results, name) for name in ("nanotron", "vtrain-single-node", "vtrain-multi-node", "narayanan-2021", "published", "published-context", "megatron-ci")}
+    sets = {name: runs(results, name) for name in ("nanotron", "vtrain-single-node", "vtrain-multi-node", "narayanan-2021", "published", "published-context", "megatron-ci", "llm-foundry", "torchtitan")}
     print("| regime | runs | mean % | median % | p90 % | bias % |\n|---|---|---|---|---|---|")
     rows = sets["nanotron"][0]
     line("H100, nanotron sweep, all", [error for _, error in rows])
@@ -101,6 +109,11 @@ def main():
         line(title, [error for row, error in rows if chosen(row)])
     line("A100, H100 and GB200, one node, Megatron-LM's own tests, mostly of h 512",
          [error for row, error in sets["megatron-ci"][0] if is_timed(row)])
+    for title, chosen in SHARDED:
+        line(f"{title}, FSDP1, llm-foundry", [error for row, error in sets["llm-foundry"][0] if chosen(row)])
+    for group, title in TORCHTITAN.items():
+        line(title, [error for row, error in sets["torchtitan"][0] if row["group"] == group])
+    line("FSDP2, torchtitan and KempnerForge, all", [error for _, error in sets["torchtitan"][0]])
     summary = sets["nanotron"][1]["summary"]
     print(f"\nChoice of a plan among the sweep's runs of one model on one number of GPUs, one campaign: the plan predicted "
           f"fastest takes {summary['regret_mean_percent']:.1f} % longer than the best in the mean, "

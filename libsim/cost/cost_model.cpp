@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <stdexcept>
 #include <string>
 
@@ -60,13 +61,23 @@ SimTime CostModel::duration(Op const& op) const {
     auto const time = measured_time(*system_.measured, op);
     if (time) return rounded(time->value);
   }
+  return rounded(time_factor(op.kind) * kernel_seconds(op).value);
+}
+
+Seconds CostModel::kernel_seconds(Op const& op) const {
   if (auto const* const gemm = std::get_if<GemmAttributes>(&op.attributes)) {
-    return rounded(product_seconds(op, *gemm).value);
+    return product_seconds(op, *gemm);
   }
-  if (std::holds_alternative<FlashAttributes>(op.attributes)) {
-    return rounded(flash_seconds(op).value);
-  }
-  return rounded(sweep_seconds(op).value);
+  if (std::holds_alternative<FlashAttributes>(op.attributes)) return flash_seconds(op);
+  return sweep_seconds(op);
+}
+
+double CostModel::time_factor(OpKind kind) const {
+  auto const& factors = system_.software.kernels.time.value;
+  auto const of_kind = factors.find(kind);
+  if (of_kind == factors.end()) return 1;
+  auto const above = of_kind->second.upper_bound(system_.accelerator.compute_capability.value);
+  return above == of_kind->second.begin() ? 1 : std::prev(above)->second;
 }
 
 Seconds CostModel::product_seconds(Op const& op, GemmAttributes const& gemm) const {
@@ -257,7 +268,10 @@ int CostModel::slowdown_millionths() const {
 
 int CostModel::data_parallel_slowdown_millionths() const {
   if (!crosses_nodes(plan_.roles.gradients)) return slowdown_millionths();
-  return static_cast<int>(std::lround(system_.calibration.network_slowdown.value * 1e6));
+  double const of_units = system_.software.replicas.unit_slowdown.value;
+  bool const is_given = plan_.config.sharding.shares_parameters() && of_units > 0;
+  double const slowdown = is_given ? of_units : system_.calibration.network_slowdown.value;
+  return static_cast<int>(std::lround(slowdown * 1e6));
 }
 
 bool CostModel::shares_links_with_reductions(Op const& op) const {

@@ -71,6 +71,10 @@ class CostModel {
   Seconds unique_seconds(Op const& op, ExchangeAttributes const& exchange) const;
   /// Time of a collective that moves gradients or parameters between replicas.
   Seconds replica_seconds(Op const& op) const;
+  /// Time of a compute kernel by the system's constants.
+  Seconds kernel_seconds(Op const& op) const;
+  /// What the stack's kernels take relative to it.
+  double time_factor(OpKind kind) const;
   Seconds product_seconds(Op const& op, GemmAttributes const& gemm) const;
   Seconds flash_seconds(Op const& op) const;
   /// Time of a kernel that is as fast as its operands can be read and written.

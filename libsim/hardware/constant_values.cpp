@@ -98,15 +98,19 @@ void read_value(ConfigNode const& node, bool& value) { value = node.boolean().va
 
 namespace {
 
-/// One value, which is that of `least`, or a map from whole numbers from `least` on to values.
-template <typename Value>
+constexpr std::string_view accepted_capability = "the major number of a compute capability";
+
+/// One value, which is that of `least`, or a map from whole numbers from `least` on to values. A
+/// value is read with what follows.
+template <typename Value, typename... Range>
 void read_by_number(ConfigNode const& node,
                     std::map<int, Value>& values,
                     int least,
-                    std::string const& accepted) {
+                    std::string const& accepted,
+                    Range... range) {
   values.clear();
   if (!node.is_map()) {
-    read_value(node, values[least]);
+    read_value(node, values[least], range...);
     return;
   }
   for (ConfigNode const& entry : node.entries()) {
@@ -120,17 +124,17 @@ void read_by_number(ConfigNode const& node,
       entry.report_key("'" + entry.name() + "'", accepted);
       continue;
     }
-    read_value(entry, values[number]);
+    read_value(entry, values[number], range...);
   }
 }
 
 template <typename Value>
 nlohmann::ordered_json json_by_number(std::map<int, Value> const& values, int least) {
   if (values.size() == 1 && values.begin()->first == least) {
-    return exact_text(values.begin()->second);
+    return value_json(values.begin()->second);
   }
   auto map = nlohmann::ordered_json::object();
-  for (auto const& [number, value] : values) map[std::to_string(number)] = exact_text(value);
+  for (auto const& [number, value] : values) map[std::to_string(number)] = value_json(value);
   return map;
 }
 
@@ -141,7 +145,7 @@ void read_value(ConfigNode const& node, RateByNodes& rates) {
 }
 
 void read_value(ConfigNode const& node, BytesByCapability& bytes) {
-  read_by_number(node, bytes, 0, "the major number of a compute capability");
+  read_by_number(node, bytes, 0, std::string{accepted_capability});
 }
 
 void read_value(ConfigNode const& node, NetworkTopology& topology) {
@@ -168,19 +172,36 @@ void read_value(ConfigNode const& node, NetworkTopology& topology) {
   }
 }
 
-void read_value(ConfigNode const& node, std::map<OpKind, double>& factors, NumberRange range) {
+namespace {
+
+/// Calls `read` with each entry of a map from kinds of ops, and with its kind.
+template <typename Read>
+void read_by_kind(ConfigNode const& node, Read const& read) {
   if (!node.is_map()) {
     node.report("a map from kinds of ops to factors");
     return;
   }
   SectionReader reader{node};
   for (std::size_t i = 0; i < op_kind_traits.size(); ++i) {
-    ConfigNode const factor = reader.take(op_kind_traits[i].name);
-    if (factor.exists()) {
-      factors[static_cast<OpKind>(i)] = factor.number(range).value_or(range.upper);
-    }
+    ConfigNode const entry = reader.take(op_kind_traits[i].name);
+    if (entry.exists()) read(entry, static_cast<OpKind>(i));
   }
   reader.finish();
+}
+
+}  // namespace
+
+void read_value(ConfigNode const& node, std::map<OpKind, double>& factors, NumberRange range) {
+  read_by_kind(
+      node, [&](ConfigNode const& entry, OpKind kind) { read_value(entry, factors[kind], range); });
+}
+
+void read_value(ConfigNode const& node,
+                std::map<OpKind, FactorByCapability>& factors,
+                NumberRange range) {
+  read_by_kind(node, [&](ConfigNode const& entry, OpKind kind) {
+    read_by_number(entry, factors[kind], 0, std::string{accepted_capability}, range);
+  });
 }
 
 void read_value(ConfigNode const& node, GradientOverlap& overlap) {
@@ -246,6 +267,14 @@ nlohmann::ordered_json value_json(NetworkTopology const& topology) {
 nlohmann::ordered_json value_json(std::map<OpKind, double> const& factors) {
   auto map = nlohmann::ordered_json::object();
   for (auto const& [kind, factor] : factors) map[std::string{name_of(kind)}] = factor;
+  return map;
+}
+
+nlohmann::ordered_json value_json(std::map<OpKind, FactorByCapability> const& factors) {
+  auto map = nlohmann::ordered_json::object();
+  for (auto const& [kind, of_kind] : factors) {
+    map[std::string{name_of(kind)}] = json_by_number(of_kind, 0);
+  }
   return map;
 }
 

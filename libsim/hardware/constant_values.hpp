@@ -51,6 +51,10 @@ void read_value(ConfigNode const& node, BytesByCapability& bytes);
 void read_value(ConfigNode const& node, NetworkTopology& topology);
 /// A map from kinds of ops to factors.
 void read_value(ConfigNode const& node, std::map<OpKind, double>& factors, NumberRange range);
+/// A map from kinds of ops to factors of all devices, or maps from the least compute capability.
+void read_value(ConfigNode const& node,
+                std::map<OpKind, FactorByCapability>& factors,
+                NumberRange range);
 void read_value(ConfigNode const& node, GradientOverlap& overlap);
 /// The name of a file of tables, which is not opened here.
 void read_value(ConfigNode const& node, MeasuredCollectives& collectives);
@@ -68,6 +72,7 @@ nlohmann::ordered_json value_json(RateByNodes const& rates);
 nlohmann::ordered_json value_json(BytesByCapability const& bytes);
 nlohmann::ordered_json value_json(NetworkTopology const& topology);
 nlohmann::ordered_json value_json(std::map<OpKind, double> const& factors);
+nlohmann::ordered_json value_json(std::map<OpKind, FactorByCapability> const& factors);
 nlohmann::ordered_json value_json(GradientOverlap overlap);
 nlohmann::ordered_json value_json(MeasuredCollectives const& collectives);
 

@@ -23,6 +23,8 @@ FrameworkMemory framework_memory(Software const& software, int compute_capabilit
           .separates_gradients = memory.separate_gradients.value,
           .passes_gradients = memory.passing_gradients.value,
           .widens_gradients = memory.widened_gradients.value,
+          .has_foreach_step = memory.foreach_step.value,
+          .frees_gradients = memory.freed_gradients.value,
           .replica_gradient_bytes = memory.replica_gradient_bytes.value,
           .first_replica_bucket = memory.first_replica_bucket.value,
           .replica_bucket = memory.replica_bucket.value,

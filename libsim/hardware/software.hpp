@@ -30,9 +30,15 @@ struct HostCosts {
   friend bool operator==(HostCosts const&, HostCosts const&) = default;
 };
 
+/// Factors by the least major number of CUDA's compute capability for which they hold; 0 is of all
+/// devices. Where none holds it is 1.
+using FactorByCapability = std::map<int, double>;
+
 /// How the stack's kernels differ from those that the op program describes, one fused kernel per
 /// op. Section `kernels`.
 struct KernelUse {
+  /// What the stack's kernels take by kind of op, relative to what the system's constants give.
+  Sourced<std::map<OpKind, FactorByCapability>> time;
   /// The bytes that the stack's kernels move by kind of op, relative to those of one fused kernel.
   Sourced<std::map<OpKind, double>> traffic;
   /// The fused softmax runs only if this divides the number of score matrices of a rank; 0: always.
@@ -57,6 +63,9 @@ struct ReplicaTraffic {
   Sourced<Seconds> call_per_rank;  ///< likewise, per rank of the group
   /// Bytes that copies before and after the all-gather of parameters move, per byte of them.
   Sourced<int> gather_traffic;
+  /// In place of the system's network_slowdown, beside collectives of units that leave the node; 0:
+  /// that one.
+  Sourced<double> unit_slowdown;
   Sourced<Seconds> gather_piece;  ///< per parameter tensor and rank of the all-gather: its copy
 
   friend bool operator==(ReplicaTraffic const&, ReplicaTraffic const&) = default;
@@ -88,6 +97,8 @@ struct MemoryUse {
   Sourced<bool> separate_gradients;
   Sourced<bool> passing_gradients;
   Sourced<bool> widened_gradients;
+  Sourced<bool> foreach_step;
+  Sourced<bool> freed_gradients;
   Sourced<int> replica_gradient_bytes;
   Sourced<Bytes> first_replica_bucket;
   Sourced<Bytes> replica_bucket;

@@ -33,6 +33,11 @@ void visit_keys(Visitor& keys, Section& host) {
 
 template <typename Visitor, OneOf<KernelUse> Section>
 void visit_keys(Visitor& keys, Section& kernels) {
+  keys("time", kernels.time,
+       "What the stack's kernels take by kind of op, relative to what the system's constants give: "
+       "{gemm: 1.1}, or by the least accelerator.compute_capability for which it holds: "
+       "{flash_attention: {8: 1.5}}.",
+       factor_range, Accepts{"factors by kind of op"});
   keys("traffic", kernels.traffic,
        "Bytes that the stack's kernels move, relative to one fused kernel: {swiglu: 1.667}.",
        factor_range);
@@ -68,6 +73,11 @@ void visit_keys(Visitor& keys, Section& replicas) {
        "Bytes that copies before and after the all-gather of parameters move, per byte of the "
        "parameters; 0: it works in place.",
        up_to_64);
+  keys(
+      "unit_slowdown", replicas.unit_slowdown,
+      "The part of its speed that computation loses beside gathers and reductions of sharded units "
+      "that leave the node, in place of calibration.network_slowdown; 0: that one.",
+      NumberRange{.lower = 0, .upper = 1, .includes_upper = true});
   keys("gather_piece", replicas.gather_piece,
        "What each parameter tensor costs in the all-gather, per rank of the group: the part of "
        "each rank is copied by itself.");
@@ -116,6 +126,12 @@ void visit_keys(Visitor& keys, Section& memory) {
   keys("widened_gradients", memory.widened_gradients,
        "Whether the optimizer step works on fp32 copies of narrower main gradients, which live "
        "until the next iteration begins; not if moments are as narrow.");
+  keys("foreach_step", memory.foreach_step,
+       "Whether Adam works on all parameters at once, kernel by kernel: the step then holds a "
+       "square root of every second moment.");
+  keys("freed_gradients", memory.freed_gradients,
+       "Whether the gradients of sharded units are freed when the step has used them, not when the "
+       "next iteration begins.");
   keys("replica_gradient_bytes", memory.replica_gradient_bytes,
        "Bytes per parameter of the buckets that replicas reduce, where these are no part of the "
        "main gradients; not with the distributed optimizer.",

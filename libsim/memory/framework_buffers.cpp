@@ -303,6 +303,22 @@ bool FrameworkBuffers::begin_step(std::span<std::int64_t const> shards) {
 }
 
 bool FrameworkBuffers::step(std::span<std::int64_t const> shards) {
+  return update(shards) && gather(shards);
+}
+
+/// Allocates what the optimizer's kernels need.
+bool FrameworkBuffers::update(std::span<std::int64_t const> shards) {
+  if (!framework_.has_foreach_step) return true;
+  std::int64_t const size = element_size(stage_.state_of(step_tensor::second_moment).type);
+  Blocks roots;
+  bool const fits = std::ranges::all_of(
+      shards, [&](std::int64_t elements) { return allocate_into(roots, elements * size); });
+  free_all(roots);
+  return fits;
+}
+
+/// Allocates the copies through which updated parameters are gathered.
+bool FrameworkBuffers::gather(std::span<std::int64_t const> shards) {
   if (!framework_.copies_gathered_parameters || stage_.shards == 1) return true;
   std::int64_t elements = 0;
   for (std::int64_t const shard : shards) elements += shard;

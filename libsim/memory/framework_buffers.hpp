@@ -71,6 +71,8 @@ class FrameworkBuffers {
 
   bool receives(Task const& task) const;
   bool keep_inputs();
+  bool update(std::span<std::int64_t const> shards);
+  bool gather(std::span<std::int64_t const> shards);
   bool is_elsewhere(ChunkProgram const& chunk, Neighbour side) const;
   bool ends_forward(Task const& task) const;
   bool sends(Task const& task) const;

@@ -32,6 +32,11 @@ struct FrameworkMemory {
   bool passes_gradients = false;
   /// The step works on fp32 copies of narrower main gradients, which live until the next iteration.
   bool widens_gradients = false;
+  /// The step holds a square root of each second moment, all of them at once.
+  bool has_foreach_step = false;
+  /// Gradients that the passes of an iteration make anew are freed at the end of the step, not when
+  /// the next iteration begins.
+  bool frees_gradients = false;
   /// Unless the optimizer is sharded: bytes per parameter of the gradients that replicas reduce.
   int replica_gradient_bytes = 0;
   /// The buckets of these: the least size of the first bucket, and of all others. 0: one bucket.

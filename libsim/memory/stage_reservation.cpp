@@ -72,6 +72,7 @@ class StageReplay {
       if (!buffers_.step(state_sizes_)) return false;
       if (empties == EmptyCache::around_step) allocator_.whole().empty_cache();
       is_in_step_ = false;
+      if (framework_.frees_gradients) free_left_over();
       resident_ = counters().allocated;
       if (i == 0) {
         first_allocated_ = counters().peak_allocated;
@@ -150,8 +151,7 @@ class StageReplay {
 
   bool iterate() {
     buffers_.begin_iteration();
-    for (BlockId& block : left_over_) allocator_.free(block);
-    left_over_.clear();
+    free_left_over();
     events_.restart();
     events_.next();  // the resident buffers
     blocks_.clear();
@@ -179,6 +179,11 @@ class StageReplay {
     }
     for (BlockId& block : blocks_) allocator_.free(block);
     return buffers_.end_iteration();
+  }
+
+  void free_left_over() {
+    for (BlockId& block : left_over_) allocator_.free(block);
+    left_over_.clear();
   }
 
   /// Reduces each task to its requests, so that the replay reads less memory.

@@ -36,6 +36,10 @@ struct RecomputePolicy {
   int layers = 1;
   /// Full without sequence parallelism: each rank keeps 1/t of a checkpoint; backward gathers it.
   bool sharded_checkpoints = false;
+  /// A checkpoint computes again only up to the last op whose output backward reads.
+  /// Source: PyTorch 2.1, torch/utils/checkpoint.py, set_checkpoint_early_stop, of checkpoints that
+  /// are not reentrant.
+  bool early_stop = false;
   StoreMicrobatches store_microbatches{};
   EarlyRecompute early = EarlyRecompute::no;
   WeightRecompute for_weights = WeightRecompute::keep;

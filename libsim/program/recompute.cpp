@@ -115,11 +115,30 @@ std::vector<TensorId> received_gradients(BlockProgram const& block, Region const
   return received;
 }
 
-/// Runs the region again before its first backward op, after the ops of `before`.
+/// Removes the ops behind the last one of `again` that writes what the region's backward reads.
+void stop_early(BlockProgram const& block, Region const& region, std::vector<Op>& again) {
+  std::vector<bool> is_read(block.tensors.size());
+  for (std::size_t i = 0; i < block.backward.size(); ++i) {
+    if (!region.backward[i]) continue;
+    for (TensorId const id : block.backward[i].reads) {
+      is_read[static_cast<std::size_t>(block.tensor(id).buffer)] = true;
+    }
+  }
+  auto const is_needed = [&](Op const& op) {
+    return std::any_of(op.writes.begin(), op.writes.end(), [&](TensorId id) {
+      return is_read[static_cast<std::size_t>(block.tensor(id).buffer)];
+    });
+  };
+  while (!again.empty() && !is_needed(again.back())) again.pop_back();
+}
+
+/// Runs the region again before its first backward op, after the ops of `before`; with
+/// `early_stop`, no more of it than its backward needs.
 void checkpoint(BlockProgram& block,
                 Region const& region,
                 std::vector<Op> const& before,
-                TensorCopies copies) {
+                TensorCopies copies,
+                bool early_stop) {
   std::vector<Op>& backward = block.backward;
   std::vector<bool> const& marks = region.backward;
   auto const first = std::find(marks.begin(), marks.end(), true) - marks.begin();
@@ -129,15 +148,21 @@ void checkpoint(BlockProgram& block,
   std::vector<TensorId> const outputs = region_outputs(block, region);
 
   std::vector<Op> copied = before;
-  std::vector<Op> const again = copy_region(block, copies, region);
-  copied.insert(copied.end(), again.begin(), again.end());
-  number_region(block, copied);
+  std::vector<Op> again = copy_region(block, copies, region);
   for (std::size_t i = 0; i < backward.size(); ++i) {
     if (!marks[i]) continue;
     copies.apply(backward[i].reads);
     copies.apply(backward[i].writes);
   }
-  for (TensorId const id : outputs) held.push_back(copies.of(id));
+  if (early_stop) stop_early(block, region, again);
+  copied.insert(copied.end(), again.begin(), again.end());
+  number_region(block, copied);
+  for (TensorId const id : outputs) {
+    bool const is_made = std::ranges::any_of(again, [&](Op const& op) {
+      return std::ranges::find(op.writes, copies.of(id)) != op.writes.end();
+    });
+    if (is_made) held.push_back(copies.of(id));
+  }
 
   Op hold;
   hold.kind = OpKind::hold;
@@ -269,10 +294,13 @@ std::vector<RecomputeRegion const*> chosen_regions(RecomputePolicy const& policy
   return regions;
 }
 
-void recompute(BlockProgram& block, RecomputeRegion const& region, int layer) {
+void recompute(BlockProgram& block,
+               RecomputeRegion const& region,
+               int layer,
+               RecomputePolicy const& policy) {
   if (region.kind == RecomputeRegion::Kind::checkpoint) {
     checkpoint(block, region_of(block, region.modules, layer), {},
-               TensorCopies{block.tensors.size()});
+               TensorCopies{block.tensors.size()}, policy.early_stop);
     return;
   }
   // Each module's outputs are recomputed just before they are first read.
@@ -297,12 +325,12 @@ void apply_regions(BlockProgram& block, RecomputePolicy const& policy, BlockShap
     // Listed before the input is sharded, because the slice is not recomputed.
     std::vector<std::string_view> const all = modules_of(block);
     if (policy.sharded_checkpoints) before = shard_checkpoint(block, shape, copies);
-    checkpoint(block, region_of(block, all, {}), before, std::move(copies));
+    checkpoint(block, region_of(block, all, {}), before, std::move(copies), policy.early_stop);
   }
   if (policy.granularity != RecomputeGranularity::selective) return;
   std::vector<RecomputeRegion const*> const regions = chosen_regions(policy);
   for (int layer = block.layers - 1; layer >= 0; --layer) {
-    for (RecomputeRegion const* region : regions) recompute(block, *region, layer);
+    for (RecomputeRegion const* region : regions) recompute(block, *region, layer, policy);
   }
 }
 
@@ -321,9 +349,10 @@ void apply_to_predictions(BlockProgram& block, RecomputePolicy const& policy) {
       is_full ? std::vector<RecomputeRegion const*>{} : chosen_regions(policy);
   for (int layer = block.prediction_modules; layer > 0; --layer) {
     if (is_full) {
-      checkpoint(block, region_of(block, inner, layer), {}, TensorCopies{block.tensors.size()});
+      checkpoint(block, region_of(block, inner, layer), {}, TensorCopies{block.tensors.size()},
+                 policy.early_stop);
     }
-    for (RecomputeRegion const* region : regions) recompute(block, *region, layer);
+    for (RecomputeRegion const* region : regions) recompute(block, *region, layer, policy);
   }
 }
 

@@ -67,6 +67,10 @@ double longest_iteration(RunConfig const& config, double peak) {
   KernelUse const& kernels = system.software.kernels;
   double factor = std::max(1.0, kernels.unfused_softmax_traffic.value);
   for (auto const& [kind, of_kind] : kernels.traffic.value) factor = std::max(factor, of_kind);
+  double slowest = 1;
+  for (auto const& [kind, of_kind] : kernels.time.value) {
+    for (auto const& [capability, of_device] : of_kind) slowest = std::max(slowest, of_device);
+  }
   double byte_time = std::max(
       (factor + kernels.accumulation_bytes.value + system.software.replicas.gather_traffic.value) /
           system.accelerator.bandwidth.value.value,
@@ -95,7 +99,7 @@ double longest_iteration(RunConfig const& config, double peak) {
   auto const p = static_cast<double>(parallel.pipeline);
   double const n = sizes.chunk_passes / p / parallel.interleave;
   double const layers = static_cast<double>(config.training.model.layers) / p + 1;
-  return system.software.factor.value *
+  return system.software.factor.value * slowest *
          (calibration.iteration_overhead.value.value + n * layers * calls_per_layer * call_time +
           passes_over_bytes * sizes.bytes / p * byte_time +
           n * parallel.interleave * sizes.flops / (0.01 * peak));

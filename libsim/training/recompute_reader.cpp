@@ -57,6 +57,7 @@ RecomputePolicy read_policy(ConfigNode const& node) {
   refuse_unless(is_full, node.child("layers"), "full");
   refuse_unless(is_full, node.child("sharded_checkpoints"), "full");
   bool const recomputes = policy.granularity != Granularity::none;
+  refuse_unless(recomputes, node.child("early_stop"), "selective or full");
   refuse_unless(recomputes, node.child("store_microbatches"), "selective or full");
   refuse_unless(recomputes, node.child("early"), "selective or full");
   refuse_unless(recomputes, node.child("for_weights"), "selective or full");

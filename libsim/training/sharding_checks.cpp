@@ -33,7 +33,6 @@ class ShardingCheck : CombinationCheck {
 
   void check_layout() const {
     ParallelLayout const& layout = config_.parallel;
-    if (replicas() < 2) refuse("parallel.data", layout.data, "at least 2" + why());
     if (layout.pipeline > 1) {
       refuse("parallel.pipeline", layout.pipeline, "1" + why() + ": its stages are not modelled");
     }

@@ -142,6 +142,10 @@ void visit_keys(Visitor& keys, Policy& policy) {
          "With full, without sequence parallelism: each rank keeps 1/tensor of a checkpoint.");
   }
   if (keys.prints(policy.granularity != Granularity::none)) {
+    keys("early_stop", policy.early_stop,
+         "Whether checkpoints compute again only up to the last op whose output backward reads, as "
+         "PyTorch's do unless they are reentrant.",
+         NotInMegatron{"Megatron-LM's checkpoints are reentrant", "true"});
     keys("store_microbatches", policy.store_microbatches,
          "Microbatches in flight of which everything is kept; or auto, as many as fit.",
          Accepts{"a whole number"}, Default{"0"});

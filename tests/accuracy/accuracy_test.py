@@ -47,6 +47,9 @@ REGIMES = (  # data file, first cell of the page's row, which runs; as experimen
       for t in (1, 2, 4, 8)),
     ("vtrain-multi-node", "A100, 64 to 512, Megatron-DeepSpeed, all", lambda row: True),
     ("narayanan-2021", "A100, Narayanan et al. 2021, table 1", lambda row: True),
+    ("llm-foundry", "A100 and H100, all, FSDP1, llm-foundry", lambda row: True),
+    ("llm-foundry", "H100, 16 to 512, FSDP1, llm-foundry", lambda row: row["group"] == "h100 16 and more"),
+    ("torchtitan", "FSDP2, torchtitan and KempnerForge, all", lambda row: True),
 )
 
 

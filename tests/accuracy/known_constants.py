@@ -134,6 +134,28 @@ SOFTWARE = (
     ("megatron-core-local", "memory.global_buffer.causal_softmax", 1),  # input and output of a product
     ("megatron-core-local", "memory.global_buffer.all_gather", 1),
     ("megatron-core", "memory.held_of_prediction.cross_entropy", 2 / 4),  # bytes: logits of 16 bits, their softmax of 32
+    # DecoupledAdamW in fp32: two kernels for each moment, root, division, epsilon, update; over one that reads four tensors
+    # and writes three.
+    ("fsdp1", "kernels.traffic.adam", (8 + 12 + 8 + 12 + 8 + 8 + 8 + 16) / (4 * 7)),
+    # NCCL's channels over the multiprocessors of A100 and H100.
+    ("fsdp1", "replicas.unit_slowdown", (24 / 108 + 24 / 132) / 2),
+    ("fsdp1", "memory.workspace.0", (2 * 4096 + 8 * 16) * KiB),
+    ("fsdp1", "memory.workspace.9", 32 * MiB),
+    ("torchtitan", "replicas.unit_slowdown", (24 / 108 + 24 / 132) / 2),
+    ("torchtitan", "memory.workspace.0", (2 * 4096 + 8 * 16) * KiB),
+    ("torchtitan", "memory.workspace.9", 32 * MiB),
+    # FlashAttention-3 over FlashAttention-2, as dgx-h100 and aws-p5 have them.
+    ("torchtitan", "kernels.time.flash_attention.9", 445 / ((284 + 319) / 2)),
+    ("torchtitan", "kernels.time.flash_attention_backward.9", 396 / (0.8 * (284 + 319) / 2)),
+    # Bytes per element in 16 bits, and of RMSNorm and rotary positions in fp32; over those of one kernel.
+    ("torchtitan-eager", "kernels.traffic.norm", (6 + 8 + 4 + 8 + 6 + 4) / 4),
+    ("torchtitan-eager", "kernels.traffic.norm_backward", (4 + 6 + (8 + 12 + 4) + 4 + (8 + 8 + 12) + 12 + 6) / 6),
+    ("torchtitan-eager", "kernels.traffic.norm_weight_gradient", (6 + 2) / 4),
+    ("torchtitan-eager", "kernels.traffic.rotary", (6 + 8 + 6 + 2 * (0.5 + 2) * 32 / 40) / 4),
+    ("torchtitan-eager", "kernels.traffic.rotary_backward", (6 + 8 + 6 + 2 * (2 + 0.5) * 32 / 40) / 4),
+    ("torchtitan-eager", "kernels.traffic.swiglu", (4 + 6) / 6),
+    ("torchtitan-eager", "kernels.traffic.swiglu_backward", (2 * 6 + 6) / (2 * 5)),
+    ("torchtitan-eager", "kernels.traffic.concatenate", (2 * 6 + 6) / (4 * 1.5)),
 )
 
 # Fitted to measured runs and without a source beside them: accuracy_test.py notices what changes.
@@ -143,6 +165,10 @@ FITTED = {
     ("nanotron", "host.kernel"), ("nanotron", "host.gemm"), ("nanotron", "host.collective"),
     ("nanotron", "replicas.call"), ("nanotron", "replicas.gather_piece"),
     ("nanotron-checked", "replicas.call_per_rank"),
+    ("fsdp1", "kernels.time.gemm.0"), ("fsdp1", "kernels.time.gemm.9"),
+    ("fsdp1", "kernels.time.flash_attention.0"), ("fsdp1", "kernels.time.flash_attention.9"),
+    ("fsdp1", "kernels.time.flash_attention_backward.0"), ("fsdp1", "kernels.time.flash_attention_backward.9"),
+    ("torchtitan", "kernels.time.gemm.0"), ("torchtitan", "kernels.time.gemm.9"),  # those of fsdp1
     ("megatron-deepspeed-2022", "host.kernel"), ("megatron-deepspeed-2022", "host.gemm"),
     ("megatron-deepspeed-2022", "host.collective"), ("megatron-deepspeed-2022", "host.collective_per_rank"),
     ("megatron-deepspeed-2022", "host.unfused_softmax"), ("megatron-deepspeed-2022", "host.message"),

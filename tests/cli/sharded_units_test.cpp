@@ -196,8 +196,16 @@ TEST_CASE("sharded units are printed, and read back as the same plan") {
   REQUIRE(run_stagecraft("simulate --print-config " + again).output == printed.output);
   REQUIRE(json_of("simulate --json " + again).at("plan") ==
           json_of("simulate --json " + run + sharded).at("plan"));
-  require_refusal("simulate " + run + sharded + "--set parallel.data=1",
-                  {"parallel.data: found '1'; accepted: at least 2, as sharding is fsdp2"});
+}
+
+TEST_CASE("units of one rank keep and gather all that they have") {
+  // FSDP2 on one rank: 4 + 8 bytes per parameter when an iteration begins.
+  TemporaryFolder const folder;
+  Table const memory = memory_of(folder, run_file(folder, "300 GB/s") + sharded +
+                                             "--set parallel.data=1 --set batch.global=1 ");
+  REQUIRE(memory.first("parameters") == 4 * all);
+  REQUIRE(memory.first("optimizer") == 8 * all);
+  REQUIRE(memory.last("gradients") == 4 * all);
 }
 
 TEST_CASE("an embedding whose table the head shares is one unit with it, gathered once") {

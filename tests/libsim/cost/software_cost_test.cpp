@@ -68,6 +68,20 @@ TEST_CASE("kernels of the stack move a multiple of a fused kernel's bytes", "[co
   REQUIRE(cost.duration(op_of(OpKind::add)) == to_sim_time(1e-6));
 }
 
+TEST_CASE("kernels of the stack take a multiple of the system's time, by the device", "[cost]") {
+  TrainingPlan const plan = make_outline(two_nodes());
+  System system = invented_system();
+  system.software.kernels.time.value = {{OpKind::swiglu, {{8, 1.5}, {9, 2}}}};
+  auto const duration = [&](int capability, OpKind kind) {
+    system.accelerator.compute_capability.value = capability;
+    return CostModel{system, plan}.duration(op_of(kind));
+  };
+  REQUIRE(duration(7, OpKind::swiglu) == to_sim_time(1e-6));
+  REQUIRE(duration(8, OpKind::swiglu) == to_sim_time(1.5e-6));
+  REQUIRE(duration(10, OpKind::swiglu) == to_sim_time(2e-6));
+  REQUIRE(duration(10, OpKind::add) == to_sim_time(1e-6));
+}
+
 TEST_CASE("where there is no fused softmax, it moves more and costs the host more", "[cost]") {
   TrainingPlan const plan = make_outline(two_nodes());
   System system = invented_system();
@@ -195,6 +209,19 @@ TEST_CASE("computation is slowed down by where the gradients are reduced", "[cos
   };
   REQUIRE(slowdown(two_nodes()) == 140'000);
   REQUIRE(slowdown(modest_run(4, 1, 2)) == 500'000);  // both replicas on one node
+}
+
+TEST_CASE("beside units that leave their nodes, the stack says how much slower it is", "[cost]") {
+  TrainingConfig config = two_nodes();
+  System system = invented_system();
+  system.calibration.overlap_slowdown.value = 0.5;
+  system.calibration.network_slowdown.value = 0.1;
+  system.software.replicas.unit_slowdown.value = 0.2;
+  REQUIRE(CostModel{system, make_outline(config)}.data_parallel_slowdown_millionths() == 100'000);
+  config.sharding.kind = ShardingKind::fsdp2;
+  REQUIRE(CostModel{system, make_outline(config)}.data_parallel_slowdown_millionths() == 200'000);
+  config.parallel.tensor = 1;  // two ranks of one node
+  REQUIRE(CostModel{system, make_outline(config)}.data_parallel_slowdown_millionths() == 500'000);
 }
 
 }  // namespace

@@ -375,6 +375,22 @@ TEST_CASE("the step may widen narrow gradients until the next iteration", "[plan
   REQUIRE(beyond_resident(StateType::fp32) < 4 * parameters);
 }
 
+TEST_CASE("a step over all parameters at once holds the root of each second moment", "[plan]") {
+  // torch/optim/adam.py, _multi_tensor_adam: exp_avg_sq_sqrt, a tensor in fp32 for each parameter.
+  TrainingConfig config = modest_run(1, 1);
+  config.model.sequence = 8;
+  config.batch.micro = 1;
+  config.memory.allocator = AllocatorKind::arena;
+  TrainingPlan const plan = make_plan(as_settled(config));
+  StagePlan const& stage = plan.stages.front();
+  REQUIRE(peak_memory({plan, stage}).activation_peak < 4 * stage.parameters);
+  FrameworkMemory framework;
+  framework.has_foreach_step = true;
+  StageReservation const step = reserve_stage({plan, stage}, unlimited_capacity, framework);
+  REQUIRE(step.allocated == resident_memory(stage).sum() + 4 * stage.parameters);
+  REQUIRE(step.resident == resident_memory(stage).sum());
+}
+
 TEST_CASE("optimizer state is cut per parameter or per bucket", "[plan]") {
   TrainingConfig config = modest_run(1, 1, 3);
   config.parallel.sequence = false;

@@ -64,6 +64,25 @@ TEST_CASE("full recompute repeats all collectives of forward, selective none", "
   REQUIRE(collectives(layer_with(core, 4, true).backward) == Counts{{AG, 4}, {RS, 2}});
 }
 
+TEST_CASE("a checkpoint that stops early runs up to the input of the layer's last product",
+          "[model]") {
+  // PyTorch's checkpoints raise _StopRecomputationError when the last saved tensor is there. The
+  // layer's last product, of b s rows, 4 h columns and h outputs, saves its input, and the dropout
+  // behind it its mask, which a layer without dropout does not have.
+  auto const recomputed = [](bool early_stop) {
+    ModelConfig model = gpt(1, h, 8, s, 1000);
+    model.dropout = 0;
+    RecomputePolicy const full{.granularity = RecomputeGranularity::full, .early_stop = early_stop};
+    BlockProgram const layer = build_layers({.model = model, .micro = b}, 1, full);
+    std::int64_t flops = 0;
+    for (Op const& op : layer.backward) {
+      if (op.phase == Phase::recompute) flops += op.flops;
+    }
+    return flops;
+  };
+  REQUIRE(recomputed(false) - recomputed(true) == 2 * b * s * (4 * h) * h);
+}
+
 TEST_CASE("a sharded checkpoint costs one all-gather a layer", "[model]") {
   // Section 5: "an extra all-gather per layer".
   RecomputePolicy const sharded{.granularity = RecomputeGranularity::full,

@@ -1,0 +1,177 @@
+#!/usr/bin/env python3
+"""Makes data files of published runs with sharded units: ../data/llm-foundry.csv, torchtitan.csv and fms-fsdp1.csv.
+
+usage: make.py PARALLEL.yaml FSDP.csv FMS.csv
+  PARALLEL.yaml  published end-to-end runs, one per list entry: model, parallelism, hardware, measured
+  FSDP.csv       published FSDP2 runs, one per row, with columns layout, micro_batch, global_batch, tokens_per_s_gpu
+  FMS.csv        the benchmark table of foundation-model-stack/fms-acceleration: bytes of rank 0
+
+The keys that the rows of a file share are in ../NAME.yaml, which is written by hand.
+"""
+import csv
+import pathlib
+import re
+import sys
+
+import yaml
+
+DATA = pathlib.Path(__file__).resolve().parent.parent / "data"
+# benchmarks/llama3_h100_202412_torchtitan.md: HBM2e at 2.4 TB/s, a power limit of 500 W, and a peak "between SXM and NVL", which
+# has half of 1,671 TFLOP/s by its data sheet; the middle of both.
+H100_OF_TORCHTITAN = {"system": "dgx-h100", "system.accelerator.memory": "94 GiB",
+                      "system.accelerator.bandwidth": "2.4 TB/s",
+                      "system.accelerator.peak": "{bf16: 912.5 TFLOP/s, fp32: 67 TFLOP/s}"}
+
+
+# torch.utils.checkpoint of torchtitan and llm-foundry is not reentrant. Op-level SAC keeps every second product of a layer:
+# it computes wk, wo and w3 again, which the mlp's first two products stand for, and everything between products.
+RECOMPUTE = {
+    None: "none",
+    "full": "{granularity: full, early_stop: true}",
+    "selective (op-level SAC)": "{granularity: selective, modules: [mlp, layernorm], early_stop: true}",
+}
+
+
+def recompute(parallel, layers):
+    text = parallel["recompute"]
+    if text == "selective every 2nd layer":
+        return f"{{granularity: full, method: block, layers: {layers // 2}, early_stop: true}}"
+    return RECOMPUTE[text]
+
+
+ROTARY = {"model.positions": "rotary", "model.norm": "rmsnorm", "model.activation": "swiglu", "model.biases": False}
+MODELS_OF_FMS = {
+    "mistralai/Mistral-7B-v0.1": {
+        "model.layers": 32, "model.hidden": 4096, "model.heads": 32, "model.kv_heads": 8, "model.ffn_hidden": 14336,
+        "model.sequence": 4096, "model.vocabulary": 32000, "model.tied_embeddings": False, **ROTARY},
+    "meta-llama/Meta-Llama-3-8B": {
+        "model.layers": 32, "model.hidden": 4096, "model.heads": 32, "model.kv_heads": 8, "model.ffn_hidden": 14336,
+        "model.sequence": 4096, "model.vocabulary": 128256, "model.tied_embeddings": False, **ROTARY},
+    "ibm/PowerLM-3b": {
+        "model.layers": 40, "model.hidden": 2304, "model.heads": 36, "model.kv_heads": 36, "model.ffn_hidden": 9216,
+        "model.sequence": 4096, "model.vocabulary": 49152, "model.tied_embeddings": True, **ROTARY},
+    "bigcode/gpt_bigcode-santacoder": {
+        "model.layers": 24, "model.hidden": 2048, "model.heads": 16, "model.kv_heads": 1, "model.ffn_hidden": 8192,
+        "model.sequence": 2048, "model.vocabulary": 49280, "model.tied_embeddings": True, "model.positions": "learned",
+        "model.norm": "layernorm", "model.activation": "gelu", "model.biases": True},
+}
+
+
+def is_bf16(run):
+    return "Float8" not in run["notes"] and ("BF16" in run["notes"] or run["id"].endswith("-bf16"))
+
+
+def cell(value):
+    return "" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def write(name, rows):
+    keys = list(dict.fromkeys(key for row in rows for key in row))
+    with open(DATA / f"{name}.csv", "w", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(keys)
+        writer.writerows([cell(row.get(key)) for key in keys] for row in rows)
+    print(f"{name}: {len(rows)} rows", file=sys.stderr)
+
+
+def seconds(batch, sequence, tokens_per_second):
+    return float(f"{batch * sequence / tokens_per_second:.6g}")
+
+
+def llm_foundry(run):
+    model, parallel = run["model"], run["parallelism"]
+    accelerator = "h100" if "H100" in run["hardware"] else "a100"
+    ranks = parallel["d"]
+    where = "one node" if ranks == 8 else "16 and more"
+    # Composer calls no no_sync() of FullyShardedDataParallel: every microbatch reduces.
+    return {"id": run["id"].removeprefix("llmf-"), "group": f"{accelerator} {where}",
+            "model.layers": model["layers"], "model.hidden": model["hidden"], "model.heads": model["heads"],
+            "model.sequence": model["seq"], "parallel.data": ranks,
+            "batch.micro": parallel["micro_batch"],
+            "batch.global": parallel["micro_batch"] * parallel["num_microbatches"] * ranks,
+            "recompute": recompute(parallel, model["layers"]),
+            "sharding.reshard_after_forward": "auto" if parallel["zero"] == 3 else "false",
+            "system": {"a100": "hgx-a100-80", "h100": "dgx-h100"}[accelerator],
+            "measured.iteration_seconds":
+                seconds(parallel["global_batch"], model["seq"], run["measured"]["tokens_per_s"])}
+
+
+def torchtitan(run):
+    model, parallel = run["model"], run["parallelism"]
+    is_h100 = "H100" in run["hardware"]
+    row = {"id": run["id"].removeprefix("torchtitan-"), "group": "h100" if is_h100 else "a100",
+           "model.layers": model["layers"], "model.hidden": model["hidden"], "model.heads": model["heads"],
+           "model.kv_heads": model["kv_heads"], "model.ffn_hidden": model["ffn"], "model.sequence": model["seq"],
+           "model.vocabulary": model["vocab"], "parallel.tensor": parallel["t"], "parallel.data": parallel["d"],
+           "parallel.sequence": parallel["t"] > 1, "batch.micro": parallel["micro_batch"],
+           "batch.global": parallel["global_batch"], "recompute": recompute(parallel, model["layers"]),
+           "system": "hgx-a100-80", "software": "torchtitan" if is_h100 else "torchtitan-eager"}
+    if is_h100:
+        row |= H100_OF_TORCHTITAN
+    if run["id"].endswith("-asyncTP"):
+        row["software.tensor.own_shard_first"] = True
+    gpus = parallel["t"] * parallel["d"]
+    rate = run["measured"]["tokens_per_s_per_gpu"] * gpus
+    return row | {"measured.iteration_seconds": seconds(parallel["global_batch"], model["seq"], rate)}
+
+
+def kempner(run):
+    layers, hidden, heads, kv_heads, ffn = map(int, re.findall(r"\d+", run["model"])[1:6])
+    tensor, shards = map(int, re.findall(r"\d+", run["layout"]))
+    micro, sequence = int(run["micro_batch"]), int(run["seq"])
+    accumulated = int(re.search(r"grad accum (\d+)", run["notes"])[1])
+    batch = micro * shards * accumulated
+    printed = float(re.search(r"memory ([\d.]+) GB", run["notes"])[1])  # of 2^30 bytes: kempnerforge/metrics/memory.py
+    rate = float(run["tokens_per_s_gpu"]) * int(run["gpus"])
+    return {"id": run["id"], "group": "h200", "model.layers": layers, "model.hidden": hidden, "model.heads": heads,
+            "model.kv_heads": kv_heads, "model.ffn_hidden": ffn, "model.sequence": sequence, "model.vocabulary": 128256,
+            "parallel.tensor": tensor, "parallel.data": shards, "parallel.sequence": True, "batch.micro": micro,
+            "batch.global": batch, "recompute": RECOMPUTE[run["recompute"]], "system": "h200", "system.node.accelerators": 4,
+            "software": "torchtitan",
+            "measured.iteration_seconds": seconds(batch, sequence, rate),
+            "measured.allocated_bytes": round(printed * 2**30)}
+
+
+# What Hugging Face's loss holds beside one copy of the logits in fp32, in units of that: eager a shifted copy and the result
+# of log_softmax, with fms-acceleration's fast loss only the copy. GPTBigCode keeps all three in 16 bits. Liger's loss makes no
+# logits, which cannot be said.
+LOSS_OF_FMS = {"none": 2, "foak-fast-kernels": 1}
+LOSS_OF_GPTBIGCODE = {"none": 0.5}
+
+
+def fms(row, number):
+    gpus, batch = int(row["num_gpus"]), int(row["per_device_batch"])
+    name = row["model"] or "mistralai/Mistral-7B-v0.1"
+    is_mixed = row["precision"].startswith("bf16-mixed") and gpus > 1  # one process is not wrapped: bf16 as loaded
+    short = name.split("/")[-1].lower()
+    kernels = row["framework_config"].split(",")[0]
+    losses = LOSS_OF_GPTBIGCODE if "bigcode" in name else LOSS_OF_FMS
+    held = losses.get(kernels)
+    return {"id": f"{short}-g{gpus}-b{batch}-{kernels}-{number}", "group": f"{short}",
+            **MODELS_OF_FMS[name], "parallel.data": gpus, "batch.micro": batch, "batch.global": batch * gpus,
+            "sharding.stored_dtype": "fp32" if is_mixed else "bf16",
+            "software.memory.freed_gradients": gpus == 1,
+            "software.memory.held": f"{{exponentials: {held}}}" if held else "",
+            "measured.resident_bytes": row["alloc_after_load_bytes"], "measured.allocated_bytes": row["peak_alloc_bytes"]}
+
+
+def is_full_run(row):
+    return row["source"].startswith("refs/") and not row["peft"] and row["peak_alloc_bytes"]
+
+
+def main():
+    parallel, fsdp, fms_table = sys.argv[1:]
+    with open(parallel) as file:
+        runs = [run for run in yaml.safe_load(file) if isinstance(run, dict)]
+    with open(fsdp, newline="") as file:
+        others = list(csv.DictReader(file))
+    with open(fms_table, newline="") as file:
+        full = [row for row in csv.DictReader(file) if is_full_run(row)]
+    write("llm-foundry", [llm_foundry(run) for run in runs if run["id"].startswith("llmf-")])
+    write("torchtitan", [torchtitan(run) for run in runs if run["id"].startswith("torchtitan-") and is_bf16(run)]
+          + [kempner(run) for run in others if run["id"].startswith("kempner-70B")])
+    write("fms-fsdp1", [fms(row, number) for number, row in enumerate(full)])
+
+
+if __name__ == "__main__":
+    main()
