@@ -75,6 +75,7 @@ TEST_CASE("a gradient that is added apart, and an output that is filled, are lau
   System system = invented_system();
   system.software.host.kernel.value = {10e-6};
   system.software.host.gemm.value = {20e-6};
+  system.software.host.launches.value = {{OpKind::rotary, 6}};  // they are counted
   system.software.kernels.accumulation_bytes.value = 12;
   Op product = op_of(OpKind::gemm);
   product.attributes =
