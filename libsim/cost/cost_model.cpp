@@ -20,6 +20,22 @@ int nodes_per_stage(TrainingPlan const& plan, System const& system) {
   return std::max(1, plan.groups.ranks_per_stage() / system.node.accelerators.value);
 }
 
+/// The number of parameter tensors of the stage that has the most.
+double most_parameters(TrainingPlan const& plan) {
+  std::size_t most = 0;
+  for (StagePlan const& stage : plan.stages) {
+    std::size_t tensors = 0;
+    for (StageChunk const& chunk : stage.chunks) {
+      auto const& program = plan.programs.chunks[static_cast<std::size_t>(chunk.program)];
+      for (std::int32_t const block : program.blocks) {
+        tensors += plan.programs.blocks[static_cast<std::size_t>(block)].parameters.size();
+      }
+    }
+    most = std::max(most, tensors);
+  }
+  return static_cast<double>(most);
+}
+
 BytesPerSecond streaming_rate(System const& system) {
   return {system.accelerator.bandwidth.value.value * system.calibration.stream_efficiency.value};
 }
@@ -66,7 +82,13 @@ SimTime CostModel::duration(Op const& op) const {
 
 Seconds CostModel::kernel_seconds(Op const& op) const {
   if (auto const* const gemm = std::get_if<GemmAttributes>(&op.attributes)) {
-    return product_seconds(op, *gemm);
+    double seconds = product_seconds(op, *gemm).value;
+    if (fills_output(op)) {
+      Bytes const output{gemm->output_elements() * element_size(gemm->output)};
+      seconds +=
+          system_.calibration.kernel_launch.value.value + (output / streaming_rate(system_)).value;
+    }
+    return Seconds{seconds};
   }
   if (std::holds_alternative<FlashAttributes>(op.attributes)) return flash_seconds(op);
   return sweep_seconds(op);
@@ -164,18 +186,60 @@ SimTime CostModel::host_time(Op const& op) const {
       // A rank of a shift talks to two others, whatever their number.
       int const partners = op.kind == OpKind::ring_shift ? 2 : ranks;
       seconds = host.collective.value.value + per_rank.value.value * partners;
-      return rounded(seconds);
+      break;
     }
     case OpClass::compute:
-      bool const is_product = op.kind == OpKind::gemm || op.kind == OpKind::grouped_gemm;
-      seconds = (is_product ? host.gemm : host.kernel).value.value;
+      seconds = launch_seconds(op) + call_seconds(op);
       if (op.phase == Phase::input_gradient || op.phase == Phase::weight_gradient) {
         seconds *= host.backward.value;
       }
       if (!has_fused_softmax(op)) seconds += host.unfused_softmax.value.value;
       break;
   }
-  return rounded(seconds);
+  return rounded(seconds / system_.node.host_speed.value);
+}
+
+bool CostModel::fills_output(Op const& op) const {
+  if (!system_.software.kernels.fills_outputs.value || !plan_.config.deterministic) return false;
+  return std::holds_alternative<GemmAttributes>(op.attributes) ||
+         std::holds_alternative<FlashAttributes>(op.attributes);
+}
+
+SimTime CostModel::host_time_of_pass() const {
+  return rounded(system_.software.host.pass.value.value / system_.node.host_speed.value);
+}
+
+double CostModel::launch_seconds(Op const& op) const {
+  HostCosts const& host = system_.software.host;
+  bool const is_product = op.kind == OpKind::gemm || op.kind == OpKind::grouped_gemm;
+  auto const* const gemm = std::get_if<GemmAttributes>(&op.attributes);
+  auto const several = host.launches.value.find(op.kind);
+  double launches = several == host.launches.value.end() ? 1 : several->second;
+  if (op.kind == OpKind::grouped_gemm && gemm != nullptr) {
+    launches *= static_cast<double>(gemm->shape.batch);
+  }
+  // A stack whose launches nobody counted has one time for an op, whatever it launches.
+  bool const adds_apart = !host.launches.value.empty() && gemm != nullptr &&
+                          gemm->shape.accumulate &&
+                          system_.software.kernels.accumulation_bytes.value > 0;
+  int const more = (adds_apart ? 1 : 0) + (fills_output(op) ? 1 : 0);
+  return launches * (is_product ? host.gemm : host.kernel).value.value +
+         more * host.kernel.value.value;
+}
+
+double CostModel::call_seconds(Op const& op) const {
+  HostCosts const& host = system_.software.host;
+  auto const several = host.calls.value.find(op.kind);
+  if (several == host.calls.value.end()) return 0;
+  double calls = several->second;
+  if (auto const* const gemm = std::get_if<GemmAttributes>(&op.attributes)) {
+    auto const& experts = plan_.config.model.experts;
+    bool const is_batch = op.kind == OpKind::gemm && gemm->shape.batch > 1;
+    bool const is_one_by_one = op.kind == OpKind::grouped_gemm && experts && !experts->grouped;
+    if (is_batch) calls = 0;
+    if (is_one_by_one) calls *= static_cast<double>(gemm->shape.batch);
+  }
+  return calls * host.call.value.value;
 }
 
 FlopsPerSecond CostModel::peak_of(ElementType type) const {
@@ -280,8 +344,13 @@ bool CostModel::shares_links_with_reductions(Op const& op) const {
 }
 
 SimTime CostModel::iteration_overhead() const {
+  HostCosts const& host = system_.software.host;
+  double on_host = host.iteration.value.value;
+  if (host.step_launches.value > 0) {
+    on_host += host.step_launches.value * host.kernel.value.value * most_parameters(plan_);
+  }
   return rounded(system_.calibration.iteration_overhead.value.value +
-                 system_.software.host.iteration.value.value);
+                 on_host / system_.node.host_speed.value);
 }
 
 bool CostModel::is_in_one_node(LevelPlacement const& level) const {

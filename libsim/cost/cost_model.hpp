@@ -58,6 +58,8 @@ class CostModel {
   TensorTraffic const& tensor_traffic() const { return system_.software.tensor; }
   /// The host time that issuing an op of a block takes. It is 0 for waits and holds.
   SimTime host_time(Op const& op) const;
+  /// The host time that a pass of a chunk takes beside its ops.
+  SimTime host_time_of_pass() const;
   Bytes workspace() const { return system_.calibration.workspace.value; }
 
  private:
@@ -83,6 +85,12 @@ class CostModel {
   /// Bytes that the stack's own kernels move, relative to the op's traffic.
   double traffic_factor(Op const& op) const;
   bool has_fused_softmax(Op const& op) const;
+  /// Whether a kernel fills the op's output before it is written.
+  bool fills_output(Op const& op) const;
+  /// What a host of speed 1 takes to launch the kernels of a computation.
+  double launch_seconds(Op const& op) const;
+  /// What it takes for the calls of modules and functions around it.
+  double call_seconds(Op const& op) const;
   /// Whether the members of a level share a node, the first of them being the first of its node.
   bool is_in_one_node(LevelPlacement const& level) const;
   NodeSpread spread_of(LevelPlacement const& level) const;

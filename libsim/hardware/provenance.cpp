@@ -135,7 +135,11 @@ std::optional<std::string> validation_warning(TrainingConfig const& config, Syst
   std::string const guesses =
       "system '" + system.name + "' is not validated: its constants are public numbers and guesses";
   if (!is_compared(system.name)) return guesses + " that no measurement was held against";
-  return guesses + ", none fitted to runs on it; " + comparison_text(config, system);
+  bool const has_host = !system.node.host_speed.fitted.empty();
+  return guesses +
+         (has_host ? ", none but the speed of its host fitted to runs; "
+                   : ", none fitted to runs on it; ") +
+         comparison_text(config, system);
 }
 
 std::vector<std::string> assumed_constants(System const& system) {

@@ -13,19 +13,30 @@
 
 namespace stagecraft {
 
-/// What the host thread of a rank spends to issue its work. An accelerator that is done with what
-/// was issued waits for it. Section `host`.
+/// What the host thread of a rank spends to issue its work, on a host of speed 1
+/// (Node::host_speed). An accelerator that is done with what was issued waits for it. Section
+/// `host`.
 struct HostCosts {
-  Sourced<Seconds> kernel;      ///< per op that is neither a matrix product nor a collective
-  Sourced<Seconds> gemm;        ///< per matrix product
+  Sourced<Seconds> kernel;  ///< per kernel that is neither a matrix product nor a collective
+  Sourced<Seconds> gemm;    ///< per matrix product
+  /// The kernels that the stack launches for an op of a kind, if it is not one.
+  Sourced<std::map<OpKind, double>> launches;
+  Sourced<Seconds> call;  ///< per call of a module or of a function with a backward of its own
+  /// The calls that the stack makes for an op of a kind, if it makes any. Products without a
+  /// parameter, those of a batch, are no modules and have none.
+  Sourced<std::map<OpKind, double>> calls;
   Sourced<Seconds> collective;  ///< per collective of a block
   Sourced<double> backward{
       1, {}, {}};  ///< an op of the backward pass, relative to one of the forward pass
   Sourced<Seconds> collective_per_rank;         ///< on top, per rank of its group, within a node
   Sourced<Seconds> collective_per_remote_rank;  ///< likewise of a group that crosses nodes
   Sourced<Seconds> unfused_softmax;             ///< on top, per softmax that has no fused kernel
+  /// Per pass of a chunk, beside its ops. It is hidden as far as the accelerator is busy longer.
+  Sourced<Seconds> pass;
   Sourced<Seconds> message;    ///< per message between stages, on top of the system's
   Sourced<Seconds> iteration;  ///< per iteration, on top of the system's
+  /// Kernels that the step launches for each parameter tensor of a rank.
+  Sourced<double> step_launches;
 
   friend bool operator==(HostCosts const&, HostCosts const&) = default;
 };
@@ -48,6 +59,8 @@ struct KernelUse {
   /// Bytes moved per element when a microbatch's weight gradient is added to the main gradient by
   /// kernels of their own; 0: the matrix product accumulates.
   Sourced<int> accumulation_bytes;
+  /// With `deterministic`, the output of a product or of attention is filled before it is written.
+  Sourced<bool> fills_outputs;
 
   friend bool operator==(KernelUse const&, KernelUse const&) = default;
 };

@@ -10,10 +10,20 @@ namespace stagecraft {
 template <typename Visitor, OneOf<HostCosts> Section>
 void visit_keys(Visitor& keys, Section& host) {
   keys("kernel", host.kernel,
-       "In which the host thread issues one op of a block that is neither a matrix product nor a "
-       "collective. Where the accelerator is done sooner it waits: a pass of a block takes the "
-       "longer of the two.");
+       "In which the host thread issues one kernel of a block that is neither a matrix product nor "
+       "a collective, on a host of speed 1 (node.host_speed of the system). Where the accelerator "
+       "is "
+       "done sooner it waits: a pass of a block takes the longer of the two.");
   keys("gemm", host.gemm, "The same of a matrix product.");
+  keys("launches", host.launches,
+       "Kernels that the stack launches for an op of a kind, if not one: {rotary: 6}.",
+       factor_range);
+  keys("call", host.call,
+       "On top, per call of a module, or of a function that has a backward of its own.");
+  keys("calls", host.calls,
+       "Such calls for an op of a kind, if any: {gemm: 1}. Products of a batch, which have no "
+       "parameter, have none.",
+       factor_range);
   keys("collective", host.collective, "The same of a collective.");
   keys("backward", host.backward,
        "The same of an op of the backward pass, relative to one of the forward pass.", factor_range,
@@ -26,9 +36,17 @@ void visit_keys(Visitor& keys, Section& host) {
   keys("unfused_softmax", host.unfused_softmax,
        "On top, per softmax for which there is no fused kernel (see "
        "kernels.fused_softmax_multiple).");
+  keys("pass", host.pass,
+       "Per pass of a microbatch through a chunk, beside its ops. The accelerator waits for it as "
+       "far "
+       "as it is not busy longer in the pass than the host.");
   keys("message", host.message,
        "Per message between stages, on top of calibration.p2p_synchronisation.");
   keys("iteration", host.iteration, "Per iteration, on top of calibration.iteration_overhead.");
+  keys("step_launches", host.step_launches,
+       "Kernels that the step launches for each parameter tensor of a rank, beside those of "
+       "host.iteration.",
+       NumberRange{.lower = 0, .upper = 1000, .includes_upper = true}, Accepts{"a number"});
 }
 
 template <typename Visitor, OneOf<KernelUse> Section>
@@ -52,6 +70,9 @@ void visit_keys(Visitor& keys, Section& kernels) {
        "Bytes moved per element when kernels of their own add a microbatch's weight gradient to "
        "the main gradient; 0: the matrix product adds it.",
        up_to_64);
+  keys("fills_outputs", kernels.fills_outputs,
+       "Whether, with deterministic, a kernel of its own fills the output of each product and "
+       "attention before it is written: PyTorch's rule for torch.empty.");
 }
 
 template <typename Visitor, OneOf<ReplicaTraffic> Section>

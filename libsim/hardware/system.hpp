@@ -85,6 +85,9 @@ struct Node {
   Sourced<BytesPerSecond> bus_bandwidth;
   /// Times that nccl-tests measured; they take precedence over all of the above but p2p.
   Sourced<MeasuredCollectives> collectives;
+  /// How fast a thread of its processor is, relative to the host on which the times of HostCosts
+  /// hold.
+  Sourced<double> host_speed{1, {}, {}};
 
   friend bool operator==(Node const&, Node const&) = default;
 };

@@ -60,6 +60,10 @@ void visit_keys(Visitor& keys, Section& node) {
        "the rates of this section, which may then be left out. A kind or a number of ranks without "
        "a column is read from the nearest one where a ring moves as many bytes.",
        Accepts{"the name of a CSV file, optional"});
+  keys("host_speed", node.host_speed,
+       "How fast a thread of the processor is, relative to that of a DGX A100 (EPYC 7742). All "
+       "times of section host of the software stack are divided by it.",
+       factor_range, Accepts{"a number"});
 }
 
 template <typename Visitor, OneOf<Network> Section>

@@ -49,14 +49,27 @@ double slowest_byte(System const& system, int ranks) {
 /// An upper bound of what the host spends on one call.
 double host_time(Software const& software, int ranks) {
   HostCosts const& host = software.host;
+  auto const most = [](std::map<OpKind, double> const& by_kind, double least) {
+    for (auto const& [kind, number] : by_kind) least = std::max(least, number);
+    return least;
+  };
+  double const launches = most(host.launches.value, 1) + 2 + host.step_launches.value;
   double const per_op =
-      std::max({host.kernel.value.value, host.gemm.value.value, host.collective.value.value}) *
+      (std::max({host.kernel.value.value, host.gemm.value.value, host.collective.value.value}) *
+           launches +
+       host.pass.value.value + host.call.value.value * most(host.calls.value, 0)) *
       std::max(1.0, host.backward.value);
   double const per_rank =
       host.collective_per_rank.value.value + host.collective_per_remote_rank.value.value +
       software.replicas.call_per_rank.value.value + software.replicas.gather_piece.value.value;
   return per_op + per_rank * ranks + host.unfused_softmax.value.value + host.message.value.value +
          host.iteration.value.value + software.replicas.call.value.value;
+}
+
+/// The most products that a grouped one may be issued as.
+double experts_of(RunConfig const& config) {
+  auto const& experts = config.training.model.experts;
+  return experts ? static_cast<double>(experts->count) : 1;
 }
 
 double longest_iteration(RunConfig const& config, double peak) {
@@ -79,7 +92,8 @@ double longest_iteration(RunConfig const& config, double peak) {
                      calibration.gemm_tile_prologue.value.value +
                      calibration.p2p_synchronisation.value.value +
                      system.network.latency.value.value * world_size(parallel) +
-                     host_time(system.software, world_size(parallel));
+                     host_time(system.software, world_size(parallel)) * experts_of(config) /
+                         system.node.host_speed.value;
   for (CollectiveCost const* const cost :
        {&system.node.all_reduce.value, &system.node.all_gather.value,
         &system.node.reduce_scatter.value, &system.node.p2p.value}) {

@@ -117,10 +117,25 @@ SOFTWARE = (
     ("megatron-2022-memory", "memory.global_buffer.causal_softmax_dropout", 1),
     ("megatron-2022-memory", "memory.host_lead", 1024),
     ("megatron-2022-memory", "memory.kernels_per_op", 19 / 19),
-    ("megatron-core", "host.kernel", 42 * us),
-    ("megatron-core", "host.gemm", 42 * us),
-    ("megatron-core", "host.collective", 42 * us),
-    ("megatron-core", "host.backward", 1.4),
+    # Kernels and calls of Megatron-LM d98e8a64 and Transformer Engine d0067d0d, op by op.
+    *(("megatron-core", f"host.launches.{kind}", launches) for kind, launches in (
+        ("bias_add", 0.001), ("flash_attention", 1 + 1), ("flash_attention_backward", 1 + 1 + 1 + 1), ("bias_dropout_add", 1 + 1),
+        ("norm_weight_gradient", 1 + 2), ("rotary", 2), ("rotary_backward", 2), ("embedding", 2 + 2 + 1 + 1),
+        ("embedding_backward", 4), ("exponentials", 8), ("cross_entropy", 4), ("cross_entropy_backward", 5),
+        ("route", 3 + 2 + 1 + 2 * (1 + 6) + 2), ("route_backward", 8), ("count_choices", 6), ("router_loss", 4 + 1),
+        ("router_loss_backward", 4), ("permute", 2 + 6 + 1 + 1 + 2 + 2), ("permute_backward", 10), ("unpermute", 10),
+        ("unpermute_backward", 3), ("weighted_activation", 2), ("weighted_activation_backward", 4), ("add_log_sums", 3),
+        ("add_rescaled_context", 3), ("rescale_context", 2))),
+    *(("megatron-core", f"host.calls.{kind}", calls) for kind, calls in (
+        ("gemm", 4 / 3), ("grouped_gemm", 4 / 3), ("flash_attention", 2 + 1), ("flash_attention_backward", 1),
+        ("causal_softmax", 3 + 1), ("causal_softmax_backward", 1), ("dropout", 1), ("bias_dropout_add", 1 + 8 / 2),
+        ("dropout_backward", 1), ("gelu", 1 + 1), ("gelu_backward", 1 + 1), ("swiglu", 1 + 1), ("swiglu_backward", 1 + 1),
+        ("relu", 1), ("relu_backward", 1), ("rotary", 2), ("rotary_backward", 2), ("embedding", 3), ("exponentials", 1),
+        ("cross_entropy_backward", 1), ("concatenate", 1), ("norm_weight_gradient", 2), ("bias_gradient", 1),
+        ("heads_norm", 3), ("heads_norm_backward", 2), ("route", 4), ("route_backward", 2), ("permute", 2),
+        ("permute_backward", 1), ("unpermute", 1), ("unpermute_backward", 1), ("weighted_activation", 1 + 1),
+        ("weighted_activation_backward", 1 + 1), ("add_log_sums", 1), ("rescale_context", 1))),
+    ("megatron-core", "host.step_launches", 1),
     # cuBLAS's for the handle of each thread, Transformer Engine's for both, and that of its grouped products.
     ("megatron-core", "memory.workspace.0", (2 * 4096 + 8 * 16) * KiB),  # PyTorch's :4096:2:16:8
     ("megatron-core", "memory.workspace.9", 32 * MiB),
@@ -162,6 +177,9 @@ SOFTWARE = (
 FITTED = {
     ("selene-a100", "calibration.overlap_slowdown"),
     ("aws-p5", "network.latency"),
+    ("dgx-h100", "node.host_speed"), ("gb200-nvl72", "node.host_speed"), ("gh200", "node.host_speed"),
+    ("megatron-core", "host.kernel"), ("megatron-core", "host.gemm"), ("megatron-core", "host.call"),
+    ("megatron-core", "host.collective"), ("megatron-core", "host.pass"),
     ("nanotron", "host.kernel"), ("nanotron", "host.gemm"), ("nanotron", "host.collective"),
     ("nanotron", "replicas.call"), ("nanotron", "replicas.gather_piece"),
     ("nanotron-checked", "replicas.call_per_rank"),

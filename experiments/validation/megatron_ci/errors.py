@@ -8,6 +8,7 @@ Core rows are those of a current environment alone: no release run, no reinforce
 Megatron-FSDP, no 8 bits. Times leave out GB200 on 4 GPUs.
 """
 import csv
+import hashlib
 import json
 import pathlib
 import statistics
@@ -21,6 +22,35 @@ BYTES = ("allocated", "first_allocated", "resident")
 def is_timed(row):
     """Whether it is a core row whose time counts."""
     return row["group"] in CORE and not (row["system"] == "gb200-nvl72" and "1node" in row["id"])
+
+
+def is_fitted(row):
+    """Whether the times of the host were fitted to the row: its test's name has an even hash, and h is 512."""
+    test = row["id"].rsplit("-dev_", 1)[0]
+    return int(hashlib.sha256(test.encode()).hexdigest(), 16) % 2 == 0 and row["model.hidden"] == "512"
+
+
+def spearman(pairs):
+    """Rank correlation; equal values share the mean of their ranks."""
+    def ranks(values):
+        return [sum(other < value for other in values) + (sum(other == value for other in values) - 1) / 2 for value in values]
+    return statistics.correlation(*(ranks(values) for values in zip(*pairs)))
+
+
+def print_times(runs):
+    print("\n| times of core rows | number | median % | p90 % | bias % | rank correlation |")
+    print("|---" * 6 + "|")
+    timed = [(row, result) for row, result in runs if is_timed(row) and result["error_percent"] is not None]
+    chosen = [("all", timed), ("fitted", [run for run in timed if is_fitted(run[0])]),
+              ("held out", [run for run in timed if not is_fitted(run[0])]),
+              *((f"{system}{of}", [run for run in timed if run[0]["system"] == system and (not of or not is_fitted(run[0]))])
+                for system in ("hgx-a100-80", "dgx-h100", "gb200-nvl72") for of in ("", ", held out"))]
+    for name, some in chosen:
+        errors = [result["error_percent"] for _, result in some]
+        sizes = [abs(value) for value in errors]
+        order = spearman([(result["predicted_seconds"], result["measured_seconds"]) for _, result in some])
+        print(f"| {name} | {len(some)} | {statistics.median(sizes):.1f} | {quantile(sizes, 0.9):.1f} | "
+              f"{statistics.median(errors):+.1f} | {order:.2f} |")
 
 
 def error(result, what):
@@ -66,6 +96,7 @@ def main():
                      if result["error_percent"] is not None and (is_timed(row) or row["group"] not in CORE)]
             print("|", " | ".join([f"{name}, {kind}", str(len(chosen)), *cells(errors["allocated"], 1, 3, 4),
                                    *cells(errors["first_allocated"]), *cells(errors["resident"], 3), *cells(times)]), "|")
+    print_times(runs)
 
 
 if __name__ == "__main__":

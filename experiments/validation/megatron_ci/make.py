@@ -45,23 +45,33 @@ def words(flags):
             yield from str(value).split() if "|" not in str(value) else [str(value)]
 
 
-def environment(megatron, row):
+def case_of(megatron, row):
     path = pathlib.PurePosixPath(row["path"]).with_name("model_config.yaml")
     shown = subprocess.run(["git", "-C", megatron, "show", f"{COMMIT}:{path}"], capture_output=True, text=True)
-    if shown.returncode:  # a test that has golden values only
-        return []
-    variables = yaml.safe_load(shown.stdout).get("ENV_VARS") or {}
+    return yaml.safe_load(shown.stdout) if shown.returncode == 0 else {}  # {}: a test that has golden values only
+
+
+def environment(case):
+    variables = case.get("ENV_VARS") or {}
     return [f"{name}={variables[name]}" for name in ENVIRONMENT if name in variables]
 
 
-def imported(program, megatron, row, flags):
+def of_the_stack(case, flags):
+    """What the flags change in the stack, where no key of a run says it."""
+    if "no-gradient-accumulation-fusion" in flags:  # bf16 written and read, fp32 read and written
+        yield "software.kernels.accumulation_bytes", 2 + 2 + 4 + 4
+    if (case.get("MODEL_ARGS") or {}).get("--log-num-zeros-in-grad"):  # count_zeros_fp32: 4 kernels a parameter, beside 1
+        yield "software.host.step_launches", 4 + 1
+
+
+def imported(program, case, row, flags):
     system = next((name for machine, name in SYSTEMS.items() if machine in row["env"]), None)
     if row["family"] not in FAMILIES or system is None:
         return None, f"family {row['family']}" if system else f"{row['env']} names no machine"
     if row["test_type"] == "release" and not row["gpus"]:
         return None, "a release run on an unknown number of GPUs"
     result = subprocess.run([program, "import", "megatron", "--json", "--world-size", row["gpus"] or "8", "--system", system,
-                             "--", *environment(megatron, row), "pretrain_gpt.py", *words(flags)], capture_output=True, text=True)
+                             "--", *environment(case), "pretrain_gpt.py", *words(flags)], capture_output=True, text=True)
     return (json.loads(result.stdout), "") if result.returncode == 0 else (None, result.stderr.splitlines()[0][:140])
 
 
@@ -95,7 +105,8 @@ def main():
         rows = list(csv.DictReader(file))
     for row in rows:
         flags = json.loads(row["flags"])
-        document, problem = imported(program, megatron, row, flags)
+        case = case_of(megatron, row)
+        document, problem = imported(program, case, row, flags)
         if document is None:
             counts[f"cannot be imported: {problem}"] += 1
             continue
@@ -103,10 +114,11 @@ def main():
                       for entry in document["left_out"] if entry["effect"] != "none")
         measured = {"id": row["id"].removeprefix("mlm-"), "group": group(row, flags),
                     "measured.stage": int(row["pp"]) - 1, **{column: row[name] for column, name in MEASURED.items()}}
-        runs.append((measured, dict(flat(document["config"]))))
+        runs.append((measured, dict(flat(document["config"])) | dict(of_the_stack(case, flags))))
     keys = list(dict.fromkeys(key for _, config in runs for key in config))
-    varied = [key for key in keys if any(config.get(key) != runs[0][1].get(key) for _, config in runs)]
-    optional = [key for key in varied if any(key not in config for _, config in runs)]
+    varied = [key for key in keys if key.startswith("software.")  # a column: the rows' `software` would replace it
+              or any(config.get(key) != runs[0][1].get(key) for _, config in runs)]
+    optional = [key for key in varied if key.startswith("software.") or any(key not in config for _, config in runs)]
     base = {key: value for key, value in runs[0][1].items() if key not in optional}
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")

@@ -174,6 +174,7 @@ PassTimes time_pass(BlockProgram const& block, Pass pass, CostModel const& cost)
   if (block.kind == BlockProgram::Kind::inputs) return times;
   SimTime host{0};
   for (Op const& op : ops) host += cost.host_time(op);
+  times.host_ahead = std::max(times.duration - host, SimTime{0});
   if (host > times.duration) wait_for_host(times, ops, cost, host);
   return times;
 }

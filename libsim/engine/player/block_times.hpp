@@ -22,6 +22,7 @@ struct PassTimes {
   SimTime backward{0};
   SimTime data_parallel{0};  ///< likewise what sharded units add
   SimTime host_wait{0};      ///< part of the duration in which streams wait for ops to be issued
+  SimTime host_ahead{0};     ///< by how much longer the streams take than the host
   /// Part of the duration in which collectives use the links of gradient reductions.
   SimTime on_links{0};
 };

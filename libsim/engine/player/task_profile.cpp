@@ -28,16 +28,25 @@ TaskProfile profile_step(Op const& op, CostModel const& cost) {
 
 TaskProfile profile_chunk(Programs const& programs,
                           Task const& task,
-                          std::vector<BlockProfile> const& blocks) {
+                          std::vector<BlockProfile> const& blocks,
+                          CostModel const& cost) {
   Pass const pass = pass_of(task);
   TaskProfile profile;
+  SimTime behind = cost.host_time_of_pass();
   for (TaskBlock const& of_task : blocks_in_order(programs, task)) {
     PassTimes const& times = blocks[of_task.block].times(pass);
     profile.duration += times.duration;
     profile.host_wait += times.host_wait;
+    behind -= times.host_ahead;
     profile.on_links += times.on_links;
     profile.shares += shares_of(programs.blocks[of_task.block], times);
   }
+  if (behind <= SimTime{0}) return profile;
+  profile.duration += behind;
+  profile.host_wait += behind;
+  (pass == Pass::forward     ? profile.shares.forward
+   : pass == Pass::recompute ? profile.shares.recompute
+                             : profile.shares.backward) += behind;
   return profile;
 }
 
@@ -77,7 +86,7 @@ TaskProfile profile_task(Programs const& programs,
                          CostModel const& cost) {
   return task.kind == Task::Kind::step
              ? profile_step(stage.step_ops[static_cast<std::size_t>(task.op)], cost)
-             : profile_chunk(programs, task, blocks);
+             : profile_chunk(programs, task, blocks, cost);
 }
 
 SimTime offset_of_op(Programs const& programs,

@@ -44,6 +44,50 @@ TEST_CASE("the host pays by kind of op, more in backward, nothing for waits", "[
   REQUIRE(cost.host_time(op_of(OpKind::adam, Phase::optimizer)) == SimTime{0});
 }
 
+TEST_CASE("an op costs the host its launches and its calls, by the speed of the machine",
+          "[cost]") {
+  TrainingPlan const plan = make_outline(two_nodes());
+  System system = invented_system();
+  system.node.host_speed.value = 2;
+  HostCosts& host = system.software.host;
+  host.kernel.value = {10e-6};
+  host.gemm.value = {20e-6};
+  host.call.value = {100e-6};
+  host.launches.value = {{OpKind::rotary, 6}, {OpKind::grouped_gemm, 2}};
+  host.calls.value = {{OpKind::rotary, 3}, {OpKind::gemm, 1}};
+  CostModel const cost{system, plan};
+  REQUIRE(cost.host_time(op_of(OpKind::add)) == to_sim_time(10e-6 / 2));
+  REQUIRE(cost.host_time(op_of(OpKind::rotary)) == to_sim_time((6 * 10e-6 + 3 * 100e-6) / 2));
+  Op product = op_of(OpKind::gemm);
+  product.attributes = GemmAttributes{.shape = {.batch = 1, .m = 1, .n = 1, .k = 1}};
+  REQUIRE(cost.host_time(product) == to_sim_time((20e-6 + 100e-6) / 2));
+  // One of a batch has no parameter, so that it is no module.
+  product.attributes = GemmAttributes{.shape = {.batch = 4, .m = 1, .n = 1, .k = 1}};
+  REQUIRE(cost.host_time(product) == to_sim_time(20e-6 / 2));
+  product.kind = OpKind::grouped_gemm;  // launched for each of four groups
+  REQUIRE(cost.host_time(product) == to_sim_time(4 * 2 * 20e-6 / 2));
+}
+
+TEST_CASE("a gradient that is added apart, and an output that is filled, are launches", "[cost]") {
+  TrainingConfig config = two_nodes();
+  config.deterministic = true;
+  TrainingPlan const plan = make_outline(config);
+  System system = invented_system();
+  system.software.host.kernel.value = {10e-6};
+  system.software.host.gemm.value = {20e-6};
+  system.software.host.launches.value = {{OpKind::rotary, 6}};  // they are counted
+  system.software.kernels.accumulation_bytes.value = 12;
+  Op product = op_of(OpKind::gemm);
+  product.attributes =
+      GemmAttributes{.shape = {.batch = 1, .m = 1000, .n = 1000, .k = 1, .accumulate = true}};
+  REQUIRE(CostModel(system, plan).host_time(product) == to_sim_time(30e-6));
+  SimTime const unfilled = CostModel(system, plan).duration(product);
+  system.software.kernels.fills_outputs.value = true;
+  REQUIRE(CostModel(system, plan).host_time(product) == to_sim_time(40e-6));
+  // 2 MB of output at 1 TB/s; a launch on the device costs nothing on the invented system.
+  REQUIRE(CostModel(system, plan).duration(product) - unfilled == to_sim_time(2e-6));
+}
+
 TEST_CASE("a checked collective costs the host by the ranks of its group", "[cost]") {
   TrainingPlan const plan = make_outline(two_nodes());
   System system = invented_system();
