@@ -61,21 +61,7 @@ constexpr CategoryRow const& row_of(Category category) {
 
 template <>
 struct EnumNames<Category> {
-  static constexpr auto all = [] {
-    std::array<std::pair<Category, std::string_view>, category_count> names{};
-    for (std::size_t i = 0; i < names.size(); ++i) {
-      names[i].first = categories[i].category;
-      names[i].second = categories[i].name;
-    }
-    return names;
-  }();
+  static constexpr auto all = names_in<Category>(categories, &CategoryRow::category);
 };
-
-static_assert([] {
-  for (std::size_t i = 0; i < categories.size(); ++i) {
-    if (categories[i].category != static_cast<Category>(i)) return false;
-  }
-  return true;
-}());
 
 }  // namespace stagecraft
