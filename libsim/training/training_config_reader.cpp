@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "libsim/allocator/allocator_settings.hpp"
+#include "libsim/config/named_file.hpp"
 #include "libsim/config/section_reader.hpp"
 #include "libsim/config/section_writer.hpp"
 #include "libsim/model/model_config_reader.hpp"
@@ -18,7 +19,6 @@
 #include "libsim/training/combination_check.hpp"
 #include "libsim/training/expert_checks.hpp"
 #include "libsim/training/expert_overlap.hpp"
-#include "libsim/training/named_file.hpp"
 #include "libsim/training/recompute_reader.hpp"
 #include "libsim/training/repeated_heads.hpp"
 #include "libsim/training/routing_reader.hpp"
