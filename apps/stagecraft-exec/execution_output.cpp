@@ -97,8 +97,7 @@ std::string execution_tables(Execution const& execution) {
   for (RankReport const& rank : execution.ranks) largest = std::max(largest, rank.at_peak.sum());
   ByteUnit const unit = unit_for(largest);
   std::vector<TextTable::Column> columns{{"rank"}, {"stage"}};
-  for (int i = 0; i < category_count; ++i)
-    columns.push_back({heading_of(static_cast<Category>(i))});
+  for (CategoryRow const& row : categories) columns.push_back({std::string{row.heading}});
   columns.push_back({"peak " + std::string{unit.name}});
   bool const has_reserved = !execution.ranks.empty() && execution.ranks.front().reserved;
   if (has_reserved) columns.push_back({"reserved"});
@@ -106,8 +105,8 @@ std::string execution_tables(Execution const& execution) {
   for (RankReport const& rank : execution.ranks) {
     std::vector<std::string> cells{std::to_string(rank.rank.value()),
                                    std::to_string(rank.stage.value())};
-    for (int i = 0; i < category_count; ++i) {
-      cells.push_back(in_unit(unit, rank.at_peak[static_cast<Category>(i)]));
+    for (CategoryRow const& row : categories) {
+      cells.push_back(in_unit(unit, rank.at_peak[row.category]));
     }
     cells.push_back(in_unit(unit, rank.at_peak.sum()));
     if (has_reserved) cells.push_back(in_unit(unit, rank.reserved.value_or(0)));

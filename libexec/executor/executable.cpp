@@ -12,23 +12,27 @@
 namespace stagecraft {
 
 void require_executable(TrainingConfig const& config) {
-  std::vector<Problem> problems;
-  auto const refuse = [&](std::string key, std::string_view found, std::string accepted) {
-    problems.push_back({.place = {},
-                        .key = std::move(key),
-                        .found = "'" + std::string{found} + "'",
-                        .accepted = std::move(accepted),
-                        .condition = "when a plan is executed"});
-  };
   MemoryConfig const& memory = config.memory;
-  if (memory.gradient_dtype != StateType::fp32) {
-    refuse("memory.gradient_dtype", name_of(memory.gradient_dtype), "fp32");
-  }
-  if (memory.moments_dtype != StateType::fp32) {
-    refuse("memory.moments_dtype", name_of(memory.moments_dtype), "fp32");
-  }
-  if (config.sharding.shares_parameters()) {
-    refuse("sharding", name_of(config.sharding.kind), "none, distributed_optimizer");
+  struct Limit {
+    std::string_view key;
+    std::string_view found;
+    std::string_view accepted;
+    bool is_met = false;
+  };
+  std::vector<Problem> problems;
+  for (Limit const& limit :
+       {Limit{"memory.gradient_dtype", name_of(memory.gradient_dtype), "fp32",
+              memory.gradient_dtype == StateType::fp32},
+        Limit{"memory.moments_dtype", name_of(memory.moments_dtype), "fp32",
+              memory.moments_dtype == StateType::fp32},
+        Limit{"sharding", name_of(config.sharding.kind), "none, distributed_optimizer",
+              !config.sharding.shares_parameters()}}) {
+    if (limit.is_met) continue;
+    problems.push_back({.place = {},
+                        .key = std::string{limit.key},
+                        .found = "'" + std::string{limit.found} + "'",
+                        .accepted = std::string{limit.accepted},
+                        .condition = "when a plan is executed"});
   }
   if (!problems.empty()) throw ConfigError{std::move(problems)};
 }

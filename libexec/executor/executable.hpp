@@ -4,9 +4,8 @@
 
 namespace stagecraft {
 
-/// Refuses what the simulator predicts and the executor cannot do yet: a dispatcher that sends
-/// tokens once to each rank, and main gradients and moments in other types than those of the
-/// accumulation.
+/// Refuses what the simulator predicts and the executor cannot do: main gradients and moments in
+/// other types than those of the accumulation, and parameters that ranks share.
 ///
 /// \throws ConfigError
 void require_executable(TrainingConfig const& config);

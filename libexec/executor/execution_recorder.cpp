@@ -88,7 +88,7 @@ std::size_t ExecutionRecorder::add(Op const& op, OpPlace const& place, TimeSpan 
   if (is_inside_) return left_out;
   return append({.op = vocabulary_.index_of(op.name),
                  .phase = phase_of(op),
-                 .stream = stream_of(op.stream),
+                 .stream = op.stream,
                  .bytes = recorded_bytes(op),
                  .flops = op.flops},
                 place, time);

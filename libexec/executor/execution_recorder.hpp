@@ -65,7 +65,7 @@ class ExecutionRecorder {
   struct Row {
     std::int64_t op = 0;
     TracePhase phase = TracePhase::forward;
-    TraceStream stream = TraceStream::compute;
+    Stream stream = Stream::compute;
     std::int64_t bytes = 0;
     std::int64_t flops = 0;
   };

@@ -49,9 +49,7 @@ std::vector<std::int64_t> encode(RankOutcome const& outcome) {
   RankTrace const& trace = outcome.trace;
   std::vector<std::int64_t> numbers{report.rank.value(), report.stage.value(),
                                     report.activation_peak};
-  for (int i = 0; i < category_count; ++i) {
-    numbers.push_back(report.at_peak[static_cast<Category>(i)]);
-  }
+  for (CategoryRow const& row : categories) numbers.push_back(report.at_peak[row.category]);
   DeviceMemoryUse const device = report.device.value_or(DeviceMemoryUse{});
   numbers.insert(numbers.end(), {report.device ? 1 : 0, device.before.count(),
                                  device.pool_peak.count(), device.after.count()});
@@ -77,9 +75,7 @@ RankOutcome decode_outcome(std::vector<std::int64_t> const& all) {
   report.rank = RankId{static_cast<int>(numbers.next())};
   report.stage = StageId{static_cast<int>(numbers.next())};
   report.activation_peak = numbers.next();
-  for (int i = 0; i < category_count; ++i) {
-    report.at_peak[static_cast<Category>(i)] = numbers.next();
-  }
+  for (CategoryRow const& row : categories) report.at_peak[row.category] = numbers.next();
   bool const has_device = numbers.next() != 0;
   DeviceMemoryUse device;
   device.before = Bytes{numbers.next()};

@@ -14,7 +14,7 @@ namespace {
 RecordedOp recorded_op(Op const& op, TraceVocabulary const& vocabulary) {
   return {.op = vocabulary.index_of(op.name),
           .phase = phase_of(op),
-          .stream = stream_of(op.stream),
+          .stream = op.stream,
           .bytes = recorded_bytes(op),
           .flops = op.flops};
 }
@@ -134,7 +134,7 @@ std::vector<RecordedTask> record_tasks(CostedPlan const& costed,
     if (task.kind == Task::Kind::step) {
       Op const& op = plan.step_ops[static_cast<std::size_t>(task.op)];
       RecordedOp row = recorded_op(op, vocabulary);
-      row.stream = stream_of(task.stream);
+      row.stream = task.stream;
       row.end = profile.duration;
       recorded.push_back({.ops = {row}, .memory = {}});
     } else if (detail == TraceDetail::op) {

@@ -15,7 +15,7 @@ struct RecordedOp {
   SimTime end{0};
   std::int64_t op = 0;  ///< index into the names of the trace
   TracePhase phase = TracePhase::forward;
-  TraceStream stream = TraceStream::compute;
+  Stream stream = Stream::compute;
   std::int64_t layer = -1;
   std::int64_t bytes = 0;
   std::int64_t flops = 0;

@@ -178,14 +178,14 @@ CategoryBytes sum_of(std::vector<TensorGroup> const& groups) {
 /// Appends what is never released: what the groups do not have of what is held at the peak.
 void append_resident(std::vector<TensorGroup>& groups, CategoryBytes const& at_peak) {
   CategoryBytes const live = sum_of(groups);
-  for (Category const category :
-       {Category::parameters, Category::gradients, Category::optimizer, Category::workspace}) {
-    std::int64_t const bytes = at_peak[category] - live[category];
+  for (CategoryRow const& row : categories) {
+    if (row.kind != CategoryKind::state && row.kind != CategoryKind::scratch) continue;
+    std::int64_t const bytes = at_peak[row.category] - live[row.category];
     if (bytes == 0) continue;
     TensorGroup& one = groups.emplace_back();
-    one.tensor = name_of(category);
+    one.tensor = row.name;
     one.stay = Stay::resident;
-    one.category = category;
+    one.category = row.category;
     one.bytes = bytes;
     one.buffers = 1;
   }

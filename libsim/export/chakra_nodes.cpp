@@ -79,10 +79,10 @@ void ChakraNodes::write(std::int32_t number,
 
 ChakraNodes::NodeType ChakraNodes::type(std::size_t row) const {
   auto const stream = known_.stream(rank_.ops.stream[row]);
-  if (stream == TraceStream::send_activation || stream == TraceStream::send_gradient) {
+  if (stream == Stream::send_activation || stream == Stream::send_gradient) {
     return NodeType::send;
   }
-  if (stream && is_message(*stream)) return NodeType::receive;
+  if (stream && kind_of(*stream) == StreamKind::messages) return NodeType::receive;
   if (is_shift(row)) return NodeType::send;
   return collective_[op(row)] ? NodeType::collective : NodeType::comp;
 }
@@ -117,7 +117,7 @@ void ChakraNodes::find_dependencies() {
     auto const before = last_of_stream.find(stream);
     if (before != last_of_stream.end()) found.push_back(before->second);
     last_of_stream[stream] = number;
-    if (known_.stream(stream) == TraceStream::compute) {
+    if (known_.stream(stream) == Stream::compute) {
       while (!pending.empty() && pending.begin()->first <= ops.start[row]) {
         found.push_back(pending.begin()->second);
         pending.erase(pending.begin());
@@ -224,8 +224,7 @@ void ChakraNodes::add_message(ProtobufMessage& message,
                               PipelineShape const& shape) const {
   OpColumns const& ops = rank_.ops;
   auto const stream = *known_.stream(ops.stream[row]);
-  bool const is_gradient =
-      stream == TraceStream::send_gradient || stream == TraceStream::receive_gradient;
+  bool const is_gradient = stream == Stream::send_gradient || stream == Stream::receive_gradient;
   bool const is_send = type(row) == NodeType::send;
   bool const goes_up = is_gradient != is_send;
   std::int64_t const here = shape.virtual_stage(ops.chunk[row], rank_.stage);

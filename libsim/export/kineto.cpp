@@ -135,7 +135,8 @@ class KinetoWriter {
     auto const& collective = collective_[op];
     std::string kernel = name;
     if (collective) kernel = nccl_kernel(collective->kind) + " " + name;
-    if (stream && is_message(*stream)) kernel = "ncclDevKernel_SendRecv " + name;
+    if (stream && kind_of(*stream) == StreamKind::messages)
+      kernel = "ncclDevKernel_SendRecv " + name;
     line_ += ',';
     begin_event("kernel", kernel, ops.start[row], ops.start[row] + ops.duration[row]);
     add_device(ops.stream[row], static_cast<std::int64_t>(row) + 1);

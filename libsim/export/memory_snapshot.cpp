@@ -25,7 +25,7 @@ class SnapshotWriter {
       : names_{trace.names()}, pickle_{output} {
     auto const& streams = names_.stream;
     compute_ =
-        std::find(streams.begin(), streams.end(), name_of(TraceStream::compute)) - streams.begin();
+        std::find(streams.begin(), streams.end(), name_of(Stream::compute)) - streams.begin();
     pickle_.begin_dictionary();
     pickle_.text("device_traces");
     pickle_.begin_list();

@@ -82,11 +82,8 @@ std::string part_name(std::int32_t part) {
 std::int32_t category_in(std::string const& frame) {
   std::size_t const slash = frame.rfind('/');
   if (slash == std::string::npos) return -1;
-  for (std::int32_t i = 0; i < category_count; ++i) {
-    if (frame.compare(slash + 1, std::string::npos, name_of(static_cast<Category>(i))) == 0)
-      return i;
-  }
-  return -1;
+  auto const category = value_named<Category>(std::string_view{frame}.substr(slash + 1));
+  return category ? static_cast<std::int32_t>(*category) : -1;
 }
 
 bool names_categories(SnapshotSequence const& snapshot) {
@@ -110,8 +107,8 @@ void mark_what_stays(Side& side) {
 
 Side side_of(SnapshotSequence const& snapshot, bool has_categories) {
   Side side;
-  std::vector<std::int32_t> categories;
-  for (std::string const& name : snapshot.names) categories.push_back(category_in(name));
+  std::vector<std::int32_t> of_names;
+  for (std::string const& name : snapshot.names) of_names.push_back(category_in(name));
   std::vector<std::int64_t> live(static_cast<std::size_t>(snapshot.sequence.slots), -1);
   for (AllocationEvent const& event : snapshot.sequence.events) {
     auto const slot = static_cast<std::size_t>(event.slot);
@@ -120,8 +117,8 @@ Side side_of(SnapshotSequence const& snapshot, bool has_categories) {
       bool const is_older = index < snapshot.live_before;
       std::int32_t part = is_older ? resident_part : transient_part;
       auto const name = snapshot.name_of_allocation[static_cast<std::size_t>(index)];
-      if (has_categories && name >= 0 && categories[static_cast<std::size_t>(name)] >= 0) {
-        part = categories[static_cast<std::size_t>(name)];
+      if (has_categories && name >= 0 && of_names[static_cast<std::size_t>(name)] >= 0) {
+        part = of_names[static_cast<std::size_t>(name)];
       }
       side.allocations.push_back({.bytes = event.value, .part = part, .is_older = is_older});
       side.events.push_back(index);
@@ -148,9 +145,7 @@ Side side_of(RankTrace const& trace, TraceNames const& names, bool has_categorie
       continue;
     }
     auto const category = static_cast<std::int32_t>(event.category);
-    bool const is_state = event.category == Category::parameters ||
-                          event.category == Category::gradients ||
-                          event.category == Category::optimizer;
+    bool const is_state = row_of(event.category).kind == CategoryKind::state;
     auto const index = static_cast<std::int64_t>(side.allocations.size());
     bool const is_older = event.origin < 0;
     std::int32_t const part =

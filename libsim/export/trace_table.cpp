@@ -73,10 +73,7 @@ void write_memory_table(TraceReader const& trace,
                         std::vector<std::int32_t> const& ranks,
                         OutputFile& output) {
   std::string line = "rank,stage,time_ps";
-  for (int i = 0; i < category_count; ++i) {
-    line += ',';
-    line += name_of(static_cast<Category>(i));
-  }
+  for (CategoryRow const& row : categories) (line += ',') += row.name;
   output.write(line + ",reserved\n");
   for (std::int32_t const number : ranks) {
     RankTrace const rank = trace.read(number);

@@ -9,11 +9,12 @@ void TransferPairs::add(RankTrace const& rank) {
   std::int32_t const place = shape_.place_of(rank);
   for (std::size_t row = 0; row < ops.rows(); ++row) {
     auto const stream = names_.stream(ops.stream[row]);
-    if (!stream || !is_message(*stream) || ops.microbatch[row] < 0 || ops.chunk[row] < 0) continue;
+    if (!stream || kind_of(*stream) != StreamKind::messages || ops.microbatch[row] < 0 ||
+        ops.chunk[row] < 0)
+      continue;
     bool const is_gradient =
-        *stream == TraceStream::send_gradient || *stream == TraceStream::receive_gradient;
-    bool const is_send =
-        *stream == TraceStream::send_activation || *stream == TraceStream::send_gradient;
+        *stream == Stream::send_gradient || *stream == Stream::receive_gradient;
+    bool const is_send = *stream == Stream::send_activation || *stream == Stream::send_gradient;
     std::int64_t const here = shape_.virtual_stage(ops.chunk[row], rank.stage);
     bool const goes_up = is_gradient != is_send;
     Ends& ends = messages_[{is_gradient, goes_up ? here + 1 : here, ops.microbatch[row], place}];

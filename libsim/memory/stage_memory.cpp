@@ -43,8 +43,7 @@ struct Progress {
 
   /// Repeats the change since `then` another `times` times. Peaks are not updated.
   void repeat_since(Progress const& then, std::int32_t times) {
-    for (int i = 0; i < category_count; ++i) {
-      auto const category = static_cast<Category>(i);
+    for (auto const& [category, name] : EnumNames<Category>::all) {
       now[category] += times * (now[category] - then.now[category]);
     }
     sum += times * (sum - then.sum);

@@ -103,13 +103,12 @@ TableScale scale_of(PageTrace const& trace) {
 /// A bar with the memory of a rank by category.
 std::string bar_html(RankFigures const& rank, std::int64_t whole) {
   std::string html = "<div class=\"bar\" aria-hidden=\"true\">";
-  for (int i = 0; i < category_count; ++i) {
-    auto const category = static_cast<Category>(i);
+  for (auto const& [category, name] : EnumNames<Category>::all) {
     double const width =
         whole > 0 ? 100 * static_cast<double>(rank.at_peak[category]) / static_cast<double>(whole)
                   : 0;
-    html += "<i class=\"m-" + std::string{name_of(category)} +
-            "\" style=\"width:" + decimals(width, 2) + "%\"></i>";
+    html +=
+        "<i class=\"m-" + std::string{name} + "\" style=\"width:" + decimals(width, 2) + "%\"></i>";
   }
   return html + "</div>";
 }
@@ -129,8 +128,8 @@ std::string table_head_html(PageTrace const& trace, TableScale const& scale) {
   for (char const* const text : {"computing", "recompute", "transfer", "data parallel", "bubble"}) {
     html += heading_cell(text);
   }
-  for (int i = 0; i < category_count; ++i) {
-    std::string const name{name_of(static_cast<Category>(i))};
+  for (CategoryRow const& row : categories) {
+    std::string const name{row.name};
     html +=
         "<th scope=\"col\" class=\"part\"><i class=\"swatch m-" + name + "\"></i>" + name + "</th>";
   }
@@ -149,7 +148,7 @@ std::string table_row_html(PageTrace const& trace,
   if (has_ranks_of_job(trace)) html += cell(std::to_string(rank.rank));
   html += time(rank.busy) + time(rank.recompute) + time(rank.transfer) + time(rank.data_parallel) +
           time(bubble_of(trace, rank));
-  for (int i = 0; i < category_count; ++i) html += size(rank.at_peak[static_cast<Category>(i)]);
+  for (CategoryRow const& row : categories) html += size(rank.at_peak[row.category]);
   html += size(rank.at_peak.sum()) + time(rank.peak_time);
   if (trace.predicted) {
     StageResult const& stage = trace.predicted->stages[static_cast<std::size_t>(rank.stage)];

@@ -7,6 +7,7 @@
 
 #include "libsim/cost/cost_model.hpp"
 #include "libsim/engine/settle.hpp"
+#include "libsim/page/category_style.hpp"
 #include "libsim/page/row_reduction.hpp"
 #include "libsim/page/trace_origin.hpp"
 #include "libsim/page/trace_packer.hpp"
@@ -90,7 +91,7 @@ class RankReader {
 
 nlohmann::ordered_json categories_json(CategoryBytes const& bytes) {
   nlohmann::ordered_json json = nlohmann::ordered_json::array();
-  for (int i = 0; i < category_count; ++i) json.push_back(bytes[static_cast<Category>(i)]);
+  for (CategoryRow const& row : categories) json.push_back(bytes[row.category]);
   return json;
 }
 
@@ -116,8 +117,6 @@ void add_data(PageTrace& page, TraceReader const& trace, RecomputeShares const& 
                                       [&](RankFigures const& f) { return f.rank == number; });
     ranks.push_back(rank_json(rank, *figures));
   }
-  nlohmann::ordered_json categories = nlohmann::ordered_json::array();
-  for (int i = 0; i < category_count; ++i) categories.push_back(name_of(static_cast<Category>(i)));
   TraceNames const& names = reader.names();
   nlohmann::ordered_json data = packer.json();
   data["file"] = page.file;
@@ -125,7 +124,9 @@ void add_data(PageTrace& page, TraceReader const& trace, RecomputeShares const& 
   data["unit"] = unit;
   data["end"] = page.iteration / unit;
   data["names"] = {{"op", names.op}, {"phase", names.phase}, {"stream", names.stream}};
-  data["categories"] = categories;
+  data["categories"] = nlohmann::ordered_json::array();
+  for (CategoryRow const& row : categories) data["categories"].push_back(row.name);
+  data["stack"] = stacked_categories();
   data["ranks"] = ranks;
   data["capacity"] = nullptr;
   if (page.capacity) data["capacity"] = *page.capacity;

@@ -9,6 +9,7 @@
 #include "libsim/hardware/provenance.hpp"
 #include "libsim/host/program_version.hpp"
 #include "libsim/interval/measured_range.hpp"
+#include "libsim/page/category_style.hpp"
 #include "libsim/page/page_facts.hpp"
 #include "libsim/page/page_files.hpp"
 #include "libsim/page/page_summary.hpp"
@@ -219,8 +220,8 @@ std::string memory_html(std::vector<PagePlan> const& plans) {
     return "<i class=\"" + name + "\"" + width_style(percent) + "></i>";
   };
   std::string legend = "<div class=\"legend\">";
-  for (int i = 0; i < category_count; ++i) {
-    std::string const name{name_of(static_cast<Category>(i))};
+  for (CategoryRow const& row : categories) {
+    std::string const name{row.name};
     legend += key_html("m-" + name, name);
   }
   legend += key_html("p-transfer", "fragments, driver, context, NCCL or reserve") +
@@ -230,9 +231,8 @@ std::string memory_html(std::vector<PagePlan> const& plans) {
     StageResult const& stage = tightest(plan);
     bars += "<span>" + html_text(label_of(plans, plan)) + "<br><small>stage " +
             std::to_string(stage.stage) + "</small></span><div class=\"bar\" aria-hidden=\"true\">";
-    for (int i = 0; i < category_count; ++i) {
-      auto const category = static_cast<Category>(i);
-      bars += part("m-" + std::string{name_of(category)}, stage.at_peak[category]);
+    for (auto const& [category, name] : EnumNames<Category>::all) {
+      bars += part("m-" + std::string{name}, stage.at_peak[category]);
     }
     bars += part("p-transfer", std::max<std::int64_t>(0, stage.device - stage.peak())) +
             part("p-bubble", std::max<std::int64_t>(0, stage.margin)) + "</div><span>" +
@@ -285,7 +285,7 @@ std::string plans_page(std::vector<PagePlan> const& plans, PageQuestion const& q
   return filled(page_plans(),
                 {{"title", html_text(question.title)},
                  {"subtitle", subtitle},
-                 {"style", std::string{page_css()}},
+                 {"style", page_style()},
                  {"summary", cards_html(facts_of(plans.front()))},
                  {"candidates", candidates_html(plans)},
                  {"spending-heading",

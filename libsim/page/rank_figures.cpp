@@ -79,7 +79,7 @@ RankFigures figures_of(RankTrace const& rank,
   OpColumns const& ops = rank.ops;
   for (std::size_t row = 0; row < ops.rows(); ++row) {
     figures.has_whole_chunks = figures.has_whole_chunks || names.is_whole_chunk(ops.op[row]);
-    if (names.stream(ops.stream[row]) != TraceStream::compute) continue;
+    if (names.stream(ops.stream[row]) != Stream::compute) continue;
     figures.recompute = bounded_sum(figures.recompute, recompute_in(rank, row, names, shares));
   }
   StreamTimes const times = stream_times(rank, names);

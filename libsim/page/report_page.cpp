@@ -8,6 +8,7 @@
 #include "libsim/hardware/provenance.hpp"
 #include "libsim/host/program_version.hpp"
 #include "libsim/interval/measured_range.hpp"
+#include "libsim/page/category_style.hpp"
 #include "libsim/page/column_packing.hpp"
 #include "libsim/page/page_files.hpp"
 #include "libsim/page/page_summary.hpp"
@@ -128,7 +129,7 @@ std::string report_page(std::vector<PageTrace> const& traces,
        {"subtitle", subtitle_html(traces)},
        {"policy", "default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src " +
                       sha256_source(script)},
-       {"style", std::string{page_css()}},
+       {"style", page_style()},
        {"summary", summary_html(traces) + validation_html(traces)},
        {"difference",
         difference.empty() ? "" : "<p class=\"difference\">" + html_text(difference) + "</p>"},

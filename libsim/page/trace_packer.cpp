@@ -90,9 +90,8 @@ nlohmann::ordered_json TracePacker::json() const {
     kinds[name] = packed(kinds_, element++);
   }
   nlohmann::ordered_json changes{{"count", changes_.size()}};
-  for (int i = 0; i < category_count; ++i) {
-    changes[std::string{name_of(static_cast<Category>(i))}] =
-        packed(changes_, static_cast<std::size_t>(i));
+  for (std::size_t i = 0; i < categories.size(); ++i) {
+    changes[std::string{categories[i].name}] = packed(changes_, i);
   }
   return {
       {"kinds", kinds},

@@ -131,9 +131,9 @@ void write(TextPieces& /*out*/, ClipAttributes const& /*clip*/) {}
 void write(TextPieces& /*out*/, AdamAttributes const& /*adam*/) {}
 void write(TextPieces& /*out*/, AdamAheadAttributes const& /*ahead*/) {}
 
-void write(TextPieces& out, Op const& op, StreamNames const& streams) {
+void write(TextPieces& out, Op const& op) {
   out << "op " << name_of(op.kind) << " " << to_string(op.name) << " " << name_of(op.phase) << " "
-      << streams[op.stream.number()] << " layer " << op.layer << " reads";
+      << name_of(op.stream) << " layer " << op.layer << " reads";
   write(out, op.reads);
   out << " writes";
   write(out, op.writes);
@@ -143,7 +143,7 @@ void write(TextPieces& out, Op const& op, StreamNames const& streams) {
       << (op.is_ahead ? " ahead" : "") << (op.draws_random ? " random" : "") << "\n";
 }
 
-void write(TextPieces& out, BlockProgram const& block, StreamNames const& streams) {
+void write(TextPieces& out, BlockProgram const& block) {
   out << "block " << static_cast<int>(block.kind) << " layers " << block.layers << " input "
       << block.input << " output " << block.output << " gradients " << block.grad_output << " "
       << block.grad_input << "\n";
@@ -154,16 +154,16 @@ void write(TextPieces& out, BlockProgram const& block, StreamNames const& stream
         << handover.lent << "\n";
   }
   out << "forward\n";
-  for (Op const& op : block.forward) write(out, op, streams);
+  for (Op const& op : block.forward) write(out, op);
   out << "backward\n";
-  for (Op const& op : block.backward) write(out, op, streams);
+  for (Op const& op : block.backward) write(out, op);
   if (!block.recompute.empty()) out << "recompute\n";
-  for (Op const& op : block.recompute) write(out, op, streams);
+  for (Op const& op : block.recompute) write(out, op);
   if (block.input_gradient.empty() && block.weight_gradient.empty()) return;
   out << "input gradient\n";
-  for (Op const& op : block.input_gradient) write(out, op, streams);
+  for (Op const& op : block.input_gradient) write(out, op);
   out << "weight gradient\n";
-  for (Op const& op : block.weight_gradient) write(out, op, streams);
+  for (Op const& op : block.weight_gradient) write(out, op);
 }
 
 void write(TextPieces& out, ChunkProgram const& chunk) {
@@ -203,9 +203,9 @@ class RangeTexts {
   std::vector<Known> known_;
 };
 
-void write(TextPieces& out, StepOp const& op, StreamNames const& streams, RangeTexts& texts) {
+void write(TextPieces& out, StepOp const& op, RangeTexts& texts) {
   constexpr std::size_t longest_written = 8;
-  write(out, static_cast<Op const&>(op), streams);
+  write(out, static_cast<Op const&>(op));
   out << (op.own_shard ? "own" : "whole");
   if (op.ranges.size() > longest_written) {
     out << std::string_view{texts.of(op.ranges)};
@@ -215,7 +215,7 @@ void write(TextPieces& out, StepOp const& op, StreamNames const& streams, RangeT
   out << "\n";
 }
 
-void write(TextPieces& out, StagePlan const& rank, StreamNames const& streams, RangeTexts& texts) {
+void write(TextPieces& out, StagePlan const& rank, RangeTexts& texts) {
   out << "rank " << rank.stage.value() << " parameters " << rank.parameters << " optimizer "
       << rank.state_bytes(Category::optimizer).count() << " shards " << rank.shards << " of";
   for (ShardedRun const& run : rank.sharded_runs) {
@@ -223,9 +223,9 @@ void write(TextPieces& out, StagePlan const& rank, StreamNames const& streams, R
     if (run.shards != rank.shards) out << "/" << run.shards;
   }
   out << "\n";
-  for (StepOp const& op : rank.step_ops) write(out, op, streams, texts);
+  for (StepOp const& op : rank.step_ops) write(out, op, texts);
   for (Task const& task : rank.tasks) {
-    out << "work " << static_cast<int>(task.kind) << " " << streams[task.stream.number()] << " "
+    out << "work " << static_cast<int>(task.kind) << " " << name_of(task.stream) << " "
         << (task.group ? task.group->value() : -1) << " " << task.program << " " << task.first_block
         << "+" << task.block_count << " " << task.op << "\n";
   }
@@ -275,10 +275,10 @@ void write(TextPieces& out, TrainingPlan const& plan) {
   if (config.dispatch == Dispatch::deepep) out << "dispatch deepep\n";
   if (plan.forced) write(out, *plan.forced);
   write(out, plan.groups);
-  for (BlockProgram const& block : plan.programs.blocks) write(out, block, plan.streams);
+  for (BlockProgram const& block : plan.programs.blocks) write(out, block);
   for (ChunkProgram const& chunk : plan.programs.chunks) write(out, chunk);
   RangeTexts texts;
-  for (StagePlan const& rank : plan.stages) write(out, rank, plan.streams, texts);
+  for (StagePlan const& rank : plan.stages) write(out, rank, texts);
 }
 
 }  // namespace

@@ -22,7 +22,6 @@ std::int64_t load_of(std::vector<std::int64_t> const& by_expert) {
 std::vector<int> find_last_ranks(
     TrainingPlan const& plan,
     std::function<std::int64_t(std::vector<int> const&)> const& load_of_set) {
-  GroupRoles const& roles = plan.roles;
   int const ranks = plan.groups.ranks_per_stage();
   std::vector<std::vector<int>> sets;
   std::vector<std::size_t> set_of(static_cast<std::size_t>(ranks));
@@ -30,9 +29,8 @@ std::vector<int> find_last_ranks(
     set_of[static_cast<std::size_t>(rank)] = sets.size();
     sets.push_back({rank});
   }
-  auto const join = [&](std::optional<GroupId> id, int rank) {
-    if (!id) return;
-    auto const group = plan.groups.membership(*id, RankId{rank});
+  auto const join = [&](GroupId id, int rank) {
+    auto const group = plan.groups.membership(id, RankId{rank});
     if (!group) return;
     std::size_t const to = set_of[group->members.front().index()];
     std::size_t const from = set_of[static_cast<std::size_t>(rank)];
@@ -44,10 +42,10 @@ std::vector<int> find_last_ranks(
     sets[from].clear();
   };
   for (int rank = 0; rank < ranks; ++rank) {
-    join(roles.tensor, rank);
-    for (auto const& group :
-         {roles.context, roles.context_inner, roles.expert, roles.expert_tensor, roles.stage})
-      join(group, rank);
+    // Passes wait for the groups whose collectives run between their layers.
+    for (GroupId const id : plan.groups.ids()) {
+      if (kind_of(plan.groups[id].stream) == StreamKind::layers) join(id, rank);
+    }
   }
   std::erase_if(sets, [](std::vector<int> const& set) { return set.empty(); });
   for (std::vector<int>& set : sets) std::sort(set.begin(), set.end());

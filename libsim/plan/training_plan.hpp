@@ -96,8 +96,6 @@ struct TrainingPlan {
   TrainingConfig config;
   BlockShape shape;  ///< without room for uneven rows, which depends on the layer
   std::shared_ptr<ForcedRouting const> forced;  ///< null if the configuration forces no counts
-  /// The streams of each rank, by number.
-  StreamNames streams{"compute", "tensor_parallel", "data_parallel", "gather", "sum_over_copies"};
   RankGroups groups;
   GroupRoles roles;
   /// The programs of every rank. If ranks differ, each layer and microbatch has room for the rows

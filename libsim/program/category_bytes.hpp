@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "libsim/program/tensor.hpp"
+#include "libsim/program/category.hpp"
 
 namespace stagecraft {
 
@@ -20,10 +20,13 @@ class CategoryBytes {
     for (std::int64_t const bytes : bytes_) total += bytes;
     return total;
   }
-  /// activations + recomputed + communication.
+  /// The bytes of all categories of the kind activation.
   std::int64_t activation_sum() const {
-    return (*this)[Category::activations] + (*this)[Category::recomputed] +
-           (*this)[Category::communication];
+    std::int64_t total = 0;
+    for (CategoryRow const& row : categories) {
+      if (row.kind == CategoryKind::activation) total += (*this)[row.category];
+    }
+    return total;
   }
   CategoryBytes& operator+=(CategoryBytes const& other) {
     for (std::size_t i = 0; i < bytes_.size(); ++i) bytes_[i] += other.bytes_[i];

@@ -12,6 +12,7 @@
 
 #include "libsim/program/op_attributes.hpp"
 #include "libsim/program/op_kind.hpp"
+#include "libsim/program/stream.hpp"
 #include "libsim/program/tensor.hpp"
 #include "libsim/units/enum_names.hpp"
 #include "libsim/units/ids.hpp"
@@ -19,35 +20,6 @@
 #include "libsim/units/pass.hpp"
 
 namespace stagecraft {
-
-/// The stream that an op runs on, by its position in the plan's list of streams. Ops on one stream
-/// run in issue order; streams run concurrently.
-class Stream {
- public:
-  constexpr Stream() = default;  ///< compute
-  /// Pre: 0 <= number < most.
-  explicit constexpr Stream(int number) : number_{static_cast<std::uint8_t>(number)} {}
-  constexpr std::size_t number() const { return number_; }
-  friend constexpr bool operator==(Stream, Stream) = default;
-
-  static constexpr std::size_t most = 8;  ///< streams of a plan
-  static Stream const compute;
-  static Stream const tensor_parallel;  ///< every pass waits for the ops that it has issued there
-  static Stream const data_parallel;    ///< the plan says when it is waited for
-  static Stream const gather;           ///< of sharded units; every pass waits for it, too
-  static Stream const sum_over_copies;  ///< of their gradients, likewise
-
- private:
-  std::uint8_t number_ = 0;
-};
-inline constexpr Stream Stream::compute{0};
-inline constexpr Stream Stream::tensor_parallel{1};
-inline constexpr Stream Stream::data_parallel{2};
-inline constexpr Stream Stream::gather{3};
-inline constexpr Stream Stream::sum_over_copies{4};
-
-/// The names of the streams of a plan, by number.
-using StreamNames = std::vector<std::string_view>;
 
 /// What a reducing collective computes.
 enum class Reduction : std::uint8_t { sum, maximum };

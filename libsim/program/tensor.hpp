@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "libsim/model/model_config.hpp"
+#include "libsim/program/category.hpp"
 #include "libsim/units/enum_names.hpp"
 #include "libsim/units/inline_list.hpp"
 #include "libsim/units/units.hpp"
@@ -46,33 +47,6 @@ struct EnumNames<ElementType> {
        {ElementType::u8, "u8"},
        {ElementType::i32, "i32"},
        {ElementType::i64, "i64"}}};
-};
-
-/// The category in which the bytes of a buffer are counted.
-enum class Category : std::uint8_t {
-  parameters,
-  gradients,      ///< gradients of parameters, and counters; those of activations count as
-                  ///< activations
-  optimizer,      ///< fp32 master copies and Adam moments
-  activations,    ///< results of forward, their gradients, and temporaries
-  recomputed,     ///< activations recomputed in the backward pass
-  communication,  ///< buffers that exist only to be sent, received or gathered
-  gathered,       ///< of sharded units: gathered parameters, gradients that are not reduced yet
-  workspace,      ///< scratch space of kernels, declared by the backend
-};
-inline constexpr int category_count = 8;
-
-template <>
-struct EnumNames<Category> {
-  static constexpr std::array<std::pair<Category, std::string_view>, 8> all{
-      {{Category::parameters, "parameters"},
-       {Category::gradients, "gradients"},
-       {Category::optimizer, "optimizer"},
-       {Category::activations, "activations"},
-       {Category::recomputed, "recomputed"},
-       {Category::communication, "communication"},
-       {Category::gathered, "gathered"},
-       {Category::workspace, "workspace"}}};
 };
 
 /// The extents of a tensor on one rank, outermost first; at most four.

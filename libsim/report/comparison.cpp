@@ -170,7 +170,7 @@ std::vector<Contribution> contributions_on(std::int32_t stage,
   for (std::size_t const side : {0U, 1U}) {
     RankSummary const& rank = first_of_stage(ranks[side], stage);
     for (auto const& [key, time] : rank.ops) {
-      if (key.stream != name_of(TraceStream::compute)) continue;
+      if (key.stream != name_of(Stream::compute)) continue;
       if (key.phase == name_of(TracePhase::data_parallel)) continue;
       std::int64_t& sum = phases[comparable_phase(key.phase, same_detail)][side];
       sum = bounded_sum(sum, time);

@@ -97,9 +97,7 @@ std::string memory_table(Comparison const& comparison) {
   ByteUnit const unit = unit_for(largest);
   std::vector<TextTable::Column> columns{
       {"stage"}, {"rank"}, {"", Align::left}, {"peak " + std::string{unit.name}}};
-  for (int i = 0; i < category_count; ++i) {
-    columns.push_back({heading_of(static_cast<Category>(i))});
-  }
+  for (CategoryRow const& row : categories) columns.push_back({std::string{row.heading}});
   TextTable table{columns};
   bool is_first = true;
   for (EqualRanks const& ranks : equal_ranks(comparison.ranks)) {
@@ -108,9 +106,8 @@ std::string memory_table(Comparison const& comparison) {
     auto const add = [&](std::string const& what, auto value) {
       std::vector<std::string> cells{std::to_string(rank.stage), ranks.text(), what};
       cells.push_back(value(rank.at_peak[0].sum(), rank.at_peak[1].sum()));
-      for (int i = 0; i < category_count; ++i) {
-        auto const category = static_cast<Category>(i);
-        cells.push_back(value(rank.at_peak[0][category], rank.at_peak[1][category]));
+      for (CategoryRow const& row : categories) {
+        cells.push_back(value(rank.at_peak[0][row.category], rank.at_peak[1][row.category]));
       }
       table.add_row(cells);
     };
@@ -173,18 +170,13 @@ std::string explain_memory(Comparison const& comparison, std::string const& othe
     furthest = &rank;
   }
   if (furthest == nullptr) return "Memory peaks are equal to the byte.";
-  auto category = Category::parameters;
-  for (int i = 0; i < category_count; ++i) {
-    auto const candidate = static_cast<Category>(i);
-    auto const apart = [&](Category which) {
-      return std::abs(furthest->at_peak[1][which] - furthest->at_peak[0][which]);
-    };
-    if (apart(candidate) > apart(category)) category = candidate;
-  }
+  CategoryRow const category = std::ranges::max(categories, {}, [&](CategoryRow const& row) {
+    return std::abs(furthest->at_peak[1][row.category] - furthest->at_peak[0][row.category]);
+  });
   std::int64_t const bytes = furthest->at_peak[1].sum() - furthest->at_peak[0].sum();
   return "Memory peaks differ most on stage " + std::to_string(furthest->stage) + ": " + other +
          " holds " + size_text(std::abs(bytes)) + (bytes > 0 ? " more" : " less") +
-         ", most of it " + std::string{name_of(category)} + ".";
+         ", most of it " + std::string{category.name} + ".";
 }
 
 /// The op of a phase that differs most, e.g. "; there attention qkv differs most, +100 ms ...".
@@ -305,16 +297,14 @@ nlohmann::ordered_json rows_json(Comparison const& comparison) {
 
 nlohmann::ordered_json to_json(Comparison const& comparison) {
   auto const rank_json = [](RankComparison const& rank) -> nlohmann::ordered_json {
-    nlohmann::ordered_json categories;
-    for (int i = 0; i < category_count; ++i) {
-      auto const category = static_cast<Category>(i);
-      categories[std::string{name_of(category)}] = {rank.at_peak[0][category],
-                                                    rank.at_peak[1][category]};
+    nlohmann::ordered_json by_category;
+    for (auto const& [category, name] : EnumNames<Category>::all) {
+      by_category[std::string{name}] = {rank.at_peak[0][category], rank.at_peak[1][category]};
     }
     return {{"rank", rank.rank},
             {"stage", rank.stage},
             {"peak_bytes", {rank.at_peak[0].sum(), rank.at_peak[1].sum()}},
-            {"by_category", categories}};
+            {"by_category", by_category}};
   };
   auto const op_json = [](OpComparison const& op) -> nlohmann::ordered_json {
     return {{"op", op.op}, {"phase", op.phase}, {"stream", op.stream}, {"seconds", op.seconds}};

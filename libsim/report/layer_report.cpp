@@ -51,7 +51,7 @@ void append_ops(LayerReport& report,
     LayerOpRow row;
     row.op = to_string(op.name);
     row.phase = name_of(op.phase);
-    row.stream = name_of(stream_of(op.stream));
+    row.stream = name_of(op.stream);
     row.shape = shape_of(block, op);
     row.flops = op.flops;
     row.bytes = recorded_bytes(op);

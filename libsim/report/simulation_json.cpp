@@ -156,9 +156,8 @@ Json to_json(Breakdown const& breakdown) {
 
 Json to_json(CategoryBytes const& bytes) {
   Json json;
-  for (int i = 0; i < category_count; ++i) {
-    auto const category = static_cast<Category>(i);
-    json[std::string{name_of(category)}] = bytes[category];
+  for (auto const& [category, name] : EnumNames<Category>::all) {
+    json[std::string{name}] = bytes[category];
   }
   return json;
 }

@@ -147,9 +147,6 @@ std::string stage_table(Simulation const& simulation,
                         System const& system) {
   ByteUnit const unit = unit_for(largest_peak(simulation.stages).count());
   std::string const unit_name{unit.name};
-  constexpr std::array shown{Category::parameters,  Category::gradients,  Category::optimizer,
-                             Category::activations, Category::recomputed, Category::communication,
-                             Category::gathered};
   bool const has_reservations =
       !simulation.stages.empty() && simulation.stages.front().reservation.has_value();
   using Stage = StageResult const&;
@@ -158,9 +155,12 @@ std::string stage_table(Simulation const& simulation,
       {"layers", [](Stage stage) { return std::to_string(stage.layers); }},
       {"in flight", [](Stage stage) { return std::to_string(stage.in_flight_chunks); }},
       {"busy s", [](Stage stage) { return decimals(to_seconds(stage.busy), 3); }}};
-  for (Category const category : shown) {
-    if (category == Category::gathered && !plan.config.sharding.shares_parameters()) continue;
-    columns.push_back({heading_of(category), [unit, category](Stage stage) {
+  bool const has_units = plan.config.sharding.shares_parameters();
+  for (CategoryRow const& row : categories) {
+    if (row.kind == CategoryKind::scratch || (row.kind == CategoryKind::units && !has_units)) {
+      continue;
+    }
+    columns.push_back({std::string{row.heading}, [unit, category = row.category](Stage stage) {
                          return in_unit(unit, stage.at_peak[category]);
                        }});
   }

@@ -53,12 +53,6 @@ std::string joined(std::vector<std::string> const& texts, std::string const& sep
   return all;
 }
 
-std::string heading_of(Category category) {
-  constexpr std::array<std::string_view, category_count> headings{
-      "param", "grad", "optim", "activ", "recomp", "comm", "gathered", "work"};
-  return std::string{headings[static_cast<std::size_t>(category)]};
-}
-
 std::string readable_name(std::string name) {
   std::replace_if(
       name.begin(), name.end(), [](char c) { return c == '.' || c == '_'; }, ' ');

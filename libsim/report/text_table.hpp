@@ -8,7 +8,6 @@
 #include <utility>
 #include <vector>
 
-#include "libsim/program/tensor.hpp"
 #include "libsim/units/units.hpp"
 
 namespace stagecraft {
@@ -75,9 +74,6 @@ TextTable table_of(std::vector<ColumnOf<Row>> const& columns, Rows&& rows) {
 
 /// The texts with a separator between each two.
 std::string joined(std::vector<std::string> const& texts, std::string const& separator);
-
-/// The heading of the column of a category's bytes: "param".
-std::string heading_of(Category category);
 
 /// A name of the program (a phase, a tensor, an op) for people: "weight gradient".
 std::string readable_name(std::string name);

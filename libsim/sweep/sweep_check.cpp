@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "libsim/host/interruption.hpp"
-#include "libsim/sweep/same_place.hpp"
+#include "libsim/sweep/condition/same_place.hpp"
 #include "libsim/sweep/spread_numbers.hpp"
 
 namespace stagecraft {

@@ -27,7 +27,7 @@ bool continues(ChunkSlice const& slice,
 void add_row(ChunkSlice& slice, OpColumns const& ops, std::size_t row, KnownNames const& names) {
   slice.last = row + 1;
   slice.flops = bounded_sum(slice.flops, ops.flops[row]);
-  if (names.stream(ops.stream[row]) != TraceStream::compute) return;
+  if (names.stream(ops.stream[row]) != Stream::compute) return;
   slice.start = std::min(slice.start, ops.start[row]);
   slice.end = std::max(slice.end, ops.start[row] + ops.duration[row]);
   slice.bytes = bounded_sum(slice.bytes, ops.bytes[row]);
@@ -51,7 +51,7 @@ std::vector<ChunkSlice> chunk_slices(OpColumns const& ops, KnownNames const& nam
     if (!is_in_chunk(ops, row, names)) continue;
     bool const is_new = slices.empty() || !continues(slices.back(), ops, row, names);
     // A slice begins with an op on the compute stream; its ops on other streams are within it.
-    if (is_new && names.stream(ops.stream[row]) != TraceStream::compute) continue;
+    if (is_new && names.stream(ops.stream[row]) != Stream::compute) continue;
     if (is_new) {
       slices.push_back({.start = ops.start[row],
                         .end = ops.start[row],

@@ -16,7 +16,7 @@ KnownNames::KnownNames(TraceNames const& names) {
     phases_.push_back(value_named<TracePhase>(name));
   }
   for (std::string const& name : names.stream) {
-    streams_.push_back(value_named<TraceStream>(name));
+    streams_.push_back(value_named<Stream>(name));
   }
   for (std::string const& name : names.op) {
     auto const phase = value_named<TracePhase>(name);
@@ -58,19 +58,12 @@ TracePhase phase_of(Pass pass) {
   return TracePhase::backward;
 }
 
-TraceStream stream_of(Stream stream) {
-  constexpr std::size_t always = Stream::gather.number();  // the number of streams of all plans
-  auto const of_units = static_cast<std::size_t>(TraceStream::gather);
-  std::size_t const number = stream.number();
-  return static_cast<TraceStream>(number < always ? number : number - always + of_units);
-}
-
-TraceStream stream_of(Transfer const& transfer) {
+Stream stream_of(Transfer const& transfer) {
   bool const is_activation = transfer.payload == Transfer::Payload::activation;
   if (transfer.end == Transfer::End::send) {
-    return is_activation ? TraceStream::send_activation : TraceStream::send_gradient;
+    return is_activation ? Stream::send_activation : Stream::send_gradient;
   }
-  return is_activation ? TraceStream::receive_activation : TraceStream::receive_gradient;
+  return is_activation ? Stream::receive_activation : Stream::receive_gradient;
 }
 
 TraceVocabulary::TraceVocabulary(TrainingPlan const& plan) {
@@ -78,11 +71,8 @@ TraceVocabulary::TraceVocabulary(TrainingPlan const& plan) {
        phase = static_cast<TracePhase>(static_cast<int>(phase) + 1)) {
     names_.phase.emplace_back(name_of(phase));
   }
-  auto const last_stream =
-      plan.roles.unit ? TraceStream::sum_over_copies : TraceStream::receive_gradient;
-  for (auto stream = TraceStream::compute; stream <= last_stream;
-       stream = static_cast<TraceStream>(static_cast<int>(stream) + 1)) {
-    names_.stream.emplace_back(name_of(stream));
+  for (StreamRow const& row : stream_rows) {
+    if (row.kind != StreamKind::units || plan.roles.unit) names_.stream.emplace_back(row.name);
   }
   for (char const* const name : {"forward", "backward", "iteration_overhead", "send.activation",
                                  "send.gradient", "receive.activation", "receive.gradient"}) {
@@ -102,7 +92,7 @@ TraceVocabulary::TraceVocabulary(TrainingPlan const& plan) {
 
 std::int64_t TraceVocabulary::index_of(Transfer const& transfer) const {
   return first_transfer + static_cast<std::int64_t>(stream_of(transfer)) -
-         static_cast<std::int64_t>(TraceStream::send_activation);
+         static_cast<std::int64_t>(Stream::send_activation);
 }
 
 void TraceVocabulary::add(std::string const& name) {

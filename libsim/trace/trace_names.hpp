@@ -49,36 +49,7 @@ TracePhase phase_of(Op const& op);
 /// The name of a row for a whole chunk.
 TracePhase phase_of(Pass pass);
 
-/// The stream of a row of a trace. Intervals of one stream of a rank never overlap: messages of
-/// one payload and direction follow each other, but not those of different payloads.
-enum class TraceStream : std::uint8_t {
-  compute,  ///< the first are those of plans
-  tensor_parallel,
-  data_parallel,
-  send_activation,
-  send_gradient,
-  receive_activation,
-  receive_gradient,
-  gather,  ///< and of plans with sharded units
-  sum_over_copies,
-};
-
-template <>
-struct EnumNames<TraceStream> {
-  static constexpr std::array<std::pair<TraceStream, std::string_view>, 9> all{
-      {{TraceStream::compute, "compute"},
-       {TraceStream::tensor_parallel, "tensor_parallel"},
-       {TraceStream::data_parallel, "data_parallel"},
-       {TraceStream::send_activation, "send_activation"},
-       {TraceStream::send_gradient, "send_gradient"},
-       {TraceStream::receive_activation, "receive_activation"},
-       {TraceStream::receive_gradient, "receive_gradient"},
-       {TraceStream::gather, "gather"},
-       {TraceStream::sum_over_copies, "sum_over_copies"}}};
-};
-
-TraceStream stream_of(Stream stream);
-TraceStream stream_of(Transfer const& transfer);
+Stream stream_of(Transfer const& transfer);
 
 /// The names in the traces of a plan, simulated or executed: equal plans have equal indices.
 class TraceVocabulary {
@@ -114,7 +85,7 @@ class KnownNames {
   /// nullopt for a name that this version does not know. Pre: an index into TraceNames::phase.
   std::optional<TracePhase> phase(std::int64_t index) const { return at(phases_, index); }
   /// Pre: an index into TraceNames::stream.
-  std::optional<TraceStream> stream(std::int64_t index) const { return at(streams_, index); }
+  std::optional<Stream> stream(std::int64_t index) const { return at(streams_, index); }
   /// Whether a row with this op is the whole forward of a chunk, or its backward or a part of it.
   bool is_whole_chunk(std::int64_t op) const { return whole_chunks_[static_cast<std::size_t>(op)]; }
 
@@ -125,7 +96,7 @@ class KnownNames {
   }
 
   std::vector<std::optional<TracePhase>> phases_;
-  std::vector<std::optional<TraceStream>> streams_;
+  std::vector<std::optional<Stream>> streams_;
   std::vector<bool> whole_chunks_;
 };
 
@@ -138,11 +109,5 @@ constexpr bool is_backward(TracePhase phase) {
 constexpr bool may_recompute(std::optional<TracePhase> phase) {
   return phase == TracePhase::backward || phase == TracePhase::input_gradient;
 }
-
-constexpr bool is_message(TraceStream stream) {
-  return stream >= TraceStream::send_activation && stream <= TraceStream::receive_gradient;
-}
-/// Whether it moves what sharded units gather or reduce.
-constexpr bool is_of_units(TraceStream stream) { return stream >= TraceStream::gather; }
 
 }  // namespace stagecraft

@@ -186,15 +186,12 @@ RankTrace TraceReader::read(std::int32_t rank, std::int64_t& budget) const {
     }
     Hdf5Group const memory = group.group("memory");
     trace.memory.time = memory.column("time", budget);
-    for (std::size_t i = 0; i < trace.memory.bytes.size(); ++i) {
-      std::string const name{name_of(static_cast<Category>(i))};
-      // Traces of earlier versions have no sharded units.
-      bool const is_absent =
-          static_cast<Category>(i) == Category::gathered && !memory.has_link(name);
-      trace.memory.bytes[i] =
-          is_absent ? TraceColumn(trace.memory.rows()) : memory.column(name, budget);
-      check_equal_lengths(memory.path() + "/" + name, trace.memory.rows(),
-                          trace.memory.bytes[i].size());
+    for (CategoryRow const& row : categories) {
+      std::string const name{row.name};
+      TraceColumn& bytes = trace.memory.of(row.category);
+      bool const is_absent = row.kind == CategoryKind::units && !memory.has_link(name);
+      bytes = is_absent ? TraceColumn(trace.memory.rows()) : memory.column(name, budget);
+      check_equal_lengths(memory.path() + "/" + name, trace.memory.rows(), bytes.size());
     }
     if (group.has_link(allocator_group)) {
       Hdf5Group const allocator = group.group(allocator_group);

@@ -70,13 +70,14 @@ StreamTimes stream_times(RankTrace const& rank, KnownNames const& names) {
     times.end = std::max(times.end, span.end);
     auto const stream = names.stream(ops.stream[row]);
     if (!stream) continue;
-    if (is_message(*stream)) {
+    StreamKind const kind = kind_of(*stream);
+    bool const on_compute = *stream == Stream::compute;
+    if (kind == StreamKind::messages) {
       messages.push_back(span);
-    } else if (*stream == TraceStream::data_parallel || is_of_units(*stream) ||
-               (*stream == TraceStream::compute &&
-                names.phase(ops.phase[row]) == TracePhase::data_parallel)) {
+    } else if (kind == StreamKind::reductions || kind == StreamKind::units ||
+               (on_compute && names.phase(ops.phase[row]) == TracePhase::data_parallel)) {
       reductions.push_back(span);
-    } else if (*stream == TraceStream::compute) {
+    } else if (on_compute) {
       computing.push_back(span);
     }
   }

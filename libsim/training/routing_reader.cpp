@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "libsim/config/csv_table.hpp"
+#include "libsim/config/named_file.hpp"
 #include "libsim/config/section_reader.hpp"
 #include "libsim/config/section_writer.hpp"
-#include "libsim/training/named_file.hpp"
 #include "libsim/training/training_keys.hpp"
 #include "libsim/units/parse_number.hpp"
 

@@ -1,6 +1,7 @@
 #include "libsim/training/training_config_reader.hpp"
 
 #include <algorithm>
+#include <concepts>
 #include <filesystem>
 #include <limits>
 #include <optional>
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include "libsim/allocator/allocator_settings.hpp"
+#include "libsim/config/named_file.hpp"
 #include "libsim/config/section_reader.hpp"
 #include "libsim/config/section_writer.hpp"
 #include "libsim/model/model_config_reader.hpp"
@@ -18,7 +20,6 @@
 #include "libsim/training/combination_check.hpp"
 #include "libsim/training/expert_checks.hpp"
 #include "libsim/training/expert_overlap.hpp"
-#include "libsim/training/named_file.hpp"
 #include "libsim/training/recompute_reader.hpp"
 #include "libsim/training/repeated_heads.hpp"
 #include "libsim/training/routing_reader.hpp"
@@ -116,6 +117,30 @@ LayerSplit read_layout(ConfigNode const& section) {
   return split;
 }
 
+/// Reads the keys of a run that are single words, beside its sections.
+class WordReader : public KeyVisitor<WordReader> {
+ public:
+  explicit WordReader(ConfigNode const& root) : root_{root} {}
+
+  void key_apart(Key const& /*key*/) {}
+  template <typename Field>
+  void key(Key const& key, Field&& field) {
+    using Held = HeldBy<Field>;
+    if constexpr (std::same_as<Held, bool>) {
+      if (auto const node = root_.child(key.name); node.exists()) {
+        field = node.boolean().value_or(field);
+      }
+    } else if constexpr (NamedEnum<Held>) {
+      if (auto const node = root_.child(key.name); node.exists()) {
+        field = node.template word<Held>().value_or(field);
+      }
+    }
+  }
+
+ private:
+  ConfigNode const& root_;
+};
+
 }  // namespace
 
 void name_unmodelled_keys(SectionReader& reader) {
@@ -150,12 +175,8 @@ TrainingConfig read_training_config(ConfigNode const& root) {
   config.schedule = read_schedule(root.child("schedule"));
   config.recompute = read_recompute(root.child("recompute"));
   config.routing = read_routing(root.child("routing"));
-  if (auto const dispatch = root.child("dispatch"); dispatch.exists()) {
-    config.dispatch = dispatch.word<Dispatch>().value_or(config.dispatch);
-  }
-  if (auto const deterministic = root.child("deterministic"); deterministic.exists()) {
-    config.deterministic = deterministic.boolean().value_or(false);
-  }
+  WordReader words{root};
+  visit_keys(words, config);
   std::optional<bool> distributed_optimizer;
   read("memory", MemorySection{config.memory, distributed_optimizer}, [](SectionReader&) {});
   config.sharding = read_sharding(root, distributed_optimizer);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <stdexcept>
@@ -19,6 +20,21 @@ template <typename Enum>
 concept NamedEnum = requires {
   EnumNames<Enum>::all;
 };
+
+/// EnumNames<Enum>::all of a table of all that is told of the values, with members `name` and
+/// `value`. \throws std::logic_error  if its rows are not in the order of the enumeration, which is
+/// an error when it is compiled.
+template <typename Enum, typename Row, std::size_t count>
+consteval std::array<std::pair<Enum, std::string_view>, count> names_in(
+    std::array<Row, count> const& table, Enum Row::*value) {
+  std::array<std::pair<Enum, std::string_view>, count> names{};
+  for (std::size_t i = 0; i < count; ++i) {
+    if (table[i].*value != static_cast<Enum>(i)) throw std::logic_error{"a row is out of order"};
+    names[i].first = table[i].*value;
+    names[i].second = table[i].name;
+  }
+  return names;
+}
 
 /// \throws std::out_of_range  if `value` has no name.
 template <NamedEnum Enum>

@@ -108,9 +108,7 @@ nb::dict trace_frames(std::string const& path) {
     }
     nb::dict memory;
     memory["time"] = numpy_array(std::move(rank.memory.time));
-    for (int i = 0; i < category_count; ++i) {
-      auto const category = static_cast<Category>(i);
-      std::string_view const name = name_of(category);
+    for (auto const& [category, name] : EnumNames<Category>::all) {
       memory[nb::str(name.data(), name.size())] = numpy_array(std::move(rank.memory.of(category)));
     }
     ranks.append(nb::make_tuple(rank.rank, rank.stage, ops, memory));

@@ -11,7 +11,7 @@ CudaStreams::CudaStreams(int device) {
   auto const [lowest, highest] = stream_priorities();
   for (std::size_t i = 0; i < streams_.size(); ++i) {
     // Communication has priority: it needs few multiprocessors, and other ranks wait for it.
-    streams_[i] = make_stream(i == Stream::compute.number() ? lowest : highest);
+    streams_[i] = make_stream(i == static_cast<std::size_t>(Stream::compute) ? lowest : highest);
   }
   send_ = make_stream(highest);
   receive_ = make_stream(highest);

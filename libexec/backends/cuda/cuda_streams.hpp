@@ -17,7 +17,9 @@ class CudaStreams final : public DeviceTimeline {
   /// Makes `device` the calling thread's. \throws DeviceError
   explicit CudaStreams(int device);
 
-  cudaStream_t stream(Stream which) const { return streams_[which.number()].get(); }
+  cudaStream_t stream(Stream which) const {
+    return streams_[static_cast<std::size_t>(which)].get();
+  }
   cudaStream_t send() const { return send_.get(); }
   cudaStream_t receive() const { return receive_.get(); }
   cudaStream_t compute() const { return stream(Stream::compute); }
@@ -39,7 +41,7 @@ class CudaStreams final : public DeviceTimeline {
   SimTime time_of(Mark mark) const override;
 
  private:
-  std::array<CudaStream, 3> streams_;  ///< of plans
+  std::array<CudaStream, 3> streams_;  ///< on which ops run
   CudaStream send_;
   CudaStream receive_;
   CudaEvent zero_;

@@ -103,7 +103,7 @@ class PassPlayer {
     if (std::int32_t const after = ops_[i].waits_for; after >= 0) {
       from = std::max(from, times_.end[static_cast<std::size_t>(after)]);
     }
-    SimTime& of_stream = idle_[ops_[i].stream.number()];
+    SimTime& of_stream = idle_on(ops_[i].stream);
     times_.start[i] = std::max(from, of_stream);
     of_stream = times_.end[i] = times_.start[i] + cost_.duration(ops_[i]);
     // Gathers of units slow computation down as gradient reductions do.
@@ -139,19 +139,20 @@ class PassPlayer {
     times_.end[i] = end;
   }
 
-  static bool is_of_units(Op const& op) {
-    return op.stream == Stream::gather || op.stream == Stream::sum_over_copies;
-  }
+  static bool is_of_units(Op const& op) { return kind_of(op.stream) == StreamKind::units; }
+  SimTime& idle_on(Stream stream) { return idle_[static_cast<std::size_t>(stream)]; }
 
   /// The end of a kernel. Collectives issued so far run back to back from here on, if they run at
   /// all.
-  SimTime slowed(SimTime start, Op const& op) const {
+  SimTime slowed(SimTime start, Op const& op) {
     SimTime const duration = cost_.duration(op);
     if (communication_ > start) {
       return slowed_end(start, duration, communication_, cost_.slowdown_millionths());
     }
-    SimTime const units = std::max(
-        {idle_[Stream::gather.number()], idle_[Stream::sum_over_copies.number()], ahead_until_});
+    SimTime units = ahead_until_;
+    for (StreamRow const& row : stream_rows) {
+      if (row.kind == StreamKind::units) units = std::max(units, idle_on(row.stream));
+    }
     return slowed_end(start, duration, units, cost_.data_parallel_slowdown_millionths());
   }
 
@@ -159,8 +160,9 @@ class PassPlayer {
   CostModel const& cost_;
   PassTimes times_;
   SimTime compute_{0};
-  std::array<SimTime, Stream::most> idle_{};  ///< by stream: end of its work so far
-  /// End of the work so far of the streams that slow computation down as the tensor group's does.
+  std::array<SimTime, stream_rows.size()> idle_{};  ///< by stream: end of its work so far
+  /// End of the work so far of the streams that slow computation down as the tensor group's
+  /// does.
   SimTime communication_{0};
   SimTime ahead_until_{0};  ///< end of what waits for no computation
 };

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <stdexcept>
 #include <string_view>
+#include <type_traits>
 
 #include "libsim/config/key.hpp"
 #include "libsim/import/layer_windows.hpp"
@@ -44,8 +46,10 @@ class KeyGaps : public KeyVisitor<KeyGaps> {
       return field.value > 0;
     } else if constexpr (std::same_as<Field, bool>) {
       return field == (word == "true");
+    } else if constexpr (std::is_arithmetic_v<Field>) {
+      return field != Field{};
     } else {
-      return false;
+      throw std::logic_error{"a key that Megatron-LM does not have is of a type without a default"};
     }
   }
   std::string path() const {
@@ -89,6 +93,10 @@ class Gaps {
         "parallel.context_method contiguous_ring: Megatron-LM's ranks have two chunks of rows, so "
         "that they attend to as many keys");
     add_of_keys("memory", MemorySection{config_.memory, is_sharded});
+    add_of_keys("parallel", config_.parallel);
+    add_of_keys("batch", config_.batch);
+    add_of_keys("schedule", config_.schedule);
+    add_of_keys("training", config_.training);
     return std::move(gaps_);
   }
 

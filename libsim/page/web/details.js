@@ -37,8 +37,8 @@ function describeMemory(chart, time) {
   if (state < 0) return null;
   const memory = memoryOf(chart.lane), names = chart.trace.data.categories;
   const lines = [["at", formatTime(time, 6)]];
-  for (const name of [...MEMORY_ORDER].reverse()) {
-    const bytes = names.includes(name) ? memory.bytes[names.indexOf(name)][state] : 0;
+  for (const name of [...chart.trace.data.stack].reverse()) {
+    const bytes = memory.bytes[names.indexOf(name)][state];
     if (bytes > 0) lines.push([name, formatBytes(bytes)]);
   }
   return [formatBytes(memory.sum[state]), lines];

@@ -2,7 +2,6 @@
 // near enough for the areas to be seen.
 
 const CHART_HEIGHT = 230;
-const MEMORY_ORDER = ["parameters", "gradients", "optimizer", "workspace", "gathered", "communication", "recomputed", "activations"];
 
 /** The bytes that the lane's rank holds at its peak. */
 const peakOf = (lane) => lane.rank.peak.reduce((a, b) => a + b, 0);
@@ -101,7 +100,7 @@ class MemoryChart {
   drawAreas(context, memory, states, y, bottom, until) {
     const { view, palette } = this;
     const names = this.trace.data.categories;
-    const shown = MEMORY_ORDER.filter((name) => names.includes(name) && !view.hidden.has(`m-${name}`));
+    const shown = this.trace.data.stack.filter((name) => !view.hidden.has(`m-${name}`));
     const sums = new Float64Array(states.length);
     const edges = shown.map((name) => {
       const column = memory.bytes[names.indexOf(name)];

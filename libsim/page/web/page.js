@@ -49,7 +49,7 @@ class Report {
     if (hasShare) used.add(RECOMPUTE);
     const entries = CATEGORIES.filter((name, i) => used.has(i)).map((name) => ({ name, title: CATEGORY_TITLES[name], colour: `c-${name}` }));
     makeLegend(document.getElementById("legend"), [...entries, { name: "waiting", title: CATEGORY_TITLES.waiting }], this.view);
-    const held = MEMORY_ORDER.filter((name) => this.lanes.some((lane) => lane.rank.peak[lane.trace.data.categories.indexOf(name)] > 0));
+    const held = this.traces[0].data.stack.filter((name) => this.lanes.some((lane) => lane.rank.peak[lane.trace.data.categories.indexOf(name)] > 0));
     makeLegend(document.getElementById("memory-legend"), held.map((name) => ({ name: `m-${name}`, title: name, colour: `m-${name}` })), this.view);
   }
 

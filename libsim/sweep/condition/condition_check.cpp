@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "libsim/config/did_you_mean.hpp"
-#include "libsim/sweep/same_place.hpp"
+#include "libsim/sweep/condition/same_place.hpp"
 
 namespace stagecraft {
 namespace {

@@ -137,7 +137,7 @@ void require_ordered(RankTrace const& trace) {
     CAPTURE(row, stream);
     REQUIRE(ops.duration[row] >= 0);
     REQUIRE(ops.start[row] >= 0);
-    if (stream == static_cast<std::size_t>(TraceStream::compute)) {
+    if (stream == static_cast<std::size_t>(Stream::compute)) {
       REQUIRE(ops.start[row] >= busy_until[stream]);
       busy_until[stream] = ops.start[row] + ops.duration[row];
     }

@@ -88,7 +88,7 @@ void require_same_ops(ReplayedRank const& replayed,
     bool const is_same =
         names.op[static_cast<std::size_t>(rank.ops.op[i])] == to_string(op.op->name) &&
         rank.ops.phase[i] == static_cast<std::int64_t>(phase_of(*op.op)) &&
-        rank.ops.stream[i] == static_cast<std::int64_t>(op.op->stream.number()) &&
+        rank.ops.stream[i] == static_cast<std::int64_t>(op.op->stream) &&
         rank.ops.start[i] == op.start.count() &&
         rank.ops.start[i] + rank.ops.duration[i] == op.end.count() &&
         rank.ops.layer[i] == op.layer && rank.ops.microbatch[i] == op.microbatch &&
@@ -122,11 +122,10 @@ void require_sends_match_receives(Trace const& trace, TrainingPlan const& plan) 
   for (RankTrace const& rank : trace.ranks) {
     for (std::size_t i = 0; i < rank.ops.rows(); ++i) {
       if (!is_transfer(rank, i)) continue;
-      auto const stream = static_cast<TraceStream>(rank.ops.stream[i]);
-      bool const sends =
-          stream == TraceStream::send_activation || stream == TraceStream::send_gradient;
+      auto const stream = static_cast<Stream>(rank.ops.stream[i]);
+      bool const sends = stream == Stream::send_activation || stream == Stream::send_gradient;
       bool const is_activation =
-          stream == TraceStream::send_activation || stream == TraceStream::receive_activation;
+          stream == Stream::send_activation || stream == Stream::receive_activation;
       std::int64_t const here = rank.ops.chunk[i] * p + rank.stage;
       std::int64_t const there = !sends ? here : is_activation ? here + 1 : here - 1;
       auto& ends = sends ? sent : received;

@@ -303,7 +303,7 @@ TEST_CASE("input that no timeline follows from is refused") {
   stages[1].run(1, Stream::compute, end_stages);
   REQUIRE_THROWS_WITH(play_stages(stages),
                       Contains("stage 1: found a task of the group of the ends"));
-  stages[1] = HandMadeStage{}.run(1, Stream{3});
+  stages[1] = HandMadeStage{}.run(1, Stream::gather);
   REQUIRE_THROWS_WITH(play_stages(stages), Contains("accepted: compute, data_parallel"));
   stages[1] = HandMadeStage{}.run(-1);
   REQUIRE_THROWS_WITH(play_stages(stages), Contains("negative duration"));

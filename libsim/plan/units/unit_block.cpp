@@ -1,0 +1,82 @@
+#include "libsim/plan/units/unit_block.hpp"
+
+namespace stagecraft {
+
+/// Elements of a parameter, with its own padding.
+std::int64_t elements_of(Shape const& shape, UnitTraits const& traits) {
+  return traits.is_flat ? shape.elements() : traits.ranks * sharded_elements(shape, traits.ranks);
+}
+
+/// The elements of a block's own parameters, padded.
+std::int64_t elements_of(BlockProgram const& block, UnitTraits const& traits) {
+  std::int64_t sum = 0;
+  for (Parameter const& parameter : block.parameters) {
+    if (!parameter.shared) sum += elements_of(block.tensor(parameter.weight).shape, traits);
+  }
+  return traits.ranks * shard_of(sum, traits.ranks);
+}
+
+UnitBlock::UnitBlock(BlockProgram& of,
+                     UnitTraits const& unit_traits,
+                     Neighbours const& neighbours,
+                     UnitPasses const& unit_passes)
+    : block{of},
+      traits{unit_traits},
+      beside{neighbours},
+      passes{unit_passes},
+      elements{elements_of(block, traits) +
+               (beside.partner == nullptr ? 0 : elements_of(*beside.partner, traits))} {}
+
+TensorId UnitBlock::make(Name name, std::int64_t count, ElementType type, Category category) {
+  auto const id = static_cast<TensorId>(block.tensors.size());
+  Tensor& made = block.tensors.emplace_back();
+  made.name = name;
+  made.type = type;
+  made.category = category;
+  made.shape = {count};
+  made.buffer = id;
+  return id;
+}
+
+void UnitBlock::take(Pass pass, std::string_view what, std::int32_t of, TensorId tensor) {
+  block.handovers.push_back({.pass = pass, .what = what, .position = of, .taken = tensor});
+}
+
+void UnitBlock::leave(Pass pass, std::string_view what, std::int32_t to, TensorId tensor) {
+  block.handovers.push_back({.pass = pass, .what = what, .position = to, .left = tensor});
+}
+
+void UnitBlock::lend(Pass pass, std::string_view what, TensorId tensor) {
+  block.handovers.push_back({.pass = pass, .what = what, .lent = tensor});
+}
+
+void UnitBlock::pass_on(Pass pass, std::string_view what, std::int32_t of, TensorId tensor) {
+  take(pass, what, of, tensor);
+  leave(pass, what, of, tensor);
+}
+
+Op& UnitBlock::append(
+    Ops& ops, OpKind kind, Name name, TensorList const& reads, TensorList const& writes) {
+  Op& op = ops.emplace_back();
+  op.kind = kind;
+  op.name = name;
+  op.phase = Phase::data_parallel;
+  op.module = "unit";
+  op.type = traits.types.gathered;
+  op.reads = reads;
+  op.writes = writes;
+  for (TensorId const id : reads) op.traffic += block.tensor(id).bytes();
+  for (TensorId const id : writes) op.traffic += block.tensor(id).bytes();
+  return op;
+}
+
+Op& UnitBlock::append_collective(Ops& ops, OpKind kind, Name name, TensorId from, TensorId to) {
+  Op& op = append(ops, kind, name, {from}, {to});
+  op.stream = Stream::gather;
+  op.group = traits.group;
+  op.payload = block.tensor(kind == OpKind::all_gather ? to : from).bytes();
+  op.traffic = {};
+  return op;
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,95 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "libsim/plan/units/unit_passes.hpp"
+#include "libsim/plan/units/unit_types.hpp"
+#include "libsim/program/block_program.hpp"
+
+namespace stagecraft {
+
+/// The buffers that units leave to each other.
+namespace handed {
+inline constexpr std::string_view flat = "flat";                  // of the unit that takes it
+inline constexpr std::string_view parameters = "parameters";      // the unit's own
+inline constexpr std::string_view gradients = "gradients";        // its own, not reduced
+inline constexpr std::string_view reduce_input = "reduce_input";  // of the unit that leaves it
+inline constexpr std::string_view gradient_shard =
+    "gradient_shard";  // of that whose gradients it has
+}  // namespace handed
+
+/// What a head leaves to the embedding of its unit: the gradients of its parameters, in order.
+inline constexpr std::array<std::string_view, 4> gradients_of_head{"gradient_0", "gradient_1",
+                                                                   "gradient_2", "gradient_3"};
+
+/// What the collectives of all units have in common.
+struct UnitTraits {
+  int ranks = 1;  ///< that share a unit
+  GroupId group{};
+  std::optional<GroupId>
+      copies{};  ///< the ranks with the same shards, over which gradients are summed
+  UnitTypes types;
+  bool is_flat = false;  ///< UnitKind::is_flat
+};
+
+/// The blocks that a unit depends on; null: there is none.
+struct Neighbours {
+  BlockProgram const* before = nullptr;  ///< the unit that runs before it in model order
+  BlockProgram const* behind = nullptr;  ///< the unit that runs after it
+  /// If the head has the embedding's table, both are one unit: of the embedding, the head; of the
+  /// head, the embedding.
+  BlockProgram const* partner = nullptr;
+  std::int32_t distance = 0;  ///< from the block to its partner, in the chunk
+  /// Whether the unit behind leaves it gradients to be reduced.
+  bool reduces_behind = false;
+};
+
+/// Elements of a parameter, with its own padding.
+std::int64_t elements_of(Shape const& shape, UnitTraits const& traits);
+
+/// The elements of a block's own parameters, padded.
+std::int64_t elements_of(BlockProgram const& block, UnitTraits const& traits);
+
+/// A block to which the ops of its unit are added.
+struct UnitBlock {
+  using Ops = std::vector<Op>;
+
+  UnitBlock(BlockProgram& block,
+            UnitTraits const& traits,
+            Neighbours const& beside,
+            UnitPasses const& passes);
+
+  bool is_head() const { return block.kind == BlockProgram::Kind::head; }
+  /// Whether the unit has a head besides, or the block is that head.
+  bool has_tail() const { return beside.partner != nullptr && !is_head(); }
+  bool is_tail() const { return beside.partner != nullptr && is_head(); }
+
+  TensorId make(Name name, std::int64_t count, ElementType type, Category category);
+  TensorId make_gathered(Name name, std::int64_t count, ElementType type) {
+    return make(name, count, type, Category::gathered);
+  }
+
+  void take(Pass pass, std::string_view what, std::int32_t of, TensorId tensor);
+  void leave(Pass pass, std::string_view what, std::int32_t to, TensorId tensor);
+  void lend(Pass pass, std::string_view what, TensorId tensor);
+  void pass_on(Pass pass, std::string_view what, std::int32_t of, TensorId tensor);
+
+  Op& append(Ops& ops, OpKind kind, Name name, TensorList const& reads, TensorList const& writes);
+  Op& append_collective(Ops& ops, OpKind kind, Name name, TensorId from, TensorId to);
+  /// The buffer stays at least until here.
+  void hold(Ops& ops, Name name, TensorId buffer) {
+    append(ops, OpKind::hold, name, {buffer}, {}).traffic = {};
+  }
+
+  BlockProgram& block;
+  UnitTraits const& traits;
+  Neighbours const& beside;
+  UnitPasses const& passes;
+  std::int64_t elements;  ///< of the unit
+};
+
+}  // namespace stagecraft

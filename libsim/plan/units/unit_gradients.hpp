@@ -1,0 +1,55 @@
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "libsim/plan/units/unit_block.hpp"
+
+namespace stagecraft {
+
+/// Adds to the backward of a block what becomes of the gradients of its unit's parameters.
+class UnitGradients {
+ public:
+  using Ops = UnitBlock::Ops;
+
+  explicit UnitGradients(UnitBlock& unit) : unit_{unit} {}
+
+  /// Makes the gradients buffers of the microbatch, in the type of activations. Kernels write them
+  /// instead of adding to them; only lookups of embeddings add, to zeros.
+  void own();
+  /// The gradients of the unit's parameters: the block's, and what the head of its unit has left.
+  /// The table's are added up. A flat unit joins all in one tensor, as the backward of its split
+  /// into parameters does.
+  void collect(Ops& ops);
+  /// Reduces what the unit behind has left, beside the own backward.
+  void reduce_behind(Ops& first, Ops& last);
+  /// Reduces what was collected, or leaves it to the unit before or to the next microbatch.
+  void finish(Ops& last);
+
+ private:
+  void collect_from(Ops& ops, BlockProgram const& head);
+  /// Appends the reduction of a unit to `begin`; to `end`, what is done once it is over.
+  void reduce(Ops& begin,
+              Ops& end,
+              std::string_view whose,
+              std::int32_t position,
+              TensorId input,
+              bool is_beside);
+  /// Appends copies of all gradients into one buffer, as many at a time as an op takes.
+  void copy_together(Ops& ops, Name name, TensorId whole);
+  /// A flat gradient adds up in its own type, others in that of the reduction.
+  ElementType type_of_sum() const;
+  /// The gradients that earlier microbatches have added up.
+  TensorId sum_so_far();
+  /// Adds the gradients to those of earlier microbatches, parameter by parameter.
+  void add_to(Ops& ops, TensorId sum);
+  /// Appends what makes the input of a reduction. It is the flat gradient itself, if that has its
+  /// type.
+  TensorId reduce_input(Ops& ops);
+
+  UnitBlock& unit_;
+  std::vector<TensorId> gradients_;  ///< of the unit, once they are collected
+};
+
+}  // namespace stagecraft
