@@ -144,11 +144,10 @@ TEST_CASE("fit ends with 1 if no row can be used, and leaves bad rows out otherw
 
 TEST_CASE("fit works with a system of which nothing is marked as fitted, and names other rows") {
   TemporaryFolder const folder;
-  std::string const plain =
-      " --system dgx-h100 --software megatron-2022 --set model.precision=bf16";
+  std::string const plain = " --system gh200 --software megatron-2022 --set model.precision=bf16";
   json const result =
       json_of("validate " + data_file(folder, rows) + base + " --json --set " +
-              "system=dgx-h100 --set software=megatron-2022 --set model.precision=bf16");
+              "system=gh200 --set software=megatron-2022 --set model.precision=bf16");
   std::string data = "group,model.hidden,batch.micro,measured.iteration_seconds\n";
   std::vector<std::string> const cells{"a,1024,1,", "a,1024,2,", "b,2048,1,", "b,2048,4,"};
   for (std::size_t i = 0; i < cells.size(); ++i) {

@@ -78,7 +78,7 @@ TERMS = (  # file, fragment
     (COST, "latency += «collective_seconds(OpKind::all_gather, plan_.roles.tensor, whole).value»;"),
     (COST, "rounded(«(sent / BytesPerSecond{rate}).value»)"),
     (COST, "std::lround(«system_.calibration.overlap_slowdown.value» * 1e6)"),
-    (COST, "std::lround(«system_.calibration.network_slowdown.value» * 1e6)"),
+    (COST, "of_units : «system_.calibration.network_slowdown.value»;"),
     (COST, "rounded(«system_.calibration.iteration_overhead.value.value» +"),
     (COST, "double on_host = «host.iteration.value.value»;"),
     (COST, "host.step_launches.value * «host.kernel.value.value» *"),

@@ -57,8 +57,7 @@ TEST_CASE("transfers, whole chunks, phases and streams have their own names") {
   REQUIRE(names.op[TraceVocabulary::backward] == "backward");
   REQUIRE(names.op[TraceVocabulary::iteration_overhead] == "iteration_overhead");
   REQUIRE(names.phase[static_cast<std::size_t>(TracePhase::optimizer)] == "optimizer");
-  REQUIRE(names.stream[static_cast<std::size_t>(Stream::tensor_parallel)] ==
-          "tensor_parallel");
+  REQUIRE(names.stream[static_cast<std::size_t>(Stream::tensor_parallel)] == "tensor_parallel");
 }
 
 }  // namespace stagecraft::trace_names_test
