@@ -23,8 +23,8 @@ bool is_product_with_bias(std::vector<Op> const& ops, std::size_t i) {
          ops[i + 1].reads[0] == ops[i].writes[0];
 }
 
-/// The rows that there is room for of those that counts say arrive in a block; 0 if no tensor of
-/// rows follows these counts.
+/// The number of rows for which the plan has room in the tensor whose row counts are `counts`; 0 if
+/// no tensor depends on them.
 std::int64_t most_counted(BlockProgram const& block, TensorId counts) {
   for (Pass const pass : {Pass::forward, Pass::backward}) {
     for (Op const& op : block.ops(pass)) {

@@ -16,8 +16,8 @@ namespace stagecraft {
 
 /// Runs the issue order of one rank, one iteration per call.
 ///
-/// This folder executes a plan: a job (thread_job.hpp, process_job.hpp, solo_job.hpp) starts the
-/// ranks, run_rank() runs one of them to its end, RankExecutor runs the issue entries of an
+/// This folder executes a plan: a job (job.hpp) starts the ranks, as threads or processes or one of
+/// them alone, run_rank() runs one of them to its end, RankExecutor runs the issue entries of an
 /// iteration, BlockRunner the ops of a block.
 class RankExecutor {
  public:

@@ -160,8 +160,8 @@ Seconds all_to_all_time(Bytes sent, NodeSpread spread, System const& system) {
   return exchange_time(near * piece, far * piece, spread, system);
 }
 
-/// Every member sends to the next one, over a link of the node or, between nodes, its adapter: one
-/// flow uses no other, but what others leave of an adapter that they share with it.
+/// Every member sends to the next one: inside a node over its own link, between nodes with its
+/// share of an adapter that several accelerators use.
 Seconds ring_shift_time(Bytes sent, NodeSpread spread, System const& system) {
   auto const bytes = static_cast<double>(sent.count());
   if (spread.nodes() == 1) {

@@ -140,7 +140,7 @@ struct BufferLife {
 struct Handover {
   Pass pass = Pass::forward;
   std::string_view what;       ///< the same for both blocks; a literal
-  std::int32_t position = 0;   ///< whose it is: the block so many places behind in the chunk
+  std::int32_t position = 0;   ///< from this block to the buffer's owner, in places of the chunk
   TensorId taken = no_tensor;  ///< from the last block that has left it
   TensorId left = no_tensor;
   TensorId lent = no_tensor;  ///< the same, but the block itself releases it

@@ -36,9 +36,9 @@ struct SearchResult {
   /// Plans that cannot fit, and windows of which no microbatch can be stored.
   std::int64_t dismissed_by_memory = 0;
   std::int64_t dismissed_by_bound = 0;
-  /// Of models with experts, whose space is large, and of schedules that follow an order: shapes
-  /// with a schedule of which every plan takes too long to belong to the answer. Their plans are
-  /// not among `considered`.
+  /// Shapes with a schedule that were left out because even their lower bound is too slow. Only
+  /// models with experts and schedules that follow an order have them. Their plans are not among
+  /// `considered`.
   std::int64_t unexamined = 0;
   /// Shapes with a schedule that follows an order of more chunk passes than are searched
   /// (most_ordered_passes). Not in `considered`.

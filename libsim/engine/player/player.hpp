@@ -36,7 +36,7 @@ class Player {
   /// Advances all stages to their ends.
   /// \throws ScheduleDeadlock  if they cannot reach them.
   Timeline finish();
-  /// The same for an observer that does not hear.
+  /// Advances all stages for an observer that is told nothing; repeats of a loop are left out.
   IterationEnd finish_quickly();
 
   /// The time at which everything that a stage has issued so far is over.

@@ -165,8 +165,9 @@ class FlagsOfSettings {
     }
   }
 
-  /// Whether a flag differs from it in one or two letters at one place. Files of programs around
-  /// Megatron have settings of their own, whose names may well be similar to flags.
+  /// Whether the flag is probably a misspelt one of Megatron-LM: one or two letters differ, in one
+  /// place. Programs around Megatron have settings of their own with similar names, so names that
+  /// are farther apart do not count.
   static bool is_misspelt(std::string const& flag) {
     static std::vector<std::string> const names = flag_names();
     std::string const written = "--" + flag;

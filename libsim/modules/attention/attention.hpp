@@ -67,7 +67,7 @@ TensorId attention_backward(ProgramBuilder& builder,
                             AttentionGradients const& gradients);
 
 /// Appends softmax(q k^T / sqrt(d)) v with a causal mask. Ranks that split the sequence attend to
-/// all of it: see ulysses_exchange.hpp, ring_attention.hpp and gathered_attention.hpp.
+/// all of it: see `ulysses_exchange`, `ring_attention` and `gathered_attention`.
 ///
 /// Reads   q [s, b, a/t, d], k [s, b, g/t, d] and v [s, b, g/t, d']; d' is d but for latent attention.
 /// Writes  unfused: scores, softmax_output, dropout_output [b, a/t, s, s], dropout_mask likewise at one

@@ -6,7 +6,7 @@
 #include "libexec/kernels/cuda/element_wise.cuh"
 #include "libexec/kernels/token_choices.hpp"
 
-/// Tokens and their rows, as token_rows.hpp has them for the CPU.
+/// Tokens and their rows, as `kernels/cpu/token_rows` has them.
 namespace stagecraft::cuda_ops {
 
 /// y[token] = sum of the token's rows, in the order of their experts.

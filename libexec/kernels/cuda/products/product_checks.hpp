@@ -5,8 +5,8 @@
 
 namespace stagecraft::cuda_ops {
 
-/// Expects types that cuBLASLt multiplies: A and B of one, C of the same or of that in which it is
-/// computed on.
+/// Expects types that cuBLASLt multiplies: A and B have the same one, and C has it too or has that
+/// in which the sums are kept.
 inline void expect_product_types(KernelCall const& call, MatrixProduct const& product) {
   with_storage_type(call.kind, product.a.type, [&](auto tag) {
     using S = decltype(tag);
