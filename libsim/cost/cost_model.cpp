@@ -319,7 +319,7 @@ MessageCost CostModel::message_cost(StageId from, StageId to) const {
                               : network_share(system_).value / border_slowdown(nodes, system_);
   double latency = (is_near ? link.latency.value : system_.network.latency.value.value) +
                    system_.calibration.p2p_synchronisation.value.value +
-                   system_.software.host.message.value.value;
+                   system_.software.host.message.value.value / system_.node.host_speed.value;
   if (plan_.scatters_messages()) {
     latency += collective_seconds(OpKind::all_gather, plan_.roles.tensor, whole).value;
   }

@@ -109,14 +109,29 @@ class RecomputeChanges {
     return policy_text(use.policy) + (is_everywhere ? "" : " on " + stages_text(use.stages));
   }
 
+  /// Whether the run's recompute stops early, which is a matter of its framework: a change keeps
+  /// it.
+  bool stops_early() const {
+    return std::ranges::any_of(uses_, [](PolicyUse const& use) { return use.policy.early_stop; });
+  }
+
+  /// The value of the key `recompute` with early_stop as the run has it.
+  std::string with_early_stop(std::string const& value) const {
+    if (!stops_early() || value == "none") return value;
+    if (value.back() != '}') return "{granularity: " + value + ", early_stop: true}";
+    return value.substr(0, value.size() - 1) + ", early_stop: true}";
+  }
+
   void add_policy(std::string const& what, std::string const& value) {
-    changes_.push_back({.what = what, .set = {"recompute=" + value}, .undoes = undone_by(value)});
+    changes_.push_back(
+        {.what = what, .set = {"recompute=" + with_early_stop(value)}, .undoes = undone_by(value)});
   }
 
   void add_partial(std::string const& what, PolicyUse const& use, Granularity granularity) {
     std::vector<RecomputePolicy> changed = by_stage_;
     RecomputePolicy instead;
     instead.granularity = granularity;
+    instead.early_stop = stops_early() && granularity != Granularity::none;
     for (std::size_t const stage : use.stages) changed[stage] = instead;
     changes_.push_back({.what = what + " on " + stages_text(use.stages),
                         .set = {"recompute=" + to_json(changed).dump()},

@@ -140,7 +140,7 @@ Json factor_json(RunConfig const& run,
                  std::string const& key,
                  double value,
                  double prior,
-                 double standard_error) {
+                 std::optional<double> standard_error) {
   return {{"schema", fit_schema},
           {"system", run.system.name},
           {"software", run.system.software.name},
@@ -299,11 +299,17 @@ std::string factor_text(MemoryFactor const& factor) {
       "does, without it. A prediction lies with 80 %\nbetween " +
       gib(factor.interval[0]) + " and " + gib(factor.interval[1]) + ", by " + factor.evidence +
       ".\n";
-  if (factor.seen.kind == MemoryObservation::Kind::died) {
+  bool const has_died = factor.seen.kind == MemoryObservation::Kind::died;
+  if (has_died && !factor.standard_error) {
+    text += "The factor was fitted to a run before, and explains that this one died: it is kept.\n";
+  } else if (has_died) {
     text +=
         "That a rank died is a bound alone: the factor is the mean of what it leaves of that "
         "distribution,\n+- " +
-        decimals(factor.standard_error, 3) + ".\n";
+        decimals(*factor.standard_error, 3) + ".\n";
+  } else if (factor.seen.bytes.count() > factor.room) {
+    text += "The allocator is predicted to have only " + gib(static_cast<double>(factor.room)) +
+            ": what else holds the device's memory is\noverestimated (`memory.reserve`).\n";
   }
   if (!factor.is_expected()) {
     text +=

@@ -9,10 +9,13 @@
 
 #include "libsim/engine/settle.hpp"
 #include "libsim/engine/simulation.hpp"
+#include "libsim/engine/stack_memory.hpp"
 #include "libsim/engine/stage_allocators.hpp"
+#include "libsim/hardware/constant_values.hpp"
 #include "libsim/hardware/software.hpp"
 #include "libsim/interval/fit_probability.hpp"
 #include "libsim/memory/buffer_events.hpp"
+#include "libsim/memory/stage_reservation.hpp"
 #include "libsim/plan/make_plan.hpp"
 #include "libsim/report/run_verdict.hpp"
 #include "libsim/units/quantity.hpp"
@@ -104,9 +107,46 @@ Simulation simulated(TrainingPlan const& plan, System const& system) {
   return simulation;
 }
 
-std::int64_t bytes_of(Simulation const& simulation, StageId stage, Kind kind) {
-  StageReservation const& reservation = *simulation.stages[stage.index()].reservation;
-  return kind == Kind::allocated ? reservation.allocated : reservation.reserved;
+/// A stage of a plan, and its fullest rank.
+struct FittedStage {
+  TrainingPlan const& plan;
+  System const& system;
+  StagePlan const& stage;
+  RankPrograms programs;
+
+  StageRank rank() const { return {plan, stage, *programs}; }
+  /// What is reserved or allocated on a device without limit.
+  std::int64_t bytes(Kind kind, double factor) const {
+    StageReservation const held = reserve_stage(rank(), unlimited_capacity, memory(factor));
+    return kind == Kind::allocated ? held.allocated : held.reserved;
+  }
+  bool fits(std::int64_t room, double factor) const {
+    return fits_in(rank(), room, memory(factor));
+  }
+
+ private:
+  FrameworkMemory memory(double factor) const {
+    FrameworkMemory memory = stack_memory(plan, system);
+    memory.factor = factor;
+    return memory;
+  }
+};
+
+/// The least multiple of the prior factor with which the stage does not fit into the room.
+double least_failing(FittedStage const& stage, std::int64_t room, double prior) {
+  constexpr double most = 64;
+  constexpr int halvings = 24;
+  double fitting = 1 / most;
+  double failing = most;
+  if (stage.fits(room, prior * failing)) {
+    refuse("--died", "a stage that is predicted to fit into a 64th of its room",
+           "one that fills more of it: see `stagecraft simulate`");
+  }
+  for (int i = 0; i < halvings; ++i) {
+    double const middle = std::sqrt(fitting * failing);
+    (stage.fits(room, prior * middle) ? fitting : failing) = middle;
+  }
+  return failing;
 }
 
 std::string source_of(MemoryFactor const& fitted, std::string const& name) {
@@ -144,34 +184,46 @@ MemoryFactor fit_memory_factor(RunConfig run,
   result.seen = seen;
   result.stage = stage_of(before, seen);
   result.prior = factor.value;
-  result.predicted_before = bytes_of(before, result.stage, seen.kind);
   result.room = StageAllocators{plan, run.system}.room(result.stage);
   result.verdict_before = verdict_of(before);
   result.lives_before = fit_probability_of(before, run.training, run.system).run;
   result.evidence = prior.evidence;
-  auto const predicted = static_cast<double>(result.predicted_before);
+  StageResult const& predicted = before.stages[result.stage.index()];
+  FittedStage const stage{plan, run.system, plan.stages[result.stage], {plan, predicted.rank()}};
+  bool const has_died = seen.kind == Kind::died;
+  result.predicted_before =
+      has_died ? predicted.reservation->reserved : stage.bytes(seen.kind, result.prior);
   constexpr double z = 1.2816;  // of 80 %
-  result.interval = {predicted * std::exp(prior.bias - z * prior.spread),
-                     predicted * std::exp(prior.bias + z * prior.spread)};
-  if (seen.kind == Kind::died) {
-    StageResult const& stage = before.stages[result.stage.index()];
-    result.needed = result.predicted_before;
+  auto const bytes = static_cast<double>(result.predicted_before);
+  result.interval = {bytes * std::exp(prior.bias - z * prior.spread),
+                     bytes * std::exp(prior.bias + z * prior.spread)};
+  if (has_died) {
+    result.needed = std::llround(static_cast<double>(result.room) /
+                                 least_failing(stage, result.room, result.prior));
     if (seen.tried) {
-      RankPrograms const own{plan, stage.rank()};
-      auto const held = held_with_request({plan, plan.stages[result.stage], *own}, *seen.tried);
+      auto const held = held_with_request(stage.rank(), *seen.tried);
       result.makes_request = held.has_value();
-      std::int64_t const counted = stage.peak() - stage.at_peak[Category::workspace];
-      if (held) result.needed -= std::max<std::int64_t>(counted - *held, 0);
+      std::int64_t const counted = predicted.peak() - predicted.at_peak[Category::workspace];
+      auto const later = std::max<std::int64_t>(counted - held.value_or(counted), 0);
+      result.needed -= std::llround(result.prior * static_cast<double>(later));
     }
     double const least =
         std::log(static_cast<double>(result.room) / static_cast<double>(result.needed));
-    double const a = (least - prior.bias) / prior.spread;
-    double const mean = mean_above(a);
-    factor.value *= std::exp(prior.bias + prior.spread * mean);
-    result.standard_error =
-        factor.value * prior.spread * std::sqrt(std::max(0.0, 1 + a * mean - mean * mean));
+    if (least > 0 || !is_fitted_to_one_run(factor)) {
+      double const a = (least - prior.bias) / prior.spread;
+      double const mean = mean_above(a);
+      factor.value *= std::exp(prior.bias + prior.spread * mean);
+      result.standard_error =
+          factor.value * prior.spread * std::sqrt(std::max(0.0, 1 + a * mean - mean * mean));
+    }
   } else {
-    factor.value *= static_cast<double>(seen.bytes.count()) / predicted;
+    factor.value *= static_cast<double>(seen.bytes.count()) / bytes;
+    if (factor.value < factor_range.lower) {
+      refuse("--" + std::string{observation_names[static_cast<std::size_t>(seen.kind)]},
+             "'" + exact_text(seen.bytes) + "'",
+             "at least a thousandth of the predicted " +
+                 readable_text(Bytes{result.predicted_before}));
+    }
   }
   factor.source = source_of(result, name);
   factor.fitted = std::string{one_measurement} + name + "; no other run was held against it";
@@ -179,7 +231,8 @@ MemoryFactor fit_memory_factor(RunConfig run,
   if (!stack.ends_with(fitted_ending)) stack += fitted_ending;
 
   Simulation const after = simulated(plan, run.system);
-  result.predicted = bytes_of(after, result.stage, seen.kind);
+  result.predicted = has_died ? after.stages[result.stage.index()].reservation->reserved
+                              : stage.bytes(seen.kind, factor.value);
   result.verdict = verdict_of(after);
   result.lives = fit_probability_of(after, run.training, run.system).run;
   result.run = std::move(run);

@@ -35,11 +35,12 @@ struct MemoryFactor {
   MemoryObservation seen;
   StageId stage{};
   double prior = 1;
-  double standard_error = 0;
-  std::int64_t predicted_before = 0;  ///< bytes of what was seen; died: reserved bytes
-  std::int64_t predicted = 0;         ///< the same with the factor
-  /// Died: what the stage was predicted to hold when it makes a request of `seen.tried`, that
-  /// included; its largest amount if it makes no such request.
+  std::optional<double> standard_error{};  ///< died: of the factor
+  /// Bytes of what was seen, on a device without limit; died: reserved bytes on the run's own.
+  std::int64_t predicted_before = 0;
+  std::int64_t predicted = 0;  ///< the same with the factor
+  /// Died: the least room that the stage was predicted to need; if it makes a request of
+  /// `seen.tried`, for that request.
   std::int64_t needed = 0;
   bool makes_request = false;  ///< whether a request of `seen.tried` is predicted
   std::int64_t room = 0;       ///< what the stage's allocator can reserve at most
@@ -58,11 +59,13 @@ struct MemoryFactor {
 };
 
 /// Fits `software.memory.factor` of a run to what one run showed. Measured bytes give it alone.
-/// That a rank died gives a bound: the factor is the mean of what is left of the prior, in which
-/// ln(measured / predicted) is normally distributed as in measured runs of the same software or, if
-/// there are none, of the software whose runs differ most. `name` names the run in the source.
-/// \throws ConfigError  naming the option, if the run has no such stage, or an accelerator has no
-///                      room for so many bytes.
+/// That a rank died gives a bound, the least factor with which its allocator fails: the factor is
+/// the mean of what is left above it of the prior, in which ln(measured / predicted) is normally
+/// distributed as in measured runs of the same software or, if there are none, of the software
+/// whose runs differ most. A factor that was fitted to one run before, and explains that this one
+/// died, is kept. `name` names the run in the source.
+/// \throws ConfigError  naming the option, if the run has no such stage, an accelerator has no room
+///                      for so many bytes, or the factor is outside its range.
 MemoryFactor fit_memory_factor(RunConfig run,
                                MemoryObservation const& seen,
                                std::string const& name);

@@ -142,6 +142,19 @@ TEST_CASE("each change that explain tries is what simulate gives with its --set"
   }
 }
 
+TEST_CASE("explain's changes of recompute stop early as the run's recompute does") {
+  std::string const early = " --set 'recompute={granularity: full, early_stop: true}' --json";
+  json const explained = json_of("explain " + paper_run("22b-present") + early);
+  int changes = 0;
+  for (json const& change : explained.at("changes")) {
+    std::string const set = change.at("set").empty() ? "" : change.at("set")[0].get<std::string>();
+    if (!set.starts_with("recompute=") || set == "recompute=none") continue;
+    ++changes;
+    REQUIRE_THAT(set, Catch::Contains("early_stop: true"));
+  }
+  REQUIRE(changes > 2);
+}
+
 TEST_CASE("explain warns of choices that do not pay, with the reader's warnings before them") {
   json const explained =
       json::parse(run_stagecraft("explain " + paper_run("22b-present") +

@@ -74,7 +74,7 @@ TERMS = (  # file, fragment
     (COST, "is_near ? «link.latency.value»"),
     (COST, ": «system_.network.latency.value.value») +"),
     (COST, "«system_.calibration.p2p_synchronisation.value.value» +"),
-    (COST, "«system_.software.host.message.value.value»;"),
+    (COST, "«system_.software.host.message.value.value» / system_.node.host_speed"),
     (COST, "latency += «collective_seconds(OpKind::all_gather, plan_.roles.tensor, whole).value»;"),
     (COST, "rounded(«(sent / BytesPerSecond{rate}).value»)"),
     (COST, "std::lround(«system_.calibration.overlap_slowdown.value» * 1e6)"),

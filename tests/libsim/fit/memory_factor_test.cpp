@@ -81,13 +81,21 @@ TEST_CASE("that a run died gives the mean of what is left of the prior", "[fit]"
   constexpr double spread = 0.0740;
   RunConfig const run = run_with("nanotron");
   MemoryFactor const died = fit_memory_factor(run, {}, "mine.yaml");
-  double const least =
-      std::log(static_cast<double>(died.room) / static_cast<double>(died.predicted_before));
-  REQUIRE(died.needed == died.predicted_before);
-  REQUIRE(std::log(died.value()) == Approx(mean_above(least, bias, spread)).epsilon(1e-3));
+  double const failing = static_cast<double>(died.room) / static_cast<double>(died.needed);
+  for (double const factor : {0.999, 1.001}) {
+    RunConfig other = run;
+    other.system.software.memory.factor.value = factor * failing;
+    REQUIRE(reserved(other).runs_out == (factor > 1));
+  }
+  REQUIRE(std::log(died.value()) ==
+          Approx(mean_above(std::log(failing), bias, spread)).epsilon(1e-3));
   REQUIRE(died.verdict == Verdict::does_not_fit);
   REQUIRE(died.lives.value() < died.lives_before.value());
   REQUIRE(!died.is_expected());
+  // The fitted stack explains that the run died: to hear it again changes nothing.
+  MemoryFactor const again = fit_memory_factor(died.run, {}, "mine.yaml");
+  REQUIRE(again.value() == died.value());
+  REQUIRE(!again.standard_error);
 }
 
 TEST_CASE("the request that failed tells more if it comes before the peak", "[fit]") {
