@@ -50,6 +50,9 @@ struct Setting {
   bool is_list = false;
 };
 
+/// Reads PYTORCH_CUDA_ALLOC_CONF as PyTorch does: a list of key:value, of which the last of a key
+/// holds. The size of large segments is read before all others, because limits depend on it. A
+/// problem goes to `diagnostics` and leaves the setting's default.
 class SettingsReader {
  public:
   SettingsReader(std::string_view text,

@@ -26,6 +26,8 @@ constexpr char const* letters =
     "a, f, r, t, d, n, F, e, q (stagecraft allocator --help says what they do; there are no "
     "comments)";
 
+/// Reads a sequence line by line; `fields_` is what is left of the current one. The text must outlive
+/// the reader. The first mistake ends it, with its line.
 class SequenceReader {
  public:
   SequenceReader(std::string_view text, std::string const& origin) : rest_{text}, origin_{origin} {}

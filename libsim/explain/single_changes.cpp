@@ -19,7 +19,9 @@
 namespace stagecraft {
 namespace {
 
-/// Collects the changes of one run.
+/// Collects the changes of one run, in the order in which they are added. Some are told by rows of
+/// keys; those of layouts, schedules and groups need the run to say what is legal. A change is told
+/// as --set takes it and is not tried here. finish() ends the list's life.
 class ChangeList {
  public:
   explicit ChangeList(TrainingConfig const& config)

@@ -19,6 +19,9 @@ namespace {
 /// The addresses of a device begin at a multiple of this number.
 constexpr std::int64_t device_addresses = std::int64_t{1} << 44;
 
+/// Writes a pickle as torch.cuda.memory._snapshot() has it. Traces of ranks are written as they are
+/// added; what PyTorch lists after them, segments, is kept until the end. Each rank is a device
+/// whose addresses begin at a multiple of `device_addresses`, in the order of the calls.
 class SnapshotWriter {
  public:
   SnapshotWriter(TraceReader const& trace, OutputFile& output)

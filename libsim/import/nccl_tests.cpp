@@ -64,6 +64,9 @@ std::optional<OpKind> guessed_kind(std::vector<Measurement> const& measurements,
   return std::nullopt;
 }
 
+/// Collects times from any number of logs of nccl-tests, one call of read() for each. A log may
+/// hold several runs; which collective a run is follows from its bus bandwidth if the caller did
+/// not give it. Nothing is averaged before finish(), which ends the reader's life.
 class LogReader {
  public:
   explicit LogReader(std::optional<OpKind> kind) : given_kind_{kind} {}

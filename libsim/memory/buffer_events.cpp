@@ -32,7 +32,13 @@ std::string BufferChange::name() const {
   return payload == Transfer::Payload::activation ? "message.activation" : "message.gradient";
 }
 
-/// Makes the events of each task of a stage.
+/// Makes the events of each task of a stage, once per distinct task.
+///
+/// A pass of a chunk numbers the buffers that it allocates from 0; a later pass of the same chunk
+/// refers to them by that number and by the pass that allocated them, so that events hold for every
+/// microbatch. Forward passes are therefore made first, and a backward asks for the pass before it.
+/// What blocks leave to others goes through `slots_`, whose numbers hold for all tasks of the
+/// stage.
 class BufferEvents::TaskCompiler {
  public:
   TaskCompiler(StageRank const& rank, EventDetail detail)

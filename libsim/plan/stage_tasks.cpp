@@ -14,7 +14,9 @@
 namespace stagecraft {
 namespace {
 
-/// Gives the runs of a stage their tasks, in issue order.
+/// Gives the runs of a stage their tasks, in issue order. Runs that compute the same share a task:
+/// of microbatches that differ there is one for each class. Entries are only appended to the
+/// stage's program, so that numbers of entries that were handed out stay right.
 class StageTasks {
  public:
   StageTasks(StagePlan& stage, TrainingPlan const& plan, PipelineSchedule const& schedule)

@@ -21,6 +21,14 @@
 namespace stagecraft {
 namespace {
 
+/// One search: run() is called once, by the thread to which progress is told.
+///
+/// It gathers candidates with lower bounds of their times, simulates them by ascending bound, and
+/// lets the standings decide which of them may still belong to the answer. A candidate is known by
+/// its number in `candidates_`, which only grows. A plan whose stages do not fit is refilled: its
+/// `fillings_` say with which policies it is tried again, under the same number. Simulations are
+/// kept only of outcomes that the standings still have. Threads work inside of a batch alone and
+/// touch nothing here but what belongs to their own candidate.
 class Search {
  public:
   explicit Search(SearchRequest const& request)

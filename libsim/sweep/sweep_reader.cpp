@@ -18,6 +18,8 @@
 namespace stagecraft {
 namespace {
 
+/// Reads the sections of a sweep file one by one; each reports its own problems to `diagnostics` and
+/// is read whole whatever the others have. Files that it names are relative to `folder`.
 class SweepFileReader {
  public:
   SweepFileReader(YamlNode const& root, std::filesystem::path folder, Diagnostics& diagnostics)

@@ -13,6 +13,9 @@
 namespace stagecraft {
 namespace {
 
+/// Checks what holds between experts, their router and the layout of ranks. The layout is checked
+/// once, keys of experts for every kind of layer that has them. It says nothing of values that have
+/// a problem of their own.
 class ExpertCheck : CombinationCheck {
  public:
   using CombinationCheck::CombinationCheck;

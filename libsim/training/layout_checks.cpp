@@ -11,6 +11,8 @@
 namespace stagecraft {
 namespace {
 
+/// Checks that the layers can be laid out on the chunks as the layout says. It says nothing if a
+/// value that it needs has a problem of its own.
 class LayoutCheck : CombinationCheck {
  public:
   using CombinationCheck::CombinationCheck;

@@ -6,6 +6,9 @@
 namespace stagecraft {
 namespace {
 
+/// Cuts a shell script into words, operators and ends of lines, without expanding anything. It goes
+/// through the text once, from `at_`; here-documents are skipped at the end of the line that names
+/// them, and lines of #SBATCH are collected beside the tokens. run() is called once.
 class Tokenizer {
  public:
   Tokenizer(std::string_view script, std::vector<std::string>& sbatch)

@@ -18,6 +18,9 @@ struct Awaited {
   VirtualStageId virtual_stage{};
 };
 
+/// Plays an order: every stage runs its tasks one after another, each as soon as its input is
+/// there. Stages advance in turn as far as they can, until none does; a task that has not run then
+/// waits for ever, which is an error. Times are integer ticks. run() ends the player's life.
 class OrderPlayer {
  public:
   OrderPlayer(PipelineOrder const& order, ChunkCosts const& costs)

@@ -32,6 +32,8 @@ std::vector<std::string> known_keys(std::vector<SweepAxis> const& axes, YamlNode
   return keys;
 }
 
+/// Checks the names and words of a condition against the keys that rows of a sweep can have, with
+/// their values. It only reads; problems go to `diagnostics`, at their place in the condition.
 class ConditionCheck {
  public:
   ConditionCheck(Condition const& condition,
