@@ -136,7 +136,7 @@ std::string zsh_message(Value const& value) {
 
 std::string zsh_value_with_list(Value const& value) {
   bool const is_file = value.kind == Value::Kind::file;
-  // With a space before it, _arguments adds nothing to a command.
+  // A command after a space is called by _arguments without options of its own.
   return zsh_message(value) + " _stagecraft_list " + value.list +
          (is_file ? " _files" + zsh_pattern(value) : "");
 }

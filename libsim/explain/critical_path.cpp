@@ -97,9 +97,9 @@ struct StageCourse {
 };
 
 /// Goes backwards through an iteration, from entry to entry of the stages' issue orders, and
-/// collects pieces that leave no gap: each begins when the one found after it ends. `stage_`,
-/// `entry_` and `time_` say where it is. It looks only at recorded times; an entry that begins when
-/// nothing has ended is an error of the recording. find() ends the search's life.
+/// collects pieces that leave no gap: each begins when the one found after it ends. Its
+/// position is `stage_`, `entry_` and `time_`. It reads recorded times only: an entry that begins
+/// when nothing has ended is an error of the recording. find() ends the search's life.
 class PathSearch {
  public:
   PathSearch(CostedPlan const& costed, RecordedTimes const& times)

@@ -4,13 +4,13 @@
 #include <array>
 #include <cmath>
 #include <map>
-#include <memory>
 #include <numeric>
 #include <set>
 #include <string_view>
 #include <utility>
 
 #include "libsim/config/did_you_mean.hpp"
+#include "libsim/config/option_problem.hpp"
 #include "libsim/engine/prediction.hpp"
 #include "libsim/fit/fit_data.hpp"
 #include "libsim/fit/least_squares.hpp"
@@ -77,11 +77,7 @@ void set_constant(std::vector<TunableConstant> const& constants,
 }
 
 Problem refused_key(std::string const& key, std::string accepted) {
-  Problem problem;
-  problem.place.origin = std::make_shared<std::string const>("--constants");
-  problem.found = "'" + printable(key) + "'";
-  problem.accepted = std::move(accepted);
-  return problem;
+  return option_problem("--constants", "'" + printable(key) + "'", std::move(accepted));
 }
 
 bool follows_another(TunableConstant const& constant,

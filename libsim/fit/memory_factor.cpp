@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <memory>
 #include <numbers>
 #include <utility>
 
+#include "libsim/config/option_problem.hpp"
 #include "libsim/engine/settle.hpp"
 #include "libsim/engine/simulation.hpp"
 #include "libsim/engine/stack_memory.hpp"
@@ -26,11 +26,7 @@ namespace {
 using Kind = MemoryObservation::Kind;
 
 [[noreturn]] void refuse(std::string const& option, std::string found, std::string accepted) {
-  Problem problem;
-  problem.place.origin = std::make_shared<std::string const>(option);
-  problem.found = std::move(found);
-  problem.accepted = std::move(accepted);
-  throw ConfigError{{std::move(problem)}};
+  throw ConfigError{{option_problem(option, std::move(found), std::move(accepted))}};
 }
 
 /// The distribution of ln(measured / predicted).
@@ -53,7 +49,7 @@ Prior prior_of(TrainingConfig const& config, System const& system) {
           .evidence = counted(regime->runs, "measured run") + " of " + regime->software + others};
 }
 
-/// Of a normal distribution with mean 0 and deviation 1 above `a`: the mean.
+/// The mean of what a standard normal distribution has above `a`.
 double mean_above(double a) {
   constexpr double far = 30;  // beyond it the tail is too small for a double
   if (a > far) return a + 1 / a;

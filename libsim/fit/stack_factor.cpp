@@ -1,9 +1,9 @@
 #include "libsim/fit/stack_factor.hpp"
 
 #include <algorithm>
-#include <memory>
 #include <utility>
 
+#include "libsim/config/option_problem.hpp"
 #include "libsim/engine/prediction.hpp"
 #include "libsim/engine/settle.hpp"
 #include "libsim/engine/simulation.hpp"
@@ -18,11 +18,8 @@ namespace stagecraft {
 namespace {
 
 [[noreturn]] void refuse(Seconds measured, std::string accepted) {
-  Problem problem;
-  problem.place.origin = std::make_shared<std::string const>("--measured");
-  problem.found = "'" + exact_text(measured) + "'";
-  problem.accepted = std::move(accepted);
-  throw ConfigError{{std::move(problem)}};
+  throw ConfigError{
+      {option_problem("--measured", "'" + exact_text(measured) + "'", std::move(accepted))}};
 }
 
 }  // namespace

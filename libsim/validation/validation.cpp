@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <exception>
-#include <memory>
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <numeric>
@@ -12,6 +11,7 @@
 #include <vector>
 
 #include "libsim/config/did_you_mean.hpp"
+#include "libsim/config/option_problem.hpp"
 #include "libsim/engine/fullest_stage.hpp"
 #include "libsim/engine/prediction.hpp"
 #include "libsim/engine/settle.hpp"
@@ -100,11 +100,7 @@ void require_regime_keys(DataRow const& row, std::vector<std::string> const& key
     list_keys(root, "", known);
     std::string accepted = "keys of a run file, or group, with commas between them";
     accepted += did_you_mean(key, known);
-    Problem problem;
-    problem.place.origin = std::make_shared<std::string const>("--by");
-    problem.found = "'" + printable(key) + "'";
-    problem.accepted = std::move(accepted);
-    diagnostics.add(std::move(problem));
+    diagnostics.add(option_problem("--by", "'" + printable(key) + "'", std::move(accepted)));
   }
   diagnostics.throw_if_any();
 }

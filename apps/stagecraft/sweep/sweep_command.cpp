@@ -260,7 +260,7 @@ extern "C" void end_sweep(int signal) {
   ::raise(signal);
 }
 
-/// On SIGINT and SIGTERM, prints where the rows are kept and which command continues the sweep.
+/// Prints where the rows are kept and which command continues the sweep, on SIGINT and SIGTERM.
 void explain_signals(SweepOptions const& options) {
   std::string const text = "\nstagecraft sweep: ended; the rows so far are kept in " +
                            options.output.string() +

@@ -61,7 +61,7 @@ TEST_CASE("an op costs the host its launches and its calls, by the speed of the 
   Op product = op_of(OpKind::gemm);
   product.attributes = GemmAttributes{.shape = {.batch = 1, .m = 1, .n = 1, .k = 1}};
   REQUIRE(cost.host_time(product) == to_sim_time((20e-6 + 100e-6) / 2));
-  // One of a batch has no parameter, so that it is no module.
+  // A product of a batch has no parameter, and so no module.
   product.attributes = GemmAttributes{.shape = {.batch = 4, .m = 1, .n = 1, .k = 1}};
   REQUIRE(cost.host_time(product) == to_sim_time(20e-6 / 2));
   product.kind = OpKind::grouped_gemm;  // launched for each of four groups
