@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <iterator>
 #include <stdexcept>
 #include <string>
 
@@ -10,6 +9,7 @@
 #include "libsim/cost/gemm_time.hpp"
 #include "libsim/cost/measured_time.hpp"
 #include "libsim/cost/oversubscription.hpp"
+#include "libsim/hardware/by_capability.hpp"
 #include "libsim/model/model_names.hpp"
 #include "libsim/plan/state_buffers.hpp"
 
@@ -98,8 +98,7 @@ double CostModel::time_factor(OpKind kind) const {
   auto const& factors = system_.software.kernels.time.value;
   auto const of_kind = factors.find(kind);
   if (of_kind == factors.end()) return 1;
-  auto const above = of_kind->second.upper_bound(system_.accelerator.compute_capability.value);
-  return above == of_kind->second.begin() ? 1 : std::prev(above)->second;
+  return by_capability(of_kind->second, system_.accelerator.compute_capability.value, 1.0);
 }
 
 Seconds CostModel::product_seconds(Op const& op, GemmAttributes const& gemm) const {

@@ -11,6 +11,7 @@
 #include "libsim/engine/simulation.hpp"
 #include "libsim/engine/stack_memory.hpp"
 #include "libsim/engine/stage_allocators.hpp"
+#include "libsim/fit/one_run.hpp"
 #include "libsim/hardware/constant_values.hpp"
 #include "libsim/hardware/software.hpp"
 #include "libsim/interval/fit_probability.hpp"
@@ -222,9 +223,7 @@ MemoryFactor fit_memory_factor(RunConfig run,
     }
   }
   factor.source = source_of(result, name);
-  factor.fitted = std::string{one_measurement} + name + "; no other run was held against it";
-  std::string& stack = run.system.software.name;
-  if (!stack.ends_with(fitted_ending)) stack += fitted_ending;
+  mark_as_fitted(run.system.software, factor, name);
 
   Simulation const after = simulated(plan, run.system);
   result.predicted = has_died ? after.stages[result.stage.index()].reservation->reserved

@@ -7,6 +7,7 @@
 #include "libsim/engine/prediction.hpp"
 #include "libsim/engine/settle.hpp"
 #include "libsim/engine/simulation.hpp"
+#include "libsim/fit/one_run.hpp"
 #include "libsim/hardware/software.hpp"
 #include "libsim/hardware/tunable_constants.hpp"
 #include "libsim/plan/make_plan.hpp"
@@ -41,9 +42,7 @@ StackFactor fit_factor(RunConfig run, Seconds measured, std::string const& name)
   }
   factor.value *= measured.value / result.predicted_before;
   factor.source = "One measured iteration of " + name + ", which took " + exact_text(measured);
-  factor.fitted = std::string{one_measurement} + name + "; no other run was held against it";
-  std::string& stack = run.system.software.name;
-  if (!stack.ends_with(fitted_ending)) stack += fitted_ending;
+  mark_as_fitted(run.system.software, factor, name);
 
   std::vector<TunableConstant> const constants = tunable_constants(run.system);
   auto const range = std::find_if(constants.begin(), constants.end(), [](TunableConstant const& c) {

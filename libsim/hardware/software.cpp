@@ -2,13 +2,14 @@
 
 #include <iterator>
 
+#include "libsim/hardware/by_capability.hpp"
+
 namespace stagecraft {
 
 namespace {
 
 Bytes bytes_of(BytesByCapability const& bytes, int compute_capability) {
-  auto const above = bytes.upper_bound(compute_capability);
-  return above == bytes.begin() ? Bytes{0} : std::prev(above)->second;
+  return by_capability(bytes, compute_capability, Bytes{0});
 }
 
 }  // namespace
