@@ -3,7 +3,6 @@
 #include <limits>
 #include <optional>
 #include <system_error>
-#include <utility>
 
 #include "apps/program/command_line.hpp"
 #include "apps/program/file_count.hpp"
@@ -256,13 +255,14 @@ int run_fit(CommandLine const& line) {
 
 FitOutcome fit_as_asked(CommandLine const& line, CommandProgress const& progress) {
   std::string const option = observed_option(line);
-  for (auto const& [detail, of] :
-       {std::pair{"stage", "died, --reserved or --allocated"}, std::pair{"tried-bytes", "died"}}) {
-    bool const belongs =
-        std::string{of} == "died" ? option == "died" : !option.empty() && option != "measured";
-    if (!line.has(detail) || belongs) continue;
-    throw CommandLineError{"--" + std::string{detail}, "without it", "beside --" + std::string{of}};
-  }
+  auto const belongs_to = [&](char const* detail, bool is_there, char const* options) {
+    if (!line.has(detail) || is_there) return;
+    throw CommandLineError{"--" + std::string{detail}, "without it",
+                           "beside " + std::string{options}};
+  };
+  bool const is_of_memory = !option.empty() && option != "measured";
+  belongs_to("stage", is_of_memory, "--died, --reserved or --allocated");
+  belongs_to("tried-bytes", option == "died", "--died");
   return option.empty() ? fit_data_files(line, progress) : fit_one_run(line, option);
 }
 

@@ -261,44 +261,40 @@ std::string lives_text(std::optional<double> const& lives) {
   return lives ? " (probability that all stages live " + decimals(*lives, 2) + ")" : "";
 }
 
+std::string bytes_text(std::int64_t bytes) { return readable_text(Bytes{bytes}); }
+
 std::string seen_text(MemoryFactor const& factor) {
-  auto const gib = [](auto bytes) {
-    return readable_text(Bytes{static_cast<std::int64_t>(bytes)});
-  };
   bool const has_died = factor.seen.kind == MemoryObservation::Kind::died;
   std::string text =
       "stage " + std::to_string(factor.stage.value()) + " of " + factor.run.system.software.name +
-      " on " + factor.run.system.name + ": predicted " + gib(factor.predicted_before) +
+      " on " + factor.run.system.name + ": predicted " + bytes_text(factor.predicted_before) +
       (factor.seen.kind == MemoryObservation::Kind::allocated ? " allocated" : " reserved");
-  if (!has_died) return text + ", measured " + gib(factor.seen.bytes.count()) + "\n";
-  text += "; it ran out of the " + gib(factor.room) + " that its allocator has\n";
+  if (!has_died) return text + ", measured " + bytes_text(factor.seen.bytes.count()) + "\n";
+  text += "; it ran out of the " + bytes_text(factor.room) + " that its allocator has\n";
   if (!factor.seen.tried) return text;
-  std::string const tried = gib(factor.seen.tried->count());
+  std::string const tried = bytes_text(factor.seen.tried->count());
   if (!factor.makes_request) {
     return text + "No tensor of " + tried +
            " is predicted on it: the bound is that its peak does not fit.\n";
   }
-  return text + "With its tensors of " + tried + " it is predicted to need " + gib(factor.needed) +
-         ", which did not fit.\n";
+  return text + "With its tensors of " + tried + " it is predicted to need " +
+         bytes_text(factor.needed) + ", which did not fit.\n";
 }
 
 }  // namespace
 
 std::string factor_text(MemoryFactor const& factor) {
-  auto const gib = [](double bytes) {
-    return readable_text(Bytes{static_cast<std::int64_t>(bytes)});
-  };
   std::string text =
       seen_text(factor) + "software.memory.factor " + decimals(factor.prior, 4) + " -> " +
-      decimals(factor.value(), 4) + "; the prediction is now " +
-      gib(static_cast<double>(factor.predicted)) + "\n" + "the run " +
-      std::string{text_of(factor.verdict_before)} + lives_text(factor.lives_before) + " -> " +
-      std::string{text_of(factor.verdict)} + lives_text(factor.lives) + "\n\n" +
+      decimals(factor.value(), 4) + "; the prediction is now " + bytes_text(factor.predicted) +
+      "\n" + "the run " + std::string{text_of(factor.verdict_before)} +
+      lives_text(factor.lives_before) + " -> " + std::string{text_of(factor.verdict)} +
+      lives_text(factor.lives) + "\n\n" +
       "The factor multiplies all that the framework's allocator holds, of every "
       "stage and plan. It does not\nshow what holds the memory: `stagecraft explain` "
       "does, without it. A prediction lies with 80 %\nbetween " +
-      gib(factor.interval[0]) + " and " + gib(factor.interval[1]) + ", by " + factor.evidence +
-      ".\n";
+      bytes_text(std::llround(factor.interval[0])) + " and " +
+      bytes_text(std::llround(factor.interval[1])) + ", by " + factor.evidence + ".\n";
   bool const has_died = factor.seen.kind == MemoryObservation::Kind::died;
   if (has_died && !factor.standard_error) {
     text += "The factor was fitted to a run before, and explains that this one died: it is kept.\n";
@@ -308,7 +304,7 @@ std::string factor_text(MemoryFactor const& factor) {
         "distribution,\n+- " +
         decimals(*factor.standard_error, 3) + ".\n";
   } else if (factor.seen.bytes.count() > factor.room) {
-    text += "The allocator is predicted to have only " + gib(static_cast<double>(factor.room)) +
+    text += "The allocator is predicted to have only " + bytes_text(factor.room) +
             ": what else holds the device's memory is\noverestimated (`memory.reserve`).\n";
   }
   if (!factor.is_expected()) {

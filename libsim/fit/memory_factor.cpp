@@ -15,6 +15,7 @@
 #include "libsim/hardware/constant_values.hpp"
 #include "libsim/hardware/software.hpp"
 #include "libsim/interval/fit_probability.hpp"
+#include "libsim/interval/time_interval.hpp"
 #include "libsim/memory/buffer_events.hpp"
 #include "libsim/memory/stage_reservation.hpp"
 #include "libsim/plan/make_plan.hpp"
@@ -190,10 +191,10 @@ MemoryFactor fit_memory_factor(RunConfig run,
   bool const has_died = seen.kind == Kind::died;
   result.predicted_before =
       has_died ? predicted.reservation->reserved : stage.bytes(seen.kind, result.prior);
-  constexpr double z = 1.2816;  // of 80 %
+  double const spread_of_80 = normal_quantile_of_90 * prior.spread;
   auto const bytes = static_cast<double>(result.predicted_before);
-  result.interval = {bytes * std::exp(prior.bias - z * prior.spread),
-                     bytes * std::exp(prior.bias + z * prior.spread)};
+  result.interval = {bytes * std::exp(prior.bias - spread_of_80),
+                     bytes * std::exp(prior.bias + spread_of_80)};
   if (has_died) {
     result.needed = std::llround(static_cast<double>(result.room) /
                                  least_failing(stage, result.room, result.prior));

@@ -1,7 +1,5 @@
 #include "libsim/hardware/software.hpp"
 
-#include <iterator>
-
 #include "libsim/hardware/by_capability.hpp"
 
 namespace stagecraft {

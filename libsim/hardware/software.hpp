@@ -59,7 +59,8 @@ struct KernelUse {
   /// Bytes moved per element when a microbatch's weight gradient is added to the main gradient by
   /// kernels of their own; 0: the matrix product accumulates.
   Sourced<int> accumulation_bytes;
-  /// With `deterministic`, the output of a product or of attention is filled before it is written.
+  /// Whether a kernel fills the output of a product or of attention before it is written, in
+  /// deterministic runs.
   Sourced<bool> fills_outputs;
 
   friend bool operator==(KernelUse const&, KernelUse const&) = default;

@@ -40,9 +40,6 @@ ResidualRegime read_regime(ConfigNode const& node) {
   return regime;
 }
 
-/// The 90 % quantile of the standard normal distribution: 80 % of it lie within plus or minus this.
-constexpr double normal_quantile_of_90 = 1.2815515655446004;
-
 bool is_of(ResidualRegime const& regime, System const& system) {
   return (regime.system.empty() || regime.system == system.name) &&
          (regime.software.empty() || regime.software == described_stack(system.software)) &&

@@ -28,6 +28,9 @@ struct ResidualRegime {
   double coverage = 0;  ///< share of the units that it covers, each left out in its turn
 };
 
+/// The 90 % quantile of the standard normal distribution: 80 % of it lie within plus or minus this.
+inline constexpr double normal_quantile_of_90 = 1.2815515655446004;
+
 /// The fewest units from which an interval of 80 % follows by split conformal prediction.
 inline constexpr int fewest_units = 4;
 

@@ -91,12 +91,12 @@ ReceivedRows::ExpertRanks::ExpertRanks(TrainingPlan const& plan) {
     if (roles.expert) group = all.membership(*roles.expert, RankId{rank}).value_or(group);
     auto const [at, is_new] = known.emplace(group.members.front(), groups.size());
     position.emplace_back(at->second, group.member);
-    std::vector<int>& sharing = sharers.emplace_back();
-    GroupMembership sharer{{RankId{rank}}, 0};
+    std::vector<int>& of_rank = sharers.emplace_back();
+    GroupMembership sharing{{RankId{rank}}, 0};
     if (roles.expert_tensor) {
-      sharer = all.membership(*roles.expert_tensor, RankId{rank}).value_or(sharer);
+      sharing = all.membership(*roles.expert_tensor, RankId{rank}).value_or(sharing);
     }
-    for (RankId const member : sharer.members) sharing.push_back(member.value());
+    for (RankId const member : sharing.members) of_rank.push_back(member.value());
     if (!is_new) continue;
     ExpertGroup& made = groups.emplace_back();
     made.members = group.members;

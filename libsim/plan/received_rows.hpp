@@ -107,11 +107,12 @@ class ReceivedRows {
     bool has_whole_replicas = false;
     std::int64_t replicas = 0;  ///< replicas that have ranks in it
   };
-  /// Where the ranks of a stage are. A large job has many, and even routing asks for none of them.
+  /// The places of a stage's ranks in their expert groups. Only uneven routing needs them, and a
+  /// large job has many ranks.
   struct ExpertRanks {
     explicit ExpertRanks(TrainingPlan const& plan);
     std::vector<ExpertGroup> groups;
-    /// By rank: its group, and its position in it.
+    /// By rank: the number of its group, and the rank's position in that group.
     std::vector<std::pair<std::size_t, int>> position;
     std::vector<std::vector<int>> sharers;  ///< by rank: who share its experts' weights, itself too
   };
