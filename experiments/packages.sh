@@ -16,7 +16,7 @@
 set -eu
 
 build='g++ cmake ninja-build libboost-program-options-dev libfmt-dev libyaml-cpp-dev libhdf5-dev libeigen3-dev zlib1g-dev
-  nlohmann-json3-dev libssl-dev libopenblas-pthread-dev'
+  nlohmann-json3-dev libtomlplusplus-dev libssl-dev libopenblas-pthread-dev'
 scripts='python3 python3-h5py'
 test='catch2 git python3 python3-h5py python3-yaml bsdutils zsh'
 mpi='openmpi-bin libopenmpi-dev'

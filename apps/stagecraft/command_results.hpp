@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "apps/program/command_line.hpp"
@@ -50,6 +51,8 @@ struct ImportedFile {
 };
 ImportedFile import_huggingface_as_asked(CommandLine const& line);
 ImportedFile import_megatron_as_asked(CommandLine const& line);
+/// `name` is that of the framework's import.
+ImportedFile import_framework_as_asked(std::string_view name, CommandLine const& line);
 
 /// `sweep`, of a sweep that was read, neither merging nor as a dry run.
 SweepOutcome sweep_as_asked(Sweep const& sweep,

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <string_view>
+
 #include "apps/program/command.hpp"
 #include "apps/program/program.hpp"
 
@@ -36,6 +38,9 @@ Command export_command();
 Command import_command();
 /// Its source `nccl-tests`: a system file of measured collectives.
 Command nccl_tests_import();
+
+/// `import NAME` of a framework: deepspeed, accelerate, torchtitan.
+Command framework_import(std::string_view name);
 /// A recorded sequence of allocations, replayed. Exit code 3 if it runs out of memory.
 Command allocator_command();
 /// Every constant of a system with value, unit and source.

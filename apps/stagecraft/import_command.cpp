@@ -10,6 +10,7 @@
 #include "apps/program/shared_options.hpp"
 #include "apps/stagecraft/command_results.hpp"
 #include "apps/stagecraft/commands.hpp"
+#include "apps/stagecraft/import_output.hpp"
 #include "libsim/config/did_you_mean.hpp"
 #include "libsim/config/yaml_text.hpp"
 #include "libsim/config/yaml_tree.hpp"
@@ -31,88 +32,12 @@ namespace stagecraft {
 
 namespace {
 
-std::vector<Option> output_options() {
-  return {{.name = "output",
-           .letter = 'o',
-           .value = Value::file("FILE"),
-           .description = "write there instead of standard output"},
-          {.name = "ignore",
-           .value = Value::text("NAME[,NAME]"),
-           .may_repeat = true,
-           .description = "ignore these keys or flags, although they change the model or the run"},
-          {.name = "strict",
-           .description = "refuse what changes memory or time and is not modelled, and what is not "
-                          "known, unless --ignore names it"},
-          {.name = "verbose",
-           .description = "list also what is left out because it changes neither memory nor time"},
-          {.name = "json", .description = "print the file's content and what is left out as JSON"}};
-}
-
-std::vector<std::string> ignored_names(CommandLine const& line) {
-  std::vector<std::string> names;
-  for (std::string const& list : line.values_of("ignore")) {
-    for (std::string_view const name : split_text(list, ",")) {
-      if (!name.empty()) names.emplace_back(name);
-    }
-  }
-  return names;
-}
-
-void print_notes(std::vector<std::string> const& notes) {
-  for (std::string const& note : notes) std::cerr << "note: " << note << '\n';
-}
-
-/// Prints a line for all that is left out and matters, and one for the rest if the user asks.
-void print_omissions(CommandLine const& line, std::vector<Omission> const& omissions) {
-  std::vector<std::string> idle;
-  for (Omission const& omission : omissions) {
-    if (omission.effect == OmittedEffect::none) {
-      idle.push_back(omission.name);
-    } else if (!omission.is_asked) {
-      std::cerr << text_of(omission) << '\n';
-    }
-  }
-  bool const is_asked = line.has("verbose") || line.has("strict");
-  if (is_asked && !idle.empty()) {
-    std::cerr << "note: without effect on memory and time: " << joined(idle) << '\n';
-  }
-}
-
-nlohmann::ordered_json to_json(ImportedFile const& imported) {
-  auto left_out = nlohmann::ordered_json::array();
-  for (Omission const& omission : imported.left_out) {
-    left_out.push_back({{"name", omission.name},
-                        {"value", omission.value},
-                        {"effect", name_of(omission.effect)},
-                        {"direction", omission.direction}});
-  }
-  return {{"schema", "stagecraft.import/1"}, {"config", imported.content}, {"left_out", left_out}};
-}
-
-int write_result(CommandLine const& line, OutputKind kind, ImportedFile const& imported) {
-  print_notes(imported.notes);
-  print_omissions(line, imported.left_out);
-  if (line.has("output")) {
-    write_output(line.value("output"), origin_line(kind, "import") + imported.text);
-  }
-  if (line.has("json")) {
-    std::cout << to_json(imported).dump(1) << '\n';
-  } else if (!line.has("output")) {
-    std::cout << imported.text;
-  }
-  return 0;
-}
-
 int run_huggingface_import(CommandLine const& line) {
-  return write_result(line, OutputKind::model, import_huggingface_as_asked(line));
+  return write_import(line, OutputKind::model, import_huggingface_as_asked(line));
 }
 
 int run_megatron_import(CommandLine const& line) {
-  return write_result(line, OutputKind::run, import_megatron_as_asked(line));
-}
-
-Strictness strictness_of(CommandLine const& line) {
-  return line.has("strict") ? Strictness::strict : Strictness::lenient;
+  return write_import(line, OutputKind::run, import_megatron_as_asked(line));
 }
 
 /// NAME=VALUE pairs.
@@ -126,21 +51,6 @@ std::map<std::string, std::string> variables_of(CommandLine const& line) {
     variables[text.substr(0, equals)] = text.substr(equals + 1);
   }
   return variables;
-}
-
-/// The system for the run file: a name of configs/systems, or a path that is valid from any folder.
-/// `remark` becomes what a reader of the file must know of it.
-std::string system_path(CommandLine const& line, std::string& remark) {
-  if (!line.has("system")) {
-    remark =
-        "no --system: the paper's, selene-a100; --system names yours (a file, or a name of "
-        "configs/systems)";
-    return "selene-a100";
-  }
-  std::string const& given = line.value("system");
-  std::filesystem::path const file = named_file(given, "systems", {});
-  if (file != std::filesystem::path{given}) return given;
-  return std::filesystem::absolute(file).lexically_normal().string();
 }
 
 MegatronOptions megatron_options(CommandLine const& line) {
@@ -241,7 +151,7 @@ Makes a model file of the config.json of a model of Hugging Face's transformers.
             {.name = "predicted-tokens",
              .description = "with the modules of multi-token prediction that the file names "
                             "(num_nextn_predict_layers); default: without them"}},
-           output_options()}),
+           import_output_options()}),
       .argument = Value::file("config.json"),
       .run = run_huggingface_import};
 }
@@ -292,7 +202,7 @@ A flag that is not modelled is left out, with a line on standard error if it cha
              .description =
                  "2022 or current: the version whose defaults hold; default: guessed from "
                  "the flags"}},
-           output_options()}),
+           import_output_options()}),
       .argument = Value::text("ARGUMENT"),
       .has_rest = true,
       .run = run_megatron_import};
@@ -369,20 +279,24 @@ ImportedFile import_megatron_as_asked(CommandLine const& line) {
 
 Command import_command() {
   return {.name = "import",
-          .summary =
-              "a model, run or system file from a config.json, Megatron-LM's flags or nccl-tests",
+          .summary = "a model, run or system file from what other programs read or write",
           .introduction = R"(usage: stagecraft import huggingface config.json [options]
        stagecraft import megatron [options] [-- FLAGS...]
+       stagecraft import deepspeed CONFIG.json --model M --world-size N [options]
+       stagecraft import accelerate CONFIG.yaml --model M --micro-batch N [options]
+       stagecraft import torchtitan CONFIG.toml --world-size N [options]
        stagecraft import nccl-tests LOG... --system BASE -o SYSTEM.yaml [options]
 
-Makes a model file of a Hugging Face config.json, a run file of Megatron-LM's flags, or a system
-file of measured collectives. What is not modelled is left out, with a line on standard error that
+Makes a model file of a Hugging Face config.json, a run file of Megatron-LM's flags or of a framework's
+configuration, or a system file of measured collectives. What is not modelled is left out, with a line on standard error that
 says which way and how much it matters; with --strict it is an error unless --ignore names it. What
 is approximated or assumed is listed on standard error.
 
 stagecraft import huggingface --help, and likewise the others, say more.
 )",
-          .subcommands = {huggingface_import(), megatron_import(), nccl_tests_import()},
+          .subcommands = {huggingface_import(), megatron_import(), framework_import("deepspeed"),
+                          framework_import("accelerate"), framework_import("torchtitan"),
+                          nccl_tests_import()},
           .subcommand_is = "source"};
 }
 

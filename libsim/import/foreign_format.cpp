@@ -12,10 +12,10 @@ namespace {
 
 constexpr ForeignFormat huggingface{"a config.json of Hugging Face",
                                     "stagecraft import huggingface"};
-constexpr ForeignFormat deepspeed{"a configuration of DeepSpeed", ""};
-constexpr ForeignFormat accelerate{"a configuration of Accelerate", ""};
+constexpr ForeignFormat deepspeed{"a configuration of DeepSpeed", "stagecraft import deepspeed"};
+constexpr ForeignFormat accelerate{"a configuration of Accelerate", "stagecraft import accelerate"};
 constexpr ForeignFormat nanotron{"a configuration of nanotron", ""};
-constexpr ForeignFormat torchtitan{"a configuration of torchtitan", ""};
+constexpr ForeignFormat torchtitan{"a configuration of torchtitan", "stagecraft import torchtitan"};
 constexpr ForeignFormat nccl_tests{"a log of nccl-tests", "stagecraft import nccl-tests"};
 constexpr ForeignFormat run_file{"a run file of stagecraft", "stagecraft simulate"};
 constexpr ForeignFormat script{"a launch script", "stagecraft import megatron --script"};

@@ -27,6 +27,12 @@ std::string_view size_of(OmittedEffect effect) {
 
 }  // namespace
 
+std::string unquoted(std::string const& found) {
+  std::size_t const start = found.find('\'');
+  std::size_t const end = found.rfind('\'');
+  return start == end ? found : found.substr(start + 1, end - start - 1);
+}
+
 std::string text_of(Omission const& omission) {
   std::string text = "left out: " + omission.name;
   if (!omission.value.empty()) text += " " + omission.value;

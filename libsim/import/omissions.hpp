@@ -39,6 +39,9 @@ struct Omission {
   bool is_asked = false;      ///< --ignore names it
 };
 
+/// What a message calls `'4'` or `the text '4'`, without its quotes.
+std::string unquoted(std::string const& found);
+
 /// One line for the user. Pre: it has an effect.
 std::string text_of(Omission const& omission);
 

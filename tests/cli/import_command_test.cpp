@@ -52,6 +52,23 @@ TEST_CASE("an imported run simulates from any folder", "[cli]") {
   REQUIRE(result["stages"].size() == 16);
 }
 
+TEST_CASE("a run of torchtitan simulates, with what the command line says", "[cli]") {
+  TemporaryFolder const folder;
+  std::string const toml =
+      folder.write("llama.toml",
+                   "[model]\nname = 'llama3'\nflavor = '8B'\n[training]\nlocal_batch_size = 1\n"
+                   "[activation_checkpoint]\nmode = 'full'\n");
+  std::string const run = (folder.path() / "run.yaml").string();
+  ProgramResult const import =
+      run_stagecraft("import torchtitan " + toml + " --world-size 8 --system dgx-h100 -o " + run +
+                     " -- training.seq_len=4096 training.global_batch_size=32");
+  REQUIRE(import.exit_code == 0);
+  auto const result = json_of("simulate --json " + run);
+  CHECK(result["config"]["model"]["sequence"] == 4096);
+  CHECK(result["config"]["batch"]["global"] == 32);
+  CHECK(result["config"]["sharding"] == "fsdp2");
+}
+
 TEST_CASE("flags after -- override those of a script, and do without one", "[cli]") {
   ProgramResult const both = run_stagecraft("import megatron --script " + gpt3 +
                                             " -- --global-batch-size 64 --micro-batch-size 2");

@@ -1,6 +1,7 @@
 """What other commands compute, and files: the same from Python as from the command."""
 
 import os
+import pathlib
 import shlex
 import tempfile
 import unittest
@@ -95,6 +96,16 @@ class Documents(unittest.TestCase):
         self.assertGreater(stagecraft.simulate(run).peak_bytes, 0)
         with self.assertRaises(stagecraft.ConfigError):
             stagecraft.import_huggingface({**config, "model_type": "no such model"})
+
+    def test_a_framework_s_file_is_a_run(self):
+        with tempfile.TemporaryDirectory() as folder:
+            file = pathlib.Path(folder) / "accelerate.yaml"
+            file.write_text("distributed_type: FSDP\nmixed_precision: bf16\nnum_processes: 16\n"
+                            "fsdp_config: {fsdp_version: 2, fsdp_auto_wrap_policy: TRANSFORMER_BASED_WRAP}\n")
+            run = stagecraft.import_framework("accelerate", file, model="llama3-8b", micro_batch=1, system="dgx-h100",
+                                              settings={"num_processes": 32})
+        self.assertEqual(run.config["parallel.data"], 32)
+        self.assertEqual(run.config["sharding.kind"], "fsdp2")
 
 
 class Tables(unittest.TestCase):

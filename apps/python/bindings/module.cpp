@@ -132,6 +132,11 @@ Imported imported_megatron(std::vector<std::string> const& words) {
   return as_python_has_it(imported);
 }
 
+Imported imported_framework(std::string const& name, std::vector<std::string> const& words) {
+  Command const command = framework_import(name);
+  return as_python_has_it(import_framework_as_asked(name, CommandLine{command, words}));
+}
+
 /// Writes the simulated iteration of a run as a trace file, with a row per op or per chunk.
 void write_trace(Run const& run, std::string const& path, bool by_op) {
   RunConfig const& config = run.ready();
@@ -262,6 +267,8 @@ void bind_documents(nb::module_& module) {
   module.def("validate", &validate_document, "words"_a, "progress"_a.none());
   module.def("fit", &fit_document, "words"_a, "progress"_a.none());
   module.def("import_huggingface", &imported_huggingface, "words"_a, nb::call_guard<Unlocked>());
+  module.def("import_framework", &imported_framework, "name"_a, "words"_a,
+             nb::call_guard<Unlocked>());
   module.def("import_megatron", &imported_megatron, "words"_a, nb::call_guard<Unlocked>());
   // HDF5 is used by one thread at a time: the one that holds the interpreter's lock.
   module.def("write_trace", &write_trace, "run"_a, "path"_a, "by_op"_a);

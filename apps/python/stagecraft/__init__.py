@@ -14,7 +14,7 @@ from ._core import version as _version
 from ._documents import explain, fit, layer, plan, schedule
 from ._errors import ConfigError, DoesNotFit, Error, Problem
 from ._frames import Trace, Validation, read_trace, sweep, validate, write_trace
-from ._imports import ImportedModel, ImportedRun, import_huggingface, import_megatron
+from ._imports import ImportedModel, ImportedRun, import_framework, import_huggingface, import_megatron
 from ._report import Report, report
 from ._simulation import Simulation, simulate, simulate_many
 from ._stage import Stage
@@ -36,6 +36,7 @@ __all__ = [
     "Validation",
     "explain",
     "fit",
+    "import_framework",
     "import_huggingface",
     "import_megatron",
     "layer",

@@ -109,3 +109,44 @@ def import_megatron(
     ]
     text, _, notes = _core.import_megatron(words)
     return ImportedRun(text, Config(_core.load("imported run", text, [])), notes)
+
+
+def import_framework(
+    name: str,
+    file: Path,
+    *,
+    model: Path | None = None,
+    world_size: int | None = None,
+    micro_batch: int | None = None,
+    accumulation: int | None = None,
+    sequence: int | None = None,
+    system: Path | None = None,
+    settings: Mapping[str, Any] | None = None,
+    ignore: Sequence[str] = (),
+    strict: bool = False,
+) -> ImportedRun:
+    """A run of DeepSpeed, Accelerate or torchtitan.
+
+    name: "deepspeed", "accelerate" or "torchtitan"; file: its configuration, JSON, YAML or TOML.
+    model: a file or a name of the package. world_size: ranks of the job.
+    micro_batch: sequences of a rank in a microbatch. accumulation: microbatches of an iteration. None: the file's.
+    settings: dotted keys of the file and values that win over it.
+    system, ignore, strict: as import_megatron has them.
+    Raises ConfigError with everything that is wrong or, if strict, cannot be represented.
+    """
+    words = [
+        path_text(file),
+        *options(
+            model=model,
+            world_size=world_size,
+            micro_batch=micro_batch,
+            accumulation=accumulation,
+            sequence=sequence,
+            system=system,
+        ),
+        *repeated("ignore", ignore),
+        *(["--strict"] if strict else []),
+        *(["--", *(f"{key}={value}" for key, value in settings.items())] if settings else []),
+    ]
+    text, _, notes = _core.import_framework(name, words)
+    return ImportedRun(text, Config(_core.load("imported run", text, [])), notes)

@@ -16,13 +16,6 @@ std::string shortest(double value) {
   return {digits.data(), end};
 }
 
-/// What a message calls `'4'` or `the text '4'`, without its quotes.
-std::string unquoted(std::string const& found) {
-  std::size_t const start = found.find('\'');
-  std::size_t const end = found.rfind('\'');
-  return start == end ? found : found.substr(start + 1, end - start - 1);
-}
-
 bool same_text(ConfigNode const& a, ConfigNode const& b) { return a.found() == b.found(); }
 
 }  // namespace

@@ -1,0 +1,220 @@
+#include "libsim/import/frameworks/framework_import.hpp"
+
+#include <catch2/catch.hpp>
+
+namespace stagecraft::framework_import_test {
+namespace {
+
+FrameworkImport read(Framework const& framework,
+                     std::string const& text,
+                     FrameworkOptions options,
+                     std::vector<std::string> const& settings = {},
+                     Strictness strictness = Strictness::lenient) {
+  Omissions omissions{{}, strictness};
+  if (options.model.empty()) options.model = "llama2-7b";
+  return import_framework(framework, text, "file", settings, options, omissions);
+}
+
+FrameworkImport deepspeed(std::string const& text, FrameworkOptions options = {.world_size = 16}) {
+  return read(deepspeed_framework, text, std::move(options));
+}
+
+FrameworkImport torchtitan(std::string const& text, std::vector<std::string> const& settings = {}) {
+  return read(torchtitan_framework, text, {.world_size = 64}, settings);
+}
+
+FrameworkImport accelerate(std::string const& text) {
+  return read(accelerate_framework, text, {.micro_batch = 2});
+}
+
+nlohmann::ordered_json batch(int global, int micro) {
+  return {{"global", global}, {"micro", micro}};
+}
+
+std::vector<std::string> names_left_out(FrameworkImport const& import) {
+  std::vector<std::string> names;
+  for (Omission const& omission : import.left_out) {
+    if (omission.effect != OmittedEffect::none) names.push_back(omission.name);
+  }
+  return names;
+}
+
+TEST_CASE("two sizes of DeepSpeed's batch give the third", "[import]") {
+  // 16 ranks: _set_batch_related_parameters of deepspeed/runtime/config.py.
+  auto const of = [](std::string const& keys) {
+    return deepspeed("{" + keys + "}").sections["batch"];
+  };
+  CHECK(of(R"("train_batch_size": 64, "train_micro_batch_size_per_gpu": 2)") == batch(64, 2));
+  CHECK(of(R"("train_batch_size": 64, "gradient_accumulation_steps": 4)") == batch(64, 1));
+  CHECK(of(R"("train_micro_batch_size_per_gpu": 2, "gradient_accumulation_steps": 3)") ==
+        batch(96, 2));
+  CHECK(of(R"("train_batch_size": 64)") == batch(64, 4));
+  CHECK(of(R"("train_micro_batch_size_per_gpu": 2)") == batch(32, 2));
+  CHECK_THROWS_WITH(
+      of(R"("train_batch_size": 65, "train_micro_batch_size_per_gpu": 2)"),
+      "file:1:22: train_batch_size: found '65'; accepted: 2 x 2 x 16: microbatch, accumulation, "
+      "replicas");
+  CHECK_THROWS_WITH(of(R"("steps_per_print": 10)"),
+                    Catch::Contains("train_micro_batch_size_per_gpu: missing; accepted: a whole "
+                                    "number, or --micro-batch N"));
+}
+
+TEST_CASE("DeepSpeed's stages become kinds of sharding with the sizes that the file says",
+          "[import]") {
+  auto const of = [](std::string const& zero) {
+    return deepspeed(R"({"train_micro_batch_size_per_gpu": 1, "zero_optimization": )" + zero + "}")
+        .sections;
+  };
+  CHECK(of("{}")["sharding"] == "none");
+  CHECK(of("true")["sharding"] == "zero1");
+  CHECK(of(R"({"stage": 2})")["sharding"] == "zero2");
+  // transformers sets `auto` from the hidden size, 4096: h^2, 0.9 h^2 and 10 h.
+  auto const third = of(R"({"stage": 3, "overlap_comm": true, "reduce_bucket_size": "auto",
+    "stage3_prefetch_bucket_size": "auto", "stage3_param_persistence_threshold": "auto",
+    "stage3_max_live_parameters": 1e9, "zero_hpz_partition_size": 8,
+    "offload_optimizer": {"device": "cpu", "ratio": 0.5}, "offload_param": {"device": "cpu"}})");
+  CHECK(third["sharding"] == nlohmann::ordered_json::parse(
+                                 R"({"kind": "zero3", "bucket": 16777216,
+    "prefetch_bucket": 15099494, "threshold": 40960, "max_live": 1000000000, "overlap": true,
+    "reshard_after_forward": 8})"));
+  CHECK(third["offload"] ==
+        nlohmann::ordered_json::parse(R"({"optimizer": 0.5, "parameters": true})"));
+  CHECK_THROWS_WITH(of(R"({"stage": 2, "offload_optimizer": {"device": "cpu", "ratio": 0.5}})"),
+                    Catch::Contains("found '0.5'; accepted: 1, or stage 3"));
+  CHECK_THROWS_WITH(of(R"({"stage": 4})"), Catch::Contains("accepted: 0, 1, 2, 3"));
+}
+
+TEST_CASE("values that the Trainer sets come from the command or are assumed aloud", "[import]") {
+  std::string const text = R"({"bf16": {"enabled": "auto"}, "gradient_clipping": "auto",
+    "train_micro_batch_size_per_gpu": "auto", "gradient_accumulation_steps": "auto"})";
+  auto const import = deepspeed(text, {.world_size = 8, .micro_batch = 4, .accumulation = 2});
+  CHECK(import.sections["batch"] == batch(64, 4));
+  CHECK(import.sections["model"]["precision"] == "bf16");
+  CHECK_THAT(import.notes,
+             Catch::VectorContains(std::string{"bf16.enabled is the Trainer's: true is assumed"}));
+  CHECK_THROWS_WITH(deepspeed(text), Catch::Contains("the text 'auto'"));
+}
+
+TEST_CASE("what a framework's file asks for and is not modelled is left out by name", "[import]") {
+  std::string const text = R"({"train_micro_batch_size_per_gpu": 1, "steps_per_print": 10,
+    "zero_optimization": {"stage": 3, "zero_quantized_weights": true, "zero_quantized_gradients": false},
+    "flops_profiler": {"enabled": false, "profile_step": 1}, "made_up": {"thing": 7}})";
+  CHECK_THAT(names_left_out(deepspeed(text)),
+             Catch::UnorderedEquals(std::vector<std::string>{
+                 "zero_optimization.zero_quantized_weights", "made_up.thing"}));
+  CHECK_THROWS_WITH(read(deepspeed_framework, text, {.world_size = 8}, {}, Strictness::strict),
+                    Catch::Contains("zero_quantized_weights"));
+  CHECK_THROWS_WITH(deepspeed(R"({"train_micro_batch_size_per_gpus": 1})"),
+                    Catch::Contains("did you mean 'train_micro_batch_size_per_gpu'?"));
+}
+
+TEST_CASE("Accelerate's strategies of FSDP become kinds, groups and recompute", "[import]") {
+  auto const of = [](std::string const& section) {
+    return accelerate(
+               "distributed_type: FSDP\nmixed_precision: bf16\nnum_machines: 2\nnum_processes: 16\n"
+               "fsdp_config:\n  fsdp_auto_wrap_policy: TRANSFORMER_BASED_WRAP\n" +
+               section)
+        .sections;
+  };
+  auto const full = of("  fsdp_activation_checkpointing: true\n");
+  CHECK(full["sharding"] ==
+        nlohmann::ordered_json::parse(R"({"kind": "fsdp1", "reduce_dtype": "bf16"})"));
+  CHECK(full["recompute"]["granularity"] == "full");
+  CHECK(full["batch"] == batch(32, 2));
+  CHECK(of("  fsdp_sharding_strategy: 4\n")["sharding"]["group"] == 8);
+  CHECK(of("  fsdp_sharding_strategy: SHARD_GRAD_OP\n")["sharding"]["reshard_after_forward"] ==
+        false);
+  CHECK(of("  fsdp_sharding_strategy: NO_SHARD\n")["sharding"] == "none");
+  auto const second = of("  fsdp_version: 2\n  fsdp_reshard_after_forward: false\n");
+  CHECK(second["sharding"]["kind"] == "fsdp2");
+  CHECK(second["sharding"]["reshard_after_forward"] == false);
+  CHECK(of("  fsdp_offload_params: true\n")["offload"]["parameters"] == true);
+  CHECK_THROWS_WITH(of("  fsdp_sharding_strategy: HALF\n"), Catch::Contains("HYBRID_SHARD_ZERO2"));
+}
+
+TEST_CASE("Accelerate's other kinds of job", "[import]") {
+  std::string const head = "num_processes: 8\ndistributed_type: ";
+  CHECK(accelerate(head + "MULTI_GPU\n").sections["sharding"] == "none");
+  auto const zero = accelerate(head +
+                               "DEEPSPEED\ndeepspeed_config: {zero_stage: 3, "
+                               "gradient_accumulation_steps: 4, offload_optimizer_device: cpu}\n")
+                        .sections;
+  CHECK(zero["sharding"] == "zero3");
+  CHECK(zero["batch"] == batch(64, 2));
+  CHECK(zero["offload"]["optimizer"] == 1);
+  auto const megatron = accelerate(head +
+                                   "MEGATRON_LM\nmegatron_lm_config: {megatron_lm_tp_degree: 2, "
+                                   "megatron_lm_pp_degree: 2, megatron_lm_num_micro_batches: 4, "
+                                   "megatron_lm_sequence_parallelism: true}\n")
+                            .sections;
+  CHECK(megatron["parallel"] ==
+        nlohmann::ordered_json::parse(
+            R"({"tensor": 2, "sequence": true, "pipeline": 2, "data": 2})"));
+  CHECK(megatron["software"] == "megatron-core");
+  CHECK_THROWS_WITH(
+      accelerate(head + "DEEPSPEED\ndeepspeed_config: {deepspeed_config_file: d.json}\n"),
+      Catch::Contains("stagecraft import deepspeed FILE"));
+  CHECK_THROWS_WITH(accelerate(head + "XLA\n"), Catch::Contains("MEGATRON_LM, NO"));
+}
+
+TEST_CASE("torchtitan's degrees, batches and recompute", "[import]") {
+  std::string const text =
+      "[model]\nname = 'llama3'\nflavor = '70B'\n"
+      "[training]\nlocal_batch_size = 2\nglobal_batch_size = 64\nseq_len = 8192\n"
+      "[parallelism]\ndata_parallel_replicate_degree = 2\ntensor_parallel_degree = 8\n"
+      "[activation_checkpoint]\nmode = 'selective'\nselective_ac_option = '4'\n"
+      "[compile]\nenable = true\n[metrics]\nlog_freq = 10\n";
+  Omissions omissions{{}};
+  auto const run =
+      import_framework(torchtitan_framework, text, "file", {}, {.world_size = 64}, omissions)
+          .sections;
+  CHECK(run["model"] == nlohmann::ordered_json::parse(
+                            R"({"base": "llama3.1-70b", "precision": "bf16", "sequence": 8192})"));
+  CHECK(run["parallel"] ==
+        nlohmann::ordered_json::parse(R"({"tensor": 8, "sequence": true, "data": 8})"));
+  CHECK(run["sharding"] == nlohmann::ordered_json::parse(R"({"kind": "fsdp2", "group": 4})"));
+  CHECK(run["batch"] == batch(64, 2));
+  CHECK(run["recompute"]["layers"] == 20);  // every fourth of 80
+  CHECK(run["software"] == "torchtitan");
+}
+
+TEST_CASE("torchtitan's pipelines split the batch of a rank", "[import]") {
+  auto const run = torchtitan("[training]\nlocal_batch_size = 8\n",
+                              {"parallelism.pipeline_parallel_degree=4",
+                               "parallelism.pipeline_parallel_schedule=ZBVZeroBubble",
+                               "parallelism.pipeline_parallel_microbatch_size=2",
+                               "activation_checkpoint.mode=full"})
+                       .sections;
+  CHECK(run["batch"] == batch(128, 2));
+  CHECK(run["schedule"] == "zbv");
+  // Its default with pipelines keeps parameters: apply_fsdp of torchtitan/models/llama3.
+  CHECK(run["sharding"]["reshard_after_forward"] == false);
+}
+
+TEST_CASE("torchtitan's names of 2024 are read", "[import]") {
+  auto const run = torchtitan(
+                       "[training]\nbatch_size = 2\nseq_len = 4096\ndata_parallel_degree = -1\n"
+                       "tensor_parallel_degree = 4\ncompile = true\nfp8_linear = ''\n"
+                       "[activation_checkpoint]\nmode = 'full'\n")
+                       .sections;
+  CHECK(run["parallel"]["data"] == 16);
+  CHECK(run["batch"] == batch(32, 2));
+  CHECK(run["software"] == "torchtitan");
+  CHECK(run["recompute"]["early_stop"] == true);
+}
+
+TEST_CASE("torchtitan's bad input has its place", "[import]") {
+  CHECK_THROWS_WITH(torchtitan("[training\n"), Catch::StartsWith("file:1:"));
+  CHECK_THROWS_WITH(torchtitan("[parallelism]\ntensor_parallel_degree = 3\n"),
+                    Catch::Contains("a multiple of the 3 ranks of a replica, not 64"));
+  CHECK_THROWS_WITH(torchtitan("[parallelism]\ndata_parallel_shard_degree = 5\n"),
+                    Catch::Contains("file:2:30: parallelism.data_parallel_shard_degree: found '5'; "
+                                    "accepted: 64 ranks over 1 copies, or -1"));
+  Omissions omissions{{}};
+  CHECK_THROWS_WITH(import_framework(torchtitan_framework, "[model]\nflavor = '7B'\n", "file", {},
+                                     {.world_size = 8}, omissions),
+                    Catch::Contains("accepted: --model NAME, or one of llama3 8B"));
+}
+
+}  // namespace
+}  // namespace stagecraft::framework_import_test
