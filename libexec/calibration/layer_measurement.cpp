@@ -40,7 +40,8 @@ TrainingConfig one_layer_per_stage(TrainingConfig config) {
   return config;
 }
 
-/// Everything that the rank owns, in the order of construction.
+/// Everything that the rank owns, in the order of construction: each member uses those above it. It
+/// is one rank of a stage in the middle, whose collectives are done alone.
 class MeasuredLayer::Rank {
  public:
   Rank(TrainingConfig const& config, ExecutionParts const& parts, int kernel_threads)

@@ -53,7 +53,8 @@ int number(std::string const& name, std::string const& text, int least, int most
                                 std::to_string(least) + " to " + std::to_string(most)};
 }
 
-/// Reads the position of the process from flags and environment.
+/// Reads the position of the process from flags and environment. It remembers the names under
+/// which rank and size were found, for messages.
 class PlaceReader {
  public:
   PlaceReader(ProcessFlags const& flags, EnvironmentLookup const& environment)

@@ -93,7 +93,8 @@ TrainingState first_state(TrainingConfig const& config) {
   return state;
 }
 
-/// Everything that a rank owns, in order of construction.
+/// Everything that a rank owns, in the order of construction: each member uses those above it.
+/// Between two iterations it holds what its stage keeps, and what it has recorded.
 class RankRun {
  public:
   RankRun(TrainingPlan const& plan,

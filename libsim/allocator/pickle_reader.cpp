@@ -53,7 +53,8 @@ char const* executed(unsigned char opcode) {
 
 }  // namespace
 
-/// Runs the opcodes of a pickle on a stack of values.
+/// Runs the opcodes of a pickle on a stack of values. It owns the stack, its marks and the memo,
+/// which refer to values; the reader owns those.
 class PickleReader::Machine {
  public:
   Machine(PickleReader& reader, std::string_view bytes, std::string const& origin)

@@ -50,7 +50,8 @@ struct Slice {
   }
 };
 
-/// Writes events one after another, separated by commas.
+/// Writes events one after another, separated by commas. It owns the text that the file does not
+/// have yet, which is complete events and is flushed at 64 KiB.
 class EventWriter {
  public:
   EventWriter(TraceReader const& trace, OutputFile& output)

@@ -23,7 +23,8 @@ std::string nccl_kernel(OpKind kind) {
   return "ncclDevKernel_" + std::string{collective_names(kind).nccl_kernel};
 }
 
-/// Writes the events of one rank.
+/// Writes the events of one rank. It owns the text that the file does not have yet; numbers of
+/// groups are shared with the other ranks.
 class KinetoWriter {
  public:
   KinetoWriter(TraceReader const& trace,

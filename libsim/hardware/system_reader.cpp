@@ -61,7 +61,8 @@ inline constexpr std::array<MisplacedKey, 23> misplaced_keys{
 template <typename Field>
 inline constexpr bool is_plain = std::same_as<Field, std::string> || std::same_as<Field, bool>;
 
-/// Fills a system or a stack, or a section of one, from a configuration.
+/// Fills a system or a stack, or a section of one, from a configuration. It owns the list of keys
+/// that were asked for, by which unknown ones are found.
 class ConstantReader : public KeyVisitor<ConstantReader> {
  public:
   explicit ConstantReader(ConfigNode const& node) : reader_{node} {}

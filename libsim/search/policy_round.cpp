@@ -9,7 +9,8 @@
 namespace stagecraft {
 namespace {
 
-/// Enumerates the policies of one arrangement and one kind of optimizer.
+/// Enumerates the policies of one arrangement and one kind of optimizer. It appends plans to
+/// `found`, from `first_` on, and owns what a stage takes under the policy that is being added.
 class PolicyRound {
  public:
   PolicyRound(PolicySpace const& space, Candidates& found)

@@ -24,7 +24,8 @@
 namespace stagecraft {
 namespace {
 
-/// One configuration under check.
+/// Checks of one configuration that need several of its keys. Each check is alone: it returns if a
+/// key that it reads is wrong already, and reports the key that the user would change.
 class Checker : CombinationCheck {
  public:
   using CombinationCheck::CombinationCheck;

@@ -51,7 +51,8 @@ struct Setting {
   int column = 0;
 };
 
-/// Collects the flags of settings.
+/// Collects the flags of settings, as words of a command line in the order in which they came. It
+/// owns the words, and the settings that are no flag of any table.
 class FlagsOfSettings {
  public:
   /// On a command line, names that no table knows are flags that no table knows.
@@ -184,7 +185,8 @@ class FlagsOfSettings {
   std::vector<Omission> unknown_;
 };
 
-/// Walks through a file, and asks what each value says.
+/// Walks through a file, and asks what each value says. It owns the flags so far; `has_groups_`
+/// says whether a value before it has switched grouped heads off.
 class SettingsReader {
  public:
   void read(YamlNode const& node, std::string_view name, bool is_idle) {

@@ -55,7 +55,8 @@ bool is_command_output(std::string_view text) {
   return false;
 }
 
-/// Follows a script statement by statement.
+/// Follows a script statement by statement. It owns the values of variables, the open branches and
+/// the position in the script; a statement in a branch that is not taken sets no variable.
 class Interpreter {
  public:
   Interpreter(Tokens tokens,

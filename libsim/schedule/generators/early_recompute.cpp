@@ -8,7 +8,8 @@
 namespace stagecraft {
 namespace {
 
-/// Plays an order and inserts recompute when its stages wait.
+/// Plays an order and inserts recompute when its stages wait. It owns the position and the clock of
+/// each stage and the order that it makes, in which the given tasks keep their places.
 class RecomputePlacer {
  public:
   RecomputePlacer(PipelineOrder const& order,

@@ -54,7 +54,8 @@ struct VStage {
   int forwards() const { return count(Leg::forward_down) + count(Leg::forward_up); }
 };
 
-/// One try.
+/// One try: the legs of all microbatches placed one after another. It owns the progress of every
+/// stage; legs of one kind run in the order of microbatches, each after those that it needs.
 class VRun {
  public:
   /// `approved` are the bubbles of a try before; empty in the first.

@@ -47,7 +47,8 @@ struct Stage {
   bool has_waiting_weight() const { return weights < gradients(); }
 };
 
-/// One of the eight runs.
+/// One of the eight runs, one for each choice. It owns the progress of every stage; a task is
+/// placed when those that it waits for have been, at the end of what its stage has.
 class Run {
  public:
   Run(Settings const& settings, Choices const& choices)

@@ -10,7 +10,9 @@
 
 namespace stagecraft {
 
-/// A recursive-descent parser with bounded depth, so that no text exhausts the stack.
+/// A recursive-descent parser with bounded depth, so that no text exhausts the stack. It owns its
+/// position in the text and appends to the condition; where it fails, `wanted_` says what it would
+/// have accepted there.
 class ConditionParser {
  public:
   using Kind = Condition::Kind;

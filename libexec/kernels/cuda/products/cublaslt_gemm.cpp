@@ -76,6 +76,8 @@ std::shared_ptr<ProductChoices> make_product_choices() {
   return std::make_shared<ProductChoices>();
 }
 
+/// The handle, and the algorithms that were chosen for shapes so far. The workspace and the stream
+/// are the backend's.
 struct CublasLtGemm::State {
   cudaStream_t stream;
   std::shared_ptr<ProductChoices> choices;  ///< or null
