@@ -136,6 +136,22 @@ void check_precision(RunConfig const& config, ConfigNode const& root) {
                    "a precision of system.accelerator.peak (" + accepted + ")");
 }
 
+void check_attention(RunConfig const& config, ConfigNode const& root) {
+  constexpr int ampere = 8;
+  ModelConfig const& model = config.training.model;
+  int const capability = config.system.accelerator.compute_capability.value;
+  ConfigNode const attention = root.child("model").child("attention");
+  if (!attention.is_sound() || model.attention != Attention::flash || capability == 0) return;
+  if (capability < ampere) {
+    attention.report("'flash', which has no kernels before compute capability 8.0",
+                     "unfused, or a system whose accelerator.compute_capability is 8 or more");
+  } else if (model.precision == Precision::fp32 || model.precision == Precision::fp64) {
+    attention.warn("FlashAttention has kernels for fp16 and bf16 alone; in " +
+                   std::string{name_of(model.precision)} +
+                   " its algorithm is predicted all the same");
+  }
+}
+
 void check_run_time(RunConfig const& config, ConfigNode const& root) {
   if (!root.is_sound()) return;
   double const peak =

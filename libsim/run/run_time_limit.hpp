@@ -8,6 +8,11 @@ namespace stagecraft {
 /// Reports a model for whose precision the system has no peak. `root` is the run file.
 void check_precision(RunConfig const& config, ConfigNode const& root);
 
+/// Reports flash attention on a CUDA device that is too old for FlashAttention's kernels, and warns
+/// of a precision that they do not have. Source: README.md of Dao-AILab/flash-attention 2, "Ampere,
+/// Ada, or Hopper", "fp16 and bf16".
+void check_attention(RunConfig const& config, ConfigNode const& root);
+
 /// Reports a run whose iteration could take longer than SimTime can represent (106 days), by an
 /// upper bound: all bytes over the slowest link, FLOPs at a hundredth of the peak, and every
 /// latency.

@@ -101,6 +101,24 @@ TEST_CASE("a precision that the system has no peak for is refused", "[run]") {
       "system.accelerator.peak (bf16, fp32, fp64)");
 }
 
+TEST_CASE("flash attention needs a device that has its kernels", "[run]") {
+  auto const on = [](std::string const& system, std::string const& precision) {
+    return "model: {layers: 4, hidden: 32, heads: 4, sequence: 16, vocabulary: 9, attention: "
+           "flash, "
+           "precision: " +
+           precision + "}\nsystem: " + system + "\nbatch: {global: 1}\n";
+  };
+  REQUIRE(
+      message(on("v100-dgx2", "fp16")) ==
+      "x.yaml:1:82: model.attention: found 'flash', which has no kernels before compute capability "
+      "8.0; accepted: unfused, or a system whose accelerator.compute_capability is 8 or more");
+  REQUIRE(message(on("selene-a100", "fp16")) == "no error");
+  REQUIRE(message(on("mi300x", "fp16")) == "no error");
+  auto const warnings = parse_run_config(on("selene-a100", "fp32"), "x.yaml", {}).warnings;
+  REQUIRE(warnings.size() == 1);
+  REQUIRE_THAT(warnings.front(), Catch::Contains("FlashAttention has kernels for fp16 and bf16"));
+}
+
 TEST_CASE("a run that outlasts the simulator's clock is refused", "[run]") {
   auto system = to_json(load_system_file(paper / "../systems/selene-a100.yaml"));
   system["network"]["bandwidth"]["value"] = "1 B/s";
