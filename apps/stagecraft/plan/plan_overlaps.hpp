@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "apps/stagecraft/plan/plan_options.hpp"
+#include "apps/stagecraft/plan/plan_question.hpp"
 #include "libsim/explain/change_effect.hpp"
 #include "libsim/search/plan_search.hpp"
 
