@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "apps/stagecraft/fix_names.hpp"
-#include "apps/stagecraft/plan/plan_question.hpp"
+#include "apps/stagecraft/plan/launch_framework.hpp"
 #include "libsim/config/problem.hpp"
 #include "libsim/model/layer_kinds.hpp"
 #include "libsim/run/config_files.hpp"
@@ -19,12 +19,9 @@ namespace {
 /// Refuses keys that the search sets itself.
 void check_override(std::string const& text) {
   if (!is_searched(text.substr(0, text.find('=')))) return;
-  bool const is_sharding = text.starts_with("sharding");
   throw CommandLineError{"--set", "'" + text + "', which the search decides",
-                         is_sharding ? "--fix distributed_optimizer=true, or false; units, of "
-                                       "fsdp1 and fsdp2, are not searched yet: simulate and "
-                                       "explain take them"
-                                     : "--fix to hold it, or another key"};
+                         text.starts_with("sharding") ? "--sharding fsdp2, or other kinds"
+                                                      : "--fix to hold it, or another key"};
 }
 
 constexpr char const* command_line = "the command line";
@@ -95,7 +92,7 @@ std::optional<std::string> default_software(CommandLine const& line, RunConfig c
   if (line.has("launchable")) return line.value("launchable");
   constexpr char const* cluster_of_the_paper = "selene-a100";
   if (base.system.name == cluster_of_the_paper) return std::nullopt;
-  return name_of(MegatronVersion::current);
+  return name_of(LaunchFramework::megatron_core);
 }
 
 }  // namespace

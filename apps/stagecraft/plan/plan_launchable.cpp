@@ -7,33 +7,50 @@
 
 #include "apps/program/command_line.hpp"
 #include "libsim/hardware/software.hpp"
-#include "libsim/import/megatron/megatron_gaps.hpp"
 
 namespace stagecraft {
 
+namespace {
+
+bool is_of_vocabulary(std::string const& gap) {  // files of the user's own say it
+  return gap.starts_with("model.vocabulary");
+}
+
+/// Other frameworks that can run the model: "megatron-core, ".
+std::string others_for(TrainingConfig const& config, LaunchFramework framework) {
+  std::string names;
+  for (LaunchFramework const other :
+       {LaunchFramework::megatron_2022, LaunchFramework::megatron_core,
+        LaunchFramework::torchtitan}) {
+    bool const can_run = std::ranges::all_of(launch_gaps_of_model(config, other), is_of_vocabulary);
+    if (other != framework && can_run) names += std::string{name_of(other)} + ", ";
+  }
+  return names;
+}
+
+}  // namespace
+
 void read_launchable(std::string const& text, PlanOptions& options) {
-  MegatronVersion const version = text == name_of(MegatronVersion::of_2022)
-                                      ? MegatronVersion::of_2022
-                                      : MegatronVersion::current;
-  options.launchable = version;
-  options.request.is_wanted = [version](TrainingConfig const& config) {
-    return is_launchable(config, version);
+  LaunchFramework const framework = *framework_named(text);
+  options.launchable = framework;
+  options.request.is_wanted = [framework](TrainingConfig const& config) {
+    return is_launchable(config, framework);
   };
   // The schedules that its flags name.
   std::vector<ScheduleKind>& schedules = options.request.filter.schedule;
   if (schedules.empty()) schedules = {ScheduleKind::one_f_one_b, ScheduleKind::interleaved};
   Software const& stack = options.request.system.software;
-  if (described_stack(stack) != text) {
+  std::string_view const described = described_stack(stack);
+  bool const is_variant = framework == LaunchFramework::torchtitan &&
+                          framework_of_stack(described) == LaunchFramework::torchtitan;
+  if (described != text && !is_variant) {
     options.warnings.push_back("--launchable " + text +
                                ": times and memory are those of the software '" + stack.name +
                                "'; --software " + text + " has those of that framework");
   }
-  auto const is_of_vocabulary = [](std::string const& gap) {
-    return gap.starts_with("model.vocabulary");
-  };
   std::string gaps;
-  for (std::string const& gap : megatron_gaps_of_model(options.request.base, version)) {
-    if (is_of_vocabulary(gap)) {  // files of the user's own say it
+  for (std::string const& gap : launch_gaps_of_model(options.request.base, framework)) {
+    if (is_of_vocabulary(gap)) {
       options.warnings.push_back("--launchable " + text +
                                  " cannot run this model as it is: " + gap);
     } else {
@@ -41,29 +58,24 @@ void read_launchable(std::string const& text, PlanOptions& options) {
     }
   }
   if (gaps.empty()) return;
-  MegatronVersion const other =
-      version == MegatronVersion::current ? MegatronVersion::of_2022 : MegatronVersion::current;
-  bool const other_can =
-      std::ranges::all_of(megatron_gaps_of_model(options.request.base, other), is_of_vocabulary);
+  std::string const others = others_for(options.request.base, framework);
   throw CommandLineError{"--launchable",
                          "'" + text + "', which can run no plan of this model (" + gaps + ")",
-                         std::string{other_can ? name_of(other) + std::string{", or "} : ""} +
+                         others + (others.empty() ? "" : "or ") +
                              "no --launchable: the flags of a plan then say what they leave out"};
 }
 
 void seek_launchable(PlanOptions& options) {
-  std::string const stack{described_stack(options.request.system.software)};
-  MegatronVersion const version =
-      stack == "megatron-core" ? MegatronVersion::current : MegatronVersion::of_2022;
-  if (!stack.starts_with("megatron-")) return;
-  options.stack_version = version;
-  for (std::string const& gap : megatron_gaps_of_model(options.request.base, version)) {
-    if (gap.starts_with("model.vocabulary")) continue;  // files of the user's own say it
+  auto const framework = framework_of_stack(described_stack(options.request.system.software));
+  if (!framework) return;
+  options.stack_framework = framework;
+  for (std::string const& gap : launch_gaps_of_model(options.request.base, *framework)) {
+    if (is_of_vocabulary(gap)) continue;
     options.stack_gap = gap;
     return;
   }
-  options.request.is_launchable = [version](TrainingConfig const& config) {
-    return is_launchable(config, version);
+  options.request.is_launchable = [framework](TrainingConfig const& config) {
+    return is_launchable(config, *framework);
   };
 }
 

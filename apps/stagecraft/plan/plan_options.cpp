@@ -18,6 +18,7 @@
 #include "libsim/model/model_config.hpp"
 #include "libsim/report/text_table.hpp"
 #include "libsim/run/config_files.hpp"
+#include "libsim/training/sharding.hpp"
 #include "libsim/units/quantity.hpp"
 
 namespace stagecraft {
@@ -27,10 +28,18 @@ namespace {
 constexpr int most_ranks = 1 << 24;  // see plan_limits
 
 void read_filters(CommandLine const& line, PlanOptions& options) {
-  for (std::string const& text : line.values_of("fix")) {
+  auto const add = [&](std::string const& text) {
     read_fix(text, options.request.filter);
     options.fixes.push_back({text, {}});
     read_fix(text, options.fixes.back().alone);
+  };
+  for (std::string const& text : line.values_of("fix")) add(text);
+  if (!line.has("sharding")) return;
+  try {
+    add("sharding=" + line.value("sharding"));
+  } catch (CommandLineError const&) {
+    throw CommandLineError{"--sharding", "'" + line.value("sharding") + "'",
+                           accepted_names<ShardingKind>() + ", with commas between them, or any"};
   }
 }
 
@@ -76,6 +85,10 @@ std::vector<Option> plan_options() {
        .value = Value::text("NAME=VALUE,...").offering("fixed", fix_beginnings),
        .may_repeat = true,
        .description = fix_description()},
+      {.name = "sharding",
+       .value = Value::text("K,..."),
+       .description = "the kinds of sharding to search: none, distributed_optimizer, fsdp1, fsdp2, "
+                      "or any (default: those that the software stack has)"},
       {.name = "set",
        .value = setting_value(),
        .may_repeat = true,
@@ -91,9 +104,11 @@ std::vector<Option> plan_options() {
        .description = "only plans that fit with at least this probability, 0 to below 1, by how "
                       "far measured runs of the software were from their predicted bytes"},
       {.name = "launchable",
-       .value = Value::word({name_of(MegatronVersion::of_2022), name_of(MegatronVersion::current)}),
-       .description = "only plans that this framework's flags can say and run: megatron-2022 or "
-                      "megatron-core"},
+       .value = Value::word({name_of(LaunchFramework::megatron_2022),
+                             name_of(LaunchFramework::megatron_core),
+                             name_of(LaunchFramework::torchtitan)}),
+       .description = "only plans that this framework's settings can say and run: megatron-2022, "
+                      "megatron-core or torchtitan"},
       {.name = "exhaustive", .description = "simulate every plan, dismiss none by bounds"},
       jobs_option(),
       {.name = "output",

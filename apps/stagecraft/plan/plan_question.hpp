@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "libsim/import/megatron/megatron_version.hpp"
+#include "apps/stagecraft/plan/launch_framework.hpp"
 #include "libsim/report/operation.hpp"
 #include "libsim/search/search_request.hpp"
 
@@ -25,10 +25,10 @@ struct PlanOptions {
   std::vector<FixOption> fixes;  ///< request.filter consists of these
   std::vector<std::string> warnings;
   OperatingRates rates;
-  std::optional<MegatronVersion> launchable;  ///< only what this version can run
-  /// Without it: the version of the software stack, of which the best plan is also shown.
-  std::optional<MegatronVersion> stack_version;
-  std::string stack_gap;  ///< what its flags cannot say of the model; empty: nothing
+  std::optional<LaunchFramework> launchable;  ///< only what this one can run
+  /// Without it: that of the software stack, of which the best plan is also shown.
+  std::optional<LaunchFramework> stack_framework;
+  std::string stack_gap;  ///< what it cannot say of the model; empty: nothing
 };
 
 /// The figure by which plans of several clusters are ranked. For one cluster, all figures give the
@@ -75,15 +75,10 @@ std::string name_of_cluster(PlanOptions const& options);
 /// fragmentation and the framework's own memory vary.
 inline constexpr double usual_margin = 0.05;
 
-/// The version of Megatron-LM whose flags are printed.
-constexpr MegatronVersion version_of_flags(PlanOptions const& options) {
+/// The framework whose settings are printed.
+constexpr LaunchFramework printed_framework(PlanOptions const& options) {
   if (options.launchable) return *options.launchable;
-  return options.stack_version.value_or(MegatronVersion::current);
-}
-
-/// The name of a version for --launchable.
-constexpr char const* name_of(MegatronVersion version) {
-  return version == MegatronVersion::of_2022 ? "megatron-2022" : "megatron-core";
+  return options.stack_framework.value_or(LaunchFramework::megatron_core);
 }
 
 }  // namespace stagecraft
