@@ -9,7 +9,7 @@
 
 #include "apps/program/command_line.hpp"
 #include "apps/stagecraft/plan/plan_answer.hpp"
-#include "apps/stagecraft/plan/plan_options.hpp"
+#include "apps/stagecraft/plan/plan_question.hpp"
 #include "apps/stagecraft/sweep/sweep_options.hpp"
 #include "apps/stagecraft/sweep/sweep_output.hpp"
 #include "libsim/import/omissions.hpp"

@@ -43,23 +43,31 @@ void read_switch(FixText const& fix, SearchFilter& filter) {
   }
 }
 
+/// `instead`: what else the option takes.
 template <typename Enum>
-void read_words(FixText const& fix, std::vector<Enum>& to) {
+void read_words(FixText const& fix, std::vector<Enum>& to, std::string const& instead = {}) {
   for (std::string const& word : list_items(fix.list)) {
     auto const value = value_named<Enum>(word);
     if (!value) {
-      std::string const names = accepted_names<Enum>();
+      std::string const names = accepted_names<Enum>() + (instead.empty() ? "" : ", or " + instead);
       refuse_fix(fix.text, names + did_you_mean_of_list(word, names));
     }
     to.push_back(*value);
   }
 }
 
-void read_sharding(FixText const& fix, SearchFilter& filter) {
+void read_distributed_optimizer(FixText const& fix, SearchFilter& filter) {
   for (std::string const& word : list_items(fix.list)) {
     if (word != "true" && word != "false") refuse_fix(fix.text, "true or false");
-    filter.sharding.push_back(sharding_of(word == "true"));
+    filter.sharding.push_back(sharding_of(word == "true").kind);
   }
+}
+
+/// The word any is all kinds.
+void read_sharding(FixText const& fix, SearchFilter& filter) {
+  std::vector<std::string> const words = list_items(fix.list);
+  if (words != std::vector<std::string>{"any"}) return read_words(fix, filter.sharding, "any");
+  for (auto const& [kind, name] : EnumNames<ShardingKind>::all) filter.sharding.push_back(kind);
 }
 
 /// "gpipe, 1f1b, interleaved, zb_h1": the schedules that are searched.
@@ -118,7 +126,8 @@ constexpr std::array fix_names{
     FixName{"expert_tensor", "parallel.expert_tensor", read_numbers<&Filter::expert_tensor>,
             number_of<&ShapeChoice::expert_tensor>},
     FixName{"sequence", "parallel.sequence", read_switch<&Filter::sequence>},
-    FixName{"distributed_optimizer", "memory.distributed_optimizer", read_sharding},
+    FixName{"sharding", "sharding", read_sharding},
+    FixName{"distributed_optimizer", "memory.distributed_optimizer", read_distributed_optimizer},
     FixName{"schedule", "schedule.kind", read_schedules},
     FixName{"p2p", "schedule.p2p", read_p2p},
     FixName{"recompute", "recompute", read_recompute},
@@ -173,7 +182,7 @@ std::vector<std::string> fix_beginnings() {
 
 bool is_searched(std::string_view key) {
   if (key == "schedule.p2p") return false;  // --set holds it as --fix p2p does
-  if (key == "parallel" || key == "schedule" || key.starts_with("sharding")) return true;
+  if (key == "parallel" || key == "schedule") return true;
   auto const decides = [key](std::string_view searched) {
     return key == searched || key.starts_with(std::string{searched} + ".");
   };
@@ -187,7 +196,9 @@ std::string legal_numbers(SearchRequest const& request, std::string const& text)
   std::set<std::int64_t> values;
   for (ShapeChoice const& shape : shape_choices(request)) {
     for (ScheduleChoice const& schedule : schedule_choices(request, shape)) {
-      values.insert(fix->number(shape, schedule));
+      bool const has_plans = !whole_shardings(request, shape, schedule).empty() ||
+                             !unit_shardings(request, shape, schedule).empty();
+      if (has_plans) values.insert(fix->number(shape, schedule));
     }
   }
   std::string numbers;

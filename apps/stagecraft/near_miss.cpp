@@ -64,7 +64,9 @@ ModelState state_of_model(SearchRequest const& request, TrainingConfig const& co
   LayerShares shares;
   shares.first = request.base.model.layers;
   Arrangement const one{shape, ScheduleChoice{}, shares};
-  TrainingConfig alone = make_config(request, one, {RecomputePolicy{}}, Sharding{});
+  Sharding const sharding =
+      config.sharding.shares_parameters() ? Sharding{.kind = config.sharding.kind} : Sharding{};
+  TrainingConfig alone = make_config(request, one, {RecomputePolicy{}}, sharding);
   alone.batch.global = alone.batch.micro;
   if (problems_of(alone).empty()) {
     TrainingPlan const plan = make_plan(as_settled(alone));
@@ -93,7 +95,7 @@ std::string fewest_text(TrainingConfig const& config, PlanOptions const& options
   return ". Parameters, gradients and optimizer state alone are " +
          std::string{state.is_least ? "" : "about "} + gibibytes(state.bytes) +
          " GiB, which need " + (state.is_least ? "at least " : "about ") + std::to_string(fewest) +
-         " of these GPUs (ZeRO-3 and offloading are not modelled)";
+         " of these GPUs (offloading is not modelled)";
 }
 
 }  // namespace
@@ -144,9 +146,11 @@ std::string near_miss_text(SearchResult const& result, PlanOptions const& option
          (config.parallel.context > 1 ? ", context " + std::to_string(config.parallel.context)
                                       : "") +
          experts_text(config) + ", " + std::string{name_of(config.schedule.kind)} + ", recompute " +
-         recompute_text(config) + ", optimizer state " +
-         (miss.sharding.shares_optimizer() ? "sharded" : "not sharded") + without +
-         shapes_text(options) + fewest_text(config, options);
+         recompute_text(config) + ", " +
+         (miss.sharding.shares_parameters()  ? "sharding " + sharding_text(miss.sharding)
+          : miss.sharding.shares_optimizer() ? "optimizer state sharded"
+                                             : "optimizer state not sharded") +
+         without + shapes_text(options) + fewest_text(config, options);
 }
 
 }  // namespace stagecraft

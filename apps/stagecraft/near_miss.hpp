@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "apps/stagecraft/plan/plan_options.hpp"
+#include "apps/stagecraft/plan/plan_question.hpp"
 #include "libsim/search/plan_search.hpp"
 
 namespace stagecraft {

@@ -43,7 +43,7 @@ TrainingConfig settled_by_stage(RunConfig const& run) {
     RecomputePolicy& policy = training.recompute[stage];
     bool const stores_all =
         policy.store_microbatches.count >= store_window(shape, StageId::of_index(stage));
-    if (stores_all) policy = RecomputePolicy{};
+    if (stores_all) policy = settled_with_stack(RecomputePolicy{}, training.stack);
   }
   return training;
 }

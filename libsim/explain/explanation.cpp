@@ -24,6 +24,7 @@ Explanation explain(RunConfig const& run, ExplainOptions const& options) {
     result.simulation = played.simulation;
     result.path = find_critical_path(played.costed, played.times);
     result.busiest = kinds_of_busiest_stage(played.costed, played.times, result.simulation);
+    result.exposed = exposed_units(result.plan, played.costed.cost());
   }
   throw_if_interrupted();
   result.peak =
@@ -41,7 +42,8 @@ Explanation explain(RunConfig const& run, ExplainOptions const& options) {
     result.figures.room = tightest->margin;
   }
   std::vector<ChangeEffect> effects =
-      simulate_changes(run, single_changes(run.training), jobs, options.progress);
+      simulate_changes(run, single_changes(run.training, run.system.node.accelerators.value), jobs,
+                       options.progress);
   result.pointless = pointless_choices(run, result.figures, effects);
   result.effects = distinct_effects(std::move(effects));
   result.best = best_changes(result.figures, result.effects);

@@ -8,6 +8,7 @@
 #include "libsim/engine/simulation.hpp"
 #include "libsim/explain/change_effect.hpp"
 #include "libsim/explain/critical_path.hpp"
+#include "libsim/explain/exposed_units.hpp"
 #include "libsim/explain/memory_explanation.hpp"
 #include "libsim/run/run_config.hpp"
 
@@ -25,6 +26,7 @@ struct Explanation {
   ReservedExplanation reserved;  ///< of the stage with the least margin
   CriticalPath path;
   KindTimes busiest;  ///< kinds_of_busiest_stage()
+  std::vector<ExposedUnits> exposed;
   RunFigures figures;
   std::vector<ChangeEffect> effects;  ///< distinct_effects()
   BestChanges best;

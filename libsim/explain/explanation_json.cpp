@@ -61,6 +61,13 @@ Json path_json(CriticalPath const& path) {
           {"messages", path.messages}};
 }
 
+Json exposed_json(ExposedUnits const& exposed) {
+  return {{"collective", exposed.is_gather ? "gathers" : "reductions"},
+          {"pass", exposed.pass == Pass::forward ? "forward" : "backward"},
+          {"block", name_of_block(exposed.block)},
+          {"seconds", to_seconds(exposed.seconds)}};
+}
+
 Json change_json(ChangeEffect const& effect) {
   auto const& figures = effect.figures;
   return {
@@ -151,6 +158,7 @@ Json to_json(Explanation const& explanation, RunConfig const& run) {
             {"reserved", reserved_json(explanation.reserved)},
             {"peak", peak_json(explanation.peak, explanation.simulation.stages[stage].at_peak)},
             {"critical_path", path_json(explanation.path)},
+            {"exposed_units", list_of(explanation.exposed, exposed_json)},
             {"busiest_stage",
              {{"stage", busiest_stage(explanation.simulation)},
               {"seconds", kinds_json(explanation.busiest)}}},

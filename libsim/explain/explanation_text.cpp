@@ -57,6 +57,18 @@ std::string course_text(CriticalPath const& path, TimeUnit const& unit) {
   return text;
 }
 
+/// Which gathers and reductions of units no computation hides; empty if none.
+std::string exposed_text(std::vector<ExposedUnits> const& exposed) {
+  std::string text;
+  for (ExposedUnits const& one : exposed) {
+    std::string const pass = one.pass == Pass::forward ? "forward" : "backward";
+    text += (text.empty() ? "Exposed communication of units: " : "; ") +
+            std::string{one.is_gather ? "gathers" : "reductions"} + " in the " + pass + " of the " +
+            std::string{name_of_block(one.block)} + ", " + time_text(one.seconds);
+  }
+  return text.empty() ? text : text + ".";
+}
+
 /// A column of the table: its kinds, then the overhead, which is taken out of its kind, then what
 /// is beside the next iteration, which is subtracted.
 std::vector<SimTime> rows_of(KindTimes kinds, SimTime overhead, SimTime in_next) {
@@ -125,6 +137,8 @@ std::string time_section(Explanation const& explanation, ExplanationStyle const&
       "shortens it shortens the iteration. Beside it, the busiest stage.",
       style.width);
   text += table.text() + wrapped(course_text(path, unit), style.width);
+  std::string const exposed = exposed_text(explanation.exposed);
+  if (!exposed.empty()) text += wrapped(exposed, style.width);
   StageResult const& stage = explanation.simulation.stages[busiest];
   if (stage.rank_busy) {
     text += wrapped("Experts compute different numbers of rows: " + waits_for_rows(stage) +

@@ -112,7 +112,8 @@ class RecomputeChanges {
   /// Whether the run's recompute stops early, which is a matter of its framework: a change keeps
   /// it.
   bool stops_early() const {
-    return std::ranges::any_of(uses_, [](PolicyUse const& use) { return use.policy.early_stop; });
+    return std::ranges::any_of(
+        uses_, [](PolicyUse const& use) { return use.policy.early_stop.value_or(false); });
   }
 
   /// The value of the key `recompute` with early_stop as the run has it.
@@ -131,7 +132,7 @@ class RecomputeChanges {
     std::vector<RecomputePolicy> changed = by_stage_;
     RecomputePolicy instead;
     instead.granularity = granularity;
-    instead.early_stop = stops_early() && granularity != Granularity::none;
+    if (stops_early() && granularity != Granularity::none) instead.early_stop = true;
     for (std::size_t const stage : use.stages) changed[stage] = instead;
     changes_.push_back({.what = what + " on " + stages_text(use.stages),
                         .set = {"recompute=" + to_json(changed).dump()},

@@ -3,13 +3,11 @@
 #include <string>
 #include <utility>
 
+#include "libsim/ranks/unit_groups.hpp"
 #include "libsim/training/training_names.hpp"
 
 namespace stagecraft {
 namespace {
-
-/// Ranks of most nodes, among which units may be shared while other nodes hold copies.
-constexpr int ranks_of_node = 8;
 
 Change change_to(std::string setting, std::string what, std::string undoes = {}) {
   return {.what = std::move(what), .set = {std::move(setting)}, .undoes = std::move(undoes)};
@@ -17,7 +15,7 @@ Change change_to(std::string setting, std::string what, std::string undoes = {})
 
 }  // namespace
 
-std::vector<Change> sharding_changes(TrainingConfig const& config) {
+std::vector<Change> sharding_changes(TrainingConfig const& config, int node) {
   Sharding const& now = config.sharding;
   ParallelLayout const& layout = config.parallel;
   int const replicas = layout.data * layout.context;
@@ -41,11 +39,10 @@ std::vector<Change> sharding_changes(TrainingConfig const& config) {
   if (now.group != 0 && now.group != replicas) {
     changes.push_back(
         change_to("sharding.group=0", "units shared by all replicas", "copies of units"));
-  } else if (replicas > ranks_of_node && replicas % ranks_of_node == 0 &&
-             ranks_of_node % layout.context == 0) {
-    std::string const ranks = std::to_string(ranks_of_node);
-    changes.push_back(
-        change_to("sharding.group=" + ranks, "units shared by " + ranks + " ranks, copies beyond"));
+  } else if (int const group = unit_group_of_node(layout, node); group > 0) {
+    std::string const ranks = std::to_string(group);
+    changes.push_back(change_to("sharding.group=" + ranks, "units shared by the " + ranks +
+                                                               " ranks of a node, copies beyond"));
   }
   if (microbatches(config) > 1) {
     bool const is_last = now.sync == UnitSync::last;

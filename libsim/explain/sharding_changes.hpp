@@ -9,7 +9,7 @@ namespace stagecraft {
 
 /// The other ways in which the replicas of a run may share parameters, gradients and optimizer
 /// state: units instead of shards of the optimizer alone, and units that free more or less, or that
-/// fewer ranks share. Empty if there is one replica.
-std::vector<Change> sharding_changes(TrainingConfig const& config);
+/// fewer ranks share. `node`: accelerators per node. Empty if there is one replica.
+std::vector<Change> sharding_changes(TrainingConfig const& config, int node);
 
 }  // namespace stagecraft

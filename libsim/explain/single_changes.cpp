@@ -24,8 +24,8 @@ namespace {
 /// as --set takes it and is not tried here. finish() ends the list's life.
 class ChangeList {
  public:
-  explicit ChangeList(TrainingConfig const& config)
-      : config_{config}, json_(to_json(settled_with_stack(config))) {}
+  ChangeList(TrainingConfig const& config, int node)
+      : config_{config}, node_{node}, json_(to_json(settled_with_stack(config))) {}
 
   void add_recompute() { changes_ = recompute_changes(config_); }
 
@@ -192,7 +192,7 @@ class ChangeList {
     ParallelLayout const& parallel = config_.parallel;
     ModelConfig const& model = config_.model;
     add_key("parallel.sequence");
-    std::vector<Change> sharding = sharding_changes(config_);
+    std::vector<Change> sharding = sharding_changes(config_, node_);
     std::ranges::move(sharding, std::back_inserter(changes_));
     add_key("memory.distributed_optimizer", !config_.sharding.shares_parameters());
     add_key("parallel.overlap_gradients");
@@ -334,6 +334,7 @@ class ChangeList {
   }
 
   TrainingConfig const& config_;
+  int node_;  ///< accelerators of a node
   nlohmann::ordered_json json_;
   std::vector<std::string_view> asked_;  ///< keys
   std::vector<Change> changes_;
@@ -341,8 +342,8 @@ class ChangeList {
 
 }  // namespace
 
-std::vector<Change> single_changes(TrainingConfig const& config) {
-  ChangeList list{config};
+std::vector<Change> single_changes(TrainingConfig const& config, int node) {
+  ChangeList list{config, node};
   list.add_recompute();
   list.add_batch();
   list.add_interleaving();

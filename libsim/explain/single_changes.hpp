@@ -13,7 +13,8 @@ namespace stagecraft {
 /// next larger and smaller interleaving, schedules that split the backward, distributed optimizer,
 /// overlapped gradients and transfers, masks, attention, output deallocation, balanced routing,
 /// other dispatchers and shared experts beside the exchanges of tokens. The list includes changes
-/// that are not legal, and policies that the run already has.
-std::vector<Change> single_changes(TrainingConfig const& config);
+/// that are not legal, and policies that the run already has. `node`: accelerators per
+/// node.
+std::vector<Change> single_changes(TrainingConfig const& config, int node);
 
 }  // namespace stagecraft

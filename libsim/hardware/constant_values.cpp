@@ -208,6 +208,22 @@ void read_value(ConfigNode const& node, GradientOverlap& overlap) {
   overlap = node.word<GradientOverlap>().value_or(GradientOverlap::never);
 }
 
+void read_value(ConfigNode const& node, UnitSync& sync) {
+  sync = node.word<UnitSync>().value_or(UnitSync::last);
+}
+
+void read_value(ConfigNode const& node, std::vector<ShardingKind>& kinds) {
+  if (!node.is_sequence() || node.items().empty()) {
+    node.report("a list of " + accepted_names<ShardingKind>());
+    return;
+  }
+  kinds.clear();
+  for (ConfigNode const& item : node.items()) {
+    auto const kind = item.word<ShardingKind>();
+    if (kind) kinds.push_back(*kind);
+  }
+}
+
 void read_value(ConfigNode const& node, MeasuredCollectives& collectives) {
   collectives.file = node.text().value_or("");
   if (collectives.file.empty() && node.is_sound()) node.report("the name of a CSV file");
@@ -279,5 +295,13 @@ nlohmann::ordered_json value_json(std::map<OpKind, FactorByCapability> const& fa
 }
 
 nlohmann::ordered_json value_json(GradientOverlap overlap) { return name_of(overlap); }
+
+nlohmann::ordered_json value_json(UnitSync sync) { return name_of(sync); }
+
+nlohmann::ordered_json value_json(std::vector<ShardingKind> const& kinds) {
+  auto list = nlohmann::ordered_json::array();
+  for (ShardingKind const kind : kinds) list.push_back(name_of(kind));
+  return list;
+}
 
 }  // namespace stagecraft

@@ -56,6 +56,9 @@ void read_value(ConfigNode const& node,
                 std::map<OpKind, FactorByCapability>& factors,
                 NumberRange range);
 void read_value(ConfigNode const& node, GradientOverlap& overlap);
+void read_value(ConfigNode const& node, UnitSync& sync);
+/// A list of at least one kind.
+void read_value(ConfigNode const& node, std::vector<ShardingKind>& kinds);
 /// The name of a file of tables, which is not opened here.
 void read_value(ConfigNode const& node, MeasuredCollectives& collectives);
 
@@ -74,6 +77,8 @@ nlohmann::ordered_json value_json(NetworkTopology const& topology);
 nlohmann::ordered_json value_json(std::map<OpKind, double> const& factors);
 nlohmann::ordered_json value_json(std::map<OpKind, FactorByCapability> const& factors);
 nlohmann::ordered_json value_json(GradientOverlap overlap);
+nlohmann::ordered_json value_json(UnitSync sync);
+nlohmann::ordered_json value_json(std::vector<ShardingKind> const& kinds);
 nlohmann::ordered_json value_json(MeasuredCollectives const& collectives);
 
 }  // namespace stagecraft

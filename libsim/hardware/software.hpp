@@ -4,6 +4,7 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "libsim/hardware/sourced.hpp"
 #include "libsim/memory/framework_memory.hpp"
@@ -62,12 +63,18 @@ struct KernelUse {
   /// Whether a kernel fills the output of a product or of attention before it is written, in
   /// deterministic runs.
   Sourced<bool> fills_outputs;
+  Sourced<bool> early_stop;  ///< default of recompute.early_stop
 
   friend bool operator==(KernelUse const&, KernelUse const&) = default;
 };
 
 /// How gradients and parameters travel between replicas. Section `replicas`.
 struct ReplicaTraffic {
+  /// The kinds of sharding that the framework has, as far as they are modelled: what `plan`
+  /// searches.
+  Sourced<std::vector<ShardingKind>> sharding{
+      {ShardingKind::none, ShardingKind::distributed_optimizer}, {}, {}};
+  Sourced<UnitSync> sync;            ///< of sharded units, in the plans of `plan`
   Sourced<GradientOverlap> overlap;  ///< default of parallel.overlap_gradients
   Sourced<int> gradient_bytes;       ///< per element on the wire; 0: those of the main gradient
   /// With the distributed optimizer, gradients are all-reduced instead of reduce-scattered.

@@ -73,10 +73,17 @@ void visit_keys(Visitor& keys, Section& kernels) {
   keys("fills_outputs", kernels.fills_outputs,
        "Whether, with deterministic, a kernel of its own fills the output of each product and "
        "attention before it is written: PyTorch's rule for torch.empty.");
+  keys("early_stop", kernels.early_stop, "The default of recompute.early_stop.");
 }
 
 template <typename Visitor, OneOf<ReplicaTraffic> Section>
 void visit_keys(Visitor& keys, Section& replicas) {
+  keys("sharding", replicas.sharding,
+       "The kinds of sharding that the framework has, which `stagecraft plan` searches: [fsdp2].",
+       Accepts{"a list of kinds of sharding"});
+  keys("sync", replicas.sync,
+       "Which microbatches reduce the gradients of sharded units, in plans of `stagecraft plan`: "
+       "every or last.");
   keys("overlap", replicas.overlap,
        "Whether gradients are reduced beside the last microbatch's backward (unless_sharded: not "
        "with the distributed optimizer); the default of parallel.overlap_gradients.");

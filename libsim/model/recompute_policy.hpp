@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -38,8 +39,8 @@ struct RecomputePolicy {
   bool sharded_checkpoints = false;
   /// A checkpoint computes again only up to the last op whose output backward reads.
   /// Source: PyTorch 2.1, torch/utils/checkpoint.py, set_checkpoint_early_stop, of checkpoints that
-  /// are not reentrant.
-  bool early_stop = false;
+  /// are not reentrant. Empty: as the software stack's do.
+  std::optional<bool> early_stop{};
   StoreMicrobatches store_microbatches{};
   EarlyRecompute early = EarlyRecompute::no;
   WeightRecompute for_weights = WeightRecompute::keep;

@@ -144,7 +144,8 @@ struct LayerPolicies {
   RecomputePolicy stored;  ///< policy of a layer that is not recomputed
 
   /// Which microbatches are stored makes no difference to the programs.
-  LayerPolicies(RecomputePolicy const& of_stage, EarlyRecompute early) : whole{of_stage} {
+  LayerPolicies(RecomputePolicy const& of_stage, StackDefaults const& stack, EarlyRecompute early)
+      : whole{settled_with_stack(of_stage, stack)} {
     whole.store_microbatches = {};
     whole.early = early;
     single = whole;
@@ -196,9 +197,10 @@ void append_chunks(std::vector<ChunkProgram>& chunks,
   std::vector<LayerPolicies> policies;  // for all stages, or for each
   for (RecomputePolicy const& policy : config.recompute) {
     if (variant == Variant::stored) {
-      policies.emplace_back(RecomputePolicy{}, EarlyRecompute::no);
+      policies.emplace_back(RecomputePolicy{}, config.stack, EarlyRecompute::no);
     } else {
-      policies.emplace_back(policy, variant == Variant::early ? policy.early : EarlyRecompute::no);
+      policies.emplace_back(policy, config.stack,
+                            variant == Variant::early ? policy.early : EarlyRecompute::no);
     }
   }
   std::int64_t first_layer = 0;

@@ -300,7 +300,7 @@ void recompute(BlockProgram& block,
                RecomputePolicy const& policy) {
   if (region.kind == RecomputeRegion::Kind::checkpoint) {
     checkpoint(block, region_of(block, region.modules, layer), {},
-               TensorCopies{block.tensors.size()}, policy.early_stop);
+               TensorCopies{block.tensors.size()}, policy.early_stop.value_or(false));
     return;
   }
   // Each module's outputs are recomputed just before they are first read.
@@ -325,7 +325,8 @@ void apply_regions(BlockProgram& block, RecomputePolicy const& policy, BlockShap
     // Listed before the input is sharded, because the slice is not recomputed.
     std::vector<std::string_view> const all = modules_of(block);
     if (policy.sharded_checkpoints) before = shard_checkpoint(block, shape, copies);
-    checkpoint(block, region_of(block, all, {}), before, std::move(copies), policy.early_stop);
+    checkpoint(block, region_of(block, all, {}), before, std::move(copies),
+               policy.early_stop.value_or(false));
   }
   if (policy.granularity != RecomputeGranularity::selective) return;
   std::vector<RecomputeRegion const*> const regions = chosen_regions(policy);
@@ -350,7 +351,7 @@ void apply_to_predictions(BlockProgram& block, RecomputePolicy const& policy) {
   for (int layer = block.prediction_modules; layer > 0; --layer) {
     if (is_full) {
       checkpoint(block, region_of(block, inner, layer), {}, TensorCopies{block.tensors.size()},
-                 policy.early_stop);
+                 policy.early_stop.value_or(false));
     }
     for (RecomputeRegion const* region : regions) recompute(block, *region, layer, policy);
   }

@@ -180,7 +180,8 @@ RunConfig read_run_tree(YamlNode const& root, Diagnostics diagnostics, System co
   config.training = read_training_config(node);
   config.system = machine != nullptr ? *machine : read_machine(node);
   config.training.stack = {.overlap = config.system.software.replicas.overlap.value,
-                           .bucket_elements = default_bucket(config)};
+                           .bucket_elements = default_bucket(config),
+                           .early_stop = config.system.software.kernels.early_stop.value};
   check_precision(config, node);
   check_attention(config, node);
   check_run_time(config, node);

@@ -128,13 +128,17 @@ void BlockSummaries::let_cost_least(BlockProgram& block) {
   }
 }
 
+RecomputePolicy BlockSummaries::settled_policy(PolicyCode code) const {
+  return settled_with_stack(policy_of(code), outline_.config.stack);
+}
+
 PieceSummary const& BlockSummaries::group(std::span<int const> kinds, RecomputeKind recompute) {
   auto const [place, is_new] = groups_.try_emplace({recompute, kinds});
   if (is_new) {
     std::vector<BlockShape> layers;
     for (int const kind : kinds) layers.push_back(shape_of(kinds_[kind]));
     PolicyCode const policy{recompute, static_cast<std::int32_t>(kinds.size())};
-    BlockProgram block = build_layers(std::move(layers), policy_of(policy));
+    BlockProgram block = build_layers(std::move(layers), settled_policy(policy));
     let_cost_least(block);
     place->second = summarize(std::move(block));
   }
@@ -147,7 +151,7 @@ PieceSummary const& BlockSummaries::head(HeadWeight weight, RecomputeKind recomp
   auto const [place, is_new] = heads_.try_emplace(key);
   if (is_new) {
     PolicyCode const policy{key.recompute, 1};
-    place->second = summarize(build_head(outline_.shape, weight, policy_of(policy)));
+    place->second = summarize(build_head(outline_.shape, weight, settled_policy(policy)));
   }
   return place->second;
 }

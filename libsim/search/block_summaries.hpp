@@ -98,6 +98,7 @@ class BlockSummaries {
     friend auto operator<=>(Head const&, Head const&) = default;
   };
 
+  RecomputePolicy settled_policy(PolicyCode code) const;
   BlockShape shape_of(LayerConfig const& kind);
   /// If a file gives counts, the layers have the fewest rows of one expert. Makes their ops cost no
   /// more than with any other rows: sums over rows take least if the experts share the rows.

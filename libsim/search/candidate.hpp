@@ -44,7 +44,7 @@ struct Candidates {
   std::int64_t unordered = 0;       ///< orders of shapes with more passes than are searched
   std::int64_t unexamined = 0;      ///< schedules of shapes that take longer than was asked for
   std::int64_t oversized = 0;       ///< schedules of shapes with more passes than a run may have
-  std::int64_t too_long = 0;        ///< not in `plans`: their times are beyond a run's limit
+  std::int64_t too_long = 0;        ///< not in `plans`: their times are beyond a limit
   std::optional<NearMiss> closest;  ///< of the dismissed plans
 
   /// Appends the plans of the next part.

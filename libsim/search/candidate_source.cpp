@@ -10,7 +10,6 @@
 
 #include "libsim/search/device_room.hpp"
 #include "libsim/search/policy_round.hpp"
-#include "libsim/search/recompute_choice.hpp"
 #include "libsim/training/training_config_checks.hpp"
 
 namespace stagecraft {
@@ -79,14 +78,10 @@ void Candidates::append(Candidates&& next) {
 CandidateSource::CandidateSource(SearchRequest const& request)
     : request_{request}, room_{most_counted(request)}, facts_{request} {}
 
-std::int64_t CandidateSource::dismissed_at_once(Arrangement const& arrangement,
-                                                Sharding sharding,
-                                                std::vector<StageFacts> const& facts) const {
-  if (request_.exhaustive) return 0;
-  bool const fits = std::all_of(facts.begin(), facts.end(),
-                                [&](StageFacts const& stage) { return stage.resident <= room_; });
-  if (fits) return 0;
-  std::vector<PolicyCode> const policies = uniform_policies(largest_chunk(arrangement));
+std::int64_t CandidateSource::plans_with(Arrangement const& arrangement, Sharding sharding) const {
+  std::int64_t const layers = largest_chunk(arrangement);
+  std::vector<PolicyCode> const policies =
+      sharding.shares_parameters() ? unit_policies(layers) : uniform_policies(layers);
   return std::count_if(policies.begin(), policies.end(), [&](PolicyCode const policy) {
     if (!allows(request_.filter.recompute, policy.kind)) return false;
     return !request_.is_wanted ||
@@ -128,18 +123,9 @@ void CandidateSource::append_plans(ScheduleChoice const& schedule,
   for (LayerShares const& shares : share_choices(request_, schedule)) {
     Arrangement const arrangement{shape, schedule, shares};
     std::optional<RecomputeChoices> choices;
-    for (Sharding const sharding : {sharding_of(false), sharding_of(true)}) {
-      if ((sharding.shares_optimizer() && schedule.data * shape.context == 1) ||
-          !allows(request_.filter.sharding, sharding)) {
-        continue;
-      }
+    for (Sharding const& sharding : whole_shardings(request_, shape, schedule)) {
       auto const facts = facts_.of(arrangement, sharding);
-      if (hopeless == Hopeless::counted) {
-        std::int64_t const dismissed = dismissed_at_once(arrangement, sharding, *facts);
-        found.considered += dismissed;
-        found.dismissed_by_memory += dismissed;
-        if (dismissed > 0) continue;
-      }
+      if (hopeless == Hopeless::counted && dismiss(arrangement, sharding, *facts, found)) continue;
       if (!choices) {
         TrainingConfig const config =
             make_config(request_, arrangement, {RecomputePolicy{}}, Sharding{});
@@ -160,6 +146,49 @@ void CandidateSource::append_plans(ScheduleChoice const& schedule,
       append_policies({request_, *choices, moments->stages, *messages, *facts, room_, made}, found);
     }
   }
+}
+
+bool CandidateSource::dismiss(Arrangement const& arrangement,
+                              Sharding sharding,
+                              std::vector<StageFacts> const& facts,
+                              Candidates& found) const {
+  bool const fits = std::all_of(facts.begin(), facts.end(),
+                                [&](StageFacts const& stage) { return stage.resident <= room_; });
+  if (fits || request_.exhaustive) return false;
+  std::int64_t const dismissed = plans_with(arrangement, sharding);
+  found.considered += dismissed;
+  found.dismissed_by_memory += dismissed;
+  return dismissed > 0;
+}
+
+Candidates CandidateSource::units(ShapeChoice const& shape, Hopeless hopeless, double limit) {
+  Candidates found;
+  for (ScheduleChoice const& schedule : schedule_choices(request_, shape)) {
+    std::vector<Sharding> const shardings = unit_shardings(request_, shape, schedule);
+    if (shardings.empty()) continue;
+    Arrangement const arrangement{shape, schedule, {request_.base.model.layers, 0, 0}};
+    MessageTimes const messages{request_, arrangement};
+    found.arrangements.push_back(arrangement);
+    for (Sharding const& sharding : shardings) {
+      auto const facts = facts_.of(arrangement, sharding);
+      if (hopeless == Hopeless::counted && dismiss(arrangement, sharding, *facts, found)) continue;
+      UnitSummaries units{request_, arrangement, sharding};
+      // No policy takes less.
+      if (static_cast<double>(units.iteration({RecomputeKind::none, 0}).picoseconds) > limit) {
+        std::int64_t const slower = plans_with(arrangement, sharding);
+        found.considered += slower;
+        found.too_long += slower;
+        continue;
+      }
+      RecomputeChoices const choices{
+          arrangement, ArrangedStages{LayerKinds{request_.base.model}, arrangement}, units};
+      Candidate made;
+      made.arrangement = static_cast<std::int32_t>(found.arrangements.size()) - 1;
+      made.sharding = sharding;
+      append_policies({request_, choices, {}, messages, *facts, room_, made}, found);
+    }
+  }
+  return found;
 }
 
 Candidates CandidateSource::of(ShapeChoice const& shape, Hopeless hopeless, double limit) {
@@ -200,22 +229,28 @@ Candidates CandidateSource::ordered(ShapeChoice const& shape, Hopeless hopeless,
 
 std::vector<std::vector<PolicyCode>> CandidateSource::stage_policies(Arrangement const& arrangement,
                                                                      Sharding sharding) {
+  auto const facts = facts_.of(arrangement, sharding);
+  if (sharding.shares_parameters()) {
+    UnitSummaries units{request_, arrangement, sharding};
+    return policies_by_time(
+        {arrangement, ArrangedStages{LayerKinds{request_.base.model}, arrangement}, units}, *facts);
+  }
   TrainingConfig const config = make_config(request_, arrangement, {RecomputePolicy{}}, Sharding{});
   ArrangedStages contents{LayerKinds{config.model}, arrangement};
   auto const moments = moments_.of(config, contents);
   BlockSummaries blocks{request_, arrangement.shape, moments->passes};
-  RecomputeChoices const choices{arrangement,
-                                 std::move(contents),
-                                 blocks,
-                                 moments->stages,
-                                 blocks.message_sizes(),
-                                 microbatches(config) / copies_of(arrangement.schedule.kind)};
-  auto const facts = facts_.of(arrangement, sharding);
+  return policies_by_time(
+      {arrangement, std::move(contents), blocks, moments->stages, blocks.message_sizes(),
+       microbatches(config) / copies_of(arrangement.schedule.kind)},
+      *facts);
+}
+
+std::vector<std::vector<PolicyCode>> CandidateSource::policies_by_time(
+    RecomputeChoices const& choices, std::vector<StageFacts> const& facts) const {
   std::vector<std::vector<PolicyCode>> policies;
   for (StageId const stage : choices.stage_ids()) {
     std::vector<PolicyCode>& of_stage = policies.emplace_back();
-    for (std::size_t const policy :
-         choices.by_time(stage, room_ - (*facts)[stage.index()].resident)) {
+    for (std::size_t const policy : choices.by_time(stage, room_ - facts[stage.index()].resident)) {
       of_stage.push_back(choices.policies()[policy]);
     }
   }

@@ -9,6 +9,7 @@
 
 #include "libsim/search/block_summaries.hpp"
 #include "libsim/search/candidate.hpp"
+#include "libsim/search/recompute_choice.hpp"
 #include "libsim/search/search_request.hpp"
 #include "libsim/search/stage_facts.hpp"
 #include "libsim/search/stage_moments.hpp"
@@ -37,6 +38,12 @@ class CandidateSource {
   /// the limit without any bubble.
   Candidates ordered(ShapeChoice const& shape, Hopeless hopeless, double limit);
 
+  /// The same of the plans that share parameters as units. Where every plan takes longer than the
+  /// limit they are only counted.
+  Candidates units(ShapeChoice const& shape,
+                   Hopeless hopeless = Hopeless::counted,
+                   double limit = std::numeric_limits<double>::infinity());
+
   /// A lower bound of the iteration of all plans with one shape, picoseconds, with whole backwards
   /// alone or with split ones too.
   double least_time(ShapeChoice const& shape, BackwardPasses passes = BackwardPasses::whole) const;
@@ -50,13 +57,20 @@ class CandidateSource {
   Bytes room() const { return room_; }
 
  private:
-  /// The number of plans of an arrangement if none can fit whatever is recomputed; 0 if some may.
-  std::int64_t dismissed_at_once(Arrangement const& arrangement,
-                                 Sharding sharding,
-                                 std::vector<StageFacts> const& facts) const;
+  /// The number of plans of an arrangement with policies that all stages share.
+  std::int64_t plans_with(Arrangement const& arrangement, Sharding sharding) const;
 
   /// Whether the schedule of an arrangement, which follows an order, is legal.
   bool has_order_for(Arrangement const& arrangement);
+  /// Whether the plans of an arrangement were dismissed and counted, as what is resident alone does
+  /// not fit.
+  bool dismiss(Arrangement const& arrangement,
+               Sharding sharding,
+               std::vector<StageFacts> const& facts,
+               Candidates& found) const;
+  /// For each stage, the policies with which it may fit.
+  std::vector<std::vector<PolicyCode>> policies_by_time(RecomputeChoices const& choices,
+                                                        std::vector<StageFacts> const& facts) const;
   /// Appends all plans of a shape with one schedule.
   void append_plans(ScheduleChoice const& schedule,
                     class BlocksOfShape& blocks,

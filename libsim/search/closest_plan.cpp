@@ -51,10 +51,14 @@ std::optional<NearMiss> closest_plan(SearchRequest const& request) {
   std::vector<std::optional<NearMiss>> misses(shapes.size());
   constexpr auto looked_at = CandidateSource::Hopeless::looked_at;
   parallel_for(request.jobs, shapes.size(), [&](std::size_t i) {
-    misses[i] =
-        has_rules(request.filter)
-            ? source.of(shapes[i], looked_at).closest
-            : source.ordered(shapes[i], looked_at, std::numeric_limits<double>::infinity()).closest;
+    Candidates found = source.units(shapes[i], looked_at);
+    if (searches_whole(request)) {
+      found.append(
+          has_rules(request.filter)
+              ? source.of(shapes[i], looked_at)
+              : source.ordered(shapes[i], looked_at, std::numeric_limits<double>::infinity()));
+    }
+    misses[i] = found.closest;
   });
   std::optional<NearMiss> least;
   for (auto const& miss : misses) {

@@ -35,15 +35,21 @@ class Search {
       : request_{request}, source_{request_}, standings_{request.top} {}
 
   SearchResult run() {
-    if (has_rules(request_.filter)) {
+    bool const has_whole = searches_whole(request_);
+    if (has_whole && has_rules(request_.filter)) {
       if (has_experts(request_.base.model)) {
         search_by_shape(Family::rules);
       } else {
-        gather();
-        simulate_promising(0, [&](double done) { report(Part::simulations, done); });
+        gather([&](ShapeChoice const& shape) { return source_.of(shape); });
       }
     }
-    search_by_shape(Family::orders);
+    if (searches_units(request_)) {
+      double const limit = limit_of(Family::rules);
+      gather([&](ShapeChoice const& shape) {
+        return source_.units(shape, CandidateSource::Hopeless::counted, limit);
+      });
+    }
+    if (has_whole) search_by_shape(Family::orders);
     result_.unexamined = candidates_.unexamined;
     result_.oversized = candidates_.oversized;
     result_.unordered = candidates_.unordered;
@@ -55,11 +61,19 @@ class Search {
     for (Outcome const& outcome : standings_.best()) result_.best.push_back(found(outcome));
     for (Outcome const& outcome : standings_.front()) result_.front.push_back(found(outcome));
     for (OrderKindTraits const& traits : order_kinds) {
-      if (!is_searched(traits.kind) || !allows(request_.filter.schedule, traits.kind)) continue;
+      bool const is_looked_at =
+          is_searched(traits.kind) && (has_whole || traits.kind == ScheduleKind::one_f_one_b);
+      if (!is_looked_at || !allows(request_.filter.schedule, traits.kind)) continue;
       ScheduleBest& of_kind = result_.schedules.emplace_back();
       of_kind.kind = traits.kind;
       auto const best = best_by_kind_.find(traits.kind);
       if (best != best_by_kind_.end()) of_kind.iteration = best->second;
+    }
+    for (ShardingKind const kind : sharding_kinds(request_)) {
+      ShardingBest& of_kind = result_.shardings.emplace_back();
+      of_kind.kind = kind;
+      auto const best = best_by_sharding_.find(kind);
+      if (best != best_by_sharding_.end()) of_kind.iteration = best->second;
     }
     if (!launchable_.best().empty()) result_.best_launchable = found(launchable_.best().front());
     if (result_.best.empty()) result_.closest = closest_plan(request_);
@@ -82,18 +96,21 @@ class Search {
     request_.progress({part_, done_, candidates_.considered, result_.simulated + simulated});
   }
 
-  /// Gives every plan its bounds.
-  void gather() {
+  /// Gives every plan its bounds, and simulates those that may belong to the answer.
+  template <typename PlansOf>
+  void gather(PlansOf const& plans_of) {
     std::vector<ShapeChoice> const shapes = shape_choices(request_);
+    std::size_t const known = candidates_.plans.size();
     constexpr std::size_t batch = 16;
     for (std::size_t first = 0; first < shapes.size(); first += batch) {
       std::vector<Candidates> parts(std::min(batch, shapes.size() - first));
       parallel_for(request_.jobs, parts.size(),
-                   [&](std::size_t i) { parts[i] = source_.of(shapes[first + i]); });
+                   [&](std::size_t i) { parts[i] = plans_of(shapes[first + i]); });
       for (Candidates& part : parts) candidates_.append(std::move(part));
       report(Part::bounds,
              static_cast<double>(first + parts.size()) / static_cast<double>(shapes.size()));
     }
+    simulate_promising(known, [&](double done) { report(Part::simulations, done); });
   }
 
   /// A plan of the family with a larger bound cannot belong to the answer.
@@ -272,6 +289,9 @@ class Search {
     SimTime& of_kind =
         best_by_kind_.try_emplace(config.schedule.kind, trial.outcome.iteration).first->second;
     of_kind = std::min(of_kind, trial.outcome.iteration);
+    SimTime& of_sharding =
+        best_by_sharding_.try_emplace(config.sharding.kind, trial.outcome.iteration).first->second;
+    of_sharding = std::min(of_sharding, trial.outcome.iteration);
     if (request_.is_launchable && request_.is_launchable(config)) {
       launchable_.add_to_best(trial.outcome);
     }
@@ -380,6 +400,7 @@ class Search {
   std::size_t first_ordered_ = std::numeric_limits<std::size_t>::max();
   Standings standings_;
   std::map<ScheduleKind, SimTime> best_by_kind_;
+  std::map<ShardingKind, SimTime> best_by_sharding_;
   Standings launchable_{1};  ///< of plans that is_launchable() accepts
   /// By plan, of those that were refused with their first policies. Kept after they have been
   /// tried.

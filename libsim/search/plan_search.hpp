@@ -26,6 +26,12 @@ struct ScheduleBest {
   std::optional<SimTime> iteration;
 };
 
+/// The same of a kind of sharding.
+struct ShardingBest {
+  ShardingKind kind = ShardingKind::none;
+  std::optional<SimTime> iteration;
+};
+
 /// The result of a plan search.
 struct SearchResult {
   /// Plans of the space; the same number however many are simulated.
@@ -60,6 +66,7 @@ struct SearchResult {
   std::optional<FoundPlan>
       best_launchable;                  ///< the fastest that SearchRequest::is_launchable takes
   std::vector<ScheduleBest> schedules;  ///< all that were searched
+  std::vector<ShardingBest> shardings;  ///< likewise
   std::optional<NearMiss> closest;      ///< if nothing fits
 };
 

@@ -26,6 +26,14 @@ std::vector<PolicyCode> uniform_policies(std::int64_t chunk_layers) {
   return codes;
 }
 
+std::vector<PolicyCode> unit_policies(std::int64_t layers) {
+  std::vector<PolicyCode> codes = uniform_policies(layers);
+  std::erase_if(codes, [](PolicyCode const& code) {
+    return code.kind == RecomputeKind::uniform && code.layers > 1;
+  });
+  return codes;
+}
+
 RecomputePolicy policy_of(PolicyCode code) {
   RecomputePolicy policy;
   switch (code.kind) {

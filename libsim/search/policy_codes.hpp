@@ -15,6 +15,9 @@ std::vector<std::int64_t> divisors(std::int64_t number);
 /// The filter is not applied, because the other families are composed of these policies.
 std::vector<PolicyCode> uniform_policies(std::int64_t chunk_layers);
 
+/// Those of them that layers which are units may share: each is a checkpoint of its own.
+std::vector<PolicyCode> unit_policies(std::int64_t layers);
+
 /// The policy that a code stands for. Pre: not per_stage.
 RecomputePolicy policy_of(PolicyCode code);
 

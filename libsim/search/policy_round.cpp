@@ -19,7 +19,7 @@ class PolicyRound {
         choices_{space.choices},
         found_{found},
         first_{found.plans.size()},
-        times_(space.moments.size()) {}
+        times_(static_cast<std::size_t>(found.arrangements.back().schedule.pipeline)) {}
 
   void run() {
     for (std::size_t i = 0; i < choices_.policies().size(); ++i) {
@@ -27,7 +27,9 @@ class PolicyRound {
       if (is_wanted(code.kind) && is_wanted(std::span{&code, 1})) add_uniform(i);
     }
     if (is_wanted(RecomputeKind::per_stage)) add_least_recompute();
-    bool const has_window = !has_order(found_.arrangements.back().schedule.kind);
+    // With units a stage has one microbatch in flight: a window stores all or none.
+    bool const has_window = !has_order(found_.arrangements.back().schedule.kind) &&
+                            !space_.made.sharding.shares_parameters();
     if (!has_window || !is_wanted(RecomputeKind::window)) return;
     if (Candidate* const none = known({RecomputeKind::none, 0}); none && !may_need_recompute()) {
       none->begins_windows = true;

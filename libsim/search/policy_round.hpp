@@ -23,7 +23,7 @@ TrainingConfig config_with(SearchRequest const& request,
 struct PolicySpace {
   SearchRequest const& request;
   RecomputeChoices const& choices;
-  std::vector<StageMoments> const& moments;
+  std::span<StageMoments const> moments;  ///< empty if the one stage shares units
   MessageTimes const& messages;
   std::vector<StageFacts> const& facts;
   Bytes room;             ///< what a stage may hold by counted bytes

@@ -46,6 +46,24 @@ RecomputeChoices::RecomputeChoices(Arrangement const& arrangement,
   }
 }
 
+RecomputeChoices::RecomputeChoices(Arrangement const& arrangement,
+                                   ArrangedStages contents,
+                                   UnitSummaries& units)
+    : is_exact_{true},
+      stages_{1},
+      chunks_{1},
+      microbatches_{1},
+      shares_{arrangement.shares},
+      contents_{std::move(contents)},
+      policies_{unit_policies(arrangement.shares.first)} {
+  for (PolicyCode const policy : policies_) {
+    PassSummary const iteration = units.iteration(policy);
+    loads_.emplace_back(1);
+    times_.emplace_back(iteration.picoseconds);
+    held_.emplace_back(iteration.peak);
+  }
+}
+
 std::optional<std::size_t> RecomputeChoices::least_recompute(StageId stage, Bytes room) const {
   std::optional<std::size_t> least;
   for (std::size_t policy = 0; policy < policies_.size(); ++policy) {

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "libsim/search/block_summaries.hpp"
@@ -9,6 +10,7 @@
 #include "libsim/search/stage_facts.hpp"
 #include "libsim/search/stage_moments.hpp"
 #include "libsim/search/time_bound.hpp"
+#include "libsim/search/unit_summaries.hpp"
 #include "libsim/units/units.hpp"
 
 namespace stagecraft {
@@ -25,6 +27,9 @@ class RecomputeChoices {
                    std::vector<StageMoments> const& moments,
                    MessageSizes const& sizes,
                    std::int64_t microbatches);
+
+  /// The same of an arrangement of one stage that shares units.
+  RecomputeChoices(Arrangement const& arrangement, ArrangedStages contents, UnitSummaries& units);
 
   /// The policies that all stages may have in common, none and selective first.
   std::vector<PolicyCode> const& policies() const { return policies_; }
@@ -73,12 +78,12 @@ class RecomputeChoices {
 
   bool is_exact_;
   int stages_;
-  int chunks_;  ///< of a stage, of one copy of the model
-  std::int64_t microbatches_;
+  int chunks_;                 ///< of a stage, of one copy of the model
+  std::int64_t microbatches_;  ///< of a stage with units 1: the whole iteration
   LayerShares shares_;
   ArrangedStages contents_;
-  std::vector<StageMoments> const& moments_;
-  MessageSizes sizes_;
+  std::span<StageMoments const> moments_;
+  MessageSizes sizes_{};
   std::vector<PolicyCode> policies_;
   std::vector<StageLoad> loads_;  ///< by distinct stage and policy
   std::vector<SimTime> times_;    ///< likewise

@@ -29,7 +29,7 @@ struct PolicyCode {
   friend bool operator==(PolicyCode, PolicyCode) = default;
 };
 
-/// The values that a search may use. An empty list means all.
+/// The values that a search may use. An empty list means all, but for `sharding`.
 struct SearchFilter {
   std::vector<int> tensor;
   std::vector<int> pipeline;
@@ -40,7 +40,7 @@ struct SearchFilter {
   std::vector<int> expert_tensor;  ///< ranks that share each expert's weights
   std::vector<int> context;        ///< ranks that split each sequence
   std::vector<bool> sequence;
-  std::vector<Sharding> sharding;
+  std::vector<ShardingKind> sharding;  ///< empty: those that the software stack has
   std::vector<ScheduleKind> schedule;  ///< those that is_searched() knows (search_space.hpp)
   std::vector<P2p> p2p;                ///< of runs with several stages
   std::vector<RecomputeKind> recompute;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "libsim/model/layer_kinds.hpp"
+#include "libsim/ranks/unit_groups.hpp"
 #include "libsim/training/routing_check.hpp"
 #include "libsim/training/size_limits.hpp"
 #include "libsim/training/training_config_checks.hpp"
@@ -292,10 +293,67 @@ std::vector<LayerShares> share_choices(SearchRequest const& request,
   return shares;
 }
 
+std::vector<ShardingKind> const& sharding_kinds(SearchRequest const& request) {
+  std::vector<ShardingKind> const& asked = request.filter.sharding;
+  return asked.empty() ? request.system.software.replicas.sharding.value : asked;
+}
+
+bool searches_units(SearchRequest const& request) {
+  return std::ranges::any_of(sharding_kinds(request),
+                             [](ShardingKind kind) { return find_unit_kind(kind) != nullptr; });
+}
+
+bool searches_whole(SearchRequest const& request) {
+  return !std::ranges::all_of(sharding_kinds(request),
+                              [](ShardingKind kind) { return find_unit_kind(kind) != nullptr; });
+}
+
+std::vector<Sharding> whole_shardings(SearchRequest const& request,
+                                      ShapeChoice const& shape,
+                                      ScheduleChoice const& schedule) {
+  std::vector<Sharding> shardings;
+  for (ShardingKind const kind : sharding_kinds(request)) {
+    Sharding const sharding{.kind = kind};
+    bool const has_shards = !sharding.shares_optimizer() || schedule.data * shape.context > 1;
+    if (has_shards && !sharding.shares_parameters()) shardings.push_back(sharding);
+  }
+  return shardings;
+}
+
+std::vector<Sharding> unit_shardings(SearchRequest const& request,
+                                     ShapeChoice const& shape,
+                                     ScheduleChoice const& schedule) {
+  std::vector<Sharding> shardings;
+  if (schedule.pipeline > 1 || request.base.routing.is_forced()) return shardings;
+  Arrangement const arrangement{shape, schedule, {request.base.model.layers, 0, 0}};
+  for (ShardingKind const kind : sharding_kinds(request)) {
+    Sharding sharding{.kind = kind, .sync = request.system.software.replicas.sync.value};
+    if (!sharding.shares_parameters()) continue;
+    TrainingConfig const config = make_config(request, arrangement, {RecomputePolicy{}}, sharding);
+    if (!is_legal(config)) continue;
+    for (int const group : unit_groups(config.parallel, request.system.node.accelerators.value)) {
+      sharding.group = group;
+      for (auto const after : {Reshard::Kind::automatic, Reshard::Kind::no}) {
+        sharding.reshard_after_forward.kind = after;
+        shardings.push_back(sharding);
+      }
+    }
+  }
+  return shardings;
+}
+
 bool has_plans(SearchRequest const& request) {
   std::vector<ShapeChoice> const shapes = shape_choices(request);
   return std::any_of(shapes.begin(), shapes.end(), [&](ShapeChoice const& shape) {
-    return !schedule_choices(request, shape).empty() || !ordered_choices(request, shape).empty();
+    ScheduleChoices const schedules = schedule_choices(request, shape);
+    auto const has_units = [&](ScheduleChoice const& schedule) {
+      return !unit_shardings(request, shape, schedule).empty();
+    };
+    auto const has_whole = [&](ScheduleChoice const& schedule) {
+      return !whole_shardings(request, shape, schedule).empty();
+    };
+    return std::ranges::any_of(schedules, has_whole) || std::ranges::any_of(schedules, has_units) ||
+           std::ranges::any_of(ordered_choices(request, shape), has_whole);
   });
 }
 

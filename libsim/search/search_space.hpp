@@ -68,6 +68,12 @@ struct Arrangement {
   LayerShares shares;
 };
 
+/// The kinds of sharding that are searched: the filter's, or those that the software stack has.
+std::vector<ShardingKind> const& sharding_kinds(SearchRequest const& request);
+/// Whether some of these kinds share parameters as units, and whether some do not.
+bool searches_units(SearchRequest const& request);
+bool searches_whole(SearchRequest const& request);
+
 /// Whether some schedule of the space is laid out by a rule, and does not follow an order.
 bool has_rules(SearchFilter const& filter);
 
@@ -126,6 +132,21 @@ ScheduleChoices ordered_choices(SearchRequest const& request, ShapeChoice const&
 /// only without interleaving.
 std::vector<LayerShares> share_choices(SearchRequest const& request,
                                        ScheduleChoice const& schedule);
+
+/// The shardings of one layout that keep parameters whole, in the order of their kinds. One replica
+/// has no optimizer state to share.
+std::vector<Sharding> whole_shardings(SearchRequest const& request,
+                                      ShapeChoice const& shape,
+                                      ScheduleChoice const& schedule);
+
+/// The shardings of one layout that share parameters as units: by kind, then by the ranks that
+/// share a unit (all, then the groups of unit_groups()), then with units that free their parameters
+/// after forward, as the kind does by default, and with units that keep them. To free the last unit
+/// as well would gather it twice in a row and hold no less. Empty for a layout whose units are not
+/// modelled, and if routing is forced, which lets memory differ between the ranks.
+std::vector<Sharding> unit_shardings(SearchRequest const& request,
+                                     ShapeChoice const& shape,
+                                     ScheduleChoice const& schedule);
 
 /// Whether the space has any plan: a shape with a schedule and shares.
 bool has_plans(SearchRequest const& request);

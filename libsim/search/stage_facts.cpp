@@ -44,7 +44,9 @@ std::vector<StageFacts> make_stage_facts(SearchRequest const& request,
   } else if (plain.schedule.interleave > 1 && is_loop(arrangement)) {
     plain.schedule.kind = ScheduleKind::interleaved;
   }
-  TrainingConfig const config = make_config(request, plain, {RecomputePolicy{}}, sharding);
+  TrainingConfig config = make_config(request, plain, {RecomputePolicy{}}, sharding);
+  // The programs of units differ by microbatch, their step does not.
+  if (sharding.shares_parameters()) config.batch.global = config.parallel.data * config.batch.micro;
   // Whether backwards are split makes no difference to the step.
   TrainingPlan const plan = make_programs(config, placement_of(plain.schedule), false);
   CostModel const cost{request.system, plan};
@@ -84,6 +86,7 @@ std::shared_ptr<std::vector<StageFacts> const> StageFactsCache::of(Arrangement c
                 shares.middle,
                 shares.last,
                 static_cast<std::int64_t>(sharding.kind),
+                sharding.group,
                 static_cast<std::int64_t>(traits_of(arrangement.schedule.kind).placement)};
   {
     std::lock_guard const lock{mutex_};

@@ -209,6 +209,7 @@ enum class GradientOverlap : std::uint8_t { never, unless_sharded, always };
 struct StackDefaults {
   GradientOverlap overlap = GradientOverlap::never;
   std::int64_t bucket_elements = 0;  ///< elements, as ParallelLayout::gradient_bucket
+  bool early_stop = false;           ///< as RecomputePolicy::early_stop
 
   friend bool operator==(StackDefaults const&, StackDefaults const&) = default;
 };
@@ -255,10 +256,19 @@ constexpr std::int64_t bucket_elements(TrainingConfig const& config) {
   return config.parallel.gradient_bucket.value_or(config.stack.bucket_elements);
 }
 
+/// The same policy, with the stack's choice of how checkpoints end if the run leaves it open.
+inline RecomputePolicy settled_with_stack(RecomputePolicy policy, StackDefaults const& stack) {
+  policy.early_stop = policy.early_stop.value_or(stack.early_stop);
+  return policy;
+}
+
 /// The same run, with the stack's choices for all that the run leaves open.
 inline TrainingConfig settled_with_stack(TrainingConfig config) {
   config.parallel.overlap_gradients = overlaps_gradients(config);
   config.parallel.gradient_bucket = bucket_elements(config);
+  for (RecomputePolicy& policy : config.recompute) {
+    policy = settled_with_stack(std::move(policy), config.stack);
+  }
   return config;
 }
 

@@ -145,7 +145,8 @@ void visit_keys(Visitor& keys, Policy& policy) {
     keys("early_stop", policy.early_stop,
          "Whether checkpoints compute again only up to the last op whose output backward reads, as "
          "PyTorch's do unless they are reentrant.",
-         NotInMegatron{"Megatron-LM's checkpoints are reentrant", "true"});
+         NotInMegatron{"Megatron-LM's checkpoints are reentrant", "true"},
+         TakenFrom{"as the software stack does"});
     keys("store_microbatches", policy.store_microbatches,
          "Microbatches in flight of which everything is kept; or auto, as many as fit.",
          Accepts{"a whole number"}, Default{"0"});

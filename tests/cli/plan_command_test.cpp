@@ -278,7 +278,7 @@ TEST_CASE("plan --launchable finds plans that the flags say, and import megatron
     }
   }
   require_refusal(plan("gpt-22b", 8, 4, "--launchable deepspeed"),
-                  {"--launchable: found 'deepspeed'; accepted: megatron-2022, megatron-core"});
+                  {"--launchable: found 'deepspeed'; accepted: megatron-2022, megatron-core, torchtitan"});
   ProgramResult const other =
       run_stagecraft(plan("gpt-22b", 8, 8, "--top 1 --fix tensor=4 --launchable megatron-2022"));
   REQUIRE(other.exit_code == 0);
@@ -309,7 +309,7 @@ TEST_CASE(
                   {"--launchable: found 'megatron-2022', which can run no plan of this model (",
                    "model.positions rotary: Megatron-LM of 2022 has learned positions",
                    "model.norm rmsnorm: Megatron-LM of 2022 has LayerNorm",
-                   "; accepted: megatron-core, or no "});
+                   "; accepted: megatron-core, torchtitan, or no "});
   REQUIRE(
       run_stagecraft(plan("llama2-7b", 16, 64, "--top 1 --launchable megatron-core")).exit_code ==
       0);
@@ -364,7 +364,7 @@ TEST_CASE("plan refuses what no run can be with exit code 2") {
   require_refusal(plan("gpt-22b", 8, 4, "--fix tensr=4"), {"--fix: found 'tensr=4'", "tensor"});
   require_refusal(plan("gpt-22b", 8, 4, "--set parallel.tensor=4"), {"--fix"});
   require_refusal(plan("gpt-22b", 8, 4, "--set sharding=fsdp2"),
-                  {"units, of fsdp1 and fsdp2, are not searched yet"});
+                  {"accepted: --sharding fsdp2"});
   require_refusal(plan("gpt-22b", 8, 4, "--set parallel.context=2"),
                   {"'parallel.context=2', which the search decides", "--fix"});
   require_refusal("plan " STAGECRAFT_SOURCE_DIR

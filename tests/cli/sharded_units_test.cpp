@@ -313,7 +313,7 @@ TEST_CASE("explain names changes of the sharding, each with what simulate then s
   }
   REQUIRE(named == std::vector<std::string>{
                        "parameters sharded, too (fsdp2)", "the optimizer's state sharded alone",
-                       "no reshard after forward", "units shared by 8 ranks, copies beyond",
+                       "no reshard after forward", "units shared by the 8 ranks of a node, copies beyond",
                        "gradients reduced in every microbatch"});
 }
 

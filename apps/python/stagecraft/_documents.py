@@ -72,7 +72,7 @@ def plan(
     checkpoint_time, restart_time: what saving a checkpoint ("60 s") and an interruption ("1200 s") cost.
     margin: what each GPU keeps free beside memory.reserve, such as "5%" (the default), "4 GiB" or "0".
     safety: only plans that fit with this probability, such as 0.99; for software of which runs were measured.
-    launchable: "megatron-2022" or "megatron-core": only plans that this framework's flags can say and run.
+    launchable: "megatron-2022", "megatron-core" or "torchtitan": only plans that this framework's flags can say and run.
     rank: what plans of several clusters are ordered by: "iteration" (the default), "tokens", "cost" or "energy".
     exhaustive: simulate every plan and dismiss none by bounds.
     threads: how many; 0 means all cores.

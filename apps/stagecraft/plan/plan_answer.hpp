@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "apps/stagecraft/plan/plan_options.hpp"
+#include "apps/stagecraft/plan/plan_question.hpp"
 #include "libsim/search/plan_search.hpp"
 
 namespace stagecraft {

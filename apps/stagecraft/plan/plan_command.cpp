@@ -95,7 +95,7 @@ void require_outputs(PlanQuestion const& question) {
   }
   require_writable(above / "run.yaml");
   bool const can_launch = std::ranges::any_of(question.clusters, [](PlanOptions const& options) {
-    return options.launchable || (options.stack_version && options.stack_gap.empty());
+    return options.launchable || (options.stack_framework && options.stack_gap.empty());
   });
   if (can_launch) return;
   PlanOptions const& options = question.clusters.front();
@@ -104,7 +104,7 @@ void require_outputs(PlanQuestion const& question) {
       options.stack_gap.empty()
           ? "software '" + options.request.system.software.name + "', for which no kit is known"
           : "a model that the flags cannot say: " + options.stack_gap,
-      "plans with --software megatron-core, of a model that it can run"};
+      "plans with --software megatron-core or torchtitan, of a model that it can run"};
 }
 
 /// Writes what the options ask for.
@@ -188,9 +188,9 @@ Command plan_command() {
       .introduction = R"(usage: stagecraft plan MODEL --system S --gpus N --global-batch B [options]
 
 Searches tensor, sequence, pipeline, data, context and expert parallelism, schedules,
-microbatch sizes, layer layouts, recompute policies and the sharding of optimizer state for the
-fastest plans that fit in memory and leave a margin. Every number is what `stagecraft simulate`
-gives for that plan. Lists of systems and numbers are compared in one table.
+microbatch sizes, layer layouts, recompute policies and kinds of sharding for the fastest plans
+that fit in memory and leave a margin. Every number is what `stagecraft simulate` gives for that
+plan. Lists of systems and numbers are compared in one table.
 )",
       .examples =
           R"(  stagecraft plan configs/models/gpt3-175b.yaml --system configs/systems/selene-a100.yaml \
@@ -201,6 +201,7 @@ gives for that plan. Lists of systems and numbers are compared in one table.
     --fix recompute=selective,per_stage --json
   stagecraft plan model.yaml --system s.yaml --gpus 64 --global-batch 64 --margin 10% \
     --launchable megatron-core
+  stagecraft plan llama3-8b --system dgx-h100 --gpus 64 --global-batch 256 --sharding any
   stagecraft plan llama2-7b --system dgx-h100,b200-hgx --gpus 16,8 --global-batch 64 \
     --price dgx-h100=2.5,b200-hgx=5 --rank cost --report clusters.html --kit launch
 )",

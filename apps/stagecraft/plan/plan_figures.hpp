@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "apps/stagecraft/plan/plan_options.hpp"
+#include "apps/stagecraft/plan/plan_question.hpp"
 #include "libsim/engine/schedule_bound.hpp"
 #include "libsim/interval/time_interval.hpp"
 #include "libsim/report/operation.hpp"

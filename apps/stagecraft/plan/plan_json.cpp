@@ -52,9 +52,11 @@ nlohmann::ordered_json entry(FoundPlan const& plan,
   json["cost_per_day"] = figures.cost_per_day;
   json["cost_per_trillion_tokens"] = figures.cost_per_trillion_tokens;
   json["operation"] = to_json(figures, options.rates);
-  json["megatron_flags"] = megatron_flags(plan.config, version_of_flags(options));
+  MegatronVersion const version =
+      version_of(printed_framework(options)).value_or(MegatronVersion::current);
+  json["megatron_flags"] = megatron_flags(plan.config, version);
   json["allocator_settings"] = plan.config.memory.allocator_settings;
-  json["megatron_gaps"] = megatron_gaps(plan.config, version_of_flags(options));
+  json["megatron_gaps"] = megatron_gaps(plan.config, version);
   return json;
 }
 
@@ -106,6 +108,7 @@ nlohmann::ordered_json to_json(ClusterAnswer const& cluster) {
                               {"best_launchable", nullptr},
                               {"launch", nullptr},
                               {"schedules", nlohmann::ordered_json::array()},
+                              {"shardings", nlohmann::ordered_json::array()},
                               {"schedule_bound", nullptr},
                               {"next_measurement", nullptr},
                               {"not_searched", nullptr},
@@ -120,10 +123,7 @@ nlohmann::ordered_json to_json(ClusterAnswer const& cluster) {
   json["pareto"] = entries(result.front, fastest, options);
   if (result.best_launchable) {
     json["best_launchable"] = entry(*result.best_launchable, fastest, options);
-    TrainingConfig const& config = result.best_launchable->config;
-    json["best_launchable"]["megatron_flags"] = megatron_flags(config, *options.stack_version);
-    json["best_launchable"]["megatron_gaps"] = megatron_gaps(config, *options.stack_version);
-    json["best_launchable"]["launchable"] = name_of(*options.stack_version);
+    json["best_launchable"]["launchable"] = name_of(*options.stack_framework);
     json["best_launchable"]["slower_percent"] =
         100 * (to_seconds(result.best_launchable->simulation.iteration) /
                    to_seconds(fastest.simulation.iteration) -
@@ -135,6 +135,12 @@ nlohmann::ordered_json to_json(ClusterAnswer const& cluster) {
                                        {"iteration_seconds", nullptr}};
     if (schedule.iteration) of_schedule["iteration_seconds"] = to_seconds(*schedule.iteration);
     return of_schedule;
+  });
+  json["shardings"] = list_of(result.shardings, [](ShardingBest const& sharding) {
+    nlohmann::ordered_json of_sharding{{"sharding", name_of(sharding.kind)},
+                                       {"iteration_seconds", nullptr}};
+    if (sharding.iteration) of_sharding["iteration_seconds"] = to_seconds(*sharding.iteration);
+    return of_sharding;
   });
   json["schedule_bound"] = to_json(schedule_bound_of(fastest, options));
   json["next_measurement"] = next_measurement(result, options);

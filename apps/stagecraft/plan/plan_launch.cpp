@@ -10,8 +10,8 @@
 #include "apps/stagecraft/plan/plan_figures.hpp"
 #include "libsim/host/output_file.hpp"
 #include "libsim/host/program_version.hpp"
+#include "libsim/import/frameworks/torchtitan_files.hpp"
 #include "libsim/import/megatron/bridge_recipe.hpp"
-#include "libsim/import/megatron/megatron_gaps.hpp"
 #include "libsim/report/simulation_tables.hpp"
 #include "libsim/report/text_table.hpp"
 #include "libsim/run/run_config.hpp"
@@ -30,7 +30,7 @@ std::string about(LaunchedPlan const& launched) {
                      " s per iteration, " + decimals(plan.simulation.tokens_per_second, 0) +
                      " tokens/s, with " + gibibytes(free_bytes(plan)) +
                      " GiB left on the fullest device.";
-  for (std::string const& gap : megatron_gaps(plan.config, launched.version)) {
+  for (std::string const& gap : launch_gaps(plan.config, launched.framework)) {
     text += "\nThe flags do not say: " + gap;
   }
   return wrapped_lines(text + "\nMade by stagecraft " + program_version() + ".", text_width);
@@ -60,6 +60,18 @@ the like are `training` of run.yaml. When it has run, `stagecraft fit run.yaml -
 corrects the prediction by one iteration.
 )";
 
+constexpr char const* readme_of_torchtitan = R"(
+torchrun.sh        starts torchtitan with torchrun; run it on every node
+job.toml           the job configuration, of torchtitan 0.2.2; a model that torchtitan has not by
+                   name is in a module beside it
+)";
+constexpr char const* readme_of_torchtitan_data = R"(
+TORCHTITAN is the folder of torchtitan 0.2.2 (git checkout v0.2.2): later versions are configured in
+Python. The job trains 50 steps on its test data; --training.dataset, --model.hf_assets_path,
+--training.steps and the like behind torchrun.sh replace that. When it has run, `stagecraft fit
+run.yaml --measured TIME` corrects the prediction by one iteration.
+)";
+
 /// "train-6.74B"
 std::string job_name(ModelConfig const& model) {
   std::istringstream words{parameters_text(model)};
@@ -77,9 +89,9 @@ std::optional<LaunchedPlan> launched_plan(ClusterAnswer const& cluster) {
   if (options.launchable) {
     return LaunchedPlan{{&cluster.result.best.front(), &options, &cluster}, *options.launchable};
   }
-  if (!options.stack_version || !cluster.result.best_launchable) return std::nullopt;
+  if (!options.stack_framework || !cluster.result.best_launchable) return std::nullopt;
   return LaunchedPlan{{&*cluster.result.best_launchable, &options, &cluster},
-                      *options.stack_version};
+                      *options.stack_framework};
 }
 
 std::optional<LaunchedPlan> launched_plan(PlanAnswer const& answer, PlanRank rank) {
@@ -95,16 +107,20 @@ std::optional<LaunchedPlan> launched_plan(PlanAnswer const& answer, PlanRank ran
 Launch launch_of(LaunchedPlan const& launched) {
   FoundPlan const& plan = *launched.plan;
   System const& system = launched.plan.options->request.system;
-  bool const is_current = launched.version == MegatronVersion::current;
+  auto const version = version_of(launched.framework);
+  bool const is_current = version == MegatronVersion::current;
   LaunchJob const job{.config = plan.config,
-                      .version = launched.version,
+                      .version = version.value_or(MegatronVersion::current),
                       .node_size = system.node.accelerators.value,
                       .name = job_name(plan.config.model),
                       .about = about(launched)};
-  Launch launch{.framework = name_of(launched.version),
-                .command = "bash torchrun.sh",
-                .files = megatron_launch_files(job)};
-  std::string readme = job.about + readme_of_scripts;
+  // A stack whose norms are single kernels is compiled.
+  bool const is_compiled = !system.software.kernels.traffic.value.contains(OpKind::norm);
+  Launch launch{
+      .framework = name_of(launched.framework),
+      .command = "bash torchrun.sh",
+      .files = version ? megatron_launch_files(job) : torchtitan_launch_files(job, is_compiled)};
+  std::string readme = job.about + (version ? readme_of_scripts : readme_of_torchtitan);
   if (is_current) {
     launch.files.push_back({"megatron_bridge.py", bridge_recipe(job)});
     readme += readme_of_recipe;
@@ -112,7 +128,9 @@ Launch launch_of(LaunchedPlan const& launched) {
   launch.files.push_back({"run.yaml", origin_line(OutputKind::run, "plan") +
                                           to_yaml(RunConfig{plan.config, system, {}})});
   readme += readme_of_run;
-  readme += is_current ? readme_of_mock_data : readme_of_data;
+  readme += !version     ? readme_of_torchtitan_data
+            : is_current ? readme_of_mock_data
+                         : readme_of_data;
   launch.files.push_back({"README.txt", std::move(readme)});
   return launch;
 }

@@ -14,7 +14,7 @@ namespace stagecraft {
 /// A plan that the flags of a framework can start.
 struct LaunchedPlan {
   ShownPlan plan;
-  MegatronVersion version = MegatronVersion::current;
+  LaunchFramework framework = LaunchFramework::megatron_core;
 };
 
 /// The best such plan of a cluster; nullopt if there is none.

@@ -1,91 +1,11 @@
 #pragma once
 
-#include <cstdint>
-#include <filesystem>
-#include <optional>
-#include <string>
 #include <vector>
 
 #include "apps/program/command_line.hpp"
-#include "libsim/import/megatron/megatron_version.hpp"
-#include "libsim/report/operation.hpp"
-#include "libsim/search/search_request.hpp"
+#include "apps/stagecraft/plan/plan_question.hpp"
 
 namespace stagecraft {
-
-/// One --fix.
-struct FixOption {
-  std::string text;    ///< NAME=VALUE[,VALUE...]
-  SearchFilter alone;  ///< the filter of this option alone
-};
-
-/// What `stagecraft plan` is asked of one cluster: a system with a number of accelerators.
-struct PlanOptions {
-  SearchRequest request;
-  std::string system;            ///< as the command line calls it
-  std::vector<FixOption> fixes;  ///< request.filter consists of these
-  std::vector<std::string> warnings;
-  OperatingRates rates;
-  std::optional<MegatronVersion> launchable;  ///< only what this version can run
-  /// Without it: the version of the software stack, of which the best plan is also shown.
-  std::optional<MegatronVersion> stack_version;
-  std::string stack_gap;  ///< what its flags cannot say of the model; empty: nothing
-};
-
-/// The figure by which plans of several clusters are ranked. For one cluster, all figures give the
-/// same order.
-enum class PlanRank : std::uint8_t {
-  iteration,  ///< seconds
-  tokens,     ///< per second and accelerator
-  cost,       ///< per token, interruptions counted
-  energy,     ///< per token
-};
-
-/// The options of `stagecraft plan`.
-struct PlanQuestion {
-  std::vector<PlanOptions> clusters;  ///< at least one; no two have the same system and number
-  PlanRank rank = PlanRank::iteration;
-  bool json = false;
-  bool shows_all = false;    ///< as many lines as there are, instead of one screen
-  bool shows_front = false;  ///< the table of time against memory
-  std::string command_line;
-  std::optional<std::filesystem::path> output;  ///< the best plan's run file
-  std::optional<std::filesystem::path> page;    ///< HTML
-  std::optional<std::filesystem::path> kit;     ///< a folder
-};
-
-/// The words of --rank.
-constexpr char const* name_of(PlanRank rank) {
-  switch (rank) {
-    case PlanRank::tokens:
-      return "tokens";
-    case PlanRank::cost:
-      return "cost";
-    case PlanRank::energy:
-      return "energy";
-    case PlanRank::iteration:
-      break;
-  }
-  return "iteration";
-}
-
-/// "16 x dgx-h100"
-std::string name_of_cluster(PlanOptions const& options);
-
-/// The share of a device that a plan leaves free beside the reserve unless --margin says otherwise:
-/// fragmentation and the framework's own memory vary.
-inline constexpr double usual_margin = 0.05;
-
-/// The version of Megatron-LM whose flags are printed.
-constexpr MegatronVersion version_of_flags(PlanOptions const& options) {
-  if (options.launchable) return *options.launchable;
-  return options.stack_version.value_or(MegatronVersion::current);
-}
-
-/// The name of a version for --launchable.
-constexpr char const* name_of(MegatronVersion version) {
-  return version == MegatronVersion::of_2022 ? "megatron-2022" : "megatron-core";
-}
 
 /// The options of the command.
 std::vector<Option> plan_options();

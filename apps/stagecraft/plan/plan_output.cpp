@@ -34,21 +34,18 @@ std::string environment_text(FoundPlan const& plan) {
              : "with PYTORCH_CUDA_ALLOC_CONF=" + memory.allocator_settings + "\n";
 }
 
-std::string title_of(MegatronVersion version) {
-  return version == MegatronVersion::of_2022 ? "Megatron-LM of 2022" : "Megatron-LM";
-}
-
 /// The flags of a plan: all in one line to paste, or those that the search decides, as a paragraph.
-std::string flags_of(FoundPlan const& plan, MegatronVersion version, bool is_whole, int width) {
-  if (is_whole) {
-    return megatron_flags(plan.config, version) + "\n" + environment_text(plan) +
+std::string flags_of(FoundPlan const& plan, LaunchFramework framework, bool is_whole, int width) {
+  auto const version = version_of(framework);
+  if (is_whole && version) {
+    return megatron_flags(plan.config, *version) + "\n" + environment_text(plan) +
            "data, steps and checkpoints are to be added; --lr, --seed and the like are `training` "
            "of "
            "the run\n";
   }
   // Lines that a shell continues.
   std::string text;
-  std::istringstream lines{wrapped(megatron_layout_flags(plan.config, version), width - 4)};
+  std::istringstream lines{wrapped(layout_flags(plan.config, framework), width - 4)};
   for (std::string line; std::getline(lines, line);) {
     text += (text.empty() ? "  " : " \\\n  ") + line;
   }
@@ -62,43 +59,45 @@ std::string flags_text(PlanAnswer const& answer, PlanQuestion const& question, i
   auto const launched = launched_plan(answer, question.rank);
   if (!launched) {
     PlanOptions const& options = *first.options;
-    MegatronVersion const version = version_of_flags(options);
-    std::string const name = name_of(version);
+    LaunchFramework const framework = printed_framework(options);
+    std::string const name = name_of(framework);
     if (!options.stack_gap.empty()) {
       return prose("flags of " + name + " can say no plan of this model: " + options.stack_gap +
                        "; the flags of #1 without it:\n",
                    width) +
-             flags_of(*first, version, is_whole, width);
+             flags_of(*first, framework, is_whole, width);
     }
     std::string text =
-        options.stack_version ? "no plan that the flags of " + name + " can say fits\n" : "";
-    text += "These flags do not run #1: " + title_of(version) + " has none for\n";
-    for (std::string const& gap : megatron_gaps(first->config, version)) text += "  " + gap + "\n";
-    return prose(text, width) + flags_of(*first, version, is_whole, width);
+        options.stack_framework ? "no plan that the flags of " + name + " can say fits\n" : "";
+    text += "These flags do not run #1: " + std::string{title_of(framework)} + " has none for\n";
+    for (std::string const& gap : launch_gaps(first->config, framework)) text += "  " + gap + "\n";
+    return prose(text, width) + flags_of(*first, framework, is_whole, width);
   }
   FoundPlan const& plan = *launched->plan;
-  MegatronVersion const version = launched->version;
+  LaunchFramework const framework = launched->framework;
   std::string text;
   bool const is_first = plan.config == first->config && launched->plan.cluster == first.cluster;
-  std::string const flags = is_whole ? "Megatron-LM's flags" : "the flags of its layout";
-  std::vector<std::string> const gaps = megatron_gaps(plan.config, version);
+  std::string const flags =
+      is_whole && version_of(framework) ? "Megatron-LM's flags" : "the flags of its layout";
+  std::vector<std::string> const gaps = launch_gaps(plan.config, framework);
   if (!is_first) {
     double const more =
         to_seconds(plan.simulation.iteration) / to_seconds(first->simulation.iteration) - 1;
     std::string const where = launched->plan.cluster == first.cluster
                                   ? ""
                                   : " on " + name_of_cluster(*launched->plan.options);
-    text = "the best that the flags of " + std::string{name_of(version)} + " can say takes " +
+    text = "the best that the flags of " + std::string{name_of(framework)} + " can say takes " +
            decimals(to_seconds(plan.simulation.iteration), 3) + " s (" +
            signed_decimals(100 * more, 1) + " %)" + where + ": " + layout_words(plan.config) +
            "; " + flags + ":\n";
   } else if (gaps.empty()) {
-    text = "#1 is what " + title_of(version) + " can run; " + flags + ":\n";
+    text = "#1 is what " + std::string{title_of(framework)} + " can run; " + flags + ":\n";
   } else {
-    text = "These flags do not run the best plan: " + title_of(version) + " has none for\n";
+    text = "These flags do not run the best plan: " + std::string{title_of(framework)} +
+           " has none for\n";
     for (std::string const& gap : gaps) text += "  " + gap + "\n";
   }
-  return prose(text, width) + flags_of(plan, version, is_whole, width) +
+  return prose(text, width) + flags_of(plan, framework, is_whole, width) +
          prose("--kit DIR writes it as scripts with all flags, -o FILE the run file of #1\n",
                width);
 }

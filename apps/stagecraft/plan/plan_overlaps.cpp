@@ -1,12 +1,12 @@
 #include "apps/stagecraft/plan/plan_overlaps.hpp"
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "libsim/config/optional_json.hpp"
-#include "libsim/import/megatron/megatron_gaps.hpp"
 #include "libsim/report/text_table.hpp"
 #include "libsim/run/run_config.hpp"
 #include "libsim/schedule/ordered_schedule.hpp"
@@ -27,22 +27,33 @@ std::string unsearched_schedules() {
   return names;
 }
 
+/// The kinds of sharding that the search has not.
+std::vector<std::string> other_shardings(SearchRequest const& request) {
+  std::vector<std::string> names;
+  for (auto const& [kind, name] : EnumNames<ShardingKind>::all) {
+    bool const is_there =
+        std::ranges::find(sharding_kinds(request), kind) != sharding_kinds(request).end();
+    if (!is_there) names.emplace_back(name);
+  }
+  return names;
+}
+
 std::string words_of(bool value) { return value ? "true" : "false"; }
 
 /// Whether a changed run needs something that the framework of --launchable lacks and `config` does
 /// not need.
 bool has_new_gap(TrainingConfig const& config,
                  TrainingConfig const& changed,
-                 std::optional<MegatronVersion> const& launchable) {
+                 std::optional<LaunchFramework> const& launchable) {
   return launchable &&
-         megatron_gaps(changed, *launchable).size() > megatron_gaps(config, *launchable).size();
+         launch_gaps(changed, *launchable).size() > launch_gaps(config, *launchable).size();
 }
 
 /// Whether all plans were searched with one mode of transfers.
 bool holds_p2p(PlanOptions const& options) { return options.request.filter.p2p.size() == 1; }
 
 std::vector<Change> changes_of(TrainingConfig const& config, PlanOptions const& options) {
-  std::optional<MegatronVersion> const& launchable = options.launchable;
+  std::optional<LaunchFramework> const& launchable = options.launchable;
   bool const is_blocking = config.schedule.p2p == P2p::blocking;
   TrainingConfig with_transfers = config;
   with_transfers.schedule.p2p = is_blocking ? P2p::overlapped : P2p::blocking;
@@ -57,7 +68,8 @@ std::vector<Change> changes_of(TrainingConfig const& config, PlanOptions const& 
       !has_new_gap(config, with_transfers, launchable)) {
     changes.push_back({.what = p2p, .set = {p2p}, .undoes = ""});
   }
-  if (config.parallel.data > 1 && !has_new_gap(config, with_gradients, launchable)) {
+  bool const has_overlap = config.parallel.data > 1 && !config.sharding.shares_parameters();
+  if (has_overlap && !has_new_gap(config, with_gradients, launchable)) {
     changes.push_back({.what = gradients, .set = {gradients}, .undoes = ""});
   }
   if (changes.size() == 2) {
@@ -76,6 +88,8 @@ UnsearchedOverlaps unsearched_overlaps(FoundPlan const& best, PlanOptions const&
   RunConfig const run{best.config, options.request.system, {}};
   UnsearchedOverlaps overlaps{.config = settled_with_stack(best.config),
                               .holds_p2p = holds_p2p(options),
+                              .has_whole = searches_whole(options.request),
+                              .other_shardings = other_shardings(options.request),
                               .effects = {},
                               .figures = figures_of(run)};
   std::vector<ChangeEffect> effects =
@@ -88,12 +102,22 @@ UnsearchedOverlaps unsearched_overlaps(FoundPlan const& best, PlanOptions const&
 
 std::string to_text(UnsearchedOverlaps const& overlaps) {
   TrainingConfig const& config = overlaps.config;
+  std::string const kinds =
+      overlaps.other_shardings.empty()
+          ? ""
+          : "nor sharding " + joined(overlaps.other_shardings, ", ") + ": --sharding any";
   std::string text = "not searched, in every plan: ";
-  if (overlaps.holds_p2p)
-    text += "schedule.p2p " + std::string{name_of(config.schedule.p2p)} + ", ";
-  text += "parallel.overlap_gradients " + words_of(overlaps_gradients(config)) +
-          "\nnor schedules whose order depends on costs: " + unsearched_schedules() +
-          " (`stagecraft explain` tries them on a plan)\n";
+  if (overlaps.has_whole) {
+    if (overlaps.holds_p2p)
+      text += "schedule.p2p " + std::string{name_of(config.schedule.p2p)} + ", ";
+    text += "parallel.overlap_gradients " + words_of(overlaps_gradients(config)) +
+            "\nnor schedules whose order depends on costs: " + unsearched_schedules() +
+            " (`stagecraft explain` tries them on a plan)" + (kinds.empty() ? "" : ", " + kinds) +
+            "\n";
+  } else {
+    text = "not searched: pipelines and ranks that split experts, which are not modelled with " +
+           std::string{name_of(config.sharding.kind)} + "\n" + kinds + (kinds.empty() ? "" : "\n");
+  }
   if (overlaps.effects.empty()) return text;
   text += "the best plan with";
   for (ChangeEffect const& effect : overlaps.effects) {
@@ -116,6 +140,7 @@ nlohmann::ordered_json to_json(UnsearchedOverlaps const& overlaps) {
   if (overlaps.holds_p2p) p2p = name_of(overlaps.config.schedule.p2p);
   return {{"schedule.p2p", std::move(p2p)},
           {"schedules", unsearched_schedules()},
+          {"sharding", overlaps.other_shardings},
           {"parallel.overlap_gradients", overlaps_gradients(overlaps.config)},
           {"best_with", list_of(overlaps.effects, trial)}};
 }

@@ -1,5 +1,8 @@
 #include "apps/stagecraft/plan/plan_schedules.hpp"
 
+#include <algorithm>
+#include <vector>
+
 #include "apps/stagecraft/plan/plan_words.hpp"
 #include "libsim/report/text_table.hpp"
 #include "libsim/training/training_names.hpp"
@@ -14,21 +17,36 @@ std::string layout_words(TrainingConfig const& config) {
          std::string{name_of(config.schedule.kind)} + ", recompute " + recompute_text(config);
 }
 
-std::string schedules_text(SearchResult const& result) {
-  SimTime const best = result.best.front().simulation.iteration;
+namespace {
+
+/// How much slower the best of others is: of each list, those with a time, then those without.
+template <typename Best>
+std::string others_text(std::vector<Best> const& all, SimTime best, std::string const& what) {
   std::string text;
   std::string slow;
-  for (ScheduleBest const& schedule : result.schedules) {
-    std::string const name{name_of(schedule.kind)};
-    if (!schedule.iteration) {
+  for (Best const& one : all) {
+    std::string const name{name_of(one.kind)};
+    if (!one.iteration) {
       slow += (slow.empty() ? "" : ", ") + name;
-    } else if (*schedule.iteration > best) {
-      double const more = to_seconds(*schedule.iteration) / to_seconds(best) - 1;
+    } else if (*one.iteration > best) {
+      double const more = to_seconds(*one.iteration) / to_seconds(best) - 1;
       text += (text.empty() ? "" : ", ") + name + " +" + decimals(100 * more, 1) + " %";
     }
   }
-  if (!text.empty()) text = "best of other schedules, as far as simulated: " + text + "\n";
+  if (!text.empty()) text = "best of other " + what + ", as far as simulated: " + text + "\n";
   return text + (slow.empty() ? "" : "no plan among the best, or none that fits: " + slow + "\n");
+}
+
+}  // namespace
+
+std::string schedules_text(SearchResult const& result) {
+  SimTime const best = result.best.front().simulation.iteration;
+  std::string text = others_text(result.schedules, best, "schedules");
+  bool const has_units = std::ranges::any_of(result.shardings, [](ShardingBest const& sharding) {
+    return find_unit_kind(sharding.kind) != nullptr;
+  });
+  if (!has_units || result.shardings.size() == 1) return text;
+  return others_text(result.shardings, best, "kinds of sharding") + text;
 }
 
 }  // namespace stagecraft

@@ -324,11 +324,15 @@ class TableMaker {
   void add_split(bool is_shown) {
     auto const layers = [](FoundPlan const& p) { return "layers " + layout_text(p); };
     if (varying("layers", layout_text, layers, is_shown)) legend_.emplace_back("layers by stage");
-    auto const optimizer = [](FoundPlan const& p) {
-      return std::string{p.config.sharding.shares_optimizer() ? "sharded" : "whole"};
-    };
-    auto const state = [&](FoundPlan const& p) { return "optimizer state " + optimizer(p); };
-    varying("optim", optimizer, state, is_shown);
+    if (std::ranges::any_of(plans_, has_units)) {
+      add_sharding();
+    } else {
+      auto const optimizer = [](FoundPlan const& p) {
+        return std::string{p.config.sharding.shares_optimizer() ? "sharded" : "whole"};
+      };
+      auto const state = [&](FoundPlan const& p) { return "optimizer state " + optimizer(p); };
+      varying("optim", optimizer, state, is_shown);
+    }
     auto const letter = [](FoundPlan const& p) { return short_transfers(p.config); };
     auto const transfers = [](FoundPlan const& p) {
       if (p.config.parallel.pipeline == 1) return std::string{"one stage"};
@@ -336,6 +340,25 @@ class TableMaker {
     };
     if (varying("p2p", letter, transfers, is_shown)) {
       legend_.emplace_back("p2p o overlapped, w waits");
+    }
+  }
+
+  static bool has_units(ShownPlan const& plan) { return plan->config.sharding.shares_parameters(); }
+
+  /// The kinds, of which some share units: a column that always stays.
+  void add_sharding() {
+    auto const text = [](FoundPlan const& p) { return sharding_text(p.config.sharding); };
+    varying("sharding", text, [&](FoundPlan const& p) { return "sharding " + text(p); });
+    auto const has = [&](auto const& property) {
+      return std::ranges::any_of(plans_, [&](ShownPlan const& plan) {
+        return has_units(plan) && property(plan->config.sharding);
+      });
+    };
+    if (has([](Sharding const& s) { return s.group > 0; })) {
+      legend_.emplace_back("sharding kind/N: units shared by N ranks, copies beyond");
+    }
+    if (has([](Sharding const& s) { return s.reshard_after_forward.kind == Reshard::Kind::no; })) {
+      legend_.emplace_back("kept: units keep their parameters after forward");
     }
   }
 

@@ -62,6 +62,14 @@ std::string recompute_text(TrainingConfig const& config) {
   return text;
 }
 
+std::string sharding_text(Sharding const& sharding) {
+  if (!sharding.shares_parameters()) return sharding.shares_optimizer() ? "optimizer" : "none";
+  std::string text{name_of(sharding.kind)};
+  if (sharding.group > 0) text += "/" + std::to_string(sharding.group);
+  if (sharding.reshard_after_forward.kind == Reshard::Kind::no) text += " kept";
+  return text;
+}
+
 std::string layout_text(FoundPlan const& plan) {
   TrainingConfig const& config = plan.config;
   if (config.layout.kind == LayerSplit::Kind::even) return "even";

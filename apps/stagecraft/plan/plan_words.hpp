@@ -16,6 +16,10 @@ std::string common_recompute(TrainingConfig const& config);
 /// Explains the words of common_recompute() and recompute_text() that the plans have.
 void explain_recompute(std::vector<ShownPlan> const& plans, std::vector<std::string>& legend);
 
+/// `none`, `optimizer`, or a kind with units: `fsdp2/8 kept` is shared by 8 ranks, with copies
+/// beyond, and keeps its parameters after forward.
+std::string sharding_text(Sharding const& sharding);
+
 /// The layers of all stages: `even`, or with equal neighbours written once `11+6x12+11`.
 std::string layout_text(FoundPlan const& plan);
 

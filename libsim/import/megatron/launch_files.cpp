@@ -10,16 +10,6 @@
 namespace stagecraft {
 namespace {
 
-/// Lines of text as comments of a script.
-std::string commented(std::string const& text) {
-  std::istringstream lines{text};
-  std::string comment;
-  for (std::string line; std::getline(lines, line);) {
-    comment += line.empty() ? "#\n" : "# " + line + "\n";
-  }
-  return comment;
-}
-
 /// What a user sets, each with its default.
 std::string settings_text(LaunchJob const& job) {
   bool const is_current = job.version == MegatronVersion::current;
@@ -91,6 +81,15 @@ std::string slurm_script(LaunchJob const& job) {
 }
 
 }  // namespace
+
+std::string commented(std::string const& text) {
+  std::istringstream lines{text};
+  std::string comment;
+  for (std::string line; std::getline(lines, line);) {
+    comment += line.empty() ? "#\n" : "# " + line + "\n";
+  }
+  return comment;
+}
 
 JobNodes nodes_of(LaunchJob const& job) {
   int const gpus = world_size(job.config.parallel);

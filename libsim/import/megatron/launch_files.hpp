@@ -23,6 +23,9 @@ struct LaunchFile {
   std::string text;
 };
 
+/// Lines of text as comments of a script.
+std::string commented(std::string const& text);
+
 /// Nodes of a job, and accelerators on each of them: as many as a node has, or if that does not
 /// divide the job the largest number below that does.
 struct JobNodes {

@@ -78,6 +78,8 @@ class Gaps {
     add_of_schedule();
     add_of_recompute();
     bool const is_sharded = config_.sharding.shares_optimizer();
+    gap(config_.sharding.shares_parameters(),
+        "sharding: Megatron-LM's flags say that replicas share the optimizer's state alone");
     gap(is_of_2022_ && (config_.memory.gradient_dtype != StateType::fp32 ||
                         config_.memory.moments_dtype != StateType::fp32),
         "memory.gradient_dtype, memory.moments_dtype: Megatron-LM of 2022 keeps 32 bits");
@@ -265,6 +267,7 @@ TrainingConfig without_choices(TrainingConfig config) {
   config.schedule = ScheduleConfig{};
   config.recompute = {RecomputePolicy{}};
   config.layout = LayerSplit{};
+  if (config.sharding.shares_parameters()) config.sharding = Sharding{};
   return config;
 }
 

@@ -52,7 +52,7 @@ TEST_CASE("a plan that fits to the byte is found without --exhaustive", "[search
   // The audit's example: chunks pad the optimizer's shards differently from whole stages.
   SearchRequest request = bucket_search(8, 5);
   request.filter.interleave = {2};
-  request.filter.sharding = {sharding_of(true)};
+  request.filter.sharding = {ShardingKind::distributed_optimizer};
   request.filter.recompute = {RecomputeKind::none};
   request.base.memory.allocator = AllocatorKind::arena;  // reserves no more than is counted
   SearchResult const roomy = search_plans(request);

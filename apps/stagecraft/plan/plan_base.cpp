@@ -1,0 +1,113 @@
+#include "apps/stagecraft/plan/plan_base.hpp"
+
+#include <algorithm>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "apps/stagecraft/fix_names.hpp"
+#include "apps/stagecraft/plan/launch_framework.hpp"
+#include "libsim/config/problem.hpp"
+#include "libsim/model/layer_kinds.hpp"
+#include "libsim/run/config_files.hpp"
+
+namespace stagecraft {
+namespace {
+
+/// Refuses keys that the search sets itself.
+void check_override(std::string const& text) {
+  if (!is_searched(text.substr(0, text.find('=')))) return;
+  throw CommandLineError{"--set", "'" + text + "', which the search decides",
+                         text.starts_with("sharding") ? "--sharding fsdp2, or other kinds"
+                                                      : "--fix to hold it, or another key"};
+}
+
+constexpr char const* command_line = "the command line";
+
+/// Moves problems in the generated run file to the options of the command line that they come from.
+std::vector<Problem> at_options(std::vector<Problem> problems) {
+  for (Problem& problem : problems) {
+    if (!problem.place.origin || *problem.place.origin != command_line) continue;
+    problem.place = {};
+    if (problem.key == "system") problem.key = "--system";
+    if (problem.key == "model") problem.key = "MODEL";
+    if (problem.key == "software") problem.key = "--software";
+  }
+  return problems;
+}
+
+/// The most ranks that split the experts of a layer of the model; 1 without experts.
+std::int64_t most_expert_ranks(ModelConfig const& model) {
+  std::int64_t most = 1;
+  for (LayerRun const& run : layer_runs(model)) {
+    if (run.kind.experts) most = std::max(most, run.kind.experts->count);
+  }
+  return most;
+}
+
+/// The run that the search varies. `experts`: ranks that split the experts; with 1, one sequence on
+/// one rank, which is legal for every model.
+RunConfig load_base(std::string const& model,
+                    std::string const& system,
+                    std::optional<std::string> const& software,
+                    std::vector<std::string> const& overrides,
+                    std::int64_t experts) {
+  auto const quoted = [](std::string const& path) {
+    return nlohmann::json(path).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  };
+  try {
+    std::string text = "model: " + quoted(model) + "\nsystem: " + quoted(system) +
+                       "\nschedule: {kind: 1f1b}\nbatch: {global: " + std::to_string(experts) +
+                       "}\n";
+    if (experts > 1) {
+      std::string const ranks = std::to_string(experts);
+      text += "parallel: {data: " + ranks + ", expert: " + ranks + "}\n";
+    }
+    if (software) text += "software: " + quoted(*software) + "\n";
+    return parse_run_config(text, command_line, overrides);
+  } catch (ConfigError const& error) {
+    throw ConfigError{at_options(error.problems())};
+  }
+}
+
+/// The same for any values of `routing`, whose bounds depend on how the experts are split.
+RunConfig load_base_with_routing(std::string const& model,
+                                 std::string const& system,
+                                 std::optional<std::string> const& software,
+                                 std::vector<std::string> const& overrides) {
+  for (std::string const& text : overrides) check_override(text);
+  std::vector<std::string> others;
+  std::copy_if(overrides.begin(), overrides.end(), std::back_inserter(others),
+               [](std::string const& text) { return !text.starts_with("routing"); });
+  RunConfig plain = load_base(model, system, software, others, 1);
+  if (others.size() == overrides.size()) return plain;
+  return load_base(model, system, software, overrides, most_expert_ranks(plain.training.model));
+}
+
+/// The stack of a plan unless --software or --set names one: that of --launchable, else that of the
+/// paper on the paper's cluster, and of today elsewhere. nullopt: the run file's default.
+std::optional<std::string> default_software(CommandLine const& line, RunConfig const& base) {
+  if (line.has("launchable")) return line.value("launchable");
+  constexpr char const* cluster_of_the_paper = "selene-a100";
+  if (base.system.name == cluster_of_the_paper) return std::nullopt;
+  return name_of(LaunchFramework::megatron_core);
+}
+
+}  // namespace
+
+RunConfig read_plan_base(CommandLine const& line, std::string const& system) {
+  std::string const& model = line.arguments().front();
+  std::vector<std::string> const& overrides = line.values_of("set");
+  std::optional<std::string> const software = line.find("software");
+  RunConfig base = load_base_with_routing(model, system, software, overrides);
+  bool const is_chosen = software || std::ranges::any_of(overrides, [](std::string const& text) {
+                           return text.starts_with("software=") || text.starts_with("software.");
+                         });
+  if (is_chosen) return base;
+  std::optional<std::string> const stack = default_software(line, base);
+  return stack ? load_base_with_routing(model, system, stack, overrides) : base;
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,16 @@
+#pragma once
+
+#include <string>
+
+#include "apps/program/command_line.hpp"
+#include "libsim/run/run_config.hpp"
+
+namespace stagecraft {
+
+/// The run that the search on a system varies, with the software stack that --software or --set
+/// names: else that of --launchable, else that of the paper on the paper's cluster, and of today
+/// elsewhere.
+/// \throws CommandLineError  if --set names a key that the search decides. \throws ConfigError
+RunConfig read_plan_base(CommandLine const& line, std::string const& system);
+
+}  // namespace stagecraft

@@ -1,0 +1,82 @@
+#include "apps/stagecraft/plan/plan_launchable.hpp"
+
+#include <algorithm>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "apps/program/command_line.hpp"
+#include "libsim/hardware/software.hpp"
+
+namespace stagecraft {
+
+namespace {
+
+bool is_of_vocabulary(std::string const& gap) {  // files of the user's own say it
+  return gap.starts_with("model.vocabulary");
+}
+
+/// Other frameworks that can run the model: "megatron-core, ".
+std::string others_for(TrainingConfig const& config, LaunchFramework framework) {
+  std::string names;
+  for (LaunchFramework const other :
+       {LaunchFramework::megatron_2022, LaunchFramework::megatron_core,
+        LaunchFramework::torchtitan}) {
+    bool const can_run = std::ranges::all_of(launch_gaps_of_model(config, other), is_of_vocabulary);
+    if (other != framework && can_run) names += std::string{name_of(other)} + ", ";
+  }
+  return names;
+}
+
+}  // namespace
+
+void read_launchable(std::string const& text, PlanOptions& options) {
+  LaunchFramework const framework = *framework_named(text);
+  options.launchable = framework;
+  options.request.is_wanted = [framework](TrainingConfig const& config) {
+    return is_launchable(config, framework);
+  };
+  // The schedules that its flags name.
+  std::vector<ScheduleKind>& schedules = options.request.filter.schedule;
+  if (schedules.empty()) schedules = {ScheduleKind::one_f_one_b, ScheduleKind::interleaved};
+  Software const& stack = options.request.system.software;
+  std::string_view const described = described_stack(stack);
+  bool const is_variant = framework == LaunchFramework::torchtitan &&
+                          framework_of_stack(described) == LaunchFramework::torchtitan;
+  if (described != text && !is_variant) {
+    options.warnings.push_back("--launchable " + text +
+                               ": times and memory are those of the software '" + stack.name +
+                               "'; --software " + text + " has those of that framework");
+  }
+  std::string gaps;
+  for (std::string const& gap : launch_gaps_of_model(options.request.base, framework)) {
+    if (is_of_vocabulary(gap)) {
+      options.warnings.push_back("--launchable " + text +
+                                 " cannot run this model as it is: " + gap);
+    } else {
+      gaps += (gaps.empty() ? "" : "; ") + gap;
+    }
+  }
+  if (gaps.empty()) return;
+  std::string const others = others_for(options.request.base, framework);
+  throw CommandLineError{"--launchable",
+                         "'" + text + "', which can run no plan of this model (" + gaps + ")",
+                         others + (others.empty() ? "" : "or ") +
+                             "no --launchable: the flags of a plan then say what they leave out"};
+}
+
+void seek_launchable(PlanOptions& options) {
+  auto const framework = framework_of_stack(described_stack(options.request.system.software));
+  if (!framework) return;
+  options.stack_framework = framework;
+  for (std::string const& gap : launch_gaps_of_model(options.request.base, *framework)) {
+    if (is_of_vocabulary(gap)) continue;
+    options.stack_gap = gap;
+    return;
+  }
+  options.request.is_launchable = [framework](TrainingConfig const& config) {
+    return is_launchable(config, *framework);
+  };
+}
+
+}  // namespace stagecraft

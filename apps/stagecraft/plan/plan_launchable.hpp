@@ -1,0 +1,16 @@
+#pragma once
+
+#include <string>
+
+#include "apps/stagecraft/plan/plan_question.hpp"
+
+namespace stagecraft {
+
+/// Restricts the search to what --launchable names.
+/// \throws CommandLineError  if it can run no plan of the model.
+void read_launchable(std::string const& text, PlanOptions& options);
+
+/// Asks for the best plan that the flags of the software stack can say, if they can say the model.
+void seek_launchable(PlanOptions& options);
+
+}  // namespace stagecraft

@@ -1,0 +1,84 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "apps/stagecraft/plan/launch_framework.hpp"
+#include "libsim/report/operation.hpp"
+#include "libsim/search/search_request.hpp"
+
+namespace stagecraft {
+
+/// One --fix.
+struct FixOption {
+  std::string text;    ///< NAME=VALUE[,VALUE...]
+  SearchFilter alone;  ///< the filter of this option alone
+};
+
+/// What `stagecraft plan` is asked of one cluster: a system with a number of accelerators.
+struct PlanOptions {
+  SearchRequest request;
+  std::string system;            ///< as the command line calls it
+  std::vector<FixOption> fixes;  ///< request.filter consists of these
+  std::vector<std::string> warnings;
+  OperatingRates rates;
+  std::optional<LaunchFramework> launchable;  ///< only what this one can run
+  /// Without it: that of the software stack, of which the best plan is also shown.
+  std::optional<LaunchFramework> stack_framework;
+  std::string stack_gap;  ///< what it cannot say of the model; empty: nothing
+};
+
+/// The figure by which plans of several clusters are ranked. For one cluster, all figures give the
+/// same order.
+enum class PlanRank : std::uint8_t {
+  iteration,  ///< seconds
+  tokens,     ///< per second and accelerator
+  cost,       ///< per token, interruptions counted
+  energy,     ///< per token
+};
+
+/// The options of `stagecraft plan`.
+struct PlanQuestion {
+  std::vector<PlanOptions> clusters;  ///< at least one; no two have the same system and number
+  PlanRank rank = PlanRank::iteration;
+  bool json = false;
+  bool shows_all = false;    ///< as many lines as there are, instead of one screen
+  bool shows_front = false;  ///< the table of time against memory
+  std::string command_line;
+  std::optional<std::filesystem::path> output;  ///< the best plan's run file
+  std::optional<std::filesystem::path> page;    ///< HTML
+  std::optional<std::filesystem::path> kit;     ///< a folder
+};
+
+/// The words of --rank.
+constexpr char const* name_of(PlanRank rank) {
+  switch (rank) {
+    case PlanRank::tokens:
+      return "tokens";
+    case PlanRank::cost:
+      return "cost";
+    case PlanRank::energy:
+      return "energy";
+    case PlanRank::iteration:
+      break;
+  }
+  return "iteration";
+}
+
+/// "16 x dgx-h100"
+std::string name_of_cluster(PlanOptions const& options);
+
+/// The share of a device that a plan leaves free beside the reserve unless --margin says otherwise:
+/// fragmentation and the framework's own memory vary.
+inline constexpr double usual_margin = 0.05;
+
+/// The framework whose settings are printed.
+constexpr LaunchFramework printed_framework(PlanOptions const& options) {
+  if (options.launchable) return *options.launchable;
+  return options.stack_framework.value_or(LaunchFramework::megatron_core);
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,98 @@
+#include "libsim/import/frameworks/torchtitan_gaps.hpp"
+
+#include <algorithm>
+#include <string_view>
+
+#include "libsim/plan/units/unit_types.hpp"
+#include "libsim/training/training_names.hpp"
+
+namespace stagecraft {
+namespace {
+
+/// Collects the gaps of one run.
+class Gaps {
+ public:
+  explicit Gaps(TrainingConfig const& config) : config_{config} {}
+
+  void add_of_model() {
+    ModelConfig const& model = config_.model;
+    gap(!model.pattern.empty() || has_experts(model) || model.predicted_tokens > 0,
+        "model: only dense models of equal layers are written for torchtitan");
+    gap(model.norm != Norm::rmsnorm || model.activation != Activation::swiglu ||
+            model.positions != Positions::rotary || model.biases || model.tied_embeddings ||
+            model.qk_norm != QkNorm::none,
+        "model: torchtitan's llama3 has RMSNorm, SwiGLU, rotary positions, no biases, no norms of "
+        "queries and keys, and a head of its own");
+    gap(model.dropout != 0 || attention_dropout(model) != 0,
+        "model.dropout: torchtitan's models have none");
+    gap(model.head_dim * model.heads != model.hidden,
+        "model.head_dim: torchtitan's llama3 has hidden / heads");
+    gap(model.attention != Attention::flash, "model.attention: torchtitan's is flash");
+    gap(model.precision != Precision::bf16, "model.precision: torchtitan computes in bf16");
+  }
+
+  void add_of_layout() {
+    ParallelLayout const& layout = config_.parallel;
+    Sharding const& sharding = config_.sharding;
+    gap(sharding.kind != ShardingKind::fsdp2, "sharding: torchtitan's is fsdp2");
+    gap(layout.pipeline > 1, "parallel.pipeline: not written for torchtitan");
+    gap(layout.tensor > 1 && !layout.sequence,
+        "parallel.sequence: torchtitan splits sequences with tensor parallelism");
+    gap(layout.context > 1 && layout.context_method != ContextMethod::ring &&
+            layout.context_method != ContextMethod::all_gather,
+        "parallel.context_method: torchtitan gathers keys and values, or passes them round a ring");
+    gap(sharding.sync == UnitSync::last && microbatches(config_) > 1,
+        "sharding.sync last: torchtitan reduces in every microbatch");
+    UnitTypes const types = unit_types(config_);
+    gap(types.stored != ElementType::f32 || types.reduced != ElementType::f32,
+        "sharding.stored_dtype, sharding.reduce_dtype: torchtitan's are fp32");
+    add_of_recompute();
+  }
+
+  std::vector<std::string> take() { return std::move(gaps_); }
+
+ private:
+  void gap(bool is_there, std::string_view text) {
+    if (is_there) gaps_.emplace_back(text);
+  }
+
+  void add_of_recompute() {
+    RecomputePolicy const& policy = config_.recompute.front();
+    bool const is_full = policy.granularity == RecomputeGranularity::full;
+    gap(policy.granularity == RecomputeGranularity::selective,
+        "recompute selective: torchtitan chooses single ops, or layers");
+    gap(is_full && policy.method == RecomputeMethod::block && checkpointed_every(config_) == 0,
+        "recompute.layers: torchtitan checkpoints every layer, every second, third ...");
+    gap(policy.store_microbatches.automatic || policy.store_microbatches.count > 0,
+        "recompute.store_microbatches: torchtitan's microbatches are alike");
+  }
+
+  TrainingConfig const& config_;
+  std::vector<std::string> gaps_;
+};
+
+}  // namespace
+
+int checkpointed_every(TrainingConfig const& config) {
+  int const wanted = config.recompute.front().layers;
+  auto const layers = static_cast<int>(config.model.layers);
+  for (int every = 2; every <= layers; ++every) {
+    if (layers / every == wanted) return every;
+  }
+  return 0;
+}
+
+std::vector<std::string> torchtitan_gaps(TrainingConfig const& config) {
+  Gaps gaps{config};
+  gaps.add_of_model();
+  gaps.add_of_layout();
+  return gaps.take();
+}
+
+std::vector<std::string> torchtitan_gaps_of_model(TrainingConfig const& config) {
+  Gaps gaps{config};
+  gaps.add_of_model();
+  return gaps.take();
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,128 @@
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+
+#include "tests/cli/command_results.hpp"
+#include "tests/cli/run_program.hpp"
+
+namespace stagecraft::plan_units_test {
+namespace {
+
+using Catch::Contains;
+using nlohmann::json;
+
+std::string const search = "plan llama3-8b --system dgx-h100 --gpus 16 --global-batch 64 ";
+
+}  // namespace
+
+TEST_CASE("plan searches the kinds of sharding of the software stack, or those it is told") {
+  auto const kinds = [](std::string const& options) {
+    json const result = json_of(search + "--top 1 --json " + options);
+    std::string names;
+    for (json const& one : result.at("shardings")) {
+      names += (names.empty() ? "" : " ") + one.at("sharding").get<std::string>();
+    }
+    return names;
+  };
+  REQUIRE(kinds("--fix tensor=2") == "none distributed_optimizer");
+  REQUIRE(kinds("--software torchtitan --fix tensor=2") == "fsdp2");
+  REQUIRE(kinds("--software torchtitan-eager --fix tensor=2") == "fsdp2");
+  REQUIRE(kinds("--software fsdp1 --fix tensor=2") == "fsdp1");
+  REQUIRE(kinds("--fix sharding=fsdp2,none --fix tensor=2") == "fsdp2 none");
+  REQUIRE(kinds("--sharding any --fix tensor=2") == "none distributed_optimizer fsdp1 fsdp2");
+}
+
+TEST_CASE("plan's entries with units are, as run files, what simulate predicts") {
+  TemporaryFolder const folder;
+  for (std::string const& options :
+       {std::string{"--software torchtitan --fix micro=1,2"},
+        std::string{"--software fsdp1 --fix tensor=1,2 --fix recompute=uniform,block"},
+        std::string{"--sharding fsdp2 --fix tensor=4 --fix recompute=per_stage"},
+        std::string{"--software torchtitan-eager --fix context=2 --fix tensor=2"}}) {
+    CAPTURE(options);
+    json const result = json_of(search + "--top 3 --json " + options);
+    for (char const* const list : {"best", "pareto"}) {
+      for (json const& entry : result.at(list)) {
+        json const run =
+            json_of("simulate --json '" + folder.write("r.yaml", entry.at("config").dump()) + "'");
+        REQUIRE(run.at("iteration_seconds") == entry.at("iteration_seconds"));
+        REQUIRE(run.at("stages")[0].at("peak_bytes") == entry.at("peak_bytes"));
+        REQUIRE(run.at("config").at("sharding") == entry.at("config").at("sharding"));
+      }
+    }
+  }
+}
+
+TEST_CASE("plan's table shows the kinds of sharding where they differ, in 100 columns") {
+  ProgramResult const result =
+      run_stagecraft(search + "--sharding any --all --price 2.5/gpu-hour --tokens 1e12");
+  REQUIRE(result.exit_code == 0);
+  REQUIRE_THAT(result.output, Contains(" sharding ") && Contains("best of other kinds"));
+  std::istringstream lines{result.output};
+  for (std::string line; std::getline(lines, line) && line.find("--") == std::string::npos;) {
+    CAPTURE(line);
+    REQUIRE(line.size() <= 100);
+  }
+  REQUIRE_THAT(run_stagecraft(search + "--software torchtitan").output,
+               Contains("not searched: pipelines and ranks that split experts") &&
+                   Contains("nor sharding none, distributed_optimizer, fsdp1: --sharding any"));
+}
+
+TEST_CASE("plan --launchable torchtitan writes a job configuration of torchtitan") {
+  // Llama 3 8B is a flavor of torchtitan; 16 GPUs are two nodes, each a group of eight ranks.
+  json const launch =
+      json_of(search +
+              "--launchable torchtitan --top 1 --json --fix tensor=2 --fix recompute=uniform "
+              "--fix micro=2")
+          .at("launch");
+  REQUIRE(launch.at("framework") == "torchtitan");
+  REQUIRE(launch.at("command") == "bash torchrun.sh");
+  std::string const job = launch.at("files").at("job.toml");
+  REQUIRE_THAT(job,
+               Contains("[model]\nname = \"llama3\"\nflavor = \"8B\"\n") &&
+                   Contains("local_batch_size = 2\nglobal_batch_size = 64\nseq_len = 8192\n") &&
+                   Contains("tensor_parallel_degree = 2\npipeline_parallel_degree = 1\n") &&
+                   Contains("[activation_checkpoint]\nmode = \"full\"\nearly_stop = true\n"));
+  REQUIRE_THAT(launch.at("files").at("torchrun.sh").get<std::string>(),
+               Contains("torchrun --nproc-per-node 8 --nnodes 2 ") &&
+                   Contains("-m torchtitan.train --job.config_file"));
+}
+
+TEST_CASE("a torchtitan job says the ranks that share units, and copies, and adds its model") {
+  std::string const seven = "plan llama2-7b --system dgx-h100 --gpus 16 --global-batch 64 ";
+  json const result =
+      json_of(seven + "--launchable torchtitan --top 30 --json --fix tensor=1 --fix micro=1");
+  json const& files = result.at("launch").at("files");
+  // 8/3 of 4096 is 10922, which multiple_of rounds up to 11008.
+  REQUIRE_THAT(files.at("planned_flavor.py").get<std::string>(),
+               Contains("dim=4096,\n    n_layers=32,\n    n_heads=32,\n    n_kv_heads=32,\n") &&
+                   Contains("multiple_of=11008,\n    norm_eps="));
+  REQUIRE_THAT(files.at("job.toml").get<std::string>(),
+               Contains("custom_import = \"planned_flavor\""));
+  // Checkpoints of the first K layers are those of every N-th layer, if that are as many.
+  for (json const& entry : result.at("best")) {
+    json const& recompute = entry.at("config").at("recompute");
+    if (recompute.value("method", "") != "block") continue;
+    int const layers = recompute.at("layers");
+    CAPTURE(layers);
+    REQUIRE((layers == 16 || layers == 10 || layers == 8 || layers == 6 || layers <= 5));
+  }
+}
+
+TEST_CASE("plan refuses unknown kinds of sharding, and a framework that has none of a model's") {
+  require_refusal(
+      search + "--sharding fsdp3",
+      {"--sharding: found 'fsdp3'; accepted: none, distributed_optimizer, fsdp1, fsdp2, with "});
+  require_refusal(
+      search + "--set sharding=fsdp2",
+      {"--set: found 'sharding=fsdp2', which the search decides; accepted: --sharding"});
+  require_refusal(
+      "plan gpt-22b --system selene-a100 --gpus 8 --global-batch 8 --launchable "
+      "torchtitan",
+      {"--launchable: found 'torchtitan', which can run no plan of this model (",
+       "torchtitan's llama3 has RMSNorm"});
+  require_refusal(search + "--software torchtitan --fix pipeline=2", {"--fix: found 'pipeline=2'"});
+}
+
+}  // namespace stagecraft::plan_units_test
