@@ -89,8 +89,10 @@ std::int64_t default_bucket(RunConfig const& config) {
 }  // namespace
 
 std::map<std::string, std::string, std::less<>> const& run_word_keys() {
-  static std::map<std::string, std::string, std::less<>> const keys{
-      {"schedule", "kind"}, {"recompute", "granularity"}, {"sharding", "kind"}};
+  static std::map<std::string, std::string, std::less<>> const keys{{"schedule", "kind"},
+                                                                    {"recompute", "granularity"},
+                                                                    {"sharding", "kind"},
+                                                                    {"low_precision", "recipe"}};
   return keys;
 }
 
@@ -180,8 +182,10 @@ RunConfig read_run_tree(YamlNode const& root, Diagnostics diagnostics, System co
   config.training = read_training_config(node);
   config.system = machine != nullptr ? *machine : read_machine(node);
   config.training.stack = {.overlap = config.system.software.replicas.overlap.value,
-                           .bucket_elements = default_bucket(config)};
+                           .bucket_elements = default_bucket(config),
+                           .sums_along_rows = sums_along_rows(config.system.accelerator)};
   check_precision(config, node);
+  check_recipe(config, node);
   check_run_time(config, node);
   diagnostics.throw_if_any();
   config.warnings = diagnostics.warnings();

@@ -78,6 +78,8 @@ class Gaps {
     add_of_schedule();
     add_of_recompute();
     bool const is_sharded = config_.sharding.shares_optimizer();
+    gap(is_of_2022_ && config_.low_precision.recipe != Recipe::none,
+        "low_precision: Megatron-LM of 2022 has no products in 8 bits");
     gap(is_of_2022_ && (config_.memory.gradient_dtype != StateType::fp32 ||
                         config_.memory.moments_dtype != StateType::fp32),
         "memory.gradient_dtype, memory.moments_dtype: Megatron-LM of 2022 keeps 32 bits");
