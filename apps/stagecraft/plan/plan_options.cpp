@@ -16,6 +16,7 @@
 #include "apps/stagecraft/operating_options.hpp"
 #include "libsim/config/problem.hpp"
 #include "libsim/hardware/provenance.hpp"
+#include "libsim/hardware/recipe_support.hpp"
 #include "libsim/hardware/software.hpp"
 #include "libsim/import/megatron/megatron_gaps.hpp"
 #include "libsim/interval/fit_probability.hpp"
@@ -251,10 +252,13 @@ std::optional<std::string> default_software(CommandLine const& line, RunConfig c
   return name_of(MegatronVersion::current);
 }
 
-/// The run that the search on a system varies.
-RunConfig read_base(CommandLine const& line, std::string const& system) {
+/// The run that the search on a system varies, with a recipe of --precision if there is one.
+RunConfig read_base(CommandLine const& line,
+                    std::string const& system,
+                    std::optional<Recipe> recipe) {
   std::string const& model = line.arguments().front();
-  std::vector<std::string> const& overrides = line.values_of("set");
+  std::vector<std::string> overrides = line.values_of("set");
+  if (recipe) overrides.push_back("low_precision=" + std::string{name_of(*recipe)});
   std::optional<std::string> const software = line.find("software");
   RunConfig base = load_base_with_routing(model, system, software, overrides);
   bool const is_chosen = software || std::ranges::any_of(overrides, [](std::string const& text) {
@@ -284,6 +288,10 @@ std::vector<Option> plan_options() {
       {.name = "global-batch",
        .value = Value::text("B"),
        .description = "sequences per optimizer step"},
+      {.name = "precision",
+       .value = Value::text("R,R,...|any"),
+       .description = "recipes of low_precision to compare, none among them: none,current; or any, "
+                      "all that the accelerator has"},
       {.name = "top",
        .value = Value::text("K"),
        .fallback = "10",
@@ -392,8 +400,37 @@ std::vector<Cluster> read_clusters(CommandLine const& line) {
   return clusters;
 }
 
+/// The recipes of --precision that are searched on a system; nullopt: that of the run, as there is
+/// no
+/// --precision.
+std::vector<std::optional<Recipe>> read_recipes(CommandLine const& line,
+                                                std::string const& system) {
+  if (!line.has("precision")) return {std::nullopt};
+  if (line.value("precision") == "any") {
+    std::vector<std::optional<Recipe>> recipes{Recipe::none};
+    Accelerator const accelerator = read_base(line, system, Recipe::none).system.accelerator;
+    for (RecipeTraits const& row : recipe_traits) {
+      if (has_recipe(accelerator, row)) recipes.emplace_back(row.recipe);
+    }
+    return recipes;
+  }
+  std::vector<std::optional<Recipe>> recipes;
+  for (std::string const& word : list_items(line.value("precision"))) {
+    auto const recipe = value_named<Recipe>(word);
+    bool const is_twice = std::ranges::find(recipes, recipe) != recipes.end();
+    if (!recipe || is_twice) {
+      throw CommandLineError{"--precision", "'" + word + (is_twice ? "' twice" : "'"),
+                             "any, or once each of " + accepted_names<Recipe>()};
+    }
+    recipes.push_back(recipe);
+  }
+  return recipes;
+}
+
 /// What is asked of one cluster, but for its rates.
-PlanOptions read_plan_options(CommandLine const& line, Cluster const& cluster) {
+PlanOptions read_plan_options(CommandLine const& line,
+                              Cluster const& cluster,
+                              std::optional<Recipe> recipe) {
   PlanOptions options;
   SearchRequest& request = options.request;
   options.system = cluster.system;
@@ -404,7 +441,7 @@ PlanOptions read_plan_options(CommandLine const& line, Cluster const& cluster) {
   request.exhaustive = line.has("exhaustive");
   request.jobs = jobs_of(line);
   read_filters(line, options);
-  RunConfig base = read_base(line, cluster.system);
+  RunConfig base = read_base(line, cluster.system, recipe);
   request.base = std::move(base.training);
   request.system = std::move(base.system);
   options.warnings = std::move(base.warnings);
@@ -465,7 +502,9 @@ std::filesystem::path read_kit(std::string const& text) {
 }  // namespace
 
 std::string name_of_cluster(PlanOptions const& options) {
-  return std::to_string(options.request.gpus) + " x " + printable(options.request.system.name);
+  Recipe const recipe = options.request.base.low_precision.recipe;
+  return std::to_string(options.request.gpus) + " x " + printable(options.request.system.name) +
+         (recipe == Recipe::none ? "" : " in 8 bits (" + std::string{name_of(recipe)} + ")");
 }
 
 PlanQuestion read_plan_question(CommandLine const& line) {
@@ -494,10 +533,12 @@ PlanQuestion read_plan_question(CommandLine const& line) {
   SystemRates const rates = read_system_rates(line);
   std::vector<std::vector<std::string>> systems;
   for (Cluster const& cluster : clusters) {
-    question.clusters.push_back(read_plan_options(line, cluster));
-    systems.push_back(
-        names_of_system(cluster.system, question.clusters.back().request.system.name));
-    question.clusters.back().rates = rates.of(systems.back());
+    for (std::optional<Recipe> const recipe : read_recipes(line, cluster.system)) {
+      question.clusters.push_back(read_plan_options(line, cluster, recipe));
+      systems.push_back(
+          names_of_system(cluster.system, question.clusters.back().request.system.name));
+      question.clusters.back().rates = rates.of(systems.back());
+    }
   }
   require_rates(rates, systems);
   return question;
