@@ -54,7 +54,9 @@ TEST_CASE("way out: 8 bits are refused where the accelerator or the model of the
   }
   require_refusal(llama + " --set 'low_precision={recipe: current, keep_high: {first: 1}}'",
                   {"low_precision.keep_high.first: found '1'; accepted: 0: "});
-  require_refusal(llama + " --set low_precision=current --set sharding=fsdp2",
+  require_refusal(llama +
+                      " --set low_precision=current --set sharding=fsdp2 --set "
+                      "parallel.pipeline=1 --set parallel.data=8",
                   {"sharding: found 'fsdp2'; accepted: none or distributed_optimizer, as "});
 }
 
