@@ -13,7 +13,7 @@ program=build/plain/apps/stagecraft/stagecraft
 } >&2
 mkdir -p "$results"
 by=$(/usr/bin/python3 experiments/validation/compared.py --keys)
-for data in nanotron vtrain-single-node vtrain-multi-node narayanan-2021 published published-context published-moe \
+for data in nanotron vtrain-single-node vtrain-multi-node narayanan-2021 published published-context published-fp8 published-moe \
   megatron-ci llm-foundry torchtitan fms-fsdp1; do
   $program validate "experiments/validation/data/$data.csv" --base "experiments/validation/$data.yaml" \
     --by "$by" --json >"$results/$data.json"
@@ -22,6 +22,7 @@ $program validate experiments/validation/table5.csv --by "$by" --json >"$results
 /usr/bin/python3 experiments/validation/table.py "$results"
 /usr/bin/python3 experiments/validation/megatron_ci/errors.py "$results/megatron-ci.json"
 /usr/bin/python3 experiments/validation/sharded/errors.py "$results/fms-fsdp1.json" "$results/torchtitan.json"
+/usr/bin/python3 experiments/validation/low_precision.py "$results"
 # Groups that were fitted, predicted with constants that were fitted without them.
 /usr/bin/python3 experiments/validation/cross.py predict "$program" "$results"
 # Writes configs/residuals.yaml, which the next build has in it.

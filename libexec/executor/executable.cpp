@@ -25,6 +25,8 @@ void require_executable(TrainingConfig const& config) {
               memory.gradient_dtype == StateType::fp32},
         Limit{"memory.moments_dtype", name_of(memory.moments_dtype), "fp32",
               memory.moments_dtype == StateType::fp32},
+        Limit{"low_precision", name_of(config.low_precision.recipe), "none",
+              config.low_precision.recipe == Recipe::none},
         Limit{"sharding", name_of(config.sharding.kind), "none, distributed_optimizer",
               !config.sharding.shares_parameters()}}) {
     if (limit.is_met) continue;

@@ -150,6 +150,8 @@ void with_storage_type(OpKind kind, ElementType type, Body const& body) {
     case ElementType::u8:
     case ElementType::i32:
     case ElementType::i64:
+    case ElementType::f8_e4m3:
+    case ElementType::f8_e5m2:
       break;
   }
   refuse(kind, "its first operand is not of a floating-point type");

@@ -108,8 +108,10 @@ Seconds CostModel::product_seconds(Op const& op, GemmAttributes const& gemm) con
   FlopsPerSecond const peak = peak_of(gemm.operands());
   int const apart = system_.software.kernels.accumulation_bytes.value;
   if (shape.accumulate && apart > 0) {
-    // The product is written, in its operands' type, and added by another kernel.
-    std::int64_t const written = elements * element_size(gemm.operands());
+    // The product is written, in its operands' type or that of activations, and added by another
+    // kernel.
+    ElementType const type = is_8_bit(gemm.operands()) ? op.type : gemm.operands();
+    std::int64_t const written = elements * element_size(type);
     Bytes const traffic{op.traffic.count() - 2 * output + written};
     Bytes const added{std::max<std::int64_t>(elements * apart - written, 0)};
     Seconds const product = gemm_time(gemm, traffic, Bytes{written}, peak, system_);
@@ -242,7 +244,12 @@ double CostModel::call_seconds(Op const& op) const {
 }
 
 FlopsPerSecond CostModel::peak_of(ElementType type) const {
-  auto const& peaks = system_.accelerator.peak.value;
+  MatrixPeaks const& peaks = system_.accelerator.peak.value;
+  if (is_8_bit(type)) {
+    if (peaks.fp8) return *peaks.fp8;
+    throw CostError{"system '" + system_.name +
+                    "': accelerator.peak: found no rate for fp8; accepted: a system that gives it"};
+  }
   auto const peak = peaks.find(precision_of(type));
   if (peak == peaks.end()) {
     throw CostError{"system '" + system_.name + "': accelerator.peak: found no rate for " +

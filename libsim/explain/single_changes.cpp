@@ -188,6 +188,22 @@ class ChangeList {
     }
   }
 
+  /// Products in 8 bits. Whether the accelerator has them, the change's own check says.
+  void add_low_precision() {
+    if (config_.low_precision.recipe != Recipe::none) {
+      changes_.push_back(
+          {.what = "in 16 bits",
+           .set = {"low_precision=none"},
+           .undoes = "in 8 bits (" + std::string{name_of(config_.low_precision.recipe)} + ")"});
+      return;
+    }
+    for (Recipe const recipe : {Recipe::current, Recipe::mxfp8}) {
+      changes_.push_back({.what = "in 8 bits (" + std::string{name_of(recipe)} + ")",
+                          .set = {"low_precision=" + std::string{name_of(recipe)}},
+                          .undoes = ""});
+    }
+  }
+
   void add_switches() {
     ParallelLayout const& parallel = config_.parallel;
     ModelConfig const& model = config_.model;
@@ -352,6 +368,7 @@ std::vector<Change> single_changes(TrainingConfig const& config, int node) {
   list.add_exchanges();
   list.add_experts();
   list.add_context_methods();
+  list.add_low_precision();
   list.add_switches();
   list.add_allocator();
   return std::move(list).finish();

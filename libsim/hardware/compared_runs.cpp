@@ -58,8 +58,10 @@ bool is_compared(std::string const& system) {
 std::string regime_text(TrainingConfig const& config, Software const& software) {
   std::string text = has_experts(config.model) ? "mixtures of experts" : "dense models";
   if (config.parallel.context > 1) text += " with context parallelism";
-  return text + " in " + std::string{name_of(config.model.precision)} + " with the stack '" +
-         std::string{described_stack(software)} + "'";
+  Recipe const recipe = config.low_precision.recipe;
+  std::string const bits = recipe == Recipe::none ? std::string{name_of(config.model.precision)}
+                                                  : "8 bits (" + std::string{name_of(recipe)} + ")";
+  return text + " in " + bits + " with the stack '" + std::string{described_stack(software)} + "'";
 }
 
 ComparedRuns const* compared_runs_of(TrainingConfig const& config, System const& system) {
@@ -67,7 +69,7 @@ ComparedRuns const* compared_runs_of(TrainingConfig const& config, System const&
     return runs.system == system.name && runs.software == described_stack(system.software) &&
            runs.experts == has_experts(config.model) &&
            runs.context_parallel == (config.parallel.context > 1) &&
-           runs.precision == config.model.precision;
+           runs.precision == config.model.precision && config.low_precision.recipe == Recipe::none;
   });
   return found == compared_runs().end() ? nullptr : &*found;
 }

@@ -40,11 +40,23 @@ void read_value(ConfigNode const& node, Seconds& value) {
 void read_value(ConfigNode const& node, BytesPerSecond& value) { read_rate(node, value); }
 void read_value(ConfigNode const& node, FlopsPerSecond& value) { read_rate(node, value); }
 
-void read_value(ConfigNode const& node, std::map<Precision, FlopsPerSecond>& peaks) {
+namespace {
+
+/// The peaks of products in fewer bits than activations have.
+constexpr std::array low_peaks{std::pair{std::string_view{"fp8"}, &MatrixPeaks::fp8},
+                               std::pair{std::string_view{"fp4"}, &MatrixPeaks::fp4}};
+
+}  // namespace
+
+void read_value(ConfigNode const& node, MatrixPeaks& peaks) {
   SectionReader reader{node};
   for (auto const& [precision, word] : EnumNames<Precision>::all) {
     ConfigNode const peak = reader.take(word);
     if (peak.exists()) read_value(peak, peaks[precision]);
+  }
+  for (auto const& [word, field] : low_peaks) {
+    ConfigNode const peak = reader.take(word);
+    if (peak.exists()) read_value(peak, (peaks.*field).emplace());
   }
   reader.finish();
   if (peaks.empty() && node.is_sound()) {
@@ -241,10 +253,13 @@ nlohmann::ordered_json value_json(Seconds value) { return exact_text(value); }
 nlohmann::ordered_json value_json(BytesPerSecond value) { return exact_text(value); }
 nlohmann::ordered_json value_json(FlopsPerSecond value) { return exact_text(value); }
 
-nlohmann::ordered_json value_json(std::map<Precision, FlopsPerSecond> const& peaks) {
+nlohmann::ordered_json value_json(MatrixPeaks const& peaks) {
   auto map = nlohmann::ordered_json::object();
   for (auto const& [precision, peak] : peaks)
     map[std::string{name_of(precision)}] = exact_text(peak);
+  for (auto const& [word, field] : low_peaks) {
+    if (auto const& peak = peaks.*field) map[std::string{word}] = exact_text(*peak);
+  }
   return map;
 }
 

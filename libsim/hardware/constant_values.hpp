@@ -40,7 +40,7 @@ void read_value(ConfigNode const& node, Seconds& value);
 void read_value(ConfigNode const& node, BytesPerSecond& value);
 void read_value(ConfigNode const& node, FlopsPerSecond& value);
 /// A map from precision to rate.
-void read_value(ConfigNode const& node, std::map<Precision, FlopsPerSecond>& peaks);
+void read_value(ConfigNode const& node, MatrixPeaks& peaks);
 /// A map {latency, bandwidth} or {table, ranks}.
 void read_value(ConfigNode const& node, CollectiveCost& cost);
 /// One rate, or a map from the number of nodes to a rate.
@@ -69,7 +69,7 @@ nlohmann::ordered_json value_json(Bytes value);
 nlohmann::ordered_json value_json(Seconds value);
 nlohmann::ordered_json value_json(BytesPerSecond value);
 nlohmann::ordered_json value_json(FlopsPerSecond value);
-nlohmann::ordered_json value_json(std::map<Precision, FlopsPerSecond> const& peaks);
+nlohmann::ordered_json value_json(MatrixPeaks const& peaks);
 nlohmann::ordered_json value_json(CollectiveCost const& cost);
 nlohmann::ordered_json value_json(RateByNodes const& rates);
 nlohmann::ordered_json value_json(BytesByCapability const& bytes);

@@ -61,10 +61,21 @@ struct CollectiveCost {
   friend bool operator==(CollectiveCost const&, CollectiveCost const&) = default;
 };
 
+/// Dense matrix peaks, without structured sparsity: by precision, and of products in 8 and 4 bits
+/// if the accelerator has them.
+struct MatrixPeaks : std::map<Precision, FlopsPerSecond> {
+  using map::map;
+
+  std::optional<FlopsPerSecond> fp8{};
+  std::optional<FlopsPerSecond> fp4{};
+
+  friend bool operator==(MatrixPeaks const&, MatrixPeaks const&) = default;
+};
+
 /// One accelerator, by its data sheet. Section `accelerator`.
 struct Accelerator {
   std::string name;
-  Sourced<std::map<Precision, FlopsPerSecond>> peak;  ///< dense matrix peak by precision
+  Sourced<MatrixPeaks> peak;
   Sourced<int> multiprocessors;
   Sourced<int> compute_capability;  ///< of CUDA, its major number; 0: not a CUDA device
   Sourced<Bytes> memory;
@@ -72,6 +83,13 @@ struct Accelerator {
 
   friend bool operator==(Accelerator const&, Accelerator const&) = default;
 };
+
+/// Whether products in 8 bits sum only along the rows of both operands, so that whoever sums along
+/// columns needs a transposed copy: all accelerators but those of NVIDIA from Blackwell on.
+/// Source: Transformer Engine, nvte_is_non_tn_fp8_gemm_supported.
+inline bool sums_along_rows(Accelerator const& accelerator) {
+  return accelerator.compute_capability.value < 10;
+}
 
 /// What connects the accelerators of one node. Section `node`.
 struct Node {

@@ -144,6 +144,8 @@ std::vector<std::string> unmeasured_settings(TrainingConfig const& config, Syste
   add(model.precision != range->precision,
       "model.precision " + std::string{name_of(model.precision)},
       std::string{name_of(range->precision)});
+  add(config.low_precision.recipe != Recipe::none,
+      "low_precision " + std::string{name_of(config.low_precision.recipe)}, "none");
   add(model.attention != range->attention,
       "model.attention " + std::string{name_of(model.attention)},
       std::string{name_of(range->attention)});

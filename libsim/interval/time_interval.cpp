@@ -111,7 +111,8 @@ bool is_in_16_bits(TrainingConfig const& config) {
 
 /// Whether some regime has runs like these, wherever they lie.
 bool has_regime(TrainingConfig const& config, System const& system) {
-  return is_in_16_bits(config) && !has_experts(config.model) && measured_family(system).has_value();
+  return is_in_16_bits(config) && config.low_precision.recipe == Recipe::none &&
+         !has_experts(config.model) && measured_family(system).has_value();
 }
 
 }  // namespace
@@ -167,6 +168,8 @@ TimeInterval time_interval(double seconds,
     interval.reason = "fewer than " + std::to_string(fewest_units) + " sources of measured runs ";
     if (has_experts(config.model)) {
       interval.reason += "of mixtures of experts";
+    } else if (config.low_precision.recipe != Recipe::none) {
+      interval.reason += "in 8 bits";
     } else if (!is_in_16_bits(config)) {
       interval.reason += "in " + std::string{name_of(config.model.precision)};
     } else {

@@ -194,8 +194,8 @@ void refuse_other_precisions(ConfigNode const& precision) {
   for (std::string_view const word : {"fp8", "fp8_hybrid", "fp8-hybrid", "mxfp8", "nvfp4", "fp4"}) {
     if (!precision.reads(word)) continue;
     precision.report(accepted_names<Precision>() +
-                     "; products in 8 or 4 bits are not modelled: bf16 is what such a run has "
-                     "without them");
+                     "; products in 8 bits are key low_precision of the run, such as "
+                     "`low_precision: current`, beside bf16 here");
   }
 }
 

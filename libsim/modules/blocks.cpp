@@ -7,6 +7,7 @@
 #include "libsim/modules/transformer_layer.hpp"
 #include "libsim/program/liveness.hpp"
 #include "libsim/program/recompute.hpp"
+#include "libsim/program/trim_quantisation.hpp"
 
 namespace stagecraft {
 namespace {
@@ -14,6 +15,7 @@ namespace {
 BlockProgram finish(ProgramBuilder& builder, RecomputePolicy const& policy) {
   BlockProgram block = std::move(builder.program());
   apply_recompute(block, policy, builder.shape());
+  trim_quantisation(block);
   insert_waits(block);
   derive_liveness(block);
   return block;

@@ -3,16 +3,28 @@
 #include <cstdint>
 #include <string_view>
 
+#include "libsim/modules/quantised_operands.hpp"
 #include "libsim/program/program_builder.hpp"
 
 namespace stagecraft {
 
 /// A linear layer whose weight [width, depth] is split over the tensor group: by rows (Megatron's
 /// column parallel) or by columns (row parallel). It maps [s, b, depth] to [s, b, width].
+///
+/// If the block quantises, it multiplies in 8 bits: each operand is quantised first, with sequence
+/// parallelism before it is gathered, so that what travels has 8 bits. Backward keeps the input in
+/// 8 bits, for the direction in which the gradient of the weight reads it; one with a scale per
+/// tensor that has to be gathered again is kept by rows, and transposed after that.
+/// Source: Transformer Engine, pytorch/module/linear.py (supports_only_rowwise_all_gather).
 struct Linear {
   std::string_view owner;  ///< e.g. "attention.qkv"
   TensorId weight = no_tensor;
+  bool stays_high = false;  ///< it multiplies in model.precision whatever the block does
+  QuantisedOperands low{};
 };
+
+/// Whether it multiplies in 8 bits.
+bool is_low(ProgramBuilder const& builder, Linear const& linear);
 
 /// Makes the weight of a linear layer that is split by columns and adds to the residual stream.
 /// `shape` is that of a rank's part.
@@ -23,7 +35,7 @@ TensorId output_weight(ProgramBuilder& builder, Name name, Shape const& shape);
 /// Reads   x [s, b, depth]; with sequence parallelism its shard [s/t, b, depth], gathered first.
 /// Writes  the rank's part of y, [s, b, width / t].
 /// Source: Korthikanti et al. 2022, figures 4 and 5; Megatron-LM tensor_parallel/layers.py.
-TensorId column_parallel_forward(ProgramBuilder& builder, Linear const& linear, TensorId x, Name y);
+TensorId column_parallel_forward(ProgramBuilder& builder, Linear& linear, TensorId x, Name y);
 
 /// Appends dx = dy W, summed over the group, and dW += dy^T x.
 ///
@@ -39,7 +51,7 @@ TensorId column_parallel_backward(ProgramBuilder& builder,
 /// A column-parallel layer in four parts, so that its communication can run apart from its
 /// products: gather_input() gathers x [s/t, b, depth] and keeps it; the product forward reads it;
 /// the product backward returns a part of dx that is not yet summed; sum_input_gradient() sums it.
-/// Without sequence parallelism x is already gathered.
+/// Without sequence parallelism x is already gathered. Not in 8 bits.
 TensorId gather_input(ProgramBuilder& builder, Linear const& linear, TensorId x);
 TensorId column_product_forward(ProgramBuilder& builder, Linear const& linear, TensorId x, Name y);
 TensorId column_product_backward(ProgramBuilder& builder,
@@ -50,16 +62,22 @@ TensorId sum_input_gradient(ProgramBuilder& builder, Linear const& linear, Tenso
 
 /// Appends y = x W^T with W split by columns, summed over the group: all-reduced, or
 /// reduce-scattered to [s/t, b, width] with sequence parallelism. Communication is not overlapped.
-TensorId row_parallel_forward(ProgramBuilder& builder, Linear const& linear, TensorId x, Name y);
+TensorId row_parallel_forward(ProgramBuilder& builder, Linear& linear, TensorId x, Name y);
 
 /// Appends dx = dy W and dW += dy^T x; with sequence parallelism dy is gathered first, without
 /// overlap. Returns dx.
 TensorId row_parallel_backward(
     ProgramBuilder& builder, Linear const& linear, TensorId x, TensorId dy, Name dx);
 /// The same in two parts: the first gathers dy, the second appends the products with the gathered
-/// dy.
+/// dy. Not in 8 bits.
 TensorId gather_output_gradient(ProgramBuilder& builder, Linear const& linear, TensorId dy);
 TensorId row_product_backward(
     ProgramBuilder& builder, Linear const& linear, TensorId x, TensorId dy, Name dx);
+
+/// A linear layer of which every tensor rank has the whole weight, and that works on the rank's own
+/// rows of x [s or s/t, b, depth].
+TensorId own_rows_forward(ProgramBuilder& builder, Linear& linear, TensorId x, Name y);
+/// Returns dx.
+TensorId own_rows_backward(ProgramBuilder& builder, Linear const& linear, TensorId x, TensorId dy);
 
 }  // namespace stagecraft

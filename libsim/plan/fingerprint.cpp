@@ -29,6 +29,7 @@ void write(TextPieces& out, Tensor const& tensor) {
   write(out, tensor.shape);
   out << " buffer " << tensor.buffer << " + " << tensor.offset << " ";
   write(out, tensor.strides);
+  if (tensor.scale_bytes > 0) out << " scales " << tensor.scale_bytes;
   out << "\n";
 }
 
@@ -39,6 +40,11 @@ void write(TextPieces& out, GemmAttributes const& gemm) {
   out << " gemm " << shape.batch << "x" << shape.m << "x" << shape.n << "x" << shape.k
       << (shape.transpose_a ? "T" : "N") << (shape.transpose_b ? "T" : "N")
       << (shape.accumulate ? "+" : "=") << name_of(gemm.output);
+  if (gemm.scaling != Scaling::none) out << " scaling " << static_cast<int>(gemm.scaling);
+}
+
+void write(TextPieces& out, QuantiseAttributes const& quantise) {
+  out << " recipe " << name_of(quantise.recipe);
 }
 
 void write(TextPieces& out, NormAttributes const& norm) {

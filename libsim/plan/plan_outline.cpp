@@ -22,6 +22,17 @@ void split_sequences(TrainingPlan& plan) {
   plan.shape.contiguous_keys = layout.context_method == ContextMethod::contiguous_ring;
 }
 
+Quantisation quantisation_of(TrainingConfig const& config) {
+  LowPrecision const& low = config.low_precision;
+  RecipeTraits const* const recipe = find_recipe(low.recipe);
+  if (recipe == nullptr) return {};
+  bool const is_hybrid =
+      low.format == LowFormat::automatic ? recipe->is_hybrid : low.format == LowFormat::hybrid;
+  return {.recipe = low.recipe,
+          .gradients = is_hybrid ? ElementType::f8_e5m2 : ElementType::f8_e4m3,
+          .transposes = config.stack.sums_along_rows};
+}
+
 }  // namespace
 
 TrainingPlan make_outline(TrainingConfig const& config) {
@@ -39,6 +50,7 @@ TrainingPlan make_outline(TrainingConfig const& config) {
                 .expert = config.parallel.expert,
                 .expert_tensor = config.parallel.expert_tensor,
                 .narrow_gradients = config.memory.gradient_dtype != StateType::fp32,
+                .quantisation = quantisation_of(config),
                 .capacity = config.routing.capacity.value_or(0),
                 .is_of_microbatch = config.routing.is_of_microbatch,
                 .gathers = config.dispatch == Dispatch::allgather,

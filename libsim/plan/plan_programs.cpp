@@ -270,19 +270,44 @@ std::int64_t counters_of(TrainingPlan const& plan, ChunkProgram const& chunk) {
   return elements;
 }
 
+/// What a chunk quantises of its weights.
+struct QuantisedExtents {
+  std::int64_t parameters = 0;
+  std::int64_t bytes = 0;  ///< of all copies
+};
+
+QuantisedExtents quantised_weights_of(TrainingPlan const& plan, ChunkProgram const& chunk) {
+  QuantisedExtents sum;
+  for (std::int32_t const index : chunk.blocks) {
+    BlockProgram const& block = plan.programs.blocks[static_cast<std::size_t>(index)];
+    for (QuantisedWeight const& weight : block.quantised_weights) {
+      sum.parameters += block.tensor(weight.weight).shape.elements();
+      for (TensorId const copy : {weight.rows, weight.columns}) {
+        if (copy != no_tensor) sum.bytes += block.tensor(copy).bytes().count();
+      }
+    }
+  }
+  return sum;
+}
+
 void count_parameters(TrainingPlan const& plan, StagePlan& rank) {
   std::int64_t counters = 0;
+  std::int64_t copies = 0;
   for (StageChunk const& chunk : rank.chunks) {
     ChunkProgram const& program = plan.programs.chunks[static_cast<std::size_t>(chunk.program)];
     rank.parameters +=
         parameters_of(plan, program, 0, static_cast<std::int32_t>(program.blocks.size()));
     counters += counters_of(plan, program);
+    QuantisedExtents const quantised = quantised_weights_of(plan, program);
+    rank.quantised_parameters += quantised.parameters;
+    copies += quantised.bytes;
   }
   rank.sharded_runs = sharded_runs(plan, rank);
   for (ShardedRun const& run : rank.sharded_runs) rank.shards = std::max(rank.shards, run.shards);
-  rank.state = state_buffers(
-      plan.config,
-      {.parameters = rank.parameters, .shard = optimizer_shard(rank), .counters = counters});
+  rank.state = state_buffers(plan.config, {.parameters = rank.parameters,
+                                           .shard = optimizer_shard(rank),
+                                           .counters = counters,
+                                           .quantised_weights = copies});
 }
 
 }  // namespace
@@ -334,6 +359,7 @@ TrainingPlan make_programs(TrainingConfig const& config,
     stage.parameters = same.parameters;
     stage.sharded_runs = same.sharded_runs;
     stage.shards = same.shards;
+    stage.quantised_parameters = same.quantised_parameters;
     stage.state = same.state;
   }
   return plan;

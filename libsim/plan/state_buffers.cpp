@@ -44,6 +44,10 @@ std::vector<StateBuffer> state_buffers(TrainingConfig const& config, StateExtent
         extents.parameters);
     add(step_tensor::gradients, Category::gradients, gradient_type(config), extents.parameters);
   }
+  if (extents.quantised_weights > 0) {
+    add(step_tensor::quantised_weights, Category::parameters, ElementType::f8_e4m3,
+        extents.quantised_weights);
+  }
   if (extents.counters > 0) {
     add(step_tensor::counters, Category::gradients, wide, extents.counters);
   }

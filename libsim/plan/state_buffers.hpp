@@ -30,10 +30,13 @@ struct StateExtents {
   std::int64_t parameters = 0;
   std::int64_t shard = 0;     ///< optimizer_shard()
   std::int64_t counters = 0;  ///< what blocks add up over an iteration
+  /// Bytes of the copies in 8 bits of weights, with their scales.
+  std::int64_t quantised_weights = 0;
 };
 
 /// The buffers of a rank in the order in which they are allocated: master copies only of 16-bit
-/// parameters, counters only if there are any. Bytes per parameter of parameters, gradients, master
+/// parameters, counters and copies of
+/// weights in 8 bits only if there are any. Bytes per parameter of parameters, gradients, master
 /// copies and Adam's moments: fp16 and bf16 2 + 4 + 4 + 8, fp32 4 + 4 + 0 + 8, fp64 8 + 8 + 0 + 16,
 /// unless `memory` makes gradients or moments narrower. Sharded units have no master copies, and
 /// their gradients are made anew in each iteration.

@@ -22,12 +22,13 @@ enum : TensorId {
   first_moment,
   second_moment,
   loss_scale,
-  updates,          ///< how many steps have changed the parameters
-  overflow,         ///< whether a gradient is infinite, so that the step changes no parameter
-  squares,          ///< the sum of the squares of the gradients
-  overflow_so_far,  ///< post-validation: `overflow` of the stages up to the own one
-  squares_so_far,   ///< post-validation: `squares` of the stages up to the own one
-  counters,         ///< zeroed before the first microbatch, as gradients are
+  updates,            ///< how many steps have changed the parameters
+  overflow,           ///< whether a gradient is infinite, so that the step changes no parameter
+  squares,            ///< the sum of the squares of the gradients
+  overflow_so_far,    ///< post-validation: `overflow` of the stages up to the own one
+  squares_so_far,     ///< post-validation: `squares` of the stages up to the own one
+  counters,           ///< zeroed before the first microbatch, as gradients are
+  quantised_weights,  ///< copies in 8 bits of the weights of linear layers
   count
 };
 }  // namespace step_tensor
@@ -55,6 +56,7 @@ inline constexpr auto step_tensors = [] {
   tensors[overflow_so_far] = {{"step", "overflow_so_far"}, host};
   tensors[squares_so_far] = {{"step", "squares_so_far"}, host};
   tensors[counters] = {{"counters", ""}};
+  tensors[quantised_weights] = {{"parameters", "quantised"}};
   return tensors;
 }();
 static_assert(std::ranges::none_of(step_tensors,

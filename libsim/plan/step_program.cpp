@@ -38,6 +38,21 @@ class StepWriter {
     issue(std::move(op));
   }
 
+  /// Appends what makes the copies in 8 bits of the weights, for all microbatches that follow.
+  void quantise_weights() {
+    auto const copies =
+        std::ranges::find(stage_.state, step_tensor::quantised_weights, &StateBuffer::tensor);
+    if (copies == stage_.state.end()) return;
+    Quantisation const& quantisation = plan_.shape.quantisation;
+    StepOp op = op_of(OpKind::quantise_weights, {"step", "quantise_weights"},
+                      {step_tensor::parameters}, {step_tensor::quantised_weights}, all());
+    op.attributes = QuantiseAttributes{quantisation.recipe};
+    int const reads = quantisation.traits().measures_first ? 2 : 1;
+    op.traffic = reads * Bytes{stage_.quantised_parameters * size_of(step_tensor::parameters)} +
+                 copies->bytes();
+    issue(std::move(op));
+  }
+
   /// Appends a collective on whole ranges of a tensor, unless they are empty. `tensors`: how many
   /// parameters they hold, if the cost depends on it.
   void move(OpKind kind,
@@ -199,12 +214,13 @@ void append_optimizer(StepWriter& step,
     step.compute(OpKind::narrow_parameters, {"step", "narrow_parameters"},
                  {master, steps_ahead ? no_tensor : flag}, {parameters}, step.all());
   }
-  if (stage.shards == 1 || shares_all) return;  // units gather
+  if (stage.shards == 1 || shares_all) return step.quantise_weights();  // units gather
   for (GatheredRanges const& gathered : ranges.gathered) {
     step.move(OpKind::all_gather, {"step", plan.groups[gathered.group].holders->all_gather},
               gathered.group, parameters, gathered.ranges, gathered.parameters);
   }
   step.drain();
+  step.quantise_weights();
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include "libsim/program/context_parallel.hpp"
 #include "libsim/program/op.hpp"
 #include "libsim/program/parameter.hpp"
+#include "libsim/program/quantisation.hpp"
 #include "libsim/program/tensor.hpp"
 
 namespace stagecraft {
@@ -32,6 +33,7 @@ struct BlockShape {
   int expert = 1;                  ///< EP: ranks that split the experts of a layer
   int expert_tensor = 1;           ///< ETP: ranks that share each expert's weights
   bool narrow_gradients = false;   ///< whether weight gradients have the weights' type
+  Quantisation quantisation{};     ///< of the operands of linear layers
   double capacity = 0;             ///< rows per expert, relative to balanced routing; 0: no limit
   bool is_of_microbatch = false;   ///< whether it counts the tokens of all ranks of a microbatch
   bool gathers = false;            ///< whether tokens reach experts by gathers, not by exchanges
@@ -174,6 +176,7 @@ struct BlockProgram {
   std::vector<Op> weight_gradient;  ///< of a split backward; empty if it is not split
   std::vector<Op> recompute;        ///< if recompute is a pass of its own; else the backward has it
   std::vector<Parameter> parameters;
+  std::vector<QuantisedWeight> quantised_weights{};
   /// Tensors that add up over the microbatches of an iteration, besides gradients.
   std::vector<TensorId> counters;
   TensorId input = no_tensor;        ///< hidden state received from the block before

@@ -96,11 +96,11 @@ std::int32_t end_position(std::vector<Op> const& ops, std::int32_t position) {
 }
 
 /// Whether the op waits for the second pass of a split backward: a product for the gradient of a
-/// weight, or a collective that gathers its input again.
+/// weight, or what gathers or transposes its input again.
 bool is_of_weights(Op const& op) {
   return op.phase == Phase::weight_gradient &&
          (op.kind == OpKind::gemm || op.kind == OpKind::grouped_gemm ||
-          op.stream != Stream::compute);
+          op.kind == OpKind::transpose_quantised || op.stream != Stream::compute);
 }
 
 void check_operands(BlockProgram const& block) {

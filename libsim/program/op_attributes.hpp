@@ -4,6 +4,7 @@
 #include <variant>
 #include <vector>
 
+#include "libsim/model/low_precision.hpp"
 #include "libsim/model/model_config.hpp"
 #include "libsim/program/tensor.hpp"
 
@@ -33,8 +34,9 @@ struct NoAttributes {};
 /// The rows of each group of a grouped product.
 using GroupRows = std::vector<std::int64_t>;
 
-/// How the operands of a product are scaled to the range of their type.
-enum class Scaling : std::uint8_t { none };
+/// Which elements of an operand of a product share a scale, so that they fit into the range of
+/// their type: those of a tensor; of 1 x 128 or 128 x 128 blocks; of 1 x 32 blocks.
+enum class Scaling : std::uint8_t { none, tensor, blocks_of_128, blocks_of_32 };
 
 /// C = A B, or C += A B.
 struct GemmAttributes {
@@ -55,6 +57,11 @@ struct GemmAttributes {
   bool sums_rows() const { return shape.transpose_a; }
   /// Elements of C that are written.
   std::int64_t output_elements() const;
+};
+
+/// A tensor becomes operands of products in 8 bits.
+struct QuantiseAttributes {
+  Recipe recipe = Recipe::none;
 };
 
 struct NormAttributes {
@@ -255,6 +262,7 @@ struct AdamAheadAttributes {
 
 using OpAttributes = std::variant<NoAttributes,
                                   GemmAttributes,
+                                  QuantiseAttributes,
                                   NormAttributes,
                                   HeadsNormAttributes,
                                   DropoutAttributes,

@@ -54,10 +54,14 @@ TensorId ProgramBuilder::of_experts(TensorId id) {
   return id;
 }
 
+bool ProgramBuilder::is_of_experts(TensorId id) const {
+  auto const index = static_cast<std::size_t>(id);
+  return index < of_experts_.size() && of_experts_[index];
+}
+
 Bytes ProgramBuilder::moved_bytes(TensorId id) const {
   Bytes const all = tensor(id).bytes();
-  auto const index = static_cast<std::size_t>(id);
-  if (index >= of_experts_.size() || !of_experts_[index]) return all;
+  if (!is_of_experts(id)) return all;
   std::int64_t const rows = tensor(id).shape[0];
   std::int64_t const per_received = rows / shape().received_rows();  // more only after a gather
   return Bytes{all.count() / rows * per_received * shape().expected_rows()};
@@ -143,11 +147,15 @@ Op& ProgramBuilder::product(OpKind kind,
                             TensorId a,
                             TensorId b,
                             TensorId c) {
-  Op& op =
-      add(kind, name, phase, {a, b}, {c},
-          GemmAttributes{
-              .shape = gemm, .output = tensor(c).type, .a = tensor(a).type, .b = tensor(b).type});
-  op.type = tensor(a).type;
+  bool const is_low = is_8_bit(tensor(a).type);
+  Op& op = add(
+      kind, name, phase, {a, b}, {c},
+      GemmAttributes{.shape = gemm,
+                     .output = tensor(c).type,
+                     .a = tensor(a).type,
+                     .b = tensor(b).type,
+                     .scaling = is_low ? shape().quantisation.traits().scaling : Scaling::none});
+  if (!is_low) op.type = tensor(a).type;
   if (gemm.accumulate) op.traffic += tensor(c).bytes();
   op.flops = gemm.flops();
   return op;

@@ -44,6 +44,8 @@ class ProgramBuilder {
   /// Says that the rows of a tensor belong to the rank's experts, so that ops use only as many of
   /// them as are expected. Returns the tensor.
   TensorId of_experts(TensorId id);
+  /// Whether that was said of it, and ops use fewer rows than it has.
+  bool is_of_experts(TensorId id) const;
   /// Bytes that an op moves when it reads or writes a tensor once.
   Bytes moved_bytes(TensorId id) const;
   /// Makes a strided view of `base`'s buffer. Strides and offset are in elements.

@@ -37,6 +37,8 @@ Precision precision_of(ElementType type) {
     case ElementType::u8:
     case ElementType::i32:
     case ElementType::i64:
+    case ElementType::f8_e4m3:
+    case ElementType::f8_e5m2:
       break;
   }
   throw std::invalid_argument{"activations are not of type " + std::string{name_of(type)}};

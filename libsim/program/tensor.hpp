@@ -17,7 +17,9 @@
 
 namespace stagecraft {
 
-enum class ElementType : std::uint8_t { f16, bf16, f32, f64, u8, i32, i64 };
+/// f8_e4m3 and f8_e5m2 have 8 bits, of which 4 or 5 are the exponent (Micikevicius et al. 2022,
+/// arXiv:2209.05433).
+enum class ElementType : std::uint8_t { f16, bf16, f32, f64, u8, i32, i64, f8_e4m3, f8_e5m2 };
 
 /// Bytes of one element. \throws std::out_of_range  if `type` is not one of the enumeration.
 constexpr std::int64_t element_size(ElementType type) {
@@ -29,6 +31,8 @@ constexpr std::int64_t element_size(ElementType type) {
     case ElementType::i32:
       return 4;
     case ElementType::u8:
+    case ElementType::f8_e4m3:
+    case ElementType::f8_e5m2:
       return 1;
     case ElementType::f64:
     case ElementType::i64:
@@ -39,15 +43,22 @@ constexpr std::int64_t element_size(ElementType type) {
 
 template <>
 struct EnumNames<ElementType> {
-  static constexpr std::array<std::pair<ElementType, std::string_view>, 7> all{
+  static constexpr std::array<std::pair<ElementType, std::string_view>, 9> all{
       {{ElementType::f16, "f16"},
        {ElementType::bf16, "bf16"},
        {ElementType::f32, "f32"},
        {ElementType::f64, "f64"},
        {ElementType::u8, "u8"},
        {ElementType::i32, "i32"},
-       {ElementType::i64, "i64"}}};
+       {ElementType::i64, "i64"},
+       {ElementType::f8_e4m3, "f8_e4m3"},
+       {ElementType::f8_e5m2, "f8_e5m2"}}};
 };
+
+/// Whether it is a type of products in 8 bits.
+constexpr bool is_8_bit(ElementType type) {
+  return type == ElementType::f8_e4m3 || type == ElementType::f8_e5m2;
+}
 
 /// The extents of a tensor on one rank, outermost first; at most four.
 /// \throws std::length_error  if there are more.
@@ -118,14 +129,19 @@ struct Tensor {
   TensorId buffer = no_tensor;
   Shape strides;            ///< views only: in elements, one per extent
   std::int64_t offset = 0;  ///< views only: elements of the buffer before the first one
+  /// Of a tensor in 8 bits: the bytes of the scales of its elements, which lie behind them. Who has
+  /// one has both.
+  std::int64_t scale_bytes = 0;
 
-  constexpr Bytes bytes() const { return Bytes{shape.elements() * element_size(type)}; }
+  constexpr Bytes bytes() const {
+    return Bytes{shape.elements() * element_size(type) + scale_bytes};
+  }
 };
 
 /// Element type of activations and parameters.
 ElementType activation_type(Precision precision);
 /// The precision whose activations are of this type.
-/// \throws std::invalid_argument  if it is an integer type.
+/// \throws std::invalid_argument  if it is an integer type, or one of 8 bits.
 Precision precision_of(ElementType type);
 /// Element type of accumulated values: sums of gradients in kernels, statistics, losses and master
 /// weights. fp32 for 16-bit training.

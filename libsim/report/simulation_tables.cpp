@@ -9,6 +9,7 @@
 #include "libsim/interval/measured_range.hpp"
 #include "libsim/modules/blocks.hpp"
 #include "libsim/report/operation.hpp"
+#include "libsim/report/quantised_summary.hpp"
 #include "libsim/report/run_verdict.hpp"
 #include "libsim/report/simulation_json.hpp"
 #include "libsim/report/text_table.hpp"
@@ -247,7 +248,7 @@ std::string simulation_tables(Simulation const& simulation,
                               TrainingPlan const& plan,
                               System const& system) {
   return run_title(plan, system) + rates(simulation, plan.config) + units_text(simulation, plan) +
-         interval_text(interval_of(simulation, plan.config, system)) + "\n" +
+         quantised_text(plan) + interval_text(interval_of(simulation, plan.config, system)) + "\n" +
          unmeasured_text(unmeasured_settings(plan.config, system)) + "\n" +
          breakdown_table(simulation) + "\n" + stage_table(simulation, plan, system);
 }

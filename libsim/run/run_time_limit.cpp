@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 
+#include "libsim/hardware/recipe_support.hpp"
 #include "libsim/model/model_names.hpp"
 #include "libsim/training/size_limits.hpp"
 
@@ -150,6 +151,27 @@ void check_attention(RunConfig const& config, ConfigNode const& root) {
                    std::string{name_of(model.precision)} +
                    " its algorithm is predicted all the same");
   }
+}
+
+void check_recipe(RunConfig const& config, ConfigNode const& root) {
+  RecipeTraits const* const recipe = find_recipe(config.training.low_precision.recipe);
+  ConfigNode const section = root.child("low_precision");
+  Accelerator const& accelerator = config.system.accelerator;
+  if (recipe == nullptr || !section.is_sound() || !root.child("system").is_sound()) return;
+  ConfigNode const node = section.is_map() ? section.child("recipe") : section;
+  if (has_recipe(accelerator, *recipe)) return;
+  if (!accelerator.peak.value.fp8) {
+    node.report("none, as system.accelerator.peak has no fp8: " + accelerator.name +
+                " has no products in 8 bits");
+    return;
+  }
+  std::string accepted{name_of(Recipe::none)};
+  for (RecipeTraits const& row : recipe_traits) {
+    if (has_recipe(accelerator, row)) accepted += ", " + std::string{name_of(row.recipe)};
+  }
+  node.report(accepted + ", as " + accelerator.name + " has no products with scales of " +
+              std::string{name_of(recipe->recipe)} +
+              (recipe->capability == 10 ? ", which Blackwell has" : ""));
 }
 
 void check_run_time(RunConfig const& config, ConfigNode const& root) {

@@ -89,8 +89,10 @@ std::int64_t default_bucket(RunConfig const& config) {
 }  // namespace
 
 std::map<std::string, std::string, std::less<>> const& run_word_keys() {
-  static std::map<std::string, std::string, std::less<>> const keys{
-      {"schedule", "kind"}, {"recompute", "granularity"}, {"sharding", "kind"}};
+  static std::map<std::string, std::string, std::less<>> const keys{{"schedule", "kind"},
+                                                                    {"recompute", "granularity"},
+                                                                    {"sharding", "kind"},
+                                                                    {"low_precision", "recipe"}};
   return keys;
 }
 
@@ -181,9 +183,11 @@ RunConfig read_run_tree(YamlNode const& root, Diagnostics diagnostics, System co
   config.system = machine != nullptr ? *machine : read_machine(node);
   config.training.stack = {.overlap = config.system.software.replicas.overlap.value,
                            .bucket_elements = default_bucket(config),
-                           .early_stop = config.system.software.kernels.early_stop.value};
+                           .early_stop = config.system.software.kernels.early_stop.value,
+                           .sums_along_rows = sums_along_rows(config.system.accelerator)};
   check_precision(config, node);
   check_attention(config, node);
+  check_recipe(config, node);
   check_run_time(config, node);
   diagnostics.throw_if_any();
   config.warnings = diagnostics.warnings();

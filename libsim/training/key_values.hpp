@@ -75,6 +75,9 @@ AllocatorText(Text&) -> AllocatorText<Text>;
 void read_field(ConfigNode const& node, AllocatorText<std::string> settings);
 nlohmann::ordered_json to_json(AllocatorText<std::string const> settings);
 
+/// The inverse of read_low_precision(): a name if no key differs from the default.
+nlohmann::ordered_json to_json(LowPrecision const& low);
+
 /// The inverse of read_sharding(): a name if no key differs from the kind's.
 nlohmann::ordered_json to_json(Sharding const& sharding);
 

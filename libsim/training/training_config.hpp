@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "libsim/allocator/allocator.hpp"
+#include "libsim/model/low_precision.hpp"
 #include "libsim/model/model_config.hpp"
 #include "libsim/model/recompute_policy.hpp"
 #include "libsim/program/context_parallel.hpp"
@@ -205,11 +206,13 @@ struct Hyperparameters {
 /// sharded, or always.
 enum class GradientOverlap : std::uint8_t { never, unless_sharded, always };
 
-/// The software stack's choices for settings that a run leaves open.
+/// What the software stack and the accelerator decide that a run leaves open.
 struct StackDefaults {
   GradientOverlap overlap = GradientOverlap::never;
   std::int64_t bucket_elements = 0;  ///< elements, as ParallelLayout::gradient_bucket
   bool early_stop = false;           ///< as RecomputePolicy::early_stop
+  /// Products in 8 bits of the accelerator sum only along the rows of both operands.
+  bool sums_along_rows = true;
 
   friend bool operator==(StackDefaults const&, StackDefaults const&) = default;
 };
@@ -227,6 +230,7 @@ struct TrainingConfig {
   /// Only kernels that give the same bits in each run. It decides what the stack's library of
   /// attention keeps, and is not part of a plan's fingerprint.
   bool deterministic = false;
+  LowPrecision low_precision;
   Sharding sharding;
   MemoryConfig memory;
   LayerSplit layout;

@@ -16,6 +16,7 @@
 #include "libsim/training/expert_overlap.hpp"
 #include "libsim/training/layer_split.hpp"
 #include "libsim/training/layout_checks.hpp"
+#include "libsim/training/low_precision/low_precision_reader.hpp"
 #include "libsim/training/run_schedule.hpp"
 #include "libsim/training/sharding_checks.hpp"
 #include "libsim/training/size_limits.hpp"
@@ -329,6 +330,7 @@ void check_training_config(TrainingConfig const& config, ConfigNode const& root)
   check_experts(config, root);
   check_expert_overlap(config, root);
   check_context(config, root);
+  check_low_precision(config, root);
   checker.check_recompute();
   checker.check_shards();
   checker.check_sizes();

@@ -20,6 +20,7 @@
 #include "libsim/training/combination_check.hpp"
 #include "libsim/training/expert_checks.hpp"
 #include "libsim/training/expert_overlap.hpp"
+#include "libsim/training/low_precision/low_precision_reader.hpp"
 #include "libsim/training/recompute_reader.hpp"
 #include "libsim/training/repeated_heads.hpp"
 #include "libsim/training/routing_reader.hpp"
@@ -175,6 +176,7 @@ TrainingConfig read_training_config(ConfigNode const& root) {
   config.schedule = read_schedule(root.child("schedule"));
   config.recompute = read_recompute(root.child("recompute"));
   config.routing = read_routing(root.child("routing"));
+  config.low_precision = read_low_precision(root.child("low_precision"));
   WordReader words{root};
   visit_keys(words, config);
   std::optional<bool> distributed_optimizer;

@@ -191,6 +191,42 @@ void visit_keys(Visitor& keys, Rows& routing, bool has_capacity = true) {
        Accepts{"rank, microbatch"}, Default{"rank"});
 }
 
+template <typename Visitor, OneOf<KeepHigh> Kept>
+void visit_keys(Visitor& keys, Kept& kept) {
+  keys("first", kept.first, "Layers from the first on that stay high.", Between{0, most_layers});
+  keys("last", kept.last, "Layers up to the last that stay high.", Between{0, most_layers});
+  keys("wgrad", kept.wgrad, "Whether the products for gradients of weights stay high.");
+}
+
+template <typename Visitor, OneOf<LowPrecision> Low>
+void visit_keys(Visitor& keys, Low& low) {
+  keys("recipe", low.recipe,
+       "In how many bits linear layers and experts multiply, and which elements share a scale. "
+       "delayed, current: 8 bits, one per tensor; blockwise: one per 1 x 128 elements of "
+       "activations and 128 x 128 of weights; mxfp8: one per 1 x 32, from Blackwell on. rowwise "
+       "and nvfp4 are not modelled yet. `low_precision: NAME` is short for a map with this key "
+       "alone; of the other keys only the defaults, and format, are modelled.",
+       Need::required);
+  keys("format", low.format,
+       "hybrid: gradients have 5 bits of exponent, all else 4. auto: hybrid with one scale per "
+       "tensor, else e4m3.");
+  keys("parameters", low.parameters,
+       "high: parameters stay in model.precision, and copies in 8 bits are kept beside them.");
+  keys("transposes", low.transposes,
+       "Whether transposed copies of weights are kept. auto: where products need them, which is "
+       "Hopper, and everywhere with scales of blocks.");
+  keys("attention", low.attention, "Whether core attention multiplies in 8 bits.");
+  keys("head", low.head, "Whether the head does.");
+  keys("activation_input", low.activation_input,
+       "Whether the input of the activation function is stored in 8 bits.");
+  keys("keep_high", low.keep_high);
+  keys("gather", low.gather,
+       "With sequence parallelism: whether operands are gathered in 8 bits. auto: as Transformer "
+       "Engine, which does so.");
+  keys("dispatch", low.dispatch, "How many bits tokens have on their way to experts.");
+  keys("implementation", low.implementation, "The library that quantises.");
+}
+
 template <typename Visitor, OneOf<Sharding> Kind>
 void visit_keys(Visitor& keys, Kind& sharding) {
   keys("kind", sharding.kind,
@@ -325,6 +361,7 @@ void visit_keys(Visitor& keys, Config& config) {
       "Whether the run has only kernels that give the same bits each time. It changes bytes beside "
       "the op program, not times.",
       FlagOf{"true", "deterministic-mode"});
+  keys("low_precision", config.low_precision);
   keys("sharding", config.sharding);
   bool const is_sharded = config.sharding.shares_optimizer();
   keys("memory", MemorySection{config.memory, is_sharded});

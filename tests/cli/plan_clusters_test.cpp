@@ -54,6 +54,22 @@ TEST_CASE("plans of several clusters are in one list, and each costs what its GP
   REQUIRE(systems == std::set<std::string>{"b200-hgx", "dgx-h100"});
 }
 
+TEST_CASE("recipes of products in 8 bits are compared, and words that are none are refused") {
+  std::string const command =
+      "plan llama2-7b --system dgx-h100 --gpus 8 --global-batch 16 --top 4 --precision ";
+  json const result = document(command + "none,current");
+  std::set<std::string> recipes;
+  for (json const& entry : result.at("best")) {
+    recipes.insert(entry.at("config").at("low_precision").get<std::string>());
+  }
+  REQUIRE(recipes == std::set<std::string>{"current", "none"});
+  // Twice the rate of most products.
+  REQUIRE(result.at("best")[0].at("config").at("low_precision") == "current");
+  require_refusal(command + "fp8",
+                  {"--precision: found 'fp8'; accepted: any, or once each of none"});
+  require_refusal(command + "none,none", {"--precision: found 'none' twice"});
+}
+
 TEST_CASE("a cluster among several has the answer that it has alone") {
   json const both = document(clusters("--top 2"));
   REQUIRE(both.at("clusters").size() == 2);

@@ -1,3 +1,4 @@
+#include <array>
 #include <catch2/catch.hpp>
 
 #include "tests/cli/command_results.hpp"
@@ -26,10 +27,37 @@ TEST_CASE("way out: what is not modelled is said with what comes nearest") {
   }
   require_refusal(run + " --set memory.offload=true", {"offloading to the host's memory is not"});
   require_refusal(run + " --set model.precision=fp8",
-                  {"found 'fp8'; accepted: fp16, bf16, fp32, fp64; products in 8 or 4 bits"});
+                  {"found 'fp8'; accepted: fp16, bf16, fp32, fp64; products in 8 bits are "
+                   "key low_precision"});
   require_refusal(run + " --set batch.tokens=4000000", {"global counts sequences"});
   require_refusal(run + " --set training.optimizer=lion", {"the optimizer is Adam"});
   require_refusal(run + " --set precision=bf16", {"did you mean 'model.precision'?"});
+}
+
+TEST_CASE("way out: 8 bits are refused where the accelerator or the model of them ends") {
+  std::string const accepted = "low_precision: found 'mxfp8'; accepted: none, delayed, current";
+  require_refusal(llama + " --set low_precision=mxfp8", {accepted, "which Blackwell has"});
+  require_refusal(llama + " --set low_precision=current --set system=selene-a100",
+                  {"found 'current'; accepted: none, as system.accelerator.peak has no fp8"});
+  require_refusal(llama + " --set low_precision=nvfp4", {"nvfp4 is not modelled"});
+  for (auto const& [key, found, what] : {std::array{"parameters", "low", "high: "},
+                                         {"transposes", "make_again", "auto or keep: "},
+                                         {"attention", "true", "false: "},
+                                         {"head", "true", "false: "},
+                                         {"activation_input", "true", "false: "},
+                                         {"gather", "high", "auto or low: "},
+                                         {"dispatch", "low", "high: "},
+                                         {"implementation", "torchao", "transformer_engine: "}}) {
+    require_refusal(
+        llama + " --set 'low_precision={recipe: current, " + key + ": " + found + "}'",
+        {std::string{"low_precision."} + key + ": found '" + found + "'; accepted: " + what});
+  }
+  require_refusal(llama + " --set 'low_precision={recipe: current, keep_high: {first: 1}}'",
+                  {"low_precision.keep_high.first: found '1'; accepted: 0: "});
+  require_refusal(llama +
+                      " --set low_precision=current --set sharding=fsdp2 --set "
+                      "parallel.pipeline=1 --set parallel.data=8",
+                  {"sharding: found 'fsdp2'; accepted: none or distributed_optimizer, as "});
 }
 
 TEST_CASE("way out: a system's keys are found from the wrong section, and names from their parts") {

@@ -97,9 +97,12 @@ std::optional<std::string> default_software(CommandLine const& line, RunConfig c
 
 }  // namespace
 
-RunConfig read_plan_base(CommandLine const& line, std::string const& system) {
+RunConfig read_plan_base(CommandLine const& line,
+                         std::string const& system,
+                         std::optional<Recipe> recipe) {
   std::string const& model = line.arguments().front();
-  std::vector<std::string> const& overrides = line.values_of("set");
+  std::vector<std::string> overrides = line.values_of("set");
+  if (recipe) overrides.push_back("low_precision=" + std::string{name_of(*recipe)});
   std::optional<std::string> const software = line.find("software");
   RunConfig base = load_base_with_routing(model, system, software, overrides);
   bool const is_chosen = software || std::ranges::any_of(overrides, [](std::string const& text) {

@@ -1,16 +1,20 @@
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "apps/program/command_line.hpp"
+#include "libsim/model/low_precision.hpp"
 #include "libsim/run/run_config.hpp"
 
 namespace stagecraft {
 
-/// The run that the search on a system varies, with the software stack that --software or --set
-/// names: else that of --launchable, else that of the paper on the paper's cluster, and of today
-/// elsewhere.
+/// The run that the search on a system varies, in a recipe of --precision if there is one, with the
+/// software stack that --software or --set names: else that of --launchable, else that of the paper
+/// on the paper's cluster, and of today elsewhere.
 /// \throws CommandLineError  if --set names a key that the search decides. \throws ConfigError
-RunConfig read_plan_base(CommandLine const& line, std::string const& system);
+RunConfig read_plan_base(CommandLine const& line,
+                         std::string const& system,
+                         std::optional<Recipe> recipe);
 
 }  // namespace stagecraft

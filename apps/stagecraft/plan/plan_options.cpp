@@ -15,6 +15,7 @@
 #include "apps/stagecraft/plan/plan_launchable.hpp"
 #include "apps/stagecraft/plan/plan_margin.hpp"
 #include "libsim/hardware/provenance.hpp"
+#include "libsim/hardware/recipe_support.hpp"
 #include "libsim/model/model_config.hpp"
 #include "libsim/report/text_table.hpp"
 #include "libsim/run/config_files.hpp"
@@ -69,6 +70,10 @@ std::vector<Option> plan_options() {
       {.name = "global-batch",
        .value = Value::text("B"),
        .description = "sequences per optimizer step"},
+      {.name = "precision",
+       .value = Value::text("R,R,...|any"),
+       .description = "recipes of low_precision to compare, none among them: none,current; or any, "
+                      "all that the accelerator has"},
       {.name = "top",
        .value = Value::text("K"),
        .fallback = "10",
@@ -183,8 +188,37 @@ std::vector<Cluster> read_clusters(CommandLine const& line) {
   return clusters;
 }
 
+/// The recipes of --precision that are searched on a system; nullopt: that of the run, as there is
+/// no
+/// --precision.
+std::vector<std::optional<Recipe>> read_recipes(CommandLine const& line,
+                                                std::string const& system) {
+  if (!line.has("precision")) return {std::nullopt};
+  if (line.value("precision") == "any") {
+    std::vector<std::optional<Recipe>> recipes{Recipe::none};
+    Accelerator const accelerator = read_plan_base(line, system, Recipe::none).system.accelerator;
+    for (RecipeTraits const& row : recipe_traits) {
+      if (has_recipe(accelerator, row)) recipes.emplace_back(row.recipe);
+    }
+    return recipes;
+  }
+  std::vector<std::optional<Recipe>> recipes;
+  for (std::string const& word : list_items(line.value("precision"))) {
+    auto const recipe = value_named<Recipe>(word);
+    bool const is_twice = std::ranges::find(recipes, recipe) != recipes.end();
+    if (!recipe || is_twice) {
+      throw CommandLineError{"--precision", "'" + word + (is_twice ? "' twice" : "'"),
+                             "any, or once each of " + accepted_names<Recipe>()};
+    }
+    recipes.push_back(recipe);
+  }
+  return recipes;
+}
+
 /// What is asked of one cluster, but for its rates.
-PlanOptions read_plan_options(CommandLine const& line, Cluster const& cluster) {
+PlanOptions read_plan_options(CommandLine const& line,
+                              Cluster const& cluster,
+                              std::optional<Recipe> recipe) {
   PlanOptions options;
   SearchRequest& request = options.request;
   options.system = cluster.system;
@@ -195,7 +229,7 @@ PlanOptions read_plan_options(CommandLine const& line, Cluster const& cluster) {
   request.exhaustive = line.has("exhaustive");
   request.jobs = jobs_of(line);
   read_filters(line, options);
-  RunConfig base = read_plan_base(line, cluster.system);
+  RunConfig base = read_plan_base(line, cluster.system, recipe);
   request.base = std::move(base.training);
   request.system = std::move(base.system);
   options.warnings = std::move(base.warnings);
@@ -278,10 +312,12 @@ PlanQuestion read_plan_question(CommandLine const& line) {
   SystemRates const rates = read_system_rates(line);
   std::vector<std::vector<std::string>> systems;
   for (Cluster const& cluster : clusters) {
-    question.clusters.push_back(read_plan_options(line, cluster));
-    systems.push_back(
-        names_of_system(cluster.system, question.clusters.back().request.system.name));
-    question.clusters.back().rates = rates.of(systems.back());
+    for (std::optional<Recipe> const recipe : read_recipes(line, cluster.system)) {
+      question.clusters.push_back(read_plan_options(line, cluster, recipe));
+      systems.push_back(
+          names_of_system(cluster.system, question.clusters.back().request.system.name));
+      question.clusters.back().rates = rates.of(systems.back());
+    }
   }
   require_rates(rates, systems);
   return question;

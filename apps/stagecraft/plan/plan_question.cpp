@@ -5,7 +5,9 @@
 namespace stagecraft {
 
 std::string name_of_cluster(PlanOptions const& options) {
-  return std::to_string(options.request.gpus) + " x " + printable(options.request.system.name);
+  Recipe const recipe = options.request.base.low_precision.recipe;
+  return std::to_string(options.request.gpus) + " x " + printable(options.request.system.name) +
+         (recipe == Recipe::none ? "" : " in 8 bits (" + std::string{name_of(recipe)} + ")");
 }
 
 }  // namespace stagecraft

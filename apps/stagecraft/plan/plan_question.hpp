@@ -18,7 +18,8 @@ struct FixOption {
   SearchFilter alone;  ///< the filter of this option alone
 };
 
-/// What `stagecraft plan` is asked of one cluster: a system with a number of accelerators.
+/// What `stagecraft plan` is asked of one cluster: a system with a number of accelerators, and a
+/// recipe for products in 8 bits if several are compared.
 struct PlanOptions {
   SearchRequest request;
   std::string system;            ///< as the command line calls it
@@ -42,7 +43,8 @@ enum class PlanRank : std::uint8_t {
 
 /// The options of `stagecraft plan`.
 struct PlanQuestion {
-  std::vector<PlanOptions> clusters;  ///< at least one; no two have the same system and number
+  /// At least one; no two have the same system, number and recipe.
+  std::vector<PlanOptions> clusters;
   PlanRank rank = PlanRank::iteration;
   bool json = false;
   bool shows_all = false;    ///< as many lines as there are, instead of one screen
@@ -68,7 +70,7 @@ constexpr char const* name_of(PlanRank rank) {
   return "iteration";
 }
 
-/// "16 x dgx-h100"
+/// "16 x dgx-h100", or "16 x dgx-h100 in 8 bits (current)"
 std::string name_of_cluster(PlanOptions const& options);
 
 /// The share of a device that a plan leaves free beside the reserve unless --margin says otherwise:

@@ -198,6 +198,16 @@ class TableMaker {
     return column >= least_ || (column == Expendable::peak && style_.is_front);
   }
 
+  /// How plans of a comparison multiply, if some do in 8 bits.
+  void add_recipe() {
+    auto const recipe = [&](std::size_t row) { return plans_[row]->config.low_precision.recipe; };
+    bool has_low = false;
+    for (std::size_t row = 0; row < plans_.size(); ++row) has_low |= recipe(row) != Recipe::none;
+    if (!has_low) return;
+    columns_.add("8 bits", Align::left,
+                 [recipe](std::size_t row) { return std::string{name_of(recipe(row))}; });
+  }
+
   void add_rates() {
     columns_.add("#", Align::right, [&](std::size_t row) { return std::to_string(numbers_[row]); });
     bool const is_comparison = style_.is_comparison;
@@ -205,6 +215,7 @@ class TableMaker {
       columns_.add("system", Align::left, [&](std::size_t row) {
         return printable(plans_[row].options->request.system.name);
       });
+      add_recipe();
       figure("GPUs",
              [](FoundPlan const&, PlanOptions const& o) { return std::to_string(o.request.gpus); });
     }

@@ -24,6 +24,9 @@ ncclDataType_t type_of(ElementType type) {
       return ncclUint8;
     case ElementType::i32:
       return ncclInt32;
+    case ElementType::f8_e4m3:
+    case ElementType::f8_e5m2:
+      break;
   }
   throw std::logic_error{"NCCL has no such element type"};
 }

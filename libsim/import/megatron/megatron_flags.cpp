@@ -11,6 +11,7 @@
 
 #include "libsim/import/megatron/megatron_attention.hpp"
 #include "libsim/import/megatron/megatron_experts.hpp"
+#include "libsim/import/megatron/megatron_low_precision.hpp"
 #include "libsim/import/pipeline_layout.hpp"
 #include "libsim/model/recompute_regions.hpp"
 #include "libsim/run/run_keys.hpp"
@@ -94,6 +95,9 @@ void write_precision(FlagLine& line, TrainingConfig const& config) {
   line.flag("fp16", model.precision == Precision::fp16)
       .flag("bf16", model.precision == Precision::bf16)
       .flag("accumulate-allreduce-grads-in-fp32", is_half(model) && !is_narrow);
+  if (config.low_precision.recipe == Recipe::none) return;
+  LowPrecisionFlags const low = low_precision_flags(config.low_precision);
+  line.value("fp8-format", low.format).value("fp8-recipe", low.recipe);
 }
 
 void write_widths(FlagLine& line, ModelConfig const& model) {

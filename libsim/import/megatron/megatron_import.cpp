@@ -11,6 +11,7 @@
 #include "libsim/import/megatron/megatron_attention.hpp"
 #include "libsim/import/megatron/megatron_experts.hpp"
 #include "libsim/import/megatron/megatron_layout.hpp"
+#include "libsim/import/megatron/megatron_low_precision.hpp"
 #include "libsim/import/megatron/megatron_model.hpp"
 #include "libsim/import/megatron/megatron_training.hpp"
 #include "libsim/training/training_config_reader.hpp"
@@ -130,6 +131,7 @@ MegatronImport import_megatron(std::vector<ShellWord> const& words,
   read_megatron_windows(arguments, config.model);
   config.recompute = read_megatron_recompute(arguments, config.model);
   limit_block_to_chunk(arguments, config);
+  config.low_precision = read_megatron_low_precision(arguments, config);
   config.training = read_megatron_training(arguments);
   if (version == MegatronVersion::current) {
     bool const is_local = is_local_megatron(arguments, version);

@@ -56,41 +56,6 @@ TensorId by_heads(ProgramBuilder& builder, Name name, TensorId x, std::int64_t h
                       {extents[1] * width, width, width / heads, 1}, 0);
 }
 
-/// Appends y = x W^T on this rank's rows.
-TensorId down_forward(ProgramBuilder& builder, Linear const& linear, TensorId x, Name y) {
-  Widths const widths{builder.shape()};
-  Shape const weight = builder.tensor(linear.weight).shape;
-  TensorId const result = builder.make(y, {widths.local, widths.b, weight[0]});
-  builder.gemm({linear.owner, "forward"}, Phase::forward,
-               {.batch = 1,
-                .m = widths.local * widths.b,
-                .n = weight[0],
-                .k = weight[1],
-                .transpose_b = true},
-               x, linear.weight, result);
-  return result;
-}
-
-/// Appends dx = dy W and dW += dy^T x on this rank's rows. Returns dx.
-TensorId down_backward(ProgramBuilder& builder, Linear const& linear, TensorId x, TensorId dy) {
-  Widths const widths{builder.shape()};
-  Shape const weight = builder.tensor(linear.weight).shape;
-  std::int64_t const rows = widths.local * widths.b;
-  TensorId const dx =
-      builder.make({linear.owner, "input_gradient"}, {widths.local, widths.b, weight[1]});
-  builder.gemm({linear.owner, "input_gradient"}, Phase::input_gradient,
-               {.batch = 1, .m = rows, .n = weight[1], .k = weight[0]}, dy, linear.weight, dx);
-  builder.gemm({linear.owner, "weight_gradient"}, Phase::weight_gradient,
-               {.batch = 1,
-                .m = weight[0],
-                .n = weight[1],
-                .k = rows,
-                .transpose_a = true,
-                .accumulate = true},
-               dy, x, builder.gradient_of(linear.weight));
-  return dx;
-}
-
 /// Appends the norm of the first `rank` columns of a latent.
 TensorId norm_latent(ProgramBuilder& builder, HeadsNorm& norm, TensorId latent, std::int64_t rank) {
   Widths const widths{builder.shape()};
@@ -159,7 +124,7 @@ TensorId key_gradient(ProgramBuilder& builder,
                                        {widths.local, widths.b, widths.key_down()});
   builder.add(OpKind::join_columns, {"attention.key_down", "join"}, Phase::input_gradient,
               {d_latent, d_shared}, {d_down});
-  return down_backward(builder, latents.key_down, x, d_down);
+  return own_rows_backward(builder, latents.key_down, x, d_down);
 }
 
 TensorId query_gradient(
@@ -173,7 +138,7 @@ TensorId query_gradient(
       column_parallel_backward(builder, latents.query_up, latents.query_normed, dq);
   TensorId const d_latent = norm_latent_backward(builder, latents.query_norm, d_normed);
   builder.begin(Pass::backward, "attention_input", layer);
-  return down_backward(builder, latents.query_down, x, d_latent);
+  return own_rows_backward(builder, latents.query_down, x, d_latent);
 }
 
 }  // namespace
@@ -202,12 +167,12 @@ LatentHeads latent_forward(ProgramBuilder& builder,
   TensorId query = no_tensor;
   TensorId latent = no_tensor;
   if (has_query_latent) {
-    latent = down_forward(builder, latents.query_down, x, {"attention.query_down", "output"});
+    latent = own_rows_forward(builder, latents.query_down, x, {"attention.query_down", "output"});
   } else {
     query = column_parallel_forward(builder, latents.query, x, {"attention.query", "output"});
   }
   TensorId const key_latent =
-      down_forward(builder, latents.key_down, x, {"attention.key_down", "output"});
+      own_rows_forward(builder, latents.key_down, x, {"attention.key_down", "output"});
   TensorId const k_pe = shared_keys(builder, key_latent);
 
   builder.begin(Pass::forward, up_module, layer);

@@ -92,8 +92,20 @@ GroupedLinear down_of(ProgramBuilder const& builder, ExpertsLayer const& layer) 
       .counts = layer.places.computed};
 }
 
-TensorId grouped_forward(ProgramBuilder& builder, GroupedLinear const& linear, TensorId x, Name y) {
+TensorId grouped_forward(ProgramBuilder& builder,
+                         GroupedLinear const& linear,
+                         QuantisedOperands& low,
+                         TensorId x,
+                         Name y) {
   BlockShape const& shape = builder.shape();
+  TensorId weight = linear.weight;
+  if (shape.quantisation.is_on()) {
+    std::int64_t const experts = shape.local_experts();
+    low.weight = kept_copies(builder, linear.owner, linear.weight, experts);
+    low.input = quantise(builder, linear.owner, Phase::forward, x, {.groups = experts});
+    weight = low.weight.rows;
+    x = low.input.rows;
+  }
   TensorId const result =
       builder.of_experts(builder.make(y, {shape.computed_rows(), linear.width}));
   grouped_product(builder, linear, "forward", Phase::forward,
@@ -102,7 +114,7 @@ TensorId grouped_forward(ProgramBuilder& builder, GroupedLinear const& linear, T
                    .n = linear.width,
                    .k = linear.depth,
                    .transpose_b = true},
-                  x, linear.weight, result);
+                  x, weight, result);
   if (linear.bias != no_tensor) {
     builder.add(OpKind::grouped_bias_add, {linear.owner, "bias_add"}, Phase::forward,
                 {result, linear.bias, linear.probabilities, linear.counts}, {result});
@@ -111,9 +123,18 @@ TensorId grouped_forward(ProgramBuilder& builder, GroupedLinear const& linear, T
 }
 
 /// Appends dx = dy W and dW += dy^T x of every expert. Returns dx.
-TensorId grouped_backward(
-    ProgramBuilder& builder, GroupedLinear const& linear, TensorId x, TensorId dy, Name dx) {
+TensorId grouped_backward(ProgramBuilder& builder,
+                          GroupedLinear const& linear,
+                          QuantisedOperands const& low,
+                          TensorId x,
+                          TensorId dy,
+                          Name dx) {
   BlockShape const& shape = builder.shape();
+  bool const is_low = shape.quantisation.is_on();
+  Quantised const gradient =
+      is_low ? quantise(builder, linear.owner, Phase::input_gradient, dy,
+                        {.role = QuantisedRole::gradient, .groups = shape.local_experts()})
+             : Quantised{.rows = dy};
   TensorId const result =
       builder.of_experts(builder.make(dx, {shape.computed_rows(), linear.depth}));
   grouped_product(builder, linear, "input_gradient", Phase::input_gradient,
@@ -121,7 +142,7 @@ TensorId grouped_backward(
                    .m = rows_of_one(shape),
                    .n = linear.depth,
                    .k = linear.width},
-                  dy, linear.weight, result);
+                  gradient.rows, is_low ? low.weight.by_columns() : linear.weight, result);
   grouped_product(builder, linear, "weight_gradient", Phase::weight_gradient,
                   {.batch = shape.local_experts(),
                    .m = linear.width,
@@ -129,7 +150,8 @@ TensorId grouped_backward(
                    .k = rows_of_one(shape),
                    .transpose_a = true,
                    .accumulate = true},
-                  dy, x, builder.gradient_of(linear.weight));
+                  gradient.by_columns(), is_low ? low.input.by_columns() : x,
+                  builder.gradient_of(linear.weight));
   if (linear.bias != no_tensor) {
     Op& op = builder.add(OpKind::grouped_bias_gradient, {linear.owner, "bias_gradient"},
                          Phase::weight_gradient, {dy, linear.probabilities, linear.counts},
@@ -166,8 +188,8 @@ RowTensors scale_backward(ProgramBuilder& builder, ExpertsLayer const& layer, Te
 TensorId expert_products_forward(ProgramBuilder& builder, ExpertsLayer& layer, int index) {
   builder.begin(Pass::forward, "experts", index);
   layer.scaled_rows = scale_forward(builder, layer);
-  layer.activation_input = grouped_forward(builder, up_of(builder, layer), layer.scaled_rows,
-                                           {"experts.activation", "input"});
+  layer.activation_input = grouped_forward(builder, up_of(builder, layer), layer.up_low,
+                                           layer.scaled_rows, {"experts.activation", "input"});
   builder.begin(Pass::forward, "expert_activation", index);
   std::int64_t const rows = builder.tensor(layer.rows).shape[0];
   layer.activation_output = builder.of_experts(
@@ -189,7 +211,7 @@ TensorId expert_products_forward(ProgramBuilder& builder, ExpertsLayer& layer, i
                 ActivationAttributes{builder.shape().model.activation});
   }
   builder.begin(Pass::forward, "experts", index);
-  return grouped_forward(builder, down_of(builder, layer), layer.activation_output,
+  return grouped_forward(builder, down_of(builder, layer), layer.down_low, layer.activation_output,
                          {"experts.down", "output"});
 }
 
@@ -208,8 +230,8 @@ RowTensors expert_products_backward(ProgramBuilder& builder,
                 Phase::input_gradient, {dy, layer.down_bias, layer.places.computed}, {d_of_bias});
   }
   TensorId const d_output =
-      grouped_backward(builder, down_of(builder, layer), layer.activation_output, dy,
-                       {"experts.activation", "output_gradient"});
+      grouped_backward(builder, down_of(builder, layer), layer.down_low, layer.activation_output,
+                       dy, {"experts.activation", "output_gradient"});
   builder.begin(Pass::backward, "expert_activation", index);
   Shape const wide = builder.tensor(layer.activation_input).shape;
   TensorId const d_input =
@@ -219,8 +241,9 @@ RowTensors expert_products_backward(ProgramBuilder& builder,
                         {.x = layer.activation_input, .y = layer.activation_output}, d_output,
                         d_input);
     builder.begin(Pass::backward, "experts", index);
-    TensorId const d_scaled = grouped_backward(builder, up_of(builder, layer), layer.scaled_rows,
-                                               d_input, {"experts.up", "input_gradient"});
+    TensorId const d_scaled =
+        grouped_backward(builder, up_of(builder, layer), layer.up_low, layer.scaled_rows, d_input,
+                         {"experts.up", "input_gradient"});
     return scale_backward(builder, layer, d_scaled);
   }
   TensorId const d_probabilities = builder.of_experts(builder.make(
@@ -244,8 +267,8 @@ RowTensors expert_products_backward(ProgramBuilder& builder,
                 {d_probabilities, d_of_bias}, {d_probabilities});
   }
   builder.begin(Pass::backward, "experts", index);
-  TensorId const d_rows = grouped_backward(builder, up_of(builder, layer), layer.rows, d_input,
-                                           {"experts.up", "input_gradient"});
+  TensorId const d_rows = grouped_backward(builder, up_of(builder, layer), layer.up_low, layer.rows,
+                                           d_input, {"experts.up", "input_gradient"});
   return {d_rows, d_probabilities};
 }
 }  // namespace stagecraft

@@ -4,6 +4,7 @@
 #include "libsim/modules/experts/shared_experts.hpp"
 #include "libsim/modules/experts/token_dispatch.hpp"
 #include "libsim/modules/pointwise.hpp"
+#include "libsim/modules/quantised_operands.hpp"
 #include "libsim/program/program_builder.hpp"
 
 namespace stagecraft {
@@ -40,6 +41,8 @@ struct ExpertsLayer {
   TensorId activation_input = no_tensor;   ///< [R, f or 2f / ETP]
   TensorId unweighted_output = no_tensor;  ///< the same before probabilities, if it is kept
   TensorId activation_output = no_tensor;  ///< [R, f / ETP]
+  QuantisedOperands up_low{};              ///< of products in 8 bits
+  QuantisedOperands down_low{};
 };
 
 /// Pre: the layer's kind has experts.

@@ -109,7 +109,7 @@ void shared_first_half_forward(ProgramBuilder& builder, SharedExperts& shared) {
 }
 
 TensorId shared_second_half_forward(ProgramBuilder& builder, SharedExperts& shared) {
-  FeedForward const& products = shared.products;
+  FeedForward& products = shared.products;
   shared.output = row_parallel_forward(builder, products.down, products.activation_output,
                                        {products.down.owner, "output"});
   return gate_forward(builder, shared);

@@ -49,7 +49,7 @@ TEST_CASE("flags that are not modelled are left out with their effect", "[import
   using enum OmittedEffect;
   std::string const experts = " --num-experts 8 --disable-bias-linear";
   for (Case const& c :
-       std::vector<Case>{{"--fp8-format hybrid", large, "less time"},
+       std::vector<Case>{{"--fp4-format e2m1", large, "less time"},
                          {"--cross-entropy-loss-fusion", large, "less time and memory"},
                          {"--deterministic-mode", large, "more time"},
                          {"--no-gradient-accumulation-fusion", large, "more time and memory"},
@@ -78,8 +78,8 @@ TEST_CASE("flags that are not modelled are left out with their effect", "[import
 }
 
 TEST_CASE("what is left out is a line for the user", "[import]") {
-  REQUIRE(text_of(left_out(read(plain + "--fp8-format hybrid"), "--fp8-format")) ==
-          "left out: --fp8-format hybrid: large effect, less time; modelled instead: matrix "
+  REQUIRE(text_of(left_out(read(plain + "--fp4-format e2m1"), "--fp4-format")) ==
+          "left out: --fp4-format e2m1: large effect, less time; modelled instead: matrix "
           "products in 16 bits");
 }
 

@@ -1,0 +1,48 @@
+#!/usr/bin/env python3
+"""Prints how far predictions of runs in 8 bits are off, and those of their speed relative to 16 bits.
+
+usage: low_precision.py RESULTS   folder of documents of `stagecraft validate --json`, as run.sh writes them
+
+Rows of dgxc-benchmarking in 8 bits differ from those with bf16 in their names in nothing but their products. A table of
+the source, of one model and release, is one measurement repeated on more GPUs, so that it counts once.
+"""
+import json
+import pathlib
+import re
+import statistics
+import sys
+
+
+def rows(folder, name):
+    with open(folder / f"{name}.json") as file:
+        return {row["id"]: row for row in json.load(file)["rows"] if row["measured_seconds"] and not row["problem"]}
+
+
+def main():
+    folder = pathlib.Path(sys.argv[1])
+    own = rows(folder, "published-fp8")
+    wide = rows(folder, "published") | rows(folder, "published-context") | own
+    low_runs = {name: row for name, row in own.items() if "-bf16-" not in name}
+    tables = {}
+    for name, low in low_runs.items():
+        if high := wide.get(name.replace("-fp8-", "-bf16-")) if "-fp8-" in name else None:
+            tables.setdefault(re.sub(r"-fp8-\d+gpu", "", name), []).append((low, high))
+    print("table | runs | error % | of bf16 | fp8 over bf16: predicted, measured | off by %")
+    for name, pairs in sorted(tables.items()):
+        median = lambda values: statistics.median(list(values))
+        predicted = median(low["predicted_seconds"] / high["predicted_seconds"] for low, high in pairs)
+        measured = median(low["measured_seconds"] / high["measured_seconds"] for low, high in pairs)
+        print(
+            f"{name} | {len(pairs)} | {median(low['error_percent'] for low, _ in pairs):+.1f} | "
+            f"{median(high['error_percent'] for _, high in pairs):+.1f} | {predicted:.3f}, {measured:.3f} | "
+            f"{100 * (predicted / measured - 1):+.1f}"
+        )
+    for name, low in low_runs.items():
+        if "-fp8-" not in name:
+            print(f"{name} | {low['error_percent']:+.1f} %")
+    errors = [abs(low["error_percent"]) for low in low_runs.values()]
+    print(f"{len(errors)} runs: median {statistics.median(errors):.1f} %, p90 {sorted(errors)[int(0.9 * len(errors))]:.1f} %")
+
+
+if __name__ == "__main__":
+    main()

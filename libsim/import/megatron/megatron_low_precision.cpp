@@ -1,0 +1,84 @@
+#include "libsim/import/megatron/megatron_low_precision.hpp"
+
+#include <algorithm>
+#include <array>
+#include <string>
+#include <utility>
+
+#include "libsim/model/recompute_regions.hpp"
+#include "libsim/program/quantisation.hpp"
+
+namespace stagecraft {
+namespace {
+
+/// Recipes as --fp8-recipe has them; the first is its default.
+/// Source: Megatron-LM, megatron/core/enums.py, Fp8Recipe.
+constexpr std::array<std::pair<Recipe, std::string_view>, 4> recipe_names{
+    {{Recipe::delayed, "delayed"},
+     {Recipe::current, "tensorwise"},
+     {Recipe::blockwise, "blockwise"},
+     {Recipe::mxfp8, "mxfp8"}}};
+
+/// Whether a linear layer's input is dropped after it was read, which is not modelled in 8 bits.
+bool discards_inputs(TrainingConfig const& config) {
+  return std::ranges::any_of(config.recompute, [](RecomputePolicy const& policy) {
+    return policy.granularity == RecomputeGranularity::selective &&
+           std::ranges::any_of(policy.modules, [](std::string const& name) {
+             RecomputeRegion const* const region = find_region(name);
+             return region != nullptr && region->kind == RecomputeRegion::Kind::discarded_outputs;
+           });
+  });
+}
+
+}  // namespace
+
+LowPrecision read_megatron_low_precision(MegatronArguments& arguments,
+                                         TrainingConfig const& config) {
+  // Former flags without a value stand for a format.
+  std::string format = arguments.text("fp8-format").value_or("");
+  std::string_view flag = "fp8-format";
+  for (auto const& [former, meant] : {std::pair{"fp8-hybrid", "hybrid"}, {"fp8-e4m3", "e4m3"}}) {
+    if (!format.empty() || !arguments.has(former)) continue;
+    format = meant;
+    flag = former;
+  }
+  if (format.empty()) return {};
+  std::string const name =
+      arguments.text("fp8-recipe").value_or(std::string{recipe_names.front().second});
+  auto const row =
+      std::ranges::find(recipe_names, name, &std::pair<Recipe, std::string_view>::second);
+  if (row == recipe_names.end()) {
+    arguments.refuse("fp8-recipe", "delayed, tensorwise, blockwise, mxfp8",
+                     {"matrix products in 16 bits", "less time"});
+    return {};
+  }
+  bool const is_hybrid = format == "hybrid";
+  if (!is_hybrid && format != "e4m3") {
+    arguments.report(flag, "e4m3, hybrid");
+    return {};
+  }
+  bool const has_overlap = config.parallel.shared_expert_overlap;
+  if (has_overlap || discards_inputs(config)) {
+    arguments.refuse(flag,
+                     has_overlap
+                         ? "a run without --moe-shared-expert-overlap"
+                         : "a run whose --recompute-modules drop no inputs of linear layers",
+                     {"matrix products in 16 bits", "less time"});
+    return {};
+  }
+  LowPrecision low{.recipe = row->first};
+  if (is_hybrid != find_recipe(low.recipe)->is_hybrid) {
+    low.format = is_hybrid ? LowFormat::hybrid : LowFormat::e4m3;
+  }
+  return low;
+}
+
+LowPrecisionFlags low_precision_flags(LowPrecision const& low) {
+  bool const is_hybrid = low.format == LowFormat::automatic ? find_recipe(low.recipe)->is_hybrid
+                                                            : low.format == LowFormat::hybrid;
+  auto const row =
+      std::ranges::find(recipe_names, low.recipe, &std::pair<Recipe, std::string_view>::first);
+  return {.format = is_hybrid ? "hybrid" : "e4m3", .recipe = row->second};
+}
+
+}  // namespace stagecraft

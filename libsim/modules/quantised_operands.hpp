@@ -1,0 +1,57 @@
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "libsim/program/program_builder.hpp"
+
+namespace stagecraft {
+
+/// The copies in 8 bits of a tensor.
+struct Quantised {
+  TensorId rows = no_tensor;     ///< for products that sum along its rows
+  TensorId columns = no_tensor;  ///< transposed; no_tensor: `rows` serve both
+
+  TensorId by_columns() const { return columns == no_tensor ? rows : columns; }
+};
+
+/// What a linear layer in 8 bits keeps.
+struct QuantisedOperands {
+  Quantised weight;  ///< from one step to the next
+  Quantised input;   ///< from forward to backward
+};
+
+/// Which of a linear layer's tensors is quantised.
+enum class QuantisedRole : std::uint8_t { input, gradient };
+
+/// How it is quantised.
+struct QuantiseRequest {
+  QuantisedRole role = QuantisedRole::input;
+  std::int64_t groups = 1;  ///< of rows, which experts scale apart
+  /// Ranks of the tensor group gather what each quantises, so that all need the same scale.
+  bool is_gathered = false;
+};
+
+/// Appends what makes x [.., columns] two copies in 8 bits. Those that no op comes to read are left
+/// out (trim_quantisation()). With the recipe `current`, its largest element is measured first and,
+/// if ranks gather the copies, agreed on.
+/// Source: Transformer Engine, csrc/quantizer.cpp, Float8CurrentScalingQuantizer.
+Quantised quantise(ProgramBuilder& builder,
+                   std::string_view owner,
+                   Phase phase,
+                   TensorId x,
+                   QuantiseRequest const& request);
+
+/// The transposed copy of a gathered tensor with one scale, or the tensor itself if products do not
+/// need one.
+TensorId transposed(ProgramBuilder& builder, Name name, Name op, Phase phase, TensorId rows);
+
+/// The copies of a weight [width, depth], or of those of several experts, that are made once per
+/// iteration for all of its microbatches.
+/// Source: Transformer Engine, pytorch/module/linear.py, is_first_microbatch.
+Quantised kept_copies(ProgramBuilder& builder,
+                      std::string_view owner,
+                      TensorId weight,
+                      std::int64_t groups = 1);
+
+}  // namespace stagecraft

@@ -1,0 +1,111 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <stdexcept>
+
+#include "libsim/model/low_precision.hpp"
+#include "libsim/program/op_attributes.hpp"
+#include "libsim/program/tensor.hpp"
+
+/// What operands of products in 8 bits are, by recipe.
+namespace stagecraft {
+
+/// The elements that share a scale, and what the matrix of scales is padded to. `along` is the axis
+/// over which a product sums, `across` the other one.
+struct ScaleBlocks {
+  std::int64_t along = 0;  ///< 0: one scale for the whole tensor
+  std::int64_t across = 1;
+  std::int64_t pad_along = 1;
+  std::int64_t pad_across = 1;
+};
+
+/// What a recipe stores and does.
+/// Source: Transformer Engine, transformer_engine/pytorch/tensor/{float8,float8_blockwise,mxfp8}
+/// _tensor.py (get_scale_shape) and common/recipe/__init__.py (formats).
+struct RecipeTraits {
+  Recipe recipe = Recipe::none;
+  Scaling scaling = Scaling::none;
+  ElementType scale_type = ElementType::f32;
+  ScaleBlocks of_activations{};  ///< gradients included
+  ScaleBlocks of_weights{};
+  std::int64_t alignment = 1;  ///< divides the width and the depth of a linear layer
+  bool is_hybrid = false;      ///< `auto`: gradients have f8_e5m2
+  bool measures_first =
+      false;           ///< the largest element is found before the cast, in a pass of its own
+  int capability = 9;  ///< least major number of CUDA's compute capability
+};
+
+inline constexpr std::array recipe_traits{
+    RecipeTraits{
+        .recipe = Recipe::delayed, .scaling = Scaling::tensor, .alignment = 16, .is_hybrid = true},
+    RecipeTraits{.recipe = Recipe::current,
+                 .scaling = Scaling::tensor,
+                 .alignment = 16,
+                 .is_hybrid = true,
+                 .measures_first = true},
+    RecipeTraits{.recipe = Recipe::blockwise,
+                 .scaling = Scaling::blocks_of_128,
+                 .of_activations = {.along = 128, .pad_across = 4},
+                 .of_weights = {.along = 128, .across = 128, .pad_along = 4},
+                 .alignment = 128},
+    RecipeTraits{.recipe = Recipe::mxfp8,
+                 .scaling = Scaling::blocks_of_32,
+                 .scale_type = ElementType::u8,
+                 .of_activations = {.along = 32, .pad_along = 4, .pad_across = 128},
+                 .of_weights = {.along = 32, .pad_along = 4, .pad_across = 128},
+                 .alignment = 32,
+                 .capability = 10},
+};
+
+/// Null: there is no such row, because products stay in model.precision or the recipe is not
+/// modelled.
+constexpr RecipeTraits const* find_recipe(Recipe recipe) {
+  for (RecipeTraits const& row : recipe_traits) {
+    if (row.recipe == recipe) return &row;
+  }
+  return nullptr;
+}
+
+/// How a block quantises the operands of its linear layers.
+struct Quantisation {
+  Recipe recipe = Recipe::none;
+  ElementType gradients = ElementType::f8_e4m3;  ///< type of the gradients that products read
+  /// Whether products sum only along rows, so that they need transposed copies of operands with one
+  /// scale for all elements. Other copies always differ.
+  bool transposes = false;
+
+  bool is_on() const { return recipe != Recipe::none; }
+  /// Pre: is_on().
+  RecipeTraits const& traits() const {
+    RecipeTraits const* const row = find_recipe(recipe);
+    if (row == nullptr) throw std::logic_error{"a recipe that is not modelled"};
+    return *row;
+  }
+  /// Whether a tensor has one scale, so that its rows may be gathered and transposed afterwards.
+  bool is_per_tensor() const { return traits().scaling == Scaling::tensor; }
+  /// Whether products along rows and along columns read different copies of a tensor.
+  bool has_two_copies() const { return transposes || !is_per_tensor(); }
+};
+
+/// A matrix whose groups of rows are scaled apart.
+struct ScaledMatrix {
+  std::int64_t rows = 0;
+  std::int64_t columns = 0;
+  std::int64_t groups = 1;  ///< of equally many rows
+};
+
+/// Bytes of the scales of a copy that products sum along the rows of, or along its columns.
+std::int64_t scale_bytes(RecipeTraits const& recipe,
+                         ScaleBlocks const& blocks,
+                         ScaledMatrix const& matrix,
+                         bool by_columns);
+
+/// A weight with the copies in 8 bits that a rank keeps from one step to the next.
+struct QuantisedWeight {
+  TensorId weight = no_tensor;
+  TensorId rows = no_tensor;
+  TensorId columns = no_tensor;  ///< no_tensor: products along columns read `rows`
+};
+
+}  // namespace stagecraft

@@ -1,0 +1,151 @@
+#include "libsim/training/low_precision/low_precision_reader.hpp"
+
+#include <string>
+#include <utility>
+
+#include "libsim/config/section_reader.hpp"
+#include "libsim/config/section_writer.hpp"
+#include "libsim/model/layer_kinds.hpp"
+#include "libsim/model/model_names.hpp"
+#include "libsim/model/recompute_regions.hpp"
+#include "libsim/program/quantisation.hpp"
+#include "libsim/training/combination_check.hpp"
+#include "libsim/training/training_keys.hpp"
+
+namespace stagecraft {
+namespace {
+
+class LowPrecisionCheck : CombinationCheck {
+ public:
+  using CombinationCheck::CombinationCheck;
+
+  void check() const {
+    if (low().recipe == Recipe::none || !sound({"low_precision"})) return;
+    if (find_recipe(low().recipe) == nullptr) return refuse_recipe();
+    check_section();
+    if (!sound({"model", "parallel", "recompute", "sharding"})) return;
+    check_others();
+    for (LayerRun const& run : layer_runs(config_.model)) check_widths(run.kind);
+  }
+
+ private:
+  LowPrecision const& low() const { return config_.low_precision; }
+  std::string why() const { return ", as low_precision is " + std::string{name_of(low().recipe)}; }
+
+  /// Reports a key of the section, or the section itself if it is a name.
+  void refuse_key(std::string_view key, std::string_view value, std::string accepted) const {
+    refuse("low_precision." + std::string{key}, value, std::move(accepted));
+  }
+
+  void refuse_recipe() const {
+    std::string accepted{name_of(Recipe::none)};
+    for (RecipeTraits const& row : recipe_traits)
+      accepted += ", " + std::string{name_of(row.recipe)};
+    std::string_view const key =
+        root_.child("low_precision").is_map() ? "low_precision.recipe" : "low_precision";
+    refuse(key, name_of(low().recipe),
+           accepted + "; " + std::string{name_of(low().recipe)} + " is not modelled");
+  }
+
+  void check_section() const {
+    auto const must_be = [&](bool holds, std::string_view key, std::string_view found,
+                             std::string const& accepted) {
+      if (!holds) refuse_key(key, found, accepted);
+    };
+    auto const off = [&](bool is_on, std::string_view key, std::string const& what) {
+      must_be(!is_on, key, "true", "false: " + what + " in 8 bits is not modelled");
+    };
+    must_be(low().parameters == LowOrHigh::high, "parameters", "low",
+            "high: parameters that are kept in 8 bits are not modelled");
+    must_be(low().transposes != KeptTransposes::make_again, "transposes", "make_again",
+            "auto or keep: transposing weights again in each backward is not modelled");
+    off(low().attention, "attention", "core attention");
+    off(low().head, "head", "the product of the head");
+    off(low().activation_input, "activation_input", "the stored input of the activation");
+    off(low().keep_high.wgrad, "keep_high.wgrad", "only a part of the products of a linear layer");
+    for (auto const& [key, layers] : {std::pair{"keep_high.first", low().keep_high.first},
+                                      std::pair{"keep_high.last", low().keep_high.last}}) {
+      must_be(layers == 0, key, std::to_string(layers),
+              "0: layers that differ in it are not modelled");
+    }
+    must_be(low().gather != LowGather::high, "gather", "high",
+            "auto or low: operands are quantised before they are gathered");
+    must_be(low().dispatch == LowOrHigh::high, "dispatch", "low",
+            "high: tokens that travel to experts in 8 bits are not modelled");
+    must_be(low().implementation == LowLibrary::transformer_engine, "implementation",
+            name_of(low().implementation), "transformer_engine: what others do is not modelled");
+  }
+
+  void check_others() const {
+    Precision const precision = config_.model.precision;
+    if (precision != Precision::bf16 && precision != Precision::fp16) {
+      refuse("model.precision", name_of(precision), "bf16 or fp16" + why());
+    }
+    if (config_.sharding.shares_parameters()) {
+      refuse("sharding", name_of(config_.sharding.kind),
+             "none or distributed_optimizer" + why() +
+                 ": units that gather or quantise parameters in 8 bits are not modelled");
+    }
+    if (config_.parallel.shared_expert_overlap) {
+      refuse("parallel.shared_expert_overlap", "true", "false" + why());
+    }
+    for (RecomputePolicy const& policy : config_.recompute) {
+      if (policy.granularity != RecomputeGranularity::selective) continue;
+      for (std::string const& name : policy.modules) {
+        RecomputeRegion const* const region = find_region(name);
+        bool const discards =
+            region != nullptr && region->kind == RecomputeRegion::Kind::discarded_outputs;
+        if (!discards) continue;
+        refuse("recompute.modules", name,
+               "the others" + why() +
+                   ": a linear layer keeps its input in 8 bits, so that dropping " + name +
+                   " frees nothing");
+        return;
+      }
+    }
+  }
+
+  /// Products in 8 bits take only widths and depths of whole blocks.
+  void check_widths(LayerConfig const& layer) const {
+    std::int64_t const multiple = find_recipe(low().recipe)->alignment;
+    std::int64_t const t = config_.parallel.tensor;
+    auto const check = [&](std::string_view key, std::int64_t value, std::int64_t per_rank) {
+      if (per_rank % multiple == 0 || !sound({key})) return;
+      refuse(key, value, "one that gives each rank a multiple of " + to_text(multiple) + why());
+    };
+    ModelConfig const& model = config_.model;
+    check("model.hidden", model.hidden, model.hidden);
+    check("model.head_dim", model.head_dim, model.heads / t * model.head_dim);
+    if (!layer.experts) return check("model.ffn_hidden", layer.ffn_hidden, layer.ffn_hidden / t);
+    check("model.experts.ffn_hidden", layer.experts->ffn_hidden,
+          layer.experts->ffn_hidden / config_.parallel.expert_tensor);
+  }
+};
+
+}  // namespace
+
+LowPrecision read_low_precision(ConfigNode const& section) {
+  LowPrecision low;
+  if (!section.exists()) return low;
+  if (!section.is_map()) {
+    low.recipe = section.word<Recipe>().value_or(low.recipe);
+    return low;
+  }
+  SectionReader reader{section};
+  visit_keys(reader, low);
+  reader.finish();
+  return low;
+}
+
+nlohmann::ordered_json to_json(LowPrecision const& low) {
+  if (low == LowPrecision{.recipe = low.recipe}) return name_of(low.recipe);
+  SectionWriter writer;
+  visit_keys(writer, low);
+  return writer.map();
+}
+
+void check_low_precision(TrainingConfig const& config, ConfigNode const& root) {
+  LowPrecisionCheck{config, root}.check();
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,16 @@
+#pragma once
+
+#include "libsim/config/config_node.hpp"
+#include "libsim/training/training_config.hpp"
+
+namespace stagecraft {
+
+/// Section `low_precision`: the name of a recipe, or a map with the key `recipe`. Reports what is
+/// wrong at its place.
+LowPrecision read_low_precision(ConfigNode const& section);
+
+/// What other keys must be for products in 8 bits, and what of section `low_precision` is not
+/// modelled. Problems go to the diagnostics of `root`, the root of a run file.
+void check_low_precision(TrainingConfig const& config, ConfigNode const& root);
+
+}  // namespace stagecraft

@@ -1,0 +1,71 @@
+#include <algorithm>
+#include <catch2/catch.hpp>
+
+#include "libsim/cost/cost_model.hpp"
+#include "libsim/plan/make_plan.hpp"
+#include "tests/libsim/invented_system.hpp"
+#include "tests/libsim/paper_models.hpp"
+
+namespace stagecraft::low_precision_cost_test {
+namespace {
+
+constexpr std::int64_t h = 1024;
+constexpr std::int64_t tokens = 1024;
+
+TrainingConfig low_run(Recipe recipe) {
+  TrainingConfig config;
+  config.model = gpt(1, h, 8, tokens, 1024);
+  config.model.precision = Precision::bf16;
+  config.low_precision.recipe = recipe;
+  return config;
+}
+
+Op const& op_of(TrainingPlan const& plan, std::string const& name) {
+  for (BlockProgram const& block : plan.programs.blocks) {
+    for (std::vector<Op> const* ops : {&block.forward, &block.backward}) {
+      auto const found =
+          std::ranges::find_if(*ops, [&](Op const& op) { return to_string(op.name) == name; });
+      if (found != ops->end()) return *found;
+    }
+  }
+  throw std::logic_error{name};
+}
+
+TEST_CASE("a product in 8 bits runs at the peak of 8 bits", "[cost]") {
+  TrainingPlan const plan = make_plan(as_settled(low_run(Recipe::current)));
+  System system = invented_system();
+  Op const& product = op_of(plan, "mlp.down.forward");
+  REQUIRE_THROWS_AS(CostModel(system, plan).duration(product), CostError);
+  system.accelerator.peak.value.fp8 = FlopsPerSecond{200e12};
+  // 4 x 8 tiles of 256 x 128 on 4 processors of 50 TFLOP/s; the output has 2 bytes.
+  double const waves = 4.0 * 8 / 4;
+  double const wave = 2.0 * 256 * 128 * (4 * h) / 50e12;
+  REQUIRE(CostModel(system, plan).duration(product) ==
+          to_sim_time(waves * wave + 2.0 * tokens * h / 1e12));
+}
+
+TEST_CASE("quantising takes the time of its bytes", "[cost]") {
+  System const system = invented_system();
+  double const elements = 4.0 * tokens * h;  // of the input of mlp.down
+  auto const time = [&](Recipe recipe, std::string const& name) {
+    TrainingPlan const plan = make_plan(as_settled(low_run(recipe)));
+    return CostModel(system, plan).duration(op_of(plan, "mlp.down." + name));
+  };
+  // 2 bytes are read and one is written in each direction, with a scale each.
+  REQUIRE(time(Recipe::delayed, "quantise_input") == to_sim_time((4 * elements + 8) / 1e12));
+  // The largest element is found in a pass before, and read.
+  REQUIRE(time(Recipe::current, "measure_input") == to_sim_time((2 * elements + 4) / 1e12));
+  REQUIRE(time(Recipe::current, "quantise_input") == to_sim_time((4 * elements + 12) / 1e12));
+}
+
+TEST_CASE("the step quantises all weights of linear layers once", "[cost]") {
+  TrainingPlan const plan = make_plan(as_settled(low_run(Recipe::current)));
+  auto const& ops = plan.stages.front().step_ops;
+  auto const step = std::ranges::find(ops, OpKind::quantise_weights, &StepOp::kind);
+  REQUIRE(step != ops.end());
+  // 12 h^2 weights of 4 linear layers: read twice, written in both directions with a scale each.
+  REQUIRE(step->traffic.count() == 12 * h * h * (2 * 2 + 2) + 4 * 2 * 4);
+}
+
+}  // namespace
+}  // namespace stagecraft::low_precision_cost_test

@@ -1,0 +1,157 @@
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cstdint>
+#include <numeric>
+
+#include "libsim/plan/make_plan.hpp"
+#include "libsim/plan/plan_outline.hpp"
+#include "libsim/program/quantisation.hpp"
+#include "tests/libsim/paper_models.hpp"
+
+namespace stagecraft::low_precision_test {
+namespace {
+
+constexpr std::int64_t h = 4096;
+constexpr std::int64_t tokens = 2048;
+
+/// Two dense layers as Llama's: f = 3.5 h, h / 8 keys and values, flash attention, no biases. The
+/// positions are learned, so that no rotated copies of queries and keys are kept.
+TrainingConfig llama_run(Recipe recipe, bool is_blackwell = false) {
+  TrainingConfig config;
+  ModelConfig& model = config.model = gpt(2, h, 32, tokens, 1024);
+  model.kv_heads = 4;
+  model.ffn_hidden = 7 * h / 2;
+  model.activation = Activation::swiglu;
+  model.norm = Norm::rmsnorm;
+  model.biases = false;
+  model.dropout = 0;
+  model.attention = Attention::flash;
+  model.causal_mask = CausalMask::none;
+  model.precision = Precision::bf16;
+  config.low_precision.recipe = recipe;
+  config.stack.sums_along_rows = !is_blackwell;
+  return config;
+}
+
+BlockProgram const& layer_of(TrainingPlan const& plan) {
+  return *std::ranges::find(plan.programs.blocks, BlockProgram::Kind::layers, &BlockProgram::kind);
+}
+
+/// Bytes kept for backward per token, without what does not grow with h: statistics of norms and
+/// of attention, scales.
+double saved_per_token(TrainingConfig const& config) {
+  TrainingPlan const plan = make_plan(as_settled(config));
+  BlockProgram const& block = layer_of(plan);
+  std::int64_t sum = 0;
+  for (BufferLife const& life : block.lives) {
+    Tensor const& tensor = block.tensor(life.buffer);
+    if (!life.is_saved() || tensor.type == ElementType::f32) continue;
+    sum += tensor.shape.elements() * element_size(tensor.type);
+  }
+  return static_cast<double>(sum) / tokens;
+}
+
+/// Weights of the linear layers: queries, keys and values, projection, both branches of the MLP,
+/// its output.
+constexpr std::int64_t weights = 2 * (h * (h + 2 * h / 8) + h * h + 3 * (7 * h / 2) * h);
+
+std::int64_t copies(TrainingConfig const& config) {
+  TrainingPlan const plan = make_plan(as_settled(config));
+  return plan.stages.front().state_of(step_tensor::quantised_weights).bytes().count();
+}
+
+TEST_CASE("a dense layer keeps 29 h bytes per token in 8 bits, and 33.5 h in 16", "[program]") {
+  // In 8 bits the outputs of both norms and of the activation have one byte (-5.5 h), but the
+  // attention's output is kept in 16 bits for attention and in 8 for the projection (+1 h).
+  REQUIRE(saved_per_token(llama_run(Recipe::none)) == 33.5 * h);
+  auto const [recipe, is_blackwell] = GENERATE(table<Recipe, bool>({{Recipe::delayed, false},
+                                                                    {Recipe::current, false},
+                                                                    {Recipe::current, true},
+                                                                    {Recipe::blockwise, false},
+                                                                    {Recipe::mxfp8, true}}));
+  REQUIRE(saved_per_token(llama_run(recipe, is_blackwell)) == 29.0 * h);
+}
+
+TEST_CASE("copies of weights take two bytes on Hopper, one with a scale per tensor on Blackwell",
+          "[program]") {
+  std::int64_t const linears = 2 * 4;
+  std::int64_t const scale = 4;
+  REQUIRE(copies(llama_run(Recipe::current)) == 2 * (weights + linears * scale));
+  REQUIRE(copies(llama_run(Recipe::current, true)) == weights + linears * scale);
+  // A byte for each 32 elements in each direction; all extents are multiples of 128.
+  REQUIRE(copies(llama_run(Recipe::mxfp8, true)) == 2 * weights + weights / 16);
+  REQUIRE(copies(llama_run(Recipe::blockwise)) == 2 * (weights + weights / (128 * 128) * 4));
+}
+
+TEST_CASE("an operand has the scales of whole blocks, padded", "[program]") {
+  RecipeTraits const& mx = *find_recipe(Recipe::mxfp8);
+  // 100 x 96: 3 scales of 100 rows, padded to 4 x 128; 4 scales of 96 columns, to 4 x 128.
+  REQUIRE(scale_bytes(mx, mx.of_activations, {.rows = 100, .columns = 96}, false) == 4 * 128);
+  REQUIRE(scale_bytes(mx, mx.of_activations, {.rows = 100, .columns = 96}, true) == 4 * 128);
+  RecipeTraits const& blocks = *find_recipe(Recipe::blockwise);
+  // 300 x 256: 2 scales of 4 bytes for 300 rows; 3 for 256 columns; 3 x 2 of a weight, 2 padded
+  // to 4.
+  REQUIRE(scale_bytes(blocks, blocks.of_activations, {.rows = 300, .columns = 256}, false) ==
+          2 * 300 * 4);
+  REQUIRE(scale_bytes(blocks, blocks.of_activations, {.rows = 300, .columns = 256}, true) ==
+          3 * 256 * 4);
+  REQUIRE(scale_bytes(blocks, blocks.of_weights, {.rows = 300, .columns = 256}, false) ==
+          3 * 4 * 4);
+  RecipeTraits const& tensor = *find_recipe(Recipe::current);
+  REQUIRE(scale_bytes(tensor, tensor.of_weights, {.rows = 64, .columns = 64, .groups = 8}, true) ==
+          8 * 4);
+}
+
+TEST_CASE("linear layers multiply in 8 bits forward and backward, all else does not", "[program]") {
+  TrainingPlan const plan = make_plan(as_settled(llama_run(Recipe::current)));
+  for (BlockProgram const& block : plan.programs.blocks) {
+    for (std::vector<Op> const* ops : {&block.forward, &block.backward}) {
+      for (Op const& op : *ops) {
+        auto const* const gemm = std::get_if<GemmAttributes>(&op.attributes);
+        if (gemm == nullptr) continue;
+        bool const is_low = block.kind == BlockProgram::Kind::layers;
+        REQUIRE((gemm->scaling == Scaling::tensor) == is_low);
+        REQUIRE(is_8_bit(gemm->a) == is_low);
+        // Gradients have the wider range.
+        bool const is_forward = op.phase == Phase::forward;
+        if (is_low) REQUIRE(gemm->a == (is_forward ? ElementType::f8_e4m3 : ElementType::f8_e5m2));
+      }
+    }
+  }
+}
+
+TEST_CASE("a layer that is recomputed keeps nothing in 8 bits, and transposes nothing in forward",
+          "[program]") {
+  TrainingConfig config = llama_run(Recipe::current);
+  config.recompute.front().granularity = RecomputeGranularity::full;
+  REQUIRE(saved_per_token(config) == 2.0 * h);
+  TrainingPlan const plan = make_plan(as_settled(config));
+  for (Op const& op : layer_of(plan).forward) {
+    if (op.kind == OpKind::quantise) REQUIRE(op.writes.size() == 1);
+  }
+}
+
+TEST_CASE("with sequence parallelism operands travel in 8 bits", "[program]") {
+  auto const gathered = [](Recipe recipe) {
+    TrainingConfig config = llama_run(recipe, true);
+    config.parallel.tensor = 4;
+    config.parallel.sequence = true;
+    TrainingPlan const plan = make_plan(as_settled(config));
+    std::int64_t bytes = 0;
+    BlockProgram const& block = layer_of(plan);
+    for (std::vector<Op> const* ops : {&block.forward, &block.backward}) {
+      for (Op const& op : *ops) {
+        if (op.kind == OpKind::all_gather) bytes += op.payload.count();
+      }
+    }
+    return bytes;
+  };
+  // Inputs of two layers in both passes, output gradients of two in backward.
+  REQUIRE(gathered(Recipe::none) == 6 * 2 * h * tokens);
+  REQUIRE(gathered(Recipe::current) == 6 * (h * tokens + 4));
+  // The gradients in both directions.
+  REQUIRE(gathered(Recipe::mxfp8) == 8 * (h * tokens + h * tokens / 32));
+}
+
+}  // namespace
+}  // namespace stagecraft::low_precision_test
