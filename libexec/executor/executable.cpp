@@ -26,7 +26,8 @@ void require_executable(TrainingConfig const& config) {
         Limit{"memory.moments_dtype", name_of(memory.moments_dtype), "fp32",
               memory.moments_dtype == StateType::fp32},
         Limit{"sharding", name_of(config.sharding.kind), "none, distributed_optimizer",
-              !config.sharding.shares_parameters()}}) {
+              !config.sharding.shares_parameters()},
+        Limit{"offload", "optimizer", "none", config.offload == Offload{}}}) {
     if (limit.is_met) continue;
     problems.push_back({.place = {},
                         .key = std::string{limit.key},

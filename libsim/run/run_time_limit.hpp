@@ -8,6 +8,9 @@ namespace stagecraft {
 /// Reports a model for whose precision the system has no peak. `root` is the run file.
 void check_precision(RunConfig const& config, ConfigNode const& root);
 
+/// Reports a run that offloads on a system that does not say what its hosts are.
+void check_host(RunConfig const& config, ConfigNode const& root);
+
 /// Reports a run whose iteration could take longer than SimTime can represent (106 days), by an
 /// upper bound: all bytes over the slowest link, FLOPs at a hundredth of the peak, and every
 /// latency.

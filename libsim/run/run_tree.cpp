@@ -182,6 +182,7 @@ RunConfig read_run_tree(YamlNode const& root, Diagnostics diagnostics, System co
   config.training.stack = {.overlap = config.system.software.replicas.overlap.value,
                            .bucket_elements = default_bucket(config)};
   check_precision(config, node);
+  check_host(config, node);
   check_run_time(config, node);
   diagnostics.throw_if_any();
   config.warnings = diagnostics.warnings();

@@ -227,6 +227,7 @@ struct TrainingConfig {
   /// attention keeps, and is not part of a plan's fingerprint.
   bool deterministic = false;
   Sharding sharding;
+  Offload offload;
   MemoryConfig memory;
   LayerSplit layout;
   Hyperparameters training;

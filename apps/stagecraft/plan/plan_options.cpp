@@ -405,6 +405,10 @@ PlanOptions read_plan_options(CommandLine const& line, Cluster const& cluster) {
   request.jobs = jobs_of(line);
   read_filters(line, options);
   RunConfig base = read_base(line, cluster.system);
+  if (base.training.offload != Offload{}) {
+    throw CommandLineError{"--set", "offload of optimizer state",
+                           "`offload: none`: plan does not weigh what the host holds"};
+  }
   request.base = std::move(base.training);
   request.system = std::move(base.system);
   options.warnings = std::move(base.warnings);
