@@ -95,7 +95,7 @@ std::string fewest_text(TrainingConfig const& config, PlanOptions const& options
   return ". Parameters, gradients and optimizer state alone are " +
          std::string{state.is_least ? "" : "about "} + gibibytes(state.bytes) +
          " GiB, which need " + (state.is_least ? "at least " : "about ") + std::to_string(fewest) +
-         " of these GPUs (offloading is not modelled)";
+         " of these GPUs (offloading is not searched)";
 }
 
 }  // namespace

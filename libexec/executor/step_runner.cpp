@@ -65,8 +65,7 @@ KernelCall StepRunner::call_of(StepOp const& op, ParameterRange const& range, Ow
   call.name = op.name;
   call.attributes = op.attributes;
   auto const operand = [&](TensorId tensor) {
-    bool const is_number = is_on_host(tensor);
-    return (is_number ? number(tensor) : parameters_.part(tensor, run)).operand();
+    return (is_number(tensor) ? number(tensor) : parameters_.part(tensor, run)).operand();
   };
   for (TensorId const tensor : op.reads) call.reads.push_back(operand(tensor));
   for (TensorId const tensor : op.writes) call.writes.push_back(operand(tensor));
@@ -97,7 +96,7 @@ FlatRange StepRunner::number(TensorId tensor) {
 
 std::vector<Collective> StepRunner::collectives_of(StepOp const& op) {
   TensorId const tensor = op.reads[0];
-  if (is_on_host(tensor)) {
+  if (is_number(tensor)) {
     FlatRange const numbers = number(tensor);
     RankGroups const& groups = context_.plan.groups;
     int const stages =

@@ -66,7 +66,9 @@ SimTime CostModel::duration(Op const& op) const {
       if (op.kind == OpKind::prefix_reduce) return rounded(prefix_seconds(op).value);
       return rounded(collective_seconds(op.kind, op.group.value(), op.payload).value);
     case OpClass::compute:
+      break;
     case OpClass::step:
+      if (kind_of(op.stream) == StreamKind::offload) return rounded(host_seconds(op).value);
       break;
   }
   if (op.attributes.index() != traits.attributes) {
@@ -78,6 +80,19 @@ SimTime CostModel::duration(Op const& op) const {
     if (time) return rounded(time->value);
   }
   return rounded(time_factor(op.kind) * kernel_seconds(op).value);
+}
+
+Seconds CostModel::host_seconds(Op const& op) const {
+  Node const& node = system_.node;
+  int const ranks = std::min(plan_.groups.ranks(), node.accelerators.value);
+  if (op.stream == Stream::host) {
+    // Adam reads a gradient, a master copy and two moments, and writes all but the gradient.
+    constexpr double bytes_of_parameter = 7 * 4;
+    double const parameters = static_cast<double>(op.traffic.count()) / bytes_of_parameter;
+    return Seconds{parameters * ranks / node.host_adam.value};
+  }
+  HostLink const& link = system_.accelerator.host_link.value;
+  return op.payload / BytesPerSecond{link.bandwidth.value / std::min(ranks, link.accelerators)};
 }
 
 Seconds CostModel::kernel_seconds(Op const& op) const {

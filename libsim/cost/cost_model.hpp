@@ -22,7 +22,8 @@ class CostError : public std::invalid_argument {
 ///
 /// Kernels that were measured on the device: measured_time(). Other element-wise kernels: launch +
 /// traffic / (memory bandwidth x efficiency). GEMMs: gemm_time(). Collectives: level by level of
-/// their group, by the nodes of its ranks; ranks fill nodes in the order of their numbers.
+/// their group, by the nodes of its ranks; ranks fill nodes in the order of their numbers. What the
+/// host does: its ranks share node.host_adam, and accelerators of a link its bandwidth.
 class CostModel {
  public:
   /// Both must outlive the model. A plan's outline is enough (make_outline).
@@ -73,6 +74,8 @@ class CostModel {
   Seconds unique_seconds(Op const& op, ExchangeAttributes const& exchange) const;
   /// Time of a collective that moves gradients or parameters between replicas.
   Seconds replica_seconds(Op const& op) const;
+  /// Time of an op of the host, or of its link.
+  Seconds host_seconds(Op const& op) const;
   /// Time of a compute kernel by the system's constants.
   Seconds kernel_seconds(Op const& op) const;
   /// What the stack's kernels take relative to it.

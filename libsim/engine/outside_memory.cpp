@@ -151,4 +151,17 @@ std::int64_t bytes_outside(TrainingPlan const& plan, System const& system, Stage
   return outside ? outside->sum() : memory.kept_in_reserve().count();
 }
 
+Bytes fullest_host(TrainingPlan const& plan, System const& system) {
+  if (plan.config.offload == Offload{}) return Bytes{0};
+  int const per_node = system.node.accelerators.value;
+  Bytes fullest;
+  Bytes of_node;
+  for (RankId const rank : plan.groups.rank_ids()) {
+    if (rank.value() % per_node == 0) of_node = Bytes{0};
+    of_node += plan.stages[plan.groups.stage_of(rank)].host_bytes();
+    fullest = std::max(fullest, of_node);
+  }
+  return fullest;
+}
+
 }  // namespace stagecraft

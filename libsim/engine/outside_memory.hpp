@@ -33,4 +33,8 @@ std::optional<OutsideMemory> outside_memory(TrainingPlan const& plan,
 /// else the sum of OutsideMemory, or the usual reserve if that is not known.
 std::int64_t bytes_outside(TrainingPlan const& plan, System const& system, StagePlan const& stage);
 
+/// What the ranks of a node have in its memory together, of the node whose ranks have most. Ranks
+/// fill nodes in the order of their numbers.
+Bytes fullest_host(TrainingPlan const& plan, System const& system);
+
 }  // namespace stagecraft

@@ -105,9 +105,11 @@ ErrorTerms error_terms(CostedPlan const& costed, SimTime iteration) {
   double const whole = to_seconds(iteration);
   double optimizer = 0;
   double replicas = 0;
+  double offloaded = 0;
   for (TaskProfile const& task : costed.tasks(busiest.index())) {
     optimizer += to_seconds(task.shares.optimizer);
     replicas += to_seconds(task.shares.data_parallel);
+    offloaded += to_seconds(task.shares.offload);
   }
   double const overhead = to_seconds(costed.cost().iteration_overhead());
   // Each of two copies of the model computes half of the microbatches.
@@ -116,7 +118,8 @@ ErrorTerms error_terms(CostedPlan const& costed, SimTime iteration) {
   // The other stages fill and drain the pipeline for the time of p - 1 microbatches of a chunk.
   double const bubble = computed / count * (parallel.pipeline - 1) / parallel.interleave;
   double const rest = std::max(0.0, whole - computed - bubble - optimizer - overhead);
-  double const reduced = std::min(replicas, rest);
+  double const of_host = std::min(offloaded, rest);
+  double const reduced = std::min(replicas, rest - of_host);
   double const scale = microbatch > 0 ? std::min(whole, computed + bubble) / microbatch / whole : 0;
 
   ErrorTerms terms;
@@ -125,8 +128,8 @@ ErrorTerms error_terms(CostedPlan const& costed, SimTime iteration) {
   bool const is_tensor_near = parallel.tensor <= per_node;
   bool const is_near = world_size(parallel) <= per_node;
   (is_tensor_near ? terms.node : terms.network) += parts.exposed * scale;
-  (is_near ? terms.node : terms.network) += rest / whole;
-  terms.host = parts.host * scale + overhead / whole;
+  (is_near ? terms.node : terms.network) += (rest - of_host) / whole;
+  terms.host = parts.host * scale + (overhead + of_host) / whole;
   terms.hidden =
       (std::max(0.0, parts.collectives - parts.exposed) * scale) + (replicas - reduced) / whole;
   terms.is_network_measured = !system.network.bus_bandwidth.value.empty();

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "libsim/engine/flops.hpp"
+#include "libsim/engine/outside_memory.hpp"
 #include "libsim/engine/player/costed_plan.hpp"
 #include "libsim/engine/player/player.hpp"
 #include "libsim/engine/relative_error.hpp"
@@ -38,7 +39,7 @@ class ResultObserver {
     Task const& task = costed_.plan().stages[stage].tasks[index];
     TaskProfile const& profile = costed_.tasks(r)[index];
     if (task.stream != Stream::compute) {
-      data_parallel_idle_[r] = end;
+      if (task.stream == Stream::data_parallel) data_parallel_idle_[r] = end;
       return;
     }
     StageMemory const& memory = memory_[r].memory;
@@ -152,6 +153,7 @@ Simulation simulate(CostedPlan const& costed, TimeRecorder* recorder) {
   result.relative_error = relative_error(error_terms(costed, result.iteration));
   Bytes const room = room_for(plan.config.memory, system.accelerator);
   std::optional<std::vector<RankBusy>> const busy = busy_by_rank(plan, system);
+  bool const host_holds = fullest_host(plan, system) <= system.node.host_memory.value;
   std::size_t busiest = 0;
   for (std::size_t r = 0; r < plan.stages.size(); ++r) {
     StageResult& stage = result.stages.emplace_back();
@@ -165,8 +167,10 @@ Simulation simulate(CostedPlan const& costed, TimeRecorder* recorder) {
     stage.ranks = memory[r].ranks;
     if (stage.ranks) stage.ranks->least += cost.workspace().count();
     if (busy) stage.rank_busy = (*busy)[r];
+    stage.host = plan.stages[StageId::of_index(r)].host_bytes().count();
+    stage.fits_host = stage.host == 0 || host_holds;
     stage.peak_at = observer.peak_at(r);
-    stage.fits = Bytes{stage.peak()} <= room;
+    stage.fits = Bytes{stage.peak()} <= room && stage.fits_host;
     stage.verdict = stage.fits ? Verdict::fits : Verdict::does_not_fit;
     if (timeline.stages[r].busy > timeline.stages[busiest].busy) busiest = r;
   }
@@ -174,11 +178,12 @@ Simulation simulate(CostedPlan const& costed, TimeRecorder* recorder) {
   StageTimeline const& of_busiest = timeline.stages[busiest];
   result.breakdown.shares = observer.shares(busiest);
   result.breakdown.shares.data_parallel += of_busiest.data_parallel;
+  result.breakdown.shares.offload += of_busiest.offload;
   result.breakdown.shares.optimizer += overhead;
   result.breakdown.host_wait = observer.host_wait(busiest);
   result.breakdown.transfer = of_busiest.transfer;
-  result.breakdown.bubble =
-      timeline.period - of_busiest.busy - of_busiest.transfer - of_busiest.data_parallel;
+  result.breakdown.bubble = timeline.period - of_busiest.busy - of_busiest.transfer -
+                            of_busiest.data_parallel - of_busiest.offload;
   result.layer = summarize_layer(plan, costed.blocks());
   add_rates(result, plan, system);
   return result;
@@ -206,7 +211,8 @@ void add_reservations(Simulation& simulation,
       stage.outside = outside_memory(plan, system, plan.stages[id]);
     }
     // The framework's own allocations would only add to those of the tensors.
-    Verdict const counted = decides_by_allocator(system.software) ? Verdict::fits : stage.verdict;
+    bool const is_by_allocator = decides_by_allocator(system.software) && stage.fits_host;
+    Verdict const counted = is_by_allocator ? Verdict::fits : stage.verdict;
     stage.verdict = std::max(counted, reserved.verdict);
     stage.fits = stage.verdict != Verdict::does_not_fit;
   });

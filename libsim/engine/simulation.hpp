@@ -31,6 +31,9 @@ struct StageResult {
   CategoryBytes at_peak;
   SimTime peak_at{0};
   std::int64_t activation_peak = 0;
+  std::int64_t host = 0;  ///< bytes of a rank in the memory of its node
+  /// Whether all ranks of each node have room for that; part of the verdict.
+  bool fits_host = true;
   std::optional<RankSpread> ranks;              ///< only if ranks differ; `least` with workspace
   std::optional<RankBusy> rank_busy;            ///< only if ranks compute different numbers of rows
   std::optional<StageReservation> reservation;  ///< see add_reservations()

@@ -125,7 +125,7 @@ class StageRecorder {
       // The end if nothing else shares its links from here on: later tasks that do still delay it.
       data_parallel_idle_ = task.group ? time.end : std::max(clock_, data_parallel_idle_) + alone;
       if (task.group) clock_ = time.end;
-    } else {
+    } else if (kind_of(task.stream) != StreamKind::offload) {
       data_parallel_idle_ += running.delay();
       clock_ = time.end;
     }

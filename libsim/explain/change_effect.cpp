@@ -6,6 +6,7 @@
 
 #include "libsim/config/problem.hpp"
 #include "libsim/engine/fullest_stage.hpp"
+#include "libsim/engine/outside_memory.hpp"
 #include "libsim/engine/prediction.hpp"
 #include "libsim/engine/settle.hpp"
 #include "libsim/engine/stage_allocators.hpp"
@@ -104,7 +105,11 @@ RunFigures figures_of(RunConfig const& run) {
                      .fullest_stage = static_cast<std::int32_t>(fullest),
                      .room = room_for(training->memory, run.system.accelerator).count() - peak};
   figures.verdict = figures.fits() ? Verdict::fits : Verdict::does_not_fit;
-  add_reserved(figures, prediction, make_plan(training), run.system);
+  TrainingPlan const plan = make_plan(training);
+  add_reserved(figures, prediction, plan, run.system);
+  if (fullest_host(plan, run.system) > run.system.node.host_memory.value) {
+    figures.verdict = Verdict::does_not_fit;
+  }
   return figures;
 }
 

@@ -1,8 +1,10 @@
 #include "libsim/explain/critical_path.hpp"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <numeric>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -48,27 +50,37 @@ KindTimes kinds_of(TimeShares const& shares, TimeShares const& exposed) {
   kinds[TimeKind::head_and_embedding] = shares.head_and_embedding;
   kinds[TimeKind::data_parallel] = shares.data_parallel;
   kinds[TimeKind::optimizer] = shares.optimizer;
+  kinds[TimeKind::offload] = shares.offload;
   return kinds;
 }
 
 constexpr std::size_t nowhere = static_cast<std::size_t>(-1);
 
+/// The streams of a stage for which its compute stream waits only where the plan says: that of
+/// reductions, and those of the host.
+using SideTimes = std::array<SimTime, 4>;
+
+/// The number of a stream in SideTimes; nullopt for others.
+std::optional<std::size_t> side_of(Stream stream) {
+  if (stream == Stream::data_parallel) return 0;
+  if (kind_of(stream) != StreamKind::offload) return std::nullopt;
+  return 1 + static_cast<std::size_t>(stream) - static_cast<std::size_t>(Stream::to_host);
+}
+
 /// A stage's clocks, and the entries that posted its messages.
 struct StageCourse {
-  /// Before each entry, and after the last one: the clock of the compute stream, and the time until
-  /// which the data-parallel stream is busy.
+  /// Before each entry, and after the last one: the clock of the compute stream, and the times
+  /// until which the other streams are busy.
   std::vector<SimTime> clock;
-  std::vector<SimTime> data_parallel_idle;
+  std::vector<SideTimes> side_idle;
   std::vector<std::size_t> post_of;  ///< by transfer: the entry that posts it
   std::map<GroupId, std::vector<std::size_t>> group_tasks;  ///< entries of group tasks, in order
 
   StageCourse(StagePlan const& plan, RecordedStage const& times)
-      : clock{SimTime{0}},
-        data_parallel_idle{SimTime{0}},
-        post_of(times.order.transfers.size(), nowhere) {
+      : clock{SimTime{0}}, side_idle{SideTimes{}}, post_of(times.order.transfers.size(), nowhere) {
     for (std::size_t i = 0; i < times.order.entries.size(); ++i) {
       SimTime now = clock.back();
-      SimTime idle = data_parallel_idle.back();
+      SideTimes idle = side_idle.back();
       IssueEntry const& entry = times.order.entries[i];
       Interval const& time = times.entries[i];
       switch (entry.kind) {
@@ -84,14 +96,14 @@ struct StageCourse {
           break;
         case IssueEntry::Kind::run: {
           Task const& task = plan.tasks[static_cast<std::size_t>(entry.task)];
-          if (task.stream == Stream::data_parallel) idle = time.end;
+          if (auto const side = side_of(task.stream)) idle[*side] = time.end;
           if (task.stream == Stream::compute || task.group) now = time.end;
           if (task.group) group_tasks[*task.group].push_back(i);
           break;
         }
       }
       clock.push_back(now);
-      data_parallel_idle.push_back(idle);
+      side_idle.push_back(idle);
     }
   }
 };
@@ -121,8 +133,8 @@ class PathSearch {
     path_.in_next = times_.makespan - times_.period;
     start_at_end();
     while (time_ > SimTime{0}) {
-      if (on_data_parallel_stream_) {
-        leave_data_parallel_stream();
+      if (on_side_stream_) {
+        leave_side_stream();
       } else {
         take_step_back();
       }
@@ -172,10 +184,12 @@ class PathSearch {
   /// `time_`. Returns false if they were not.
   bool go_to(std::size_t stage, std::size_t entry) {
     bool const on_compute = courses_[stage].clock[entry] == time_;
-    if (!on_compute && courses_[stage].data_parallel_idle[entry] != time_) return false;
+    bool const on_side = std::ranges::find(courses_[stage].side_idle[entry], time_) !=
+                         courses_[stage].side_idle[entry].end();
+    if (!on_compute && !on_side) return false;
     stage_ = stage;
     entry_ = entry;
-    on_data_parallel_stream_ = !on_compute;
+    on_side_stream_ = !on_compute;
     return true;
   }
 
@@ -197,7 +211,7 @@ class PathSearch {
     if (entry.kind == IssueEntry::Kind::wait) {
       follow_message(entry);
     } else if (entry.kind == IssueEntry::Kind::drain) {
-      on_data_parallel_stream_ = true;
+      on_side_stream_ = true;
     } else if (auto const group = plan().tasks[static_cast<std::size_t>(entry.task)].group) {
       follow_group(*group);
     } else {
@@ -206,12 +220,12 @@ class PathSearch {
     }
   }
 
-  /// The data-parallel stream is idle from `time_` on, before entry `entry_`.
-  void leave_data_parallel_stream() {
+  /// A stream beside the compute stream is idle from `time_` on, before entry `entry_`.
+  void leave_side_stream() {
     auto const ends_now = [&](std::size_t i) {
       IssueEntry const& entry = order(stage_).entries[i];
       return entry.kind == IssueEntry::Kind::run &&
-             plan().tasks[static_cast<std::size_t>(entry.task)].stream == Stream::data_parallel &&
+             side_of(plan().tasks[static_cast<std::size_t>(entry.task)].stream) &&
              times_.stages[stage_].entries[i].end == time_;
     };
     do {
@@ -239,7 +253,9 @@ class PathSearch {
       Task const& task =
           plan_.stages[StageId::of_index(member)].tasks[static_cast<std::size_t>(joins.task)];
       SimTime came = other.clock[entry];
-      if (task.stream != Stream::compute) came = std::max(came, other.data_parallel_idle[entry]);
+      if (auto const side = side_of(task.stream)) {
+        came = std::max(came, other.side_idle[entry][*side]);
+      }
       return came == time_ && go_to(member, entry);
     };
     if (came_last(stage_)) return;
@@ -320,7 +336,7 @@ class PathSearch {
     if (courses_[end.stage].clock[entry] != time_) return false;
     stage_ = end.stage;
     entry_ = entry;
-    on_data_parallel_stream_ = false;
+    on_side_stream_ = false;
     return true;
   }
 
@@ -335,7 +351,7 @@ class PathSearch {
   std::size_t stage_ = 0;
   std::size_t entry_ = 0;
   SimTime time_{0};
-  bool on_data_parallel_stream_ = false;
+  bool on_side_stream_ = false;
 };
 
 }  // namespace

@@ -25,13 +25,14 @@ enum class TimeKind : std::uint8_t {
   bubble,              ///< waiting for another stage; there is none on a critical path
   data_parallel,       ///< reducing gradients, and the computation that this slows down
   optimizer,           ///< optimizer step, and the overhead per iteration
+  offload,             ///< updates by the host, and copies to and from it
 };
-inline constexpr int time_kind_count = 9;
+inline constexpr int time_kind_count = 10;
 
 /// The names in JSON.
 template <>
 struct EnumNames<TimeKind> {
-  static constexpr std::array<std::pair<TimeKind, std::string_view>, 9> all{
+  static constexpr std::array<std::pair<TimeKind, std::string_view>, 10> all{
       {{TimeKind::forward, "forward"},
        {TimeKind::backward, "backward"},
        {TimeKind::recompute, "recompute"},
@@ -40,7 +41,8 @@ struct EnumNames<TimeKind> {
        {TimeKind::pipeline_transfer, "pipeline_transfer"},
        {TimeKind::bubble, "bubble"},
        {TimeKind::data_parallel, "data_parallel"},
-       {TimeKind::optimizer, "optimizer"}}};
+       {TimeKind::optimizer, "optimizer"},
+       {TimeKind::offload, "offload"}}};
 };
 
 /// Times by kind.

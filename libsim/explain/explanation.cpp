@@ -1,12 +1,14 @@
 #include "libsim/explain/explanation.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "libsim/engine/fullest_stage.hpp"
 #include "libsim/engine/settle.hpp"
 #include "libsim/explain/paired_changes.hpp"
 #include "libsim/explain/pointless_choices.hpp"
+#include "libsim/explain/sharding_changes.hpp"
 #include "libsim/explain/single_changes.hpp"
 #include "libsim/host/interruption.hpp"
 #include "libsim/plan/make_plan.hpp"
@@ -41,9 +43,9 @@ Explanation explain(RunConfig const& run, ExplainOptions const& options) {
     result.figures.verdict = Verdict::does_not_fit;
     result.figures.room = tightest->margin;
   }
-  std::vector<ChangeEffect> effects =
-      simulate_changes(run, single_changes(run.training, run.system.node.accelerators.value), jobs,
-                       options.progress);
+  std::vector<Change> changes = single_changes(run.training, run.system.node.accelerators.value);
+  std::ranges::move(offload_changes(run.training, run.system), std::back_inserter(changes));
+  std::vector<ChangeEffect> effects = simulate_changes(run, changes, jobs, options.progress);
   result.pointless = pointless_choices(run, result.figures, effects);
   result.effects = distinct_effects(std::move(effects));
   result.best = best_changes(result.figures, result.effects);

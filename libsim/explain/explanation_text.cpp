@@ -23,7 +23,8 @@ std::string_view description_of(TimeKind kind) {
       "messages between stages",
       "waiting for other stages (bubble)",
       "reducing gradients between ranks",
-      "optimizer step"};
+      "optimizer step",
+      "optimizer state on the host"};
   return texts[static_cast<std::size_t>(kind)];
 }
 

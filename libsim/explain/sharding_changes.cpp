@@ -1,6 +1,7 @@
 #include "libsim/explain/sharding_changes.hpp"
 
 #include <string>
+#include <tuple>
 #include <utility>
 
 #include "libsim/ranks/unit_groups.hpp"
@@ -49,6 +50,30 @@ std::vector<Change> sharding_changes(TrainingConfig const& config, int node) {
     changes.push_back(change_to(is_last ? "sharding.sync=every" : "sharding.sync=last",
                                 is_last ? "gradients reduced in every microbatch"
                                         : "gradients reduced in the last microbatch"));
+  }
+  return changes;
+}
+
+std::vector<Change> offload_changes(TrainingConfig const& config, System const& system) {
+  Offload const& now = config.offload;
+  std::vector<Change> changes;
+  if (now != Offload{}) {
+    changes.push_back(change_to("offload=none", "the whole optimizer on the accelerator",
+                                "optimizer state on the host"));
+  }
+  bool const may = config.sharding.kind == ShardingKind::distributed_optimizer &&
+                   config.model.precision == Precision::bf16 &&
+                   config.memory.moments_dtype == StateType::fp32;
+  bool const has_host = system.node.host_memory.value > Bytes{0} &&
+                        system.node.host_adam.value > 0 &&
+                        system.accelerator.host_link.value.bandwidth.value > 0;
+  if (!may || !has_host) return changes;
+  for (auto const& [fraction, text, what] :
+       {std::tuple{0.5, "0.5", "offload half of the optimizer"},
+        {1.0, "1", "offload the optimizer"}}) {
+    if (fraction == now.optimizer) continue;
+    changes.push_back(
+        change_to("offload={optimizer: " + std::string{text} + ", overlap: true}", what));
   }
   return changes;
 }

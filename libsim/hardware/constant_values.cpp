@@ -160,6 +160,14 @@ void read_value(ConfigNode const& node, BytesByCapability& bytes) {
   read_by_number(node, bytes, 0, std::string{accepted_capability});
 }
 
+void read_value(ConfigNode const& node, HostLink& link) {
+  SectionReader reader{node};
+  ConfigNode const bandwidth = reader.take("bandwidth");
+  reader.value("accelerators", link.accelerators, count_range);
+  if (node.is_map() || !node.exists()) read_value(bandwidth, link.bandwidth);
+  reader.finish();
+}
+
 void read_value(ConfigNode const& node, NetworkTopology& topology) {
   constexpr double most_oversubscribed = 1000;
   SectionReader reader{node};
@@ -282,6 +290,10 @@ nlohmann::ordered_json value_json(RateByNodes const& rates) { return json_by_num
 
 nlohmann::ordered_json value_json(BytesByCapability const& bytes) {
   return json_by_number(bytes, 0);
+}
+
+nlohmann::ordered_json value_json(HostLink const& link) {
+  return {{"bandwidth", exact_text(link.bandwidth)}, {"accelerators", link.accelerators}};
 }
 
 nlohmann::ordered_json value_json(NetworkTopology const& topology) {

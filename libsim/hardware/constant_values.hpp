@@ -47,6 +47,8 @@ void read_value(ConfigNode const& node, CollectiveCost& cost);
 void read_value(ConfigNode const& node, RateByNodes& rates);
 /// Bytes of all devices, or a map from the least compute capability to bytes.
 void read_value(ConfigNode const& node, BytesByCapability& bytes);
+/// A map {bandwidth, accelerators}.
+void read_value(ConfigNode const& node, HostLink& link);
 /// A map {oversubscription, nodes_per_unit} or {oversubscription, leaf_ports, rails}.
 void read_value(ConfigNode const& node, NetworkTopology& topology);
 /// A map from kinds of ops to factors.
@@ -73,6 +75,7 @@ nlohmann::ordered_json value_json(MatrixPeaks const& peaks);
 nlohmann::ordered_json value_json(CollectiveCost const& cost);
 nlohmann::ordered_json value_json(RateByNodes const& rates);
 nlohmann::ordered_json value_json(BytesByCapability const& bytes);
+nlohmann::ordered_json value_json(HostLink const& link);
 nlohmann::ordered_json value_json(NetworkTopology const& topology);
 nlohmann::ordered_json value_json(std::map<OpKind, double> const& factors);
 nlohmann::ordered_json value_json(std::map<OpKind, FactorByCapability> const& factors);

@@ -72,6 +72,14 @@ struct MatrixPeaks : std::map<Precision, FlopsPerSecond> {
   friend bool operator==(MatrixPeaks const&, MatrixPeaks const&) = default;
 };
 
+/// What connects accelerators to the memory of their node.
+struct HostLink {
+  BytesPerSecond bandwidth;  ///< of copies from or to pinned memory, in one direction; 0: not given
+  int accelerators = 1;      ///< that share it
+
+  friend bool operator==(HostLink const&, HostLink const&) = default;
+};
+
 /// One accelerator, by its data sheet. Section `accelerator`.
 struct Accelerator {
   std::string name;
@@ -80,6 +88,7 @@ struct Accelerator {
   Sourced<int> compute_capability;  ///< of CUDA, its major number; 0: not a CUDA device
   Sourced<Bytes> memory;
   Sourced<BytesPerSecond> bandwidth;  ///< bandwidth of its memory
+  Sourced<HostLink> host_link;        ///< only for runs that offload
 
   friend bool operator==(Accelerator const&, Accelerator const&) = default;
 };
@@ -106,6 +115,8 @@ struct Node {
   /// How fast a thread of its processor is, relative to the host on which the times of HostCosts
   /// hold.
   Sourced<double> host_speed{1, {}, {}};
+  Sourced<Bytes> host_memory;  ///< of the node; 0: not given
+  Sourced<double> host_adam;   ///< parameters/s that its processors update in 32 bits; 0: not given
 
   friend bool operator==(Node const&, Node const&) = default;
 };

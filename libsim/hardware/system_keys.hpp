@@ -28,6 +28,11 @@ void visit_keys(Visitor& keys, Section& accelerator) {
   keys("memory", accelerator.memory, "The capacity of its memory.", Need::required);
   keys("bandwidth", accelerator.bandwidth, "The bandwidth of its memory by the data sheet.",
        Need::required);
+  keys("host_link", accelerator.host_link,
+       "What copies between its memory and that of the node run over, for runs with offload: "
+       "{bandwidth: 50 GB/s, accelerators: 2}, a rate in one direction, and how many accelerators "
+       "share it (1).",
+       Accepts{"a map, optional"});
 }
 
 template <typename Visitor, OneOf<Node> Section>
@@ -64,6 +69,14 @@ void visit_keys(Visitor& keys, Section& node) {
        "How fast a thread of the processor is, relative to that of a DGX A100 (EPYC 7742). All "
        "times of section host of the software stack are divided by it.",
        factor_range, Accepts{"a number"});
+  keys("host_memory", node.host_memory,
+       "The memory of the node's processors, which what runs offload must fit into.",
+       Accepts{"a size, optional"});
+  keys("host_adam", node.host_adam,
+       "The parameters per second of which all processors of the node together update optimizer "
+       "state in 32 bits. The ranks of a node share it.",
+       NumberRange{.lower = 1e6, .upper = 1e15, .includes_upper = true},
+       Accepts{"a number, optional"});
 }
 
 template <typename Visitor, OneOf<Network> Section>

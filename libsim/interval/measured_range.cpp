@@ -160,6 +160,7 @@ std::vector<std::string> unmeasured_settings(TrainingConfig const& config, Syste
       "schedule.p2p overlapped", "blocking");
   add(config.sharding.shares_optimizer() && parallel.data > 1 && !range->has_sharded_optimizer,
       "memory.distributed_optimizer", "the whole optimizer on each replica");
+  add(config.offload != Offload{}, "offload", "all state on the accelerator");
   auto const recomputes = [&](RecomputeGranularity granularity) {
     return std::ranges::any_of(config.recompute, [granularity](RecomputePolicy const& policy) {
       return policy.granularity == granularity;

@@ -12,9 +12,23 @@
 #include "libsim/memory/repeat_search.hpp"
 #include "libsim/memory/steady_tasks.hpp"
 #include "libsim/plan/parameter_layout.hpp"
+#include "libsim/plan/sharded_runs.hpp"
 
 namespace stagecraft {
 namespace {
+
+/// What is left of tensors once the first elements of all of them together are not there:
+/// `elements`.
+std::vector<std::int64_t> last_elements(std::vector<std::int64_t> tensors, std::int64_t elements) {
+  std::int64_t gone = std::accumulate(tensors.begin(), tensors.end(), -elements);
+  for (std::int64_t& tensor : tensors) {
+    std::int64_t const part = std::min(tensor, gone);
+    tensor -= part;
+    gone -= part;
+  }
+  std::erase(tensors, 0);
+  return tensors;
+}
 
 constexpr int most_iterations = 3;  // the second has moments, the third what they displaced
 
@@ -67,7 +81,7 @@ class StageReplay {
       is_in_step_ = true;
       EmptyCache const empties = plan_.config.memory.empty_cache;
       if (empties != EmptyCache::never) allocator_.whole().empty_cache();
-      if (!buffers_.begin_step(state_sizes_)) return false;
+      if (!buffers_.begin_step(updated_sizes_)) return false;
       if (i == 0 && !allocate_moments()) return false;
       if (!buffers_.step(state_sizes_)) return false;
       if (empties == EmptyCache::around_step) allocator_.whole().empty_cache();
@@ -103,8 +117,14 @@ class StageReplay {
       parameters.push_back(parameter.elements());
     }
     state_sizes_ = state_sizes(parameters);
+    updated_sizes_ = state_sizes_;
     for (StateBuffer const& buffer : stage_.state) {
-      bool const is_there = buffer.lifetime == Lifetime::job;
+      bool const is_part = buffer.tensor == step_tensor::first_moment && buffer.is_on_host();
+      if (is_part)
+        updated_sizes_ = last_elements(state_sizes_, optimizer_shard(stage_) - buffer.elements);
+    }
+    for (StateBuffer const& buffer : stage_.state) {
+      bool const is_there = buffer.lifetime == Lifetime::job && !buffer.is_on_host();
       if (is_there && !keep(tensors_of(buffer, parameters), buffer.type)) return false;
     }
     return buffers_.allocate_resident(parameters);
@@ -117,8 +137,10 @@ class StageReplay {
       return buffer.tensor == step_tensor::parameters ? parameters : std::vector{buffer.elements};
     }
     bool const is_joined = buffer.tensor == step_tensor::master && framework_.joins_master_weights;
-    if (!is_joined) return state_sizes_;
-    return {std::accumulate(state_sizes_.begin(), state_sizes_.end(), std::int64_t{0})};
+    bool const is_whole = buffer.elements == optimizer_shard(stage_);
+    std::vector<std::int64_t> const& sizes = is_whole ? state_sizes_ : updated_sizes_;
+    if (!is_joined) return sizes;
+    return {std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0})};
   }
   bool keep(std::vector<std::int64_t> const& tensors, ElementType type) {
     return std::ranges::all_of(tensors, [&](std::int64_t elements) {
@@ -141,9 +163,9 @@ class StageReplay {
   /// Allocates what appears in the first step: all moments of one parameter, then those of the
   /// next, in the order of Adam's step.
   bool allocate_moments() {
-    return std::ranges::all_of(state_sizes_, [&](std::int64_t elements) {
+    return std::ranges::all_of(updated_sizes_, [&](std::int64_t elements) {
       return std::ranges::all_of(stage_.state, [&](StateBuffer const& buffer) {
-        bool const appears = buffer.lifetime == Lifetime::from_first_step;
+        bool const appears = buffer.lifetime == Lifetime::from_first_step && buffer.is_resident();
         return !appears || keep({elements}, buffer.type);
       });
     });
@@ -276,6 +298,7 @@ class StageReplay {
   RepeatSearch search_;
   std::vector<std::vector<Request>> requests_;  ///< by task; none if each change is looked at
   std::vector<std::int64_t> state_sizes_;       ///< elements of each buffer of optimizer state
+  std::vector<std::int64_t> updated_sizes_;     ///< of those that the device updates
   std::vector<BlockId> blocks_;                 ///< blocks of live activations, by buffer
   std::vector<BlockId> left_over_;              ///< of the iteration before
   std::int64_t first_allocated_ = 0;            ///< StageReservation::first_allocated

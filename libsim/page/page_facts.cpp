@@ -120,9 +120,10 @@ struct Waiting {
   double bubble = 0;
   double transfer = 0;
   double data_parallel = 0;
+  double offload = 0;
   double iteration = 0;
 
-  double all() const { return bubble + transfer + data_parallel; }
+  double all() const { return bubble + transfer + data_parallel + offload; }
 };
 
 Waiting waiting_of(PageTrace const& trace) {
@@ -131,6 +132,7 @@ Waiting waiting_of(PageTrace const& trace) {
     sum.iteration += seconds(trace.iteration);
     sum.transfer += seconds(rank.transfer);
     sum.data_parallel += seconds(rank.data_parallel);
+    sum.offload += seconds(rank.offload);
     sum.bubble += seconds(bubble_of(trace, rank));
   }
   return sum;
@@ -175,6 +177,9 @@ PageFact waiting_fact(PageTrace const& trace) {
       fact.sentence +=
           ", and " + share(sum.data_parallel) +
           " while gradients and parameters travel between the ranks that share its layers";
+    }
+    if (sum.offload > 0) {
+      fact.sentence += ", and " + share(sum.offload) + " while the host updates what it holds";
     }
     fact.sentence += ".";
   }

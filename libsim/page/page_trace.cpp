@@ -196,7 +196,7 @@ RankFigures const& busiest(PageTrace const& trace) {
 }
 
 std::int64_t bubble_of(PageTrace const& trace, RankFigures const& rank) {
-  return trace.iteration - rank.busy - rank.transfer - rank.data_parallel;
+  return trace.iteration - rank.busy - rank.transfer - rank.data_parallel - rank.offload;
 }
 
 }  // namespace stagecraft

@@ -87,6 +87,7 @@ RankFigures figures_of(RankTrace const& rank,
   figures.busy = times.computing;
   figures.transfer = times.transfer;
   figures.data_parallel = times.data_parallel;
+  figures.offload = times.offload;
   MemoryPeak const peak = peak_of(rank.memory);
   figures.at_peak = peak.at_peak;
   figures.peak_time = peak.time;

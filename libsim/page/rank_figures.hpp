@@ -41,6 +41,7 @@ struct RankFigures {
   std::int64_t recompute = 0;  ///< part of `busy`
   std::int64_t transfer = 0;
   std::int64_t data_parallel = 0;
+  std::int64_t offload = 0;
   /// At the first instant at which the sum without workspace is largest, with the largest
   /// workspace.
   CategoryBytes at_peak;

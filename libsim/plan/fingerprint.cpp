@@ -213,6 +213,7 @@ void write(TextPieces& out, StepOp const& op, RangeTexts& texts) {
   constexpr std::size_t longest_written = 8;
   write(out, static_cast<Op const&>(op));
   out << (op.own_shard ? "own" : "whole");
+  if (op.part) out << " " << op.part->first << "+" << op.part->count << " of";
   if (op.ranges.size() > longest_written) {
     out << std::string_view{texts.of(op.ranges)};
   } else {
@@ -223,7 +224,9 @@ void write(TextPieces& out, StepOp const& op, RangeTexts& texts) {
 
 void write(TextPieces& out, StagePlan const& rank, RangeTexts& texts) {
   out << "rank " << rank.stage.value() << " parameters " << rank.parameters << " optimizer "
-      << rank.state_bytes(Category::optimizer).count() << " shards " << rank.shards << " of";
+      << rank.state_bytes(Category::optimizer).count();
+  if (rank.host_bytes() > Bytes{0}) out << " host " << rank.host_bytes().count();
+  out << " shards " << rank.shards << " of";
   for (ShardedRun const& run : rank.sharded_runs) {
     out << " " << run.first << "+" << run.count;
     if (run.shards != rank.shards) out << "/" << run.shards;

@@ -1,5 +1,8 @@
 #include "libsim/plan/state_buffers.hpp"
 
+#include <algorithm>
+#include <cmath>
+
 #include "libsim/plan/units/unit_types.hpp"
 
 namespace stagecraft {
@@ -32,10 +35,20 @@ std::vector<StateBuffer> state_buffers(TrainingConfig const& config, StateExtent
     buffers.back().where.is_shared = true;
     buffers.back().lifetime = lifetime;
   };
-  auto const add_state = [&](TensorId tensor, ElementType type, Lifetime lifetime) {
+  std::int64_t const on_host = offloaded_elements(config, extents.shard);
+  auto const add_state = [&](TensorId tensor, ElementType type, Lifetime lifetime,
+                             bool stays = false) {
+    std::int64_t const left = stays ? extents.shard : extents.shard - on_host;
+    if (left > 0) {
+      add_shard(tensor, Category::optimizer, type, lifetime);
+      buffers.back().elements = left;
+    }
+    if (on_host == 0) return;
     add_shard(tensor, Category::optimizer, type, lifetime);
+    buffers.back().elements = on_host;
+    buffers.back().where.place = Residence::Place::host;
   };
-  buffers.reserve(step_tensors.size());
+  buffers.reserve(2 * step_tensors.size());
   if (has_units) {
     add_shard(step_tensor::parameters, Category::parameters, of_units.stored, Lifetime::job);
     add_shard(step_tensor::gradients, Category::gradients, of_units.stored, Lifetime::iteration);
@@ -51,10 +64,20 @@ std::vector<StateBuffer> state_buffers(TrainingConfig const& config, StateExtent
   if (extents.counters > 0) {
     add(step_tensor::counters, Category::gradients, wide, extents.counters);
   }
-  if (has_master) add_state(step_tensor::master, wide, Lifetime::job);
+  if (has_master) add_state(step_tensor::master, wide, Lifetime::job, config.offload.keeps_master);
   add_state(step_tensor::first_moment, of_moments, Lifetime::from_first_step);
   add_state(step_tensor::second_moment, of_moments, Lifetime::from_first_step);
+  if (on_host > 0) {
+    add_shard(step_tensor::host_gradients, Category::gradients, wide, Lifetime::from_first_step);
+    buffers.back().elements = on_host;
+    buffers.back().where.place = Residence::Place::host;
+  }
   return buffers;
+}
+
+std::int64_t offloaded_elements(TrainingConfig const& config, std::int64_t shard) {
+  double const wanted = std::ceil(config.offload.optimizer * static_cast<double>(shard));
+  return std::min(shard, static_cast<std::int64_t>(wanted));
 }
 
 ElementType gradient_type(TrainingConfig const& config) {

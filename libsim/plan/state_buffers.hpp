@@ -21,8 +21,9 @@ struct StateBuffer {
   Lifetime lifetime = Lifetime::job;
 
   Bytes bytes() const { return Bytes{elements * element_size(type)}; }
-  /// Whether it exists when an iteration begins, from the second one on.
-  bool is_resident() const { return lifetime != Lifetime::iteration; }
+  bool is_on_host() const { return where.place == Residence::Place::host; }
+  /// Whether the device has it when an iteration begins, from the second one on.
+  bool is_resident() const { return lifetime != Lifetime::iteration && !is_on_host(); }
 };
 
 /// Elements on one rank.
@@ -40,7 +41,14 @@ struct StateExtents {
 /// copies and Adam's moments: fp16 and bf16 2 + 4 + 4 + 8, fp32 4 + 4 + 0 + 8, fp64 8 + 8 + 0 + 16,
 /// unless `memory` makes gradients or moments narrower. Sharded units have no master copies, and
 /// their gradients are made anew in each iteration.
+///
+/// With `offload` a tensor may have two buffers, of the device and of the host, whose elements are
+/// the rank's first ones. The host has 4 + 4 + 8 bytes of each: gradient, master copy, moments.
+/// Source: Megatron-LM, megatron/core/optimizer/cpu_offloading/hybrid_optimizer.py.
 std::vector<StateBuffer> state_buffers(TrainingConfig const& config, StateExtents const& extents);
+
+/// How many of the elements of a rank's optimizer state the host updates.
+std::int64_t offloaded_elements(TrainingConfig const& config, std::int64_t shard);
 
 /// Element type of the main gradients.
 ElementType gradient_type(TrainingConfig const& config);

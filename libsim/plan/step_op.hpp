@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -29,42 +30,44 @@ enum : TensorId {
   squares_so_far,     ///< post-validation: `squares` of the stages up to the own one
   counters,           ///< zeroed before the first microbatch, as gradients are
   quantised_weights,  ///< copies in 8 bits of the weights of linear layers
+  host_gradients,     ///< copies, on the host, of the gradients of what the host updates
   count
 };
 }  // namespace step_tensor
 
 /// A tensor that a rank keeps from one iteration to the next. The ops of the step read and write
-/// these tensors by their positions in step_tensors. Those on the device have a StateBuffer.
+/// these tensors by their positions in step_tensors. All but numbers have StateBuffers.
 struct StepTensor {
   Name name;
-  Residence::Place place = Residence::Place::device;  ///< host: a few numbers
+  bool is_number = false;  ///< a few numbers in host memory, not an element per parameter
 };
 
 inline constexpr auto step_tensors = [] {
   using namespace step_tensor;
-  constexpr auto host = Residence::Place::host;
+  constexpr bool is_number = true;
   std::array<StepTensor, count> tensors{};
   tensors[parameters] = {{"parameters", ""}};
   tensors[gradients] = {{"gradients", ""}};
   tensors[master] = {{"optimizer", "master"}};
   tensors[first_moment] = {{"optimizer", "first_moment"}};
   tensors[second_moment] = {{"optimizer", "second_moment"}};
-  tensors[loss_scale] = {{"optimizer", "loss_scale"}, host};
-  tensors[updates] = {{"optimizer", "updates"}, host};
-  tensors[overflow] = {{"step", "overflow"}, host};
-  tensors[squares] = {{"step", "squares"}, host};
-  tensors[overflow_so_far] = {{"step", "overflow_so_far"}, host};
-  tensors[squares_so_far] = {{"step", "squares_so_far"}, host};
+  tensors[loss_scale] = {{"optimizer", "loss_scale"}, is_number};
+  tensors[updates] = {{"optimizer", "updates"}, is_number};
+  tensors[overflow] = {{"step", "overflow"}, is_number};
+  tensors[squares] = {{"step", "squares"}, is_number};
+  tensors[overflow_so_far] = {{"step", "overflow_so_far"}, is_number};
+  tensors[squares_so_far] = {{"step", "squares_so_far"}, is_number};
   tensors[counters] = {{"counters", ""}};
   tensors[quantised_weights] = {{"parameters", "quantised"}};
+  tensors[host_gradients] = {{"optimizer", "host_gradients"}};
   return tensors;
 }();
 static_assert(std::ranges::none_of(step_tensors,
                                    [](StepTensor const& t) { return t.name.owner.empty(); }),
               "each tensor of the step needs a name");
 
-constexpr bool is_on_host(TensorId tensor) {
-  return step_tensors.at(static_cast<std::size_t>(tensor)).place == Residence::Place::host;
+constexpr bool is_number(TensorId tensor) {
+  return step_tensors.at(static_cast<std::size_t>(tensor)).is_number;
 }
 
 /// Consecutive elements of a rank's flat order of parameters.
@@ -102,6 +105,12 @@ class SharedRanges {
   std::shared_ptr<ParameterRanges const> ranges_;
 };
 
+/// Elements of what a rank has of its shards, counted over all of them in their order.
+struct ShardPart {
+  std::int64_t first = 0;
+  std::int64_t count = 0;
+};
+
 /// One op of the step, which a rank runs once per iteration on flat ranges of its parameters,
 /// gradients and optimizer state.
 struct StepOp : Op {
@@ -112,6 +121,8 @@ struct StepOp : Op {
   /// Collectives work on whole ranges; each member reads (all_gather) or writes (reduce_scatter)
   /// its own part.
   bool own_shard = false;
+  /// With own_shard: the part of it, if a rank updates it in parts.
+  std::optional<ShardPart> part{};
 };
 
 }  // namespace stagecraft

@@ -1,6 +1,7 @@
 #include "libsim/plan/step_program.hpp"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "libsim/plan/sharded_runs.hpp"
@@ -27,14 +28,16 @@ class StepWriter {
                TensorList writes,
                SharedRanges ranges,
                OpAttributes const& attributes = {},
-               bool own_shard = true) {
-    std::int64_t const elements = own_shard ? optimizer_shard(stage_) : elements_of(ranges.get());
+               bool own_shard = true,
+               std::optional<ShardPart> part = {}) {
+    std::int64_t const elements = part        ? part->count
+                                  : own_shard ? optimizer_shard(stage_)
+                                              : elements_of(ranges.get());
     StepOp op = op_of(kind, name, reads, writes, std::move(ranges));
     op.attributes = attributes;
     op.own_shard = own_shard;
-    for (TensorList const* const operands : {&op.reads, &op.writes}) {
-      for (TensorId const tensor : *operands) op.traffic += Bytes{elements * size_of(tensor)};
-    }
+    op.part = part;
+    add_traffic(op, elements);
     issue(std::move(op));
   }
 
@@ -51,6 +54,36 @@ class StepWriter {
     op.traffic = reads * Bytes{stage_.quantised_parameters * size_of(step_tensor::parameters)} +
                  copies->bytes();
     issue(std::move(op));
+  }
+
+  /// Appends the update of a part of the own shard by the host. Its gradients go there, and what
+  /// it has updated comes back as `updated` of the device.
+  void update_on_host(ShardPart part,
+                      SharedRanges const& decayed,
+                      AdamAttributes const& numbers,
+                      TensorId updated) {
+    using namespace step_tensor;
+    auto const on = [&](Stream stream, StepOp op) {
+      op.stream = stream;
+      op.own_shard = true;
+      op.part = part;
+      add_traffic(op, part.count);
+      return op;
+    };
+    StepOp away = on(Stream::to_host, op_of(OpKind::copy_state, {"step", "gradients_to_host"},
+                                            {gradients}, {host_gradients}, all()));
+    away.payload = Bytes{part.count * size_of(gradients)};
+    StepOp adam =
+        on(Stream::host, op_of(OpKind::adam, {"step", "host_adam"},
+                               {master, first_moment, second_moment, host_gradients, updates},
+                               {master, first_moment, second_moment}, decayed));
+    adam.attributes = numbers;
+    StepOp back = on(Stream::from_host, op_of(OpKind::copy_state, {"step", "parameters_from_host"},
+                                              {master}, {updated}, all()));
+    back.payload = Bytes{part.count * size_of(updated)};
+    issue(std::move(away));
+    issue(std::move(adam));
+    issue(std::move(back));
   }
 
   /// Appends a collective on whole ranges of a tensor, unless they are empty. `tensors`: how many
@@ -115,9 +148,15 @@ class StepWriter {
     return op;
   }
 
+  void add_traffic(StepOp& op, std::int64_t elements) const {
+    for (TensorList const* const operands : {&op.reads, &op.writes}) {
+      for (TensorId const tensor : *operands) op.traffic += Bytes{elements * size_of(tensor)};
+    }
+  }
+
   /// Bytes of one parameter in a tensor.
   std::int64_t size_of(TensorId tensor) const {
-    return is_on_host(tensor) ? 0 : element_size(stage_.state_of(tensor).type);
+    return is_number(tensor) ? 0 : element_size(stage_.state_of(tensor).type);
   }
 
   void issue(StepOp op) {
@@ -157,6 +196,55 @@ void append_reductions_between_ranks(StepWriter& step,
   }
 }
 
+/// The pieces in which a stage's ranks hand what the host updates to it: one, or if transfers and
+/// updates overlap, as many as the stage has blocks. Megatron-LM has one for each parameter.
+std::int64_t host_pieces(StagePlan const& stage, TrainingPlan const& plan) {
+  if (!plan.config.offload.overlap) return 1;
+  std::size_t blocks = 0;
+  for (StageChunk const& chunk : stage.chunks) {
+    blocks += plan.programs.chunks[static_cast<std::size_t>(chunk.program)].blocks.size();
+  }
+  return static_cast<std::int64_t>(blocks);
+}
+
+/// Appends Adam. The host has the first elements of the rank's shard, if any; the device those
+/// behind.
+void append_adam(StepWriter& step,
+                 StagePlan const& stage,
+                 TrainingPlan const& plan,
+                 SharedRanges const& decayed,
+                 AdamAttributes const& numbers,
+                 TensorId flag) {
+  using namespace step_tensor;
+  Offload const& offload = plan.config.offload;
+  std::int64_t const shard = optimizer_shard(stage);
+  std::int64_t const on_host = offloaded_elements(plan.config, shard);
+  std::int64_t const pieces = on_host == 0 ? 0 : host_pieces(stage, plan);
+  for (std::int64_t i = 0; i < pieces; ++i) {
+    std::int64_t const first = on_host * i / pieces;
+    step.update_on_host({.first = first, .count = on_host * (i + 1) / pieces - first}, decayed,
+                        numbers, offload.keeps_master ? TensorId{master} : TensorId{parameters});
+  }
+  bool const shares_all = plan.config.sharding.shares_parameters();
+  bool const has_master = is_16_bit(plan.config.model.precision) && !shares_all;
+  TensorId const updated = has_master ? master : parameters;
+  std::optional<ShardPart> const on_device =
+      on_host == 0 ? std::nullopt : std::optional<ShardPart>{{on_host, shard - on_host}};
+  if (on_host < shard) {
+    step.compute(OpKind::adam, {"step", "adam"},
+                 {updated, first_moment, second_moment, gradients, updates, flag},
+                 {updated, first_moment, second_moment}, decayed, numbers, true, on_device);
+  }
+  if (on_host > 0) step.drain();
+  if (!has_master || (on_host == shard && !offload.keeps_master)) return;
+  // A step that is skipped has changed no master, from which parameters go back to what they
+  // were.
+  bool const steps_ahead = plan.config.schedule.step == StepSync::post_validated;
+  step.compute(OpKind::narrow_parameters, {"step", "narrow_parameters"},
+               {master, steps_ahead ? no_tensor : flag}, {parameters}, step.all(), {}, true,
+               offload.keeps_master ? std::nullopt : on_device);
+}
+
 void append_optimizer(StepWriter& step,
                       StagePlan const& stage,
                       TrainingPlan const& plan,
@@ -165,8 +253,6 @@ void append_optimizer(StepWriter& step,
   Precision const precision = plan.config.model.precision;
   Hyperparameters const& numbers = plan.config.training;
   bool const shares_all = plan.config.sharding.shares_parameters();
-  bool const has_master = is_16_bit(precision) && !shares_all;
-  TensorId const updated = has_master ? master : parameters;
   // Only fp16 steps look for infinities.
   TensorId const flag = precision == Precision::fp16 ? overflow : no_tensor;
   bool const steps_ahead = plan.config.schedule.step == StepSync::post_validated;
@@ -205,15 +291,7 @@ void append_optimizer(StepWriter& step,
   step.agree({"step", "all_reduce_gradient_norm"}, squares, Reduction::sum);
   step.compute(OpKind::clip_gradients, {"step", "clip"}, {gradients, squares, flag}, {gradients},
                step.all(), ClipAttributes{numbers.clip});
-  step.compute(OpKind::adam, {"step", "adam"},
-               {updated, first_moment, second_moment, gradients, updates, flag},
-               {updated, first_moment, second_moment}, ranges.decayed, adam_numbers);
-  if (has_master) {
-    // A step that is skipped has changed no master, from which parameters go back to what they
-    // were.
-    step.compute(OpKind::narrow_parameters, {"step", "narrow_parameters"},
-                 {master, steps_ahead ? no_tensor : flag}, {parameters}, step.all());
-  }
+  append_adam(step, stage, plan, ranges.decayed, adam_numbers, flag);
   if (stage.shards == 1 || shares_all) return step.quantise_weights();  // units gather
   for (GatheredRanges const& gathered : ranges.gathered) {
     step.move(OpKind::all_gather, {"step", plan.groups[gathered.group].holders->all_gather},

@@ -19,6 +19,9 @@ void append_gradient_reduction(StagePlan& stage,
 /// (unless it was overlapped), over tensor ranks and between the two holders of a tied embedding;
 /// and the mixed-precision Adam step.
 ///
+/// With `offload` the host takes the step of a part, on streams of its own, for which the device
+/// waits before it narrows and gathers parameters.
+///
 /// Bytes per parameter with fp16: zero 4, scale 8, unscale 8, norm 4, clip 8, Adam 28, narrow 6.
 /// Pre: `ranges` are those of the stage.
 /// Source: Megatron-LM of May 2022, optimizer/optimizer.py and model/distributed.py.

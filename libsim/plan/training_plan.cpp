@@ -25,7 +25,15 @@ StateBuffer const& StagePlan::state_of(TensorId tensor) const {
 Bytes StagePlan::state_bytes(Category category) const {
   Bytes sum;
   for (StateBuffer const& buffer : state) {
-    if (buffer.category == category) sum += buffer.bytes();
+    if (buffer.category == category && !buffer.is_on_host()) sum += buffer.bytes();
+  }
+  return sum;
+}
+
+Bytes StagePlan::host_bytes() const {
+  Bytes sum;
+  for (StateBuffer const& buffer : state) {
+    if (buffer.is_on_host()) sum += buffer.bytes();
   }
   return sum;
 }

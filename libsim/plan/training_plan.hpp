@@ -80,10 +80,12 @@ struct StagePlan {
   /// The buffers that the rank keeps from one iteration to the next.
   std::vector<StateBuffer> state;
 
-  /// The buffer of one of step_tensors. \throws std::out_of_range  if the rank keeps none.
+  /// The first buffer of one of step_tensors. \throws std::out_of_range  if the rank keeps none.
   StateBuffer const& state_of(TensorId tensor) const;
-  /// The sum of `state` in a category.
+  /// The sum of `state` in a category, of what is on the device.
   Bytes state_bytes(Category category) const;
+  /// What a rank has in the memory of its host.
+  Bytes host_bytes() const;
 };
 
 /// One iteration of training, as every rank performs it: all decisions that are made before

@@ -77,9 +77,10 @@ struct Op {
   OpAttributes attributes;
   /// The type of the activations that it works on or for; peaks and measured rates depend on it.
   ElementType type = ElementType::f16;
-  std::int64_t flops = 0;                ///< FLOPs of matrix products; element-wise work counts 0
-  Bytes traffic;                         ///< bytes that the kernel moves to and from device memory
-  Bytes payload;                         ///< collectives only: size of the unsharded tensor
+  std::int64_t flops = 0;  ///< FLOPs of matrix products; element-wise work counts 0
+  Bytes traffic;           ///< bytes that the kernel moves to and from device memory
+  /// Collectives: size of the unsharded tensor. Copies between device and host: what is moved.
+  Bytes payload;
   std::int32_t tensors = 0;              ///< all-gathers of parameters only: how many tensors
   std::optional<GroupId> group;          ///< collectives only: one of the plan's groups
   Reduction reduction = Reduction::sum;  ///< what a collective that reduces computes

@@ -23,6 +23,9 @@ enum class Stream : std::uint8_t {
   receive_gradient,
   gather,           ///< of sharded units; every pass waits for it, too
   sum_over_copies,  ///< of their gradients, likewise
+  to_host,          ///< over the link to the host: gradients of what the host updates
+  host,             ///< the processors of the node
+  from_host,        ///< back over the link: what they have updated
 };
 
 /// What the streams of a kind have in common.
@@ -31,6 +34,7 @@ enum class StreamKind : std::uint8_t {
   reductions,  ///< collectives of the optimizer step
   messages,    ///< between stages; no op runs on them
   units,       ///< what sharded units gather or reduce; only plans with units have them
+  offload,     ///< the steps of what the host updates; only plans that offload have them
 };
 
 /// All that is told of a stream anywhere.
@@ -51,6 +55,9 @@ inline constexpr auto stream_rows = std::to_array<StreamRow>({
     {Stream::receive_gradient, "receive_gradient", StreamKind::messages},
     {Stream::gather, "gather", StreamKind::units},
     {Stream::sum_over_copies, "sum_over_copies", StreamKind::units},
+    {Stream::to_host, "to_host", StreamKind::offload},
+    {Stream::host, "host", StreamKind::offload},
+    {Stream::from_host, "from_host", StreamKind::offload},
 });
 
 template <>

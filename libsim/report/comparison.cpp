@@ -175,10 +175,11 @@ std::vector<Contribution> contributions_on(std::int32_t stage,
       std::int64_t& sum = phases[comparable_phase(key.phase, same_detail)][side];
       sum = bounded_sum(sum, time);
     }
-    std::int64_t const bubble =
-        iteration[side] - rank.times.computing - rank.times.transfer - rank.times.data_parallel;
+    std::int64_t const bubble = iteration[side] - rank.times.computing - rank.times.transfer -
+                                rank.times.data_parallel - rank.times.offload;
     phases[std::string{name_of(TracePhase::transfer)}][side] = rank.times.transfer;
     phases[std::string{name_of(TracePhase::data_parallel)}][side] = rank.times.data_parallel;
+    phases["offload"][side] = rank.times.offload;
     phases["bubble"][side] = bubble;
   }
   std::vector<Contribution> contributions;

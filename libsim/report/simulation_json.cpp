@@ -69,6 +69,7 @@ Json stage_json(StageResult const& stage) {
           {"peak_at_seconds", seconds(stage.peak_at)},
           {"at_peak", to_json(stage.at_peak)},
           {"activation_peak_bytes", stage.activation_peak},
+          {"host_bytes", stage.host},
           {"ranks", spread_json(stage)},
           {"reserved_bytes", part_or_null(reserved, &StageReservation::reserved)},
           {"allocated_bytes", part_or_null(reserved, &StageReservation::allocated)},
@@ -151,7 +152,8 @@ Json to_json(Breakdown const& breakdown) {
           {"bubble", seconds(breakdown.bubble)},
           {"data_parallel", seconds(shares.data_parallel)},
           {"head_and_embedding", seconds(shares.head_and_embedding)},
-          {"optimizer", seconds(shares.optimizer)}};
+          {"optimizer", seconds(shares.optimizer)},
+          {"offload", seconds(shares.offload)}};
 }
 
 Json to_json(CategoryBytes const& bytes) {

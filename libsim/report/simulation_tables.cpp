@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "libsim/engine/fullest_stage.hpp"
+#include "libsim/engine/outside_memory.hpp"
 #include "libsim/interval/measured_range.hpp"
 #include "libsim/modules/blocks.hpp"
 #include "libsim/report/operation.hpp"
@@ -39,6 +40,7 @@ std::string rates(Simulation const& simulation, TrainingConfig const& config) {
 std::string breakdown_table(Simulation const& simulation) {
   TextTable table{{{"time of the busiest stage", Align::left}, {"s"}, {"%"}}};
   for (auto const& [name, time] : parts_of(simulation.breakdown)) {
+    if (name == "offload" && time == SimTime{0}) continue;
     table.add_row({std::string{name}, decimals(to_seconds(time), 3),
                    decimals(100 * to_seconds(time) / to_seconds(simulation.iteration), 1)});
   }
@@ -49,6 +51,16 @@ std::string breakdown_table(Simulation const& simulation) {
   return table.text() + "of these, " + decimals(host, 3) + " s (" + percent(share) +
          " of the iteration) wait for the host, which takes longer to issue kernels than they "
          "run\n";
+}
+
+/// Says what nodes hold in place of their accelerators, and whether they can.
+std::string host_text(TrainingPlan const& plan, System const& system) {
+  Bytes const held = fullest_host(plan, system);
+  if (held == Bytes{0}) return "";
+  Bytes const room = system.node.host_memory.value;
+  return "the host of a node holds up to " + readable_text(held) + " of its " +
+         readable_text(room) + " of memory: optimizer state, and the gradients it is updated with" +
+         (held > room ? "; it does not fit" : "") + "\n";
 }
 
 /// Whether a stage whose counted bytes fit runs out of memory by its allocator's replay.
@@ -189,7 +201,7 @@ std::string stage_table(Simulation const& simulation,
   text += count == 0 ? "every stage fits into " + limit + "\n"
                      : std::to_string(count) + " of " + std::to_string(simulation.stages.size()) +
                            " stages do not fit" + where + "\n";
-  return text + device_text(simulation, plan, system);
+  return text + device_text(simulation, plan, system) + host_text(plan, system);
 }
 
 }  // namespace
@@ -233,7 +245,7 @@ std::string run_title(TrainingPlan const& plan, System const& system) {
   return text;
 }
 
-std::array<BreakdownPart, 8> parts_of(Breakdown const& breakdown) {
+std::array<BreakdownPart, 9> parts_of(Breakdown const& breakdown) {
   return {{{"forward", breakdown.shares.forward},
            {"backward", breakdown.shares.backward},
            {"recompute", breakdown.shares.recompute},
@@ -241,7 +253,8 @@ std::array<BreakdownPart, 8> parts_of(Breakdown const& breakdown) {
            {"pipeline transfer", breakdown.transfer},
            {"bubble", breakdown.bubble},
            {"data parallel", breakdown.shares.data_parallel},
-           {"optimizer", breakdown.shares.optimizer}}};
+           {"optimizer", breakdown.shares.optimizer},
+           {"offload", breakdown.shares.offload}}};
 }
 
 std::string simulation_tables(Simulation const& simulation,

@@ -174,6 +174,24 @@ void check_recipe(RunConfig const& config, ConfigNode const& root) {
               (recipe->capability == 10 ? ", which Blackwell has" : ""));
 }
 
+void check_host(RunConfig const& config, ConfigNode const& root) {
+  double const fraction = config.training.offload.optimizer;
+  System const& system = config.system;
+  if (fraction == 0 || !root.is_sound()) return;
+  std::string missing;
+  auto const need = [&](bool is_given, std::string_view key) {
+    if (!is_given) missing += (missing.empty() ? "" : ", ") + std::string{key};
+  };
+  need(system.node.host_memory.value > Bytes{0}, "node.host_memory");
+  need(system.node.host_adam.value > 0, "node.host_adam");
+  need(system.accelerator.host_link.value.bandwidth.value > 0, "accelerator.host_link");
+  if (missing.empty()) return;
+  root.child("offload")
+      .child("optimizer")
+      .report("`offload: none`, or a system with " + missing + ", which '" + system.name +
+              "' does not have");
+}
+
 void check_run_time(RunConfig const& config, ConfigNode const& root) {
   if (!root.is_sound()) return;
   double const peak =

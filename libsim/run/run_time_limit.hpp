@@ -16,6 +16,9 @@ void check_attention(RunConfig const& config, ConfigNode const& root);
 /// Reports a recipe of `low_precision` for which the accelerator has no products.
 void check_recipe(RunConfig const& config, ConfigNode const& root);
 
+/// Reports a run that offloads on a system that does not say what its hosts are.
+void check_host(RunConfig const& config, ConfigNode const& root);
+
 /// Reports a run whose iteration could take longer than SimTime can represent (106 days), by an
 /// upper bound: all bytes over the slowest link, FLOPs at a hundredth of the peak, and every
 /// latency.

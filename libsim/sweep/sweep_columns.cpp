@@ -111,6 +111,8 @@ constexpr std::array reals{
         [](Result result, Plan) { return to_seconds(result.breakdown.shares.head_and_embedding); }},
     RealColumn{"breakdown_seconds_optimizer", "s",
                [](Result result, Plan) { return to_seconds(result.breakdown.shares.optimizer); }},
+    RealColumn{"breakdown_seconds_offload", "s",
+               [](Result result, Plan) { return to_seconds(result.breakdown.shares.offload); }},
 };
 
 }  // namespace

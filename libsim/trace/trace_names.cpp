@@ -72,7 +72,11 @@ TraceVocabulary::TraceVocabulary(TrainingPlan const& plan) {
     names_.phase.emplace_back(name_of(phase));
   }
   for (StreamRow const& row : stream_rows) {
-    if (row.kind != StreamKind::units || plan.roles.unit) names_.stream.emplace_back(row.name);
+    bool const offloads = plan.config.offload != Offload{};  // rows have their numbers in the list
+    bool const is_used = row.kind == StreamKind::offload ? offloads
+                         : row.kind == StreamKind::units ? offloads || plan.roles.unit
+                                                         : true;
+    if (is_used) names_.stream.emplace_back(row.name);
   }
   for (char const* const name : {"forward", "backward", "iteration_overhead", "send.activation",
                                  "send.gradient", "receive.activation", "receive.gradient"}) {

@@ -64,6 +64,7 @@ StreamTimes stream_times(RankTrace const& rank, KnownNames const& names) {
   std::vector<Span> computing;
   std::vector<Span> messages;
   std::vector<Span> reductions;
+  std::vector<Span> offloaded;
   OpColumns const& ops = rank.ops;
   for (std::size_t row = 0; row < ops.rows(); ++row) {
     Span const span{ops.start[row], ops.start[row] + ops.duration[row]};
@@ -77,6 +78,8 @@ StreamTimes stream_times(RankTrace const& rank, KnownNames const& names) {
     } else if (kind == StreamKind::reductions || kind == StreamKind::units ||
                (on_compute && names.phase(ops.phase[row]) == TracePhase::data_parallel)) {
       reductions.push_back(span);
+    } else if (kind == StreamKind::offload) {
+      offloaded.push_back(span);
     } else if (on_compute) {
       computing.push_back(span);
     }
@@ -86,7 +89,10 @@ StreamTimes stream_times(RankTrace const& rank, KnownNames const& names) {
   std::int64_t const with_messages = covered(computing);
   computing.insert(computing.end(), reductions.begin(), reductions.end());
   times.transfer = with_messages - times.computing;
-  times.data_parallel = covered(computing) - with_messages;
+  std::int64_t const with_reductions = covered(computing);
+  computing.insert(computing.end(), offloaded.begin(), offloaded.end());
+  times.data_parallel = with_reductions - with_messages;
+  times.offload = covered(computing) - with_reductions;
   return times;
 }
 

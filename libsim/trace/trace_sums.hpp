@@ -50,6 +50,7 @@ struct StreamTimes {
   std::int64_t computing = 0;      ///< its compute stream, but for the rows of data_parallel
   std::int64_t transfer = 0;       ///< it does not compute, and one of its messages is in flight
   std::int64_t data_parallel = 0;  ///< neither, and gradients or parameters travel
+  std::int64_t offload = 0;        ///< none of these, and the host or its link is busy
 };
 
 StreamTimes stream_times(RankTrace const& rank, KnownNames const& names);

@@ -81,6 +81,9 @@ nlohmann::ordered_json to_json(LowPrecision const& low);
 /// The inverse of read_sharding(): a name if no key differs from the kind's.
 nlohmann::ordered_json to_json(Sharding const& sharding);
 
+/// `none` if nothing is offloaded.
+nlohmann::ordered_json to_json(Offload const& offload);
+
 void read_field(ConfigNode const& node, Reshard& reshard);
 nlohmann::ordered_json to_json(Reshard const& reshard);
 std::string accepted_text(Reshard const& reshard);

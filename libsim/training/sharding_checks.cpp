@@ -109,7 +109,39 @@ class ShardingCheck : CombinationCheck {
   }
 };
 
+/// What Megatron-LM's hybrid optimizer takes, and this program as well.
+class OffloadCheck : CombinationCheck {
+ public:
+  using CombinationCheck::CombinationCheck;
+
+  void check() const {
+    if (config_.offload == Offload{} ||
+        !sound({"offload", "sharding", "schedule", "model.precision", "memory"})) {
+      return;
+    }
+    if (config_.offload.optimizer == 0) {
+      refuse("offload.optimizer", "0", "a fraction above 0, or `offload: none`");
+      return;
+    }
+    std::string const why = ", as offload.optimizer is set";
+    if (config_.sharding.kind != ShardingKind::distributed_optimizer) {
+      refuse("sharding", name_of(config_.sharding.kind), "distributed_optimizer" + why);
+    }
+    if (config_.model.precision != Precision::bf16) {
+      refuse("model.precision", name_of(config_.model.precision), "bf16" + why);
+    }
+    if (config_.memory.moments_dtype != StateType::fp32) {
+      refuse("memory.moments_dtype", name_of(config_.memory.moments_dtype),
+             "fp32" + why + ": the host updates in 32 bits");
+    }
+  }
+};
+
 }  // namespace
+
+void check_offload(TrainingConfig const& config, ConfigNode const& root) {
+  OffloadCheck{config, root}.check();
+}
 
 void check_sharding(TrainingConfig const& config, ConfigNode const& root) {
   ShardingCheck{config, root}.check();

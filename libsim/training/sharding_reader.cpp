@@ -45,6 +45,29 @@ Sharding read_sharding(ConfigNode const& root, std::optional<bool> short_form) {
   return is_override(other) ? sharding_of(*short_form) : sharding;
 }
 
+Offload read_offload(ConfigNode const& section) {
+  Offload offload;
+  if (!section.exists() || section.reads("none")) return offload;
+  if (!section.is_map()) {
+    section.report("none, or a map such as {optimizer: 0.5}");
+    return offload;
+  }
+  SectionReader reader{section};
+  visit_keys(reader, offload);
+  for (std::string_view const key : {"parameters", "activations"}) {
+    reader.not_modelled(key, "only the optimizer's state is offloaded: {optimizer: 0.5}");
+  }
+  reader.finish();
+  return offload;
+}
+
+nlohmann::ordered_json to_json(Offload const& offload) {
+  if (offload == Offload{}) return "none";
+  SectionWriter writer;
+  visit_keys(writer, offload);
+  return writer.map();
+}
+
 nlohmann::ordered_json to_json(Sharding const& sharding) {
   if (sharding == Sharding{.kind = sharding.kind}) return name_of(sharding.kind);
   SectionWriter writer;

@@ -15,4 +15,7 @@ Sharding read_sharding(ConfigNode const& section);
 /// both are given, an override goes before what a file says: run files that were printed have both.
 Sharding read_sharding(ConfigNode const& root, std::optional<bool> short_form);
 
+/// Key `offload`: none, or a map. Reports what is wrong at its place.
+Offload read_offload(ConfigNode const& section);
+
 }  // namespace stagecraft

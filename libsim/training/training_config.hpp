@@ -232,6 +232,7 @@ struct TrainingConfig {
   bool deterministic = false;
   LowPrecision low_precision;
   Sharding sharding;
+  Offload offload;
   MemoryConfig memory;
   LayerSplit layout;
   Hyperparameters training;

@@ -326,6 +326,7 @@ void check_training_config(TrainingConfig const& config, ConfigNode const& root)
   checker.check_schedule();
   checker.check_step();
   check_sharding(config, root);
+  check_offload(config, root);
   check_layout(config, root);
   check_experts(config, root);
   check_expert_overlap(config, root);

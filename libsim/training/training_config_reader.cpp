@@ -152,7 +152,10 @@ void name_unmodelled_keys(SectionReader& reader) {
         "ZeRO-1 does, fsdp1 and fsdp2 as PyTorch does; ZeRO-2 and ZeRO-3 are not modelled");
   }
   for (std::string_view const key : {"offload", "cpu_offload", "offload_optimizer"}) {
-    reader.not_modelled(key, "offloading to the host's memory is not modelled");
+    reader.not_modelled(
+        key,
+        "key offload of the run says what the host's memory holds: `offload: {optimizer: 0.5}`; "
+        "parameters and activations are not offloaded");
   }
 }
 
@@ -182,6 +185,7 @@ TrainingConfig read_training_config(ConfigNode const& root) {
   std::optional<bool> distributed_optimizer;
   read("memory", MemorySection{config.memory, distributed_optimizer}, [](SectionReader&) {});
   config.sharding = read_sharding(root, distributed_optimizer);
+  config.offload = read_offload(root.child("offload"));
   if (!config.memory.allocator_settings.empty()) {
     ConfigNode const settings = root.child("memory").child("allocator_settings");
     read_allocator_settings(config.memory.allocator_settings, settings.place(), settings.key(),

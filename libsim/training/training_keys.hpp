@@ -262,6 +262,19 @@ void visit_keys(Visitor& keys, Kind& sharding) {
        "The type in which gradients are reduced. auto: that of the stored shards.");
 }
 
+template <typename Visitor, OneOf<Offload> Host>
+void visit_keys(Visitor& keys, Host& offload) {
+  keys("optimizer", offload.optimizer,
+       "The fraction of a rank's optimizer state that the memory of its node has, and that the "
+       "node's processors update. The accelerator sends them gradients and gets parameters back.",
+       NumberRange{.lower = 0, .upper = 1, .includes_upper = true});
+  keys("overlap", offload.overlap,
+       "Whether these copies run beside the updates, piece by piece, or before and after them.");
+  keys("keeps_master", offload.keeps_master,
+       "Whether the accelerator keeps its master copies of what the host updates. Megatron-LM does "
+       "without its precision-aware optimizer.");
+}
+
 /// Section `memory`, with the short form of `sharding` if it has it.
 template <typename Memory, typename ShortForm>
 struct MemorySection {
@@ -363,6 +376,10 @@ void visit_keys(Visitor& keys, Config& config) {
       FlagOf{"true", "deterministic-mode"});
   keys("low_precision", config.low_precision);
   keys("sharding", config.sharding);
+  keys("offload", config.offload,
+       "What the memory of the node holds in place of the accelerator's: none, or a map with the "
+       "keys below.",
+       Accepts{"none, or a map"}, Default{"none"});
   bool const is_sharded = config.sharding.shares_optimizer();
   keys("memory", MemorySection{config.memory, is_sharded});
   keys("layout", config.layout,

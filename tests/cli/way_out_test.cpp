@@ -25,7 +25,7 @@ TEST_CASE("way out: what is not modelled is said with what comes nearest") {
                      "fsdp1 and fsdp2 as PyTorch does; ZeRO-2 and ZeRO-3 are not modelled",
                      "`sharding: distributed_optimizer` as ZeRO-1 does"});
   }
-  require_refusal(run + " --set memory.offload=true", {"offloading to the host's memory is not"});
+  require_refusal(run + " --set memory.offload=true", {"key offload of the run says what"});
   require_refusal(run + " --set model.precision=fp8",
                   {"found 'fp8'; accepted: fp16, bf16, fp32, fp64; products in 8 bits are "
                    "key low_precision"});

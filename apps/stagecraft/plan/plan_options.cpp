@@ -230,6 +230,10 @@ PlanOptions read_plan_options(CommandLine const& line,
   request.jobs = jobs_of(line);
   read_filters(line, options);
   RunConfig base = read_plan_base(line, cluster.system, recipe);
+  if (base.training.offload != Offload{}) {
+    throw CommandLineError{"--set", "offload of optimizer state",
+                           "`offload: none`: plan does not weigh what the host holds"};
+  }
   request.base = std::move(base.training);
   request.system = std::move(base.system);
   options.warnings = std::move(base.warnings);

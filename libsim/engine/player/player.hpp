@@ -217,6 +217,11 @@ void Player<Channels, Observer>::run(int number, StageProgress& stage, IssueEntr
   if (task.how == PlayedTask::How::data_parallel) {
     start = std::max(start, stage.data_parallel_idle);
     end = stage.data_parallel_idle = start + task.duration;
+  } else if (task.how == PlayedTask::How::offload) {
+    SimTime& idle = stage.offload_idle[task.leg];
+    start = std::max(start, idle);
+    if (task.leg > 0) start = std::max(start, stage.offload_idle[task.leg - 1U]);
+    end = idle = start + task.duration;
   } else {
     end = stage.data_parallel_idle <= start ? start + task.duration
                                             : end_beside_reductions(number, stage, task);
@@ -253,12 +258,15 @@ SimTime Player<Channels, Observer>::end_beside_reductions(int number,
 
 template <class Channels, class Observer>
 void Player<Channels, Observer>::drain(int number, StageProgress& stage) {
-  if (stage.data_parallel_idle <= stage.clock) return;
-  stage.total.data_parallel += stage.data_parallel_idle - stage.clock;
+  SimTime const reduced = std::max(stage.clock, stage.data_parallel_idle);
+  SimTime const end = std::max(reduced, stage.offload_idle.back());
+  if (end <= stage.clock) return;
+  stage.total.data_parallel += reduced - stage.clock;
+  stage.total.offload += end - reduced;
   if constexpr (Observer::hears) {
-    observer_.waited(StageId{number}, stage.entry, stage.clock, stage.data_parallel_idle);
+    observer_.waited(StageId{number}, stage.entry, stage.clock, end);
   }
-  stage.clock = stage.data_parallel_idle;
+  stage.clock = end;
 }
 
 template <class Channels, class Observer>

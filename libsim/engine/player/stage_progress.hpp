@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <limits>
 
@@ -12,10 +13,12 @@ namespace stagecraft {
 
 /// A task as the player runs it.
 struct PlayedTask {
-  enum class How : std::uint8_t { compute, data_parallel, group, prefix };
+  enum class How : std::uint8_t { compute, data_parallel, group, prefix, offload };
   SimTime duration{0};
   SimTime on_links{0};  ///< see PlayedStage
   How how = How::compute;
+  /// offload: number of its stream among those of StreamKind::offload.
+  std::uint8_t leg = 0;
 
   PlayedTask(Task const& task, SimTime alone, SimTime using_links)
       : duration{alone},
@@ -23,7 +26,14 @@ struct PlayedTask {
         how{task.is_prefix                         ? How::prefix
             : task.group                           ? How::group
             : task.stream == Stream::data_parallel ? How::data_parallel
-                                                   : How::compute} {}
+            : is_offload(task)                     ? How::offload
+                                                   : How::compute},
+        leg{is_offload(task) ? static_cast<std::uint8_t>(static_cast<int>(task.stream) -
+                                                         static_cast<int>(Stream::to_host))
+                             : std::uint8_t{0}} {}
+
+ private:
+  static bool is_offload(Task const& task) { return kind_of(task.stream) == StreamKind::offload; }
 };
 
 /// The progress of a stage in its program.
@@ -40,6 +50,8 @@ struct StageProgress {
   SimTime clock{0};  ///< end of what its compute stream has run
   SimTime busy{0};
   SimTime data_parallel_idle{0};  ///< end of what its data-parallel stream has run
+  /// Ends of what its streams of StreamKind::offload have run: to the host, there, and back.
+  std::array<SimTime, 3> offload_idle{};
   SimTime busy_in_loop{0};
   std::int32_t times_left = 0;  ///< runs left of the repeat that it is in; 0 if it is in none
   int border = -1;              ///< last border of the steady-state loop that it has passed

@@ -21,8 +21,10 @@ TimeShares shares_of(BlockProgram const& block, PassTimes const& times) {
 TaskProfile profile_step(Op const& op, CostModel const& cost) {
   TaskProfile profile;
   profile.duration = cost.duration(op);
-  (op.phase == Phase::data_parallel ? profile.shares.data_parallel : profile.shares.optimizer) =
-      profile.duration;
+  bool const is_offload = kind_of(op.stream) == StreamKind::offload;
+  (is_offload                         ? profile.shares.offload
+   : op.phase == Phase::data_parallel ? profile.shares.data_parallel
+                                      : profile.shares.optimizer) = profile.duration;
   return profile;
 }
 
@@ -53,7 +55,7 @@ TaskProfile profile_chunk(Programs const& programs,
 }  // namespace
 
 SimTime TimeShares::sum() const {
-  return forward + backward + recompute + head_and_embedding + data_parallel + optimizer;
+  return forward + backward + recompute + head_and_embedding + data_parallel + optimizer + offload;
 }
 
 TimeShares& TimeShares::operator+=(TimeShares const& other) {
@@ -63,6 +65,7 @@ TimeShares& TimeShares::operator+=(TimeShares const& other) {
   head_and_embedding += other.head_and_embedding;
   data_parallel += other.data_parallel;
   optimizer += other.optimizer;
+  offload += other.offload;
   return *this;
 }
 

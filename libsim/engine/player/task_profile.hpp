@@ -34,6 +34,7 @@ struct TimeShares {
   SimTime head_and_embedding{0};
   SimTime data_parallel{0};
   SimTime optimizer{0};
+  SimTime offload{0};
 
   SimTime sum() const;
   TimeShares& operator+=(TimeShares const& other);

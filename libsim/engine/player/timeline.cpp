@@ -30,8 +30,11 @@ void check_stage(TimelineInput const& input, std::size_t number) {
     if (duration < SimTime{0}) refuse("found a negative duration");
   }
   for (Task const& task : stage.tasks) {
-    if (task.stream != Stream::compute && task.stream != Stream::data_parallel) {
-      refuse("found a task on another stream; accepted: compute, data_parallel");
+    bool const is_offload = kind_of(task.stream) == StreamKind::offload;
+    if (task.stream != Stream::compute && task.stream != Stream::data_parallel && !is_offload) {
+      refuse(
+          "found a task on another stream; accepted: compute, data_parallel, to_host, host, "
+          "from_host");
     }
     if (!task.group) continue;
     if (input.groups == nullptr) refuse("found a task of a group in an input without groups");

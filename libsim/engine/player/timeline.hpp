@@ -37,7 +37,7 @@ struct TimelineInput {
   RankGroups const* groups = nullptr;  ///< groups of the tasks; needed if a task has one
 };
 
-/// The parts of a stage's time: end = busy + transfer + bubble + data_parallel.
+/// The parts of a stage's time: end = busy + transfer + bubble + data_parallel + offload.
 struct StageTimeline {
   SimTime end{0};       ///< time at which all its streams are done
   SimTime busy{0};      ///< time of tasks on the compute stream
@@ -45,6 +45,7 @@ struct StageTimeline {
   /// Time of waiting for another stage to start a message or to join a group.
   SimTime bubble{0};
   SimTime data_parallel{0};  ///< time of waiting for the data-parallel stream
+  SimTime offload{0};        ///< time of waiting for the host and its link
 
   friend bool operator==(StageTimeline const&, StageTimeline const&) = default;
 };
@@ -85,6 +86,9 @@ struct IterationEnd {
 /// Compute stream: a stage's tasks, waits and drains follow each other.
 /// Data-parallel stream: its tasks run behind the compute stream in issue order; `drain` waits for
 /// it. While it is busy, computation is slowed down; a task is rounded to whole picoseconds once.
+/// Streams to the host, of the host and from it: their tasks run in issue order behind the compute
+/// stream, and behind the last task that was issued on the stream before theirs. `drain` waits for
+/// them too. They slow nothing down.
 /// Group tasks: start when every participant has arrived (one whose task is on the data-parallel
 /// stream arrives once that stream is idle), last as long as the longest cost among them and end
 /// together. The compute stream waits for them on either stream, as Megatron's all-reduces of the
@@ -108,9 +112,9 @@ struct IterationEnd {
 /// The result does not depend on the order in which stages are taken up: each is a sequential
 /// process that only ever waits for a named message or group.
 /// \throws ScheduleDeadlock  when nothing can move and entries are left.
-/// \throws std::invalid_argument  for a task on a stream other than compute and data_parallel, a task
-///         in a group that its stage is not in, durations that do not match the tasks, a
-///         negative cost, or a slowdown out of range.
+/// \throws std::invalid_argument  for a task on a stream other than compute, data_parallel and those
+///         of the host, a task in a group that its stage is not in, durations that do not match the
+///         tasks, a negative cost, or a slowdown out of range.
 Timeline play(TimelineInput const& input);
 
 /// The same up to the end of the iteration, in a fraction of the time and exact to the picosecond:

@@ -90,6 +90,19 @@ TEST_CASE("data-parallel tasks run behind computation, one after the other, and 
           StageTimeline{SimTime{116}, SimTime{61}, SimTime{0}, SimTime{0}, SimTime{55}});
 }
 
+TEST_CASE("what the host updates goes there, is updated and comes back piece by piece") {
+  std::vector<HandMadeStage> stages(1);
+  stages[0].run(100);
+  for (int piece = 0; piece < 2; ++piece) {
+    stages[0].run(10, Stream::to_host).run(50, Stream::host).run(20, Stream::from_host);
+  }
+  stages[0].run(30).drain().run(5);
+  // There from 100 and 110; updated from 110 and 160; back from 160 and 210, until 230. The device
+  // computes until 130 and then waits.
+  REQUIRE(play_stages(stages).stages[0] ==
+          StageTimeline{.end = SimTime{235}, .busy = SimTime{135}, .offload = SimTime{100}});
+}
+
 TEST_CASE("an iteration ends with its data-parallel stream even without a drain") {
   std::vector<HandMadeStage> stages(1);
   stages[0].run(10).run(100, Stream::data_parallel);

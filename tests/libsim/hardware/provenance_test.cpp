@@ -33,9 +33,10 @@ ConstantRow row(std::vector<ConstantRow> const& rows, std::string const& key) {
 
 TEST_CASE("every constant is listed with its value, unit and source", "[hardware]") {
   auto const rows = rows_of("selene-a100");
-  // 4 peaks, 4 more of the accelerator; 1 count, a latency and a bandwidth, a file of tables; 3 of
-  // the network; 13 of the calibration; 8 of what else is on a device.
-  REQUIRE(rows.size() == 4 + 4 + 1 + 2 + 1 + 3 + 13 + 8);
+  // 4 peaks, 4 more of the accelerator, 2 of its link to the host; 1 count, a latency and a
+  // bandwidth, a file of tables, the host's memory; 3 of the network; 13 of the calibration; 8 of
+  // what else is on a device.
+  REQUIRE(rows.size() == 4 + 4 + 2 + 1 + 2 + 1 + 1 + 3 + 13 + 8);
   REQUIRE(row(rows, "accelerator.peak.fp16").value == "312");
   REQUIRE(row(rows, "accelerator.peak.fp16").unit == "TFLOP/s");
   REQUIRE(row(rows, "accelerator.multiprocessors").unit.empty());
@@ -161,7 +162,8 @@ TEST_CASE("the sources of a system that nobody measured say so", "[hardware]") {
     bool const says_so = r.source.find("ot validated") != std::string::npos;
     bool const is_certain = r.key == "node.accelerators" ||
                             r.key == "accelerator.compute_capability" ||
-                            r.key == "node.host_speed";  // fitted to runs on it
+                            r.key == "node.host_speed" ||  // fitted to runs on it, as the next
+                            r.key == "node.host_adam";
     REQUIRE((says_so || is_certain));
   }
 }
@@ -177,13 +179,14 @@ TEST_CASE("every key that a system or software file can have is explained, in it
   System& system = *owner;
   system.measured.emplace();
   system.device.emplace();
-  for (auto* const given :
-       {&system.node.bus_bandwidth.source, &system.network.adapters.source,
-        &system.network.topology.source, &system.network.bus_bandwidth.source,
-        &system.network.gather_bandwidth.source, &system.node.all_reduce.source,
-        &system.node.all_gather.source, &system.node.reduce_scatter.source,
-        &system.accelerator.compute_capability.source, &system.node.collectives.source,
-        &system.node.host_speed.source, &system.network.collectives.source}) {
+  for (auto* const given : {&system.node.bus_bandwidth.source, &system.network.adapters.source,
+                            &system.network.topology.source, &system.network.bus_bandwidth.source,
+                            &system.network.gather_bandwidth.source, &system.node.all_reduce.source,
+                            &system.node.all_gather.source, &system.node.reduce_scatter.source,
+                            &system.accelerator.compute_capability.source,
+                            &system.node.collectives.source, &system.node.host_speed.source,
+                            &system.network.collectives.source, &system.node.host_memory.source,
+                            &system.node.host_adam.source, &system.accelerator.host_link.source}) {
     *given = "x";
   }
   std::size_t keys = 0;
