@@ -203,6 +203,8 @@ void read_torchtitan(FrameworkKeys& keys, FrameworkOptions const& options, Frame
   if (has_units && keys.text("training.dtype").value_or("float32") == "bfloat16") {
     sharding["stored_dtype"] = "bf16";
   }
+  // train_step() never asks fully_shard for no_sync.
+  if (has_units && sum > micro * *replicas) sharding["sync"] = "every";
   run.sections["sharding"] = sharding.size() == 1 ? sharding["kind"] : sharding;
   if (keys.is_true(
           name_in(keys, {"training.enable_cpu_offload", "experimental.enable_fsdp_cpu_offload"}))) {

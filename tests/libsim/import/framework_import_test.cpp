@@ -172,7 +172,8 @@ TEST_CASE("torchtitan's degrees, batches and recompute", "[import]") {
                             R"({"base": "llama3.1-70b", "precision": "bf16", "sequence": 8192})"));
   CHECK(run["parallel"] ==
         nlohmann::ordered_json::parse(R"({"tensor": 8, "sequence": true, "data": 8})"));
-  CHECK(run["sharding"] == nlohmann::ordered_json::parse(R"({"kind": "fsdp2", "group": 4})"));
+  CHECK(run["sharding"] ==
+        nlohmann::ordered_json::parse(R"({"kind": "fsdp2", "group": 4, "sync": "every"})"));
   CHECK(run["batch"] == batch(64, 2));
   CHECK(run["recompute"]["layers"] == 20);  // every fourth of 80
   CHECK(run["software"] == "torchtitan");
