@@ -36,7 +36,7 @@ SHARDED = (
     ("A100 and H100, all", lambda row: True),
 )
 TORCHTITAN = {"a100": "A100, 64, FSDP2, torchtitan without compilation", "h100": "H100, 128 and 256, t 8, FSDP2, torchtitan",
-              "h200": "H200, 32, t 4, FSDP2, KempnerForge"}
+              "h100 8B": "H100, 8 to 128, Llama 3 8B, FSDP2, torchtitan's own tables", "h200": "H200, 32, t 4, FSDP2, KempnerForge"}
 
 
 def runs(results, name):

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Makes data files of published runs with sharded units: ../data/llm-foundry.csv, torchtitan.csv and fms-fsdp1.csv.
 
-usage: make.py PARALLEL.yaml FSDP.csv FMS.csv
+usage: make.py PARALLEL.yaml FSDP.csv FMS.csv TORCHTITAN
   PARALLEL.yaml  published end-to-end runs, one per list entry: model, parallelism, hardware, measured
   FSDP.csv       published FSDP2 runs, one per row, with columns layout, micro_batch, global_batch, tokens_per_s_gpu
   FMS.csv        the benchmark table of foundation-model-stack/fms-acceleration: bytes of rank 0
+  TORCHTITAN     a checkout of pytorch/torchtitan, whose tables of an 8B model in bf16 are read
 
 The keys that the rows of a file share are in ../NAME.yaml, which is written by hand.
 """
@@ -115,6 +116,36 @@ def torchtitan(run):
     return row | {"measured.iteration_seconds": seconds(parallel["global_batch"], model["seq"], rate)}
 
 
+OP_LEVEL = "selective (op-level SAC)"
+LLAMA_8B = {"model.layers": 32, "model.hidden": 4096, "model.heads": 32, "model.kv_heads": 8, "model.ffn_hidden": 14336,
+            "model.sequence": 8192, "model.vocabulary": 128256}
+
+
+def of_tables(folder):
+    """The six rows in bf16 of torchtitan's own tables of Llama 3 8B on H100. Their rates are per GPU."""
+    def row(name, software, tensor, shards, micro, rate, **keys):
+        batch = micro * shards
+        return {"id": name, "group": "h100 8B", **LLAMA_8B, "parallel.tensor": tensor, "parallel.data": shards,
+                "parallel.sequence": tensor > 1, "batch.micro": micro, "batch.global": batch,
+                "recompute": RECOMPUTE[OP_LEVEL], "software": software, **H100_OF_TORCHTITAN, **keys,
+                "measured.iteration_seconds": seconds(batch, LLAMA_8B["model.sequence"], rate * tensor * shards)}
+
+    text = (pathlib.Path(folder) / "benchmarks/llama3_h100_202412_torchtitan.md").read_text()
+    tables = re.findall(r"Llama 3.1 8B model. (\d+) GPUs. Local batch size (\d+), global.*?"
+                        r"\| FSDP \| ([\d,]+) .*?\| FSDP \+ torch.compile \| ([\d,]+) ", text, re.DOTALL)
+    rows = []
+    for gpus, micro, *rates in tables:
+        for stack, rate in zip(("torchtitan-eager", "torchtitan"), rates):
+            rows.append(row(f"8B-{gpus}-{stack}", stack, 1, int(gpus), int(micro), int(rate.replace(",", ""))))
+    text = (pathlib.Path(folder) / "benchmarks/asyncTP_llama3_h100_2025-06_torchtitan.md").read_text()
+    gpus, shards, tensor, micro, *rates = re.search(
+        r"8b on (\d+) H100s with FSDP=(\d+), TP=(\d+), .*?batch size (\d+)\n.*?"
+        r"\| None \(bfloat16\) *\| ([\d.]+) *\| ([\d.]+) ", text, re.DOTALL).groups()
+    for ending, rate, keys in (("", rates[0], {}), ("-asyncTP", rates[1], {"software.tensor.own_shard_first": True})):
+        rows.append(row(f"8B-{gpus}-tp{tensor}{ending}", "torchtitan", int(tensor), int(shards), int(micro), float(rate), **keys))
+    return rows
+
+
 def kempner(run):
     layers, hidden, heads, kv_heads, ffn = map(int, re.findall(r"\d+", run["model"])[1:6])
     tensor, shards = map(int, re.findall(r"\d+", run["layout"]))
@@ -160,7 +191,7 @@ def is_full_run(row):
 
 
 def main():
-    parallel, fsdp, fms_table = sys.argv[1:]
+    parallel, fsdp, fms_table, titan = sys.argv[1:]
     with open(parallel) as file:
         runs = [run for run in yaml.safe_load(file) if isinstance(run, dict)]
     with open(fsdp, newline="") as file:
@@ -169,7 +200,7 @@ def main():
         full = [row for row in csv.DictReader(file) if is_full_run(row)]
     write("llm-foundry", [llm_foundry(run) for run in runs if run["id"].startswith("llmf-")])
     write("torchtitan", [torchtitan(run) for run in runs if run["id"].startswith("torchtitan-") and is_bf16(run)]
-          + [kempner(run) for run in others if run["id"].startswith("kempner-70B")])
+          + [kempner(run) for run in others if run["id"].startswith("kempner-70B")] + of_tables(titan))
     write("fms-fsdp1", [fms(row, number) for number, row in enumerate(full)])
 
 
