@@ -5,6 +5,7 @@
 #include "libsim/import/frameworks/accelerate_keys.hpp"
 #include "libsim/import/frameworks/framework_batch.hpp"
 #include "libsim/import/frameworks/framework_import.hpp"
+#include "libsim/import/frameworks/zero_stage.hpp"
 
 namespace stagecraft {
 namespace {
@@ -114,7 +115,7 @@ void read_fsdp(FrameworkKeys& keys,
     run.sections["recompute"] = {{"granularity", "full"}, {"early_stop", true}};
   }
   if (keys.is_true("fsdp_config.fsdp_offload_params")) {
-    run.sections["offload"] = {{"optimizer", 1}, {"parameters", true}};
+    leave_out_offloaded_parameters(keys, "fsdp_config.fsdp_offload_params");
   }
 }
 
@@ -125,18 +126,15 @@ void read_deepspeed_section(FrameworkKeys& keys, FrameworkRun& run) {
         ->report("no such key: stagecraft import deepspeed FILE reads what the file says");
     return;
   }
-  std::int64_t const stage = keys.count("deepspeed_config.zero_stage", 0).value_or(2);
-  if (stage > 3) keys.find("deepspeed_config.zero_stage")->report("0, 1, 2, 3");
-  run.sections["sharding"] = stage == 0 ? "none" : "zero" + std::to_string(stage);
-  nlohmann::ordered_json offload;
-  auto const goes_to_host = [&](std::string_view key) {
-    return keys.text(key).value_or("none") != "none";
-  };
-  if (goes_to_host("deepspeed_config.offload_optimizer_device")) offload["optimizer"] = 1;
-  if (goes_to_host("deepspeed_config.offload_param_device") && stage == 3) {
-    offload["parameters"] = true;
-  }
-  if (!offload.empty()) run.sections["offload"] = offload;
+  constexpr std::string_view stage_key = "deepspeed_config.zero_stage";
+  constexpr std::string_view optimizer_key = "deepspeed_config.offload_optimizer_device";
+  constexpr std::string_view parameters_key = "deepspeed_config.offload_param_device";
+  std::int64_t const stage = keys.count(stage_key, 0).value_or(2);
+  write_zero_stage(keys, stage_key, stage, run);
+  bool const moves_optimizer = keys.text(optimizer_key).value_or("none") != "none";
+  if (moves_optimizer && stage > 0) offload_optimizer(keys, optimizer_key, run);
+  bool const moves_parameters = keys.text(parameters_key).value_or("none") != "none";
+  if (moves_parameters && stage == 3) leave_out_offloaded_parameters(keys, parameters_key);
 }
 
 void read_megatron_section(FrameworkKeys& keys, FrameworkRun& run) {

@@ -1,10 +1,10 @@
 #include <algorithm>
-#include <array>
 #include <cctype>
 
 #include "libsim/import/frameworks/deepspeed_keys.hpp"
 #include "libsim/import/frameworks/framework_batch.hpp"
 #include "libsim/import/frameworks/framework_import.hpp"
+#include "libsim/import/frameworks/zero_stage.hpp"
 
 namespace stagecraft {
 namespace {
@@ -70,71 +70,31 @@ void read_deepspeed_precision(FrameworkKeys& keys, FrameworkRun& run) {
   run.model["precision"] = word;
 }
 
-/// The keys of sizes that are a run file's as well, in elements. Those that are `auto` are set by
-/// transformers from the hidden size h: integrations/deepspeed.py, trainer_config_finalize.
-struct SizeKey {
-  std::string_view name;
-  std::string_view key;  ///< of `sharding`
-  double automatic;      ///< times h^power
-  int power;
-  int first_stage;
-};
-
-constexpr std::array size_keys{
-    SizeKey{"reduce_bucket_size", "bucket", 1, 2, 1},
-    SizeKey{"stage3_prefetch_bucket_size", "prefetch_bucket", 0.9, 2, 3},
-    SizeKey{"stage3_param_persistence_threshold", "threshold", 10, 1, 3},
-    SizeKey{"stage3_max_live_parameters", "max_live", 0, 0, 3},
-    SizeKey{"stage3_max_reuse_distance", "reuse_distance", 0, 0, 3},
-};
-
-void read_sizes(FrameworkKeys& keys,
-                ModelConfig const& model,
-                int stage,
-                nlohmann::ordered_json& sharding) {
-  for (SizeKey const& size : size_keys) {
-    std::string const name = zero_key(size.name);
-    std::optional<std::int64_t> value;
-    if (!keys.is_auto(name)) {
-      value = keys.count(name, 0);
-    } else if (size.power > 0) {
-      double const hidden = static_cast<double>(model.hidden);
-      value =
-          static_cast<std::int64_t>(size.automatic * (size.power == 2 ? hidden * hidden : hidden));
-    }
-    if (value && stage >= size.first_stage) sharding[size.key] = *value;
-  }
-}
-
-/// `offload_optimizer` or `offload_param`: whether it goes to the host.
-bool goes_to_host(FrameworkKeys& keys, std::string_view section, std::string_view old_key) {
+/// Whether the section's device is the host; DeepSpeed had another key for it in 2020. \return the
+/// key that says so, empty if none does
+std::string key_of_host(FrameworkKeys& keys, std::string_view section, std::string_view old_key) {
   std::string const key = zero_key(section) + ".device";
   std::string const device = keys.text(key).value_or("none");
-  if (device == "nvme") {
-    keys.leave_out(key, OmittedEffect::large, "more time, less host memory",
-                   "it is modelled in the host's memory");
-  } else if (device != "cpu" && device != "none") {
+  if (device != "none" && device != "cpu" && device != "nvme") {
     keys.find(key)->report("none, cpu, nvme");
   }
-  return device != "none" || keys.is_true(zero_key(old_key));
+  if (device != "none") return key;
+  return keys.is_true(zero_key(old_key)) ? zero_key(old_key) : "";
 }
 
-void read_offload(FrameworkKeys& keys, int stage, FrameworkRun& run) {
-  nlohmann::ordered_json offload = nlohmann::ordered_json::object();
-  if (goes_to_host(keys, "offload_optimizer", "cpu_offload")) {
-    std::string const ratio = zero_key("offload_optimizer.ratio");
-    double const share = keys.number(ratio, {0, 1, true}).value_or(1);
-    if (share < 1 && stage != 3) keys.find(ratio)->report("1, or stage 3");
-    offload["optimizer"] = share;
+void read_offload(FrameworkKeys& keys, std::int64_t stage, FrameworkRun& run) {
+  std::string const ratio = zero_key("offload_optimizer.ratio");
+  double const share = keys.number(ratio, {0, 1, true}).value_or(1);
+  if (share < 1 && stage != 3) keys.find(ratio)->report("1, or stage 3");
+  std::string const optimizer = key_of_host(keys, "offload_optimizer", "cpu_offload");
+  if (!optimizer.empty() && stage > 0) offload_optimizer(keys, optimizer, run);
+  std::string const parameters = key_of_host(keys, "offload_param", "cpu_offload_param");
+  if (parameters.empty()) return;
+  if (stage == 3) {
+    leave_out_offloaded_parameters(keys, parameters);
+  } else {
+    keys.note("parameters stay on the device, because DeepSpeed offloads them in stage 3 alone");
   }
-  if (goes_to_host(keys, "offload_param", "cpu_offload_param")) {
-    if (stage == 3) {
-      offload["parameters"] = true;
-    } else {
-      keys.note("parameters stay on the device, because DeepSpeed offloads them in stage 3 alone");
-    }
-  }
-  if (!offload.empty()) run.sections["offload"] = offload;
 }
 
 void read_deepspeed_optimizer(FrameworkKeys& keys) {
@@ -145,44 +105,34 @@ void read_deepspeed_optimizer(FrameworkKeys& keys) {
   keys.leave_out(key, OmittedEffect::large, "either way", "Adam is modelled");
 }
 
-int read_stage(FrameworkKeys& keys) {
+std::int64_t read_stage(FrameworkKeys& keys) {
   // The form of 2020: "zero_optimization": true.
   auto const whole = keys.find(zero);
   if (whole && !whole->is_map()) return whole->boolean().value_or(false) ? 1 : 0;
-  auto const stage = keys.count(zero_key("stage"), 0);
-  if (!stage) return 0;
-  if (*stage > 3) keys.find(zero_key("stage"))->report("0, 1, 2, 3");
-  return static_cast<int>(std::min<std::int64_t>(*stage, 3));
+  return keys.count(zero_key("stage"), 0).value_or(0);
 }
 
-void read_communication(FrameworkKeys& keys, nlohmann::ordered_json& sharding) {
+/// The type of reductions; DeepSpeed's own is that of the gradients.
+void read_communication(FrameworkKeys& keys, FrameworkRun& run) {
   constexpr std::string_view key = "communication_data_type";
-  auto const type = keys.text(key);
-  if (!type) return;
-  if (*type == "fp16" || *type == "bf16" || *type == "fp32") {
-    sharding["reduce_dtype"] = *type;
-  } else {
-    keys.find(key)->report("fp16, bf16, fp32");
+  std::string type = run.model["precision"];
+  if (auto const written = keys.text(key)) {
+    if (*written == "fp16" || *written == "bf16" || *written == "fp32") {
+      type = *written;
+    } else {
+      keys.find(key)->report("fp16, bf16, fp32");
+    }
   }
+  nlohmann::ordered_json& sharding = run.sections["sharding"];
+  if (sharding.is_object()) sharding["reduce_dtype"] = type;
 }
 
-void read_deepspeed_sharding(FrameworkKeys& keys,
-                             FrameworkOptions const& options,
-                             FrameworkRun& run) {
-  int const stage = read_stage(keys);
-  nlohmann::ordered_json sharding;
-  sharding["kind"] = stage == 0 ? "none" : "zero" + std::to_string(stage);
-  read_sizes(keys, model_of(run, options), stage, sharding);
-  std::string const overlap = zero_key("overlap_comm");
-  if (keys.has(overlap) && !keys.is_auto(overlap) && stage > 0) {
-    sharding["overlap"] = keys.is_true(overlap);
-  }
-  auto const copies = keys.count(zero_key("zero_hpz_partition_size"), 0);
-  if (copies && *copies > 1 && stage == 3) sharding["reshard_after_forward"] = *copies;
+void read_deepspeed_sharding(FrameworkKeys& keys, FrameworkRun& run) {
+  std::int64_t const stage = read_stage(keys);
+  write_zero_stage(keys, zero_key("stage"), stage, run);
   auto const shards = keys.count(zero_key("mics_shard_size"), -1);
-  if (shards && *shards > 0 && stage == 3) sharding["group"] = *shards;
-  if (stage > 0) read_communication(keys, sharding);
-  run.sections["sharding"] = sharding.size() == 1 ? sharding["kind"] : sharding;
+  if (shards && *shards > 0 && stage == 3) run.sections["sharding"]["group"] = *shards;
+  read_communication(keys, run);
   read_offload(keys, stage, run);
 }
 
@@ -211,7 +161,7 @@ void read_deepspeed(FrameworkKeys& keys, FrameworkOptions const& options, Framew
   parallel["data"] = *replicas;
   run.sections["parallel"] = parallel;
   read_deepspeed_batches(keys, options, *replicas, run);
-  read_deepspeed_sharding(keys, options, run);
+  read_deepspeed_sharding(keys, run);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include "libsim/import/frameworks/framework_batch.hpp"
 #include "libsim/import/frameworks/framework_import.hpp"
 #include "libsim/import/frameworks/torchtitan_keys.hpp"
+#include "libsim/import/frameworks/zero_stage.hpp"
 #include "libsim/units/parse_number.hpp"
 
 namespace stagecraft {
@@ -206,10 +207,9 @@ void read_torchtitan(FrameworkKeys& keys, FrameworkOptions const& options, Frame
   // train_step() never asks fully_shard for no_sync.
   if (has_units && sum > micro * *replicas) sharding["sync"] = "every";
   run.sections["sharding"] = sharding.size() == 1 ? sharding["kind"] : sharding;
-  if (keys.is_true(
-          name_in(keys, {"training.enable_cpu_offload", "experimental.enable_fsdp_cpu_offload"}))) {
-    run.sections["offload"] = {{"optimizer", 1}, {"parameters", true}};
-  }
+  auto const offload_key =
+      name_in(keys, {"training.enable_cpu_offload", "experimental.enable_fsdp_cpu_offload"});
+  if (keys.is_true(offload_key)) leave_out_offloaded_parameters(keys, offload_key);
   read_torchtitan_compile(keys, run);
   read_converters(keys);
 }

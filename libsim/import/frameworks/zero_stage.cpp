@@ -1,0 +1,50 @@
+#include "libsim/import/frameworks/zero_stage.hpp"
+
+namespace stagecraft {
+
+void write_zero_stage(FrameworkKeys& keys,
+                      std::string_view key,
+                      std::int64_t stage,
+                      FrameworkRun& run) {
+  if (stage == 0) {
+    run.sections["sharding"] = "none";
+  } else if (stage == 1) {
+    run.sections["sharding"] = "distributed_optimizer";
+    if (run.model["precision"] != "fp32") {
+      run.sections["memory"]["gradient_dtype"] = run.model["precision"];
+    }
+  } else if (stage == 2 || stage == 3) {
+    // Both reduce the gradients of every microbatch.
+    run.sections["sharding"] = {{"kind", "fsdp2"}, {"sync", "every"}};
+    if (stage == 2) run.sections["sharding"]["reshard_after_forward"] = false;
+    if (keys.has(key)) {
+      keys.leave_out(key, OmittedEffect::large, "either way",
+                     stage == 3 ? "predicted as fsdp2, which holds as many bytes between passes"
+                                : "predicted as fsdp2 that keeps its parameters after forward");
+    } else {
+      keys.note(
+          "Accelerate's default, ZeRO stage 2, is predicted as fsdp2 that keeps its parameters");
+    }
+  } else {
+    keys.report_missing(key, "0, 1, 2, 3");
+  }
+}
+
+void offload_optimizer(FrameworkKeys& keys, std::string_view key, FrameworkRun& run) {
+  if (run.sections["sharding"] == "distributed_optimizer" && run.model["precision"] == "bf16") {
+    run.sections["offload"] = {{"optimizer", 1}};
+    run.sections["memory"].erase("gradient_dtype");
+    keys.note(
+        "gradients are fp32, because with them alone optimizer state can be on the host here");
+  } else {
+    keys.leave_out(key, OmittedEffect::large, "more time, less memory",
+                   "optimizer state stays on the device");
+  }
+}
+
+void leave_out_offloaded_parameters(FrameworkKeys& keys, std::string_view key) {
+  keys.leave_out(key, OmittedEffect::large, "more time, less memory",
+                 "parameters stay on the device");
+}
+
+}  // namespace stagecraft

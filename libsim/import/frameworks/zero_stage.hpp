@@ -1,0 +1,26 @@
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "libsim/import/frameworks/framework_import.hpp"
+
+namespace stagecraft {
+
+/// Writes how a run of DeepSpeed with a ZeRO stage is predicted; `key` is where the file says the
+/// stage. Stage 1 is a distributed optimizer with gradients of the model's type, 4 + 12 / N bytes
+/// of a parameter on N ranks. Stages 2 and 3 are predicted as fsdp2, which holds the 16 / N bytes
+/// of stage 3 and, if it keeps its parameters, those of stage 2; that is an omission with a line.
+/// Reports a stage that there is not.
+/// Source: deepspeed/runtime/zero/{stage_1_and_2,stage3}.py.
+void write_zero_stage(FrameworkKeys& keys,
+                      std::string_view key,
+                      std::int64_t stage,
+                      FrameworkRun& run);
+
+/// Writes or leaves out what goes to the host, `key` being where the file says so.
+/// Pre: the run has a section `sharding`, and the file the key.
+void offload_optimizer(FrameworkKeys& keys, std::string_view key, FrameworkRun& run);
+void leave_out_offloaded_parameters(FrameworkKeys& keys, std::string_view key);
+
+}  // namespace stagecraft
