@@ -120,7 +120,9 @@ void read_fsdp(FrameworkKeys& keys,
 }
 
 /// The keys of DeepSpeed that Accelerate has of its own.
-void read_deepspeed_section(FrameworkKeys& keys, FrameworkRun& run) {
+void read_deepspeed_section(FrameworkKeys& keys,
+                            FrameworkOptions const& options,
+                            FrameworkRun& run) {
   if (keys.has("deepspeed_config.deepspeed_config_file")) {
     keys.find("deepspeed_config.deepspeed_config_file")
         ->report("no such key: stagecraft import deepspeed FILE reads what the file says");
@@ -132,7 +134,7 @@ void read_deepspeed_section(FrameworkKeys& keys, FrameworkRun& run) {
   std::int64_t const stage = keys.count(stage_key, 0).value_or(2);
   write_zero_stage(keys, stage_key, stage, run);
   bool const moves_optimizer = keys.text(optimizer_key).value_or("none") != "none";
-  if (moves_optimizer && stage > 0) offload_optimizer(keys, optimizer_key, run);
+  if (moves_optimizer && stage > 0) offload_optimizer(keys, optimizer_key, options, run);
   bool const moves_parameters = keys.text(parameters_key).value_or("none") != "none";
   if (moves_parameters && stage == 3) leave_out_offloaded_parameters(keys, parameters_key);
 }
@@ -233,7 +235,7 @@ void read_accelerate(FrameworkKeys& keys, FrameworkOptions const& given, Framewo
         count_or(keys, "parallelism_config.parallelism_config_dp_shard_size", 1) * layout.context;
     read_fsdp(keys, options, precision, is_hybrid ? shards : 0, run);
   } else if (type == "DEEPSPEED") {
-    read_deepspeed_section(keys, run);
+    read_deepspeed_section(keys, options, run);
   } else if (is_megatron) {
     read_megatron_section(keys, run);
   } else {

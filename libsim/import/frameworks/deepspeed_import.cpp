@@ -82,12 +82,15 @@ std::string key_of_host(FrameworkKeys& keys, std::string_view section, std::stri
   return keys.is_true(zero_key(old_key)) ? zero_key(old_key) : "";
 }
 
-void read_offload(FrameworkKeys& keys, std::int64_t stage, FrameworkRun& run) {
+void read_offload(FrameworkKeys& keys,
+                  FrameworkOptions const& options,
+                  std::int64_t stage,
+                  FrameworkRun& run) {
   std::string const ratio = zero_key("offload_optimizer.ratio");
   double const share = keys.number(ratio, {0, 1, true}).value_or(1);
   if (share < 1 && stage != 3) keys.find(ratio)->report("1, or stage 3");
   std::string const optimizer = key_of_host(keys, "offload_optimizer", "cpu_offload");
-  if (!optimizer.empty() && stage > 0) offload_optimizer(keys, optimizer, run);
+  if (!optimizer.empty() && stage > 0) offload_optimizer(keys, optimizer, options, run);
   std::string const parameters = key_of_host(keys, "offload_param", "cpu_offload_param");
   if (parameters.empty()) return;
   if (stage == 3) {
@@ -127,13 +130,15 @@ void read_communication(FrameworkKeys& keys, FrameworkRun& run) {
   if (sharding.is_object()) sharding["reduce_dtype"] = type;
 }
 
-void read_deepspeed_sharding(FrameworkKeys& keys, FrameworkRun& run) {
+void read_deepspeed_sharding(FrameworkKeys& keys,
+                             FrameworkOptions const& options,
+                             FrameworkRun& run) {
   std::int64_t const stage = read_stage(keys);
   write_zero_stage(keys, zero_key("stage"), stage, run);
   auto const shards = keys.count(zero_key("mics_shard_size"), -1);
   if (shards && *shards > 0 && stage == 3) run.sections["sharding"]["group"] = *shards;
   read_communication(keys, run);
-  read_offload(keys, stage, run);
+  read_offload(keys, options, stage, run);
 }
 
 void read_deepspeed(FrameworkKeys& keys, FrameworkOptions const& options, FrameworkRun& run) {
@@ -161,7 +166,7 @@ void read_deepspeed(FrameworkKeys& keys, FrameworkOptions const& options, Framew
   parallel["data"] = *replicas;
   run.sections["parallel"] = parallel;
   read_deepspeed_batches(keys, options, *replicas, run);
-  read_deepspeed_sharding(keys, run);
+  read_deepspeed_sharding(keys, options, run);
 }
 
 }  // namespace

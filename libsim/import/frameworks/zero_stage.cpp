@@ -1,5 +1,7 @@
 #include "libsim/import/frameworks/zero_stage.hpp"
 
+#include "libsim/run/config_files.hpp"
+
 namespace stagecraft {
 
 void write_zero_stage(FrameworkKeys& keys,
@@ -30,16 +32,20 @@ void write_zero_stage(FrameworkKeys& keys,
   }
 }
 
-void offload_optimizer(FrameworkKeys& keys, std::string_view key, FrameworkRun& run) {
-  if (run.sections["sharding"] == "distributed_optimizer" && run.model["precision"] == "bf16") {
-    run.sections["offload"] = {{"optimizer", 1}};
-    run.sections["memory"].erase("gradient_dtype");
-    keys.note(
-        "gradients are fp32, because with them alone optimizer state can be on the host here");
-  } else {
+void offload_optimizer(FrameworkKeys& keys,
+                       std::string_view key,
+                       FrameworkOptions const& options,
+                       FrameworkRun& run) {
+  bool const is_known =
+      run.sections["sharding"] == "distributed_optimizer" && run.model["precision"] == "bf16";
+  if (!is_known || load_system_file(options.system).node.host_adam.value == 0) {
     keys.leave_out(key, OmittedEffect::large, "more time, less memory",
-                   "optimizer state stays on the device");
+                   is_known
+                       ? "the system has no node.host_adam, so optimizer state stays on the device"
+                       : "optimizer state stays on the device");
+    return;
   }
+  run.sections["offload"] = {{"optimizer", 1}};
 }
 
 void leave_out_offloaded_parameters(FrameworkKeys& keys, std::string_view key) {

@@ -18,9 +18,13 @@ void write_zero_stage(FrameworkKeys& keys,
                       std::int64_t stage,
                       FrameworkRun& run);
 
-/// Writes or leaves out what goes to the host, `key` being where the file says so.
+/// Writes or leaves out what goes to the host, `key` being where the file says so. Optimizer state
+/// goes there if it is a distributed optimizer's and the system says what its hosts are.
 /// Pre: the run has a section `sharding`, and the file the key.
-void offload_optimizer(FrameworkKeys& keys, std::string_view key, FrameworkRun& run);
+void offload_optimizer(FrameworkKeys& keys,
+                       std::string_view key,
+                       FrameworkOptions const& options,
+                       FrameworkRun& run);
 void leave_out_offloaded_parameters(FrameworkKeys& keys, std::string_view key);
 
 }  // namespace stagecraft
