@@ -2,11 +2,13 @@
 #include <array>
 #include <filesystem>
 #include <limits>
+#include <utility>
 
 #include "apps/program/file_count.hpp"
 #include "apps/program/shared_options.hpp"
 #include "apps/stagecraft/commands.hpp"
 #include "apps/stagecraft/import_output.hpp"
+#include "libsim/import/foreign_format.hpp"
 #include "libsim/import/frameworks/framework_import.hpp"
 #include "libsim/import/text_file.hpp"
 #include "libsim/run/config_files.hpp"
@@ -61,8 +63,26 @@ std::optional<std::int64_t> count_of(CommandLine const& line, std::string const&
 /// A name of configs/models, or a path that is valid from any folder.
 std::string model_path(std::string const& given) {
   std::filesystem::path const file = named_file(given, "models", {});
-  if (file != std::filesystem::path{given}) return given;
+  if (file != std::filesystem::path{given} || !std::filesystem::exists(file)) return given;
   return std::filesystem::absolute(file).lexically_normal().string();
+}
+
+/// Reads the run, which checks it. Problems of what the command line says are the options'.
+RunConfig read_imported(std::string const& text) {
+  try {
+    return parse_run_config(text, "the imported run", {});
+  } catch (ConfigError const& error) {
+    std::vector<Problem> problems = error.problems();
+    for (Problem& problem : problems) {
+      for (auto const& [key, option] :
+           {std::pair{"model.base", "--model"}, {"system", "--system"}, {"model", "--model"}}) {
+        if (problem.key != key) continue;
+        problem.key = option;
+        problem.place = {};
+      }
+    }
+    throw ConfigError{problems};
+  }
 }
 
 }  // namespace
@@ -86,10 +106,15 @@ ImportedFile import_framework_as_asked(std::string_view name, CommandLine const&
   if (line.has("model")) wanted.model = model_path(line.value("model"));
   Omissions omissions{ignored_names(line), strictness_of(line)};
   std::string const what = "a configuration of " + std::string{help.framework->title};
-  FrameworkImport import = import_framework(*help.framework, read_text_file(file, what), file,
-                                            line.rest(), wanted, omissions);
+  std::string const text = read_text_file(file, what);
+  auto const format = foreign_format(text);
+  if (format && format->name != what) {
+    throw CommandLineError{"FILE", printable(file) + ", " + text_of(*format), what};
+  }
+  FrameworkImport import =
+      import_framework(*help.framework, text, file, line.rest(), wanted, omissions);
   if (!remark.empty()) import.notes.push_back(remark);
-  RunConfig const run = parse_run_config(import.text, "the imported run", {});
+  RunConfig const run = read_imported(import.text);
   import.notes.insert(import.notes.end(), run.warnings.begin(), run.warnings.end());
   return {import.text, std::move(import.notes), std::move(import.sections),
           std::move(import.left_out)};

@@ -14,6 +14,7 @@
 #include "libsim/config/did_you_mean.hpp"
 #include "libsim/config/yaml_text.hpp"
 #include "libsim/config/yaml_tree.hpp"
+#include "libsim/hardware/recipe_support.hpp"
 #include "libsim/host/output_file.hpp"
 #include "libsim/import/foreign_format.hpp"
 #include "libsim/import/huggingface/huggingface_import.hpp"
@@ -208,6 +209,22 @@ A flag that is not modelled is left out, with a line on standard error if it cha
       .run = run_megatron_import};
 }
 
+/// Leaves out a recipe that the accelerator of the system does not have.
+void leave_out_recipe(MegatronImport& import, std::string const& system) {
+  LowPrecision& low = import.config.low_precision;
+  RecipeTraits const* const recipe = find_recipe(low.recipe);
+  if (recipe == nullptr) return;
+  Accelerator const accelerator = load_system_file(system).accelerator;
+  if (has_recipe(accelerator, *recipe)) return;
+  low = {};
+  import.left_out.push_back({.name = "--fp8-format",
+                             .value = std::string{name_of(recipe->recipe)},
+                             .effect = OmittedEffect::large,
+                             .direction = "less time",
+                             .consequence = "matrix products in 16 bits, as " + accelerator.name +
+                                            " has none of these in 8"});
+}
+
 }  // namespace
 
 ImportedFile import_huggingface_as_asked(CommandLine const& line) {
@@ -269,6 +286,7 @@ ImportedFile import_megatron_as_asked(CommandLine const& line) {
   std::string remark;
   std::string const system = system_path(line, remark);
   if (!remark.empty()) import.notes.push_back(remark);
+  if (!line.has("strict")) leave_out_recipe(import, system);
   std::string const text = to_run_file(import, system, origin, remark);
   // Checks the run against the system, for example whether it has a peak in the run's precision.
   RunConfig const run = parse_run_config(text, "the imported run", {});

@@ -84,7 +84,8 @@ std::string system_path(CommandLine const& line, std::string& remark) {
   }
   std::string const& given = line.value("system");
   std::filesystem::path const file = named_file(given, "systems", {});
-  if (file != std::filesystem::path{given}) return given;
+  // A name, or a misspelt one, whose message lists the names.
+  if (file != std::filesystem::path{given} || !std::filesystem::exists(file)) return given;
   return std::filesystem::absolute(file).lexically_normal().string();
 }
 

@@ -266,8 +266,12 @@ TensorId row_parallel_backward(
     return row_product_backward(builder, linear, x, gather_output_gradient(builder, linear, dy),
                                 dx);
   }
-  return row_products(builder, linear, linear.low.input.by_columns(),
-                      gather_gradient(builder, linear, dy), dx);
+  BackwardOperands const operands = gather_gradient(builder, linear, dy);
+  Quantised const input = linear.quantises_again
+                              ? quantise(builder, linear.owner, Phase::weight_gradient, x,
+                                         {.role = QuantisedRole::input_again})
+                              : linear.low.input;
+  return row_products(builder, linear, input.by_columns(), operands, dx);
 }
 
 TensorId gather_output_gradient(ProgramBuilder& builder, Linear const& linear, TensorId dy) {

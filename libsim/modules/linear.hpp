@@ -20,6 +20,8 @@ struct Linear {
   std::string_view owner;  ///< e.g. "attention.qkv"
   TensorId weight = no_tensor;
   bool stays_high = false;  ///< it multiplies in model.precision whatever the block does
+  /// Backward quantises the input again, which something else keeps, in place of keeping a copy.
+  bool quantises_again = false;
   QuantisedOperands low{};
 };
 

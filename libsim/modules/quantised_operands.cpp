@@ -18,20 +18,42 @@ TensorId make_copy(
   return made;
 }
 
+/// What a role's tensors and ops are called.
+struct RoleNames {
+  std::string_view amax;
+  std::string_view measure;
+  std::string_view agree;
+  std::string_view quantise;
+  std::string_view rows;
+  std::string_view columns;
+};
+
+constexpr RoleNames names_of(QuantisedRole role) {
+  switch (role) {
+    case QuantisedRole::input_again:
+      return {"input_again_amax",     "measure_input_again", "all_reduce_input_again_amax",
+              "quantise_input_again", "input_again_rows",    "input_again_columns"};
+    case QuantisedRole::gradient:
+      return {"gradient_amax",     "measure_gradient", "all_reduce_gradient_amax",
+              "quantise_gradient", "gradient_rows",    "gradient_columns"};
+    case QuantisedRole::input:
+      break;
+  }
+  return {"input_amax",     "measure_input", "all_reduce_input_amax",
+          "quantise_input", "input_rows",    "input_columns"};
+}
+
 TensorId measure_amax(ProgramBuilder& builder,
                       std::string_view owner,
                       Phase phase,
                       TensorId x,
                       QuantiseRequest const& request) {
-  bool const is_input = request.role == QuantisedRole::input;
-  TensorId const amax = builder.make({owner, is_input ? "input_amax" : "gradient_amax"},
-                                     {request.groups}, ElementType::f32);
-  builder.add(OpKind::measure_amax, {owner, is_input ? "measure_input" : "measure_gradient"}, phase,
-              {x}, {amax});
+  RoleNames const names = names_of(request.role);
+  TensorId const amax = builder.make({owner, names.amax}, {request.groups}, ElementType::f32);
+  builder.add(OpKind::measure_amax, {owner, names.measure}, phase, {x}, {amax});
   if (!request.is_gathered) return amax;
-  Op* const op = builder.collective(
-      OpKind::all_reduce, {owner, is_input ? "all_reduce_input_amax" : "all_reduce_gradient_amax"},
-      phase, amax, amax, amax, Overlap::none);
+  Op* const op = builder.collective(OpKind::all_reduce, {owner, names.agree}, phase, amax, amax,
+                                    amax, Overlap::none);
   if (op != nullptr) op->reduction = Reduction::maximum;
   return amax;
 }
@@ -45,8 +67,9 @@ Quantised quantise(ProgramBuilder& builder,
                    QuantiseRequest const& request) {
   Quantisation const& quantisation = builder.shape().quantisation;
   RecipeTraits const& recipe = quantisation.traits();
-  bool const is_input = request.role == QuantisedRole::input;
-  ElementType const type = is_input ? ElementType::f8_e4m3 : quantisation.gradients;
+  RoleNames const names = names_of(request.role);
+  ElementType const type =
+      request.role == QuantisedRole::gradient ? quantisation.gradients : ElementType::f8_e4m3;
   TensorId const amax =
       recipe.measures_first ? measure_amax(builder, owner, phase, x, request) : no_tensor;
   ScaledMatrix const matrix = matrix_of(builder.tensor(x), request.groups);
@@ -56,12 +79,12 @@ Quantised quantise(ProgramBuilder& builder,
     return builder.is_of_experts(x) ? builder.of_experts(made) : made;
   };
   Quantised copies;
-  copies.rows = copy(is_input ? "input_rows" : "gradient_rows", false);
+  copies.rows = copy(names.rows, false);
   if (quantisation.has_two_copies()) {
-    copies.columns = copy(is_input ? "input_columns" : "gradient_columns", true);
+    copies.columns = copy(names.columns, true);
   }
-  builder.add(OpKind::quantise, {owner, is_input ? "quantise_input" : "quantise_gradient"}, phase,
-              {x, amax}, {copies.rows, copies.columns}, QuantiseAttributes{quantisation.recipe});
+  builder.add(OpKind::quantise, {owner, names.quantise}, phase, {x, amax},
+              {copies.rows, copies.columns}, QuantiseAttributes{quantisation.recipe});
   return copies;
 }
 

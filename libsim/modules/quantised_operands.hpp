@@ -21,8 +21,9 @@ struct QuantisedOperands {
   Quantised input;   ///< from forward to backward
 };
 
-/// Which of a linear layer's tensors is quantised.
-enum class QuantisedRole : std::uint8_t { input, gradient };
+/// Which of a linear layer's tensors is quantised: its input, the same once more in backward, or
+/// the gradient of its output.
+enum class QuantisedRole : std::uint8_t { input, input_again, gradient };
 
 /// How it is quantised.
 struct QuantiseRequest {

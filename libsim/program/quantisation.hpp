@@ -84,6 +84,10 @@ struct Quantisation {
   }
   /// Whether a tensor has one scale, so that its rows may be gathered and transposed afterwards.
   bool is_per_tensor() const { return traits().scaling == Scaling::tensor; }
+  /// Whether backward may quantise once more what something else keeps in 16 bits. With `delayed`
+  /// it would record the largest element twice.
+  /// Source: Megatron-LM, core/transformer/attention.py, set_save_original_input.
+  bool may_quantise_again() const { return is_on() && recipe != Recipe::delayed; }
   /// Whether products along rows and along columns read different copies of a tensor.
   bool has_two_copies() const { return transposes || !is_per_tensor(); }
 };

@@ -66,7 +66,7 @@ TEST_CASE("a run of torchtitan simulates, with what the command line says", "[cl
   auto const result = json_of("simulate --json " + run);
   CHECK(result["config"]["model"]["sequence"] == 4096);
   CHECK(result["config"]["batch"]["global"] == 32);
-  CHECK(result["config"]["sharding"] == "fsdp2");
+  CHECK(result["config"]["sharding"]["kind"] == "fsdp2");
 }
 
 TEST_CASE("flags after -- override those of a script, and do without one", "[cli]") {

@@ -18,6 +18,10 @@ namespace {
 
 /// Refuses keys that the search sets itself.
 void check_override(std::string const& text) {
+  if (text.starts_with("offload") && text != "offload=none") {
+    throw CommandLineError{"--set", "'" + text + "'",
+                           "`offload=none`: plan does not weigh what the host holds"};
+  }
   if (!is_searched(text.substr(0, text.find('=')))) return;
   throw CommandLineError{"--set", "'" + text + "', which the search decides",
                          text.starts_with("sharding") ? "--sharding fsdp2, or other kinds"

@@ -19,6 +19,7 @@
 #include "libsim/model/model_config.hpp"
 #include "libsim/report/text_table.hpp"
 #include "libsim/run/config_files.hpp"
+#include "libsim/search/search_space.hpp"
 #include "libsim/training/sharding.hpp"
 #include "libsim/units/quantity.hpp"
 
@@ -188,15 +189,12 @@ std::vector<Cluster> read_clusters(CommandLine const& line) {
   return clusters;
 }
 
-/// The recipes of --precision that are searched on a system; nullopt: that of the run, as there is
-/// no
-/// --precision.
+/// The recipes of --precision; nullopt: that of the run, without --precision. `any` are all that
+/// `accelerator` has.
 std::vector<std::optional<Recipe>> read_recipes(CommandLine const& line,
-                                                std::string const& system) {
-  if (!line.has("precision")) return {std::nullopt};
+                                                Accelerator const& accelerator) {
   if (line.value("precision") == "any") {
     std::vector<std::optional<Recipe>> recipes{Recipe::none};
-    Accelerator const accelerator = read_plan_base(line, system, Recipe::none).system.accelerator;
     for (RecipeTraits const& row : recipe_traits) {
       if (has_recipe(accelerator, row)) recipes.emplace_back(row.recipe);
     }
@@ -230,10 +228,6 @@ PlanOptions read_plan_options(CommandLine const& line,
   request.jobs = jobs_of(line);
   read_filters(line, options);
   RunConfig base = read_plan_base(line, cluster.system, recipe);
-  if (base.training.offload != Offload{}) {
-    throw CommandLineError{"--set", "offload of optimizer state",
-                           "`offload: none`: plan does not weigh what the host holds"};
-  }
   request.base = std::move(base.training);
   request.system = std::move(base.system);
   options.warnings = std::move(base.warnings);
@@ -254,6 +248,37 @@ PlanOptions read_plan_options(CommandLine const& line,
     options.warnings.push_back(std::move(*warning));
   }
   return options;
+}
+
+/// What is asked of one cluster, once for each recipe. A recipe that the accelerator does not have,
+/// if there are others, or in which no run is legal, is left out with a line in `left_out`.
+std::vector<PlanOptions> options_by_recipe(CommandLine const& line,
+                                           Cluster const& cluster,
+                                           bool has_others,
+                                           std::vector<std::string>& left_out) {
+  std::vector<PlanOptions> all;
+  if (!line.has("precision")) {
+    all.push_back(read_plan_options(line, cluster, std::nullopt));
+    return all;
+  }
+  Accelerator const accelerator =
+      read_plan_base(line, cluster.system, Recipe::none).system.accelerator;
+  for (std::optional<Recipe> const recipe : read_recipes(line, accelerator)) {
+    RecipeTraits const* const traits = find_recipe(*recipe);
+    std::string const what =
+        "--precision " + std::string{name_of(*recipe)} + " is left out on " + cluster.system + ": ";
+    if (has_others && traits != nullptr && !has_recipe(accelerator, *traits)) {
+      left_out.push_back(what + "it has no such products");
+      continue;
+    }
+    PlanOptions options = read_plan_options(line, cluster, recipe);
+    if (traits != nullptr && !has_plans(options.request)) {
+      left_out.push_back(what + "no run is legal with it");
+      continue;
+    }
+    all.push_back(std::move(options));
+  }
+  return all;
 }
 
 PlanRank read_rank(CommandLine const& line) {
@@ -315,14 +340,19 @@ PlanQuestion read_plan_question(CommandLine const& line) {
   if (line.has("kit")) question.kit = read_kit(line.value("kit"));
   SystemRates const rates = read_system_rates(line);
   std::vector<std::vector<std::string>> systems;
+  std::vector<std::string> left_out;
   for (Cluster const& cluster : clusters) {
-    for (std::optional<Recipe> const recipe : read_recipes(line, cluster.system)) {
-      question.clusters.push_back(read_plan_options(line, cluster, recipe));
-      systems.push_back(
-          names_of_system(cluster.system, question.clusters.back().request.system.name));
-      question.clusters.back().rates = rates.of(systems.back());
+    for (PlanOptions& options : options_by_recipe(line, cluster, clusters.size() > 1, left_out)) {
+      systems.push_back(names_of_system(cluster.system, options.request.system.name));
+      options.rates = rates.of(systems.back());
+      question.clusters.push_back(std::move(options));
     }
   }
+  if (question.clusters.empty()) {
+    throw CommandLineError{"--precision", "'" + line.value("precision") + "'",
+                           "recipes in which some run is legal"};
+  }
+  std::ranges::move(left_out, std::back_inserter(question.clusters.front().warnings));
   require_rates(rates, systems);
   return question;
 }

@@ -97,9 +97,12 @@ std::string flags_text(PlanAnswer const& answer, PlanQuestion const& question, i
            " has none for\n";
     for (std::string const& gap : gaps) text += "  " + gap + "\n";
   }
-  return prose(text, width) + flags_of(plan, framework, is_whole, width) +
-         prose("--kit DIR writes it as scripts with all flags, -o FILE the run file of #1\n",
-               width);
+  std::string const hint =
+      question.kit
+          ? ""
+          : prose("--kit DIR writes it as scripts with all flags, -o FILE the run file of #1\n",
+                  width);
+  return prose(text, width) + flags_of(plan, framework, is_whole, width) + hint;
 }
 
 /// The heading and the legend of the tables.

@@ -4,10 +4,14 @@
 
 namespace stagecraft {
 
-std::string name_of_cluster(PlanOptions const& options) {
+std::string in_recipe(PlanOptions const& options) {
   Recipe const recipe = options.request.base.low_precision.recipe;
+  return recipe == Recipe::none ? "" : " in 8 bits (" + std::string{name_of(recipe)} + ")";
+}
+
+std::string name_of_cluster(PlanOptions const& options) {
   return std::to_string(options.request.gpus) + " x " + printable(options.request.system.name) +
-         (recipe == Recipe::none ? "" : " in 8 bits (" + std::string{name_of(recipe)} + ")");
+         in_recipe(options);
 }
 
 }  // namespace stagecraft

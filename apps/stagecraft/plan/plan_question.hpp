@@ -70,6 +70,9 @@ constexpr char const* name_of(PlanRank rank) {
   return "iteration";
 }
 
+/// " in 8 bits (current)"; empty in 16 bits
+std::string in_recipe(PlanOptions const& options);
+
 /// "16 x dgx-h100", or "16 x dgx-h100 in 8 bits (current)"
 std::string name_of_cluster(PlanOptions const& options);
 

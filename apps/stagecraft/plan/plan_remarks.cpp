@@ -183,7 +183,7 @@ std::string searched_text(ClusterAnswer const& cluster, bool is_whole) {
   std::string text = counted(result.considered, "plan");
   std::string const gpus = std::to_string(options.request.gpus) + " x " +
                            options.request.system.accelerator.name + " of " +
-                           printable(options.request.system.name);
+                           printable(options.request.system.name) + in_recipe(options);
   std::string const software = printable(options.request.system.software.name);
   if (is_whole) {
     double const rate =

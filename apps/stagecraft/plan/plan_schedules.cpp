@@ -46,7 +46,11 @@ std::string schedules_text(SearchResult const& result) {
     return find_unit_kind(sharding.kind) != nullptr;
   });
   if (!has_units || result.shardings.size() == 1) return text;
-  return others_text(result.shardings, best, "kinds of sharding") + text;
+  std::string const others = others_text(result.shardings, best, "kinds of sharding");
+  bool const has_unknown = std::ranges::any_of(
+      result.shardings, [](ShardingBest const& sharding) { return !sharding.iteration; });
+  return others + (has_unknown ? "--sharding KIND alone says how fast such a kind is\n" : "") +
+         text;
 }
 
 }  // namespace stagecraft

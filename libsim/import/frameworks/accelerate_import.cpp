@@ -64,7 +64,10 @@ void read_wrapping(FrameworkKeys& keys) {
 }
 
 void read_prefetch(FrameworkKeys& keys) {
-  constexpr std::string_view key = "fsdp_config.fsdp_backward_prefetch";
+  // Accelerate before 0.24 had another name.
+  std::string_view const key = keys.has("fsdp_config.fsdp_backward_prefetch_policy")
+                                   ? "fsdp_config.fsdp_backward_prefetch_policy"
+                                   : "fsdp_config.fsdp_backward_prefetch";
   std::string const word = keys.text(key).value_or("NO_PREFETCH");
   if (word == "BACKWARD_PRE" || word == "1") return;
   if (keys.has(key)) {
@@ -194,7 +197,7 @@ void read_accelerate_batches(FrameworkKeys& keys,
                                    ? "megatron_lm_config.megatron_lm_num_micro_batches"
                                    : "deepspeed_config.gradient_accumulation_steps";
   if (!options.micro_batch) {
-    keys.report_missing("batch of a rank", "--micro-batch N: the file does not say it");
+    keys.report("batch of a rank", "--micro-batch N: the file does not say it");
     return;
   }
   if (!keys.has(key) && !options.accumulation) {
@@ -216,7 +219,7 @@ void read_accelerate(FrameworkKeys& keys, FrameworkOptions const& given, Framewo
   constexpr std::array<std::string_view, 5> types{"FSDP", "DEEPSPEED", "MULTI_GPU", "MEGATRON_LM",
                                                   "NO"};
   if (std::ranges::find(types, type) == types.end()) {
-    keys.report_missing("distributed_type", "FSDP, DEEPSPEED, MULTI_GPU, MEGATRON_LM, NO");
+    keys.report("distributed_type", "FSDP, DEEPSPEED, MULTI_GPU, MEGATRON_LM, NO");
     return;
   }
   bool const is_megatron = type == "MEGATRON_LM";

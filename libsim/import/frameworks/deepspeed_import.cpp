@@ -37,16 +37,15 @@ void read_deepspeed_batches(FrameworkKeys& keys,
   auto micro = read_batch(keys, micro_key, options.micro_batch);
   auto accumulation = read_batch(keys, accumulation_key, options.accumulation);
   if (!global && !micro) {
-    keys.report_missing(micro_key, "a whole number, or --micro-batch N");
+    keys.report(micro_key, "a whole number, or --micro-batch N");
     return;
   }
   if (global && micro && !accumulation) accumulation = *global / (*micro * replicas);
   if (global && !micro) micro = *global / (replicas * accumulation.value_or(1));
   std::int64_t const steps = accumulation.value_or(1);
   if (global && (*micro < 1 || steps < 1 || *global != *micro * steps * replicas)) {
-    keys.report_missing(global_key, std::to_string(*micro) + " x " + std::to_string(steps) + " x " +
-                                        std::to_string(replicas) +
-                                        ": microbatch, accumulation, replicas");
+    keys.report(global_key, std::to_string(*micro) + " x " + std::to_string(steps) + " x " +
+                                std::to_string(replicas) + ": microbatch, accumulation, replicas");
     return;
   }
   if (keys.is_auto(accumulation_key) && !options.accumulation) {
@@ -64,6 +63,7 @@ void read_deepspeed_precision(FrameworkKeys& keys, FrameworkRun& run) {
       if (word == "fp32") word = precision;
       keys.note(std::string{key} + " is the Trainer's: true is assumed");
     } else if (keys.is_true(key)) {
+      if (word != "fp32" && word != precision) keys.report(key, "false beside bf16.enabled");
       word = precision;
     }
   }

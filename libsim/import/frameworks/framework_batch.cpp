@@ -7,12 +7,12 @@ std::optional<std::int64_t> replicas_of(FrameworkKeys& keys,
                                         std::optional<std::int64_t> world_size,
                                         std::int64_t ranks_of_replica) {
   if (!world_size) {
-    keys.report_missing(key, "--world-size N");
+    keys.report(key, "--world-size N");
     return std::nullopt;
   }
   if (*world_size % ranks_of_replica == 0) return *world_size / ranks_of_replica;
-  keys.report_missing(key, "a multiple of the " + std::to_string(ranks_of_replica) +
-                               " ranks of a replica, not " + std::to_string(*world_size));
+  keys.report(key, std::to_string(*world_size) + " ranks",
+              "a multiple of the " + std::to_string(ranks_of_replica) + " ranks of a replica");
   return std::nullopt;
 }
 

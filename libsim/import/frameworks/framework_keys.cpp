@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "libsim/config/did_you_mean.hpp"
+#include "libsim/units/parse_number.hpp"
 #include "libsim/units/split_text.hpp"
 
 namespace stagecraft {
@@ -56,21 +57,25 @@ bool FrameworkKeys::is_auto(std::string_view key) {
   return value && value->reads("auto");
 }
 
-void FrameworkKeys::report_missing(std::string_view key, std::string accepted) {
+void FrameworkKeys::report(std::string_view key, std::string accepted) {
   auto const value = find(key);
   ConfigNode const place = value ? *value : root_;
   root_.diagnostics().add(
       {place.place(), std::string{key}, value ? value->found() : "", std::move(accepted)});
 }
 
+void FrameworkKeys::report(std::string_view key, std::string found, std::string accepted) {
+  root_.diagnostics().add({root_.place(), std::string{key}, std::move(found), std::move(accepted)});
+}
+
 std::optional<std::int64_t> FrameworkKeys::count(std::string_view key, std::int64_t smallest) {
   auto const value = find(key);
   if (!value) return std::nullopt;
-  auto const found =
-      value->number({static_cast<double>(smallest), largest_count, /*includes_upper=*/true});
-  if (!found) return std::nullopt;
-  if (*found != std::floor(*found)) {
-    value->report("a whole number");
+  auto const text = value->is_scalar() ? value->text() : std::nullopt;
+  auto const found = text ? parse_number<double>(*text) : std::nullopt;
+  auto const least = static_cast<double>(smallest);
+  if (!found || *found != std::floor(*found) || *found < least || *found > largest_count) {
+    value->report("a whole number from " + std::to_string(smallest));
     return std::nullopt;
   }
   return static_cast<std::int64_t>(*found);

@@ -43,8 +43,10 @@ class FrameworkKeys {
   /// false if there is none; `True` and `"true"` are true.
   bool is_true(std::string_view key);
 
-  /// Reports a key that the file does not have, or whose value is `auto`.
-  void report_missing(std::string_view key, std::string accepted);
+  /// Reports the value of a key as wrong, or that there is none.
+  void report(std::string_view key, std::string accepted);
+  /// The same for a value that the file does not say.
+  void report(std::string_view key, std::string found, std::string accepted);
 
   /// Leaves out a value that was read and cannot be said; if omissions are strict, reports it
   /// unless --ignore names it. Pre: the file has the key.

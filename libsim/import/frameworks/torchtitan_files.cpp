@@ -193,8 +193,14 @@ std::string torchtitan_layout_flags(TrainingConfig const& config) {
     for (auto const& [key, value] : section.keys) {
       std::string plain = value;
       std::erase(plain, '"');
-      text += (text.empty() ? "--" : " --") + std::string{section.name} + "." + std::string{key} +
-              " " + plain;
+      bool const is_switch = plain == "true" || plain == "false";
+      std::string name{key};
+      if (plain == "false") {  // `no-` and dashes, as tyro has the negation of a switch
+        name = "no-" + name;
+        std::ranges::replace(name, '_', '-');
+      }
+      text += (text.empty() ? "--" : " --") + std::string{section.name} + "." + name;
+      if (!is_switch) text += " " + plain;
     }
   }
   return text;

@@ -45,12 +45,13 @@ bool read_torchtitan_model(FrameworkKeys& keys,
       accepted += (&model == torchtitan_models.data() ? "" : ", ") + std::string{model.name} + " " +
                   std::string{model.flavor};
     }
-    keys.report_missing("model.flavor", accepted);
+    keys.report("model.flavor", accepted);
     return false;
   }
-  run.model["precision"] =
-      keys.text("training.mixed_precision_param").value_or("bfloat16") == "float32" ? "fp32"
-                                                                                    : "bf16";
+  constexpr std::string_view type_key = "training.mixed_precision_param";
+  std::string const type = keys.text(type_key).value_or("bfloat16");
+  if (type != "bfloat16" && type != "float32") keys.report(type_key, "bfloat16, float32");
+  run.model["precision"] = type == "float32" ? "fp32" : "bf16";
   // The command's --sequence wins: sections_of().
   run.model["sequence"] = keys.count("training.seq_len", 1).value_or(2048);
   return true;
@@ -63,7 +64,7 @@ void read_torchtitan_recompute(FrameworkKeys& keys,
   std::string const mode = keys.text("activation_checkpoint.mode").value_or("selective");
   std::string const option = keys.text("activation_checkpoint.selective_ac_option").value_or("2");
   constexpr std::string_view early_key = "activation_checkpoint.early_stop";
-  // Before the key there was, torch's own default held.
+  // Before this key existed, torch's own default held.
   bool const stops_early = keys.has(early_key) ? keys.is_true(early_key) : is_old;
   nlohmann::ordered_json recompute;
   if (mode == "none") {
@@ -83,7 +84,11 @@ void read_torchtitan_recompute(FrameworkKeys& keys,
   } else if (mode == "selective") {
     auto const every = parse_number<int>(option);
     if (!every || *every < 1) {
-      keys.report_missing("activation_checkpoint.selective_ac_option", "op, or a whole number");
+      keys.report("activation_checkpoint.selective_ac_option", "op, or a whole number");
+      return;
+    }
+    if (model_of(run, options).layers < *every) {
+      run.sections["recompute"] = "none";
       return;
     }
     recompute = {{"granularity", "full"},
@@ -151,8 +156,8 @@ void read_torchtitan(FrameworkKeys& keys, FrameworkOptions const& options, Frame
   std::int64_t shards = keys.count(shard_key, -1).value_or(-1);
   if (shards < 1) shards = *replicas / copies;
   if (shards * copies != *replicas) {
-    keys.report_missing(shard_key, std::to_string(*replicas) + " ranks over " +
-                                       std::to_string(copies) + " copies, or -1");
+    keys.report(shard_key, std::to_string(shards) + " x " + std::to_string(copies) + " copies",
+                std::to_string(*replicas) + " ranks in all");
     return;
   }
   nlohmann::ordered_json parallel;
@@ -182,8 +187,8 @@ void read_torchtitan(FrameworkKeys& keys, FrameworkOptions const& options, Frame
   std::int64_t const global = keys.count("training.global_batch_size", -1).value_or(-1);
   std::int64_t const sum = global > 0 ? global : batch * *replicas;
   if (sum % (batch * *replicas) != 0) {
-    keys.report_missing("training.global_batch_size", "a multiple of " + std::to_string(batch) +
-                                                          " x " + std::to_string(*replicas));
+    keys.report("training.global_batch_size",
+                "a multiple of " + std::to_string(batch) + " x " + std::to_string(*replicas));
     return;
   }
   write_batch(run, micro, sum / (micro * *replicas), *replicas);
@@ -201,9 +206,11 @@ void read_torchtitan(FrameworkKeys& keys, FrameworkOptions const& options, Frame
     sharding["reshard_after_forward"] = !keeps;
   }
   if (has_units && copies > 1) sharding["group"] = shards * context;
-  if (has_units && keys.text("training.dtype").value_or("float32") == "bfloat16") {
-    sharding["stored_dtype"] = "bf16";
+  std::string const stored = keys.text("training.dtype").value_or("float32");
+  if (stored != "bfloat16" && stored != "float32") {
+    keys.report("training.dtype", "bfloat16, float32");
   }
+  if (has_units && stored == "bfloat16") sharding["stored_dtype"] = "bf16";
   // train_step() never asks fully_shard for no_sync.
   if (has_units && sum > micro * *replicas) sharding["sync"] = "every";
   run.sections["sharding"] = sharding.size() == 1 ? sharding["kind"] : sharding;

@@ -28,7 +28,7 @@ void write_zero_stage(FrameworkKeys& keys,
           "Accelerate's default, ZeRO stage 2, is predicted as fsdp2 that keeps its parameters");
     }
   } else {
-    keys.report_missing(key, "0, 1, 2, 3");
+    keys.report(key, "0, 1, 2, 3");
   }
 }
 

@@ -350,7 +350,11 @@ std::string megatron_flags(TrainingConfig const& config, MegatronVersion version
 std::string megatron_layout_flags(TrainingConfig const& config, MegatronVersion version) {
   FlagLine line = all_flags(config, version);
   line.keep("expert-model-parallel-size", "distribute-saved-activations");
-  return std::move(line).text();
+  std::string text = std::move(line).text();
+  if (config.low_precision.recipe == Recipe::none) return text;
+  LowPrecisionFlags const low = low_precision_flags(config.low_precision);
+  return text + " --fp8-format " + std::string{low.format} + " --fp8-recipe " +
+         std::string{low.recipe};
 }
 
 }  // namespace stagecraft

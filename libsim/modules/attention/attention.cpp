@@ -146,6 +146,7 @@ AttentionLayer make_attention(ProgramBuilder& builder) {
     traits.start = ParameterStart::zero;
     attention.sinks = builder.parameter({"core_attention", "sinks"}, {shape.heads()}, traits);
   }
+  attention.projection.quantises_again = builder.shape().quantisation.may_quantise_again();
   attention.projection.weight = output_weight(builder, {"attention.projection", "weight"},
                                               {model.hidden, shape.heads() * value_dim(model)});
   if (model.biases) {
