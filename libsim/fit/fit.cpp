@@ -94,6 +94,7 @@ std::vector<std::string> keys_marked(std::vector<TunableConstant> const& constan
   for (TunableConstant const& constant : constants) {
     if (constant.fitted().empty() || constant.value() == 0) continue;
     if (follows_another(constant, constants)) continue;
+    if (constant.key() == "system.node.host_adam") continue;  // matters only to runs that offload
     bool const is_of_stack = constant.key().starts_with("software.");
     int& count = is_of_stack ? of_stack : of_system;
     bool const is_one_too_many =

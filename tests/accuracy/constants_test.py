@@ -15,8 +15,9 @@ import sys
 import known_constants as known
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-UNITS = {"": 1, "B": 1, "MB": known.MB, "GB": known.GB, "MiB": known.MiB, "KiB": known.KiB, "GiB": known.GiB, "s": 1,
-         "ms": known.ms, "us": known.us, "TB": 1e12, "TiB": 2**40, "GB/s": 1e9, "TB/s": 1e12, "GFLOP/s": 1e9, "TFLOP/s": 1e12, "PFLOP/s": 1e15}
+UNITS = {"": 1, "B": 1, "TB": 1e12, "TiB": 2**40, "MB": known.MB, "GB": known.GB, "MiB": known.MiB, "KiB": known.KiB,
+         "GiB": known.GiB, "s": 1,
+         "ms": known.ms, "us": known.us, "GB/s": 1e9, "TB/s": 1e12, "GFLOP/s": 1e9, "TFLOP/s": 1e12, "PFLOP/s": 1e15}
 TOLERANCE = 0.05
 TABLE_SIZES = (41 * 2**20, 410 * 2**20, 1024 * 2**20)
 EXPECTED = {(file, key): value for file, key, value in known.HARDWARE + known.CALIBRATION + known.SOFTWARE}

@@ -177,7 +177,7 @@ SOFTWARE = (
 FITTED = {
     ("selene-a100", "calibration.overlap_slowdown"),
     ("aws-p5", "network.latency"),
-    ("dgx-h100", "node.host_speed"), ("gb200-nvl72", "node.host_speed"), ("gh200", "node.host_speed"),
+    ("dgx-h100", "node.host_adam"), ("dgx-h100", "node.host_speed"), ("gb200-nvl72", "node.host_speed"), ("gh200", "node.host_speed"),
     ("megatron-core", "host.kernel"), ("megatron-core", "host.gemm"), ("megatron-core", "host.call"),
     ("megatron-core", "host.collective"), ("megatron-core", "host.pass"),
     ("nanotron", "host.kernel"), ("nanotron", "host.gemm"), ("nanotron", "host.collective"),

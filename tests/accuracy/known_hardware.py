@@ -28,9 +28,25 @@ def adapter(gigabits):
     return gigabits / 8 * 1e9
 
 
+def express(gigatransfers):
+    """Sixteen lanes of PCI Express, 128 bits of 130 data, of which copies of pinned memory reach four fifths."""
+    return 16 * gigatransfers / 8 * 1e9 * 128 / 130 * 0.8
+
+
 # Boost clocks and multiply-adds of the makers' architecture papers: a tensor core of A100 does 256 multiply-adds of 16-bit
 # numbers in a cycle, four a multiprocessor; H100 twice as many; a compute unit of MI200 512 and of MI300X 1024.
 HARDWARE = (
+    # Links to hosts: PCI Express 4.0 and 5.0, and NVLink-C2C, half of its 900 GB/s each way. Hosts: modules of memory.
+    ("selene-a100", "accelerator.host_link.bandwidth", express(16)), ("selene-a100", "accelerator.host_link.accelerators", 2),
+    ("dgx-h100", "accelerator.host_link.bandwidth", express(32)), ("dgx-h100", "accelerator.host_link.accelerators", 1),
+    ("aws-p5", "accelerator.host_link.bandwidth", express(32)), ("aws-p5", "accelerator.host_link.accelerators", 1),
+    ("gh200", "accelerator.host_link.bandwidth", 900 * GB / 2), ("gh200", "accelerator.host_link.accelerators", 1),
+    ("gb200-nvl72", "accelerator.host_link.bandwidth", 900 * GB / 2), ("gb200-nvl72", "accelerator.host_link.accelerators", 2),
+    ("selene-a100", "node.host_memory", 32 * 64 * GB), ("dgx-h100", "node.host_memory", 32 * 64 * GB),
+    ("aws-p5", "node.host_memory", 2048 * GiB), ("aws-p4d", "node.host_memory", 1152 * GiB),
+    ("azure-nd-a100", "node.host_memory", 1900 * GiB), ("azure-nd-h100", "node.host_memory", 1900 * GiB),
+    ("jean-zay-a100", "node.host_memory", 32 * 16 * GB), ("gh200", "node.host_memory", 4 * 120 * GB),
+    ("gb200-nvl72", "node.host_memory", 36 * 480 * GB),
     # A100-SXM4: five of six stacks, 1593 and 1215 MHz, two bits per cycle.
     ("selene-a100", "accelerator.peak.fp16", peak(108, 4 * 256, 1.41)),
     ("selene-a100", "accelerator.peak.bf16", peak(108, 4 * 256, 1.41)),

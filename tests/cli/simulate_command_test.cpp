@@ -79,6 +79,7 @@ TEST_CASE("simulate --json prints the fields that scripts rely on, each with its
                                                        "first_allocated_bytes",
                                                        "fits",
                                                        "fits_probability",
+                                                       "host_bytes",
                                                        "in_flight_chunks",
                                                        "inactive_split_bytes",
                                                        "layers",
