@@ -72,8 +72,14 @@ std::vector<Change> offload_changes(TrainingConfig const& config, System const& 
        {std::tuple{0.5, "0.5", "offload half of the optimizer"},
         {1.0, "1", "offload the optimizer"}}) {
     if (fraction == now.optimizer) continue;
+    // Of a run that offloads already, all else stays.
     changes.push_back(
-        change_to("offload={optimizer: " + std::string{text} + ", overlap: true}", what));
+        now == Offload{}
+            ? change_to("offload={optimizer: " + std::string{text} + ", overlap: true}", what)
+            : change_to("offload.optimizer=" + std::string{text}, what));
+  }
+  if (now != Offload{} && !now.overlap) {
+    changes.push_back(change_to("offload.overlap=true", "copies to the host beside its updates"));
   }
   return changes;
 }

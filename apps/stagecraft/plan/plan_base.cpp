@@ -106,6 +106,12 @@ RunConfig read_plan_base(CommandLine const& line,
                          std::optional<Recipe> recipe) {
   std::string const& model = line.arguments().front();
   std::vector<std::string> overrides = line.values_of("set");
+  for (std::string const& text : overrides) {
+    if (recipe && text.starts_with("low_precision")) {
+      throw CommandLineError{"--set", "'" + text + "'",
+                             "nothing of low_precision beside --precision"};
+    }
+  }
   if (recipe) overrides.push_back("low_precision=" + std::string{name_of(*recipe)});
   std::optional<std::string> const software = line.find("software");
   RunConfig base = load_base_with_routing(model, system, software, overrides);

@@ -200,16 +200,19 @@ std::vector<std::optional<Recipe>> read_recipes(CommandLine const& line,
     }
     return recipes;
   }
+  std::string accepted = "any, or once each of none";
+  for (RecipeTraits const& row : recipe_traits) accepted += ", " + std::string{name_of(row.recipe)};
   std::vector<std::optional<Recipe>> recipes;
   for (std::string const& word : list_items(line.value("precision"))) {
     auto const recipe = value_named<Recipe>(word);
+    bool const is_known = recipe && (*recipe == Recipe::none || find_recipe(*recipe) != nullptr);
     bool const is_twice = std::ranges::find(recipes, recipe) != recipes.end();
-    if (!recipe || is_twice) {
-      throw CommandLineError{"--precision", "'" + word + (is_twice ? "' twice" : "'"),
-                             "any, or once each of " + accepted_names<Recipe>()};
+    if (!is_known || is_twice) {
+      throw CommandLineError{"--precision", "'" + word + (is_known ? "' twice" : "'"), accepted};
     }
     recipes.push_back(recipe);
   }
+  if (recipes.empty()) throw CommandLineError{"--precision", "nothing", accepted};
   return recipes;
 }
 
