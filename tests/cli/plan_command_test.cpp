@@ -277,8 +277,9 @@ TEST_CASE("plan --launchable finds plans that the flags say, and import megatron
       REQUIRE(again.at("iteration_seconds") == entry.at("iteration_seconds"));
     }
   }
-  require_refusal(plan("gpt-22b", 8, 4, "--launchable deepspeed"),
-                  {"--launchable: found 'deepspeed'; accepted: megatron-2022, megatron-core, torchtitan"});
+  require_refusal(
+      plan("gpt-22b", 8, 4, "--launchable deepspeed"),
+      {"--launchable: found 'deepspeed'; accepted: megatron-2022, megatron-core, torchtitan"});
   ProgramResult const other =
       run_stagecraft(plan("gpt-22b", 8, 8, "--top 1 --fix tensor=4 --launchable megatron-2022"));
   REQUIRE(other.exit_code == 0);
@@ -363,8 +364,7 @@ TEST_CASE("plan refuses what no run can be with exit code 2") {
   require_refusal(plan("gpt-22b", 8, 4, "--price 2.5"), {"--price: found '2.5'", "gpu-hour"});
   require_refusal(plan("gpt-22b", 8, 4, "--fix tensr=4"), {"--fix: found 'tensr=4'", "tensor"});
   require_refusal(plan("gpt-22b", 8, 4, "--set parallel.tensor=4"), {"--fix"});
-  require_refusal(plan("gpt-22b", 8, 4, "--set sharding=fsdp2"),
-                  {"accepted: --sharding fsdp2"});
+  require_refusal(plan("gpt-22b", 8, 4, "--set sharding=fsdp2"), {"accepted: --sharding fsdp2"});
   require_refusal(plan("gpt-22b", 8, 4, "--set parallel.context=2"),
                   {"'parallel.context=2', which the search decides", "--fix"});
   require_refusal("plan " STAGECRAFT_SOURCE_DIR

@@ -311,10 +311,11 @@ TEST_CASE("explain names changes of the sharding, each with what simulate then s
       REQUIRE(change.at("peak_bytes") == simulated.at("stages")[0].at("peak_bytes"));
     }
   }
-  REQUIRE(named == std::vector<std::string>{
-                       "parameters sharded, too (fsdp2)", "the optimizer's state sharded alone",
-                       "no reshard after forward", "units shared by the 8 ranks of a node, copies beyond",
-                       "gradients reduced in every microbatch"});
+  REQUIRE(named == std::vector<std::string>{"parameters sharded, too (fsdp2)",
+                                            "the optimizer's state sharded alone",
+                                            "no reshard after forward",
+                                            "units shared by the 8 ranks of a node, copies beyond",
+                                            "gradients reduced in every microbatch"});
 }
 
 TEST_CASE("every model that is shipped has units, of all its parameters") {
