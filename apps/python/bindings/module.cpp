@@ -30,6 +30,7 @@
 #include "apps/stagecraft/commands.hpp"
 #include "apps/stagecraft/near_miss.hpp"
 #include "apps/stagecraft/plan/plan_json.hpp"
+#include "apps/stagecraft/plan/plan_options.hpp"
 #include "apps/stagecraft/schedule/asked_schedule.hpp"
 #include "libsim/engine/record.hpp"
 #include "libsim/explain/explanation.hpp"

@@ -138,6 +138,11 @@ class Stage(Mapping[str, Any]):
         return value
 
     @property
+    def host_bytes(self) -> int:
+        """What a rank holds in the memory of its node, in bytes."""
+        return int(self["host_bytes"])
+
+    @property
     def resident_bytes(self) -> int | None:
         """Bytes that are allocated between two iterations."""
         value: int | None = self["resident_bytes"]
