@@ -158,7 +158,7 @@ std::string environment_text(MemoryConfig const& memory) {
   return "export PYTORCH_CUDA_ALLOC_CONF=" + shell_word(memory.allocator_settings) + "\n";
 }
 
-std::string torchrun_script(LaunchJob const& job) {
+std::string torchtitan_script(LaunchJob const& job) {
   JobNodes const nodes = nodes_of(job);
   return "#!/bin/bash\n" + commented(job.about) + "#\n# Run it on every node" +
          (nodes.nodes == 1 ? ":\n#   TORCHTITAN=... bash torchrun.sh\n"
@@ -178,7 +178,7 @@ std::string torchrun_script(LaunchJob const& job) {
 }  // namespace
 
 std::vector<LaunchFile> torchtitan_launch_files(LaunchJob const& job, bool is_compiled) {
-  std::vector<LaunchFile> files{{"torchrun.sh", torchrun_script(job)},
+  std::vector<LaunchFile> files{{"torchrun.sh", torchtitan_script(job)},
                                 {"job.toml", job_file(job, is_compiled)}};
   if (flavor_of(job.config.model).empty()) {
     files.push_back({std::string{own_module} + ".py", flavor_file(job.config.model)});

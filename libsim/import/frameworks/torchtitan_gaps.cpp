@@ -10,9 +10,9 @@ namespace stagecraft {
 namespace {
 
 /// Collects the gaps of one run.
-class Gaps {
+class TorchtitanGaps {
  public:
-  explicit Gaps(TrainingConfig const& config) : config_{config} {}
+  explicit TorchtitanGaps(TrainingConfig const& config) : config_{config} {}
 
   void add_of_model() {
     ModelConfig const& model = config_.model;
@@ -83,14 +83,14 @@ int checkpointed_every(TrainingConfig const& config) {
 }
 
 std::vector<std::string> torchtitan_gaps(TrainingConfig const& config) {
-  Gaps gaps{config};
+  TorchtitanGaps gaps{config};
   gaps.add_of_model();
   gaps.add_of_layout();
   return gaps.take();
 }
 
 std::vector<std::string> torchtitan_gaps_of_model(TrainingConfig const& config) {
-  Gaps gaps{config};
+  TorchtitanGaps gaps{config};
   gaps.add_of_model();
   return gaps.take();
 }
