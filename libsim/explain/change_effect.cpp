@@ -44,7 +44,9 @@ TrainingConfig settled_by_stage(RunConfig const& run) {
     RecomputePolicy& policy = training.recompute[stage];
     bool const stores_all =
         policy.store_microbatches.count >= store_window(shape, StageId::of_index(stage));
-    if (stores_all) policy = settled_with_stack(RecomputePolicy{}, training.stack);
+    if (!stores_all) continue;
+    policy = {};
+    policy.early_stop = training.stack.early_stop;
   }
   return training;
 }

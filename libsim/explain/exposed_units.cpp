@@ -11,8 +11,8 @@
 namespace stagecraft {
 namespace {
 
-using Key = std::tuple<Pass, BlockProgram::Kind, bool>;
-using Sums = std::map<Key, SimTime>;
+using WaitKey = std::tuple<Pass, BlockProgram::Kind, bool>;
+using Sums = std::map<WaitKey, SimTime>;
 
 /// Adds what a pass waits, so many times.
 void add_waits(
