@@ -73,7 +73,7 @@ void read_deepspeed_precision(FrameworkKeys& keys, FrameworkRun& run) {
 /// Whether the section's device is the host; DeepSpeed had another key for it in 2020. \return the
 /// key that says so, empty if none does
 std::string key_of_host(FrameworkKeys& keys, std::string_view section, std::string_view old_key) {
-  std::string const key = zero_key(section) + ".device";
+  std::string key = zero_key(section) + ".device";
   std::string const device = keys.text(key).value_or("none");
   if (device != "none" && device != "cpu" && device != "nvme") {
     keys.find(key)->report("none, cpu, nvme");
