@@ -23,7 +23,7 @@ Strictness strictness_of(CommandLine const& line);
 /// `remark` becomes what a reader of the file must know of it.
 std::string system_path(CommandLine const& line, std::string& remark);
 
-/// Writes the file where the options say and prints the rest. \return the exit code
+/// Writes the file to the path of --output and prints the rest. Returns the exit code.
 int write_import(CommandLine const& line, OutputKind kind, ImportedFile const& imported);
 
 }  // namespace stagecraft

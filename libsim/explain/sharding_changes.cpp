@@ -72,7 +72,7 @@ std::vector<Change> offload_changes(TrainingConfig const& config, System const& 
        {std::tuple{0.5, "0.5", "offload half of the optimizer"},
         {1.0, "1", "offload the optimizer"}}) {
     if (fraction == now.optimizer) continue;
-    // Of a run that offloads already, all else stays.
+    // A run that offloads already keeps its other keys.
     changes.push_back(
         now == Offload{}
             ? change_to("offload={optimizer: " + std::string{text} + ", overlap: true}", what)

@@ -13,7 +13,7 @@ constexpr std::string_view zero = "zero_optimization";
 
 std::string zero_key(std::string_view name) { return std::string{zero} + "." + std::string{name}; }
 
-/// A batch that the file says, or the Trainer of transformers where the file says `auto`.
+/// A batch size of the file. If the file says `auto`, the Trainer of transformers sets it: `given`.
 std::optional<std::int64_t> read_batch(FrameworkKeys& keys,
                                        std::string_view key,
                                        std::optional<std::int64_t> given) {
@@ -70,8 +70,8 @@ void read_deepspeed_precision(FrameworkKeys& keys, FrameworkRun& run) {
   run.model["precision"] = word;
 }
 
-/// Whether the section's device is the host; DeepSpeed had another key for it in 2020. \return the
-/// key that says so, empty if none does
+/// The key that puts the section's tensors on the host, or the key of 2020 for the same; empty if
+/// neither does.
 std::string key_of_host(FrameworkKeys& keys, std::string_view section, std::string_view old_key) {
   std::string key = zero_key(section) + ".device";
   std::string const device = keys.text(key).value_or("none");

@@ -7,9 +7,8 @@
 
 namespace stagecraft {
 
-/// The replicas of a job: its ranks over those that run one replica.
-/// Reports a world size that is unknown or does not divide, at `key`, where the file says it or
-/// could; then nullopt.
+/// The number of replicas of a job: its ranks divided by the ranks of a replica. If the world size
+/// is unknown or is not a multiple, reports that at `key` and returns nullopt.
 std::optional<std::int64_t> replicas_of(FrameworkKeys& keys,
                                         std::string_view key,
                                         std::optional<std::int64_t> world_size,

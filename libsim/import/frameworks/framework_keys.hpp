@@ -21,8 +21,8 @@ struct UnreadKey {
   std::string_view consequence{};  ///< as Omission's
 };
 
-/// Reads a framework's file by dotted keys and remembers which were asked for; what nobody asked
-/// for is left out by finish(). `null` means that there is no value.
+/// Reads a framework's file by dotted keys and remembers which keys were read. finish() leaves out
+/// the others. A key whose value is `null` counts as absent.
 ///
 /// Problems go to the node's diagnostics and reading continues without the value.
 class FrameworkKeys {

@@ -16,8 +16,8 @@ std::vector<std::string> torchtitan_gaps(TrainingConfig const& config);
 /// Those of the model and of the keys that a search does not choose.
 std::vector<std::string> torchtitan_gaps_of_model(TrainingConfig const& config);
 
-/// activation_checkpoint.selective_ac_option: N, with which every N-th layer is checkpointed, if
-/// that are as many layers as full recompute of the first ones has; 0 if there is no such number.
+/// The N of activation_checkpoint.selective_ac_option that checkpoints as many layers, every N-th,
+/// as the policy recomputes; 0 if no N does.
 int checkpointed_every(TrainingConfig const& config);
 
 }  // namespace stagecraft

@@ -10,7 +10,7 @@
 namespace stagecraft {
 namespace {
 
-/// Of the names that a key had since 2024, newest first, the one that the file has.
+/// The name that the file uses of those that a key has had since 2024; the first if it uses none.
 std::string_view name_in(FrameworkKeys& keys, std::initializer_list<std::string_view> names) {
   std::string_view found = *names.begin();
   for (std::string_view const name : names) {
