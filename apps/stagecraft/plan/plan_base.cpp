@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "apps/stagecraft/fix_names.hpp"
-#include "apps/stagecraft/plan/launch_framework.hpp"
 #include "libsim/config/problem.hpp"
+#include "libsim/launch/launch_framework.hpp"
 #include "libsim/model/layer_kinds.hpp"
 #include "libsim/run/config_files.hpp"
 
@@ -96,7 +96,7 @@ std::optional<std::string> default_software(CommandLine const& line, RunConfig c
   if (line.has("launchable")) return line.value("launchable");
   constexpr char const* cluster_of_the_paper = "selene-a100";
   if (base.system.name == cluster_of_the_paper) return std::nullopt;
-  return name_of(LaunchFramework::megatron_core);
+  return std::string{usual_framework().name};
 }
 
 }  // namespace

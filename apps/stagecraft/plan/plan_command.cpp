@@ -72,7 +72,7 @@ std::string near_numbers(SearchRequest request) {
   }
   if (all.empty()) {
     throw CommandLineError{"--launchable",
-                           std::string{"'"} + name_of(*plan.launchable) +
+                           "'" + std::string{plan.launchable->name} +
                                "', which can run no plan of this model on " +
                                std::to_string(free.gpus) + " GPUs",
                            "other numbers of GPUs, or no --launchable"};

@@ -7,8 +7,6 @@
 #include "apps/stagecraft/plan/plan_overlaps.hpp"
 #include "libsim/config/optional_json.hpp"
 #include "libsim/host/schemas.hpp"
-#include "libsim/import/megatron/megatron_flags.hpp"
-#include "libsim/import/megatron/megatron_gaps.hpp"
 #include "libsim/interval/measured_range.hpp"
 #include "libsim/report/run_verdict.hpp"
 #include "libsim/report/simulation_json.hpp"
@@ -52,11 +50,11 @@ nlohmann::ordered_json entry(FoundPlan const& plan,
   json["cost_per_day"] = figures.cost_per_day;
   json["cost_per_trillion_tokens"] = figures.cost_per_trillion_tokens;
   json["operation"] = to_json(figures, options.rates);
-  MegatronVersion const version =
-      version_of(printed_framework(options)).value_or(MegatronVersion::current);
-  json["megatron_flags"] = megatron_flags(plan.config, version);
+  LaunchFramework const& printed = printed_framework(options);
+  LaunchFramework const& megatron = printed.flags ? printed : usual_framework();
+  json["megatron_flags"] = megatron.flags(plan.config);
   json["allocator_settings"] = plan.config.memory.allocator_settings;
-  json["megatron_gaps"] = megatron_gaps(plan.config, version);
+  json["megatron_gaps"] = megatron.gaps(plan.config);
   return json;
 }
 
@@ -114,7 +112,7 @@ nlohmann::ordered_json to_json(ClusterAnswer const& cluster) {
                               {"not_searched", nullptr},
                               {"clusters", nullptr}};
   if (options.request.safety > 0) json["safety"] = options.request.safety;
-  if (options.launchable) json["launchable"] = name_of(*options.launchable);
+  if (options.launchable) json["launchable"] = options.launchable->name;
   if (result.best.empty()) return json;
   FoundPlan const& fastest = result.best.front();
   json["best"] = entries(result.best, fastest, options);
@@ -123,7 +121,7 @@ nlohmann::ordered_json to_json(ClusterAnswer const& cluster) {
   json["pareto"] = entries(result.front, fastest, options);
   if (result.best_launchable) {
     json["best_launchable"] = entry(*result.best_launchable, fastest, options);
-    json["best_launchable"]["launchable"] = name_of(*options.stack_framework);
+    json["best_launchable"]["launchable"] = options.stack_framework->name;
     json["best_launchable"]["slower_percent"] =
         100 * (to_seconds(result.best_launchable->simulation.iteration) /
                    to_seconds(fastest.simulation.iteration) -

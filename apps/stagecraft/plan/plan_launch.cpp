@@ -10,8 +10,6 @@
 #include "apps/stagecraft/plan/plan_figures.hpp"
 #include "libsim/host/output_file.hpp"
 #include "libsim/host/program_version.hpp"
-#include "libsim/import/frameworks/torchtitan_files.hpp"
-#include "libsim/import/megatron/bridge_recipe.hpp"
 #include "libsim/report/simulation_tables.hpp"
 #include "libsim/report/text_table.hpp"
 #include "libsim/run/run_config.hpp"
@@ -30,47 +28,23 @@ std::string about(LaunchedPlan const& launched) {
                      " s per iteration, " + decimals(plan.simulation.tokens_per_second, 0) +
                      " tokens/s, with " + gibibytes(free_bytes(plan)) +
                      " GiB left on the fullest device.";
-  for (std::string const& gap : launch_gaps(plan.config, launched.framework)) {
+  for (std::string const& gap : launched.framework->gaps(plan.config)) {
     text += "\nThe flags do not say: " + gap;
   }
   return wrapped_lines(text + "\nMade by stagecraft " + program_version() + ".", text_width);
 }
 
-constexpr char const* readme_of_scripts = R"(
-torchrun.sh        starts Megatron-LM with torchrun; run it on every node
-slurm.sbatch       the same as a Slurm job
-flags.txt          the flags in one line
-)";
-constexpr char const* readme_of_recipe =
-    R"(megatron_bridge.py a recipe of Megatron-Bridge, which torchrun starts
-)";
-constexpr char const* readme_of_run =
-    R"(run.yaml           the run for stagecraft: simulate, explain, fit
-)";
-constexpr char const* readme_of_mock_data = R"(
-MEGATRON is the folder of Megatron-LM. The scripts train 50 steps on mock data; DATA and STEPS
-replace that: DATA="--data-path ... --tokenizer-type ..." STEPS="--train-iters 10000". A tokenizer
-with another vocabulary makes it another model. --lr, --seed and the like are `training` of run.yaml.
-When it has run, `stagecraft fit run.yaml --measured TIME` corrects the prediction by one iteration.
-)";
-constexpr char const* readme_of_data = R"(
-MEGATRON is the folder of Megatron-LM of 2022. DATA names your data and the files of the vocabulary,
-STEPS how long to train: DATA="--data-path ... --vocab-file ... --merge-file ...". --lr, --seed and
-the like are `training` of run.yaml. When it has run, `stagecraft fit run.yaml --measured TIME`
-corrects the prediction by one iteration.
-)";
-
-constexpr char const* readme_of_torchtitan = R"(
-torchrun.sh        starts torchtitan with torchrun; run it on every node
-job.toml           the job configuration, of torchtitan 0.2.2; a model that torchtitan has not by
-                   name is in a module beside it
-)";
-constexpr char const* readme_of_torchtitan_data = R"(
-TORCHTITAN is the folder of torchtitan 0.2.2 (git checkout v0.2.2): later versions are configured in
-Python. The job trains 50 steps on its test data; --training.dataset, --model.hf_assets_path,
---training.steps and the like behind torchrun.sh replace that. When it has run, `stagecraft fit
-run.yaml --measured TIME` corrects the prediction by one iteration.
-)";
+/// What the files are, a line each.
+std::string list_of(std::vector<LaunchFile> const& files) {
+  constexpr std::size_t name_width = 19;
+  std::string list;
+  for (LaunchFile const& file : files) {
+    std::string name = file.name;
+    name.resize(std::max(name_width, name.size() + 1), ' ');
+    list += name + file.about + "\n";
+  }
+  return list;
+}
 
 /// "train-6.74B"
 std::string job_name(ModelConfig const& model) {
@@ -87,11 +61,11 @@ std::optional<LaunchedPlan> launched_plan(ClusterAnswer const& cluster) {
   if (!cluster.has_plans()) return std::nullopt;
   PlanOptions const& options = *cluster.options;
   if (options.launchable) {
-    return LaunchedPlan{{&cluster.result.best.front(), &options, &cluster}, *options.launchable};
+    return LaunchedPlan{{&cluster.result.best.front(), &options, &cluster}, options.launchable};
   }
   if (!options.stack_framework || !cluster.result.best_launchable) return std::nullopt;
   return LaunchedPlan{{&*cluster.result.best_launchable, &options, &cluster},
-                      *options.stack_framework};
+                      options.stack_framework};
 }
 
 std::optional<LaunchedPlan> launched_plan(PlanAnswer const& answer, PlanRank rank) {
@@ -107,31 +81,24 @@ std::optional<LaunchedPlan> launched_plan(PlanAnswer const& answer, PlanRank ran
 Launch launch_of(LaunchedPlan const& launched) {
   FoundPlan const& plan = *launched.plan;
   System const& system = launched.plan.options->request.system;
-  auto const version = version_of(launched.framework);
-  bool const is_current = version == MegatronVersion::current;
+  LaunchFramework const& framework = *launched.framework;
+  // A stack whose norms are single kernels is compiled.
+  bool const is_compiled = !system.software.kernels.traffic.value.contains(OpKind::norm);
   LaunchJob const job{.config = plan.config,
-                      .version = version.value_or(MegatronVersion::current),
+                      .is_compiled = is_compiled,
                       .node_size = system.node.accelerators.value,
                       .name = job_name(plan.config.model),
                       .about = about(launched)};
-  // A stack whose norms are single kernels is compiled.
-  bool const is_compiled = !system.software.kernels.traffic.value.contains(OpKind::norm);
-  Launch launch{
-      .framework = name_of(launched.framework),
-      .command = "bash torchrun.sh",
-      .files = version ? megatron_launch_files(job) : torchtitan_launch_files(job, is_compiled)};
-  std::string readme = job.about + (version ? readme_of_scripts : readme_of_torchtitan);
-  if (is_current) {
-    launch.files.push_back({"megatron_bridge.py", bridge_recipe(job)});
-    readme += readme_of_recipe;
-  }
-  launch.files.push_back({"run.yaml", origin_line(OutputKind::run, "plan") +
-                                          to_yaml(RunConfig{plan.config, system, {}})});
-  readme += readme_of_run;
-  readme += !version     ? readme_of_torchtitan_data
-            : is_current ? readme_of_mock_data
-                         : readme_of_data;
-  launch.files.push_back({"README.txt", std::move(readme)});
+  Launch launch{.framework = std::string{framework.name},
+                .command = "bash torchrun.sh",
+                .files = framework.files(job)};
+  launch.files.push_back(
+      {"run.yaml",
+       origin_line(OutputKind::run, "plan") + to_yaml(RunConfig{plan.config, system, {}}),
+       "the run for stagecraft: simulate, explain, fit"});
+  launch.files.push_back(
+      {"README.txt", job.about + "\n" + list_of(launch.files) + "\n" + std::string{framework.usage},
+       ""});
   return launch;
 }
 

@@ -7,14 +7,14 @@
 #include <vector>
 
 #include "apps/stagecraft/plan/plan_answer.hpp"
-#include "libsim/import/megatron/launch_files.hpp"
+#include "libsim/launch/launch_framework.hpp"
 
 namespace stagecraft {
 
 /// A plan that the flags of a framework can start.
 struct LaunchedPlan {
   ShownPlan plan;
-  LaunchFramework framework = LaunchFramework::megatron_core;
+  LaunchFramework const* framework = nullptr;  ///< never null
 };
 
 /// The best such plan of a cluster; nullopt if there is none.

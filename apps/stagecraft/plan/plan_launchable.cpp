@@ -17,13 +17,11 @@ bool is_of_vocabulary(std::string const& gap) {  // files of the user's own say 
 }
 
 /// Other frameworks that can run the model: "megatron-core, ".
-std::string others_for(TrainingConfig const& config, LaunchFramework framework) {
+std::string others_for(TrainingConfig const& config, LaunchFramework const& framework) {
   std::string names;
-  for (LaunchFramework const other :
-       {LaunchFramework::megatron_2022, LaunchFramework::megatron_core,
-        LaunchFramework::torchtitan}) {
-    bool const can_run = std::ranges::all_of(launch_gaps_of_model(config, other), is_of_vocabulary);
-    if (other != framework && can_run) names += std::string{name_of(other)} + ", ";
+  for (LaunchFramework const& other : launch_frameworks()) {
+    bool const can_run = std::ranges::all_of(other.gaps_of_model(config), is_of_vocabulary);
+    if (&other != &framework && can_run) names += std::string{other.name} + ", ";
   }
   return names;
 }
@@ -31,9 +29,9 @@ std::string others_for(TrainingConfig const& config, LaunchFramework framework) 
 }  // namespace
 
 void read_launchable(std::string const& text, PlanOptions& options) {
-  LaunchFramework const framework = *framework_named(text);
-  options.launchable = framework;
-  options.request.is_wanted = [framework](TrainingConfig const& config) {
+  LaunchFramework const& framework = *framework_named(text);
+  options.launchable = &framework;
+  options.request.is_wanted = [&framework](TrainingConfig const& config) {
     return is_launchable(config, framework);
   };
   // The schedules that its flags name.
@@ -41,15 +39,15 @@ void read_launchable(std::string const& text, PlanOptions& options) {
   if (schedules.empty()) schedules = {ScheduleKind::one_f_one_b, ScheduleKind::interleaved};
   Software const& stack = options.request.system.software;
   std::string_view const described = described_stack(stack);
-  bool const is_variant = framework == LaunchFramework::torchtitan &&
-                          framework_of_stack(described) == LaunchFramework::torchtitan;
+  // Stacks of Megatron-LM are its versions.
+  bool const is_variant = !framework.flags && framework_of_stack(described) == &framework;
   if (described != text && !is_variant) {
     options.warnings.push_back("--launchable " + text +
                                ": times and memory are those of the software '" + stack.name +
                                "'; --software " + text + " has those of that framework");
   }
   std::string gaps;
-  for (std::string const& gap : launch_gaps_of_model(options.request.base, framework)) {
+  for (std::string const& gap : framework.gaps_of_model(options.request.base)) {
     if (is_of_vocabulary(gap)) {
       options.warnings.push_back("--launchable " + text +
                                  " cannot run this model as it is: " + gap);
@@ -66,10 +64,11 @@ void read_launchable(std::string const& text, PlanOptions& options) {
 }
 
 void seek_launchable(PlanOptions& options) {
-  auto const framework = framework_of_stack(described_stack(options.request.system.software));
+  LaunchFramework const* const framework =
+      framework_of_stack(described_stack(options.request.system.software));
   if (!framework) return;
   options.stack_framework = framework;
-  for (std::string const& gap : launch_gaps_of_model(options.request.base, *framework)) {
+  for (std::string const& gap : framework->gaps_of_model(options.request.base)) {
     if (is_of_vocabulary(gap)) continue;
     options.stack_gap = gap;
     return;

@@ -29,6 +29,12 @@ namespace {
 
 constexpr int most_ranks = 1 << 24;  // see plan_limits
 
+std::vector<std::string> framework_names() {
+  std::vector<std::string> names;
+  for (LaunchFramework const& framework : launch_frameworks()) names.emplace_back(framework.name);
+  return names;
+}
+
 void read_filters(CommandLine const& line, PlanOptions& options) {
   auto const add = [&](std::string const& text) {
     read_fix(text, options.request.filter);
@@ -110,11 +116,8 @@ std::vector<Option> plan_options() {
        .description = "only plans that fit with at least this probability, 0 to below 1, by how "
                       "far measured runs of the software were from their predicted bytes"},
       {.name = "launchable",
-       .value = Value::word({name_of(LaunchFramework::megatron_2022),
-                             name_of(LaunchFramework::megatron_core),
-                             name_of(LaunchFramework::torchtitan)}),
-       .description = "only plans that this framework's settings can say and run: megatron-2022, "
-                      "megatron-core or torchtitan"},
+       .value = Value::word(framework_names()),
+       .description = "only plans that this framework's settings can say and run"},
       {.name = "exhaustive", .description = "simulate every plan, dismiss none by bounds"},
       jobs_option(),
       {.name = "output",

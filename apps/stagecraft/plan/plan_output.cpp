@@ -11,8 +11,6 @@
 #include "apps/stagecraft/plan/plan_schedules.hpp"
 #include "apps/stagecraft/plan/plan_table.hpp"
 #include "apps/stagecraft/plan/plan_words.hpp"
-#include "libsim/import/megatron/megatron_flags.hpp"
-#include "libsim/import/megatron/megatron_gaps.hpp"
 #include "libsim/report/text_table.hpp"
 #include "libsim/search/standings.hpp"
 #include "libsim/units/quantity.hpp"
@@ -35,17 +33,19 @@ std::string environment_text(FoundPlan const& plan) {
 }
 
 /// The flags of a plan: all in one line to paste, or those that the search decides, as a paragraph.
-std::string flags_of(FoundPlan const& plan, LaunchFramework framework, bool is_whole, int width) {
-  auto const version = version_of(framework);
-  if (is_whole && version) {
-    return megatron_flags(plan.config, *version) + "\n" + environment_text(plan) +
+std::string flags_of(FoundPlan const& plan,
+                     LaunchFramework const& framework,
+                     bool is_whole,
+                     int width) {
+  if (is_whole && framework.flags) {
+    return framework.flags(plan.config) + "\n" + environment_text(plan) +
            "data, steps and checkpoints are to be added; --lr, --seed and the like are `training` "
            "of "
            "the run\n";
   }
   // Lines that a shell continues.
   std::string text;
-  std::istringstream lines{wrapped(layout_flags(plan.config, framework), width - 4)};
+  std::istringstream lines{wrapped(framework.layout_flags(plan.config), width - 4)};
   for (std::string line; std::getline(lines, line);) {
     text += (text.empty() ? "  " : " \\\n  ") + line;
   }
@@ -59,8 +59,8 @@ std::string flags_text(PlanAnswer const& answer, PlanQuestion const& question, i
   auto const launched = launched_plan(answer, question.rank);
   if (!launched) {
     PlanOptions const& options = *first.options;
-    LaunchFramework const framework = printed_framework(options);
-    std::string const name = name_of(framework);
+    LaunchFramework const& framework = printed_framework(options);
+    std::string const name{framework.name};
     if (!options.stack_gap.empty()) {
       return prose("flags of " + name + " can say no plan of this model: " + options.stack_gap +
                        "; the flags of #1 without it:\n",
@@ -69,32 +69,32 @@ std::string flags_text(PlanAnswer const& answer, PlanQuestion const& question, i
     }
     std::string text =
         options.stack_framework ? "no plan that the flags of " + name + " can say fits\n" : "";
-    text += "These flags do not run #1: " + std::string{title_of(framework)} + " has none for\n";
-    for (std::string const& gap : launch_gaps(first->config, framework)) text += "  " + gap + "\n";
+    text += "These flags do not run #1: " + std::string{framework.title} + " has none for\n";
+    for (std::string const& gap : framework.gaps(first->config)) text += "  " + gap + "\n";
     return prose(text, width) + flags_of(*first, framework, is_whole, width);
   }
   FoundPlan const& plan = *launched->plan;
-  LaunchFramework const framework = launched->framework;
+  LaunchFramework const& framework = *launched->framework;
   std::string text;
   bool const is_first = plan.config == first->config && launched->plan.cluster == first.cluster;
   std::string const flags =
-      is_whole && version_of(framework) ? "Megatron-LM's flags" : "the flags of its layout";
-  std::vector<std::string> const gaps = launch_gaps(plan.config, framework);
+      is_whole && framework.flags ? "Megatron-LM's flags" : "the flags of its layout";
+  std::vector<std::string> const gaps = framework.gaps(plan.config);
   if (!is_first) {
     double const more =
         to_seconds(plan.simulation.iteration) / to_seconds(first->simulation.iteration) - 1;
     std::string const where = launched->plan.cluster == first.cluster
                                   ? ""
                                   : " on " + name_of_cluster(*launched->plan.options);
-    text = "the best that the flags of " + std::string{name_of(framework)} + " can say takes " +
+    text = "the best that the flags of " + std::string{framework.name} + " can say takes " +
            decimals(to_seconds(plan.simulation.iteration), 3) + " s (" +
            signed_decimals(100 * more, 1) + " %)" + where + ": " + layout_words(plan.config) +
            "; " + flags + ":\n";
   } else if (gaps.empty()) {
-    text = "#1 is what " + std::string{title_of(framework)} + " can run; " + flags + ":\n";
+    text = "#1 is what " + std::string{framework.title} + " can run; " + flags + ":\n";
   } else {
-    text = "These flags do not run the best plan: " + std::string{title_of(framework)} +
-           " has none for\n";
+    text =
+        "These flags do not run the best plan: " + std::string{framework.title} + " has none for\n";
     for (std::string const& gap : gaps) text += "  " + gap + "\n";
   }
   std::string const hint =

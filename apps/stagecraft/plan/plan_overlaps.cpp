@@ -44,16 +44,15 @@ std::string words_of(bool value) { return value ? "true" : "false"; }
 /// not need.
 bool has_new_gap(TrainingConfig const& config,
                  TrainingConfig const& changed,
-                 std::optional<LaunchFramework> const& launchable) {
-  return launchable &&
-         launch_gaps(changed, *launchable).size() > launch_gaps(config, *launchable).size();
+                 LaunchFramework const* launchable) {
+  return launchable && launchable->gaps(changed).size() > launchable->gaps(config).size();
 }
 
 /// Whether all plans were searched with one mode of transfers.
 bool holds_p2p(PlanOptions const& options) { return options.request.filter.p2p.size() == 1; }
 
 std::vector<Change> changes_of(TrainingConfig const& config, PlanOptions const& options) {
-  std::optional<LaunchFramework> const& launchable = options.launchable;
+  LaunchFramework const* const launchable = options.launchable;
   bool const is_blocking = config.schedule.p2p == P2p::blocking;
   TrainingConfig with_transfers = config;
   with_transfers.schedule.p2p = is_blocking ? P2p::overlapped : P2p::blocking;

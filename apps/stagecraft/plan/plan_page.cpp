@@ -66,7 +66,7 @@ std::vector<PagePlan> candidates_of(PlanAnswer const& answer, PlanRank rank) {
     }
     if (auto const launched = launched_plan(cluster)) {
       add(launched->plan,
-          std::string{"the best that the flags of "} + name_of(launched->framework) + " can say");
+          "the best that the flags of " + std::string{launched->framework->name} + " can say");
     }
   }
   std::ranges::stable_sort(plans, {}, [](auto const& plan) { return plan.first; });

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "apps/stagecraft/plan/launch_framework.hpp"
+#include "libsim/launch/launch_framework.hpp"
 #include "libsim/report/operation.hpp"
 #include "libsim/search/search_request.hpp"
 
@@ -26,9 +26,9 @@ struct PlanOptions {
   std::vector<FixOption> fixes;  ///< request.filter consists of these
   std::vector<std::string> warnings;
   OperatingRates rates;
-  std::optional<LaunchFramework> launchable;  ///< only what this one can run
-  /// Without it: that of the software stack, of which the best plan is also shown.
-  std::optional<LaunchFramework> stack_framework;
+  LaunchFramework const* launchable = nullptr;  ///< only what this one can run; null: any
+  /// Without it: that of the software stack, of which the best plan is also shown; null: none.
+  LaunchFramework const* stack_framework = nullptr;
   std::string stack_gap;  ///< what it cannot say of the model; empty: nothing
 };
 
@@ -81,9 +81,9 @@ std::string name_of_cluster(PlanOptions const& options);
 inline constexpr double usual_margin = 0.05;
 
 /// The framework whose settings are printed.
-constexpr LaunchFramework printed_framework(PlanOptions const& options) {
+inline LaunchFramework const& printed_framework(PlanOptions const& options) {
   if (options.launchable) return *options.launchable;
-  return options.stack_framework.value_or(LaunchFramework::megatron_core);
+  return options.stack_framework ? *options.stack_framework : usual_framework();
 }
 
 }  // namespace stagecraft

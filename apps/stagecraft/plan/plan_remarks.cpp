@@ -230,7 +230,7 @@ std::string room_text(std::vector<ClusterAnswer> const& clusters) {
             " by measured runs of " + request.system.software.name;
   }
   if (options.launchable)
-    text += std::string{", of those that "} + name_of(*options.launchable) + " can run";
+    text += ", of those that " + std::string{options.launchable->name} + " can run";
   return text;
 }
 

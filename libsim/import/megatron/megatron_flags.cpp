@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cmath>
 #include <concepts>
+#include <sstream>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -345,6 +346,19 @@ FlagLine all_flags(TrainingConfig const& config, MegatronVersion version) {
 
 std::string megatron_flags(TrainingConfig const& config, MegatronVersion version) {
   return all_flags(config, version).text();
+}
+
+std::vector<FlagWords> flag_words(TrainingConfig const& config, MegatronVersion version) {
+  std::istringstream words{megatron_flags(config, version)};
+  std::vector<FlagWords> flags;
+  for (std::string word; words >> word;) {
+    if (word.starts_with("--")) {
+      flags.push_back({word.substr(2), {}});
+    } else if (!flags.empty()) {
+      flags.back().values.push_back(std::move(word));
+    }
+  }
+  return flags;
 }
 
 std::string megatron_layout_flags(TrainingConfig const& config, MegatronVersion version) {

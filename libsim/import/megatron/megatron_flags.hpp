@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "libsim/import/megatron/megatron_version.hpp"
 #include "libsim/training/training_config.hpp"
@@ -16,6 +17,16 @@ namespace stagecraft {
 /// Pre: problems_of(config) is empty.
 std::string megatron_flags(TrainingConfig const& config,
                            MegatronVersion version = MegatronVersion::current);
+
+/// A flag of a command line with its values.
+struct FlagWords {
+  std::string flag;  ///< without dashes
+  std::vector<std::string> values;
+};
+
+/// megatron_flags() in words.
+std::vector<FlagWords> flag_words(TrainingConfig const& config,
+                                  MegatronVersion version = MegatronVersion::current);
 
 /// Those of the flags that a search decides: layout, schedule, batch, recompute, sharding.
 std::string megatron_layout_flags(TrainingConfig const& config,

@@ -285,13 +285,4 @@ std::vector<std::string> megatron_gaps_of_model(TrainingConfig const& config,
   return megatron_gaps(without_choices(config), version);
 }
 
-bool is_launchable(TrainingConfig const& config, MegatronVersion version) {
-  std::vector<std::string> const gaps = megatron_gaps(config, version);
-  if (gaps.empty()) return true;
-  std::vector<std::string> const of_model = megatron_gaps_of_model(config, version);
-  return std::ranges::all_of(gaps, [&](std::string const& text) {
-    return std::ranges::find(of_model, text) != of_model.end();
-  });
-}
-
 }  // namespace stagecraft

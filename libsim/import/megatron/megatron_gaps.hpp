@@ -18,8 +18,4 @@ std::vector<std::string> megatron_gaps(TrainingConfig const& config,
 std::vector<std::string> megatron_gaps_of_model(TrainingConfig const& config,
                                                 MegatronVersion version);
 
-/// Whether a version of Megatron-LM can run all that a search chooses: the run has no gaps but
-/// those of its model.
-bool is_launchable(TrainingConfig const& config, MegatronVersion version);
-
 }  // namespace stagecraft

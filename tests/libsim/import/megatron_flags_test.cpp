@@ -59,7 +59,6 @@ TEST_CASE("the flags of split sequences read back", "[import]") {
   config.parallel.context_method = ContextMethod::contiguous_ring;
   REQUIRE_THAT(flags(), !Catch::Contains("--cp-comm-type"));
   REQUIRE(megatron_gaps(config).size() == without + 1);
-  REQUIRE_FALSE(is_launchable(config, MegatronVersion::of_2022));
 }
 
 TEST_CASE("the flags of runs on an edge of what is legal read back", "[import]") {

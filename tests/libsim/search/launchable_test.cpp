@@ -4,6 +4,7 @@
 #include "libsim/import/megatron/megatron_flags.hpp"
 #include "libsim/import/megatron/megatron_gaps.hpp"
 #include "libsim/import/megatron/megatron_import.hpp"
+#include "libsim/launch/launch_framework.hpp"
 #include "libsim/plan/fingerprint.hpp"
 #include "libsim/plan/make_plan.hpp"
 #include "libsim/search/plan_search.hpp"
@@ -29,8 +30,9 @@ SearchRequest launchable_search(int which, MegatronVersion version) {
     request.system.accelerator.memory.value += Bytes{std::int64_t{1} << 28};
   }
   request.top = 20;
-  request.is_wanted = [version](TrainingConfig const& config) {
-    return is_launchable(config, version);
+  char const* const name = version == MegatronVersion::of_2022 ? "megatron-2022" : "megatron-core";
+  request.is_wanted = [name](TrainingConfig const& config) {
+    return is_launchable(config, *framework_named(name));
   };
   return request;
 }

@@ -1,4 +1,4 @@
-#include "libsim/import/frameworks/torchtitan_gaps.hpp"
+#include "libsim/launch/torchtitan_gaps.hpp"
 
 #include <algorithm>
 #include <string_view>

@@ -1,4 +1,4 @@
-#include "libsim/import/megatron/bridge_recipe.hpp"
+#include "libsim/launch/bridge_recipe.hpp"
 
 #include <algorithm>
 #include <array>
@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "libsim/import/megatron/megatron_config_names.hpp"
+#include "libsim/import/megatron/megatron_flags.hpp"
 
 namespace stagecraft {
 namespace {
@@ -257,7 +258,7 @@ def config() -> ConfigContainer:
 }  // namespace
 
 std::string bridge_recipe(LaunchJob const& job) {
-  std::vector<FlagWords> const flags = flag_words(job);
+  std::vector<FlagWords> const flags = flag_words(job.config);
   Sections sections = sections_of(flags);
   add_assumptions(job.config, sections);
   bool const has_latents = std::ranges::any_of(

@@ -1,10 +1,10 @@
-#include "libsim/import/megatron/launch_files.hpp"
+#include "libsim/launch/launch_job.hpp"
 
 #include <catch2/catch.hpp>
 
 #include "libsim/import/megatron/megatron_flags.hpp"
 
-namespace stagecraft::launch_files_test {
+namespace stagecraft::launch_job_test {
 namespace {
 
 LaunchJob job_on(int gpus, int node_size) {
@@ -16,7 +16,7 @@ LaunchJob job_on(int gpus, int node_size) {
 
 }  // namespace
 
-TEST_CASE("a job has as many accelerators on each of its nodes", "[import]") {
+TEST_CASE("a job has as many accelerators on each of its nodes", "[launch]") {
   // 12 on nodes of 8 are 2 x 6, 7 are one node of 7, 13 are 13 nodes of one.
   auto const [gpus, size, nodes, per_node] = GENERATE(table<int, int, int, int>(
       {{64, 8, 8, 8}, {12, 8, 2, 6}, {7, 8, 1, 7}, {13, 8, 13, 1}, {8, 72, 1, 8}, {4, 1, 4, 1}}));
@@ -25,14 +25,14 @@ TEST_CASE("a job has as many accelerators on each of its nodes", "[import]") {
   REQUIRE(found.per_node == per_node);
 }
 
-TEST_CASE("a shell reads a quoted word as it was", "[import]") {
+TEST_CASE("a shell reads a quoted word as it was", "[launch]") {
   REQUIRE(shell_word("1e-05") == "1e-05");
   REQUIRE(shell_word("([0]*3+[1]*58)") == "'([0]*3+[1]*58)'");
   REQUIRE(shell_word("it's") == "'it'\\''s'");
   REQUIRE(shell_word("") == "''");
 }
 
-TEST_CASE("flags of the layout are those that a search decides", "[import]") {
+TEST_CASE("flags of the layout are those that a search decides", "[launch]") {
   LaunchJob job = job_on(4, 8);
   job.config.parallel.tensor = 2;
   job.config.batch = {.global = 32, .micro = 4};
@@ -42,4 +42,4 @@ TEST_CASE("flags of the layout are those that a search decides", "[import]") {
                           !Catch::Contains("--num-layers") && !Catch::Contains("--lr"));
 }
 
-}  // namespace stagecraft::launch_files_test
+}  // namespace stagecraft::launch_job_test

@@ -1,4 +1,4 @@
-#include "libsim/import/frameworks/torchtitan_files.hpp"
+#include "libsim/launch/torchtitan_files.hpp"
 
 #include <algorithm>
 #include <array>
@@ -7,7 +7,7 @@
 #include <string_view>
 #include <utility>
 
-#include "libsim/import/frameworks/torchtitan_gaps.hpp"
+#include "libsim/launch/torchtitan_gaps.hpp"
 
 namespace stagecraft {
 namespace {
@@ -100,7 +100,7 @@ Section activation_checkpoint(TrainingConfig const& config) {
   return section;
 }
 
-std::string job_file(LaunchJob const& job, bool is_compiled) {
+std::string job_file(LaunchJob const& job) {
   TrainingConfig const& config = job.config;
   Hyperparameters const& numbers = config.training;
   std::string_view const known = flavor_of(config.model);
@@ -120,7 +120,7 @@ std::string job_file(LaunchJob const& job, bool is_compiled) {
       of_training,
       parallelism(config),
       activation_checkpoint(config),
-      {"compile", {{"enable", word(is_compiled)}}}};
+      {"compile", {{"enable", word(job.is_compiled)}}}};
   if (known.empty())
     sections.push_back({"experimental", {{"custom_import", in_quotes(own_module)}}});
   std::string text = commented(job.about);
@@ -152,12 +152,6 @@ std::string flavor_file(ModelConfig const& model) {
          ",\n    rope_theta=" + number(model.rotary_base) + ",\n)\n";
 }
 
-/// The allocator's settings with which memory was predicted.
-std::string environment_text(MemoryConfig const& memory) {
-  if (memory.allocator != AllocatorKind::pytorch || memory.allocator_settings.empty()) return "";
-  return "export PYTORCH_CUDA_ALLOC_CONF=" + shell_word(memory.allocator_settings) + "\n";
-}
-
 std::string torchtitan_script(LaunchJob const& job) {
   JobNodes const nodes = nodes_of(job);
   return "#!/bin/bash\n" + commented(job.about) + "#\n# Run it on every node" +
@@ -166,7 +160,7 @@ std::string torchtitan_script(LaunchJob const& job) {
          "set -euo pipefail\n"
          "FOLDER=$(cd \"$(dirname \"$0\")\" && pwd)\n"
          "export PYTHONPATH=\"$FOLDER:$TORCHTITAN${PYTHONPATH:+:$PYTHONPATH}\"\n" +
-         environment_text(job.config.memory) +
+         allocator_line(job.config.memory) +
          "cd \"$TORCHTITAN\"\n"
          "torchrun --nproc-per-node " +
          std::to_string(nodes.per_node) + " --nnodes " + std::to_string(nodes.nodes) +
@@ -177,11 +171,14 @@ std::string torchtitan_script(LaunchJob const& job) {
 
 }  // namespace
 
-std::vector<LaunchFile> torchtitan_launch_files(LaunchJob const& job, bool is_compiled) {
-  std::vector<LaunchFile> files{{"torchrun.sh", torchtitan_script(job)},
-                                {"job.toml", job_file(job, is_compiled)}};
+std::vector<LaunchFile> torchtitan_files(LaunchJob const& job) {
+  std::vector<LaunchFile> files{
+      {"torchrun.sh", torchtitan_script(job),
+       "starts torchtitan with torchrun; run it on every node"},
+      {"job.toml", job_file(job), "the job configuration, of torchtitan 0.2.2"}};
   if (flavor_of(job.config.model).empty()) {
-    files.push_back({std::string{own_module} + ".py", flavor_file(job.config.model)});
+    files.push_back({std::string{own_module} + ".py", flavor_file(job.config.model),
+                     "the model, which torchtitan does not have by name"});
   }
   return files;
 }

@@ -1,0 +1,111 @@
+#include "libsim/launch/launch_framework.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "libsim/import/megatron/megatron_flags.hpp"
+#include "libsim/import/megatron/megatron_gaps.hpp"
+#include "libsim/launch/bridge_recipe.hpp"
+#include "libsim/launch/megatron_files.hpp"
+#include "libsim/launch/torchtitan_files.hpp"
+#include "libsim/launch/torchtitan_gaps.hpp"
+
+namespace stagecraft {
+namespace {
+
+constexpr std::string_view usage_of_megatron_2022 =
+    R"(MEGATRON is the folder of Megatron-LM of 2022. DATA names your data and the files of the vocabulary,
+STEPS how long to train: DATA="--data-path ... --vocab-file ... --merge-file ...". --lr, --seed and
+the like are `training` of run.yaml. When it has run, `stagecraft fit run.yaml --measured TIME`
+corrects the prediction by one iteration.
+)";
+constexpr std::string_view usage_of_megatron_core =
+    R"(MEGATRON is the folder of Megatron-LM. The scripts train 50 steps on mock data; DATA and STEPS
+replace that: DATA="--data-path ... --tokenizer-type ..." STEPS="--train-iters 10000". A tokenizer
+with another vocabulary makes it another model. --lr, --seed and the like are `training` of run.yaml.
+When it has run, `stagecraft fit run.yaml --measured TIME` corrects the prediction by one iteration.
+)";
+constexpr std::string_view usage_of_torchtitan =
+    R"(TORCHTITAN is the folder of torchtitan 0.2.2 (git checkout v0.2.2): later versions are configured in
+Python. The job trains 50 steps on its test data; --training.dataset, --model.hf_assets_path,
+--training.steps and the like behind torchrun.sh replace that. When it has run, `stagecraft fit
+run.yaml --measured TIME` corrects the prediction by one iteration.
+)";
+
+template <MegatronVersion version>
+constexpr LaunchFramework megatron(std::string_view name,
+                                   std::string_view title,
+                                   std::string_view variants,
+                                   std::string_view usage,
+                                   std::vector<LaunchFile> (*files)(LaunchJob const&)) {
+  return {.name = name,
+          .title = title,
+          .variants = variants,
+          .usage = usage,
+          .gaps = [](TrainingConfig const& config) { return megatron_gaps(config, version); },
+          .gaps_of_model =
+              [](TrainingConfig const& config) { return megatron_gaps_of_model(config, version); },
+          .layout_flags =
+              [](TrainingConfig const& config) { return megatron_layout_flags(config, version); },
+          .flags = [](TrainingConfig const& config) { return megatron_flags(config, version); },
+          .files = files};
+}
+
+std::vector<LaunchFile> files_of_megatron_2022(LaunchJob const& job) {
+  return megatron_files(job, MegatronVersion::of_2022);
+}
+
+std::vector<LaunchFile> files_of_megatron_core(LaunchJob const& job) {
+  std::vector<LaunchFile> files = megatron_files(job, MegatronVersion::current);
+  files.push_back({"megatron_bridge.py", bridge_recipe(job),
+                   "a recipe of Megatron-Bridge, which torchrun starts"});
+  return files;
+}
+
+constexpr std::array frameworks{
+    megatron<MegatronVersion::of_2022>("megatron-2022",
+                                       "Megatron-LM of 2022",
+                                       "megatron-",
+                                       usage_of_megatron_2022,
+                                       files_of_megatron_2022),
+    megatron<MegatronVersion::current>(
+        "megatron-core", "Megatron-LM", "", usage_of_megatron_core, files_of_megatron_core),
+    LaunchFramework{.name = "torchtitan",
+                    .title = "torchtitan",
+                    .variants = "torchtitan-",
+                    .usage = usage_of_torchtitan,
+                    .gaps = torchtitan_gaps,
+                    .gaps_of_model = torchtitan_gaps_of_model,
+                    .layout_flags = torchtitan_layout_flags,
+                    .flags = nullptr,
+                    .files = torchtitan_files}};
+
+}  // namespace
+
+std::span<LaunchFramework const> launch_frameworks() { return frameworks; }
+
+LaunchFramework const& usual_framework() { return *framework_named("megatron-core"); }
+
+LaunchFramework const* framework_named(std::string_view name) {
+  auto const* const found = std::ranges::find(frameworks, name, &LaunchFramework::name);
+  return found == frameworks.end() ? nullptr : found;
+}
+
+LaunchFramework const* framework_of_stack(std::string_view stack) {
+  if (LaunchFramework const* const framework = framework_named(stack)) return framework;
+  auto const* const found = std::ranges::find_if(frameworks, [&](LaunchFramework const& framework) {
+    return !framework.variants.empty() && stack.starts_with(framework.variants);
+  });
+  return found == frameworks.end() ? nullptr : found;
+}
+
+bool is_launchable(TrainingConfig const& config, LaunchFramework const& framework) {
+  std::vector<std::string> const gaps = framework.gaps(config);
+  if (gaps.empty()) return true;
+  std::vector<std::string> const of_model = framework.gaps_of_model(config);
+  return std::ranges::all_of(gaps, [&](std::string const& text) {
+    return std::ranges::find(of_model, text) != of_model.end();
+  });
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "libsim/launch/launch_job.hpp"
+
+namespace stagecraft {
+
+/// A framework for which `plan` writes what starts a plan.
+struct LaunchFramework {
+  std::string_view name;      ///< as --launchable calls it: that of its software stack
+  std::string_view title;     ///< as people call it
+  std::string_view variants;  ///< how names of other stacks that describe it begin; empty: none do
+  std::string_view usage;     ///< of its files, lines for people
+  /// The settings of a run that its own cannot say, each with what it says instead; empty if they
+  /// say everything.
+  std::vector<std::string> (*gaps)(TrainingConfig const&);
+  /// Those of the model and of the keys that a search does not choose.
+  std::vector<std::string> (*gaps_of_model)(TrainingConfig const&);
+  /// What a search decides, as options of its command line.
+  std::string (*layout_flags)(TrainingConfig const&);
+  /// The whole run, as options of its command line; null if only files can say it.
+  std::string (*flags)(TrainingConfig const&);
+  /// What starts a job; torchrun.sh is one of them.
+  std::vector<LaunchFile> (*files)(LaunchJob const&);
+};
+
+/// All of them.
+std::span<LaunchFramework const> launch_frameworks();
+
+/// The one for which settings are written if nothing else is said: Megatron-LM of today.
+LaunchFramework const& usual_framework();
+
+/// The framework of a name for --launchable; null if there is none.
+LaunchFramework const* framework_named(std::string_view name);
+
+/// The framework that a software stack describes, its own variants included; null if there is none.
+LaunchFramework const* framework_of_stack(std::string_view stack);
+
+/// Whether the framework can run all that a search chooses: the run has no gaps but those of its
+/// model.
+bool is_launchable(TrainingConfig const& config, LaunchFramework const& framework);
+
+}  // namespace stagecraft
