@@ -5,6 +5,7 @@
 #include <sstream>
 #include <utility>
 
+#include "apps/stagecraft/plan/plan_families.hpp"
 #include "apps/stagecraft/plan/plan_figures.hpp"
 #include "apps/stagecraft/plan/plan_launch.hpp"
 #include "apps/stagecraft/plan/plan_remarks.hpp"

@@ -1,104 +1,20 @@
 #include "apps/stagecraft/plan/plan_table.hpp"
 
 #include <algorithm>
-#include <cstdint>
-#include <numeric>
-#include <set>
-#include <sstream>
 #include <utility>
 
-#include "apps/stagecraft/plan/plan_figures.hpp"
 #include "apps/stagecraft/plan/plan_words.hpp"
-#include "libsim/config/problem.hpp"
-#include "libsim/model/model_names.hpp"
-#include "libsim/report/operation.hpp"
-#include "libsim/report/simulation_json.hpp"
 #include "libsim/report/text_table.hpp"
-#include "libsim/search/search_space.hpp"
-#include "libsim/training/training_names.hpp"
 
 namespace stagecraft {
 
 namespace {
 
-/// Whether two plans differ only in how many layers or microbatches are recomputed.
-bool are_one_family(TrainingConfig a, TrainingConfig b) {
-  for (TrainingConfig* const config : {&a, &b}) {
-    for (RecomputePolicy& policy : config->recompute) {
-      policy.layers = 1;
-      policy.store_microbatches.count = policy.store_microbatches.count > 0 ? 1 : 0;
-    }
-  }
-  return a == b;
-}
-
-/// The columns of a table, and what all its rows have in common.
-class Columns {
- public:
-  explicit Columns(std::size_t rows) : cells_(rows) {}
-
-  template <typename Text>
-  void add(std::string heading, Align align, Text const& text) {
-    columns_.push_back({std::move(heading), align});
-    for (std::size_t row = 0; row < cells_.size(); ++row) cells_[row].push_back(text(row));
-    ends_in_numbers_ = false;
-  }
-
-  /// A column of small numbers: one space from such a column before it, where others have two.
-  template <typename Text>
-  void add_number(std::string const& heading, Text const& text) {
-    std::size_t width = heading.size();
-    for (std::size_t row = 0; row < cells_.size(); ++row) width = std::max(width, text(row).size());
-    std::string const space = ends_in_numbers_ ? " " : "";
-    auto const padded = [&](std::string const& cell) {
-      return space + std::string(width - cell.size(), ' ') + cell;
-    };
-    if (!ends_in_numbers_) add("", Align::right, [](std::size_t) { return std::string{}; });
-    columns_.back().heading += padded(heading);
-    for (std::size_t row = 0; row < cells_.size(); ++row) cells_[row].back() += padded(text(row));
-    ends_in_numbers_ = true;
-  }
-
-  /// Whether rows have different texts. If not, the column becomes a part of common().
-  template <typename Text, typename Sentence>
-  bool vary(Text const& text, Sentence const& sentence) {
-    for (std::size_t row = 1; row < cells_.size(); ++row) {
-      if (text(row) != text(0)) return true;
-    }
-    common_ += (common_.empty() ? "" : ", ") + sentence(0);
-    return false;
-  }
-
-  std::string const& common() const { return common_; }
-
-  /// The heading and a line for each row.
-  std::vector<std::string> lines() const {
-    TextTable table{columns_};
-    for (auto const& row : cells_) table.add_row(row);
-    std::istringstream text{table.text()};
-    std::vector<std::string> lines;
-    for (std::string line; std::getline(text, line);) lines.push_back(line);
-    return lines;
-  }
-
- private:
-  std::vector<TextTable::Column> columns_;
-  std::vector<std::vector<std::string>> cells_;  ///< by row
-  std::string common_;
-  bool ends_in_numbers_ = false;
-};
-
-std::size_t width_of(std::vector<std::string> const& lines) {
-  std::size_t width = 0;
-  for (std::string const& line : lines) width = std::max(width, columns_of(line));
-  return width;
-}
-
 constexpr char const* recompute_heading = "recompute";
 
 /// Adds the recompute policies behind the columns of a table, as far as there is room for them, or
 /// else below its rows.
-void add_recompute(Columns columns,
+void add_recompute(TableColumns columns,
                    std::vector<std::string> const& texts,
                    int width,
                    PlanTable& table) {
@@ -125,262 +41,6 @@ void add_recompute(Columns columns,
   }
 }
 
-/// Whether a stage waits for its transfers, in a letter.
-std::string short_transfers(TrainingConfig const& config) {
-  if (config.parallel.pipeline == 1) return {};
-  return config.schedule.p2p == P2p::overlapped ? "o" : "w";
-}
-
-/// The columns that a table leaves out if it has no room for them, in the order in which they go.
-enum class Expendable : std::uint8_t {
-  flops,
-  peak,
-  causal,
-  split,
-  mfu,
-  recompute,
-  daily,
-  days,
-  none
-};
-
-/// Makes the columns of a table, without those below `least`.
-class TableMaker {
- public:
-  TableMaker(std::vector<ShownPlan> const& plans,
-             std::vector<std::size_t> const& numbers,
-             TableStyle const& style,
-             Expendable least)
-      : plans_{plans}, numbers_{numbers}, style_{style}, least_{least}, columns_{plans.size()} {
-    add_rates();
-    add_operation();
-    add_memory();
-    add_layout();
-  }
-
-  Columns const& columns() const { return columns_; }
-  std::vector<std::string> const& legend() const { return legend_; }
-
- private:
-  using Config = TrainingConfig;
-
-  template <typename Text>
-  void figure(std::string heading, Text const& text) {
-    columns_.add(std::move(heading), Align::right,
-                 [&](std::size_t row) { return text(*plans_[row], *plans_[row].options); });
-  }
-  template <typename Value>
-  void number(char const* heading, Value const& value) {
-    columns_.add_number(
-        heading, [&](std::size_t row) { return std::to_string(value(plans_[row]->config)); });
-  }
-  template <typename Value>
-  void varying_number(char const* heading, std::string const& name, Value const& value) {
-    auto const text = [&](std::size_t row) { return std::to_string(value(plans_[row]->config)); };
-    if (columns_.vary(text, [&](std::size_t row) { return name + " " + text(row); })) {
-      columns_.add_number(heading, text);
-      legend_.push_back(heading + (" " + name));
-    }
-  }
-  /// What all plans have in common, or a column if they differ and it `is_shown`.
-  template <typename Value, typename Sentence>
-  bool varying(char const* heading,
-               Value const& value,
-               Sentence const& sentence,
-               bool is_shown = true) {
-    auto const text = [&](std::size_t row) { return value(*plans_[row]); };
-    if (!columns_.vary(text, [&](std::size_t row) { return sentence(*plans_[row]); })) return false;
-    if (!is_shown) return false;
-    columns_.add(heading, Align::left, text);
-    return true;
-  }
-  bool shows(Expendable column) const {
-    return column >= least_ || (column == Expendable::peak && style_.is_front);
-  }
-
-  /// How plans of a comparison multiply, if some do in 8 bits.
-  void add_recipe() {
-    auto const recipe = [&](std::size_t row) { return plans_[row]->config.low_precision.recipe; };
-    bool has_low = false;
-    for (std::size_t row = 0; row < plans_.size(); ++row) has_low |= recipe(row) != Recipe::none;
-    if (!has_low) return;
-    columns_.add("8 bits", Align::left,
-                 [recipe](std::size_t row) { return std::string{name_of(recipe(row))}; });
-  }
-
-  void add_rates() {
-    columns_.add("#", Align::right, [&](std::size_t row) { return std::to_string(numbers_[row]); });
-    bool const is_comparison = style_.is_comparison;
-    if (is_comparison) {
-      columns_.add("system", Align::left, [&](std::size_t row) {
-        return printable(plans_[row].options->request.system.name);
-      });
-      add_recipe();
-      figure("GPUs",
-             [](FoundPlan const&, PlanOptions const& o) { return std::to_string(o.request.gpus); });
-    }
-    figure("s", [](FoundPlan const& p, PlanOptions const&) {
-      return decimals(to_seconds(p.simulation.iteration), 3);
-    });
-    legend_.emplace_back("s per iteration");
-    if (shows(Expendable::flops) && !is_comparison) {
-      figure("TFLOP/s", [](FoundPlan const& p, PlanOptions const& o) {
-        return decimals(teraflops_per_gpu(p, o), 0);
-      });
-    }
-    figure("tok/s", [&](FoundPlan const& p, PlanOptions const& o) {
-      return decimals(is_comparison ? p.simulation.tokens_per_second : tokens_per_gpu(p, o), 0);
-    });
-    legend_.emplace_back(is_comparison              ? "tok/s of the job"
-                         : shows(Expendable::flops) ? "TFLOP/s and tok/s per GPU"
-                                                    : "tok/s per GPU");
-    figure("Kh/T", [](FoundPlan const& p, PlanOptions const& o) {
-      return thousand_hours_text(figures_of(p, o).gpu_hours_per_trillion_tokens);
-    });
-    legend_.emplace_back("Kh/T: thousand GPU hours per T (10^12) tokens");
-    if (!shows(Expendable::mfu)) return;
-    figure("MFU %", [](FoundPlan const& p, PlanOptions const&) {
-      return decimals(100 * p.simulation.mfu, 1);
-    });
-    bool const has_causal =
-        shows(Expendable::causal) && std::ranges::any_of(plans_, differs_causally);
-    legend_.emplace_back(has_causal ? "MFU counts all of attention, causal its half"
-                                    : "MFU counts all of attention");
-    if (!has_causal) return;
-    figure("causal", [](FoundPlan const& p, PlanOptions const&) {
-      return decimals(100 * mfu_causal(p.simulation, p.config), 1);
-    });
-  }
-
-  /// Whether it matters how attention is counted, and people count what is computed: kernels of
-  /// flash attention leave out the half that a causal mask hides.
-  static bool differs_causally(ShownPlan const& plan) {
-    constexpr double noticed = 0.01;
-    return plan->config.model.attention == Attention::flash &&
-           plan->simulation.mfu - mfu_causal(plan->simulation, plan->config) >= noticed;
-  }
-
-  /// Money, energy and days.
-  void add_operation() {
-    OperatingRates const& rates = plans_.front().options->rates;
-    std::string const currency = rates.currency.empty() ? "" : rates.currency + " ";
-    if (rates.tokens && shows(Expendable::days)) {
-      figure("days", [](FoundPlan const& p, PlanOptions const& o) {
-        return decimals(days_of(p, o).value(), 1);
-      });
-    }
-    if (rates.price) {
-      bool const is_daily = shows(Expendable::daily);
-      if (is_daily) {
-        figure("/day", [](FoundPlan const& p, PlanOptions const& o) {
-          return amount_text(figures_of(p, o).cost_per_day.value());
-        });
-      }
-      figure(rates.tokens ? "total" : "/T", [](FoundPlan const& p, PlanOptions const& o) {
-        OperatingFigures const figures = figures_of(p, o);
-        return amount_text(o.rates.tokens ? *figures.cost : *figures.cost_per_trillion_tokens);
-      });
-      legend_.push_back("cost " + (currency.empty() ? "" : "in " + currency) +
-                        (is_daily ? "/day and " : "") + (rates.tokens ? "in total" : "/T tokens"));
-    }
-    if (rates.watts) {
-      figure(rates.tokens ? "MWh" : "J/tok", [](FoundPlan const& p, PlanOptions const& o) {
-        return o.rates.tokens ? decimals(energy_of(p, o).value(), 1)
-                              : decimals(figures_of(p, o).joules_per_token.value(), 2);
-      });
-    }
-  }
-
-  void add_memory() {
-    if (shows(Expendable::peak)) {
-      figure("peak", [](FoundPlan const& p, PlanOptions const&) { return gibibytes(p.peak()); });
-    }
-    figure("free", [](FoundPlan const& p, PlanOptions const&) { return gibibytes(free_bytes(p)); });
-    legend_.emplace_back(shows(Expendable::peak) ? "peak, and free on the device: GiB per GPU"
-                                                 : "free: GiB on the fullest device");
-  }
-
-  void add_layout() {
-    auto const sequence = [](FoundPlan const& p) {
-      return std::string{p.config.parallel.sequence ? "yes" : "no"};
-    };
-    auto const has_sequence = [](FoundPlan const& p) {
-      return std::string{p.config.parallel.sequence ? "" : "no "} + "sequence parallelism";
-    };
-    if (varying("SP", sequence, has_sequence, shows(Expendable::split))) {
-      legend_.emplace_back("SP sequence parallelism");
-    }
-    number("t", [](Config const& c) { return c.parallel.tensor; });
-    number("p", [](Config const& c) { return c.parallel.pipeline; });
-    number("m", [](Config const& c) { return c.parallel.interleave; });
-    number("d", [](Config const& c) { return c.parallel.data; });
-    number("b", [](Config const& c) { return c.batch.micro; });
-    legend_.emplace_back("t tensor, p pipeline, m chunks per stage, d data, b microbatch");
-    SearchRequest const& request = plans_.front().options->request;
-    if (splits_sequences(request)) {
-      varying_number("c", "context", [](Config const& c) { return c.parallel.context; });
-    }
-    if (has_experts(request.base.model)) {
-      varying_number("EP", "expert", [](Config const& c) { return c.parallel.expert; });
-      varying_number("ETP", "expert tensor",
-                     [](Config const& c) { return c.parallel.expert_tensor; });
-    }
-    add_split(shows(Expendable::split));
-    columns_.add("schedule", Align::left, [&](std::size_t row) {
-      return std::string{name_of(plans_[row]->config.schedule.kind)};
-    });
-  }
-
-  /// How layers, optimizer state and transfers are dealt with.
-  void add_split(bool is_shown) {
-    auto const layers = [](FoundPlan const& p) { return "layers " + layout_text(p); };
-    if (varying("layers", layout_text, layers, is_shown)) legend_.emplace_back("layers by stage");
-    if (std::ranges::any_of(plans_, has_units)) {
-      add_sharding();
-    } else {
-      auto const optimizer = [](FoundPlan const& p) {
-        return std::string{p.config.sharding.shares_optimizer() ? "sharded" : "whole"};
-      };
-      auto const state = [&](FoundPlan const& p) { return "optimizer state " + optimizer(p); };
-      varying("optim", optimizer, state, is_shown);
-    }
-    auto const letter = [](FoundPlan const& p) { return short_transfers(p.config); };
-    auto const transfers = [](FoundPlan const& p) {
-      if (p.config.parallel.pipeline == 1) return std::string{"one stage"};
-      return std::string{name_of(p.config.schedule.p2p)} + " transfers";
-    };
-    if (varying("p2p", letter, transfers, is_shown)) {
-      legend_.emplace_back("p2p o overlapped, w waits");
-    }
-  }
-
-  static bool has_units(ShownPlan const& plan) { return plan->config.sharding.shares_parameters(); }
-
-  /// The kinds, of which some share units: a column that always stays.
-  void add_sharding() {
-    auto const text = [](FoundPlan const& p) { return sharding_text(p.config.sharding); };
-    varying("sharding", text, [&](FoundPlan const& p) { return "sharding " + text(p); });
-    auto const has = [&](auto const& property) {
-      return std::ranges::any_of(plans_, [&](ShownPlan const& plan) {
-        return has_units(plan) && property(plan->config.sharding);
-      });
-    };
-    if (has([](Sharding const& s) { return s.group > 0; })) {
-      legend_.emplace_back("sharding kind/N: units shared by N ranks, copies beyond");
-    }
-    if (has([](Sharding const& s) { return s.reshard_after_forward.kind == Reshard::Kind::no; })) {
-      legend_.emplace_back("kept: units keep their parameters after forward");
-    }
-  }
-
-  std::vector<ShownPlan> const& plans_;
-  std::vector<std::size_t> const& numbers_;
-  TableStyle const& style_;
-  Expendable least_;
-  Columns columns_;
-  std::vector<std::string> legend_;
-};
-
 /// The table with one line per plan.
 void make_lines(std::vector<ShownPlan> const& plans,
                 std::vector<std::size_t> const& numbers,
@@ -390,15 +50,14 @@ void make_lines(std::vector<ShownPlan> const& plans,
   for (Expendable const least :
        {Expendable::flops, Expendable::peak, Expendable::causal, Expendable::split, Expendable::mfu,
         Expendable::recompute, Expendable::daily, Expendable::days, Expendable::none}) {
-    TableMaker const maker{plans, numbers, style, least};
-    Columns columns = maker.columns();
+    auto [columns, legend] = plan_columns(plans, numbers, style, least);
     if (least <= Expendable::recompute) {
       columns.add(recompute_heading, Align::left,
                   [&](std::size_t row) { return common_recompute(plans[row]->config); });
     }
     std::vector<std::string> const lines = columns.lines();
     if (width_of(lines) > wide && least != Expendable::none) continue;
-    table.legend = maker.legend();
+    table.legend = std::move(legend);
     table.common = columns.common();
     table.heading = lines.front();
     for (std::size_t row = 1; row < lines.size(); ++row) table.rows.push_back(lines[row] + "\n");
@@ -421,39 +80,19 @@ void make_paragraphs(std::vector<ShownPlan> const& plans,
   auto const wide = static_cast<std::size_t>(style.width);
   Expendable least = Expendable::flops;
   while (least < Expendable::mfu &&
-         width_of(TableMaker{plans, numbers, style, least}.columns().lines()) > wide) {
+         width_of(plan_columns(plans, numbers, style, least).columns.lines()) > wide) {
     least = static_cast<Expendable>(static_cast<int>(least) + 1);
   }
-  TableMaker const maker{plans, numbers, style, least};
+  auto [columns, legend] = plan_columns(plans, numbers, style, least);
   std::vector<std::string> recompute;
   recompute.reserve(plans.size());
   for (ShownPlan const& plan : plans) recompute.push_back(recompute_text(plan->config));
-  table.legend = maker.legend();
-  table.common = maker.columns().common();
-  add_recompute(maker.columns(), recompute, style.width, table);
+  table.legend = std::move(legend);
+  table.common = columns.common();
+  add_recompute(std::move(columns), recompute, style.width, table);
 }
 
 }  // namespace
-
-std::vector<std::size_t> numbers_of(std::vector<FoundPlan> const& plans) {
-  std::vector<std::size_t> all(plans.size());
-  std::iota(all.begin(), all.end(), std::size_t{0});
-  return all;
-}
-
-std::vector<std::size_t> ends_of_families(std::vector<FoundPlan> const& front) {
-  std::vector<std::size_t> ends;
-  for (std::size_t i = 0; i < front.size(); ++i) {
-    auto const is_kin = [&](FoundPlan const& other) {
-      return are_one_family(other.config, front[i].config);
-    };
-    auto const at = front.begin() + static_cast<std::ptrdiff_t>(i);
-    if (std::none_of(front.begin(), at, is_kin) || std::none_of(at + 1, front.end(), is_kin)) {
-      ends.push_back(i);
-    }
-  }
-  return ends;
-}
 
 PlanTable plan_table(std::vector<ShownPlan> const& plans,
                      std::vector<std::size_t> const& numbers,

@@ -5,24 +5,9 @@
 #include <vector>
 
 #include "apps/stagecraft/plan/plan_answer.hpp"
+#include "apps/stagecraft/plan/plan_columns.hpp"
 
 namespace stagecraft {
-
-/// All indices of a list of plans.
-std::vector<std::size_t> numbers_of(std::vector<FoundPlan> const& plans);
-
-/// The fastest and the smallest plan of each family of a front, by their numbers.
-std::vector<std::size_t> ends_of_families(std::vector<FoundPlan> const& front);
-
-/// What a table of plans shows.
-struct TableStyle {
-  int width = 100;  ///< in columns
-  /// Whether the policies of all stages are shown, below a row that has no room for them. If not,
-  /// a row has what they have in common, and columns that say least are left out until it fits.
-  bool has_stages = false;
-  bool is_comparison = false;  ///< of several clusters, whose names are columns
-  bool is_front = false;       ///< of time against memory, which is never left out
-};
 
 /// A table of plans, in parts.
 struct PlanTable {
