@@ -1,13 +1,15 @@
 """Keeps recordings of snapshots.py in the repository: the snapshots without the times, and of the statistics those that
 `stagecraft allocator` says too. tests/libsim/allocator/recorded_snapshots_test.cpp replays them.
 
-usage: keep_snapshots.py FOLDER     of what run.sh has written; they go to experiments/gpu/results/allocator
+usage: keep_snapshots.py FOLDER          of what run.sh has written; they go to experiments/gpu/results/allocator
+       keep_snapshots.py FOLDER CASE     the other way round: writes what is kept of a case as snapshots.py does
 """
 
 import gzip
 import json
 import pathlib
 import pickle
+import shutil
 import sys
 
 KEPT = pathlib.Path(__file__).parent / "results" / "allocator"
@@ -29,8 +31,7 @@ STATS = {
 }
 
 
-def main():
-    folder = pathlib.Path(sys.argv[1])
+def keep(folder):
     KEPT.mkdir(parents=True, exist_ok=True)
     cases = []
     for path in sorted(folder.glob("*.pickle.gz")):
@@ -50,4 +51,14 @@ def main():
     (KEPT / "cases.json").write_text(json.dumps(cases, indent=1) + "\n")
 
 
-main()
+def write_kept(folder, name):
+    case = next(case for case in json.loads((KEPT / "cases.json").read_text()) if case["name"] == name)
+    total = case["capacity"]
+    stats = {its: case["end"][ours] for ours, its in STATS.items()}
+    said = case | {"capacity": int((case["fraction"] or 1) * total), "total": total, "stats": stats}
+    shutil.copy(KEPT / f"{name}.pickle.gz", folder)
+    (folder / f"{name}.json").write_text(json.dumps(said, indent=1) + "\n")
+
+
+folder = pathlib.Path(sys.argv[1])
+write_kept(folder, sys.argv[2]) if len(sys.argv) > 2 else keep(folder)

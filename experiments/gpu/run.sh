@@ -2,25 +2,30 @@
 # Everything that needs a GPU, on a machine that has CUDA, NCCL and Python with PyTorch and transformers, but none of
 # this project's packages. Run experiments/gpu/pack.sh first, on a machine that has them.
 #
-# usage: experiments/gpu/run.sh [PART...]     (default: tests measurements)
+# usage: experiments/gpu/run.sh [--dry-run] [PART...]     (default: all)
+#   all           what has an order of value: tests snapshots measurements shards
 #   tests         the kernels, whole models and NCCL against the CPU, at once
-#   sanitizers    the kernels' tests under compute-sanitizer
 #   snapshots     what PyTorch's allocator does with a small model, for `stagecraft allocator`
 #   measurements  the layer beside PyTorch's, calibrate, and what it predicts; wants the GPU for itself
 #   shards        first, middle and last stage of the eight rows of table 5, alone
+#   sanitizers    the kernels' tests under compute-sanitizer; not part of all
+#   --dry-run     every step with small shapes on the CPU, on a machine without a GPU. What only a GPU can do is taken
+#                 from results: the recordings of PyTorch's allocator, and the file that calibrate wrote
 #
 # BUNDLE   what pack.sh made, or its archive          (default: build/gpu-bundle)
 # OUT      where JSON and traces go                   (default: out/gpu)
-# LIMIT    seconds for all parts together             (default: 530)
+# LIMIT    seconds for all parts together             (default: 480)
 # PEER     PyTorch's layer, a script that takes --preset, --modes and --out; skipped if unset
 # PYTHON   with PyTorch                               (default: python3)
 #
 # Each step has a time limit of its own, and at most what is left of LIMIT. Steps that fail or run out of time are
-# reported, and the others continue. The summary comes last. All output is also in one file, OUT.tar.gz. Exits with 1 if
-# a step failed.
+# reported, and the others continue. Each writes its results when it ends, so that a run that is cut off keeps them. The
+# summary comes last. All output is also in one file, OUT.tar.gz. Exits with 1 if a step failed.
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit
 
+dry=
+[ "${1:-}" != --dry-run ] || { dry=yes && shift; }
 export bundle
 bundle=${BUNDLE:-build/gpu-bundle}
 # An archive that is newer than what was unpacked is unpacked anew.
@@ -36,6 +41,17 @@ mkdir -p "$out"
 out=$(realpath "$out")
 [ -x "$bundle/bin/stagecraft-exec" ] || { echo "run.sh: no programs in $bundle; experiments/gpu/pack.sh makes them" >&2 && exit 2; }
 
+# Options of the executor: the device, how it chooses products, and the shapes.
+on_device=(--backend cuda) fastest=(--algorithms fastest) shapes=()
+if [ -n "$dry" ]; then
+  on_device=(--backend cpu) fastest=()
+  # Each model keeps its layers, and a head for each rank of a tensor group.
+  shapes=(--set model.hidden=128 --set model.heads=16 --set model.sequence=32 --set model.vocabulary=256)
+  nvidia-smi() { echo 'no GPU, dry run'; }
+  compute-sanitizer() { "${@: -1}" && echo 'ERROR SUMMARY: none, dry run'; }
+  export -f nvidia-smi compute-sanitizer
+fi
+
 # CUDA's libraries may be a toolkit's, or those that PyTorch brings; its own programs keep theirs.
 wheels=$("$python" -c 'import glob, site; print(":".join(p for s in site.getsitepackages() for p in glob.glob(s + "/nvidia/*/lib")))' 2>/dev/null)
 export libraries="$bundle/lib:/usr/local/cuda/lib64${wheels:+:$wheels}${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
@@ -45,7 +61,7 @@ ours() { LD_LIBRARY_PATH=$libraries "$bundle/bin/$1" "${@:2}"; }
 export -f ours
 devices=$(ours stagecraft-exec devices 2>&1) || { printf 'run.sh: the programs do not start here:\n%s\n' "$devices" >&2 && exit 2; }
 
-deadline=$((SECONDS + ${LIMIT:-530}))
+deadline=$((SECONDS + ${LIMIT:-480}))
 # step SECONDS NAME COMMAND...: its standard output goes to $out/NAME, the rest to $out/NAME.log; NAME.failed says that
 # it failed.
 step() {
@@ -96,11 +112,18 @@ snapshots() {
   local some name
   for some in uneven 'uneven_tight uneven_collected steady' 'uneven_expandable uneven_unsplit uneven_rounded recomputed'; do
     for name in $some; do
-      step 60 "snapshot-$name.txt" "$python" experiments/gpu/snapshots.py "$name" "$out" &
+      step 60 "snapshot-$name.txt" recorded "$name" &
     done
     wait
     for name in $some; do step 20 "replay-$name.json" replayed "$name"; done
   done
+}
+recorded() {
+  if [ -n "$dry" ]; then
+    "$python" experiments/gpu/keep_snapshots.py "$out" "$1"
+  else
+    "$python" experiments/gpu/snapshots.py "$1" "$out"
+  fi
 }
 replayed() {
   local capacity settings status=0
@@ -118,22 +141,26 @@ measurements() {
   local model like=$configs/systems/h200.yaml
   [[ "$(nvidia-smi --query-gpu=name --format=csv,noheader)" == *H200* ]] || like=$configs/systems/dgx-h100.yaml
   # In turns with its peer, so that both see the same clocks.
-  local layer=(ours stagecraft-exec measure layer "$configs/paper/22b-present.yaml" --backend cuda --repeats 20 --json
-    --algorithms fastest --set "system=$like")
+  local layer=(ours stagecraft-exec measure layer "$configs/paper/22b-present.yaml" "${on_device[@]}" "${fastest[@]}" --repeats 20 --json
+    --set "system=$like" "${shapes[@]}")
   # What the peer's compiler does: softmax and dropout in one kernel.
   local fused=("${layer[@]}" --set model.softmax_dropout=fused)
   step 30 layer-22b-before.json "${layer[@]}"
   step 30 layer-22b-fused-before.json "${fused[@]}"
-  if [ -n "${PEER:-}" ]; then
+  if [ -n "${PEER:-}" ] && [ -z "$dry" ]; then
     step 90 peer.txt "$python" "$PEER" --preset 22B-t8 --dtype float16 --modes graph-fused --attention unfused --no-gemm --no-check --budget 80 --out "$out/peer.json"
     step 30 layer-22b-after.json "${layer[@]}"
     step 30 layer-22b-fused-after.json "${fused[@]}"
   fi
-  step 120 calibrate.txt ours stagecraft-exec calibrate --backend cuda --precision fp16 --algorithms fastest --like "$like" -o "$out/calibrated.yaml"
+  if [ -n "$dry" ]; then
+    step 10 calibrate.txt cp experiments/gpu/results/h200/calibrated.yaml "$out"
+  else
+    step 120 calibrate.txt ours stagecraft-exec calibrate "${on_device[@]}" "${fastest[@]}" --precision fp16 --like "$like" -o "$out/calibrated.yaml"
+  fi
   if [ -f "$out/calibrated.yaml" ]; then
     for model in 22b 175b 530b 1t; do
-      step 30 "predicted-$model.json" ours stagecraft-exec measure layer "$configs/paper/$model-present.yaml" --backend cuda --repeats 10 --json \
-        --algorithms fastest --set "system=$out/calibrated.yaml"
+      step 30 "predicted-$model.json" ours stagecraft-exec measure layer "$configs/paper/$model-present.yaml" "${on_device[@]}" "${fastest[@]}" \
+        --repeats 10 --json --set "system=$out/calibrated.yaml" "${shapes[@]}"
     done
   fi
 }
@@ -144,27 +171,28 @@ shards() {
   for model in 22b 175b 530b 1t; do
     for case in full present; do
       config="$configs/paper/$model-$case.yaml"
-      read -r stages ranks sequences < <(ours stagecraft simulate "$config" --json | "$python" experiments/gpu/shard_plan.py)
-      step 20 "shard-$model-$case.predicted.json" ours stagecraft simulate "$config" --set "batch.global=$sequences" --json
+      read -r stages ranks sequences < <(ours stagecraft simulate "$config" "${shapes[@]}" --json | "$python" experiments/gpu/shard_plan.py)
+      step 20 "shard-$model-$case.predicted.json" ours stagecraft simulate "$config" "${shapes[@]}" --set "batch.global=$sequences" --json
       for stage in 0 $((stages / 2)) $((stages - 1)); do
         rank=$((stage * ranks))
-        step 60 "shard-$model-$case-$stage.json" ours stagecraft-exec run "$config" --ranks solo --rank "$rank" --backend cuda --steps 2 \
-          --set "batch.global=$sequences" --trace "$out/shard-$model-$case-$stage.h5" --detail chunk --json
+        step 60 "shard-$model-$case-$stage.json" ours stagecraft-exec run "$config" --ranks solo --rank "$rank" "${on_device[@]}" --steps 2 \
+          "${shapes[@]}" --set "batch.global=$sequences" --trace "$out/shard-$model-$case-$stage.h5" --detail chunk --json
         [ "$stages" -gt 1 ] || break
       done
     done
   done
-  step 30 reproduced.txt ours stagecraft reproduce table4 table5 --executed "$out"
+  [ -n "$dry" ] || step 30 reproduced.txt ours stagecraft reproduce table4 table5 --executed "$out"
 }
 
-export out python
-export -f facts ours_in_sanitizer replayed
+export out python dry
+export -f facts ours_in_sanitizer recorded replayed
 trap 'echo; "$python" experiments/gpu/summary.py "$out"; tar -czf "$out.tar.gz" -C "$(dirname "$out")" "$(basename "$out")"' EXIT
-[ $# -gt 0 ] || set -- tests measurements
+[ $# -gt 0 ] || set -- all
+[ "$*" != all ] || set -- tests snapshots measurements shards
 for part in "$@"; do
   case "$part" in
     tests | sanitizers | snapshots | measurements | shards) ;;
-    *) echo "run.sh: found '$part'; accepted: tests, sanitizers, snapshots, measurements, shards" >&2 && exit 2 ;;
+    *) echo "run.sh: found '$part'; accepted: --dry-run, all, tests, sanitizers, snapshots, measurements, shards" >&2 && exit 2 ;;
   esac
 done
 step 30 facts.txt facts

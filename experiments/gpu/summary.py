@@ -39,8 +39,30 @@ def say_facts(out):
         print(f"{path.stem}: {found[-1] if found else 'no summary'}")
 
 
-def mean(rows, key):
-    return statistics.mean(row[key] for row in rows)
+def mean(rows, value):
+    return statistics.mean(map(value, rows))
+
+
+def seconds(row):
+    """Forward and backward of a layer; recompute is a part of backward."""
+    return row["forward_seconds"] + row["backward_seconds"]
+
+
+def predicted_seconds(row):
+    return row["predicted_forward_seconds"] + row["predicted_backward_seconds"]
+
+
+def computation(row):
+    """Without collectives, which one device does not run."""
+    return seconds(row) - row["forward_communication_seconds"] - row["backward_communication_seconds"]
+
+
+def peer_of(peer, case):
+    """Milliseconds of PyTorch's layer; None if it did not run."""
+    for other in peer["layers"] if peer else []:
+        if (other.get("recompute"), other.get("parallel")) == PEERS[case] and "forward_ms" in other:
+            return other["forward_ms"]["median"] + other["backward_ms"]["median"]
+    return None
 
 
 def say_layer(out, name, what):
@@ -52,17 +74,12 @@ def say_layer(out, name, what):
     print(f"\n22B layer shard, t = 8, {what}, on {runs[0]['device']}: ms forward, backward (recompute included)")
     for row in runs[0]["rows"]:
         same = [r for run in runs for r in run["rows"] if r["case"] == row["case"]]
-        forward, backward = 1e3 * mean(same, "forward_seconds"), 1e3 * mean(same, "backward_seconds")
-        predicted = 1e3 * (row["predicted_forward_seconds"] + row["predicted_backward_seconds"])
+        forward, backward = (1e3 * mean(same, lambda r, part=part: r[f"{part}_seconds"]) for part in ("forward", "backward"))
         print(f"  {row['case']:20} {forward:8.3f} {backward:8.3f}  spread {row['spread_percent']:.1f} %,"
-              f" kept {row['saved_bytes']:,} B, predicted {predicted:.3f} together")
-        recompute, parallel = PEERS[row["case"]]
-        for other in peer["layers"] if peer else []:
-            if (other.get("recompute"), other.get("parallel")) != (recompute, parallel) or "forward_ms" not in other:
-                continue
-            own = forward + backward - 1e3 * (mean(same, "forward_communication_seconds") + mean(same, "backward_communication_seconds"))
-            its = other["forward_ms"]["median"] + other["backward_ms"]["median"]
-            print(f"  {'':20} computation {own:.3f}, PyTorch {other['mode']} {its:.3f}: {own / its:.3f} of it")
+              f" kept {row['saved_bytes']:,} B, predicted {1e3 * predicted_seconds(row):.3f} together")
+        own, its = 1e3 * mean(same, computation), peer_of(peer, row["case"])
+        if its:
+            print(f"  {'':20} computation {own:.3f}, PyTorch's {its:.3f}: {own / its:.3f} of it")
 
 
 def say_predictions(out):
@@ -71,8 +88,8 @@ def say_predictions(out):
         run = load(path)
         if not run:
             continue
-        measured = [r["forward_seconds"] + r["backward_seconds"] for r in run["rows"]]
-        predicted = [r["predicted_forward_seconds"] + r["predicted_backward_seconds"] for r in run["rows"]]
+        measured = [seconds(row) for row in run["rows"]]
+        predicted = [predicted_seconds(row) for row in run["rows"]]
         own = [100 * (p / m - 1) for p, m in zip(predicted, measured)]
         errors += own
 
@@ -134,4 +151,5 @@ def main():
     say_shards(out)
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,60 @@
+"""Writes the tables of this folder's page, README.md, from the results that it is about.
+
+usage: page.py [--check]     --check: writes nothing, and exits with 1 if a table is not what the results say
+"""
+
+import pathlib
+import re
+import sys
+
+from summary import PEERS, computation, load, mean, peer_of, predicted_seconds, seconds
+
+HERE = pathlib.Path(__file__).parent
+RESULTS = HERE / "results" / "h200"
+
+
+def row(*cells):
+    return "| " + " | ".join(cells) + " |\n"
+
+
+def table(*headings):
+    return row(*headings) + "|" + "---|" * len(headings) + "\n"
+
+
+def layer():
+    """The shard of the 22B layer, a run before its peer and one after it, each case by its mean."""
+    runs = [load(RESULTS / f"layer-22b-{when}.json") for when in ("before", "after")]
+    text = table("case", "forward", "backward", "predicted, together", "error %", "computation", "PyTorch's", "ratio")
+    for case in PEERS:
+        same = [entry for run in runs for entry in run["rows"] if entry["case"] == case]
+        together, predicted = 1e3 * mean(same, seconds), 1e3 * mean(same, predicted_seconds)
+        own, peer = 1e3 * mean(same, computation), peer_of(load(RESULTS / "peer.json"), case)
+        text += row(case, f"{1e3 * mean(same, lambda r: r['forward_seconds']):.2f}",
+                    f"{1e3 * mean(same, lambda r: r['backward_seconds']):.2f}", f"{predicted:.2f}",
+                    f"{100 * (predicted / together - 1):+.1f}", f"{own:.2f}", f"{peer:.2f}", f"{own / peer:.2f}")
+    return text
+
+
+def calibrated():
+    """How far the layers of four models are from what `calibrate` lets predict, in percent."""
+    text = table("model", *PEERS)
+    for model in ("22b", "175b", "530b", "1t"):
+        rows = {entry["case"]: entry for entry in load(RESULTS / f"predicted-{model}.json")["rows"]}
+        errors = (100 * (predicted_seconds(rows[case]) / seconds(rows[case]) - 1) for case in PEERS)
+        text += row(model.upper(), *(f"{error:+.1f}" for error in errors))
+    return text
+
+
+def main():
+    page = HERE / "README.md"
+    old = new = page.read_text()
+    for maker in (layer, calibrated):
+        new = re.sub(rf"(<!-- {maker.__name__}\(\) of page.py -->\n).*?\n(?=\n)",
+                     lambda found, made=maker(): found[1] + made, new, flags=re.DOTALL)
+    if "--check" not in sys.argv:
+        page.write_text(new)
+    elif new != old:
+        sys.exit("README.md: its tables are not what the results say; experiments/gpu/page.py writes them")
+
+
+main()

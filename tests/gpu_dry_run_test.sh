@@ -1,0 +1,22 @@
+#!/bin/sh
+# gpu_dry_run_test.sh STAGECRAFT STAGECRAFT-EXEC TEST: every step of experiments/gpu/run.sh runs without a GPU, with TEST as
+# the tests of a device. What it executes has the bytes that were predicted, and what it replays those that were recorded.
+set -eu
+source=$(cd "$(dirname "$0")/.." && pwd)
+folder=$(mktemp -d)
+trap 'rm -r "$folder"' EXIT
+mkdir -p "$folder/bundle/bin" "$folder/bundle/share/stagecraft"
+ln -s "$1" "$2" "$folder/bundle/bin"
+ln -s "$3" "$folder/bundle/bin/test_of_nothing_on_device"
+ln -s "$source/configs" "$folder/bundle/share/stagecraft/configs"
+echo none >"$folder/bundle/commit"
+run() { BUNDLE=$folder/bundle OUT=$folder/out "$source/experiments/gpu/run.sh" --dry-run "$@"; }
+
+run all >"$folder/said" 2>&1 || { cat "$folder/said" && exit 1; }
+grep 'not as predicted' "$folder/said" && exit 1
+[ "$(grep -c 'as predicted, to the byte' "$folder/said")" -eq 20 ]  # 1 stage of 22B and 3 of each other model, twice
+[ "$(grep -c 'replayed equal' "$folder/said")" -eq 8 ]
+[ -s "$folder/out.tar.gz" ]
+
+run nonsense 2>"$folder/said" && exit 1
+grep -q "found 'nonsense'; accepted: --dry-run, all" "$folder/said"
