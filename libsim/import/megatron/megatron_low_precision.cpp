@@ -7,6 +7,7 @@
 
 #include "libsim/model/recompute_regions.hpp"
 #include "libsim/program/quantisation.hpp"
+#include "libsim/training/low_precision/low_precision_reader.hpp"
 
 namespace stagecraft {
 namespace {
@@ -70,6 +71,15 @@ LowPrecision read_megatron_low_precision(MegatronArguments& arguments,
   if (is_hybrid != find_recipe(low.recipe)->is_hybrid) {
     low.format = is_hybrid ? LowFormat::hybrid : LowFormat::e4m3;
   }
+  if (arguments.has("fp8-param-gather")) {
+    std::string const wrong = wrong_for_low_parameters(config);
+    if (wrong.empty()) {
+      low.parameters = LowOrHigh::low;
+    } else {
+      arguments.refuse("fp8-param-gather", wrong,
+                       {"parameters in 16 bits beside their copies in 8", "less time and memory"});
+    }
+  }
   return low;
 }
 
@@ -78,7 +88,15 @@ LowPrecisionFlags low_precision_flags(LowPrecision const& low) {
                                                             : low.format == LowFormat::hybrid;
   auto const row =
       std::ranges::find(recipe_names, low.recipe, &std::pair<Recipe, std::string_view>::first);
-  return {.format = is_hybrid ? "hybrid" : "e4m3", .recipe = row->second};
+  LowPrecisionFlags flags{.format = is_hybrid ? "hybrid" : "e4m3", .recipe = row->second};
+  if (low.parameters == LowOrHigh::low) {
+    flags.switches.push_back("fp8-param-gather");
+    // Copies by blocks of rows and of columns have no buffer of their own that ranks could gather.
+    if (low.recipe == Recipe::mxfp8) {
+      flags.switches.push_back("reuse-grad-buf-for-mxfp8-param-ag");
+    }
+  }
+  return flags;
 }
 
 }  // namespace stagecraft

@@ -55,8 +55,6 @@ class LowPrecisionCheck : CombinationCheck {
     auto const off = [&](bool is_on, std::string_view key, std::string const& what) {
       must_be(!is_on, key, "true", "false: " + what + " in 8 bits is not modelled");
     };
-    must_be(low().parameters == LowOrHigh::high, "parameters", "low",
-            "high: parameters that are kept in 8 bits are not modelled");
     must_be(low().transposes != KeptTransposes::make_again, "transposes", "make_again",
             "auto or keep: transposing weights again in each backward is not modelled");
     off(low().attention, "attention", "core attention");
@@ -85,6 +83,10 @@ class LowPrecisionCheck : CombinationCheck {
       refuse("sharding", name_of(config_.sharding.kind),
              "none or distributed_optimizer" + why() +
                  ": units that gather or quantise parameters in 8 bits are not modelled");
+    }
+    if (low().parameters == LowOrHigh::low) {
+      std::string const wrong = wrong_for_low_parameters(config_);
+      if (!wrong.empty()) refuse_key("parameters", "low", "high, or " + wrong);
     }
     if (config_.parallel.shared_expert_overlap) {
       refuse("parallel.shared_expert_overlap", "true", "false" + why());
@@ -123,6 +125,17 @@ class LowPrecisionCheck : CombinationCheck {
 };
 
 }  // namespace
+
+std::string wrong_for_low_parameters(TrainingConfig const& config) {
+  if (config.sharding.kind != ShardingKind::distributed_optimizer) {
+    return "sharding: distributed_optimizer, whose master copies are quantised";
+  }
+  if (config.offload.optimizer > 0) return "offload.optimizer: 0, as the host sends 16 bits";
+  if (config.schedule.step == StepSync::post_validated) {
+    return "schedule.step: barrier, as a step ahead makes parameters of 16 bits";
+  }
+  return "";
+}
 
 LowPrecision read_low_precision(ConfigNode const& section) {
   LowPrecision low;
