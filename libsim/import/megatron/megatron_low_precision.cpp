@@ -5,7 +5,6 @@
 #include <string>
 #include <utility>
 
-#include "libsim/model/recompute_regions.hpp"
 #include "libsim/program/quantisation.hpp"
 #include "libsim/training/low_precision/low_precision_reader.hpp"
 
@@ -19,17 +18,6 @@ constexpr std::array<std::pair<Recipe, std::string_view>, 4> recipe_names{
      {Recipe::current, "tensorwise"},
      {Recipe::blockwise, "blockwise"},
      {Recipe::mxfp8, "mxfp8"}}};
-
-/// Whether a linear layer's input is dropped after it was read, which is not modelled in 8 bits.
-bool discards_inputs(TrainingConfig const& config) {
-  return std::ranges::any_of(config.recompute, [](RecomputePolicy const& policy) {
-    return policy.granularity == RecomputeGranularity::selective &&
-           std::ranges::any_of(policy.modules, [](std::string const& name) {
-             RecomputeRegion const* const region = find_region(name);
-             return region != nullptr && region->kind == RecomputeRegion::Kind::discarded_outputs;
-           });
-  });
-}
 
 }  // namespace
 
@@ -59,12 +47,12 @@ LowPrecision read_megatron_low_precision(MegatronArguments& arguments,
     return {};
   }
   bool const has_overlap = config.parallel.shared_expert_overlap;
-  if (has_overlap || discards_inputs(config)) {
-    arguments.refuse(flag,
-                     has_overlap
-                         ? "a run without --moe-shared-expert-overlap"
-                         : "a run whose --recompute-modules drop no inputs of linear layers",
-                     {"matrix products in 16 bits", "less time"});
+  if (has_overlap || !discarded_without_scale(config, row->first).empty()) {
+    arguments.refuse(
+        flag,
+        has_overlap ? "a run without --moe-shared-expert-overlap"
+                    : "a recipe other than delayed with --recompute-modules layernorm or moe_act",
+        {"matrix products in 16 bits", "less time"});
     return {};
   }
   LowPrecision low{.recipe = row->first};

@@ -7,7 +7,6 @@
 #include "libsim/config/section_writer.hpp"
 #include "libsim/model/layer_kinds.hpp"
 #include "libsim/model/model_names.hpp"
-#include "libsim/model/recompute_regions.hpp"
 #include "libsim/program/quantisation.hpp"
 #include "libsim/training/combination_check.hpp"
 #include "libsim/training/training_keys.hpp"
@@ -91,20 +90,11 @@ class LowPrecisionCheck : CombinationCheck {
     if (config_.parallel.shared_expert_overlap) {
       refuse("parallel.shared_expert_overlap", "true", "false" + why());
     }
-    for (RecomputePolicy const& policy : config_.recompute) {
-      if (policy.granularity != RecomputeGranularity::selective) continue;
-      for (std::string const& name : policy.modules) {
-        RecomputeRegion const* const region = find_region(name);
-        bool const discards =
-            region != nullptr && region->kind == RecomputeRegion::Kind::discarded_outputs;
-        if (!discards) continue;
-        refuse("recompute.modules", name,
-               "the others" + why() +
-                   ": a linear layer keeps its input in 8 bits, so that dropping " + name +
-                   " frees nothing");
-        return;
-      }
-    }
+    std::string const discarded = discarded_without_scale(config_, low().recipe);
+    if (discarded.empty()) return;
+    refuse("recompute.modules", discarded,
+           "the others" + why() +
+               ": quantising its outputs again would record their largest element twice");
   }
 
   /// Products in 8 bits take only widths and depths of whole blocks.
@@ -125,6 +115,17 @@ class LowPrecisionCheck : CombinationCheck {
 };
 
 }  // namespace
+
+std::string discarded_without_scale(TrainingConfig const& config, Recipe recipe) {
+  if (recipe != Recipe::delayed) return "";
+  for (RecomputePolicy const& policy : config.recompute) {
+    if (policy.granularity != RecomputeGranularity::selective) continue;
+    for (std::string const& name : policy.modules) {
+      if (name == "layernorm" || name == "moe_act") return name;
+    }
+  }
+  return "";
+}
 
 std::string wrong_for_low_parameters(TrainingConfig const& config) {
   if (config.sharding.kind != ShardingKind::distributed_optimizer) {

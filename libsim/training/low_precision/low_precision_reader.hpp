@@ -11,6 +11,11 @@ namespace stagecraft {
 /// wrong at its place.
 LowPrecision read_low_precision(ConfigNode const& section);
 
+/// A region whose outputs are discarded and quantised again in backward, if the recipe cannot do
+/// that; empty if there is none.
+/// Source: Megatron-LM, core/transformer/transformer_config.py, "Delayed scaling does not support".
+std::string discarded_without_scale(TrainingConfig const& config, Recipe recipe);
+
 /// What another key must be, and why, for parameters that are kept in 8 bits alone; empty if
 /// nothing is wrong.
 /// Source: Megatron-LM, training/arguments.py, fp8_param_gather.

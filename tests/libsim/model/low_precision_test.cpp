@@ -134,6 +134,28 @@ TEST_CASE("a layer that is recomputed keeps nothing in 8 bits, and transposes no
   }
 }
 
+TEST_CASE("outputs of norms are discarded in 8 bits too, and quantised again in backward",
+          "[program]") {
+  auto const [recipe, kept] = GENERATE(table<Recipe, double>({{Recipe::none, 33.5 - 2 * 2},
+                                                              {Recipe::current, 28.0 - 2 * 1},
+                                                              {Recipe::blockwise, 28.0 - 2 * 1},
+                                                              {Recipe::mxfp8, 28.0 - 2 * 1}}));
+  TrainingConfig config = llama_run(recipe, recipe == Recipe::mxfp8);
+  config.recompute.front().granularity = RecomputeGranularity::selective;
+  config.recompute.front().modules = {"layernorm"};
+  REQUIRE(saved_per_token(config) == kept * h);
+  // Of the norms' outputs, forward quantises rows alone, and backward columns alone.
+  TrainingPlan const plan = make_plan(as_settled(config));
+  BlockProgram const& block = layer_of(plan);
+  for (std::string const name : {"attention.qkv.quantise_input", "mlp.up.quantise_input"}) {
+    for (std::vector<Op> const* ops : {&block.forward, &block.backward}) {
+      auto const count = std::ranges::count_if(
+          *ops, [&](Op const& op) { return to_string(op.name) == name && op.writes.size() == 1; });
+      REQUIRE(count == (recipe == Recipe::none ? 0 : 1));
+    }
+  }
+}
+
 TEST_CASE("with sequence parallelism operands travel in 8 bits", "[program]") {
   auto const gathered = [](Recipe recipe) {
     TrainingConfig config = llama_run(recipe, true);
