@@ -55,6 +55,10 @@ TEST_CASE("way out: 8 bits are refused where the accelerator or the model of the
                       " --set 'low_precision={recipe: current, parameters: low}' --set "
                       "memory.distributed_optimizer=false",
                   {"low_precision.parameters: found 'low'; accepted: high, or sharding: "});
+  require_refusal(llama +
+                      " --set low_precision=delayed --set 'recompute={granularity: selective, "
+                      "modules: [layernorm]}'",
+                  {"recompute.modules: found a list; accepted: a list without layernorm, as "});
   require_refusal(llama + " --set 'low_precision={recipe: current, keep_high: {first: 1}}'",
                   {"low_precision.keep_high.first: found '1'; accepted: 0: "});
   require_refusal(llama +

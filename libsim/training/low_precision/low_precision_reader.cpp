@@ -93,7 +93,7 @@ class LowPrecisionCheck : CombinationCheck {
     std::string const discarded = discarded_without_scale(config_, low().recipe);
     if (discarded.empty()) return;
     refuse("recompute.modules", discarded,
-           "the others" + why() +
+           "a list without " + discarded + why() +
                ": quantising its outputs again would record their largest element twice");
   }
 
