@@ -18,6 +18,11 @@ def rows(folder, name):
         return {row["id"]: row for row in json.load(file)["rows"] if row["measured_seconds"] and not row["problem"]}
 
 
+def print_errors(runs):
+    errors = sorted(abs(row["error_percent"]) for row in runs.values())
+    print(f"{len(errors)} runs: median {statistics.median(errors):.1f} %, p90 {errors[int(0.9 * len(errors))]:.1f} %")
+
+
 def main():
     folder = pathlib.Path(sys.argv[1])
     own = rows(folder, "published-fp8")
@@ -40,8 +45,27 @@ def main():
     for name, low in low_runs.items():
         if "-fp8-" not in name:
             print(f"{name} | {low['error_percent']:+.1f} %")
-    errors = [abs(low["error_percent"]) for low in low_runs.values()]
-    print(f"{len(errors)} runs: median {statistics.median(errors):.1f} %, p90 {sorted(errors)[int(0.9 * len(errors))]:.1f} %")
+    print_errors(low_runs)
+    for name, low in low_runs.items():
+        if low["measured_allocated_bytes"]:
+            error = low["predicted_allocated_bytes"] / low["measured_allocated_bytes"] - 1
+            print(f"{name} | peak of allocated bytes {100 * error:+.1f} %")
+    bridge = rows(folder, "bridge")
+    kinds = {}
+    for name, row in bridge.items():
+        kinds.setdefault(re.sub(r"^bridge-[\d.]+-|-earlier$", "", name), []).append(row)
+    for kind, runs in sorted(kinds.items()):
+        errors = [row["error_percent"] for row in runs]
+        print(f"{kind} | {len(runs)} | {statistics.median(errors):+.1f} | {min(errors):+.1f} to {max(errors):+.1f}")
+    print_errors(bridge)
+    for system in ("gb200", "gb300"):
+        pairs = [
+            (row, bridge[name.replace("-mxfp8", "-fp8")])
+            for name, row in bridge.items()
+            if name.endswith(f"405b-{system}-mxfp8") and name.replace("-mxfp8", "-fp8") in bridge
+        ]
+        ratio = lambda key: statistics.median(mx[key] / current[key] for mx, current in pairs)
+        print(f"mxfp8 over current, 405B, {system}: {ratio('predicted_seconds'):.3f}, {ratio('measured_seconds'):.3f}")
 
 
 if __name__ == "__main__":

@@ -52,8 +52,10 @@ Seconds gemm_time(GemmAttributes const& gemm,
                   System const& system) {
   Calibration const& constants = system.calibration;
   auto const processors = static_cast<std::int64_t>(system.accelerator.multiprocessors.value);
-  double const rate =
-      peak.value / static_cast<double>(processors) * constants.gemm_efficiency.value;
+  double const low = constants.low_gemm_efficiency.value;
+  double const efficiency =
+      is_8_bit(gemm.operands()) && low > 0 ? low : constants.gemm_efficiency.value;
+  double const rate = peak.value / static_cast<double>(processors) * efficiency;
   BytesPerSecond const stream{system.accelerator.bandwidth.value.value *
                               constants.stream_efficiency.value};
 

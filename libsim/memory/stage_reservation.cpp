@@ -115,6 +115,8 @@ class StageReplay {
     std::vector<std::int64_t> parameters;
     for (PlacedParameter const& parameter : parameter_layout(plan_, stage_)) {
       parameters.push_back(parameter.elements());
+      bool const is_low = parameter.is_quantised && plan_.shape.quantisation.replaces_weights;
+      if (!is_low) high_parameters_.push_back(parameter.elements());
     }
     state_sizes_ = state_sizes(parameters);
     updated_sizes_ = state_sizes_;
@@ -125,16 +127,15 @@ class StageReplay {
     }
     for (StateBuffer const& buffer : stage_.state) {
       bool const is_there = buffer.lifetime == Lifetime::job && !buffer.is_on_host();
-      if (is_there && !keep(tensors_of(buffer, parameters), buffer.type)) return false;
+      if (is_there && !keep(tensors_of(buffer), buffer.type)) return false;
     }
     return buffers_.allocate_resident(parameters);
   }
-  /// The elements of the tensors that the framework makes of a buffer, given those of the rank's
-  /// parameters.
-  std::vector<std::int64_t> tensors_of(StateBuffer const& buffer,
-                                       std::vector<std::int64_t> const& parameters) const {
+  /// The elements of the tensors that the framework makes of a buffer.
+  std::vector<std::int64_t> tensors_of(StateBuffer const& buffer) const {
     if (!buffer.where.is_shared) {
-      return buffer.tensor == step_tensor::parameters ? parameters : std::vector{buffer.elements};
+      return buffer.tensor == step_tensor::parameters ? high_parameters_
+                                                      : std::vector{buffer.elements};
     }
     bool const is_joined = buffer.tensor == step_tensor::master && framework_.joins_master_weights;
     bool const is_whole = buffer.elements == optimizer_shard(stage_);
@@ -297,6 +298,7 @@ class StageReplay {
   std::optional<SteadyTasks> steady_;
   RepeatSearch search_;
   std::vector<std::vector<Request>> requests_;  ///< by task; none if each change is looked at
+  std::vector<std::int64_t> high_parameters_;   ///< elements of those that are not only in 8 bits
   std::vector<std::int64_t> state_sizes_;       ///< elements of each buffer of optimizer state
   std::vector<std::int64_t> updated_sizes_;     ///< of those that the device updates
   std::vector<BlockId> blocks_;                 ///< blocks of live activations, by buffer

@@ -13,6 +13,11 @@ std::int64_t offset_of(std::vector<AxisShare> const& shares, AxisPosition const&
   return offset;
 }
 
+bool is_quantised(BlockProgram const& block, TensorId weight) {
+  return std::ranges::find(block.quantised_weights, weight, &QuantisedWeight::weight) !=
+         block.quantised_weights.end();
+}
+
 }  // namespace
 
 bool is_replica(std::vector<AxisShare> const& shares, AxisPosition const& position_on) {
@@ -85,7 +90,8 @@ std::vector<PlacedParameter> parameter_layout(TrainingPlan const& plan, StagePla
                           .parameter = &parameter,
                           .weight = &weight,
                           .layer = layer_of(block.kind, layer, weight.layer),
-                          .offset = offset});
+                          .offset = offset,
+                          .is_quantised = is_quantised(block, parameter.weight)});
         offset += placed.back().elements();
       }
       layer += block.layers;

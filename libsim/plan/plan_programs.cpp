@@ -304,10 +304,13 @@ void count_parameters(TrainingPlan const& plan, StagePlan& rank) {
   }
   rank.sharded_runs = sharded_runs(plan, rank);
   for (ShardedRun const& run : rank.sharded_runs) rank.shards = std::max(rank.shards, run.shards);
-  rank.state = state_buffers(plan.config, {.parameters = rank.parameters,
-                                           .shard = optimizer_shard(rank),
-                                           .counters = counters,
-                                           .quantised_weights = copies});
+  rank.state = state_buffers(
+      plan.config,
+      {.parameters = rank.parameters,
+       .shard = optimizer_shard(rank),
+       .counters = counters,
+       .quantised_weights = copies,
+       .only_quantised = plan.shape.quantisation.replaces_weights ? rank.quantised_parameters : 0});
 }
 
 }  // namespace

@@ -54,7 +54,7 @@ std::vector<StateBuffer> state_buffers(TrainingConfig const& config, StateExtent
     add_shard(step_tensor::gradients, Category::gradients, of_units.stored, Lifetime::iteration);
   } else {
     add(step_tensor::parameters, Category::parameters, activation_type(precision),
-        extents.parameters);
+        extents.parameters - extents.only_quantised);
     add(step_tensor::gradients, Category::gradients, gradient_type(config), extents.parameters);
   }
   if (extents.quantised_weights > 0) {

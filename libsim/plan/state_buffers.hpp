@@ -33,13 +33,15 @@ struct StateExtents {
   std::int64_t counters = 0;  ///< what blocks add up over an iteration
   /// Bytes of the copies in 8 bits of weights, with their scales.
   std::int64_t quantised_weights = 0;
+  std::int64_t only_quantised = 0;  ///< of `parameters`, those with no other copy than these
 };
 
 /// The buffers of a rank in the order in which they are allocated: master copies only of 16-bit
 /// parameters, counters and copies of
 /// weights in 8 bits only if there are any. Bytes per parameter of parameters, gradients, master
 /// copies and Adam's moments: fp16 and bf16 2 + 4 + 4 + 8, fp32 4 + 4 + 0 + 8, fp64 8 + 8 + 0 + 16,
-/// unless `memory` makes gradients or moments narrower. Sharded units have no master copies, and
+/// unless `memory` makes gradients or moments narrower. Parameters that are kept in 8 bits have
+/// their copies only. Sharded units have no master copies, and
 /// their gradients are made anew in each iteration.
 ///
 /// With `offload` a tensor may have two buffers, of the device and of the host, whose elements are

@@ -41,19 +41,37 @@ class StepWriter {
     issue(std::move(op));
   }
 
+  /// Appends what copies `elements` of the master copies in 16 bits into `to`.
+  void narrow(Name name, TensorId flag, TensorId to, SharedRanges ranges, std::int64_t elements) {
+    StepOp op = op_of(OpKind::narrow_parameters, name, {step_tensor::master, flag}, {to},
+                      std::move(ranges));
+    op.own_shard = true;
+    op.traffic = Bytes{elements *
+                       (size_of(step_tensor::master) + element_size(activation_type(precision_)))};
+    issue(std::move(op));
+  }
+
+  /// Appends what makes copies in 8 bits, all of which `traffic` says.
+  void quantise(Name name, TensorId from, SharedRanges ranges, Bytes traffic, bool own_shard) {
+    StepOp op = op_of(OpKind::quantise_weights, name, {from}, {step_tensor::quantised_weights},
+                      std::move(ranges));
+    op.attributes = QuantiseAttributes{plan_.shape.quantisation.recipe};
+    op.own_shard = own_shard;
+    op.traffic = traffic;
+    issue(std::move(op));
+  }
+
   /// Appends what makes the copies in 8 bits of the weights, for all microbatches that follow.
   void quantise_weights() {
     auto const copies =
         std::ranges::find(stage_.state, step_tensor::quantised_weights, &StateBuffer::tensor);
     if (copies == stage_.state.end()) return;
     Quantisation const& quantisation = plan_.shape.quantisation;
-    StepOp op = op_of(OpKind::quantise_weights, {"step", "quantise_weights"},
-                      {step_tensor::parameters}, {step_tensor::quantised_weights}, all());
-    op.attributes = QuantiseAttributes{quantisation.recipe};
     int const reads = quantisation.traits().measures_first ? 2 : 1;
-    op.traffic = reads * Bytes{stage_.quantised_parameters * size_of(step_tensor::parameters)} +
-                 copies->bytes();
-    issue(std::move(op));
+    quantise({"step", "quantise_weights"}, step_tensor::parameters, all(),
+             reads * Bytes{stage_.quantised_parameters * size_of(step_tensor::parameters)} +
+                 copies->bytes(),
+             false);
   }
 
   /// Appends the update of a part of the own shard by the host. Its gradients go there, and what
@@ -87,13 +105,15 @@ class StepWriter {
   }
 
   /// Appends a collective on whole ranges of a tensor, unless they are empty. `tensors`: how many
-  /// parameters they hold, if the cost depends on it.
+  /// parameters they hold, if the cost depends on it. `size`: bytes of one, if what is moved is
+  /// not of the tensor's type.
   void move(OpKind kind,
             Name name,
             GroupId group,
             TensorId tensor,
             SharedRanges ranges,
-            std::int32_t tensors = 0) {
+            std::int32_t tensors = 0,
+            std::optional<std::int64_t> size = {}) {
     std::int64_t const elements = elements_of(ranges.get());
     if (elements == 0) return;
     // A rank that keeps shards has only its own of what others have.
@@ -101,7 +121,7 @@ class StepWriter {
     StepOp op = op_of(kind, name, {tensor}, {tensor}, std::move(ranges));
     op.phase = Phase::data_parallel;
     op.group = group;
-    op.payload = Bytes{(elements + shards - 1) / shards * size_of(tensor)};
+    op.payload = Bytes{(elements + shards - 1) / shards * size.value_or(size_of(tensor))};
     op.tensors = tensors;
     if (plan_.groups[group].holders) op.stream = Stream::data_parallel;
     issue(std::move(op));
@@ -236,6 +256,7 @@ void append_adam(StepWriter& step,
                  {updated, first_moment, second_moment}, decayed, numbers, true, on_device);
   }
   if (on_host > 0) step.drain();
+  if (plan.shape.quantisation.replaces_weights) return;  // append_low_weights()
   if (!has_master || (on_host == shard && !offload.keeps_master)) return;
   // A step that is skipped has changed no master, from which parameters go back to what they
   // were.
@@ -243,6 +264,66 @@ void append_adam(StepWriter& step,
   step.compute(OpKind::narrow_parameters, {"step", "narrow_parameters"},
                {master, steps_ahead ? no_tensor : flag}, {parameters}, step.all(), {}, true,
                offload.keeps_master ? std::nullopt : on_device);
+}
+
+/// Elements of `ranges` in the shards that a rank keeps.
+std::int64_t own_elements(StagePlan const& stage, ParameterRanges const& ranges) {
+  std::int64_t sum = 0;
+  for (ShardedRun const& run : stage.sharded_runs) {
+    std::int64_t elements = 0;
+    for (ParameterRange const& range : ranges) {
+      std::int64_t const first = std::max(run.first, range.first);
+      std::int64_t const end = std::min(run.first + run.count, range.first + range.count);
+      elements += std::max(end - first, std::int64_t{0});
+    }
+    sum += shard_of(elements, run.shards, 1);
+  }
+  return sum;
+}
+
+/// Appends what makes of master copies the parameters of which a rank has no others in 16 bits.
+/// A rank quantises its shard, in the scale that all agree on, and shards are gathered in 8 bits;
+/// transposed copies are made after that. If blocks of scales differ between rows and columns,
+/// shards are gathered in 16 bits, in place of gradients, and quantised whole.
+/// Source: Transformer Engine, pytorch/tensor/utils.py, cast_master_weights_to_fp8; Megatron-LM,
+/// core/distributed/param_and_grad_buffer.py, shared_buffer.
+void append_low_weights(StepWriter& step,
+                        StagePlan const& stage,
+                        TrainingPlan const& plan,
+                        StageRanges const& ranges,
+                        TensorId flag) {
+  using namespace step_tensor;
+  Quantisation const& quantisation = plan.shape.quantisation;
+  std::int64_t const narrow = element_size(activation_type(plan.config.model.precision));
+  std::int64_t const all = stage.quantised_parameters;
+  std::int64_t const own = own_elements(stage, ranges.low.get());
+  bool const gathers_low = quantisation.gathers_low_weights();
+  step.narrow({"step", "narrow_parameters"}, flag, parameters, ranges.high,
+              optimizer_shard(stage) - own);
+  if (gathers_low) {
+    // Only scales of steps before are known before the elements are read.
+    bool const is_known = quantisation.is_per_tensor() && !quantisation.traits().measures_first;
+    std::int64_t const read = (is_known ? 1 : 2) * element_size(stage.state_of(master).type);
+    step.quantise({"step", "quantise_weights"}, master, ranges.low, Bytes{own * (read + 1)}, true);
+  } else {
+    step.narrow({"step", "narrow_weights"}, flag, gradients, ranges.low, own);
+  }
+  for (GatheredRanges const& gathered : ranges.gathered) {
+    HolderCollectives const& names = *plan.groups[gathered.group].holders;
+    step.move(OpKind::all_gather, {"step", names.all_gather}, gathered.group, parameters,
+              gathered.ranges, gathered.parameters);
+    step.move(OpKind::all_gather, {"step", names.gather_low}, gathered.group,
+              gathers_low ? TensorId{quantised_weights} : TensorId{gradients}, gathered.low,
+              gathered.low_parameters, gathers_low ? 1 : narrow);
+  }
+  if (stage.shards > 1) step.drain();
+  if (!gathers_low) {
+    step.quantise({"step", "quantise_weights"}, gradients, ranges.low,
+                  Bytes{all * narrow} + stage.state_of(quantised_weights).bytes(), false);
+  } else if (quantisation.has_two_copies()) {
+    step.quantise({"step", "transpose_weights"}, quantised_weights, ranges.low, Bytes{2 * all},
+                  false);
+  }
 }
 
 void append_optimizer(StepWriter& step,
@@ -292,6 +373,9 @@ void append_optimizer(StepWriter& step,
   step.compute(OpKind::clip_gradients, {"step", "clip"}, {gradients, squares, flag}, {gradients},
                step.all(), ClipAttributes{numbers.clip});
   append_adam(step, stage, plan, ranges.decayed, adam_numbers, flag);
+  if (plan.shape.quantisation.replaces_weights) {
+    return append_low_weights(step, stage, plan, ranges, flag);
+  }
   if (stage.shards == 1 || shares_all) return step.quantise_weights();  // units gather
   for (GatheredRanges const& gathered : ranges.gathered) {
     step.move(OpKind::all_gather, {"step", plan.groups[gathered.group].holders->all_gather},

@@ -56,24 +56,37 @@ bool is_counted_elsewhere(TrainingPlan const& plan, PlacedParameter const& place
   return plan.placement.copy_of(plan.placement.virtual_stage({stage, chunk.chunk})) > 0;
 }
 
+ParameterRanges in_8_bits(std::vector<PlacedParameter> const& layout, bool is_quantised) {
+  ParameterRanges ranges;
+  for (PlacedParameter const& placed : layout) {
+    if (placed.is_quantised == is_quantised) append(ranges, placed.offset, placed.elements());
+  }
+  return ranges;
+}
+
 /// For each group that holds parameters, the ranges of which its ranks keep shards.
 std::vector<GatheredRanges> gathered_ranges(TrainingPlan const& plan,
                                             StagePlan const& stage,
                                             std::vector<PlacedParameter> const& layout) {
   std::vector<GatheredRanges> gathered;
   for (GroupId const group : plan.gradient_groups()) {
+    bool const has_low = plan.shape.quantisation.replaces_weights;
     ParameterRanges runs;
-    std::int32_t parameters = 0;
+    ParameterRanges low;
+    GatheredRanges all{.group = group};
     for (ShardedRun const& run : stage.sharded_runs) {
       if (run.holders != group || run.shards == 1) continue;
-      runs.push_back({run.first, run.count});
-      parameters +=
-          static_cast<std::int32_t>(std::ranges::count_if(layout, [&](PlacedParameter const& one) {
-            return one.offset >= run.first && one.offset < run.first + run.count;
-          }));
+      if (!has_low) runs.push_back({run.first, run.count});
+      for (PlacedParameter const& one : layout) {
+        if (one.offset < run.first || one.offset >= run.first + run.count) continue;
+        bool const is_low = has_low && one.is_quantised;
+        ++(is_low ? all.low_parameters : all.parameters);
+        if (has_low) append(is_low ? low : runs, one.offset, one.elements());
+      }
     }
-    gathered.push_back(
-        {.group = group, .ranges = SharedRanges{std::move(runs)}, .parameters = parameters});
+    all.ranges = SharedRanges{std::move(runs)};
+    all.low = SharedRanges{std::move(low)};
+    gathered.push_back(std::move(all));
   }
   return gathered;
 }
@@ -143,6 +156,10 @@ StageRanges stage_ranges(TrainingPlan const& plan, StagePlan const& stage) {
   ranges.embedding = SharedRanges{tied_embedding(layout)};
   ranges.counted = SharedRanges{rows_with_holders(plan, layout, stage.stage)};
   ranges.decayed = SharedRanges{with_decay(layout)};
+  if (plan.shape.quantisation.replaces_weights) {
+    ranges.low = SharedRanges{in_8_bits(layout, true)};
+    ranges.high = SharedRanges{in_8_bits(layout, false)};
+  }
   ranges.gathered = gathered_ranges(plan, stage, layout);
   return ranges;
 }

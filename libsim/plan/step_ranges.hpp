@@ -30,8 +30,10 @@ ParameterRanges with_decay(std::vector<PlacedParameter> const& layout);
 /// Parameters that are gathered after the step, because each rank has updated its shard of them.
 struct GatheredRanges {
   GroupId group{};
-  SharedRanges ranges;
+  SharedRanges ranges{};
   std::int32_t parameters = 0;  ///< number of parameters that begin in the ranges
+  SharedRanges low{};           ///< the same of parameters that are kept in 8 bits alone
+  std::int32_t low_parameters = 0;
 };
 
 /// The ranges on which the ops at the end of a stage's step work.
@@ -41,6 +43,8 @@ struct StageRanges {
   SharedRanges embedding;       ///< the tied embedding
   SharedRanges counted;         ///< rows_with_holders()
   SharedRanges decayed;         ///< with_decay()
+  SharedRanges low;             ///< parameters that are kept in 8 bits alone
+  SharedRanges high;            ///< all others, if there are such
   std::vector<GatheredRanges> gathered;
 };
 

@@ -74,6 +74,7 @@ struct Quantisation {
   /// Whether products sum only along rows, so that they need transposed copies of operands with one
   /// scale for all elements. Other copies always differ.
   bool transposes = false;
+  bool replaces_weights = false;  ///< weights have no copy in 16 bits beside those in 8
 
   bool is_on() const { return recipe != Recipe::none; }
   /// Pre: is_on().
@@ -90,6 +91,13 @@ struct Quantisation {
   bool may_quantise_again() const { return is_on() && recipe != Recipe::delayed; }
   /// Whether products along rows and along columns read different copies of a tensor.
   bool has_two_copies() const { return transposes || !is_per_tensor(); }
+  /// Whether the columns of a weight can be made of its rows in 8 bits, so that ranks gather these.
+  /// Blocks along rows are not those along columns, unless they are square.
+  /// Source: Transformer Engine, pytorch/tensor/utils.py, post_all_gather_processing; Megatron-LM,
+  /// core/distributed/param_and_grad_buffer.py, shared_buffer.
+  bool gathers_low_weights() const {
+    return is_per_tensor() || traits().of_weights.across == traits().of_weights.along;
+  }
 };
 
 /// A matrix whose groups of rows are scaled apart.

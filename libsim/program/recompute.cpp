@@ -187,6 +187,33 @@ void checkpoint(BlockProgram& block,
   backward = std::move(made);
 }
 
+/// Adds to a region what makes copies in 8 bits of its outputs, which a linear layer would
+/// otherwise keep in place of the outputs.
+/// Source: Transformer Engine, pytorch/module/linear.py, save_original_input; Megatron-LM,
+/// core/transformer/attention.py, set_for_recompute_input_layernorm.
+void add_quantisation(BlockProgram const& block, Region& region) {
+  std::vector<bool> is_output(block.tensors.size());
+  std::vector<bool> is_scale(block.tensors.size());
+  auto const mark = [](TensorList const& ids, std::vector<bool>& marks) {
+    for (TensorId const id : ids) marks[static_cast<std::size_t>(id)] = true;
+  };
+  auto const reads = [](Op const& op, std::vector<bool> const& marks) {
+    return std::ranges::any_of(op.reads,
+                               [&](TensorId id) { return marks[static_cast<std::size_t>(id)]; });
+  };
+  for (std::size_t i = 0; i < block.forward.size(); ++i) {
+    Op const& op = block.forward[i];
+    if (region.forward[i]) {
+      mark(op.writes, is_output);
+    } else if (op.kind == OpKind::measure_amax && reads(op, is_output)) {
+      region.forward[i] = true;
+      mark(op.writes, is_scale);
+    } else if (reads(op, is_scale) || (op.kind == OpKind::quantise && reads(op, is_output))) {
+      region.forward[i] = true;
+    }
+  }
+}
+
 /// Releases the ops' outputs after forward has read them; backward computes them again.
 void discard_outputs(BlockProgram& block, Region const& region) {
   TensorCopies copies{block.tensors.size()};
@@ -305,7 +332,9 @@ void recompute(BlockProgram& block,
   }
   // Each module's outputs are recomputed just before they are first read.
   for (auto module = region.modules.rbegin(); module != region.modules.rend(); ++module) {
-    discard_outputs(block, region_of(block, {&*module, 1}, layer));
+    Region outputs = region_of(block, {&*module, 1}, layer);
+    if (!block.quantised_weights.empty()) add_quantisation(block, outputs);
+    discard_outputs(block, outputs);
   }
 }
 

@@ -101,7 +101,8 @@ void add_expert_groups(PlanGroups& made, TrainingConfig const& config, Placement
        .stream = Stream::data_parallel,
        .holders = HolderCollectives{.all_reduce = "all_reduce_expert_gradients",
                                     .reduce_scatter = "reduce_scatter_expert_gradients",
-                                    .all_gather = "all_gather_expert_parameters"}});
+                                    .all_gather = "all_gather_expert_parameters",
+                                    .gather_low = "all_gather_expert_weights"}});
 }
 
 }  // namespace
@@ -129,7 +130,8 @@ PlanGroups make_groups(TrainingConfig const& config) {
       add("data group", {with_copies(replicas, grid, placement)}, Stream::data_parallel,
           HolderCollectives{.all_reduce = "all_reduce_gradients",
                             .reduce_scatter = "reduce_scatter_gradients",
-                            .all_gather = "all_gather_parameters"});
+                            .all_gather = "all_gather_parameters",
+                            .gather_low = "all_gather_weights"});
   if (config.sharding.shares_parameters()) {
     roles.unit = roles.gradients;
     if (has_unit_copies(config)) {

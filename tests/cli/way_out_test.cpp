@@ -40,8 +40,7 @@ TEST_CASE("way out: 8 bits are refused where the accelerator or the model of the
   require_refusal(llama + " --set low_precision=current --set system=selene-a100",
                   {"found 'current'; accepted: none, as system.accelerator.peak has no fp8"});
   require_refusal(llama + " --set low_precision=nvfp4", {"nvfp4 is not modelled"});
-  for (auto const& [key, found, what] : {std::array{"parameters", "low", "high: "},
-                                         {"transposes", "make_again", "auto or keep: "},
+  for (auto const& [key, found, what] : {std::array{"transposes", "make_again", "auto or keep: "},
                                          {"attention", "true", "false: "},
                                          {"head", "true", "false: "},
                                          {"activation_input", "true", "false: "},
@@ -52,6 +51,14 @@ TEST_CASE("way out: 8 bits are refused where the accelerator or the model of the
         llama + " --set 'low_precision={recipe: current, " + key + ": " + found + "}'",
         {std::string{"low_precision."} + key + ": found '" + found + "'; accepted: " + what});
   }
+  require_refusal(llama +
+                      " --set 'low_precision={recipe: current, parameters: low}' --set "
+                      "memory.distributed_optimizer=false",
+                  {"low_precision.parameters: found 'low'; accepted: high, or sharding: "});
+  require_refusal(llama +
+                      " --set low_precision=delayed --set 'recompute={granularity: selective, "
+                      "modules: [layernorm]}'",
+                  {"recompute.modules: found a list; accepted: a list without layernorm, as "});
   require_refusal(llama + " --set 'low_precision={recipe: current, keep_high: {first: 1}}'",
                   {"low_precision.keep_high.first: found '1'; accepted: 0: "});
   require_refusal(llama +

@@ -74,13 +74,11 @@ max-seqlen-per-dp-cp-rank | large | either way | sequences of equal length
 
 inline constexpr std::string_view effects_of_precision = R"(
 fp8-output-proj! | large | less time | the head's product in 16 bits | fp8-format fp8-hybrid fp8-e4m3
-fp8-param-gather! | large | less time and memory | parameters in 16 bits beside their copies in 8 | fp8-format fp8-hybrid fp8-e4m3
 first-last-layers-bf16! | large | more time | all layers in 8 bits | fp8-format fp8-hybrid fp8-e4m3
 no-fp8-wgrad! | large | more time | gradients of weights from products in 8 bits | fp8-format fp8-hybrid fp8-e4m3
 disable-fp8-wgrad! | large | more time | gradients of weights from products in 8 bits | fp8-format fp8-hybrid fp8-e4m3
 fp4-format | large | less time | matrix products in 16 bits
 fp4-param-gather! | large | less time and memory | parameters in 16 bits | fp4-format
-reuse-grad-buf-for-mxfp8-param-ag! | large | less memory | a buffer for gathered parameters | fp8-param-gather
 te-precision-config-file | large | less time | matrix products in 16 bits
 kitchen-config-file | large | less time | matrix products in 16 bits
 kitchen-recipe-number | large | less time | matrix products in 16 bits

@@ -99,6 +99,7 @@ void write_precision(FlagLine& line, TrainingConfig const& config) {
   if (config.low_precision.recipe == Recipe::none) return;
   LowPrecisionFlags const low = low_precision_flags(config.low_precision);
   line.value("fp8-format", low.format).value("fp8-recipe", low.recipe);
+  for (std::string_view const name : low.switches) line.flag(name);
 }
 
 void write_widths(FlagLine& line, ModelConfig const& model) {
@@ -367,8 +368,9 @@ std::string megatron_layout_flags(TrainingConfig const& config, MegatronVersion 
   std::string text = std::move(line).text();
   if (config.low_precision.recipe == Recipe::none) return text;
   LowPrecisionFlags const low = low_precision_flags(config.low_precision);
-  return text + " --fp8-format " + std::string{low.format} + " --fp8-recipe " +
-         std::string{low.recipe};
+  text += " --fp8-format " + std::string{low.format} + " --fp8-recipe " + std::string{low.recipe};
+  for (std::string_view const name : low.switches) text += " --" + std::string{name};
+  return text;
 }
 
 }  // namespace stagecraft

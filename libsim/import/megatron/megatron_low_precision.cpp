@@ -5,8 +5,8 @@
 #include <string>
 #include <utility>
 
-#include "libsim/model/recompute_regions.hpp"
 #include "libsim/program/quantisation.hpp"
+#include "libsim/training/low_precision/low_precision_reader.hpp"
 
 namespace stagecraft {
 namespace {
@@ -18,17 +18,6 @@ constexpr std::array<std::pair<Recipe, std::string_view>, 4> recipe_names{
      {Recipe::current, "tensorwise"},
      {Recipe::blockwise, "blockwise"},
      {Recipe::mxfp8, "mxfp8"}}};
-
-/// Whether a linear layer's input is dropped after it was read, which is not modelled in 8 bits.
-bool discards_inputs(TrainingConfig const& config) {
-  return std::ranges::any_of(config.recompute, [](RecomputePolicy const& policy) {
-    return policy.granularity == RecomputeGranularity::selective &&
-           std::ranges::any_of(policy.modules, [](std::string const& name) {
-             RecomputeRegion const* const region = find_region(name);
-             return region != nullptr && region->kind == RecomputeRegion::Kind::discarded_outputs;
-           });
-  });
-}
 
 }  // namespace
 
@@ -58,17 +47,26 @@ LowPrecision read_megatron_low_precision(MegatronArguments& arguments,
     return {};
   }
   bool const has_overlap = config.parallel.shared_expert_overlap;
-  if (has_overlap || discards_inputs(config)) {
-    arguments.refuse(flag,
-                     has_overlap
-                         ? "a run without --moe-shared-expert-overlap"
-                         : "a run whose --recompute-modules drop no inputs of linear layers",
-                     {"matrix products in 16 bits", "less time"});
+  if (has_overlap || !discarded_without_scale(config, row->first).empty()) {
+    arguments.refuse(
+        flag,
+        has_overlap ? "a run without --moe-shared-expert-overlap"
+                    : "a recipe other than delayed with --recompute-modules layernorm or moe_act",
+        {"matrix products in 16 bits", "less time"});
     return {};
   }
   LowPrecision low{.recipe = row->first};
   if (is_hybrid != find_recipe(low.recipe)->is_hybrid) {
     low.format = is_hybrid ? LowFormat::hybrid : LowFormat::e4m3;
+  }
+  if (arguments.has("fp8-param-gather")) {
+    std::string const wrong = wrong_for_low_parameters(config);
+    if (wrong.empty()) {
+      low.parameters = LowOrHigh::low;
+    } else {
+      arguments.refuse("fp8-param-gather", wrong,
+                       {"parameters in 16 bits beside their copies in 8", "less time and memory"});
+    }
   }
   return low;
 }
@@ -78,7 +76,15 @@ LowPrecisionFlags low_precision_flags(LowPrecision const& low) {
                                                             : low.format == LowFormat::hybrid;
   auto const row =
       std::ranges::find(recipe_names, low.recipe, &std::pair<Recipe, std::string_view>::first);
-  return {.format = is_hybrid ? "hybrid" : "e4m3", .recipe = row->second};
+  LowPrecisionFlags flags{.format = is_hybrid ? "hybrid" : "e4m3", .recipe = row->second};
+  if (low.parameters == LowOrHigh::low) {
+    flags.switches.push_back("fp8-param-gather");
+    // Copies by blocks of rows and of columns have no buffer of their own that ranks could gather.
+    if (low.recipe == Recipe::mxfp8) {
+      flags.switches.push_back("reuse-grad-buf-for-mxfp8-param-ag");
+    }
+  }
+  return flags;
 }
 
 }  // namespace stagecraft

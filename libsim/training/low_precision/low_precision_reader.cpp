@@ -7,7 +7,6 @@
 #include "libsim/config/section_writer.hpp"
 #include "libsim/model/layer_kinds.hpp"
 #include "libsim/model/model_names.hpp"
-#include "libsim/model/recompute_regions.hpp"
 #include "libsim/program/quantisation.hpp"
 #include "libsim/training/combination_check.hpp"
 #include "libsim/training/training_keys.hpp"
@@ -55,8 +54,6 @@ class LowPrecisionCheck : CombinationCheck {
     auto const off = [&](bool is_on, std::string_view key, std::string const& what) {
       must_be(!is_on, key, "true", "false: " + what + " in 8 bits is not modelled");
     };
-    must_be(low().parameters == LowOrHigh::high, "parameters", "low",
-            "high: parameters that are kept in 8 bits are not modelled");
     must_be(low().transposes != KeptTransposes::make_again, "transposes", "make_again",
             "auto or keep: transposing weights again in each backward is not modelled");
     off(low().attention, "attention", "core attention");
@@ -86,23 +83,18 @@ class LowPrecisionCheck : CombinationCheck {
              "none or distributed_optimizer" + why() +
                  ": units that gather or quantise parameters in 8 bits are not modelled");
     }
+    if (low().parameters == LowOrHigh::low) {
+      std::string const wrong = wrong_for_low_parameters(config_);
+      if (!wrong.empty()) refuse_key("parameters", "low", "high, or " + wrong);
+    }
     if (config_.parallel.shared_expert_overlap) {
       refuse("parallel.shared_expert_overlap", "true", "false" + why());
     }
-    for (RecomputePolicy const& policy : config_.recompute) {
-      if (policy.granularity != RecomputeGranularity::selective) continue;
-      for (std::string const& name : policy.modules) {
-        RecomputeRegion const* const region = find_region(name);
-        bool const discards =
-            region != nullptr && region->kind == RecomputeRegion::Kind::discarded_outputs;
-        if (!discards) continue;
-        refuse("recompute.modules", name,
-               "the others" + why() +
-                   ": a linear layer keeps its input in 8 bits, so that dropping " + name +
-                   " frees nothing");
-        return;
-      }
-    }
+    std::string const discarded = discarded_without_scale(config_, low().recipe);
+    if (discarded.empty()) return;
+    refuse("recompute.modules", discarded,
+           "a list without " + discarded + why() +
+               ": quantising its outputs again would record their largest element twice");
   }
 
   /// Products in 8 bits take only widths and depths of whole blocks.
@@ -123,6 +115,28 @@ class LowPrecisionCheck : CombinationCheck {
 };
 
 }  // namespace
+
+std::string discarded_without_scale(TrainingConfig const& config, Recipe recipe) {
+  if (recipe != Recipe::delayed) return "";
+  for (RecomputePolicy const& policy : config.recompute) {
+    if (policy.granularity != RecomputeGranularity::selective) continue;
+    for (std::string const& name : policy.modules) {
+      if (name == "layernorm" || name == "moe_act") return name;
+    }
+  }
+  return "";
+}
+
+std::string wrong_for_low_parameters(TrainingConfig const& config) {
+  if (config.sharding.kind != ShardingKind::distributed_optimizer) {
+    return "sharding: distributed_optimizer, whose master copies are quantised";
+  }
+  if (config.offload.optimizer > 0) return "offload.optimizer: 0, as the host sends 16 bits";
+  if (config.schedule.step == StepSync::post_validated) {
+    return "schedule.step: barrier, as a step ahead makes parameters of 16 bits";
+  }
+  return "";
+}
 
 LowPrecision read_low_precision(ConfigNode const& section) {
   LowPrecision low;

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <string>
+
 #include "libsim/config/config_node.hpp"
 #include "libsim/training/training_config.hpp"
 
@@ -8,6 +10,16 @@ namespace stagecraft {
 /// Section `low_precision`: the name of a recipe, or a map with the key `recipe`. Reports what is
 /// wrong at its place.
 LowPrecision read_low_precision(ConfigNode const& section);
+
+/// A region whose outputs are discarded and quantised again in backward, if the recipe cannot do
+/// that; empty if there is none.
+/// Source: Megatron-LM, core/transformer/transformer_config.py, "Delayed scaling does not support".
+std::string discarded_without_scale(TrainingConfig const& config, Recipe recipe);
+
+/// What another key must be, and why, for parameters that are kept in 8 bits alone; empty if
+/// nothing is wrong.
+/// Source: Megatron-LM, training/arguments.py, fp8_param_gather.
+std::string wrong_for_low_parameters(TrainingConfig const& config);
 
 /// What other keys must be for products in 8 bits, and what of section `low_precision` is not
 /// modelled. Problems go to the diagnostics of `root`, the root of a run file.

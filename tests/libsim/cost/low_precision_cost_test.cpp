@@ -42,6 +42,9 @@ TEST_CASE("a product in 8 bits runs at the peak of 8 bits", "[cost]") {
   double const wave = 2.0 * 256 * 128 * (4 * h) / 50e12;
   REQUIRE(CostModel(system, plan).duration(product) ==
           to_sim_time(waves * wave + 2.0 * tokens * h / 1e12));
+  system.calibration.low_gemm_efficiency.value = 0.5;
+  REQUIRE(CostModel(system, plan).duration(product) ==
+          to_sim_time(waves * 2 * wave + 2.0 * tokens * h / 1e12));
 }
 
 TEST_CASE("quantising takes the time of its bytes", "[cost]") {

@@ -134,6 +134,28 @@ TEST_CASE("a layer that is recomputed keeps nothing in 8 bits, and transposes no
   }
 }
 
+TEST_CASE("outputs of norms are discarded in 8 bits too, and quantised again in backward",
+          "[program]") {
+  auto const [recipe, kept] = GENERATE(table<Recipe, double>({{Recipe::none, 33.5 - 2 * 2},
+                                                              {Recipe::current, 28.0 - 2 * 1},
+                                                              {Recipe::blockwise, 28.0 - 2 * 1},
+                                                              {Recipe::mxfp8, 28.0 - 2 * 1}}));
+  TrainingConfig config = llama_run(recipe, recipe == Recipe::mxfp8);
+  config.recompute.front().granularity = RecomputeGranularity::selective;
+  config.recompute.front().modules = {"layernorm"};
+  REQUIRE(saved_per_token(config) == kept * h);
+  // Of the norms' outputs, forward quantises rows alone, and backward columns alone.
+  TrainingPlan const plan = make_plan(as_settled(config));
+  BlockProgram const& block = layer_of(plan);
+  for (std::string const name : {"attention.qkv.quantise_input", "mlp.up.quantise_input"}) {
+    for (std::vector<Op> const* ops : {&block.forward, &block.backward}) {
+      auto const count = std::ranges::count_if(
+          *ops, [&](Op const& op) { return to_string(op.name) == name && op.writes.size() == 1; });
+      REQUIRE(count == (recipe == Recipe::none ? 0 : 1));
+    }
+  }
+}
+
 TEST_CASE("with sequence parallelism operands travel in 8 bits", "[program]") {
   auto const gathered = [](Recipe recipe) {
     TrainingConfig config = llama_run(recipe, true);
@@ -154,6 +176,56 @@ TEST_CASE("with sequence parallelism operands travel in 8 bits", "[program]") {
   REQUIRE(gathered(Recipe::current) == 6 * (h * tokens + 4));
   // The gradients in both directions.
   REQUIRE(gathered(Recipe::mxfp8) == 8 * (h * tokens + h * tokens / 32));
+}
+
+/// The step's traffic or payload of an op, by name; 0 if there is none.
+std::int64_t moved(TrainingPlan const& plan, std::string const& name) {
+  for (StepOp const& op : plan.stages.front().step_ops) {
+    if (to_string(op.name) != "step." + name) continue;
+    return is_collective(op.kind) ? op.payload.count() : op.traffic.count();
+  }
+  return 0;
+}
+
+TEST_CASE("parameters in 8 bits are kept, quantised and gathered without a copy in 16",
+          "[program]") {
+  constexpr int d = 8;
+  // Two norms of each layer, the last one, words and positions.
+  constexpr std::int64_t high = 5 * h + (1024 + tokens) * h;
+  auto const [recipe, is_blackwell, copied] =
+      GENERATE(table<Recipe, bool, std::int64_t>({{Recipe::delayed, false, 2},
+                                                  {Recipe::current, true, 1},
+                                                  {Recipe::blockwise, false, 2},
+                                                  {Recipe::mxfp8, true, 2}}));
+  TrainingConfig config = llama_run(recipe, is_blackwell);
+  std::int64_t const beside = copies(config);
+  config.low_precision.parameters = LowOrHigh::low;
+  config.batch.global = d;
+  config.parallel.data = d;
+  config.sharding.kind = ShardingKind::distributed_optimizer;
+  TrainingPlan const plan = make_plan(as_settled(config));
+  StagePlan const& stage = plan.stages.front();
+  REQUIRE(stage.parameters == weights + high);
+  REQUIRE(stage.state_of(step_tensor::parameters).bytes().count() == 2 * high);
+  REQUIRE(copies(config) == beside);  // with scales
+  REQUIRE(beside / weights == copied);
+  REQUIRE(stage.state_of(step_tensor::master).bytes().count() == 4 * (weights + high) / d);
+
+  REQUIRE(moved(plan, "all_gather_parameters") == 2 * high);
+  REQUIRE(moved(plan, "narrow_parameters") == (4 + 2) * high / d);
+  if (recipe == Recipe::mxfp8) {
+    // Blocks of columns are not those of rows: 16 bits go where gradients were, and both copies
+    // are made of them.
+    REQUIRE(moved(plan, "narrow_weights") == (4 + 2) * weights / d);
+    REQUIRE(moved(plan, "all_gather_weights") == 2 * weights);
+    REQUIRE(moved(plan, "quantise_weights") == 2 * weights + beside);
+    return;
+  }
+  // A scale that is not known before takes a pass of its own.
+  std::int64_t const passes = recipe == Recipe::delayed ? 1 : 2;
+  REQUIRE(moved(plan, "quantise_weights") == (4 * passes + 1) * weights / d);
+  REQUIRE(moved(plan, "all_gather_weights") == weights);
+  REQUIRE(moved(plan, "transpose_weights") == (copied == 2 ? 2 * weights : 0));
 }
 
 }  // namespace
