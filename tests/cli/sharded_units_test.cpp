@@ -122,8 +122,9 @@ TEST_CASE("DeepSpeed's stages keep the bytes of its papers, with gradients in th
   REQUIRE(third.last("gradients") == 2 * all / n);
   REQUIRE(third.last("optimizer") == 12 * all / n);
   // The unit, what is gathered of the next one, its gradients, and those being reduced: 2 bytes
-  // each, because every microbatch reduces in the model's type.
-  REQUIRE(third.most("gathered") == 8 * of_layer);
+  // each, because every microbatch reduces in the model's type. The second microbatch reduces to a
+  // part that it adds to the shard.
+  REQUIRE(third.most("gathered") == 8 * of_layer + 2 * of_layer / n);
 }
 
 TEST_CASE("a backward holds two units' parameters, gradients of one, and those being reduced") {
