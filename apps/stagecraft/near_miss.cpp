@@ -65,7 +65,7 @@ ModelState state_of_model(SearchRequest const& request, TrainingConfig const& co
   shares.first = request.base.model.layers;
   Arrangement const one{shape, ScheduleChoice{}, shares};
   Sharding const sharding =
-      config.sharding.shares_parameters() ? Sharding{.kind = config.sharding.kind} : Sharding{};
+      config.sharding.shares_parameters() ? default_sharding(config.sharding.kind) : Sharding{};
   TrainingConfig alone = make_config(request, one, {RecomputePolicy{}}, sharding);
   alone.batch.global = alone.batch.micro;
   if (problems_of(alone).empty()) {

@@ -50,7 +50,7 @@ std::vector<ShardedRun> sharded_runs(TrainingPlan const& plan, StagePlan const& 
           {.first = placed.offset,
            .shards = is_sharded ? plan.groups.members(plan.roles.unit.value_or(holders)) : 1,
            .holders = holders});
-      if (units != nullptr && !units->is_flat) {
+      if (units != nullptr && !units->is_flat && !units->cuts_rows) {
         runs.back().row = placed.elements() / placed.weight->shape[0];
       }
     }

@@ -17,13 +17,13 @@ ElementType type_of(StateType type, Precision precision) {
 std::vector<StateBuffer> state_buffers(TrainingConfig const& config, StateExtents const& extents) {
   Precision const precision = config.model.precision;
   ElementType const wide = accumulation_type(precision);
-  // Units update their shards in the type in which these are kept; others have master copies.
+  // Units without master copies update their shards in the type in which these are kept.
   bool const has_units = config.sharding.shares_parameters();
   UnitTypes const of_units = unit_types(config);
-  bool const has_master =
-      !has_units && (precision == Precision::fp16 || precision == Precision::bf16);
+  bool const has_master = config.sharding.has_master() &&
+                          (precision == Precision::fp16 || precision == Precision::bf16);
   ElementType const of_moments =
-      has_units ? of_units.stored : type_of(config.memory.moments_dtype, precision);
+      has_units && !has_master ? of_units.stored : type_of(config.memory.moments_dtype, precision);
   std::vector<StateBuffer> buffers;
   auto const add = [&](TensorId tensor, Category category, ElementType type,
                        std::int64_t elements) {
@@ -81,6 +81,8 @@ std::int64_t offloaded_elements(TrainingConfig const& config, std::int64_t shard
 }
 
 ElementType gradient_type(TrainingConfig const& config) {
+  // DeepSpeed's stage 1 reduces the gradients that autograd makes.
+  if (config.sharding.kind == ShardingKind::zero1) return activation_type(config.model.precision);
   return type_of(config.memory.gradient_dtype, config.model.precision);
 }
 

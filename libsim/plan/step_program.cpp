@@ -245,8 +245,8 @@ void append_adam(StepWriter& step,
     step.update_on_host({.first = first, .count = on_host * (i + 1) / pieces - first}, decayed,
                         numbers, offload.keeps_master ? TensorId{master} : TensorId{parameters});
   }
-  bool const shares_all = plan.config.sharding.shares_parameters();
-  bool const has_master = is_16_bit(plan.config.model.precision) && !shares_all;
+  bool const has_master =
+      is_16_bit(plan.config.model.precision) && plan.config.sharding.has_master();
   TensorId const updated = has_master ? master : parameters;
   std::optional<ShardPart> const on_device =
       on_host == 0 ? std::nullopt : std::optional<ShardPart>{{on_host, shard - on_host}};

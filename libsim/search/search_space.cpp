@@ -327,7 +327,8 @@ std::vector<Sharding> unit_shardings(SearchRequest const& request,
   if (schedule.pipeline > 1 || request.base.routing.is_forced()) return shardings;
   Arrangement const arrangement{shape, schedule, {request.base.model.layers, 0, 0}};
   for (ShardingKind const kind : sharding_kinds(request)) {
-    Sharding sharding{.kind = kind, .sync = request.system.software.replicas.sync.value};
+    Sharding sharding = default_sharding(kind);
+    sharding.sync = request.system.software.replicas.sync.value;
     if (!sharding.shares_parameters()) continue;
     TrainingConfig const config = make_config(request, arrangement, {RecomputePolicy{}}, sharding);
     if (!is_legal(config)) continue;

@@ -16,15 +16,19 @@ enum class ShardingKind : std::uint8_t {
   fsdp1,  ///< parameters and gradients as well, which units gather when they run: PyTorch's
           ///< FullyShardedDataParallel
   fsdp2,  ///< the same: PyTorch's fully_shard
+  zero1,  ///< optimizer state, as DeepSpeed's stage 1: gradients have the model's type
+  zero3,  ///< all, as DeepSpeed's stage 3: shards of the model's type beside master copies
 };
 
 template <>
 struct EnumNames<ShardingKind> {
-  static constexpr std::array<std::pair<ShardingKind, std::string_view>, 4> all{
+  static constexpr std::array<std::pair<ShardingKind, std::string_view>, 6> all{
       {{ShardingKind::none, "none"},
        {ShardingKind::distributed_optimizer, "distributed_optimizer"},
        {ShardingKind::fsdp1, "fsdp1"},
-       {ShardingKind::fsdp2, "fsdp2"}}};
+       {ShardingKind::fsdp2, "fsdp2"},
+       {ShardingKind::zero1, "zero1"},
+       {ShardingKind::zero3, "zero3"}}};
 };
 
 /// Which microbatches of an iteration reduce the gradients of units.
@@ -72,11 +76,23 @@ struct UnitKind {
   /// they share a table.
   bool has_root;
   bool is_flat;  ///< whether a unit's parameters are one tensor: padded once, and not copied out
+  bool cuts_rows = false;  ///< whether a parameter is cut between any two of its elements
+  /// Whether shards have the model's type, and the optimizer master copies of them.
+  bool has_master = false;
+  bool reduces_every = false;  ///< whether every microbatch reduces, whatever key `sync` says
 };
 
 inline constexpr std::array unit_kinds{
     UnitKind{.kind = ShardingKind::fsdp1, .has_root = true, .is_flat = true},
     UnitKind{.kind = ShardingKind::fsdp2, .has_root = false, .is_flat = false},
+    // deepspeed/runtime/zero: partition_parameters.py cuts each parameter after padding it to a
+    // multiple of the ranks, and copies it out of what was gathered; stage3.py reduces always.
+    UnitKind{.kind = ShardingKind::zero3,
+             .has_root = false,
+             .is_flat = false,
+             .cuts_rows = true,
+             .has_master = true,
+             .reduces_every = true},
 };
 
 /// Null: the kind has no units.
@@ -103,8 +119,20 @@ struct Sharding {
   constexpr bool shares_optimizer() const { return kind != ShardingKind::none; }
   /// Whether each rank keeps only its shard of parameters and gradients, too.
   constexpr bool shares_parameters() const { return find_unit_kind(kind) != nullptr; }
+  /// Whether the rank updates master copies of its parameters, if these have 16 bits.
+  constexpr bool has_master() const {
+    UnitKind const* const units = find_unit_kind(kind);
+    return units == nullptr || units->has_master;
+  }
   friend constexpr auto operator<=>(Sharding const&, Sharding const&) = default;
 };
+
+/// A kind's own values of the keys: DeepSpeed reduces gradients in the type that they have.
+constexpr Sharding default_sharding(ShardingKind kind) {
+  Sharding sharding{.kind = kind};
+  if (kind == ShardingKind::zero3) sharding.reduce_dtype = UnitType::automatic;
+  return sharding;
+}
 
 /// What is in the memory of the node instead of the accelerator's. Key `offload`.
 /// Source: Megatron-LM, megatron/core/optimizer/cpu_offloading/hybrid_optimizer.py.
@@ -135,7 +163,8 @@ constexpr UnitPolicy unit_policy(Sharding const& sharding) {
           .kept_among = reshard.ranks,
           .frees_after_backward = sharding.reshard_after_backward && !keeps_between,
           .prefetch = sharding.prefetch.units,
-          .reduces_every = sharding.sync == UnitSync::every};
+          .reduces_every =
+              sharding.sync == UnitSync::every || find_unit_kind(sharding.kind)->reduces_every};
 }
 
 }  // namespace stagecraft

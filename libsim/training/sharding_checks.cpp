@@ -124,8 +124,9 @@ class OffloadCheck : CombinationCheck {
       return;
     }
     std::string const why = ", as offload.optimizer is set";
-    if (config_.sharding.kind != ShardingKind::distributed_optimizer) {
-      refuse("sharding", name_of(config_.sharding.kind), "distributed_optimizer" + why);
+    if (config_.sharding.kind != ShardingKind::distributed_optimizer &&
+        config_.sharding.kind != ShardingKind::zero1) {
+      refuse("sharding", name_of(config_.sharding.kind), "distributed_optimizer, zero1" + why);
     }
     if (config_.model.precision != Precision::bf16) {
       refuse("model.precision", name_of(config_.model.precision), "bf16" + why);

@@ -18,14 +18,16 @@ std::string found(Sharding const& sharding) { return std::string{name_of(shardin
 Sharding read_sharding(ConfigNode const& section) {
   Sharding sharding;
   if (!section.is_map()) {
-    sharding.kind = section.word<ShardingKind>().value_or(sharding.kind);
-    return sharding;
+    return default_sharding(section.word<ShardingKind>().value_or(sharding.kind));
+  }
+  if (ConfigNode const kind = section.child("kind"); kind.exists() && kind.reads("zero3")) {
+    sharding = default_sharding(ShardingKind::zero3);
   }
   SectionReader reader{section};
   visit_keys(reader, sharding);
   reader.finish();
   if (section.is_sound() && !sharding.shares_parameters() &&
-      sharding != Sharding{.kind = sharding.kind}) {
+      sharding != default_sharding(sharding.kind)) {
     section.report("the key kind alone, as sharding is " + found(sharding));
   }
   return sharding;
@@ -69,7 +71,7 @@ nlohmann::ordered_json to_json(Offload const& offload) {
 }
 
 nlohmann::ordered_json to_json(Sharding const& sharding) {
-  if (sharding == Sharding{.kind = sharding.kind}) return name_of(sharding.kind);
+  if (sharding == default_sharding(sharding.kind)) return name_of(sharding.kind);
   SectionWriter writer;
   visit_keys(writer, sharding);
   return writer.map();

@@ -231,10 +231,15 @@ template <typename Visitor, OneOf<Sharding> Kind>
 void visit_keys(Visitor& keys, Kind& sharding) {
   keys("kind", sharding.kind,
        "What the ranks that hold the same parameters share out among themselves. "
-       "distributed_optimizer: optimizer state, as ZeRO-1 does. fsdp1, fsdp2: parameters and "
+       "distributed_optimizer: optimizer state, as Megatron-LM does. zero1: the same, as DeepSpeed "
+       "does, "
+       "with gradients of the model's type. fsdp1, fsdp2: parameters and "
        "gradients, too, as PyTorch's FullyShardedDataParallel and fully_shard do; each block is a "
-       "unit, which gathers its parameters when it runs. `sharding: NAME` is short for a map with "
-       "this key alone; the other keys are those of fsdp1 and fsdp2.");
+       "unit, which gathers its parameters when it runs. zero3: all, as DeepSpeed does, with "
+       "shards of the "
+       "model's type beside master copies, reduced every microbatch. `sharding: NAME` is short for "
+       "a map with "
+       "this key alone; the other keys are those of kinds with units.");
   keys("group", sharding.group,
        "Ranks that share a parameter; the others hold copies of it. 0: all data and context ranks.",
        Between{0, most_ranks});
@@ -255,7 +260,7 @@ void visit_keys(Visitor& keys, Kind& sharding) {
        "Which microbatches reduce gradients. last: the others add theirs up unreduced.");
   keys("stored_dtype", sharding.stored_dtype,
        "The type in which a rank keeps its shard of parameters and gradients. auto: fp32, or fp64 "
-       "of models in fp64.");
+       "of models in fp64; of zero3 the model's.");
   keys("parameter_dtype", sharding.parameter_dtype,
        "The type in which parameters are gathered. auto: that of model.precision.");
   keys("reduce_dtype", sharding.reduce_dtype,

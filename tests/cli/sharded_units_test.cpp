@@ -109,6 +109,24 @@ TEST_CASE("a rank keeps an n-th of parameters and moments in fp32, and of gradie
   REQUIRE(memory.last("gathered") == 0);
 }
 
+TEST_CASE("DeepSpeed's stages keep the bytes of its papers, with gradients in the model's type") {
+  // ZeRO (arXiv 1910.02054, figure 1) with 2 bytes of a parameter, 2 of a gradient and 12 of the
+  // optimizer: stage 1 shares the 12 among N ranks, stage 3 all 16.
+  TemporaryFolder const folder;
+  Table const first = memory_of(folder, run_file(folder, "300 GB/s", 2) + "--set sharding=zero1 ");
+  REQUIRE(first.last("parameters") == 2 * all);
+  REQUIRE(first.last("gradients") == 2 * all);
+  REQUIRE(first.last("optimizer") == 12 * all / n);
+  Table const third = memory_of(folder, run_file(folder, "300 GB/s", 2) + "--set sharding=zero3 ");
+  REQUIRE(third.last("parameters") == 2 * all / n);
+  REQUIRE(third.last("gradients") == 2 * all / n);
+  REQUIRE(third.last("optimizer") == 12 * all / n);
+  // The unit, what is gathered of the next one, its gradients, and those being reduced: 2 bytes
+  // each, because every microbatch reduces in the model's type. The second microbatch reduces to a
+  // part that it adds to the shard.
+  REQUIRE(third.most("gathered") == 8 * of_layer + 2 * of_layer / n);
+}
+
 TEST_CASE("a backward holds two units' parameters, gradients of one, and those being reduced") {
   // PyTorch's FSDP2 at the end of a unit's backward: the unit, the flat buffer of the next one and
   // the gradients in bf16, the input of the reduction before in fp32: 3 x 2 U + 4 U.
@@ -323,7 +341,7 @@ TEST_CASE("every model that is shipped has units, of all its parameters") {
   TemporaryFolder const folder;
   for (auto const& file :
        std::filesystem::directory_iterator{STAGECRAFT_SOURCE_DIR "/configs/models"}) {
-    for (std::string const kind : {"fsdp1", "fsdp2"}) {
+    for (std::string const kind : {"fsdp1", "fsdp2", "zero3"}) {
       CAPTURE(file.path().string(), kind);
       json const run =
           json_of("simulate --json '" +
@@ -332,7 +350,8 @@ TEST_CASE("every model that is shipped has units, of all its parameters") {
                                                "{global: 16, micro: 1}\nsharding: " +
                                                kind + "\n") +
                   "'");
-      double const share = 4.0 * run.at("parameters").get<double>() / 8;
+      double const width = kind == "zero3" ? 2 : 4;
+      double const share = width * run.at("parameters").get<double>() / 8;
       double const kept = run.at("stages")[0].at("at_peak").at("parameters");
       REQUIRE(kept >= share);
       REQUIRE(kept < 1.005 * share);

@@ -31,6 +31,10 @@ inline std::vector<OddRun> sharded_runs() {
     c.model.precision = Precision::bf16;
     c.sharding.stored_dtype = UnitType::bf16, c.sharding.reduce_dtype = UnitType::automatic;
   });
+  add("zero3", 3, [](C& c) {
+    c.model.precision = Precision::bf16;
+    c.sharding = default_sharding(ShardingKind::zero3);
+  });
   add("fsdp2, kept after forward", 3,
       [](C& c) { c.sharding.reshard_after_forward.kind = Reshard::Kind::no; });
   add("fsdp2, freed by all", 3,

@@ -100,7 +100,7 @@ std::vector<Option> plan_options() {
       {.name = "sharding",
        .value = Value::text("K,..."),
        .description = "the kinds of sharding to search: none, distributed_optimizer, fsdp1, fsdp2, "
-                      "or any (default: those that the software stack has)"},
+                      "zero1, zero3, or any (default: those that the software stack has)"},
       {.name = "set",
        .value = setting_value(),
        .may_repeat = true,

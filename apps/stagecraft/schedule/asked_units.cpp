@@ -34,7 +34,7 @@ Sharding read_units_sharding(CommandLine const& line) {
   diagnostics.throw_if_any();
   if (!sharding.shares_parameters()) {
     throw CommandLineError{"--sharding", "'" + line.value("sharding") + "'",
-                           "a kind with units: fsdp1 or fsdp2"};
+                           "a kind with units: fsdp1, fsdp2 or zero3"};
   }
   return sharding;
 }

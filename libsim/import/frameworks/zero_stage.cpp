@@ -11,18 +11,19 @@ void write_zero_stage(FrameworkKeys& keys,
   if (stage == 0) {
     run.sections["sharding"] = "none";
   } else if (stage == 1) {
-    run.sections["sharding"] = "distributed_optimizer";
-    if (run.model["precision"] != "fp32") {
-      run.sections["memory"]["gradient_dtype"] = run.model["precision"];
-    }
-  } else if (stage == 2 || stage == 3) {
-    // Both reduce the gradients of every microbatch.
-    run.sections["sharding"] = {{"kind", "fsdp2"}, {"sync", "every"}};
-    if (stage == 2) run.sections["sharding"]["reshard_after_forward"] = false;
+    run.sections["sharding"] = "zero1";
+  } else if (stage == 3) {
+    run.sections["sharding"] = {{"kind", "zero3"}};
+    keys.note(
+        "ZeRO stage 3 is predicted without its persistence threshold and reuse distance: the last "
+        "unit alone keeps its parameters after forward");
+  } else if (stage == 2) {
+    // It reduces the gradients of every microbatch.
+    run.sections["sharding"] = {
+        {"kind", "fsdp2"}, {"reshard_after_forward", false}, {"sync", "every"}};
     if (keys.has(key)) {
       keys.leave_out(key, OmittedEffect::large, "either way",
-                     stage == 3 ? "predicted as fsdp2, which holds as many bytes between passes"
-                                : "predicted as fsdp2 that keeps its parameters after forward");
+                     "predicted as fsdp2 that keeps its parameters after forward");
     } else {
       keys.note(
           "Accelerate's default, ZeRO stage 2, is predicted as fsdp2 that keeps its parameters");
@@ -36,8 +37,7 @@ void offload_optimizer(FrameworkKeys& keys,
                        std::string_view key,
                        FrameworkOptions const& options,
                        FrameworkRun& run) {
-  bool const is_known =
-      run.sections["sharding"] == "distributed_optimizer" && run.model["precision"] == "bf16";
+  bool const is_known = run.sections["sharding"] == "zero1" && run.model["precision"] == "bf16";
   if (!is_known || load_system_file(options.system).node.host_adam.value == 0) {
     keys.leave_out(key, OmittedEffect::large, "more time, less memory",
                    is_known

@@ -80,6 +80,8 @@ class Gaps {
     bool const is_sharded = config_.sharding.shares_optimizer();
     gap(config_.sharding.shares_parameters(),
         "sharding: Megatron-LM's flags say that replicas share the optimizer's state alone");
+    gap(config_.sharding.kind == ShardingKind::zero1,
+        "sharding: Megatron-LM's is distributed_optimizer");
     gap(is_of_2022_ && config_.low_precision.recipe != Recipe::none,
         "low_precision: Megatron-LM of 2022 has no products in 8 bits");
     gap(is_of_2022_ && (config_.memory.gradient_dtype != StateType::fp32 ||

@@ -67,7 +67,8 @@ class UnitCopies {
                 .group = *plan.roles.unit,
                 .copies = plan.roles.unit_copies,
                 .types = unit_types(plan.config),
-                .is_flat = find_unit_kind(plan.config.sharding.kind)->is_flat} {}
+                .is_flat = find_unit_kind(plan.config.sharding.kind)->is_flat,
+                .cuts_rows = find_unit_kind(plan.config.sharding.kind)->cuts_rows} {}
 
   std::vector<BlockProgram> const& whole() const { return whole_; }
 

@@ -4,7 +4,8 @@ namespace stagecraft {
 
 /// Elements of a parameter, with its own padding.
 std::int64_t elements_of(Shape const& shape, UnitTraits const& traits) {
-  return traits.is_flat ? shape.elements() : traits.ranks * sharded_elements(shape, traits.ranks);
+  if (traits.is_flat) return shape.elements();
+  return traits.ranks * sharded_elements(shape, traits.ranks, traits.cuts_rows);
 }
 
 /// The elements of a block's own parameters, padded.

@@ -33,7 +33,8 @@ struct UnitTraits {
   std::optional<GroupId>
       copies{};  ///< the ranks with the same shards, over which gradients are summed
   UnitTypes types;
-  bool is_flat = false;  ///< UnitKind::is_flat
+  bool is_flat = false;    ///< UnitKind::is_flat
+  bool cuts_rows = false;  ///< UnitKind::cuts_rows
 };
 
 /// The blocks that a unit depends on; null: there is none.

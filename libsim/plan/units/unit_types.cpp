@@ -19,14 +19,16 @@ ElementType type_of(UnitType type, ElementType automatic) {
 
 }  // namespace
 
-std::int64_t sharded_elements(Shape const& shape, int ranks) {
-  return shard_of(shape.elements(), ranks, shape.elements() / shape[0]);
+std::int64_t sharded_elements(Shape const& shape, int ranks, bool cuts_rows) {
+  return shard_of(shape.elements(), ranks, cuts_rows ? 1 : shape.elements() / shape[0]);
 }
 
 UnitTypes unit_types(TrainingConfig const& config) {
   Precision const precision = config.model.precision;
   Sharding const& sharding = config.sharding;
-  ElementType const stored = type_of(sharding.stored_dtype, accumulation_type(precision));
+  ElementType const stored =
+      type_of(sharding.stored_dtype,
+              sharding.has_master() ? activation_type(precision) : accumulation_type(precision));
   return {.stored = stored,
           .gathered = type_of(sharding.parameter_dtype, activation_type(precision)),
           .reduced = type_of(sharding.reduce_dtype, stored)};

@@ -8,7 +8,8 @@
 namespace stagecraft {
 
 /// The types in which a rank keeps its shards, gathers parameters and reduces gradients, if the
-/// run's sharding shares parameters. Adam's moments have the type of the shards.
+/// run's sharding shares parameters. Adam's moments have the type of the shards, or of the master
+/// copies beside them.
 struct UnitTypes {
   ElementType stored = ElementType::f32;
   ElementType gathered = ElementType::bf16;
@@ -21,7 +22,8 @@ constexpr std::int64_t shard_of(std::int64_t elements, int ranks, std::int64_t r
   return (elements / row + ranks - 1) / ranks * row;
 }
 
-/// The elements of a parameter that each of the ranks keeps: whole rows, as many as the first rank.
-std::int64_t sharded_elements(Shape const& shape, int ranks);
+/// The elements of a parameter that each of the ranks keeps, as many as the first rank: whole rows,
+/// or `cuts_rows`.
+std::int64_t sharded_elements(Shape const& shape, int ranks, bool cuts_rows = false);
 
 }  // namespace stagecraft
