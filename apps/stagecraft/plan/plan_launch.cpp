@@ -92,8 +92,8 @@ std::string why_not_first(LaunchedPlan const& launched) {
   double const more =
       100 * (to_seconds(plan.simulation.iteration) / to_seconds(first.simulation.iteration) - 1);
   std::vector<std::string> const gaps = launch_gaps(first.config, launched.framework);
-  std::string text =
-      "The fastest plan, #1, is another (this one takes " + signed_decimals(more, 1) + " %)";
+  std::string text = "The fastest plan on this cluster is another (this one takes " +
+                     signed_decimals(more, 1) + " %)";
   for (std::size_t i = 0; i < gaps.size(); ++i) {
     text += (i == 0 ? ": " + std::string{title_of(launched.framework)} + " has no flags for "
                     : "; nor for ") +
