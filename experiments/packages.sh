@@ -28,6 +28,11 @@ python='python3 python3-dev python3-venv'
 chroot='debootstrap'
 peers='python3 python3-torch python3-numpy python3-venv'
 
+if [ $# = 0 ]; then
+  sed -n '/^# usage/,/^set /s/^# //p' "$0" >&2
+  exit 2
+fi
+
 wanted=
 for set in "$@"; do
   case $set in
@@ -43,7 +48,7 @@ for set in "$@"; do
     chroot) wanted="$wanted $chroot" ;;
     peers) wanted="$wanted $peers" ;;
     *)
-      echo "packages.sh: found '$set'; accepted: build, scripts, test, mpi, slurm, checks, browser, chroot, figures, peers, python" >&2
+      echo "packages.sh: found '$set'; accepted: build, scripts, test, mpi, slurm, checks, browser, peers, python, chroot, figures" >&2
       exit 2
       ;;
   esac

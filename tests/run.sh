@@ -212,7 +212,7 @@ step 'build without tests' build_without_tests
 step 'reproduction of the paper' experiments/reproduce.sh
 step 'use of an installation' use_installation
 if [ "$mode" = nightly ]; then
-  step 'tests' build_and_test release
+  STAGECRAFT_DRAWN_SEARCHES=200 step 'tests' build_and_test release
 else
   step 'tests of optimized code' build_and_test release -DLIBRARY_TESTS=OFF
 fi

@@ -117,6 +117,8 @@ TEST_CASE("plan refuses unknown kinds of sharding, and a framework that has none
   require_refusal(search + "--sharding fsdp3",
                   {"--sharding: found 'fsdp3'; accepted: none, distributed_optimizer, fsdp1, "
                    "fsdp2, zero1, zero3, with "});
+  require_refusal(search + "--sharding none,distributed_optimiser",
+                  {"any; did you mean 'distributed_optimizer'?"});
   require_refusal(
       search + "--set sharding=fsdp2",
       {"--set: found 'sharding=fsdp2', which the search decides; accepted: --sharding"});

@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import pickle
 import shlex
 import tempfile
 import unittest
@@ -33,6 +34,24 @@ class Documents(unittest.TestCase):
         self.assertEqual(simulation.iteration_seconds, best["iteration_seconds"])
         axes = stagecraft.plots.front(found, FigureCanvasAgg(Figure()).figure.subplots())
         self.assertEqual([len(line.get_xdata()) for line in axes.lines], [3, len(found["pareto"])])
+
+    def test_documents_are_tables_and_pickle_and_their_key_errors_name_the_nearest_key(self):
+        found = stagecraft.plan(**self.small, top=3, fix={"tensor": [4, 8]})
+        again = pickle.loads(pickle.dumps(found))
+        self.assertEqual(again, found)
+        for document in (again, again["best"][0]):
+            with self.assertRaisesRegex(KeyError, "; did you mean '(iteration_seconds|pareto)'"):
+                document["paret" if document is again else "iteration_second"]
+        frame = found.to_dataframe()
+        self.assertEqual(list(frame["iteration_seconds"]), [best["iteration_seconds"] for best in found["best"]])
+        self.assertEqual(list(frame["config.parallel.tensor"]),
+                         [best["config"]["parallel"]["tensor"] for best in found["best"]])
+        self.assertEqual(len(found.to_dataframe("pareto")), len(found["pareto"]))
+        with self.assertRaisesRegex(ValueError, "found 'seconds'; accepted: .*best"):
+            found.to_dataframe("seconds")
+        run = stagecraft.load(command.paper / "22b-present.yaml")
+        explained = stagecraft.explain(run)
+        self.assertEqual(len(explained.to_dataframe()), len(explained["changes"]))
 
     def test_plan_refuses_in_the_words_of_its_command(self):
         for error, arguments, more in (

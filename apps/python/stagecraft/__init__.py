@@ -11,7 +11,7 @@ DoesNotFit, and Error, which is the base of both.
 
 from ._config import Config, load
 from ._core import version as _version
-from ._documents import explain, fit, layer, plan, schedule
+from ._documents import Document, explain, fit, layer, plan, schedule
 from ._errors import ConfigError, DoesNotFit, Error, Problem
 from ._frames import Trace, Validation, read_trace, sweep, validate, write_trace
 from ._imports import ImportedModel, ImportedRun, import_framework, import_huggingface, import_megatron
@@ -24,6 +24,7 @@ __version__ = _version()
 __all__ = [
     "Config",
     "ConfigError",
+    "Document",
     "DoesNotFit",
     "Error",
     "ImportedModel",

@@ -3,32 +3,67 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Mapping, Sequence, Union
+from typing import TYPE_CHECKING, Any, Mapping, Sequence, Union
 
 from . import _core
-from ._config import Config, parsed, path_text, run_of, value_text
+from ._config import Config, did_you_mean, path_text, run_of, value_text
 from ._progress import Progress, listener
 from ._words import jobs, options, repeated, settings
+
+if TYPE_CHECKING:
+    import pandas
 
 Path = Union[str, bytes, "os.PathLike[str]", "os.PathLike[bytes]"]
 """A file, or "stagecraft:configs/..." for one of the package."""
 
+_tables = {"plan": "best", "explanation": "changes", "fit": "constants"}
+"""The list that is the answer, by the name in `schema`."""
 
-def explain(cfg: Config, threads: int = 0, pairs: bool = False) -> dict[str, Any]:
+
+class Document(dict[str, Any]):
+    """A document of `--json`, or a part of one: a dict whose KeyErrors name the nearest key."""
+
+    def __missing__(self, key: object) -> Any:
+        raise KeyError(f"{key}{did_you_mean(str(key), self)}")
+
+    def to_dataframe(self, member: str | None = None) -> pandas.DataFrame:
+        """A list of the document as a table, one row per item; nested members have dotted names.
+
+        member: its key; None: what was asked for, which is `best` of `plan`, `changes` of `explain` and `constants`
+            of `fit`.
+        """
+        import pandas
+
+        name = member if member is not None else _tables.get(str(self.get("schema")).split("/")[0].split(".")[-1])
+        rows = None if name is None else self[name]
+        if not isinstance(rows, list):
+            lists = ", ".join(key for key, value in self.items() if isinstance(value, list))
+            raise ValueError(f"member: found {member!r}; accepted: {lists or 'none: it has no list'}")
+        return pandas.json_normalize(rows)
+
+
+def _document(text: str) -> Document:
+    import json
+
+    document: Document = json.loads(text, object_hook=Document)
+    return document
+
+
+def explain(cfg: Config, threads: int = 0, pairs: bool = False) -> Document:
     """Why the fullest stage is full, what the time is made of, and what each single change would do.
 
     threads: how many; 0 means all cores. pairs: also what every two changes would do together.
     Returns the document of `stagecraft explain --json`.
     """
-    return parsed(_core.explain(run_of(cfg), threads, pairs))
+    return _document(_core.explain(run_of(cfg), threads, pairs))
 
 
-def layer(cfg: Config) -> dict[str, Any]:
+def layer(cfg: Config) -> Document:
     """One layer for one microbatch on one rank, op by op: FLOPs, bytes, seconds.
 
     Returns the document of `stagecraft layer --json`.
     """
-    return parsed(_core.layer(run_of(cfg)))
+    return _document(_core.layer(run_of(cfg)))
 
 
 def plan(
@@ -55,7 +90,7 @@ def plan(
     exhaustive: bool = False,
     threads: int = 0,
     progress: Progress = None,
-) -> dict[str, Any]:
+) -> Document:
     """Searches layouts, schedules and recompute policies for the fastest plans that fit in memory.
 
     model, system, software: files, or names of the package such as "gpt3-175b" and "selene-a100".
@@ -109,7 +144,7 @@ def plan(
         *repeated("fix", fixes),
         *settings(set),
     ]
-    return parsed(_core.plan(words, listener(progress)))
+    return _document(_core.plan(words, listener(progress)))
 
 
 def schedule(
@@ -134,7 +169,7 @@ def schedule(
     seed: int | None = None,
     iterations: int | None = None,
     seconds: float | None = None,
-) -> dict[str, Any]:
+) -> Document:
     """A pipeline schedule alone: what each stage computes when, makespan, bubble, chunks in flight.
 
     kind: "1f1b", "interleaved", "zb_h1", ... as `stagecraft schedule --schedule` takes them.
@@ -166,7 +201,7 @@ def schedule(
         iterations=iterations,
         seconds=seconds,
     )
-    return parsed(_core.schedule(words))
+    return _document(_core.schedule(words))
 
 
 def fit(
@@ -185,7 +220,7 @@ def fit(
     output: Path | None = None,
     threads: int = 0,
     progress: Progress = None,
-) -> dict[str, Any]:
+) -> Document:
     """Fits constants of a system and its software to measured runs.
 
     data: data files (CSV); with what one run showed, its run file: `measured`, the time of its iteration, such as
@@ -217,6 +252,6 @@ def fit(
         *settings(set),
     ]
     text, notes = _core.fit(words, listener(progress))
-    document = parsed(text)
+    document = _document(text)
     document["notes"] = notes.splitlines()
     return document

@@ -122,17 +122,31 @@ void write_outputs(PlanAnswer const& answer, PlanQuestion const& question) {
     std::cerr << "note: --kit: no plan that can be launched fits; nothing is written\n";
     return;
   }
+  std::string const lost = why_not_first(*launched);
+  if (!lost.empty()) std::cerr << "note: --kit: " << lost << '\n';
   write_kit(launch_of(*launched), *question.kit);
+}
+
+/// Says each warning once. Those of recipes differ behind what they say of the same system: there
+/// only the rest is said again.
+void print_warnings(PlanQuestion const& question) {
+  std::set<std::string> said;
+  std::string before;
+  for (PlanOptions const& options : question.clusters) {
+    for (std::string const& warning : options.warnings) {
+      if (!said.insert(warning).second) continue;
+      std::size_t const end = warning.find("; ");
+      std::string const start = end == std::string::npos ? "" : warning.substr(0, end + 2);
+      bool const is_more = !start.empty() && start == before;
+      std::cerr << "warning: " << (is_more ? warning.substr(end + 2) : warning) << '\n';
+      before = start;
+    }
+  }
 }
 
 int run_plan(CommandLine const& line) {
   PlanQuestion const question = read_plan_question(line);
-  std::set<std::string> said;
-  for (PlanOptions const& options : question.clusters) {
-    for (std::string const& warning : options.warnings) {
-      if (said.insert(warning).second) std::cerr << "warning: " << warning << '\n';
-    }
-  }
+  print_warnings(question);
   require_outputs(question);
   std::optional<ProgressBar> bar{std::in_place};
   PlanAnswer const answer =

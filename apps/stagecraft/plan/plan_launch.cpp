@@ -31,6 +31,8 @@ std::string about(LaunchedPlan const& launched) {
   for (std::string const& gap : launched.framework->gaps(plan.config)) {
     text += "\nThe flags do not say: " + gap;
   }
+  std::string const lost = why_not_first(launched);
+  if (!lost.empty()) text += "\n" + lost;
   return wrapped_lines(text + "\nMade by stagecraft " + program_version() + ".", text_width);
 }
 
@@ -56,6 +58,23 @@ std::string job_name(ModelConfig const& model) {
 }
 
 }  // namespace
+
+std::string why_not_first(LaunchedPlan const& launched) {
+  FoundPlan const& plan = *launched.plan;
+  FoundPlan const& first = launched.plan.cluster->result.best.front();
+  if (plan.config == first.config) return "";
+  double const more =
+      100 * (to_seconds(plan.simulation.iteration) / to_seconds(first.simulation.iteration) - 1);
+  std::vector<std::string> const gaps = launch_gaps(first.config, launched.framework);
+  std::string text = "The fastest plan on this cluster is another (this one takes " +
+                     signed_decimals(more, 1) + " %)";
+  for (std::size_t i = 0; i < gaps.size(); ++i) {
+    text += (i == 0 ? ": " + std::string{title_of(launched.framework)} + " has no flags for "
+                    : "; nor for ") +
+            gaps[i];
+  }
+  return text + ".";
+}
 
 std::optional<LaunchedPlan> launched_plan(ClusterAnswer const& cluster) {
   if (!cluster.has_plans()) return std::nullopt;

@@ -23,6 +23,9 @@ std::optional<LaunchedPlan> launched_plan(ClusterAnswer const& cluster);
 /// The best such plan of all clusters, by the question's rank.
 std::optional<LaunchedPlan> launched_plan(PlanAnswer const& answer, PlanRank rank);
 
+/// Why it is not the fastest plan of its cluster, in a sentence; empty if it is.
+std::string why_not_first(LaunchedPlan const& launched);
+
 /// What starts a plan.
 struct Launch {
   std::string framework;  ///< as --launchable calls it

@@ -14,6 +14,7 @@
 #include "apps/stagecraft/plan/plan_base.hpp"
 #include "apps/stagecraft/plan/plan_launchable.hpp"
 #include "apps/stagecraft/plan/plan_margin.hpp"
+#include "libsim/config/did_you_mean.hpp"
 #include "libsim/hardware/provenance.hpp"
 #include "libsim/hardware/recipe_support.hpp"
 #include "libsim/model/model_config.hpp"
@@ -46,8 +47,13 @@ void read_filters(CommandLine const& line, PlanOptions& options) {
   try {
     add("sharding=" + line.value("sharding"));
   } catch (CommandLineError const&) {
-    throw CommandLineError{"--sharding", "'" + line.value("sharding") + "'",
-                           accepted_names<ShardingKind>() + ", with commas between them, or any"};
+    std::string const names = accepted_names<ShardingKind>() + ", with commas between them, or any";
+    std::string hint;
+    for (std::string const& word : list_items(line.value("sharding"))) {
+      if (hint.empty() && !value_named<ShardingKind>(word))
+        hint = did_you_mean_of_list(word, names);
+    }
+    throw CommandLineError{"--sharding", "'" + line.value("sharding") + "'", names + hint};
   }
 }
 
