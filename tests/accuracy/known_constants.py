@@ -20,11 +20,8 @@ CALIBRATION = (
     ("mi300x", "calibration.gemm_efficiency", 668.4 / 1307.4),
     ("dgx-h100", "calibration.gemm_efficiency", 794.5 / 989.5),
     ("b200-hgx", "calibration.gemm_efficiency", 0.547),
-    # The same of products of float8_e4m3fn; an H800's and an MI300X' as those in 16 bits.
-    ("dgx-h100", "calibration.low_gemm_efficiency", 1402.6 / 1979),
-    ("h200", "calibration.low_gemm_efficiency", 1453.4 / 1979),
-    ("gh200", "calibration.low_gemm_efficiency", 1535 / 1979),
-    ("h800", "calibration.low_gemm_efficiency", 794.5 / 989.5),
+    # The same of products of float8_e4m3fn; an MI300X' as those in 16 bits.
+    ("dgx-h100", "calibration.low_gemm_efficiency", 1550 / 1979),
     ("b200-hgx", "calibration.low_gemm_efficiency", 3432.5 / 4500),
     ("gb200-nvl72", "calibration.low_gemm_efficiency", 3615.6 / 5000),
     ("mi300x", "calibration.low_gemm_efficiency", 668.4 / 1307.4),
