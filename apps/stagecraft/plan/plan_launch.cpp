@@ -65,11 +65,11 @@ std::string why_not_first(LaunchedPlan const& launched) {
   if (plan.config == first.config) return "";
   double const more =
       100 * (to_seconds(plan.simulation.iteration) / to_seconds(first.simulation.iteration) - 1);
-  std::vector<std::string> const gaps = launch_gaps(first.config, launched.framework);
+  std::vector<std::string> const gaps = launched.framework->gaps(first.config);
   std::string text = "The fastest plan on this cluster is another (this one takes " +
                      signed_decimals(more, 1) + " %)";
   for (std::size_t i = 0; i < gaps.size(); ++i) {
-    text += (i == 0 ? ": " + std::string{title_of(launched.framework)} + " has no flags for "
+    text += (i == 0 ? ": " + std::string{launched.framework->title} + " has no flags for "
                     : "; nor for ") +
             gaps[i];
   }
