@@ -110,9 +110,8 @@ std::string to_text(UnsearchedOverlaps const& overlaps) {
     if (overlaps.holds_p2p)
       text += "schedule.p2p " + std::string{name_of(config.schedule.p2p)} + ", ";
     text += "parallel.overlap_gradients " + words_of(overlaps_gradients(config)) +
-            "\nnor schedules whose order depends on costs: " + unsearched_schedules() +
-            " (`stagecraft explain` tries them on a plan)" + (kinds.empty() ? "" : ", " + kinds) +
-            "\n";
+            "\nnor orders fitted to costs, which `stagecraft explain` tries: " +
+            unsearched_schedules() + (kinds.empty() ? "" : ", " + kinds) + "\n";
   } else {
     text = "not searched: pipelines and ranks that split experts, which are not modelled with " +
            std::string{name_of(config.sharding.kind)} + "\n" + kinds + (kinds.empty() ? "" : "\n");
