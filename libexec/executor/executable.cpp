@@ -28,7 +28,8 @@ void require_executable(TrainingConfig const& config) {
         Limit{"low_precision", name_of(config.low_precision.recipe), "none",
               config.low_precision.recipe == Recipe::none},
         Limit{"sharding", name_of(config.sharding.kind), "none, distributed_optimizer",
-              !config.sharding.shares_parameters()},
+              config.sharding.kind == ShardingKind::none ||
+                  config.sharding.kind == ShardingKind::distributed_optimizer},
         Limit{"offload", "optimizer", "none", config.offload == Offload{}}}) {
     if (limit.is_met) continue;
     problems.push_back({.place = {},

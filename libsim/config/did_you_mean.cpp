@@ -54,7 +54,9 @@ bool is_part(std::string_view part, std::string_view whole) {
 
 }  // namespace
 
-std::string_view nearest_word(std::string_view word, std::vector<std::string> const& candidates) {
+std::string_view nearest_word(std::string_view word,
+                              std::vector<std::string> const& candidates,
+                              std::size_t most) {
   constexpr std::size_t longest = 64;
   constexpr std::size_t shortest_beginning = 3;
   if (word.size() > longest) return {};
@@ -65,7 +67,7 @@ std::string_view nearest_word(std::string_view word, std::vector<std::string> co
     std::size_t const distance = edit_distance(in_small_letters, lower(candidate));
     // The dashes of an option are no letters that could be mistaken.
     std::size_t const dashes = std::min(candidate.find_first_not_of('-'), candidate.size());
-    if (distance <= std::max<std::size_t>(1, (candidate.size() - dashes) / 3) &&
+    if (distance <= std::min(most, std::max<std::size_t>(1, (candidate.size() - dashes) / 3)) &&
         (best.empty() || distance < best_distance)) {
       best = candidate;
       best_distance = distance;

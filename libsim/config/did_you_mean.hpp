@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -7,10 +8,12 @@
 namespace stagecraft {
 
 /// The candidate of which `word` is most likely a misspelling; empty if none is near. A candidate
-/// is near if inserting, dropping or replacing letters or swapping neighbours, of at most a third
-/// of its letters, turns one into the other, or if it is the only one that begins with the word.
-/// Large and small letters count as equal.
-std::string_view nearest_word(std::string_view word, std::vector<std::string> const& candidates);
+/// is near if inserting, dropping or replacing letters or swapping neighbours, at most `most` times
+/// and of at most a third of its letters, turns one into the other, or if it is the only one that
+/// begins with the word. Large and small letters count as equal.
+std::string_view nearest_word(std::string_view word,
+                              std::vector<std::string> const& candidates,
+                              std::size_t most = std::string_view::npos);
 
 /// `; did you mean 'meant'?`; empty if no word is meant.
 std::string hint_of(std::string_view meant);

@@ -62,23 +62,25 @@ std::vector<LaunchFile> files_of_megatron_core(LaunchJob const& job) {
   return files;
 }
 
-constexpr std::array frameworks{
-    megatron<MegatronVersion::of_2022>("megatron-2022",
-                                       "Megatron-LM of 2022",
-                                       "megatron-",
-                                       usage_of_megatron_2022,
-                                       files_of_megatron_2022),
-    megatron<MegatronVersion::current>(
-        "megatron-core", "Megatron-LM", "", usage_of_megatron_core, files_of_megatron_core),
-    LaunchFramework{.name = "torchtitan",
-                    .title = "torchtitan",
-                    .variants = "torchtitan-",
-                    .usage = usage_of_torchtitan,
-                    .gaps = torchtitan_gaps,
-                    .gaps_of_model = torchtitan_gaps_of_model,
-                    .layout_flags = torchtitan_layout_flags,
-                    .flags = nullptr,
-                    .files = torchtitan_files}};
+constexpr std::array frameworks{megatron<MegatronVersion::of_2022>("megatron-2022",
+                                                                   "Megatron-LM of 2022",
+                                                                   "megatron-",
+                                                                   usage_of_megatron_2022,
+                                                                   files_of_megatron_2022),
+                                megatron<MegatronVersion::current>("megatron-core",
+                                                                   "Megatron-LM",
+                                                                   "megatron-core-",
+                                                                   usage_of_megatron_core,
+                                                                   files_of_megatron_core),
+                                LaunchFramework{.name = "torchtitan",
+                                                .title = "torchtitan",
+                                                .variants = "torchtitan-",
+                                                .usage = usage_of_torchtitan,
+                                                .gaps = torchtitan_gaps,
+                                                .gaps_of_model = torchtitan_gaps_of_model,
+                                                .layout_flags = torchtitan_layout_flags,
+                                                .flags = nullptr,
+                                                .files = torchtitan_files}};
 
 }  // namespace
 
@@ -93,10 +95,12 @@ LaunchFramework const* framework_named(std::string_view name) {
 
 LaunchFramework const* framework_of_stack(std::string_view stack) {
   if (LaunchFramework const* const framework = framework_named(stack)) return framework;
-  auto const* const found = std::ranges::find_if(frameworks, [&](LaunchFramework const& framework) {
-    return !framework.variants.empty() && stack.starts_with(framework.variants);
-  });
-  return found == frameworks.end() ? nullptr : found;
+  LaunchFramework const* found = nullptr;  // that whose variants begin alike for longest
+  for (LaunchFramework const& framework : frameworks) {
+    bool const is_longer = !found || framework.variants.size() > found->variants.size();
+    if (stack.starts_with(framework.variants) && is_longer) found = &framework;
+  }
+  return found;
 }
 
 bool is_launchable(TrainingConfig const& config, LaunchFramework const& framework) {

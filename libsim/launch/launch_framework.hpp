@@ -13,7 +13,7 @@ namespace stagecraft {
 struct LaunchFramework {
   std::string_view name;      ///< as --launchable calls it: that of its software stack
   std::string_view title;     ///< as people call it
-  std::string_view variants;  ///< how names of other stacks that describe it begin; empty: none do
+  std::string_view variants;  ///< how names of other stacks that describe it begin
   std::string_view usage;     ///< of its files, lines for people
   /// The settings of a run that its own cannot say, each with what it says instead; empty if they
   /// say everything.

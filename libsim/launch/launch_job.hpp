@@ -23,8 +23,8 @@ struct LaunchFile {
   std::string about;  ///< what it is for, in lines
 };
 
-/// Nodes of a job, and accelerators on each of them: as many as a node has, or if that does not
-/// divide the job the largest number below that does.
+/// Nodes of a job, and accelerators on each of them: the largest number that divides the job and
+/// that a node has.
 struct JobNodes {
   int nodes = 1;
   int per_node = 1;

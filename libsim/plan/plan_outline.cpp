@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "libsim/plan/received_rows.hpp"
+#include "libsim/plan/state_buffers.hpp"
 
 namespace stagecraft {
 namespace {
@@ -43,31 +44,32 @@ TrainingPlan make_outline(TrainingConfig const& config) {
   auto [groups, roles] = make_groups(config);
   plan.groups = std::move(groups);
   plan.roles = roles;
-  plan.shape = {.model = config.model,
-                .tensor = config.parallel.tensor,
-                .sequence_parallel = config.parallel.sequence && config.parallel.tensor > 1,
-                .micro = config.batch.micro,
-                .tensor_group = roles.tensor,
-                .expert = config.parallel.expert,
-                .expert_tensor = config.parallel.expert_tensor,
-                .narrow_gradients = config.memory.gradient_dtype != StateType::fp32,
-                .quantisation = quantisation_of(config),
-                .capacity = config.routing.capacity.value_or(0),
-                .is_of_microbatch = config.routing.is_of_microbatch,
-                .gathers = config.dispatch == Dispatch::allgather,
-                .sends_once = config.dispatch == Dispatch::deepep,
-                .overlaps_shared = config.parallel.shared_expert_overlap,
-                .pads_experts = config.routing.pads,
-                .drop = config.routing.drop,
-                .is_natural = config.routing.is_natural,
-                .forced = plan.forced.get(),
-                .kv_group = roles.kv_replicas.value_or(GroupId{}),
-                .expert_group = roles.expert.value_or(GroupId{}),
-                .expert_tensor_group = roles.expert_tensor.value_or(GroupId{}),
-                .dispatch_group = roles.dispatch.value_or(GroupId{}),
-                .expert_holders = roles.expert_gradients.value_or(GroupId{}),
-                .replicas = config.parallel.data,
-                .stage_group = roles.stage.value_or(GroupId{})};
+  plan.shape = {
+      .model = config.model,
+      .tensor = config.parallel.tensor,
+      .sequence_parallel = config.parallel.sequence && config.parallel.tensor > 1,
+      .micro = config.batch.micro,
+      .tensor_group = roles.tensor,
+      .expert = config.parallel.expert,
+      .expert_tensor = config.parallel.expert_tensor,
+      .narrow_gradients = gradient_type(config) != accumulation_type(config.model.precision),
+      .quantisation = quantisation_of(config),
+      .capacity = config.routing.capacity.value_or(0),
+      .is_of_microbatch = config.routing.is_of_microbatch,
+      .gathers = config.dispatch == Dispatch::allgather,
+      .sends_once = config.dispatch == Dispatch::deepep,
+      .overlaps_shared = config.parallel.shared_expert_overlap,
+      .pads_experts = config.routing.pads,
+      .drop = config.routing.drop,
+      .is_natural = config.routing.is_natural,
+      .forced = plan.forced.get(),
+      .kv_group = roles.kv_replicas.value_or(GroupId{}),
+      .expert_group = roles.expert.value_or(GroupId{}),
+      .expert_tensor_group = roles.expert_tensor.value_or(GroupId{}),
+      .dispatch_group = roles.dispatch.value_or(GroupId{}),
+      .expert_holders = roles.expert_gradients.value_or(GroupId{}),
+      .replicas = config.parallel.data,
+      .stage_group = roles.stage.value_or(GroupId{})};
   split_sequences(plan);
   return plan;
 }

@@ -37,12 +37,11 @@ struct StateExtents {
 };
 
 /// The buffers of a rank in the order in which they are allocated: master copies only of 16-bit
-/// parameters, counters and copies of
-/// weights in 8 bits only if there are any. Bytes per parameter of parameters, gradients, master
-/// copies and Adam's moments: fp16 and bf16 2 + 4 + 4 + 8, fp32 4 + 4 + 0 + 8, fp64 8 + 8 + 0 + 16,
-/// unless `memory` makes gradients or moments narrower. Parameters that are kept in 8 bits have
-/// their copies only. Sharded units have no master copies, and
-/// their gradients are made anew in each iteration.
+/// parameters, counters and copies of weights in 8 bits only if there are any. Bytes per parameter
+/// of parameters, gradients, master copies and Adam's moments: fp16 and bf16 2 + 4 + 4 + 8, fp32
+/// 4 + 4 + 0 + 8, fp64 8 + 8 + 0 + 16, unless `memory` or `sharding` makes gradients or moments
+/// narrower. Parameters that are kept in 8 bits have their copies only. Units make gradients anew
+/// in each iteration, and have master copies if UnitKind says so.
 ///
 /// With `offload` a tensor may have two buffers, of the device and of the host, whose elements are
 /// the rank's first ones. The host has 4 + 4 + 8 bytes of each: gradient, master copy, moments.

@@ -100,7 +100,8 @@ double CandidateSource::least_time(ShapeChoice const& shape, BackwardPasses pass
 
 bool CandidateSource::has_order_for(Arrangement const& arrangement) {
   ScheduleChoice const& schedule = arrangement.schedule;
-  TrainingConfig const config = make_config(request_, arrangement, {RecomputePolicy{}}, Sharding{});
+  TrainingConfig const config =
+      make_config(request_, arrangement, {RecomputePolicy{}}, least_sharding(request_));
   std::array<std::int64_t, 4> const key{static_cast<std::int64_t>(schedule.kind), schedule.pipeline,
                                         schedule.interleave, microbatches(config)};
   {
@@ -128,7 +129,7 @@ void CandidateSource::append_plans(ScheduleChoice const& schedule,
       if (hopeless == Hopeless::counted && dismiss(arrangement, sharding, *facts, found)) continue;
       if (!choices) {
         TrainingConfig const config =
-            make_config(request_, arrangement, {RecomputePolicy{}}, Sharding{});
+            make_config(request_, arrangement, {RecomputePolicy{}}, least_sharding(request_));
         LayerKinds const& kinds = blocks.of(BackwardPasses::whole).kinds();
         ArrangedStages contents{kinds, arrangement};
         // If all layers are alike, the same chunks are equal for all shares.
@@ -235,7 +236,8 @@ std::vector<std::vector<PolicyCode>> CandidateSource::stage_policies(Arrangement
     return policies_by_time(
         {arrangement, ArrangedStages{LayerKinds{request_.base.model}, arrangement}, units}, *facts);
   }
-  TrainingConfig const config = make_config(request_, arrangement, {RecomputePolicy{}}, Sharding{});
+  TrainingConfig const config =
+      make_config(request_, arrangement, {RecomputePolicy{}}, least_sharding(request_));
   ArrangedStages contents{LayerKinds{config.model}, arrangement};
   auto const moments = moments_.of(config, contents);
   BlockSummaries blocks{request_, arrangement.shape, moments->passes};

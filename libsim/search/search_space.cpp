@@ -30,7 +30,7 @@ TrainingConfig shape_probe(SearchRequest const& request, ShapeChoice const& shap
   Arrangement const alone{shape,
                           {.data = static_cast<int>(replicas), .p2p = request.base.schedule.p2p},
                           {request.base.model.layers, 0, 0}};
-  TrainingConfig config = make_config(request, alone, {RecomputePolicy{}}, Sharding{});
+  TrainingConfig config = make_config(request, alone, {RecomputePolicy{}}, least_sharding(request));
   config.batch = {.global = shape.micro * replicas, .micro = shape.micro};
   return config;
 }
@@ -206,8 +206,8 @@ ScheduleChoices schedule_choices(SearchRequest const& request, ShapeChoice const
     }
     auto const shares = share_choices(request, choice);
     if (shares.empty()) return;
-    TrainingConfig const config =
-        make_config(request, {shape, choice, shares.front()}, {RecomputePolicy{}}, Sharding{});
+    TrainingConfig const config = make_config(request, {shape, choice, shares.front()},
+                                              {RecomputePolicy{}}, least_sharding(request));
     if (is_legal(config)) {
       choices.legal.push_back(choice);
     } else if (is_oversized(config)) {
@@ -293,6 +293,11 @@ std::vector<LayerShares> share_choices(SearchRequest const& request,
   return shares;
 }
 
+Sharding least_sharding(SearchRequest const& request) {
+  bool const keeps_low = request.base.low_precision.parameters == LowOrHigh::low;
+  return {.kind = keeps_low ? ShardingKind::distributed_optimizer : ShardingKind::none};
+}
+
 std::vector<ShardingKind> const& sharding_kinds(SearchRequest const& request) {
   std::vector<ShardingKind> const& asked = request.filter.sharding;
   return asked.empty() ? request.system.software.replicas.sharding.value : asked;
@@ -315,7 +320,9 @@ std::vector<Sharding> whole_shardings(SearchRequest const& request,
   for (ShardingKind const kind : sharding_kinds(request)) {
     Sharding const sharding{.kind = kind};
     bool const has_shards = !sharding.shares_optimizer() || schedule.data * shape.context > 1;
-    if (has_shards && !sharding.shares_parameters()) shardings.push_back(sharding);
+    bool const is_allowed =
+        sharding.shares_optimizer() || !least_sharding(request).shares_optimizer();
+    if (has_shards && is_allowed && !sharding.shares_parameters()) shardings.push_back(sharding);
   }
   return shardings;
 }
@@ -328,8 +335,10 @@ std::vector<Sharding> unit_shardings(SearchRequest const& request,
   Arrangement const arrangement{shape, schedule, {request.base.model.layers, 0, 0}};
   for (ShardingKind const kind : sharding_kinds(request)) {
     Sharding sharding = default_sharding(kind);
-    sharding.sync = request.system.software.replicas.sync.value;
     if (!sharding.shares_parameters()) continue;
+    if (!find_unit_kind(kind)->reduces_every) {
+      sharding.sync = request.system.software.replicas.sync.value;
+    }
     TrainingConfig const config = make_config(request, arrangement, {RecomputePolicy{}}, sharding);
     if (!is_legal(config)) continue;
     for (int const group : unit_groups(config.parallel, request.system.node.accelerators.value)) {

@@ -68,6 +68,10 @@ struct Arrangement {
   LayerShares shares;
 };
 
+/// What ranks share in every plan: nothing, or the optimizer's state if parameters are kept in 8
+/// bits, which are made of master copies.
+Sharding least_sharding(SearchRequest const& request);
+
 /// The kinds of sharding that are searched: the filter's, or those that the software stack has.
 std::vector<ShardingKind> const& sharding_kinds(SearchRequest const& request);
 /// Whether some of these kinds share parameters as units, and whether some do not.

@@ -28,7 +28,7 @@ double exchange_time(StageId stage,
 
 MessageTimes::MessageTimes(SearchRequest const& request, Arrangement const& arrangement) {
   TrainingPlan const plan =
-      make_outline(make_config(request, arrangement, {RecomputePolicy{}}, Sharding{}));
+      make_outline(make_config(request, arrangement, {RecomputePolicy{}}, least_sharding(request)));
   CostModel const cost{request.system, plan};
   are_blocking_ = plan.config.schedule.p2p == P2p::blocking;
   overhead_ = static_cast<double>(cost.iteration_overhead().count());

@@ -127,10 +127,14 @@ struct Sharding {
   friend constexpr auto operator<=>(Sharding const&, Sharding const&) = default;
 };
 
-/// A kind's own values of the keys: DeepSpeed reduces gradients in the type that they have.
+/// A kind's own values of the keys: DeepSpeed reduces the gradients of every microbatch, in the
+/// type that they have.
 constexpr Sharding default_sharding(ShardingKind kind) {
   Sharding sharding{.kind = kind};
-  if (kind == ShardingKind::zero3) sharding.reduce_dtype = UnitType::automatic;
+  if (kind == ShardingKind::zero3) {
+    sharding.reduce_dtype = UnitType::automatic;
+    sharding.sync = UnitSync::every;
+  }
   return sharding;
 }
 

@@ -98,6 +98,9 @@ class ShardingCheck : CombinationCheck {
     } else if (sharding.group == 1) {
       refuse("sharding.group", 1, "0, or at least 2 ranks");
     }
+    if (sharding.sync == UnitSync::last && find_unit_kind(sharding.kind)->reduces_every) {
+      refuse("sharding.sync", name_of(sharding.sync), "every" + why());
+    }
     if (int const ranks = sharding.reshard_after_forward.ranks; ranks != 0) {
       refuse("sharding.reshard_after_forward", ranks,
              "auto, true or false: a second group of ranks is not modelled");

@@ -12,6 +12,7 @@
 #include "libsim/launch/launch_framework.hpp"
 #include "libsim/model/layer_kinds.hpp"
 #include "libsim/run/config_files.hpp"
+#include "libsim/training/training_names.hpp"
 
 namespace stagecraft {
 namespace {
@@ -51,20 +52,21 @@ std::int64_t most_expert_ranks(ModelConfig const& model) {
   return most;
 }
 
-/// The run that the search varies. `experts`: ranks that split the experts; with 1, one sequence on
-/// one rank, which is legal for every model.
-RunConfig load_base(std::string const& model,
-                    std::string const& system,
-                    std::optional<std::string> const& software,
-                    std::vector<std::string> const& overrides,
-                    std::int64_t experts) {
+/// The run that the search varies, with the first kind of sharding. `experts`: ranks that split the
+/// experts; with 1, one sequence on one rank, which is legal for every model.
+RunConfig load_base_with(ShardingKind sharding,
+                         std::string const& model,
+                         std::string const& system,
+                         std::optional<std::string> const& software,
+                         std::vector<std::string> const& overrides,
+                         std::int64_t experts) {
   auto const quoted = [](std::string const& path) {
     return nlohmann::json(path).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   };
   try {
     std::string text = "model: " + quoted(model) + "\nsystem: " + quoted(system) +
                        "\nschedule: {kind: 1f1b}\nbatch: {global: " + std::to_string(experts) +
-                       "}\n";
+                       "}\nsharding: " + std::string{name_of(sharding)} + "\n";
     if (experts > 1) {
       std::string const ranks = std::to_string(experts);
       text += "parallel: {data: " + ranks + ", expert: " + ranks + "}\n";
@@ -73,6 +75,28 @@ RunConfig load_base(std::string const& model,
     return parse_run_config(text, command_line, overrides);
   } catch (ConfigError const& error) {
     throw ConfigError{at_options(error.problems())};
+  }
+}
+
+/// The same with a kind that the overrides allow: keys such as `low_precision.parameters: low` want
+/// the optimizer's state to be shared.
+RunConfig load_base(std::string const& model,
+                    std::string const& system,
+                    std::optional<std::string> const& software,
+                    std::vector<std::string> const& overrides,
+                    std::int64_t experts) {
+  auto const load = [&](ShardingKind kind) {
+    return load_base_with(kind, model, system, software, overrides, experts);
+  };
+  try {
+    return load(ShardingKind::none);
+  } catch (ConfigError const&) {
+    try {
+      return load(ShardingKind::distributed_optimizer);
+    } catch (ConfigError const&) {
+      // The problems of the run without it are the user's.
+    }
+    throw;
   }
 }
 

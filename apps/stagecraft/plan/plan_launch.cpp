@@ -66,14 +66,10 @@ std::string why_not_first(LaunchedPlan const& launched) {
   double const more =
       100 * (to_seconds(plan.simulation.iteration) / to_seconds(first.simulation.iteration) - 1);
   std::vector<std::string> const gaps = launched.framework->gaps(first.config);
-  std::string text = "The fastest plan on this cluster is another (this one takes " +
-                     signed_decimals(more, 1) + " %)";
-  for (std::size_t i = 0; i < gaps.size(); ++i) {
-    text += (i == 0 ? ": " + std::string{launched.framework->title} + " has no flags for "
-                    : "; nor for ") +
-            gaps[i];
-  }
-  return text + ".";
+  std::string const text = "The fastest plan on this cluster is another: this one takes " +
+                           decimals(more, 1) + " % longer. " +
+                           std::string{launched.framework->title} + " cannot say that one: ";
+  return text + joined(gaps, "; ") + ".";
 }
 
 std::optional<LaunchedPlan> launched_plan(ClusterAnswer const& cluster) {

@@ -127,7 +127,11 @@ void read_communication(FrameworkKeys& keys, FrameworkRun& run) {
     }
   }
   nlohmann::ordered_json& sharding = run.sections["sharding"];
-  if (sharding.is_object()) sharding["reduce_dtype"] = type;
+  if (sharding.is_object()) {
+    sharding["reduce_dtype"] = type;
+  } else if (sharding == "zero1" && type != run.model["precision"] && keys.has(key)) {
+    keys.leave_out(key, OmittedEffect::large, "more time", "reductions in the gradients' type");
+  }
 }
 
 void read_deepspeed_sharding(FrameworkKeys& keys,

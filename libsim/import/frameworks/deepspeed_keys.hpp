@@ -71,7 +71,7 @@ inline constexpr std::array unread_deepspeed_keys{
     UnreadKey{"zero_optimization.offload_param"},
     UnreadKey{"zero_optimization.contiguous_gradients"},
     UnreadKey{"zero_optimization.overlap_comm"},
-    UnreadKey{"zero_optimization.reduce_bucket_size", OmittedEffect::small, "either way"},
+    UnreadKey{"zero_optimization.reduce_bucket_size", OmittedEffect::large, "more memory"},
     UnreadKey{"zero_optimization.stage3_prefetch_bucket_size", OmittedEffect::small, "either way"},
     UnreadKey{"zero_optimization.stage3_param_persistence_threshold", OmittedEffect::small,
               "either way"},

@@ -62,6 +62,28 @@ std::string plain(double value) {
   return std::to_string(value);
 }
 
+/// Whether a flag has all parts of another one, and more between them: --tensor-parallel-size.
+bool has_parts_of(std::string_view flag, std::string_view written) {
+  auto const parts = split_text(written, "-");
+  std::size_t found = 0;
+  for (std::string_view const part : split_text(flag, "-")) {
+    if (found < parts.size() && part == parts[found]) ++found;
+  }
+  return found == parts.size();
+}
+
+/// The known flag of which `written` is a misspelling, or which it shortens; empty if there is
+/// none. Flags of other programs are rarely nearer than three letters to one of Megatron-LM's.
+std::string_view meant_flag(std::string_view written, std::vector<std::string> const& names) {
+  constexpr std::size_t most_edits = 2;
+  constexpr std::ptrdiff_t least_dashes = 4;  // three parts, behind the dashes of an option
+  std::string_view const near = nearest_word(written, names, most_edits);
+  if (!near.empty() || std::ranges::count(written, '-') < least_dashes) return near;
+  auto const whole = std::ranges::find_if(
+      names, [&](std::string const& name) { return has_parts_of(name, written); });
+  return whole == names.end() ? std::string_view{} : std::string_view{*whole};
+}
+
 }  // namespace
 
 MegatronArguments::MegatronArguments(std::vector<ShellWord> const& words,
@@ -140,7 +162,7 @@ void MegatronArguments::leave_out_unknown(ShellWord const& flag,
     add(flag, name, shown(flag), "the name of a flag, or --ignore '" + printable(name) + "'");
     return;
   }
-  std::string const meant = did_you_mean("--" + name, names);
+  std::string const meant = hint_of(meant_flag(written, names));
   if (meant.empty() && !omissions_.is_strict()) {
     omissions_.add(std::move(omission));
     return;

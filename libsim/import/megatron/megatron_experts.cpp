@@ -32,10 +32,15 @@ bool set_pattern(std::vector<bool> const& sparse, ExpertsConfig& experts) {
   return false;
 }
 
+/// MindSpeed-LLM's --first-k-dense-replace makes the first layers dense, whatever the frequency is.
+/// Source: mindspeed_llm/core/transformer/transformer_block.py.
 void read_layers(MegatronArguments& arguments, std::int64_t layers, ExpertsConfig& experts) {
   auto const text = arguments.text("moe-layer-freq");
-  if (!text) return;
-  auto const sparse = parse_layer_frequency(*text, layers);
+  std::int64_t const dense =
+      arguments.integer("first-k-dense-replace", {0, layers - 1}).value_or(0);
+  if (!text && dense == 0) return;
+  auto sparse = parse_layer_frequency(text.value_or("1"), layers);
+  if (sparse) std::fill_n(sparse->begin(), dense, false);
   if (sparse && set_pattern(*sparse, experts)) return;
   experts = ExpertsConfig{.count = experts.count, .per_token = experts.per_token};
   arguments.report("moe-layer-freq",
@@ -58,6 +63,7 @@ void read_router(MegatronArguments& arguments, ExpertsConfig& experts) {
   auto const number = [&](std::string_view flag) {
     return arguments.integer(flag, {1, 1 << 20}).value_or(1);
   };
+  if (arguments.has("norm-topk-prob")) router.normalise = true;
   router.scaling = arguments.number("moe-router-topk-scaling-factor", {1e-9, 1e9}).value_or(1);
   router.groups = number("moe-router-num-groups");
   router.groups_per_token = number("moe-router-group-topk");
@@ -114,6 +120,10 @@ void read_dispatch(MegatronArguments& arguments, TrainingConfig& config) {
     if (!arguments.has("moe-token-dispatcher-type")) {
       arguments.note("--moe-token-dispatcher-type left out: Megatron-LM takes allgather");
     }
+  } else if (type == "alltoall_seq") {
+    arguments.refuse(
+        "moe-token-dispatcher-type", "alltoall, allgather, flex",
+        {"alltoall, which sends tokens as sequence parallelism has them", "either way"});
   } else if (type != "allgather" && type != "alltoall") {
     arguments.report("moe-token-dispatcher-type", "alltoall, allgather, flex");
   }
@@ -143,7 +153,7 @@ std::string layer_frequency(ExpertsConfig const& experts, std::int64_t layers) {
 std::optional<std::vector<bool>> parse_layer_frequency(std::string_view text, std::int64_t layers) {
   auto const every = parse_number<std::int64_t>(text);
   if (!every) return parse_layer_list(text, layers);
-  if (*every < 1) return std::nullopt;
+  if (*every == 0) return std::nullopt;
   std::vector<bool> sparse;
   for (std::int64_t i = 0; i < layers; ++i) sparse.push_back(i % *every == 0);
   return sparse;
@@ -161,8 +171,12 @@ void read_megatron_experts(MegatronArguments& arguments, TrainingConfig& config)
   read_layers(arguments, config.model.layers, experts);
   experts.ffn_hidden =
       arguments.integer("moe-ffn-hidden-size", widths).value_or(config.model.ffn_hidden);
+  // MindSpeed-LLM counts them.
+  std::int64_t const shared =
+      arguments.integer("n-shared-experts", {0, widths.largest / experts.ffn_hidden}).value_or(0);
   experts.shared_ffn_hidden =
-      arguments.integer("moe-shared-expert-intermediate-size", {0, widths.largest}).value_or(0);
+      arguments.integer("moe-shared-expert-intermediate-size", {0, widths.largest})
+          .value_or(shared * experts.ffn_hidden);
   experts.shared_gate = arguments.has("moe-shared-expert-gate") && experts.shared_ffn_hidden > 0;
   read_router(arguments, experts);
   FlagReader reader{arguments};

@@ -25,8 +25,9 @@ inline constexpr std::array<LossType, 3> loss_types{
 /// as in [0]*3+[1]*58.
 std::string layer_frequency(ExpertsConfig const& experts, std::int64_t layers);
 
-/// Reads --moe-layer-freq: a number N, every N-th layer from the first on, or such a list. Returns
-/// whether each layer is sparse; nullopt if the text is neither, or is not about `layers` layers.
+/// Reads --moe-layer-freq: a number N, every N-th layer from the first on (-1: every layer, as the
+/// remainder of a division by it is 0), or such a list. Returns whether each layer is sparse;
+/// nullopt if the text is neither, or is not about `layers` layers.
 std::optional<std::vector<bool>> parse_layer_frequency(std::string_view text, std::int64_t layers);
 
 /// Whether Megatron-LM has a kernel that computes this activation of experts and multiplies it with

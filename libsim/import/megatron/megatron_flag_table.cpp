@@ -40,6 +40,7 @@ constexpr std::string_view read_flags =
     "accumulate-allreduce-grads-in-fp32! num-experts moe-router-topk "
     "moe-ffn-hidden-size moe-shared-expert-intermediate-size moe-shared-expert-gate! "
     "moe-shared-expert-overlap! moe-apply-probs-on-input! moe-layer-freq "
+    "first-k-dense-replace n-shared-experts norm-topk-prob! "
     "moe-router-score-function moe-router-pre-softmax! moe-router-enable-expert-bias! "
     "moe-router-topk-scaling-factor moe-router-num-groups moe-router-group-topk "
     "moe-router-dtype moe-router-load-balancing-type* moe-aux-loss-coeff* moe-z-loss-coeff "

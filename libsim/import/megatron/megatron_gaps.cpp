@@ -272,7 +272,8 @@ TrainingConfig without_choices(TrainingConfig config) {
   config.schedule = ScheduleConfig{};
   config.recompute = {RecomputePolicy{}};
   config.layout = LayerSplit{};
-  if (config.sharding.shares_parameters()) config.sharding = Sharding{};
+  // A search chooses the kind; that of Megatron-LM is none of its gaps.
+  if (config.sharding.kind != ShardingKind::distributed_optimizer) config.sharding = Sharding{};
   return config;
 }
 

@@ -80,7 +80,7 @@ class LowPrecisionCheck : CombinationCheck {
     }
     if (config_.sharding.shares_parameters()) {
       refuse("sharding", name_of(config_.sharding.kind),
-             "none or distributed_optimizer" + why() +
+             "none, distributed_optimizer or zero1" + why() +
                  ": units that gather or quantise parameters in 8 bits are not modelled");
     }
     if (low().parameters == LowOrHigh::low) {

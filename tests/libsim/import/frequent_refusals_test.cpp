@@ -162,6 +162,34 @@ TEST_CASE("MindSpeed-LLM's lists of layers, empty layers and norms behind are re
                Catch::Contains("numbers of layers from 0"));
 }
 
+TEST_CASE("MindSpeed-LLM's dense layers before experts, shared experts and dispatcher are read",
+          "[import]") {
+  MegatronImport const import = import_text(
+      program + vocabulary +
+      "--num-experts 8 --moe-ffn-hidden-size 128 --moe-layer-freq -1 --first-k-dense-replace 3 "
+      "--n-shared-experts 2 --norm-topk-prob --moe-router-pre-softmax "
+      "--moe-token-dispatcher-type alltoall_seq --disable-bias-linear");
+  ExpertsConfig const& experts = import.config.model.experts.value();
+  REQUIRE(experts.first_dense == 3);
+  REQUIRE(experts.every == 1);
+  REQUIRE(experts.shared_ffn_hidden == 256);
+  REQUIRE(experts.router.normalise);
+  REQUIRE(import.config.dispatch == Dispatch::alltoall);
+  REQUIRE(std::ranges::find(import.left_out, std::string{"--moe-token-dispatcher-type"},
+                            &Omission::name) != import.left_out.end());
+}
+
+TEST_CASE("a flag of another program is left out, a misspelt or shortened one is asked for",
+          "[import]") {
+  MegatronImport const import =
+      import_text(program + vocabulary + "--tokenizer-file a.json --log-level warning");
+  REQUIRE(import.left_out.size() >= 2);
+  REQUIRE_THAT(refusal(program + vocabulary + "--tensor-parallel-size 2"),
+               Catch::Contains("did you mean '--tensor-model-parallel-size'?"));
+  REQUIRE_THAT(refusal(program + vocabulary + "--micro-bacth-size 2"),
+               Catch::Contains("did you mean '--micro-batch-size'?"));
+}
+
 TEST_CASE("flags of MindSpeed-LLM and Pai-Megatron-Patch without effect are left out", "[import]") {
   MegatronImport const import = import_text(
       program + vocabulary +

@@ -165,8 +165,9 @@ TEST_CASE("layers with experts are a list of 0 and 1, or every n-th", "[import]"
   REQUIRE(parse_layer_frequency("[0,1]*2", 4) == Layers{false, true, false, true});
   REQUIRE(parse_layer_frequency("2", 3) ==
           Layers{true, false, true});  // i % N == 0, as in Megatron
+  REQUIRE(parse_layer_frequency("-1", 3) == Layers{true, true, true});
   for (char const* const bad :
-       {"", "0", "-1", "[0]*3", "[2]*4", "[1]*", "[1]*9999999999999", "[1]x4", "[]*4", "[1]*3+"}) {
+       {"", "0", "[0]*3", "[2]*4", "[1]*", "[1]*9999999999999", "[1]x4", "[]*4", "[1]*3+"}) {
     CAPTURE(bad);
     REQUIRE(!parse_layer_frequency(bad, 4));
   }

@@ -8,6 +8,7 @@ namespace stagecraft::launch_framework_test {
 TEST_CASE("a software stack names the framework that starts its runs", "[launch]") {
   auto const [stack, framework] =
       GENERATE(table<char const*, char const*>({{"megatron-core", "megatron-core"},
+                                                {"megatron-core-local", "megatron-core"},
                                                 {"megatron-2021", "megatron-2022"},
                                                 {"megatron-deepspeed-2022", "megatron-2022"},
                                                 {"torchtitan-2025", "torchtitan"}}));
