@@ -79,9 +79,12 @@ std::string_view meant_flag(std::string_view written, std::vector<std::string> c
   constexpr std::ptrdiff_t least_dashes = 4;  // three parts, behind the dashes of an option
   std::string_view const near = nearest_word(written, names, most_edits);
   if (!near.empty() || std::ranges::count(written, '-') < least_dashes) return near;
-  auto const whole = std::ranges::find_if(
-      names, [&](std::string const& name) { return has_parts_of(name, written); });
-  return whole == names.end() ? std::string_view{} : std::string_view{*whole};
+  std::string_view shortest;
+  for (std::string const& name : names) {
+    bool const is_shorter = shortest.empty() || name.size() < shortest.size();
+    if (is_shorter && has_parts_of(name, written)) shortest = name;
+  }
+  return shortest;
 }
 
 }  // namespace
