@@ -61,7 +61,7 @@ std::vector<Change> offload_changes(TrainingConfig const& config, System const& 
     changes.push_back(change_to("offload=none", "the whole optimizer on the accelerator",
                                 "optimizer state on the host"));
   }
-  bool const may = config.sharding.shares_optimizer() && !config.sharding.shares_parameters() &&
+  bool const may = config.sharding.shares_optimizer_alone() &&
                    config.model.precision == Precision::bf16 &&
                    config.memory.moments_dtype == StateType::fp32;
   bool const has_host = system.node.host_memory.value > Bytes{0} &&

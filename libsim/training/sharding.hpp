@@ -119,6 +119,10 @@ struct Sharding {
   constexpr bool shares_optimizer() const { return kind != ShardingKind::none; }
   /// Whether each rank keeps only its shard of parameters and gradients, too.
   constexpr bool shares_parameters() const { return find_unit_kind(kind) != nullptr; }
+  /// Whether the optimizer's state is all that ranks share.
+  constexpr bool shares_optimizer_alone() const {
+    return shares_optimizer() && !shares_parameters();
+  }
   /// Whether the rank updates master copies of its parameters, if these have 16 bits.
   constexpr bool has_master() const {
     UnitKind const* const units = find_unit_kind(kind);

@@ -127,8 +127,7 @@ class OffloadCheck : CombinationCheck {
       return;
     }
     std::string const why = ", as offload.optimizer is set";
-    if (config_.sharding.kind != ShardingKind::distributed_optimizer &&
-        config_.sharding.kind != ShardingKind::zero1) {
+    if (!config_.sharding.shares_optimizer_alone()) {
       refuse("sharding", name_of(config_.sharding.kind), "distributed_optimizer, zero1" + why);
     }
     if (config_.model.precision != Precision::bf16) {
