@@ -20,8 +20,8 @@ Sharding read_sharding(ConfigNode const& section) {
   if (!section.is_map()) {
     return default_sharding(section.word<ShardingKind>().value_or(sharding.kind));
   }
-  if (ConfigNode const kind = section.child("kind"); kind.exists() && kind.reads("zero3")) {
-    sharding = default_sharding(ShardingKind::zero3);
+  for (auto const& [kind, name] : EnumNames<ShardingKind>::all) {
+    if (section.child("kind").reads(name)) sharding = default_sharding(kind);
   }
   SectionReader reader{section};
   visit_keys(reader, sharding);
