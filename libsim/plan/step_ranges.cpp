@@ -68,9 +68,9 @@ ParameterRanges in_8_bits(std::vector<PlacedParameter> const& layout, bool is_qu
 std::vector<GatheredRanges> gathered_ranges(TrainingPlan const& plan,
                                             StagePlan const& stage,
                                             std::vector<PlacedParameter> const& layout) {
+  bool const has_low = plan.shape.quantisation.replaces_weights;
   std::vector<GatheredRanges> gathered;
   for (GroupId const group : plan.gradient_groups()) {
-    bool const has_low = plan.shape.quantisation.replaces_weights;
     ParameterRanges runs;
     ParameterRanges low;
     GatheredRanges all{.group = group};
