@@ -41,7 +41,7 @@ class StepWriter {
     issue(std::move(op));
   }
 
-  /// Appends what copies `elements` of the master copies in 16 bits into `to`.
+  /// Appends an op that writes `elements` of the master copies in 16 bits into `to`.
   void narrow(Name name, TensorId flag, TensorId to, SharedRanges ranges, std::int64_t elements) {
     StepOp op = op_of(OpKind::narrow_parameters, name, {step_tensor::master, flag}, {to},
                       std::move(ranges));
@@ -51,7 +51,7 @@ class StepWriter {
     issue(std::move(op));
   }
 
-  /// Appends what makes copies in 8 bits, all of which `traffic` says.
+  /// Appends an op that makes copies in 8 bits. `traffic`: the bytes that it reads and writes.
   void quantise(Name name, TensorId from, SharedRanges ranges, Bytes traffic, bool own_shard) {
     StepOp op = op_of(OpKind::quantise_weights, name, {from}, {step_tensor::quantised_weights},
                       std::move(ranges));
@@ -281,7 +281,8 @@ std::int64_t own_elements(StagePlan const& stage, ParameterRanges const& ranges)
   return sum;
 }
 
-/// Appends what makes of master copies the parameters of which a rank has no others in 16 bits.
+/// Appends the ops that make parameters of master copies if those of linear layers are kept in 8
+/// bits alone.
 /// A rank quantises its shard, in the scale that all agree on, and shards are gathered in 8 bits;
 /// transposed copies are made after that. If blocks of scales differ between rows and columns,
 /// shards are gathered in 16 bits, in place of gradients, and quantised whole.
@@ -301,7 +302,7 @@ void append_low_weights(StepWriter& step,
   step.narrow({"step", "narrow_parameters"}, flag, parameters, ranges.high,
               optimizer_shard(stage) - own);
   if (gathers_low) {
-    // Only scales of steps before are known before the elements are read.
+    // A scale that follows from earlier steps is known before the elements are read.
     bool const is_known = quantisation.is_per_tensor() && !quantisation.traits().measures_first;
     std::int64_t const read = (is_known ? 1 : 2) * element_size(stage.state_of(master).type);
     step.quantise({"step", "quantise_weights"}, master, ranges.low, Bytes{own * (read + 1)}, true);

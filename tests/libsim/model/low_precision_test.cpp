@@ -144,7 +144,7 @@ TEST_CASE("outputs of norms are discarded in 8 bits too, and quantised again in 
   config.recompute.front().granularity = RecomputeGranularity::selective;
   config.recompute.front().modules = {"layernorm"};
   REQUIRE(saved_per_token(config) == kept * h);
-  // Of the norms' outputs, forward quantises rows alone, and backward columns alone.
+  // Forward quantises only the rows of the norms' outputs, and backward only their columns.
   TrainingPlan const plan = make_plan(as_settled(config));
   BlockProgram const& block = layer_of(plan);
   for (std::string const name : {"attention.qkv.quantise_input", "mlp.up.quantise_input"}) {
