@@ -46,8 +46,7 @@ FIXED = {
     "memory.gradient_dtype": "bf16", "software": "megatron-core", "software.replicas.gradient_bytes": 2,
 }  # fmt: skip
 
-# Kimi K2: config.json of moonshotai/Kimi-K2-Instruct. 384 experts do not divide the choices of balanced routing; natural
-# routing has its times.
+# Kimi K2: config.json of moonshotai/Kimi-K2-Instruct.
 KIMI = (
     "{base: deepseek-v3, heads: 64, kv_heads: 64, vocabulary: 163840, experts: {count: 384, first_dense: 1, "
     "router: {scaling: 2.827, groups: 1, groups_per_token: 1}}}"
@@ -197,8 +196,11 @@ def expert_values(row):
         "model.predicted_tokens": predicted_tokens, "low_precision": low_precision, **layout_values(row),
         "parallel.expert": row["ep"], "parallel.expert_overlap": "true" if overlaps else "false",
         "recompute": f"{{granularity: selective, modules: [{', '.join(modules)}]}}" if modules else "none",
-        "routing": "natural" if row["model"] == "Kimi_K2" else "balanced", "dispatch": dispatch,
+        # 384 experts do not divide the choices of balanced routing.
+        "routing": "{factor: 1}" if row["model"] == "Kimi_K2" else "balanced", "dispatch": dispatch,
         "memory.moments_dtype": moments, "system.node.accelerators": 64 if racks else "",
+        # training/comm_overlap.py
+        "schedule": "{kind: interleaved, p2p: overlapped}" if chunks_of(row) > 1 else "1f1b",
         **{f"software.host.{key}": "0 s" if graphs == "passes" else "" for key in HOST_TIMES},
         "measured.iteration_seconds": iteration_seconds(row),
     }  # fmt: skip
