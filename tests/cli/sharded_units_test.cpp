@@ -332,7 +332,8 @@ TEST_CASE("explain offers what the run's framework has, each with what simulate 
             {"the optimizer's state sharded alone", "no reshard after forward", group}}}) {
     CAPTURE(c.kept, c.kind);
     std::vector<std::string> named;
-    for (json const& change : json_of("explain --json " + run + c.kept + c.kind).at("changes")) {
+    json const explained = json_of("explain --json " + run + c.kept + c.kind);
+    for (json const& change : explained.at("changes")) {
       std::string const set = change.at("set").at(0);
       bool const is_short = set.rfind("memory.distributed_optimizer", 0) == 0;
       if (set.rfind("sharding", 0) != 0 && !is_short) continue;
