@@ -22,7 +22,9 @@ for python in "$@"; do
   trial=$PWD/build/wheel-trial-$version
   rm -rf "$raw" "$trial"
   "$python" -m venv "$trial"
-  "$trial/bin/pip" wheel -q --disable-pip-version-check --no-deps -w "$raw" \
+  # Without -q, pip says each minute that it still compiles.
+  echo "wheel.sh: compiling the wheel for $python, which takes minutes"
+  "$trial/bin/pip" wheel --disable-pip-version-check --no-deps -w "$raw" \
     --config-settings=build-dir="$PWD/build/wheel-$version" apps/python
   "$tools/bin/auditwheel" show "$raw"/*.whl
   # Bundles HDF5, and what it needs, under names of their own. (It calls patchelf.)

@@ -77,6 +77,11 @@ def check_links(repository, texts):
     for page in texts:
         if page not in linked and page != repository / "README.md":
             yield f"{page.relative_to(repository)}: no page links to it"
+    # The number of plans whose memory was compared to the byte, as its pages have it.
+    small = re.search(r"\d+ small plans", texts[repository / "README.md"])[0]
+    for page in ("twins", "validation"):
+        if small not in texts[repository / "experiments" / page / "README.md"]:
+            yield f"experiments/{page}/README.md: does not say '{small}', as README.md does"
     lines = len(texts[repository / "README.md"].splitlines())
     if lines > 180:
         yield f"README.md: {lines} lines, more than 180"

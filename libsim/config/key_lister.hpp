@@ -1,8 +1,10 @@
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <deque>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -40,6 +42,13 @@ inline nlohmann::ordered_json::json_pointer pointer_to(std::string_view key) {
   return nlohmann::ordered_json::json_pointer{path};
 }
 
+/// The real numbers that a key accepts.
+inline std::string range_text(NumberRange const& range) {
+  std::ostringstream text;
+  text << range.lower << (range.includes_upper ? " to " : " to below ") << range.upper;
+  return text.str();
+}
+
 /// Collects all keys of a section, in the order in which it is printed.
 class KeyLister : public KeyVisitor<KeyLister> {
  public:
@@ -67,7 +76,7 @@ class KeyLister : public KeyVisitor<KeyLister> {
       if constexpr (requires { accepted_text(field, key); }) {
         add(key, accepted_text(field, key), {}, false);
       } else {
-        add(key, accepted<Held>(), written(field), std::is_arithmetic_v<Held>);
+        add(key, accepted<Held>(key), written(field), std::is_arithmetic_v<Held>);
       }
     }
     KeyLister below{list_, prefix_ + std::string{key.name} + ".", left_out_};
@@ -82,11 +91,12 @@ class KeyLister : public KeyVisitor<KeyLister> {
 
  private:
   template <typename Value>
-  static std::string accepted() {
+  static std::string accepted(Key const& key) {
     if constexpr (std::same_as<Value, bool>) return "true or false";
     if constexpr (NamedEnum<Value>) return accepted_names<Value>();
     if constexpr (std::same_as<Value, Bytes>) return "a size";
     if constexpr (std::same_as<Value, std::string>) return "text";
+    if constexpr (std::floating_point<Value>) return range_text(key.range);
     return std::integral<Value> ? "a whole number" : "a number";
   }
 

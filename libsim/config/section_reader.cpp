@@ -6,8 +6,11 @@
 
 namespace stagecraft {
 
-SectionReader::SectionReader(ConfigNode section) : section_{std::move(section)} {
-  if (section_.exists() && !section_.is_map() && section_.is_sound()) section_.report("a map");
+SectionReader::SectionReader(ConfigNode section)
+    : section_{std::move(section)},
+      is_no_map_{section_.exists() && !section_.is_map() && section_.is_sound()} {
+  // Nothing is said of the keys below it, which finish() names.
+  if (is_no_map_) section_.diagnostics().mark_unsound(section_.key());
 }
 
 ConfigNode SectionReader::take(std::string_view key) {
@@ -16,6 +19,7 @@ ConfigNode SectionReader::take(std::string_view key) {
 }
 
 void SectionReader::finish() const {
+  if (is_no_map_) section_.report("a map with keys of these: " + joined(known_));
   for (ConfigNode const& entry : section_.entries()) {
     if (std::find(known_.begin(), known_.end(), entry.name()) != known_.end()) continue;
     std::string accepted = joined(known_);

@@ -17,7 +17,7 @@ namespace stagecraft {
 /// struct's own initialisers are the defaults. SectionWriter is the inverse.
 class SectionReader : public KeyVisitor<SectionReader> {
  public:
-  /// Reports a value that is not a map. A section that does not exist reads like an empty one.
+  /// A section that does not exist reads like an empty one.
   explicit SectionReader(ConfigNode section);
 
   /// The value of `key`, which from then on counts as known.
@@ -50,7 +50,8 @@ class SectionReader : public KeyVisitor<SectionReader> {
     reasons_.emplace_back(other, why);
   }
 
-  /// Reports every unknown key of the map, with the nearest known one.
+  /// Reports every unknown key of the map, with the nearest known one, or a value that is not a
+  /// map.
   void finish() const;
 
  private:
@@ -71,6 +72,7 @@ class SectionReader : public KeyVisitor<SectionReader> {
   }
 
   ConfigNode section_;
+  bool is_no_map_;  ///< and nothing is said of that yet
   std::vector<std::string> known_;
   std::vector<std::pair<std::string, std::string>> synonyms_;
   std::vector<std::pair<std::string, std::string>> reasons_;

@@ -301,7 +301,11 @@ std::optional<YamlNode> parse_yaml(std::string_view text,
                        "spaces: YAML does not indent with tabs"});
     } else {
       diagnostics.add({Place{name, error.mark.line + 1, error.mark.column + 1}, "",
-                       "a YAML syntax error (" + error.msg + ")", "well-formed YAML"});
+                       "a YAML syntax error (" + error.msg + ")",
+                       error.msg == YAML::ErrorMsg::END_OF_MAP_FLOW
+                           ? "in braces, a space after the colon of each key, a comma between "
+                             "entries, and a closing brace"
+                           : "well-formed YAML"});
     }
     return std::nullopt;
   }

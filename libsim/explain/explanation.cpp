@@ -43,7 +43,7 @@ Explanation explain(RunConfig const& run, ExplainOptions const& options) {
     result.figures.verdict = Verdict::does_not_fit;
     result.figures.room = tightest->margin;
   }
-  std::vector<Change> changes = single_changes(run.training, run.system.node.accelerators.value);
+  std::vector<Change> changes = single_changes(run.training, run.system);
   std::ranges::move(offload_changes(run.training, run.system), std::back_inserter(changes));
   std::vector<ChangeEffect> effects = simulate_changes(run, changes, jobs, options.progress);
   result.pointless = pointless_choices(run, result.figures, effects);

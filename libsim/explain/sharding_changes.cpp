@@ -1,5 +1,7 @@
 #include "libsim/explain/sharding_changes.hpp"
 
+#include <algorithm>
+#include <array>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -14,22 +16,48 @@ Change change_to(std::string setting, std::string what, std::string undoes = {})
   return {.what = std::move(what), .set = {std::move(setting)}, .undoes = std::move(undoes)};
 }
 
+constexpr std::array deepspeeds_kinds{ShardingKind::zero1, ShardingKind::zero3};
+
+bool contains(auto const& kinds, ShardingKind kind) {
+  return std::ranges::find(kinds, kind) != kinds.end();
+}
+
+/// Other kinds that say more, or less, than the optimizer's state to be shared.
+void append_kinds(std::vector<Change>& changes,
+                  TrainingConfig const& config,
+                  Software const& software) {
+  Sharding const& now = config.sharding;
+  // Units have neither stages nor groups of experts.
+  bool const may_share_all = config.parallel.pipeline == 1 && config.parallel.expert == 1;
+  for (ShardingKind const kind : kinds_of_framework(now.kind, software)) {
+    bool const shares_all = find_unit_kind(kind) != nullptr;
+    if (kind == ShardingKind::none || shares_all == now.shares_parameters()) continue;
+    if (shares_all && !may_share_all) continue;
+    std::string const name{name_of(kind)};
+    changes.push_back(shares_all
+                          ? change_to("sharding=" + name, "parameters sharded, too (" + name + ")")
+                          : change_to("sharding=" + name, "the optimizer's state sharded alone",
+                                      std::string{name_of(now.kind)} + " sharding"));
+  }
+}
+
 }  // namespace
 
-std::vector<Change> sharding_changes(TrainingConfig const& config, int node) {
+std::vector<ShardingKind> kinds_of_framework(ShardingKind kind, Software const& software) {
+  std::vector<ShardingKind> const& stacks = software.replicas.sharding.value;
+  if (kind == ShardingKind::none || contains(stacks, kind)) return stacks;
+  if (!contains(deepspeeds_kinds, kind)) return {kind};
+  return {deepspeeds_kinds.begin(), deepspeeds_kinds.end()};
+}
+
+std::vector<Change> sharding_changes(TrainingConfig const& config, System const& system) {
   Sharding const& now = config.sharding;
   ParallelLayout const& layout = config.parallel;
   int const replicas = layout.data * layout.context;
   std::vector<Change> changes;
   if (replicas == 1) return changes;
-  if (!now.shares_parameters()) {
-    if (layout.pipeline > 1 || layout.expert > 1) return changes;  // units have neither
-    changes.push_back(change_to("sharding=fsdp2", "parameters sharded, too (fsdp2)"));
-    return changes;
-  }
-  changes.push_back(change_to("sharding=distributed_optimizer",
-                              "the optimizer's state sharded alone",
-                              std::string{name_of(now.kind)} + " sharding"));
+  append_kinds(changes, config, system.software);
+  if (!now.shares_parameters()) return changes;
   if (now.reshard_after_forward.kind == Reshard::Kind::no) {
     changes.push_back(change_to("sharding.reshard_after_forward=auto", "reshard after forward",
                                 "parameters kept after forward"));
@@ -40,12 +68,13 @@ std::vector<Change> sharding_changes(TrainingConfig const& config, int node) {
   if (now.group != 0 && now.group != replicas) {
     changes.push_back(
         change_to("sharding.group=0", "units shared by all replicas", "copies of units"));
-  } else if (int const group = unit_group_of_node(layout, node); group > 0) {
+  } else if (int const group = unit_group_of_node(layout, system.node.accelerators.value);
+             group > 0) {
     std::string const ranks = std::to_string(group);
     changes.push_back(change_to("sharding.group=" + ranks, "units shared by the " + ranks +
                                                                " ranks of a node, copies beyond"));
   }
-  if (microbatches(config) > 1) {
+  if (microbatches(config) > 1 && !find_unit_kind(now.kind)->reduces_every) {
     bool const is_last = now.sync == UnitSync::last;
     changes.push_back(change_to(is_last ? "sharding.sync=every" : "sharding.sync=last",
                                 is_last ? "gradients reduced in every microbatch"

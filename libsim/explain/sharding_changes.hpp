@@ -8,10 +8,14 @@
 
 namespace stagecraft {
 
+/// The kinds of sharding that the framework of a run with `kind` has: those of its software stack,
+/// unless these lack `kind`, which is another framework's then. Every framework has `none`.
+std::vector<ShardingKind> kinds_of_framework(ShardingKind kind, Software const& software);
+
 /// The other ways in which the replicas of a run may share parameters, gradients and optimizer
-/// state: units instead of shards of the optimizer alone, and units that free more or less, or that
-/// fewer ranks share. `node`: accelerators per node. Empty if there is one replica.
-std::vector<Change> sharding_changes(TrainingConfig const& config, int node);
+/// state, as far as its framework has them: units instead of shards of the optimizer alone, and
+/// units that free more or less, or that fewer ranks share. Empty if there is one replica.
+std::vector<Change> sharding_changes(TrainingConfig const& config, System const& system);
 
 /// Half and all of the optimizer's state on the host, if the system says what that is and the run
 /// may; and what undoes it.

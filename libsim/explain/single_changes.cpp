@@ -24,8 +24,8 @@ namespace {
 /// as --set takes it and is not tried here. finish() ends the list's life.
 class ChangeList {
  public:
-  ChangeList(TrainingConfig const& config, int node)
-      : config_{config}, node_{node}, json_(to_json(settled_with_stack(config))) {}
+  ChangeList(TrainingConfig const& config, System const& system)
+      : config_{config}, system_{system}, json_(to_json(settled_with_stack(config))) {}
 
   void add_recompute() { changes_ = recompute_changes(config_); }
 
@@ -204,13 +204,22 @@ class ChangeList {
     }
   }
 
+  /// Whether sharing the optimizer's state is a switch of the run's framework.
+  bool may_switch_optimizer() const {
+    constexpr auto shared = ShardingKind::distributed_optimizer;
+    ShardingKind const now = config_.sharding.kind;
+    std::vector<ShardingKind> const kinds = kinds_of_framework(now, system_.software);
+    return (now == ShardingKind::none || now == shared) &&
+           std::ranges::find(kinds, shared) != kinds.end();
+  }
+
   void add_switches() {
     ParallelLayout const& parallel = config_.parallel;
     ModelConfig const& model = config_.model;
     add_key("parallel.sequence");
-    std::vector<Change> sharding = sharding_changes(config_, node_);
+    std::vector<Change> sharding = sharding_changes(config_, system_);
     std::ranges::move(sharding, std::back_inserter(changes_));
-    add_key("memory.distributed_optimizer", !config_.sharding.shares_parameters());
+    add_key("memory.distributed_optimizer", may_switch_optimizer());
     add_key("parallel.overlap_gradients");
     add_key("memory.output_deallocation");
     add_key("model.attention");
@@ -350,7 +359,7 @@ class ChangeList {
   }
 
   TrainingConfig const& config_;
-  int node_;  ///< accelerators of a node
+  System const& system_;
   nlohmann::ordered_json json_;
   std::vector<std::string_view> asked_;  ///< keys
   std::vector<Change> changes_;
@@ -358,8 +367,8 @@ class ChangeList {
 
 }  // namespace
 
-std::vector<Change> single_changes(TrainingConfig const& config, int node) {
-  ChangeList list{config, node};
+std::vector<Change> single_changes(TrainingConfig const& config, System const& system) {
+  ChangeList list{config, system};
   list.add_recompute();
   list.add_batch();
   list.add_interleaving();

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "libsim/explain/change.hpp"
+#include "libsim/hardware/system.hpp"
 #include "libsim/training/training_config.hpp"
 
 namespace stagecraft {
@@ -13,8 +14,7 @@ namespace stagecraft {
 /// next larger and smaller interleaving, schedules that split the backward, distributed optimizer,
 /// overlapped gradients and transfers, masks, attention, output deallocation, balanced routing,
 /// other dispatchers and shared experts beside the exchanges of tokens. The list includes changes
-/// that are not legal, and policies that the run already has. `node`: accelerators per
-/// node.
-std::vector<Change> single_changes(TrainingConfig const& config, int node);
+/// that are not legal, and policies that the run already has.
+std::vector<Change> single_changes(TrainingConfig const& config, System const& system);
 
 }  // namespace stagecraft

@@ -21,8 +21,7 @@ std::string accepted_text(Sourced<Value> const& /*constant*/, Key const& key) {
     if (key.whole.smallest == 1) return "a whole number";
     return fmt::format("{} to {}", key.whole.smallest, key.whole.largest);
   }
-  return fmt::format("{} to {}{}", key.range.lower, key.range.includes_upper ? "" : "below ",
-                     key.range.upper);
+  return range_text(key.range);
 }
 
 namespace {

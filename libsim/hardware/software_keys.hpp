@@ -26,8 +26,8 @@ void visit_keys(Visitor& keys, Section& host) {
        factor_range);
   keys("collective", host.collective, "The same of a collective.");
   keys("backward", host.backward,
-       "The same of an op of the backward pass, relative to one of the forward pass.", factor_range,
-       Accepts{"a number"});
+       "The same of an op of the backward pass, relative to one of the forward pass.",
+       factor_range);
   keys("collective_per_rank", host.collective_per_rank,
        "On top, for each rank of the group, for groups within a node: what checking every "
        "collective costs.");
@@ -46,7 +46,7 @@ void visit_keys(Visitor& keys, Section& host) {
   keys("step_launches", host.step_launches,
        "Kernels that the step launches for each parameter tensor of a rank, beside those of "
        "host.iteration.",
-       NumberRange{.lower = 0, .upper = 1000, .includes_upper = true}, Accepts{"a number"});
+       NumberRange{.lower = 0, .upper = 1000, .includes_upper = true});
 }
 
 template <typename Visitor, OneOf<KernelUse> Section>
@@ -64,8 +64,7 @@ void visit_keys(Visitor& keys, Section& kernels) {
        "times heads over t); 0: always.",
        up_to_64);
   keys("unfused_softmax_traffic", kernels.unfused_softmax_traffic,
-       "Bytes that softmax moves where it is not fused, relative to the fused one.", factor_range,
-       Accepts{"a number"});
+       "Bytes that softmax moves where it is not fused, relative to the fused one.", factor_range);
   keys("accumulation_bytes", kernels.accumulation_bytes,
        "Bytes moved per element when kernels of their own add a microbatch's weight gradient to "
        "the main gradient; 0: the matrix product adds it.",
@@ -124,7 +123,7 @@ void visit_keys(Visitor& keys, Section& memory) {
   keys("factor", memory.factor,
        "All bytes that the framework's allocator holds are multiplied by it; `stagecraft fit "
        "RUN.yaml --died`, --reserved and --allocated fit it.",
-       factor_range, Accepts{"a number"});
+       factor_range);
   keys("kept", memory.kept,
        "What the stack keeps from forward to backward beside the op program's tensors, in bytes "
        "relative to the largest tensor that the op writes: {swiglu: 1}. Reserved bytes follow all "
@@ -219,7 +218,7 @@ void visit_keys(Visitor& keys, Section& memory) {
        "on until it waits. Without effect with waits_after_sends.");
   keys("kernels_per_op", memory.kernels_per_op,
        "With host_lead: how many kernels the stack launches for one op of the op program.",
-       factor_range, Accepts{"a number"});
+       factor_range);
   keys("host_gain", memory.host_gain,
        "With host_lead: by how many kernels the host gets ahead, at least, with each that it "
        "launches. Where the accelerator is slower, its time over the host's less one.",
@@ -261,7 +260,7 @@ void visit_keys(Visitor& keys, Section& software) {
        "The name in outputs. With a base, the default is the name of the file.", Need::required);
   keys("factor", software.factor,
        "Every duration is multiplied by it; `stagecraft fit RUN.yaml --measured TIME` fits it.",
-       factor_range, Accepts{"a number"});
+       factor_range);
   keys.value("host", software.host);
   keys.value("kernels", software.kernels);
   keys.value("replicas", software.replicas);

@@ -68,15 +68,14 @@ void visit_keys(Visitor& keys, Section& node) {
   keys("host_speed", node.host_speed,
        "How fast a thread of the processor is, relative to that of a DGX A100 (EPYC 7742). All "
        "times of section host of the software stack are divided by it.",
-       factor_range, Accepts{"a number"});
+       factor_range);
   keys("host_memory", node.host_memory,
        "The memory of the node's processors, which what runs offload must fit into.",
        Accepts{"a size, optional"});
   keys("host_adam", node.host_adam,
        "The parameters per second of which all processors of the node together update optimizer "
-       "state in 32 bits. The ranks of a node share it.",
-       NumberRange{.lower = 1e6, .upper = 1e15, .includes_upper = true},
-       Accepts{"a number, optional"});
+       "state in 32 bits. The ranks of a node share it. Only runs with offload need it.",
+       NumberRange{.lower = 1e6, .upper = 1e15, .includes_upper = true});
 }
 
 template <typename Visitor, OneOf<Network> Section>
@@ -89,7 +88,7 @@ void visit_keys(Visitor& keys, Section& network) {
        "Adapters per node; without it one per accelerator. The groups of a node run their "
        "collectives at the same time and share them: a group with k ranks per node has k of as "
        "many parts as the node has accelerators.",
-       count_range, Accepts{"a whole number, optional"});
+       count_range);
   keys("efficiency", network.efficiency,
        "The fraction of that bandwidth that large messages reach.", efficiency_range,
        Need::required);
@@ -135,7 +134,7 @@ void visit_keys(Visitor& keys, Section& calibration) {
   keys("low_gemm_efficiency", calibration.low_gemm_efficiency,
        "The same fraction for products in 8 bits, of the peak in 8 bits. Without it: "
        "gemm_efficiency.",
-       efficiency_range, Accepts{"a number, optional"});
+       efficiency_range);
   keys("gemm_small_tile", calibration.gemm_small_tile,
        "The speed of a 128 x 128 tile's main loop relative to that.", efficiency_range,
        Need::required);

@@ -45,6 +45,7 @@ constexpr LaunchFramework megatron(std::string_view name,
           .gaps = [](TrainingConfig const& config) { return megatron_gaps(config, version); },
           .gaps_of_model =
               [](TrainingConfig const& config) { return megatron_gaps_of_model(config, version); },
+          .take_order = take_megatron_order,
           .layout_flags =
               [](TrainingConfig const& config) { return megatron_layout_flags(config, version); },
           .flags = [](TrainingConfig const& config) { return megatron_flags(config, version); },
@@ -78,6 +79,7 @@ constexpr std::array frameworks{megatron<MegatronVersion::of_2022>("megatron-202
                                                 .usage = usage_of_torchtitan,
                                                 .gaps = torchtitan_gaps,
                                                 .gaps_of_model = torchtitan_gaps_of_model,
+                                                .take_order = nullptr,
                                                 .layout_flags = torchtitan_layout_flags,
                                                 .flags = nullptr,
                                                 .files = torchtitan_files}};

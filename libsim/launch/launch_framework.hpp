@@ -20,6 +20,9 @@ struct LaunchFramework {
   std::vector<std::string> (*gaps)(TrainingConfig const&);
   /// Those of the model and of the keys that a search does not choose.
   std::vector<std::string> (*gaps_of_model)(TrainingConfig const&);
+  /// Makes a model compute as the framework does where the results are the same, and returns what
+  /// that changes; null if there is no such model.
+  std::string (*take_order)(TrainingConfig&);
   /// What a search decides, as options of its command line.
   std::string (*layout_flags)(TrainingConfig const&);
   /// The whole run, as options of its command line; null if only files can say it.

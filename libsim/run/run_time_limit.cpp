@@ -197,9 +197,18 @@ void check_run_time(RunConfig const& config, ConfigNode const& root) {
   double const peak =
       config.system.accelerator.peak.value.at(config.training.model.precision).value;
   constexpr double longest_seconds = 9e6;
-  if (longest_iteration(config, peak) > longest_seconds) {
-    root.child("system").report("a system on which an iteration could take more than 100 days",
+  std::string const too_long = " an iteration could take more than 100 days";
+  if (longest_iteration(config, peak) <= longest_seconds) return;
+  RunConfig of_one_microbatch = config;
+  BatchConfig& batch = of_one_microbatch.training.batch;
+  batch.global = batch.micro * config.training.parallel.data;
+  if (longest_iteration(of_one_microbatch, peak) > longest_seconds) {
+    root.child("system").report("a system on which" + too_long,
                                 "faster constants, or a smaller model or batch");
+  } else {
+    ConfigNode const global = root.child("batch").child("global");
+    global.report(global.found() + ", with which" + too_long,
+                  "fewer sequences, or a faster system");
   }
 }
 

@@ -106,7 +106,9 @@ class Checker : CombinationCheck {
              "fp16 or bf16" + why + ", which needs master copies to return to");
     }
     if (config_.sharding.shares_optimizer()) {
-      bool const is_short = root_.child("memory").child("distributed_optimizer").text() == "true";
+      // The key may be missing, which only a reader of it would report.
+      ConfigNode const short_form = root_.child("memory").child("distributed_optimizer");
+      bool const is_short = short_form.exists() && short_form.text() == "true";
       refuse(is_short ? "memory.distributed_optimizer" : "sharding",
              is_short ? "true" : name_of(config_.sharding.kind),
              (is_short ? "false" : "none") + why +

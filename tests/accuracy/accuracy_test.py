@@ -3,12 +3,14 @@
 
 usage: accuracy_test.py PROGRAM [CONFIG_FOLDER]
 
-Table 4 and Table 5 against experiments/README.md, each row of Table 5 against README.md, and runs that others measured
-against the table of experiments/validation/regimes.md: of nanotron's sweep some regimes, as all of it takes long. The rows of
-experiments/validation/README.md are rows of that table. Runs of Megatron-Bridge are held against low-precision.md. It also
-checks that the paper's runs fit, and the ratios of experiments/rings.
+Table 4 and Table 5 against experiments/README.md, each row of Table 5 and the medians by machine against README.md, and runs
+that others measured against the table of experiments/validation/regimes.md: of nanotron's sweep some regimes, as all of it takes
+long. The rows of experiments/validation/README.md are rows of that table. Runs of Megatron-Bridge are held against
+low-precision.md. It also checks that the paper's runs fit, the ratios of experiments/rings, rows of experiments/sensitivity and
+the predicted times of experiments/twins.
 """
 import csv
+import importlib.util
 import json
 import pathlib
 import re
@@ -184,6 +186,21 @@ def check_summary(claims):
         row = line[:line.rindex("| [")] + "|"
         if row not in regimes:
             claims.problems.append(f"README.md: found '{row}'; accepted: a row of regimes.md")
+    check_readme(claims, table)
+
+
+def check_readme(claims, table):
+    """Each machine that README.md names has the runs and the median of a row of that table."""
+    rows = {tuple(cell.strip() for cell in line.split("|")[2:5:2]) for line in table}
+    readme = (ROOT / "README.md").read_text()
+    told = readme[readme.index("* **Time on other machines"):].partition("\n* ")[0]
+    medians = re.findall(r"([\d.]+) %\s+on\s+(\d+)", told)
+    claims.checked += len(medians)
+    for median, runs in medians:
+        if (runs, median) not in rows:
+            claims.problems.append(f"README.md: found {median} % on {runs} runs; accepted: a row of {VALIDATION}/README.md")
+    if len(medians) < 7:
+        claims.problems.append(f"README.md: found {len(medians)} medians of machines; accepted: 7 or more")
 
 
 def check_memory(program, configs, claims):
@@ -215,6 +232,39 @@ def check_rings(program, claims):
         claims.compare(f"rings, {title}", claimed, float(found))
 
 
+def check_twins(program, configs, claims):
+    """The predicted times of the small twins, in seconds."""
+    page = (ROOT / "experiments" / "twins" / "README.md").read_text()
+    rows = re.findall(r"^(\d+b-\w+) +\d+ +\d+ +\d+ +(\d+\.\d+) ", page, re.MULTILINE)
+    claims.checked += len(rows)
+    for name, told in rows:
+        seconds = f"{document(program, 'simulate', configs / 'paper' / f'{name}-twin.yaml')['iteration_seconds']:.4f}"
+        if seconds != told:
+            claims.problems.append(f"twins, {name}: found {seconds} s; accepted: what the page says, {told} s")
+    if len(rows) < 4:
+        claims.problems.append(f"twins: found {len(rows)} rows; accepted: 4")
+
+
+def check_sensitivity(program, configs, claims):
+    """The rows of the efficiencies that a tenth more would take above 1."""
+    folder = ROOT / "experiments" / "sensitivity"
+    spec = importlib.util.spec_from_file_location("sensitivity", folder / "run.py")
+    sensitivity = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(sensitivity)
+    system = sensitivity.yaml.safe_load((configs / "systems" / "selene-a100.yaml").read_text())
+    page = (folder / "README.md").read_text()
+    above = {key: value for key, value in sensitivity.constants(system)
+             if key.startswith("calibration.") and isinstance(value, float) and 1 / 1.1 < value < 1}
+    if not above:
+        claims.problems.append("sensitivity: found no efficiency near 1; accepted: a small tile's, as the page has it")
+    for key, value in above.items():
+        cells = re.search(rf"^\| {re.escape(key)} \|(.*)\|$", page, re.MULTILINE)[1].split("|")
+        for name, claimed in zip(sensitivity.RUNS, cells, strict=True):
+            run = configs / "paper" / f"{name}.yaml"
+            claims.compare(f"sensitivity, {key}, {name}", claimed.strip(),
+                           sensitivity.largest_change(program, run, key, value))
+
+
 def main():
     program = sys.argv[1]
     configs = (pathlib.Path(sys.argv[2]) if len(sys.argv) > 2 else ROOT / "configs").resolve()
@@ -225,6 +275,8 @@ def main():
     check_summary(claims)
     check_memory(program, configs, claims)
     check_rings(program, claims)
+    check_sensitivity(program, configs, claims)
+    check_twins(program, configs, claims)
     for problem in claims.problems:
         print(problem)
     if not claims.problems:

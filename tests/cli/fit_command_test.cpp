@@ -25,6 +25,18 @@ std::string data_file(TemporaryFolder const& folder, std::string const& text) {
 
 }  // namespace
 
+TEST_CASE("fit says that a measured time is outside of the run's own interval", "[cli]") {
+  json const run = json_of("simulate " + paper_run("22b-present") + " --json");
+  double const low = run.at("iteration_interval_seconds")[0];
+  auto const fitted_to = [](double seconds) {
+    return run_stagecraft("fit " + paper_run("22b-present") + " --measured " +
+                          std::to_string(seconds) + "s")
+        .output;
+  };
+  REQUIRE_THAT(fitted_to(0.9 * low), Contains("lies outside of the run's own 80 % interval"));
+  REQUIRE_THAT(fitted_to(1.1 * low), !Contains("lies outside"));
+}
+
 TEST_CASE("fit of one measurement writes files with which simulate predicts it", "[cli]") {
   TemporaryFolder const folder;
   std::string const to = " -o '" + (folder.path() / "mine").string() + "'";

@@ -129,4 +129,14 @@ TEST_CASE("hints: anchors and merges of YAML are read") {
               .at("micro") == 4);
 }
 
+TEST_CASE("hints: completion has the names of models, systems and stacks, and the keys of --set") {
+  for (std::string const shell : {"bash", "zsh"}) {
+    std::string const script = run_stagecraft("completion " + shell).output;
+    for (char const* const word :
+         {"llama2-70b", "selene-a100", "megatron-core", "parallel.tensor="}) {
+      REQUIRE_THAT(script, Catch::Contains(word));
+    }
+  }
+}
+
 }  // namespace stagecraft::hints_test

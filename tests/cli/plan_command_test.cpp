@@ -316,6 +316,15 @@ TEST_CASE(
       0);
 }
 
+TEST_CASE("each schedule that was asked for has its loss, or a line that says how to see it") {
+  // Two copies of a model of 22B need more than one device, and four microbatches allow two stages.
+  std::string const text =
+      run_stagecraft(plan("gpt-22b", 8, 4, "--fix schedule=1f1b,zbv,dualpipe --top 1")).output;
+  REQUIRE_THAT(text, Catch::Contains("best of other schedules, as far as simulated: ") &&
+                         Catch::Contains("none that fits (--fix schedule=KIND alone says which): "
+                                         "dualpipe\n"));
+}
+
 TEST_CASE("no plan of the answer runs out by its allocator's replay") {
   // Without a margin the fastest plans fill the device, and driver, context and NCCL take the rest.
   json const result = json_of(plan("gpt3-175b", 64, 64, "--margin 0 --top 4 --json"));
@@ -331,10 +340,10 @@ TEST_CASE("no plan of the answer runs out by its allocator's replay") {
   json const careful = json_of(plan("gpt3-175b", 64, 64, "--margin 5% --top 1 --json"));
   REQUIRE(result.at("best")[0].at("iteration_seconds") <=
           careful.at("best")[0].at("iteration_seconds"));
-  for (json const& stage :
-       json_of("simulate '" +
-               folder.write("careful.yaml", careful.at("best")[0].at("config").dump()) + "' --json")
-           .at("stages")) {
+  std::string const file = folder.write("careful.yaml", careful.at("best")[0].at("config").dump());
+  json const simulated = json_of("simulate '" + file + "' --json");
+  REQUIRE(simulated.at("stages").size() == 8);
+  for (json const& stage : simulated.at("stages")) {
     REQUIRE(stage.at("margin_bytes").get<std::int64_t>() >= std::int64_t{4} << 30);
   }
 }
@@ -348,6 +357,25 @@ TEST_CASE("plan exits with 3 where nothing fits and says what came closest") {
   REQUIRE(result.errors.find("nothing fits") != std::string::npos);
   REQUIRE(result.errors.find("GiB too much on stage") != std::string::npos);
   REQUIRE(folder.names().empty());
+}
+
+TEST_CASE("a plan that lacks one byte is said to lack one byte, with --exhaustive too") {
+  std::string const only =
+      "--margin 0 --fix tensor=8 --fix pipeline=1 --fix micro=1 --fix recompute=none --fix "
+      "sequence=true --set memory.allocator=arena ";
+  json const best = json_of(plan("gpt-22b", 8, 4, only + "--json")).at("best")[0];
+  // What is counted, and the reserve of 2 GiB.
+  std::int64_t const least = best.at("peak_bytes").get<std::int64_t>() + (std::int64_t{2} << 30);
+  std::string const on = "--set 'system.accelerator.memory=";
+  REQUIRE(
+      run_stagecraft(plan("gpt-22b", 8, 4, only + on + std::to_string(least) + " B'")).exit_code ==
+      0);
+  for (std::string const how : {"", " --exhaustive"}) {
+    REQUIRE_THAT(
+        run_stagecraft(plan("gpt-22b", 8, 4, only + on + std::to_string(least - 1) + " B'" + how))
+            .errors,
+        Catch::Contains("the closest holds 1 B too much on stage 0"));
+  }
 }
 
 TEST_CASE("plan refuses what no run can be with exit code 2") {

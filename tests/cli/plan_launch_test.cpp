@@ -70,6 +70,19 @@ TEST_CASE("plan --kit writes into no folder that holds something, and no kit tha
   REQUIRE(folder.names() == std::vector<std::string>{"mine.txt"});
 }
 
+TEST_CASE("--launchable takes a model whose router differs in order alone") {
+  // Qwen3's softmax is over all experts, and its probabilities are divided by the sum of the chosen
+  // ones: that is a softmax over the chosen ones.
+  ProgramResult const result = run_stagecraft(
+      "plan qwen3-30b-a3b --system dgx-h100 --gpus 16 --global-batch 16 --launchable megatron-core "
+      "--fix tensor=1 --fix pipeline=2 --fix expert=8 --fix micro=1 --top 1 --json");
+  REQUIRE(result.exit_code == 0);
+  REQUIRE_THAT(result.errors, Contains("router.order is after, as Megatron-LM has it, not before"));
+  json const best = json::parse(result.output).at("best")[0];
+  REQUIRE(best.at("config").at("model").at("experts").at("router").at("order") == "after");
+  REQUIRE(best.at("megatron_gaps").empty());
+}
+
 TEST_CASE("of several clusters the kit is of the best by the rank") {
   TemporaryFolder const folder;
   std::string const clusters =

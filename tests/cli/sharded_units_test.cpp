@@ -310,30 +310,43 @@ TEST_CASE("simulate says in a line how large units are, and how often they are g
                         "reductions, "));
 }
 
-TEST_CASE("explain names changes of the sharding, each with what simulate then says") {
+TEST_CASE("explain offers what the run's framework has, each with what simulate then says") {
   TemporaryFolder const folder;
   std::string const run =
       run_file(folder, "300 GB/s", 2) + "--set parallel.data=16 --set batch.global=32 ";
-  std::vector<std::string> named;
-  for (std::string const& kind : {std::string{}, sharded}) {
-    json const explained = json_of("explain --json " + run + kind);
+  std::string const group = "units shared by the 8 ranks of a node, copies beyond";
+  struct Case {
+    std::string kept;  ///< options of the run beside its sharding
+    std::string kind;  ///< its sharding
+    std::vector<std::string> offered;
+  };
+  for (Case const& c : std::vector<Case>{
+           {"", "", {"distributed optimizer"}},
+           {"--set software=torchtitan ", "", {"parameters sharded, too (fsdp2)"}},
+           {"",
+            sharded,
+            {"no reshard after forward", group, "gradients reduced in every microbatch"}},
+           {"", "--set sharding=zero1 ", {"parameters sharded, too (zero3)"}},
+           {"",
+            "--set sharding=zero3 ",
+            {"the optimizer's state sharded alone", "no reshard after forward", group}}}) {
+    CAPTURE(c.kept, c.kind);
+    std::vector<std::string> named;
+    json const explained = json_of("explain --json " + run + c.kept + c.kind);
     for (json const& change : explained.at("changes")) {
       std::string const set = change.at("set").at(0);
-      if (set.rfind("sharding", 0) != 0) continue;
+      bool const is_short = set.rfind("memory.distributed_optimizer", 0) == 0;
+      if (set.rfind("sharding", 0) != 0 && !is_short) continue;
       named.push_back(change.at("change"));
       CAPTURE(named.back());
       bool const replaces_all = set.rfind("sharding=", 0) == 0;
-      json const simulated =
-          json_of("simulate --json " + run + (replaces_all ? "" : kind) + "--set '" + set + "'");
+      json const simulated = json_of("simulate --json " + run + c.kept +
+                                     (replaces_all ? "" : c.kind) + "--set '" + set + "'");
       REQUIRE(change.at("iteration_seconds") == simulated.at("iteration_seconds"));
       REQUIRE(change.at("peak_bytes") == simulated.at("stages")[0].at("peak_bytes"));
     }
+    REQUIRE(named == c.offered);
   }
-  REQUIRE(named == std::vector<std::string>{"parameters sharded, too (fsdp2)",
-                                            "the optimizer's state sharded alone",
-                                            "no reshard after forward",
-                                            "units shared by the 8 ranks of a node, copies beyond",
-                                            "gradients reduced in every microbatch"});
 }
 
 TEST_CASE("every model that is shipped has units, of all its parameters") {

@@ -97,6 +97,23 @@ TEST_CASE("the table of a sweep says by which verdict its rows fit", "[cli]") {
                Contains("of 1 that fit by the allocator's replay\n") && !Contains("cheaper"));
 }
 
+TEST_CASE("a sweep that is interrupted says how it goes on", "[cli]") {
+  TemporaryFolder const folder;
+  std::string sequences, batches;
+  for (int i = 1; i <= 400; ++i) {
+    sequences += (i == 1 ? "" : ", ") + std::to_string(256 * i);
+    batches += (i == 1 ? "" : ", ") + std::to_string(4 * i);
+  }
+  ProgramResult const result =
+      run_stagecraft("sweep " +
+                         sweep_file(folder, "values: {model.sequence: [" + sequences +
+                                                "], batch.global: [" + batches + "]}\n") +
+                         " -o " + in(folder, "r.h5"),
+                     "timeout -s INT 3");
+  REQUIRE_THAT(result.errors, Contains("ended; the rows so far are kept in") &&
+                                  Contains("r.h5.journal: the same command with --resume"));
+}
+
 TEST_CASE("sweep ranks by tokens per second and GPU unless asked", "[cli]") {
   TemporaryFolder const folder;
   // With twice the sequence a layer's products are as efficient, and attention counts for more: MFU

@@ -46,6 +46,10 @@ void read_launchable(std::string const& text, PlanOptions& options) {
                                ": times and memory are those of the software '" + stack.name +
                                "'; --software " + text + " has those of that framework");
   }
+  if (framework.take_order != nullptr) {
+    std::string const change = framework.take_order(options.request.base);
+    if (!change.empty()) options.warnings.push_back("--launchable " + text + ": " + change);
+  }
   std::string gaps;
   for (std::string const& gap : framework.gaps_of_model(options.request.base)) {
     if (is_of_vocabulary(gap)) {

@@ -34,7 +34,10 @@ std::string others_text(std::vector<Best> const& all, SimTime best, std::string 
     }
   }
   if (!text.empty()) text = "best of other " + what + ", as far as simulated: " + text + "\n";
-  return text + (slow.empty() ? "" : "no plan among the best, or none that fits: " + slow + "\n");
+  if (slow.empty()) return text;
+  std::string const option = what == "schedules" ? "--fix schedule=KIND" : "--sharding KIND";
+  return text + "no plan among the best, or none that fits (" + option +
+         " alone says which): " + slow + "\n";
 }
 
 }  // namespace
@@ -46,11 +49,7 @@ std::string schedules_text(SearchResult const& result) {
     return find_unit_kind(sharding.kind) != nullptr;
   });
   if (!has_units || result.shardings.size() == 1) return text;
-  std::string const others = others_text(result.shardings, best, "kinds of sharding");
-  bool const has_unknown = std::ranges::any_of(
-      result.shardings, [](ShardingBest const& sharding) { return !sharding.iteration; });
-  return others + (has_unknown ? "--sharding KIND alone says how fast such a kind is\n" : "") +
-         text;
+  return others_text(result.shardings, best, "kinds of sharding") + text;
 }
 
 }  // namespace stagecraft

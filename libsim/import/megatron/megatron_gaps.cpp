@@ -288,4 +288,14 @@ std::vector<std::string> megatron_gaps_of_model(TrainingConfig const& config,
   return megatron_gaps(without_choices(config), version);
 }
 
+std::string take_megatron_order(TrainingConfig& config) {
+  if (!config.model.experts) return {};
+  RouterConfig& router = config.model.experts->router;
+  bool const is_same = router.score == RouterScore::softmax && router.normalise;
+  if (!is_same || router.order == RouterOrder::after) return {};
+  router.order = RouterOrder::after;
+  return "model.experts.router.order is after, as Megatron-LM has it, not before: normalised, the "
+         "probabilities are the same";
+}
+
 }  // namespace stagecraft

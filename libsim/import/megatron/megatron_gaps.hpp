@@ -18,4 +18,9 @@ std::vector<std::string> megatron_gaps(TrainingConfig const& config,
 std::vector<std::string> megatron_gaps_of_model(TrainingConfig const& config,
                                                 MegatronVersion version);
 
+/// Makes a model compute as Megatron-LM does where the results are the same: a softmax that is
+/// normalised over the chosen experts has the same probabilities in either order. Returns what it
+/// has changed; empty if that is nothing.
+std::string take_megatron_order(TrainingConfig& config);
+
 }  // namespace stagecraft

@@ -31,7 +31,17 @@ LowPrecision read_megatron_low_precision(MegatronArguments& arguments,
     format = meant;
     flag = former;
   }
-  if (format.empty()) return {};
+  if (format.empty()) {
+    // Versions of Megatron-LM differ: some keep parameters in 8 bits then, others end.
+    if (arguments.has("fp8-param-gather")) {
+      arguments.refuse("fp8-param-gather", "--fp8-format beside it",
+                       {"parameters in 16 bits", "less memory"});
+    }
+    for (std::string const idle : {"fp8-recipe", "reuse-grad-buf-for-mxfp8-param-ag"}) {
+      if (arguments.has(idle)) arguments.note("--" + idle + " without --fp8-format: no effect");
+    }
+    return {};
+  }
   std::string const name =
       arguments.text("fp8-recipe").value_or(std::string{recipe_names.front().second});
   auto const row =

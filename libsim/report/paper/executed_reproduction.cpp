@@ -5,6 +5,7 @@
 #include <set>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 #include "libsim/engine/simulation.hpp"
 #include "libsim/plan/fingerprint.hpp"
@@ -49,16 +50,21 @@ class Notes {
     add(what + " executed on " + device + ": " + file);
   }
   void missing(std::string const& what, std::string const& plan) {
-    add("not executed: " + what + " (plan " + plan + ")");
+    missing_.push_back({.what = what, .plan = plan});
   }
   void add(std::string const& note) {
     if (known_.insert(note).second) notes_.push_back(note);
   }
-  std::vector<std::string> const& all() const { return notes_; }
+  void move_to(Reproduction& table) && {
+    table.has_executed = true;
+    table.notes = std::move(notes_);
+    table.missing = std::move(missing_);
+  }
 
  private:
   std::set<std::string> known_;
   std::vector<std::string> notes_;
+  std::vector<NotExecuted> missing_;
 };
 
 /// The measured layers of table 4, by case.
@@ -87,8 +93,7 @@ ExecutedCases execute_table4(Reproduction& table,
           row.quantity == "forward_seconds" ? layer->seconds.forward : layer->seconds.backward;
     }
   }
-  table.has_executed = true;
-  table.notes = notes.all();
+  std::move(notes).move_to(table);
   return cases;
 }
 
@@ -134,6 +139,10 @@ std::optional<double> iteration_of(PaperRun const& run,
   }
   notes.found(run.file, executed->device + ", " + std::string{name_of(executed->clock)} + " time",
               executed->file);
+  std::string const& planned = run.system.accelerator.name;
+  if (executed->device.find(planned) == std::string::npos) {
+    notes.add("predicted for " + planned + ", executed elsewhere: their times need not agree");
+  }
   return executed->iteration_seconds;
 }
 
@@ -147,8 +156,7 @@ void execute_table5(Reproduction& table,
       if (row.model == run.model && row.case_name == run.case_name) row.executed = seconds;
     }
   }
-  table.has_executed = true;
-  table.notes = notes.all();
+  std::move(notes).move_to(table);
 }
 
 Reproduction predict_twins(std::vector<PaperRun> const& twins) {
@@ -205,7 +213,8 @@ void add_unused(Reproduction& table, ExecutedResults const& results, ExecutedPla
         naming_note(results.simulated_files(), "trace is of a simulation",
                     "traces are of simulations"),
         naming_note(results.foreign_files(), "HDF5 file is not a trace",
-                    "HDF5 files are not traces")}) {
+                    "HDF5 files are not traces"),
+        naming_note(results.damaged_files(), "file cannot be read", "files cannot be read")}) {
     if (!note.empty()) table.notes.push_back(note);
   }
 }

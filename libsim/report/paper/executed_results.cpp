@@ -116,8 +116,18 @@ double composed_seconds(TrainingPlan const& plan, System const& system, StagesAl
 }
 
 ExecutedResults::ExecutedResults(fs::path const& folder) {
-  for (fs::path const& path : files_of(folder, ".h5")) add_trace(path);
-  for (fs::path const& path : files_of(folder, ".json")) add_layers(path);
+  auto const add_each = [&](std::string const& extension, auto const& add) {
+    for (fs::path const& path : files_of(folder, extension)) {
+      try {
+        add(path);
+      } catch (InputError const& error) {
+        damaged_.emplace_back(error.what());
+      }
+    }
+  };
+  add_each(".h5", [this](fs::path const& path) { add_trace(path); });
+  add_each(".json", [this](fs::path const& path) { add_layers(path); });
+  std::sort(damaged_.begin(), damaged_.end());
   std::sort(simulated_.begin(), simulated_.end());
   std::sort(foreign_.begin(), foreign_.end());
 }

@@ -48,9 +48,9 @@ class ExecutedResults {
  public:
   /// Reads the folder. Of several results of one plan the newest file counts, but a rank alone does
   /// not replace a whole run; its stage is added to those of other ranks that were alone on the
-  /// same kind of device. Traces of simulations, HDF5 files that are not traces and other JSON
-  /// documents are skipped.
-  /// \throws InputError  if the folder cannot be read, or a file in it is damaged.
+  /// same kind of device. Traces of simulations, HDF5 files that are not traces, other JSON
+  /// documents and damaged files are skipped.
+  /// \throws InputError  if the folder cannot be read.
   explicit ExecutedResults(std::filesystem::path const& folder);
 
   /// The run of the plan with this fingerprint, or null.
@@ -65,6 +65,8 @@ class ExecutedResults {
   /// The *.h5 files that were skipped, in the order of names.
   std::vector<std::string> const& simulated_files() const { return simulated_; }
   std::vector<std::string> const& foreign_files() const { return foreign_; }
+  /// Why files could not be read, each with its name, in the order of names.
+  std::vector<std::string> const& damaged_files() const { return damaged_; }
 
  private:
   template <typename Result>
@@ -81,6 +83,7 @@ class ExecutedResults {
   std::set<std::int64_t> batches_alone_;
   std::vector<std::string> simulated_;
   std::vector<std::string> foreign_;
+  std::vector<std::string> damaged_;
 };
 
 /// Stages of a run whose ranks were executed alone, perhaps with fewer microbatches than the run

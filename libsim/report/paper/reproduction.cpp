@@ -48,9 +48,13 @@ Display display_of(ReproductionRow const& row) {
   return {100, 1, "%"};  // mfu, hfu
 }
 
-/// "+1.25 %", or "+0.8 points" for a share; empty if the paper gives no number.
+/// "+1.25 %", or "+0.8 points" for a share. If the paper gives no number, it is that of the
+/// prediction against what was executed; empty if there is neither.
 std::string error_text(ReproductionRow const& row) {
-  if (!row.published) return "";
+  if (!row.published) {
+    if (!row.executed || *row.executed == 0) return "";
+    return signed_decimals(100 * (row.predicted / *row.executed - 1), 2) + " %";
+  }
   if (auto const points = row.error_points()) {
     return signed_decimals(*points, display_of(row).digits) + " points";
   }
@@ -67,6 +71,15 @@ std::string closing_line(Reproduction const& reproduction) {
   std::string const unit = points ? " points" : " %";
   return "mean error " + decimals(errors.mean, 2) + unit + ", largest " +
          decimals(errors.largest, 2) + unit + "\n";
+}
+
+/// What was not executed, in a line.
+std::string missing_line(Reproduction const& reproduction) {
+  std::string text;
+  for (NotExecuted const& missing : reproduction.missing) {
+    text += (text.empty() ? "not executed: " : ", ") + missing.what;
+  }
+  return text.empty() ? text : text + "\n";
 }
 
 }  // namespace
@@ -111,6 +124,8 @@ std::optional<ErrorSummary> Reproduction::errors_points() const {
 std::string to_text(Reproduction const& reproduction) {
   bool const has_stages = std::any_of(reproduction.rows.begin(), reproduction.rows.end(),
                                       [](auto const& row) { return row.stage.has_value(); });
+  bool const has_executed = std::any_of(reproduction.rows.begin(), reproduction.rows.end(),
+                                        [](auto const& row) { return row.executed.has_value(); });
   using Row = ReproductionRow const&;
   auto const number = [](Row row, std::optional<double> value) {
     Display const display = display_of(row);
@@ -124,14 +139,13 @@ std::string to_text(Reproduction const& reproduction) {
        has_stages},
       {"published", [&](Row row) { return number(row, row.published); }},
       {"predicted", [&](Row row) { return number(row, row.predicted); }},
-      {"executed", [&](Row row) { return number(row, row.executed); }, Align::right,
-       reproduction.has_executed},
+      {"executed", [&](Row row) { return number(row, row.executed); }, Align::right, has_executed},
       {"", [](Row row) { return std::string{display_of(row).unit}; }, Align::left},
       {"error", error_text}};
   std::string text = reproduction.name + ": " + reproduction.title + "\n" +
                      table_of(columns, reproduction.rows).text() + closing_line(reproduction);
   for (std::string const& note : reproduction.notes) text += note + "\n";
-  return text;
+  return text + missing_line(reproduction);
 }
 
 std::string to_csv(Reproduction const& reproduction) {
@@ -174,7 +188,12 @@ nlohmann::ordered_json to_json(std::vector<Reproduction> const& reproductions) {
       summary["mean_points"] = points->mean;
       summary["max_points"] = points->largest;
     }
-    if (reproduction.has_executed) notes[reproduction.name] = reproduction.notes;
+    if (!reproduction.has_executed) continue;
+    notes[reproduction.name] = reproduction.notes;
+    for (NotExecuted const& missing : reproduction.missing) {
+      notes[reproduction.name].push_back("not executed: " + missing.what + " (plan " +
+                                         missing.plan + ")");
+    }
   }
   json["errors"] = errors;
   if (!notes.empty()) json["executed"] = notes;

@@ -31,13 +31,20 @@ struct ErrorSummary {
   double largest = 0;
 };
 
+/// What no file of a folder with executed results has.
+struct NotExecuted {
+  std::string what;
+  std::string plan;  ///< the fingerprint by which a file would be found
+};
+
 /// One table or figure of the paper.
 struct Reproduction {
   std::string name;   ///< e.g. "table5"
   std::string title;  ///< what it shows, for people
   std::vector<ReproductionRow> rows{};
   bool has_executed = false;         ///< whether executed numbers were looked for
-  std::vector<std::string> notes{};  ///< the sources of executed numbers, and which are missing
+  std::vector<std::string> notes{};  ///< the sources of executed numbers
+  std::vector<NotExecuted> missing{};
 
   /// Adds a row that has neither a stage nor an executed number.
   void add(std::string model,

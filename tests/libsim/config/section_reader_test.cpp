@@ -69,7 +69,9 @@ TEST_CASE("a misspelt key is unsound under its right name, so that its default s
 }
 
 TEST_CASE("a section that is no map is one problem", "[config]") {
-  REQUIRE_THROWS_WITH(read("sample: 3"), "x.yaml:1:9: sample: found '3'; accepted: a map");
+  REQUIRE_THROWS_WITH(read("sample: 3"),
+                      "x.yaml:1:9: sample: found '3'; accepted: a map with keys of these: count, "
+                      "rate, is_on, name, size");
   REQUIRE_THROWS_WITH(read("sample:"), Catch::Contains("sample: missing; accepted: a map"));
 }
 

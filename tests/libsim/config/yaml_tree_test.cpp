@@ -121,6 +121,12 @@ TEST_CASE("a file holds one document, and a map has text for keys", "[config]") 
 TEST_CASE("a syntax error of YAML has its place", "[config]") {
   REQUIRE(problems_of("a: 1\nb: [1, 2\n").find("x.yaml:3:1: found a YAML syntax error (") == 0);
   REQUIRE(problems_of("a: 1\n b: 2\n").find("x.yaml:2:3: found a YAML syntax error (") == 0);
+  for (std::string const wrong :
+       {"a: {b:[1]}\n", "a: {b:{c: 1}}\n", "a: {b: 1 c: 2}\n", "a: {b: 1\n"}) {
+    CAPTURE(wrong);
+    REQUIRE_THAT(problems_of(wrong),
+                 Catch::Contains("a space after the colon of each key, a comma"));
+  }
 }
 
 TEST_CASE("bytes that are no text are refused at their place", "[config]") {

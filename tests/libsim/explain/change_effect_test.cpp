@@ -62,7 +62,7 @@ TEST_CASE("a change's effect is what simulate says of the run file with the same
   std::string const file = paper + GENERATE("175b-present", "22b-full") + ".yaml";
   RunConfig const run = load_run_config(file, {});
   std::vector<ChangeEffect> const effects =
-      simulate_changes(run, single_changes(run.training, run.system.node.accelerators.value), 2);
+      simulate_changes(run, single_changes(run.training, run.system), 2);
   int legal = 0;
   for (ChangeEffect const& effect : effects) {
     INFO(effect.change.what);
@@ -89,8 +89,7 @@ TEST_CASE("a change's effect is what simulate says of the run file with the same
 
 TEST_CASE("changes are single, told apart, and undo only what is not the default") {
   RunConfig const run = load_run_config(paper + "175b-present.yaml", {});
-  std::vector<Change> const changes =
-      single_changes(run.training, run.system.node.accelerators.value);
+  std::vector<Change> const changes = single_changes(run.training, run.system);
   std::vector<std::string> undone;
   for (std::size_t i = 0; i < changes.size(); ++i) {
     for (std::size_t k = 0; k < i; ++k) {
@@ -113,7 +112,7 @@ TEST_CASE("DualPipe is tried in a V and with two copies, whose gradients are not
     std::string const file = paper + "175b-present.yaml";
     RunConfig const run = load_run_config(file, overrides);
     std::vector<Change> wanted;
-    for (Change const& change : single_changes(run.training, run.system.node.accelerators.value)) {
+    for (Change const& change : single_changes(run.training, run.system)) {
       if (change.what.find("dualpipe") != std::string::npos) wanted.push_back(change);
     }
     REQUIRE(wanted.size() == 2);
@@ -137,7 +136,7 @@ TEST_CASE("two changes together do what simulate says of both their settings") {
   std::string const file = paper + "175b-full.yaml";
   RunConfig const run = load_run_config(file, {});
   std::vector<Change> wanted;
-  for (Change const& change : single_changes(run.training, run.system.node.accelerators.value)) {
+  for (Change const& change : single_changes(run.training, run.system)) {
     for (char const* const what : {"selective recompute", "no recompute", "sequence parallelism",
                                    "flash attention", "split backward, zb_h1"}) {
       if (change.what == what) wanted.push_back(change);
@@ -170,7 +169,7 @@ TEST_CASE("of a model with experts, other numbers of ranks that split them are t
   std::vector<std::string> overrides{"model=mixtral-8x7b", "parallel.expert=4"};
   RunConfig const run = load_run_config(file, overrides);
   std::vector<Change> wanted;
-  for (Change const& change : single_changes(run.training, run.system.node.accelerators.value)) {
+  for (Change const& change : single_changes(run.training, run.system)) {
     if (change.what.starts_with("expert ")) wanted.push_back(change);
   }
   std::vector<ChangeEffect> const effects = simulate_changes(run, wanted, 2);
@@ -191,7 +190,8 @@ TEST_CASE("of a model with shared experts, computing them beside the exchanges i
   std::vector<std::string> overrides{"model=mixtral-8x7b", "parallel.expert=4"};
   auto const changes_of = [&] {
     std::vector<std::string> found;
-    for (Change const& change : single_changes(load_run_config(file, overrides).training, 8)) {
+    RunConfig const run = load_run_config(file, overrides);
+    for (Change const& change : single_changes(run.training, run.system)) {
       if (change.what.find("shared experts beside") != std::string::npos) {
         found.push_back(change.what + ": " + change.set.front());
       }
@@ -212,8 +212,7 @@ TEST_CASE("another number of stages has a layout of its own") {
   auto const layout_of = [](std::vector<std::string> const& overrides, std::string const& what) {
     RunConfig const run =
         load_run_config(STAGECRAFT_SOURCE_DIR "/configs/examples/eight.yaml", overrides);
-    std::vector<Change> const changes =
-        single_changes(run.training, run.system.node.accelerators.value);
+    std::vector<Change> const changes = single_changes(run.training, run.system);
     auto const found = std::ranges::find(changes, what, &Change::what);
     REQUIRE(found != changes.end());
     auto const set = std::ranges::find_if(
@@ -235,7 +234,7 @@ TEST_CASE("a change that is not legal is refused with its key and what is accept
   // 22B: one stage of 48 layers, 4 sequences in one microbatch of 4.
   RunConfig const run = load_run_config(paper + "22b-full.yaml", {});
   std::vector<ChangeEffect> const effects =
-      simulate_changes(run, single_changes(run.training, run.system.node.accelerators.value), 1);
+      simulate_changes(run, single_changes(run.training, run.system), 1);
   ChangeEffect const& doubled = effect_of(effects, "microbatch 4 -> 8");
   REQUIRE_FALSE(doubled.figures);
   REQUIRE(doubled.refusal ==
@@ -248,7 +247,7 @@ TEST_CASE("a number of stages for which the schedule has no order is a change th
   RunConfig const run = load_run_config(STAGECRAFT_SOURCE_DIR "/configs/examples/eight.yaml",
                                         {"schedule={kind: v_auto}"});
   std::vector<ChangeEffect> const effects =
-      simulate_changes(run, single_changes(run.training, run.system.node.accelerators.value), 1);
+      simulate_changes(run, single_changes(run.training, run.system), 1);
   ChangeEffect const& lone = effect_of(effects, "pipeline 2 -> 1, data 2 -> 4");
   REQUIRE_FALSE(lone.figures);
   REQUIRE(lone.refusal == "pipeline stages of v_auto: found '1'; accepted: at least 2");
@@ -259,7 +258,7 @@ TEST_CASE(
   auto const distinct = [](std::vector<std::string> const& overrides) {
     RunConfig const run = load_run_config(paper + "22b-full.yaml", overrides);
     std::vector<ChangeEffect> const all =
-        simulate_changes(run, single_changes(run.training, run.system.node.accelerators.value), 2);
+        simulate_changes(run, single_changes(run.training, run.system), 2);
     REQUIRE(effect_of(all, "no recompute").figures->iteration ==
             effect_of(all, "full recompute, stored window").figures->iteration);
     return distinct_effects(all);
@@ -288,8 +287,7 @@ TEST_CASE(
 TEST_CASE("taking interleaving back keeps how messages are sent") {
   RunConfig const run = load_run_config(
       paper + "175b-full.yaml", {"schedule.p2p=overlapped", "schedule.scatter_gather=false"});
-  std::vector<Change> const changes =
-      single_changes(run.training, run.system.node.accelerators.value);
+  std::vector<Change> const changes = single_changes(run.training, run.system);
   auto const plain = std::find_if(changes.begin(), changes.end(), [](Change const& change) {
     return change.what == "no interleaving (1f1b)";
   });

@@ -13,9 +13,8 @@ std::string const paper = STAGECRAFT_SOURCE_DIR "/configs/paper/";
 std::vector<std::string> warnings_of(std::string const& name,
                                      std::vector<std::string> const& overrides) {
   RunConfig const run = load_run_config(paper + name + ".yaml", overrides);
-  return pointless_choices(
-      run, figures_of(run),
-      simulate_changes(run, single_changes(run.training, run.system.node.accelerators.value), 2));
+  return pointless_choices(run, figures_of(run),
+                           simulate_changes(run, single_changes(run.training, run.system), 2));
 }
 
 /// The warnings that begin so.

@@ -5,6 +5,7 @@
 
 #include "libsim/import/megatron/megatron_flag_table.hpp"
 #include "libsim/import/megatron/megatron_import.hpp"
+#include "tests/libsim/import/import_notes.hpp"
 #include "tests/libsim/import/megatron_round_trip.hpp"
 
 // What import leaves out, and what it says of it. Facts about flags are those of
@@ -64,6 +65,7 @@ TEST_CASE("flags that are not modelled are left out with their effect", "[import
                          {"--moe-router-fusion" + experts, large, "less time"},
                          {"--moe-input-jitter-eps 0.1" + experts, small, "more time and memory"},
                          {"--optimizer muon", large, "either way"},
+                         {"--fp8-param-gather", large, "less memory"},  // without --fp8-format
                          {"--log-throughput", none, ""},
                          {"--moe-per-layer-logging", none, ""},
                          {"--rl-use-sequence-packing", none, ""},
@@ -75,6 +77,11 @@ TEST_CASE("flags that are not modelled are left out with their effect", "[import
     REQUIRE(omission.effect == c.effect);
     REQUIRE(omission.direction == c.direction);
   }
+}
+
+TEST_CASE("flags of 8 bits without a format are noted", "[import]") {
+  std::vector<std::string> const notes = read(plain + "--fp8-recipe blockwise").notes;
+  REQUIRE(has_note(notes, "--fp8-recipe without --fp8-format: no effect"));
 }
 
 TEST_CASE("what is left out is a line for the user", "[import]") {

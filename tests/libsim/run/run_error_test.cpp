@@ -126,6 +126,9 @@ TEST_CASE("a run that outlasts the simulator's clock is refused", "[run]") {
                   "\n") ==
           "x.yaml:3:9: system: found a system on which an iteration could take more than 100 days; "
           "accepted: faster constants, or a smaller model or batch");
+  REQUIRE(message("model: ../models/gpt3-175b.yaml\nbatch: {global: 1M}\nsystem: selene-a100\n") ==
+          "x.yaml:2:17: batch.global: found '1M', with which an iteration could take more than 100 "
+          "days; accepted: fewer sequences, or a faster system");
 }
 
 TEST_CASE("a file that is missing, a folder or too large is refused by name", "[run]") {
@@ -139,6 +142,10 @@ TEST_CASE("a file that is missing, a folder or too large is refused by name", "[
       message("model: /tmp\nsystem: /dev/zero\nbatch: {global: 1}\n") ==
       "x.yaml:1:8: model: found '/tmp', a folder; accepted: a YAML file\n"
       "x.yaml:2:9: system: found '/dev/zero', which is not a regular file; accepted: a YAML file");
+  // A file that is no map is not printed.
+  REQUIRE(message("model: {layers: 1, hidden: 8, heads: 1, sequence: 8, vocabulary: 9}\n"
+                  "system: /etc/passwd\nbatch: {global: 1}\n")
+              .find("root:") == std::string::npos);
   REQUIRE_THROWS_WITH(
       load_run_config("/dev/zero", {}),
       "/dev/zero: found more than 1 MiB; accepted: a configuration of at most 1 MiB");

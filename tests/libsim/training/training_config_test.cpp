@@ -162,6 +162,9 @@ TEST_CASE("a step that is validated later needs stages, master copies and whole 
   REQUIRE_THAT(message(later + "parallel: {pipeline: 2, data: 2}\n"
                                "sharding: distributed_optimizer\n"),
                Catch::Contains("sharding: found 'distributed_optimizer'; accepted: none, as"));
+  // One mistake is one error: nothing is said of a short form that the file does not have.
+  REQUIRE(message(later + "parallel: {pipeline: 2, data: 2}\nsharding: zero1\n")
+              .find("memory.distributed_optimizer") == std::string::npos);
 }
 
 TEST_CASE("schedules that split backwards say whether adjacent halves are one backward", "[plan]") {
