@@ -27,7 +27,9 @@ void read_full(MegatronArguments& arguments, bool is_old, RecomputePolicy& polic
   }
   auto const layers = arguments.integer(layers_flag, {1, 100'000});
   if (!layers && !is_old && !arguments.has(layers_flag)) {
-    arguments.report(layers_flag, "a whole number, as --recompute-granularity is full");
+    arguments.note(
+        "--recompute-num-layers left out: 1, as Megatron-LM of 2022 and its descendants "
+        "take");
   }
   policy.layers = static_cast<int>(layers.value_or(1));
   policy.sharded_checkpoints = arguments.has("distribute-saved-activations");
