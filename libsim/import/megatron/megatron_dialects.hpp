@@ -48,7 +48,7 @@ inline constexpr std::string_view dialect_flags_of_programs =
     "profile-save-path profile-record-shapes! profile-level profile-with-cpu! "
     "enable-high-availability! enable-hbmfault-repair! optimization-level ema-decay "
     "op-cal-tflops! coc-parallel-num use-fusion-attn-v2! alibi-fusion-attn-type "
-    " hccl-group-buffer-adaptive! pipe-experts-multi-stream! "
+    "hccl-group-buffer-adaptive! pipe-experts-multi-stream! "
     "pipe-experts-multi-data enable-token-rearrange-opt! verify-checkpoint! "
     "verify-checkpoint-model-type dynamic-factor sparse-mode fill-neg-inf! square-alibi-mask! "
     "lora-ckpt-filter! lu-lora-lr lu-lora-lr-ratio lu-lora-final-layer-index "
@@ -62,7 +62,11 @@ inline constexpr std::string_view dialect_flags_of_programs =
     "num-layers-teacher num-attention-heads-teacher hidden-size-teacher num-experts-teacher "
     "load-teacher kd-alpha-ce kd-beta-ce kd-temp moe-eval-capacity-factor moe-min-capacity "
     "disable-moe-top2-2nd-expert-sampling! moe-lbl-in-fp32 loss-chunk-size "
-    "context-parallel-cache-interval enable-zbh1-exact-semantics!";
+    "context-parallel-cache-interval enable-zbh1-exact-semantics! world-size causal-lm! job-name "
+    "source-seq-len target-seq-len generation-length dataset-provider model-provider mtp-spec* "
+    "apply-rope-no-in-complex! no-use-sparse-c8-indexer! cut-max-seqlen! combined-1f1b-recipe "
+    "measure-activation-memory! ds-sequence-parallel-fpdt-chunk-size "
+    "ds-sequence-parallel-fpdt-offloading! use-multiparameter-pipeline-model-parallel!";
 
 // Their flags that change memory or time and are not modelled, in rows as Megatron-LM's are
 // (megatron_effects.hpp).
@@ -73,6 +77,7 @@ eval-only | program | an evaluation | a step of training
 stage=sft | large | more time and memory | training on one text, without a second model
 dpo-loss-type | large | more time and memory | training on one text, without a second model
 kd! | large | more time and memory | a step without a teacher
+mos! | large | more time and memory | a step without a teacher
 bitfit! | large | less time and memory | all weights trained
 neat-pack! | large | less time | attention to the whole sequence
 pack! | large | less time | attention to the whole sequence
@@ -97,12 +102,25 @@ loss-compute-mode=default | large | less memory | logits of the whole sequence a
 output-logit-softcapping | large | more time and memory | logits without a cap
 attn-logit-softcapping | large | more time | scores without a cap
 interleave-sliding-window | small | either way in time | attention over all tokens before
+sliding-window-size | large | less time | attention over all tokens before
+cla-share-factor=1 | large | less memory | keys and values of each layer
+share-kvstates! | large | less memory | keys and values of each layer
+enable-mla-absorb! | large | either way | up-projections as products of their own
+use-qk-norm! | small | more time and memory | no norms of queries and keys
+embedding-multiplier-scale=1.0 | small | more time | no factor of the embedding
+output-multiplier-scale=1.0 | small | more time | no factor of the logits
+swiglu-limit | small | more time | an activation without a limit
+output-layer-slice-num=1 | large | less memory | logits of the whole vocabulary at once
 sliding-window | large | less time | attention over all tokens before
 enable-dsa-indexer! | large | either way | attention over all tokens before
 kv-compress! | large | less time and memory | attention over all tokens before
 o-lora-rank | large | either way | an output projection without latents
 enable-mhc! | large | more time and memory | one residual stream
 seq-aux! | small | either way in time | the loss that --moe-router-load-balancing-type says | num-experts
+moe-comm-aux-loss-coeff | small | more time | the loss that --moe-router-load-balancing-type says | num-experts
+moe-device-level-aux-loss-coeff | small | more time | the loss that --moe-router-load-balancing-type says | num-experts
+input-jitter | small | more time and memory | inputs of the router without noise | num-experts
+use-intra-ep! | large | either way in time | expert ranks in the usual order | num-experts
 num-zero-experts=0 | large | less time | experts that all compute | num-experts
 n-hash-layers=0 | small | less time | a router in every sparse layer | num-experts
 moe-permutation-async-comm! | large | less time | exchanges that nothing hides | num-experts
@@ -134,6 +152,7 @@ o2-optimizer! | large | less memory | moments in 32 bits
 o2-gradient! | large | less memory | gradients in 32 bits
 use-bnb-optimizer! | large | less memory | moments in 32 bits
 reduce-bucket-size | small | either way in time | buckets of the usual size
+fp8-reuse-quantized-weight! | large | less time | weights quantised for each microbatch | fp8-format
 use-torch-compile=false | large | less time | kernels that nothing fuses further
 )";
 

@@ -145,6 +145,11 @@ TEST_CASE("5: the words of a command that is not run are no flags", "[import]") 
       "OPTS=\"--seed 3 --wandb-name $GPU-`date +%d --utc`\"\npython x.py " +
       model_flags + "$OPTS");
   REQUIRE(import.config.training.seed == 3);
+  // bigscience, tr14-2B7-mup.slurm: quotes of the command within those of the words around it.
+  REQUIRE(
+      import_text("LR=1\nOPTS=\"--min-lr `bc <<< \"scale=3; $LR/10\"` --seed 5\"\npython x.py " +
+                  model_flags + "$OPTS")
+          .config.training.seed == 5);
 }
 
 TEST_CASE("6: powers are calculated, and open arithmetic names its variables", "[import]") {
@@ -268,6 +273,10 @@ TEST_CASE("13: what descendants of Megatron-LM call heads, norms and activations
                                      .config.recompute.front();
   REQUIRE(policy.granularity == RecomputeGranularity::full);
   REQUIRE(policy.layers == 1);
+  // HabanaAI/Megatron-DeepSpeed, megatron/model/transformer.py, checkpoint_mlp.
+  REQUIRE(import_text("python x.py " + model_flags + "--recompute-granularity mlp")
+              .config.recompute.front()
+              .modules == std::vector<std::string>{"mlp"});
 }
 
 TEST_CASE("14: widths without whole blocks leave products in 16 bits", "[import]") {
