@@ -119,7 +119,7 @@ enable-mhc! | large | more time and memory | one residual stream
 seq-aux! | small | either way in time | the loss that --moe-router-load-balancing-type says | num-experts
 moe-comm-aux-loss-coeff | small | more time | the loss that --moe-router-load-balancing-type says | num-experts
 moe-device-level-aux-loss-coeff | small | more time | the loss that --moe-router-load-balancing-type says | num-experts
-input-jitter | small | more time and memory | inputs of the router without noise | num-experts
+input-jitter! | small | more time and memory | inputs of the router without noise | num-experts
 use-intra-ep! | large | either way in time | expert ranks in the usual order | num-experts
 num-zero-experts=0 | large | less time | experts that all compute | num-experts
 n-hash-layers=0 | small | less time | a router in every sparse layer | num-experts
