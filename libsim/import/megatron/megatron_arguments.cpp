@@ -295,6 +295,11 @@ std::vector<std::string> MegatronArguments::texts(std::string_view flag) const {
   return texts;
 }
 
+std::string_view MegatronArguments::written_name(std::string_view flag) const {
+  auto const found = given_.find(flag);
+  return found == given_.end() ? std::string_view{} : found->second.known->name;
+}
+
 void MegatronArguments::report(std::string_view flag, std::string const& accepted) const {
   auto const found = given_.find(flag);
   ShellWord const* const word = value(flag);

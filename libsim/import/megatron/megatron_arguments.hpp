@@ -48,6 +48,9 @@ class MegatronArguments {
   std::optional<std::string> text(std::string_view flag) const;
   std::vector<std::string> texts(std::string_view flag) const;
 
+  /// The name under which a flag was given, which may be a former one; empty if it was not.
+  std::string_view written_name(std::string_view flag) const;
+
   /// Reports the value of a flag as wrong.
   void report(std::string_view flag, std::string const& accepted) const;
   /// Reports a problem of the run that does not belong to one flag.

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "libsim/import/layer_list.hpp"
+#include "libsim/import/megatron/megatron_foreign_experts.hpp"
 #include "libsim/import/megatron/megatron_keys.hpp"
 #include "libsim/import/number_ranges.hpp"
 #include "libsim/model/model_keys.hpp"
@@ -32,14 +33,19 @@ bool set_pattern(std::vector<bool> const& sparse, ExpertsConfig& experts) {
   return false;
 }
 
-/// MindSpeed-LLM's --first-k-dense-replace makes the first layers dense, whatever the frequency is.
-/// Source: mindspeed_llm/core/transformer/transformer_block.py.
-void read_layers(MegatronArguments& arguments, std::int64_t layers, ExpertsConfig& experts) {
+/// MindSpeed-LLM's --first-k-dense-replace makes the first layers dense, whatever the frequency is;
+/// -1 makes none dense. Source: mindspeed_llm/core/transformer/transformer_block.py.
+void read_layers(MegatronArguments& arguments,
+                 ExpertProgram program,
+                 std::int64_t layers,
+                 ExpertsConfig& experts) {
   auto const text = arguments.text("moe-layer-freq");
-  std::int64_t const dense =
-      arguments.integer("first-k-dense-replace", {0, layers - 1}).value_or(0);
-  if (!text && dense == 0) return;
-  auto sparse = parse_layer_frequency(text.value_or("1"), layers);
+  std::int64_t const dense = std::max<std::int64_t>(
+      arguments.integer("first-k-dense-replace", {-1, layers - 1}).value_or(0), 0);
+  bool const has_interval = program == ExpertProgram::deepspeed;
+  if (!text && dense == 0 && !has_interval) return;
+  auto sparse = has_interval ? layers_of_interval(arguments, layers)
+                             : parse_layer_frequency(text.value_or("1"), layers);
   if (sparse) std::fill_n(sparse->begin(), dense, false);
   if (sparse && set_pattern(*sparse, experts)) return;
   experts = ExpertsConfig{.count = experts.count, .per_token = experts.per_token};
@@ -52,10 +58,14 @@ void read_layers(MegatronArguments& arguments, std::int64_t layers, ExpertsConfi
 void read_router(MegatronArguments& arguments, ExpertsConfig& experts) {
   RouterConfig& router = experts.router;
   std::string const score = arguments.text("moe-router-score-function").value_or("softmax");
-  if (score != "softmax" && score != "sigmoid") {
+  bool const is_root = score == "sqrtsoftplus";
+  if (is_root) {
+    arguments.refuse("moe-router-score-function", "softmax, sigmoid",
+                     {"a sigmoid of each logit", "either way in time", OmittedEffect::small});
+  } else if (score != "softmax" && score != "sigmoid") {
     arguments.report("moe-router-score-function", "softmax, sigmoid");
   }
-  if (score == "sigmoid") router.score = RouterScore::sigmoid;
+  if (score == "sigmoid" || is_root) router.score = RouterScore::sigmoid;
   if (arguments.has("moe-router-pre-softmax") && score == "softmax") {
     router.order = RouterOrder::before;
     router.normalise = false;
@@ -72,7 +82,8 @@ void read_router(MegatronArguments& arguments, ExpertsConfig& experts) {
     arguments.refuse("moe-router-dtype", "fp32, or a run without it",
                      {"a router in fp32", "more time and memory"});
   }
-  router.precision = type.empty() ? RouterPrecision::model : RouterPrecision::fp32;
+  bool const is_wide = !type.empty() || arguments.has("router-gating-in-fp32");
+  router.precision = is_wide ? RouterPrecision::fp32 : RouterPrecision::model;
 }
 
 /// Coefficients of losses are below this one.
@@ -110,8 +121,9 @@ void read_losses(MegatronArguments& arguments, RouterConfig& router) {
   }
 }
 
-void read_dispatch(MegatronArguments& arguments, TrainingConfig& config) {
-  std::string const type = arguments.text("moe-token-dispatcher-type").value_or("allgather");
+void read_dispatch(MegatronArguments& arguments, bool is_foreign, TrainingConfig& config) {
+  std::string const type =
+      arguments.text("moe-token-dispatcher-type").value_or(is_foreign ? "alltoall" : "allgather");
   if (type == "flex" || arguments.has("moe-enable-deepep")) {
     config.dispatch = Dispatch::deepep;
   } else if (type == "allgather" && (config.parallel.expert * config.parallel.expert_tensor > 1 ||
@@ -131,7 +143,9 @@ void read_dispatch(MegatronArguments& arguments, TrainingConfig& config) {
   if (type == "flex" && backend != "deepep") {
     arguments.refuse("moe-flex-dispatcher-backend", "deepep", {"DeepEP", "less time"});
   }
-  config.routing.capacity = arguments.number("moe-expert-capacity-factor", {1e-6, 1e6});
+  // megablocks takes 0, and Megatron-LM what is below it, as no capacity.
+  config.routing.capacity = arguments.number("moe-expert-capacity-factor", {-1e6, 1e6});
+  if (config.routing.capacity.value_or(1) <= 0) config.routing.capacity.reset();
   std::string const policy = arguments.text("moe-token-drop-policy").value_or("probs");
   if (policy != "probs" && policy != "position") {
     arguments.report("moe-token-drop-policy", "probs, position");
@@ -139,6 +153,51 @@ void read_dispatch(MegatronArguments& arguments, TrainingConfig& config) {
   if (!config.routing.capacity) return;
   config.routing.pads = arguments.has("moe-pad-expert-input-to-capacity");
   if (policy == "position") config.routing.drop = DropBy::position;
+}
+
+/// The experts of a layer at which no choice is dropped, however uneven they are.
+void limit_capacity(MegatronArguments& arguments, ExpertsConfig const& experts, Routing& routing) {
+  double const most = static_cast<double>(experts.count) / static_cast<double>(experts.per_token);
+  if (routing.capacity.value_or(0) <= most) return;
+  arguments.refuse("moe-expert-capacity-factor",
+                   "experts over choices of a token (" + std::to_string(experts.count) + " / " +
+                       std::to_string(experts.per_token) + ") at most",
+                   {"that capacity, at which no choice is dropped", "more memory"});
+  routing.capacity = most;
+}
+
+/// Leaves out what is not modelled beside experts.
+void read_beside_experts(MegatronArguments& arguments,
+                         TrainingConfig& config,
+                         ExpertsConfig& experts) {
+  if (experts.biases && experts.shared_ffn_hidden > 0) {
+    arguments.refuse(
+        "moe-shared-expert-intermediate-size",
+        "--disable-bias-linear beside it, as Megatron-LM wants it",
+        {"shared experts without biases", "more time and memory", OmittedEffect::small});
+  }
+  if (experts.biases && config.parallel.expert_tensor > 1) {
+    arguments.refuse("num-experts",
+                     "--disable-bias-linear beside it, or --expert-tensor-parallel-size 1, as "
+                     "Megatron-Core wants it",
+                     {"experts without biases", "more time and memory", OmittedEffect::small});
+    experts.biases = arguments.is_strict();
+  }
+  if (config.model.norms == NormPlaces::both) {
+    arguments.refuse("post-norm", "a run without it, as the model has experts",
+                     {"norms before attention and experts alone", "more time and memory"});
+    config.model.norms = NormPlaces::pre;
+  }
+  std::int64_t const split =
+      std::int64_t{config.parallel.sequence ? config.parallel.tensor : 1} * config.parallel.context;
+  std::int64_t const choices =
+      config.model.sequence / split * config.batch.micro * experts.per_token;
+  bool const is_even = choices % experts.count == 0;
+  if (!config.routing.is_balanced() || is_even) return;
+  arguments.note("the " + std::to_string(choices) +
+                 " choices of a rank's tokens do not divide by " + std::to_string(experts.count) +
+                 " experts: routing.factor 1, as even as can be");
+  config.routing.factor = 1;
 }
 
 }  // namespace
@@ -164,11 +223,15 @@ bool fuses_weighting(Activation activation) {
 }
 
 void read_megatron_experts(MegatronArguments& arguments, TrainingConfig& config) {
-  std::int64_t const count = arguments.integer("num-experts", {0, 1 << 20}).value_or(0);
-  if (count == 0) return;
-  ExpertsConfig experts{.count = count,
-                        .per_token = arguments.integer("moe-router-topk", {1, count}).value_or(2)};
-  read_layers(arguments, config.model.layers, experts);
+  std::int64_t const count = expert_count(arguments);
+  ExpertProgram const program = expert_program(arguments);
+  bool const is_foreign = program != ExpertProgram::megatron;
+  // One expert is DeepSpeed's word for a dense model.
+  if (count == 0 || (count == 1 && program == ExpertProgram::deepspeed)) return;
+  ExpertsConfig experts{
+      .count = count,
+      .per_token = arguments.integer("moe-router-topk", {1, count}).value_or(is_foreign ? 1 : 2)};
+  read_layers(arguments, program, config.model.layers, experts);
   experts.ffn_hidden =
       arguments.integer("moe-ffn-hidden-size", widths).value_or(config.model.ffn_hidden);
   // MindSpeed-LLM counts them.
@@ -187,11 +250,12 @@ void read_megatron_experts(MegatronArguments& arguments, TrainingConfig& config)
   };
   config.parallel.expert = degree("expert-model-parallel-size", 1);
   config.parallel.expert_tensor = degree("expert-tensor-parallel-size", config.parallel.tensor);
-  if (config.parallel.expert_tensor > 1 && !arguments.has("expert-tensor-parallel-size")) {
+  if (config.parallel.expert_tensor > 1 && !is_foreign &&
+      !arguments.has("expert-tensor-parallel-size") && !arguments.has("moe-tp-extend-ep")) {
     arguments.note("--expert-tensor-parallel-size left out: Megatron-LM takes that of tensor, " +
                    std::to_string(config.parallel.tensor));
   }
-  read_dispatch(arguments, config);
+  read_dispatch(arguments, is_foreign, config);
   config.parallel.expert_overlap = arguments.has("overlap-moe-expert-parallel-comm");
   if (arguments.has("moe-shared-expert-overlap") && experts.shared_ffn_hidden > 0) {
     config.parallel.shared_expert_overlap = config.dispatch == Dispatch::alltoall;
@@ -204,16 +268,17 @@ void read_megatron_experts(MegatronArguments& arguments, TrainingConfig& config)
   experts.fused_weighting =
       fuses_weighting(config.model.activation) || arguments.has("use-fused-weighted-squared-relu");
   experts.grouped = arguments.has("moe-grouped-gemm");
+  experts.biases = config.model.biases;
+  if (arguments.has("moe-tp-extend-ep")) {
+    config.parallel.expert *= config.parallel.expert_tensor;
+    config.parallel.expert_tensor = 1;
+  }
+  if (is_foreign) read_foreign_experts(arguments, program, config, experts);
   if (!experts.grouped) {
     arguments.note("no --moe-grouped-gemm: times are those of grouped products nevertheless");
   }
-  experts.biases = config.model.biases;
-  if (experts.biases && experts.shared_ffn_hidden > 0) {
-    arguments.refuse(
-        "moe-shared-expert-intermediate-size",
-        "--disable-bias-linear beside it, as Megatron-LM wants it",
-        {"shared experts without biases", "more time and memory", OmittedEffect::small});
-  }
+  limit_capacity(arguments, experts, config.routing);
+  read_beside_experts(arguments, config, experts);
   config.model.experts = experts;
 }
 

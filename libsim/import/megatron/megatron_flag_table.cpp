@@ -19,6 +19,10 @@ using V = FlagValues;
 constexpr MegatronFlag renamed(std::string_view name, std::string_view now, V values = V::one) {
   return {.name = name, .values = values, .same_as = now, .is_old = true};
 }
+/// A name that a descendant of the current Megatron-LM has for one of its flags.
+constexpr MegatronFlag alias(std::string_view name, std::string_view now, V values = V::one) {
+  return {.name = name, .values = values, .same_as = now};
+}
 constexpr MegatronFlag old(std::string_view name, V values = V::one) {
   return {.name = name, .values = values, .is_old = true};
 }
@@ -37,7 +41,7 @@ constexpr std::string_view read_flags =
     "multi-latent-attention! q-lora-rank kv-lora-rank qk-head-dim qk-pos-emb-head-dim "
     "v-head-dim fp16! bf16! fp8-format fp8-hybrid! fp8-e4m3! fp8-recipe "
     "fp8-param-gather! reuse-grad-buf-for-mxfp8-param-ag! "
-    "accumulate-allreduce-grads-in-fp32! num-experts moe-router-topk "
+    "accumulate-allreduce-grads-in-fp32! num-experts* moe-router-topk "
     "moe-ffn-hidden-size moe-shared-expert-intermediate-size moe-shared-expert-gate! "
     "moe-shared-expert-overlap! moe-apply-probs-on-input! moe-layer-freq "
     "first-k-dense-replace n-shared-experts norm-topk-prob! "
@@ -63,28 +67,45 @@ constexpr std::string_view read_flags =
     "distribute-saved-activations! seed init-method-std "
     "lr adam-beta1 adam-beta2 adam-eps weight-decay clip-grad initial-loss-scale loss-scale "
     "zero-stage step-batch-size-schedule encoder-num-layers encoder-seq-length optimizer "
-    "pp-partition-method num-layer-list noop-layers post-norm! context-parallel-algo";
+    "pp-partition-method num-layer-list noop-layers post-norm! context-parallel-algo "
+    "router-gating-in-fp32! moe-tp-extend-ep! enable-expert-tensor-parallelism! geglu! gelu-tanh! "
+    "glu-activation";
 
 /// Flags of former versions that the reader uses.
 constexpr std::array former_flags{
-    old("checkpoint-activations", V::none),
-    old("checkpoint-num-layers"),
-    old("activations-checkpoint-granularity"),
-    old("activations-checkpoint-method"),
+    old("checkpoint-activations", V::none), old("checkpoint-num-layers"),
+    old("activations-checkpoint-granularity"), old("activations-checkpoint-method"),
     old("activations-checkpoint-num-layers"),
     renamed("distribute-checkpointed-activations", "distribute-saved-activations", V::none),
     MegatronFlag{.name = "disable-pad-vocab-size", .same_as = "no-pad-vocab-size"},
     renamed("model-parallel-size", "tensor-model-parallel-size"),
     renamed("intra-layer-model-parallel-size", "tensor-model-parallel-size"),
-    renamed("batch-size", "micro-batch-size"),
-    renamed("layernorm-epsilon", "norm-epsilon"),
-    renamed("pad-vocab-size-to", "padded-vocab-size"),
-    old("num-key-value-heads"),
+    renamed("batch-size", "micro-batch-size"), renamed("layernorm-epsilon", "norm-epsilon"),
+    renamed("pad-vocab-size-to", "padded-vocab-size"), old("num-key-value-heads"),
     renamed("rotary-position-embeddings-theta", "rotary-base"),
     renamed("use-flash-attn-v1", "use-flash-attn", V::none),
     renamed("use-flash-attn-v2", "use-flash-attn", V::none),
     renamed("use-flash-attn-triton", "use-flash-attn", V::none),
-    renamed("use-flash-attn-builder", "use-flash-attn", V::none)};
+    renamed("use-flash-attn-builder", "use-flash-attn", V::none),
+    // MindSpeed-LLM and Pai-Megatron-Patch
+    alias("moe-intermediate-size", "moe-ffn-hidden-size"),
+    alias("shared-expert-gate", "moe-shared-expert-gate", V::none),
+    alias("intermediate-size", "ffn-hidden-size"), renamed("n-head-kv", "num-key-value-heads"),
+    // bigcode-project/Megatron-LM and alibaba/Megatron-LLaMA
+    old("attention-head-type"), old("RMSNorm", V::none),
+    renamed("overlapped-distributed-optimizer", "use-distributed-optimizer", V::none),
+    // Megatron-DeepSpeed
+    old("mlp-type"), old("expert-interval"), old("disable-moe-token-dropping", V::none),
+    alias("topk", "moe-router-topk"),
+    alias("moe-train-capacity-factor", "moe-expert-capacity-factor"),
+    alias("moe-loss-coeff", "moe-aux-loss-coeff", V::many),
+    alias("moe-expert-parallel-size", "expert-model-parallel-size"),
+    // megablocks
+    old("moe-expert-model-parallelism", V::none),
+    renamed("moe-num-experts", "num-experts", V::many), renamed("moe-top-k", "moe-router-topk"),
+    renamed("moe-capacity-factor", "moe-expert-capacity-factor"),
+    renamed("moe-loss-weight", "moe-aux-loss-coeff", V::many),
+    renamed("moe-jitter-eps", "moe-input-jitter-eps")};
 
 /// Those of the flags without effect that only Megatron-LM of 2020 to 2022 has.
 constexpr std::array old_names{std::string_view{"DDP-impl"}, std::string_view{"data-impl"},
@@ -152,11 +173,13 @@ Table const& table() {
           idle_flags_of_data, idle_flags_of_logging}) {
       add_idle(flags, names);
     }
+    add_idle(flags, dialect_flags_of_programs);
     add_idle(flags, dialect_flags_alone, V::none);
     add_idle(flags, dialect_flags_with_value);
     add_idle(flags, dialect_flags_with_values, V::many);
-    for (std::string_view const rows : {effects_of_model, effects_of_precision, effects_of_sharding,
-                                        effects_of_communication, effects_of_kernels}) {
+    for (std::string_view const rows :
+         {effects_of_model, effects_of_precision, effects_of_sharding, effects_of_communication,
+          effects_of_kernels, effects_of_dialects}) {
       add_effects(flags, rows);
     }
     for (MegatronFlag const& flag : former_flags) flags[flag.name] = flag;

@@ -54,7 +54,7 @@ inline constexpr std::string_view idle_flags_of_other_models =
     "export-legacy-megatron! export-model-type export-moe-apply-probs-on-input! export-num-mtp "
     "export-offline-model! export-real-quant-cfg export-te-mcore-model! ft-num-warmup-iters "
     "gdp-cutedsl-kernel! gdp-num-chunk-states-to-recompute gdp-num-householder head-lr-mult "
-    "hidden-size-teacher ict-head-size ict-load img-h img-w indexer-batch-size "
+    "ict-head-size ict-load img-h img-w indexer-batch-size "
     "indexer-log-interval inference-dynamic-batching-mamba-memory-ratio "
     "inference-dynamic-batching-prefix-caching-mamba-gb linear-attention-freq "
     "linear-conv-kernel-dim linear-key-head-dim linear-num-key-heads linear-num-value-heads "

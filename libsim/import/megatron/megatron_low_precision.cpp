@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "libsim/model/layer_kinds.hpp"
 #include "libsim/program/quantisation.hpp"
 #include "libsim/training/low_precision/low_precision_reader.hpp"
 
@@ -54,6 +55,14 @@ LowPrecision read_megatron_low_precision(MegatronArguments& arguments,
   bool const is_hybrid = format == "hybrid";
   if (!is_hybrid && format != "e4m3") {
     arguments.report(flag, "e4m3, hybrid");
+    return {};
+  }
+  for (LayerRun const& run : layer_runs(config.model)) {
+    if (unaligned_widths(config, run.kind, row->first).empty()) continue;
+    arguments.refuse(flag,
+                     "widths of which a rank has a multiple of " +
+                         std::to_string(find_recipe(row->first)->alignment),
+                     {"matrix products in 16 bits", "less time"});
     return {};
   }
   bool const has_overlap = config.parallel.shared_expert_overlap;

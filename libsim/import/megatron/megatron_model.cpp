@@ -31,6 +31,13 @@ void read_shape(MegatronArguments& arguments, ModelConfig& model) {
   if (auto const heads = arguments.integer("num-key-value-heads", {1, 1 << 20})) {
     model.kv_heads = *heads;
   }
+  // Of bigcode-project/Megatron-LM, and of Pai-Megatron-Patch's StarCoder and Falcon.
+  std::string const heads_type = arguments.text("attention-head-type").value_or("multihead");
+  if (heads_type == "multiquery") {
+    model.kv_heads = 1;
+  } else if (heads_type != "multihead") {
+    arguments.report("attention-head-type", "multihead, multiquery");
+  }
   bool const has_groups = arguments.has("group-query-attention");
   auto const groups = arguments.integer("num-query-groups", {1, 1 << 20});
   if (has_groups) {
@@ -96,7 +103,19 @@ void read_beside_latents(MegatronArguments& arguments, ModelConfig& model) {
 
 void read_mlp(MegatronArguments& arguments, ModelConfig& model) {
   if (arguments.has("swiglu")) model.activation = Activation::swiglu;
-  if (arguments.has("quick-geglu")) model.activation = Activation::geglu;
+  // MindSpeed-LLM has the others.
+  for (std::string_view const flag : {"quick-geglu", "geglu", "gelu-tanh"}) {
+    if (arguments.has(flag)) model.activation = Activation::geglu;
+  }
+  // bigscience-workshop/Megatron-DeepSpeed: megatron/model/glu_activations.py.
+  if (auto const gated = arguments.text("glu-activation")) {
+    model.activation = *gated == "swiglu" ? Activation::swiglu : Activation::geglu;
+    if (*gated != "swiglu" && *gated != "geglu") {
+      arguments.refuse(
+          "glu-activation", "swiglu, geglu",
+          {"geglu, with the same matrix products", "either way in time", OmittedEffect::small});
+    }
+  }
   double const offset = arguments.number("glu-linear-offset", {-1e9, 1e9}).value_or(0);
   auto const clamp = arguments.number("activation-func-clamp-value", {1e-9, 1e9});
   if (model.activation == Activation::geglu && offset == 1 && clamp == 7) {
@@ -113,12 +132,12 @@ void read_mlp(MegatronArguments& arguments, ModelConfig& model) {
                      {"a ReLU, with the same matrix products", "more time and memory"});
   }
   // arguments.py: a gated MLP is narrower, so that it has about the same number of parameters.
-  std::int64_t const fallback = model.activation == Activation::swiglu
+  std::int64_t const fallback = arguments.has("swiglu")
                                     ? std::max<std::int64_t>(64, model.hidden * 8 / 3 / 64 * 64)
                                     : 4 * model.hidden;
   auto const given = arguments.integer("ffn-hidden-size", {1, 1 << 26});
   model.ffn_hidden = given.value_or(fallback);
-  if (!given && model.activation == Activation::swiglu) {
+  if (!given && arguments.has("swiglu")) {
     arguments.note("--ffn-hidden-size left out: with --swiglu Megatron-LM takes " +
                    std::to_string(fallback));
   }
@@ -232,7 +251,7 @@ void read_megatron_model(MegatronArguments& arguments,
   read_precision(arguments, model);
   // Megatron-DeepSpeed writes the names in lower case.
   std::string const norm = arguments.text("normalization").value_or("LayerNorm");
-  if (norm == "RMSNorm" || norm == "rmsnorm") {
+  if (norm == "RMSNorm" || norm == "rmsnorm" || arguments.has("RMSNorm")) {
     model.norm = Norm::rmsnorm;
   } else if (norm != "LayerNorm" && norm != "layernorm") {
     arguments.report("normalization", "LayerNorm, RMSNorm");

@@ -27,18 +27,24 @@ void read_full(MegatronArguments& arguments, bool is_old, RecomputePolicy& polic
   }
   auto const layers = arguments.integer(layers_flag, {1, 100'000});
   if (!layers && !is_old && !arguments.has(layers_flag)) {
-    arguments.report(layers_flag, "a whole number, as --recompute-granularity is full");
+    arguments.note(
+        "--recompute-num-layers left out: 1, as Megatron-LM of 2022 and its descendants "
+        "take");
   }
   policy.layers = static_cast<int>(layers.value_or(1));
   policy.sharded_checkpoints = arguments.has("distribute-saved-activations");
 }
 
-void read_selective(MegatronArguments& arguments, bool has_experts, RecomputePolicy& policy) {
+void read_selective(MegatronArguments& arguments,
+                    bool has_experts,
+                    bool is_mlp_alone,
+                    RecomputePolicy& policy) {
   policy.granularity = RecomputeGranularity::selective;
   if (arguments.has("recompute-method")) {
     arguments.report("recompute-method", "no method, as --recompute-granularity is selective");
   }
   std::vector<std::string> names = arguments.texts("recompute-modules");
+  if (is_mlp_alone) names = {"mlp"};
   // transformer_config.py: it joins the modules that are there, core_attn by default.
   if (arguments.has("moe-layer-recompute") && has_experts) {
     if (names.empty()) names = {"core_attn"};
@@ -80,8 +86,9 @@ std::vector<RecomputePolicy> read_megatron_recompute(MegatronArguments& argument
   }
   if (granularity == "full") {
     read_full(arguments, is_old, policy);
-  } else if (granularity == "selective") {
-    read_selective(arguments, has_experts, policy);
+  } else if (granularity == "selective" || granularity == "mlp") {
+    // HabanaAI/Megatron-DeepSpeed has the second.
+    read_selective(arguments, has_experts, granularity == "mlp", policy);
   } else if (!granularity.empty()) {
     arguments.report(flag, "full, selective");
   } else if (arguments.has("recompute-method")) {

@@ -47,7 +47,7 @@ std::optional<std::int64_t> launched(ShellWords const& words) {
   auto const per_node = option_value(words, {"--nproc_per_node", "--nproc-per-node", "--num_gpus"});
   auto const nodes = option_value(words, {"--nnodes", "--num_nodes"});
   if (per_node) return product(per_node, nodes ? nodes : std::optional<std::int64_t>{1});
-  return option_value(words, {"-np", "--ntasks"});
+  return option_value(words, {"-np", "--ntasks", "--worker_num"});
 }
 
 /// The nodes, and the processes per node, of the `#SBATCH` lines.

@@ -1,6 +1,9 @@
 #include "libsim/import/shell/shell_script.hpp"
 
 #include <algorithm>
+#include <cctype>
+#include <cstddef>
+#include <map>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -65,10 +68,7 @@ class Interpreter {
       : tokens_{std::move(tokens)}, variables_{std::move(variables)}, given_{given} {}
 
   ScriptOutcome run() {
-    while (at_ < tokens_.size()) {
-      Tokens const statement = next_statement();
-      if (!statement.empty()) follow(statement);
-    }
+    follow_all();
     return {std::move(command_), std::move(flags_of_variable_), std::move(variables_),
             std::move(notes_)};
   }
@@ -79,6 +79,63 @@ class Interpreter {
     bool runs = false;
     bool is_settled = false;
   };
+
+  static constexpr int most_runs_ = 256;  ///< of bodies of loops and functions
+  static constexpr int deepest_ = 16;     ///< bodies within bodies
+
+  void follow_all() {
+    while (at_ < tokens_.size()) {
+      Tokens const statement = next_statement();
+      if (!statement.empty()) follow(statement);
+    }
+  }
+
+  /// Follows the body of a loop or a function.
+  void follow_body(Tokens body) {
+    if (depth_ == deepest_ || ++runs_ > most_runs_) return;
+    ++depth_;
+    std::swap(tokens_, body);
+    std::size_t const at = std::exchange(at_, 0);
+    std::vector<Branch> branches = std::exchange(branches_, {});
+    follow_all();
+    branches_ = std::move(branches);
+    at_ = at;
+    std::swap(tokens_, body);
+    --depth_;
+  }
+
+  /// A loop over words. Words that only the shell knows are one element.
+  void follow_loop(Tokens const& statement) {
+    bool const is_list = statement.size() > 2 && statement[2].word.text == "in";
+    Tokens const body = block(statement, "do", "done");
+    if (!is_running()) return;
+    if (!is_list) return note(statement.front(), "a loop is not followed");
+    ShellWords elements;
+    for (auto token = statement.begin() + 3; token != statement.end(); ++token) {
+      for (ShellWord const& word : expand(token->word, variables_)) elements.push_back(word);
+    }
+    for (ShellWord const& element : elements) {
+      remember(statement[1].word.text, {{element}});
+      follow_body(body);
+    }
+  }
+
+  /// Calls a function of the script; its arguments are $1, $2, ... meanwhile.
+  void call(Tokens const& body, ShellWords const& words) {
+    ShellVariables const before = variables_;
+    auto const is_argument = [](auto const& entry) {
+      return entry.first == "@" ||
+             std::ranges::all_of(entry.first, [](unsigned char c) { return std::isdigit(c) != 0; });
+    };
+    std::erase_if(variables_, is_argument);
+    for (std::size_t i = 1; i < words.size(); ++i) variables_[std::to_string(i)] = {{words[i]}};
+    variables_["@"].elements.assign(words.begin() + 1, words.end());
+    follow_body(body);
+    std::erase_if(variables_, is_argument);
+    for (auto const& entry : before) {
+      if (is_argument(entry)) variables_.insert(entry);
+    }
+  }
 
   bool is_running() const {
     return std::all_of(branches_.begin(), branches_.end(), [](Branch const& b) { return b.runs; });
@@ -119,15 +176,18 @@ class Interpreter {
       next_branch(statement, word == "else");
     } else if (is_word && word == "fi") {
       if (!branches_.empty()) branches_.pop_back();
-    } else if (is_word && (word == "for" || word == "while" || word == "until")) {
+    } else if (is_word && word == "for") {
+      follow_loop(statement);
+    } else if (is_word && (word == "while" || word == "until")) {
       note(first, "a loop is not followed");
-      skip_block("do", "done", count(statement, "do") - count(statement, "done"));
+      block(statement, "do", "done");
     } else if (is_word && word == "case") {
       note(first, "a case is not followed");
       skip_block("case", "esac", 1 - count(statement, "esac"));
     } else if (is_function(statement)) {
-      note(first, "a function is not followed");
-      skip_block("{", "}", count(statement, "{") - count(statement, "}"));
+      std::string const& name = statement[word == "function" ? 1 : 0].word.text;
+      Tokens body = block(statement, "{", "}");
+      if (is_running()) functions_[name] = std::move(body);
     } else if (is_running()) {
       execute(statement);
     }
@@ -140,7 +200,7 @@ class Interpreter {
   }
 
   static bool is_function(Tokens const& statement) {
-    return statement.front().word.text == "function" ||
+    return (statement.size() > 1 && statement.front().word.text == "function") ||
            (statement.size() >= 3 && statement[1].word.text == "(" &&
             statement[2].word.text == ")");
   }
@@ -154,6 +214,31 @@ class Interpreter {
       if (token.word.text == open) ++depth, has_begun = true;
       if (token.word.text == close) --depth;
     }
+  }
+
+  /// Moves past a block that begins in this statement or after it, and returns what is in it.
+  Tokens block(Tokens const& statement, std::string_view open, std::string_view close) {
+    Tokens inner;
+    auto const start = std::ranges::find_if(
+        statement, [&](ShellToken const& token) { return token.word.text == open; });
+    if (start != statement.end()) inner.assign(start + 1, statement.end());
+    int const depth = count(statement, open) - count(statement, close);
+    if (start != statement.end() && depth <= 0) {
+      inner.pop_back();
+      return inner;
+    }
+    // The separator that ended the statement stands before what follows it.
+    if (!inner.empty()) inner.push_back(tokens_[at_ - 1]);
+    std::size_t const from = at_;
+    skip_block(open, close, depth);
+    auto first = tokens_.begin() + static_cast<std::ptrdiff_t>(from);
+    auto const last = tokens_.begin() + static_cast<std::ptrdiff_t>(at_);
+    if (depth == 0) {
+      first = std::find_if(first, last, [&](ShellToken const& t) { return t.word.text == open; });
+      if (first != last) ++first;
+    }
+    inner.insert(inner.end(), first, first == last ? last : last - 1);
+    return inner;
   }
 
   /// The condition after `if`, over all statements up to `then`.
@@ -219,6 +304,12 @@ class Interpreter {
       for (ShellWord const& word : expand(token->word, variables_)) words.push_back(word);
     }
     if (!words.empty() && words.front().text == "eval") words = expanded_again(words);
+    if (!words.empty()) {
+      if (words.front().text == "return" && depth_ > 0) at_ = tokens_.size();
+      if (auto const function = functions_.find(words.front().text); function != functions_.end()) {
+        return call(Tokens{function->second}, words);
+      }
+    }
     words = cut_again(words, variables_);
     if (words.empty() || words.front().text == "echo" || words.front().text == "printf") return;
     if (has_flag(words)) command_ = std::move(words);
@@ -294,7 +385,10 @@ class Interpreter {
   std::vector<std::string> notes_;
   ShellWords command_;
   ShellWords flags_of_variable_;
+  std::map<std::string, Tokens, std::less<>> functions_;
   std::size_t at_ = 0;
+  int depth_ = 0;  ///< of bodies that are followed
+  int runs_ = 0;   ///< of bodies so far
 };
 
 }  // namespace

@@ -18,8 +18,9 @@ struct ScriptOutcome {
   std::vector<std::string> notes;  ///< what was not followed
 };
 
-/// Follows a script from its first statement to its last: assignments, arrays and `if`. Commands
-/// are not run; loops, functions and sourced files are noted and skipped.
+/// Follows a script from its first statement to its last: assignments, arrays, `if`, loops over
+/// words and its own functions. Commands are not run; other loops, `case` and sourced files are
+/// noted and skipped.
 ///
 /// A variable that a command sets (`N=$(nproc)`) is one that the script does not set. The variables
 /// in `given` have values from the user, which only an assignment that can be settled replaces.

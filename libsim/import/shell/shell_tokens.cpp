@@ -176,6 +176,9 @@ class Tokenizer {
       while (at_ < text_.size() && text_[at_] != c) {
         if (c == '"' && text_[at_] == '$') {
           skip_dollar();
+        } else if (text_[at_] == '`') {
+          // The quotes of a command within quotes are its own.
+          skip_piece();
         } else {
           advance(text_[at_] == '\\' ? 2 : 1);
         }

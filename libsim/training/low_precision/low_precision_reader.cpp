@@ -97,24 +97,35 @@ class LowPrecisionCheck : CombinationCheck {
                ": quantising its outputs again would record their largest element twice");
   }
 
-  /// Products in 8 bits take only widths and depths of whole blocks.
   void check_widths(LayerConfig const& layer) const {
     std::int64_t const multiple = find_recipe(low().recipe)->alignment;
-    std::int64_t const t = config_.parallel.tensor;
-    auto const check = [&](std::string_view key, std::int64_t value, std::int64_t per_rank) {
-      if (per_rank % multiple == 0 || !sound({key})) return;
+    for (auto const& [key, value] : unaligned_widths(config_, layer, low().recipe)) {
+      if (!sound({key})) continue;
       refuse(key, value, "one that gives each rank a multiple of " + to_text(multiple) + why());
-    };
-    ModelConfig const& model = config_.model;
-    check("model.hidden", model.hidden, model.hidden);
-    check("model.head_dim", model.head_dim, model.heads / t * model.head_dim);
-    if (!layer.experts) return check("model.ffn_hidden", layer.ffn_hidden, layer.ffn_hidden / t);
-    check("model.experts.ffn_hidden", layer.experts->ffn_hidden,
-          layer.experts->ffn_hidden / config_.parallel.expert_tensor);
+    }
   }
 };
 
 }  // namespace
+
+std::vector<std::pair<std::string_view, std::int64_t>> unaligned_widths(
+    TrainingConfig const& config, LayerConfig const& layer, Recipe recipe) {
+  std::vector<std::pair<std::string_view, std::int64_t>> widths;
+  std::int64_t const t = config.parallel.tensor;
+  auto const check = [&](std::string_view key, std::int64_t value, std::int64_t per_rank) {
+    if (per_rank % find_recipe(recipe)->alignment != 0) widths.emplace_back(key, value);
+  };
+  ModelConfig const& model = config.model;
+  check("model.hidden", model.hidden, model.hidden);
+  check("model.head_dim", model.head_dim, model.heads / t * model.head_dim);
+  if (layer.experts) {
+    check("model.experts.ffn_hidden", layer.experts->ffn_hidden,
+          layer.experts->ffn_hidden / config.parallel.expert_tensor);
+  } else {
+    check("model.ffn_hidden", layer.ffn_hidden, layer.ffn_hidden / t);
+  }
+  return widths;
+}
 
 std::string discarded_without_scale(TrainingConfig const& config, Recipe recipe) {
   if (recipe != Recipe::delayed) return "";

@@ -1,6 +1,10 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include "libsim/config/config_node.hpp"
 #include "libsim/training/training_config.hpp"
@@ -10,6 +14,11 @@ namespace stagecraft {
 /// Section `low_precision`: the name of a recipe, or a map with the key `recipe`. Reports what is
 /// wrong at its place.
 LowPrecision read_low_precision(ConfigNode const& section);
+
+/// The keys and values of widths of a layer of which a rank's part is not made of whole blocks, as
+/// products in 8 bits want it.
+std::vector<std::pair<std::string_view, std::int64_t>> unaligned_widths(
+    TrainingConfig const& config, LayerConfig const& layer, Recipe recipe);
 
 /// A region whose outputs are discarded and quantised again in backward, if the recipe cannot do
 /// that; empty if there is none.

@@ -200,8 +200,6 @@ TEST_CASE("flags that cannot be run together are refused by the flags' names", "
            {"--bf16", "--fp16: found the flag; accepted: --fp16 or --bf16, not both"},
            {"--recompute-granularity full",
             "--recompute-method: missing; accepted: uniform, block"},
-           {"--recompute-granularity full --recompute-method uniform",
-            "--recompute-num-layers: missing; accepted: a whole number"},
            {"--recompute-granularity some",
             "--recompute-granularity: found 'some'; accepted: full"},
            {"--recompute-granularity full --recompute-method uniform --recompute-num-layers 25",

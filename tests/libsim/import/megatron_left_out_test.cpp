@@ -69,7 +69,15 @@ TEST_CASE("flags that are not modelled are left out with their effect", "[import
                          {"--log-throughput", none, ""},
                          {"--moe-per-layer-logging", none, ""},
                          {"--rl-use-sequence-packing", none, ""},
-                         {"--num-layers-at-end-in-bf16 2", none, ""}}) {
+                         {"--num-layers-at-end-in-bf16 2", none, ""},
+                         {"--kd --num-layers-teacher 24", large, "more time and memory"},
+                         {"--stage sft", none, ""},
+                         {"--stage dpo", large, "more time and memory"},
+                         {"--enable-dsa-indexer --index-topk 2048", large, "either way"},
+                         {"--moe-permutation-async-comm", none, ""},  // without experts
+                         {"--moe-permutation-async-comm" + experts, large, "less time"},
+                         {"--moe-zero-memory disable" + experts, none, ""},
+                         {"--train-mode finetune", none, ""}}) {
     CAPTURE(c.flags);
     std::string const name = c.flags.substr(0, c.flags.find(' '));
     Omission const omission = left_out(read(plain + c.flags), name);
@@ -110,7 +118,10 @@ TEST_CASE("flags of another kind of program are refused by its name", "[import]"
   for (Case const& c : std::vector<Case>{{"--hybrid-layer-pattern M*M*", "a hybrid model"},
                                          {"--decoder-num-layers 4", "an encoder and a decoder"},
                                          {"--retro-add-retriever", "a model with retrieval"},
-                                         {"--perform-rl-step", "reinforcement learning"}}) {
+                                         {"--perform-rl-step", "reinforcement learning"},
+                                         {"--full-attention-interval 4", "linear attention"},
+                                         {"--layerwise-disaggregated-training", "split between"},
+                                         {"--eval-only True", "an evaluation"}}) {
     CAPTURE(c.flags);
     REQUIRE_THAT(refusal(plain + c.flags),
                  Catch::Contains(std::string{"as it makes the run "} + c.kind));

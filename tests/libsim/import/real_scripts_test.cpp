@@ -145,6 +145,11 @@ TEST_CASE("5: the words of a command that is not run are no flags", "[import]") 
       "OPTS=\"--seed 3 --wandb-name $GPU-`date +%d --utc`\"\npython x.py " +
       model_flags + "$OPTS");
   REQUIRE(import.config.training.seed == 3);
+  // bigscience, tr14-2B7-mup.slurm: quotes of the command within those of the words around it.
+  REQUIRE(
+      import_text("LR=1\nOPTS=\"--min-lr `bc <<< \"scale=3; $LR/10\"` --seed 5\"\npython x.py " +
+                  model_flags + "$OPTS")
+          .config.training.seed == 5);
 }
 
 TEST_CASE("6: powers are calculated, and open arithmetic names its variables", "[import]") {
@@ -181,8 +186,9 @@ TEST_CASE("8: the largest batch of a schedule of batches is modelled", "[import]
 }
 
 TEST_CASE("9: what was not followed is said where no command is found", "[import]") {
-  REQUIRE_THAT(refusal("run() {\n  python x.py --num-layers 2\n}\nfor i in 1 2; do\n  run\ndone\n"),
-               Catch::Contains("found no command with --num-layers; line 1: a function is not "
+  REQUIRE_THAT(refusal("while true; do\n  python x.py --num-layers 2\ndone\nfor ((i=0;i<2;i++))\n"
+                       "do\n  python x.py --num-layers 2\ndone\n"),
+               Catch::Contains("found no command with --num-layers; line 1: a loop is not "
                                "followed; line 4: a loop is not followed"));
 }
 
@@ -203,6 +209,84 @@ TEST_CASE("11: eval expands a second time", "[import]") {
                   "--pipeline-model-parallel-size 4 --pipeline-model-parallel-layout "
                   "Et\\|\\(tt\\|\\)\\*30ttL\"\neval echo nothing\neval $cmd --num-layers 63");
   REQUIRE(import.config.model.layers == 63);
+}
+
+TEST_CASE("12: functions are called, and loops over words are followed", "[import]") {
+  // bash(1): arguments of a function are its positional parameters, and the caller's come back.
+  TrainingConfig const config =
+      import_text(
+          "batch() { SIZE=$1; if [ \"$2\" = big ]; then FACTOR=8; return; fi\n FACTOR=1\n}\n"
+          "function start {\n  local more=\"--seed $2\"\n  python x.py " +
+              model_flags +
+              "--global-batch-size $((SIZE * FACTOR)) $more --$TYPE --num-layers $1\n}\n"
+              "for TYPE in fp16 bf16; do\n  for size in 4 16\n  do batch $size $1; done\n"
+              "  start 12 34\ndone\n",
+          {.arguments = {"big"}})
+          .config;
+  REQUIRE(config.batch.global == 128);
+  REQUIRE(config.training.seed == 34);
+  REQUIRE(config.model.layers == 12);
+  REQUIRE(config.model.precision == Precision::bf16);
+  // bigscience, jz/slurm/multi-node-launcher3.slurm: flags in a loop over hosts, which only the
+  // shell knows, win over those that a variable has.
+  REQUIRE(import_text("FLAGS=\"" + model_flags +
+                      "\"\nfor node in $HOSTS; do\n  ssh $node python "
+                      "x.py --tensor-model-parallel-size 2 $FLAGS\ndone\n")
+              .config.parallel.tensor == 2);
+  // A function that nobody calls, one that calls itself, and a loop over nothing.
+  REQUIRE(import_text("none() { python x.py --num-layers 2; }\nagain() { again; }\nagain\n"
+                      "for i in \"$@\"; do none; done\npython x.py " +
+                      model_flags)
+              .config.model.layers == 24);
+}
+
+TEST_CASE("13: what descendants of Megatron-LM call heads, norms and activations is read",
+          "[import]") {
+  auto const model = [](std::string const& flags) {
+    return import_text("python x.py " + model_flags + flags).config.model;
+  };
+  // bigcode-project/Megatron-LM, megatron/arguments.py: one key and value head for all.
+  REQUIRE(model("--attention-head-type multiquery").kv_heads == 1);
+  REQUIRE(model("--attention-head-type multihead").kv_heads == 16);
+  REQUIRE_THAT(refusal("python x.py " + model_flags + "--attention-head-type some"),
+               Catch::Contains("accepted: multihead, multiquery"));
+  // Pai-Megatron-Patch: falcon40b/transformer.py, llama/transformer.py.
+  REQUIRE(model("--n-head-kv 8").kv_heads == 8);
+  REQUIRE(model("--intermediate-size 2816 --swiglu").ffn_hidden == 2816);
+  // Megatron-LLaMA, megatron/arguments.py.
+  REQUIRE(model("--RMSNorm").norm == Norm::rmsnorm);
+  REQUIRE(import_text("python x.py " + model_flags + "--overlapped-distributed-optimizer")
+              .config.sharding.shares_optimizer());
+  // MindSpeed-LLM, core/transformer/mlp.py: both are gated, and four widths wide without --swiglu.
+  REQUIRE(model("--geglu").activation == Activation::geglu);
+  REQUIRE(model("--gelu-tanh").activation == Activation::geglu);
+  REQUIRE(model("--gelu-tanh").ffn_hidden == 4096);
+  // bigscience's Megatron-DeepSpeed, glu_activations.py and transformer.py: gated, without the
+  // narrower default.
+  REQUIRE(model("--glu-activation swiglu").activation == Activation::swiglu);
+  REQUIRE(model("--glu-activation swiglu").ffn_hidden == 4096);
+  REQUIRE(model("--glu-activation liglu").activation == Activation::geglu);
+  // Megatron-DeepSpeed, megatron/arguments.py: the number of layers is 1 by default.
+  RecomputePolicy const policy = import_text("python x.py " + model_flags +
+                                             "--recompute-granularity full --recompute-method "
+                                             "uniform")
+                                     .config.recompute.front();
+  REQUIRE(policy.granularity == RecomputeGranularity::full);
+  REQUIRE(policy.layers == 1);
+  // HabanaAI/Megatron-DeepSpeed, megatron/model/transformer.py, checkpoint_mlp.
+  REQUIRE(import_text("python x.py " + model_flags + "--recompute-granularity mlp")
+              .config.recompute.front()
+              .modules == std::vector<std::string>{"mlp"});
+}
+
+TEST_CASE("14: widths without whole blocks leave products in 16 bits", "[import]") {
+  // Transformer Engine wants multiples of 16: 4104 / 2 is none, 4096 / 2 is one.
+  std::string const flags = "python x.py " + model_flags +
+                            "--fp8-format hybrid --fp8-recipe tensorwise "
+                            "--tensor-model-parallel-size 2 --ffn-hidden-size ";
+  REQUIRE(import_text(flags + "4104").config.low_precision.recipe == Recipe::none);
+  REQUIRE(import_text(flags + "4096").config.low_precision.recipe == Recipe::current);
+  REQUIRE_THAT(refusal(flags + "4104"), Catch::Contains("a multiple of 16"));
 }
 
 }  // namespace
