@@ -105,7 +105,7 @@ nlohmann::ordered_json rank_json(RankTrace const& rank, RankFigures const& figur
           {"peak", categories_json(figures.at_peak)}};
 }
 
-void add_data(PageTrace& page, TraceReader const& trace, CostedShares const& shares) {
+void add_data(PageTrace& page, TraceReader const& trace, RecomputeShares const& shares) {
   RankReader const reader{trace, page.is_reduced};
   std::int64_t const unit = unit_for(page.iteration);
   TracePacker packer{reader.known(), shares, unit};
@@ -164,13 +164,13 @@ PageTrace read_page_trace(TraceReader const& trace,
   page.config = run_config_of(trace.meta());
   page.capacity = capacity_of(trace.meta(), page.config);
   page.predicted = predicted_of(page);
-  CostedShares const shares =
-      page.config ? costed_shares_of(trace.meta(), *page.config) : CostedShares{};
+  RecomputeShares const shares =
+      page.config ? recompute_shares_of(trace.meta(), *page.config) : RecomputeShares{};
   KnownNames const names{trace.names()};
   std::map<std::int32_t, std::size_t> rows;
   for (std::int32_t const number : trace.ranks()) {
     RankTrace const rank = trace.read(number);
-    page.figures.push_back(figures_of(rank, names, shares, trace.meta().clock));
+    page.figures.push_back(figures_of(rank, names, shares));
     page.iteration = std::max(page.iteration, page.figures.back().end);
     page.has_whole_chunks = page.has_whole_chunks || page.figures.back().has_whole_chunks;
     rows[number] = rank.ops.rows();

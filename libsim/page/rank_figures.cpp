@@ -17,7 +17,7 @@ namespace {
 std::int64_t recompute_in(RankTrace const& rank,
                           std::size_t row,
                           KnownNames const& names,
-                          CostedShares const& shares) {
+                          RecomputeShares const& shares) {
   OpColumns const& ops = rank.ops;
   auto const phase = names.phase(ops.phase[row]);
   if (phase == TracePhase::recompute) return ops.duration[row];
@@ -30,7 +30,7 @@ std::int64_t recompute_in(RankTrace const& rank,
 
 }  // namespace
 
-CostedShares::CostedShares(RunConfig const& config) {
+RecomputeShares::RecomputeShares(RunConfig const& config) {
   TrainingPlan const plan = make_plan(as_settled(config.training));
   CostedPlan const costed{plan, config.system};
   for (std::size_t rank = 0; rank < plan.stages.size(); ++rank) {
@@ -41,7 +41,6 @@ CostedShares::CostedShares(RunConfig const& config) {
       auto const index = static_cast<std::size_t>(entry.task);
       Task const& task = rank_plan.tasks[index];
       TaskProfile const& profile = profiles[index];
-      host_waits_[rank_plan.stage.value()] += profile.host_wait.count();
       bool const may_recompute =
           task.kind == Task::Kind::backward || task.kind == Task::Kind::input_gradient;
       if (!may_recompute || profile.duration.count() == 0) return;
@@ -53,22 +52,17 @@ CostedShares::CostedShares(RunConfig const& config) {
   }
 }
 
-std::int64_t CostedShares::millionths(std::int32_t stage,
-                                      std::int64_t microbatch,
-                                      std::int64_t chunk) const {
+std::int64_t RecomputeShares::millionths(std::int32_t stage,
+                                         std::int64_t microbatch,
+                                         std::int64_t chunk) const {
   auto const found = shares_.find({stage, microbatch, chunk});
   return found == shares_.end() ? 0 : found->second;
 }
 
-std::int64_t CostedShares::host_wait(std::int32_t stage) const {
-  auto const found = host_waits_.find(stage);
-  return found == host_waits_.end() ? 0 : found->second;
-}
-
-CostedShares costed_shares_of(TraceMeta const& meta, RunConfig const& config) {
+RecomputeShares recompute_shares_of(TraceMeta const& meta, RunConfig const& config) {
   try {
     if (fingerprint(make_plan(as_settled(config.training))) != meta.plan) return {};
-    return CostedShares{config};
+    return RecomputeShares{config};
   } catch (CostError const&) {
     return {};
   } catch (ScheduleError const&) {
@@ -78,8 +72,7 @@ CostedShares costed_shares_of(TraceMeta const& meta, RunConfig const& config) {
 
 RankFigures figures_of(RankTrace const& rank,
                        KnownNames const& names,
-                       CostedShares const& shares,
-                       TraceClock clock) {
+                       RecomputeShares const& shares) {
   RankFigures figures;
   figures.rank = rank.rank;
   figures.stage = rank.stage;
@@ -92,10 +85,6 @@ RankFigures figures_of(RankTrace const& rank,
   StreamTimes const times = stream_times(rank, names);
   figures.end = times.end;
   figures.busy = times.computing;
-  if (clock == TraceClock::simulated) {
-    figures.host_wait = shares.host_wait(rank.stage);
-    if (!figures.has_whole_chunks) figures.busy += figures.host_wait;
-  }
   figures.transfer = times.transfer;
   figures.data_parallel = times.data_parallel;
   figures.offload = times.offload;

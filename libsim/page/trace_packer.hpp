@@ -21,7 +21,7 @@ namespace stagecraft {
 class TracePacker {
  public:
   /// `unit` is the number of ps that count as one in the columns.
-  TracePacker(KnownNames const& names, CostedShares const& shares, std::int64_t unit)
+  TracePacker(KnownNames const& names, RecomputeShares const& shares, std::int64_t unit)
       : names_{names}, shares_{shares}, unit_{unit} {}
 
   void add(RankTrace const& rank);
@@ -44,7 +44,7 @@ class TracePacker {
   void add_memory(MemoryColumns const& memory);
 
   KnownNames const& names_;
-  CostedShares const& shares_;
+  RecomputeShares const& shares_;
   std::int64_t unit_;
 
   std::map<Kind, std::size_t> kind_places_;

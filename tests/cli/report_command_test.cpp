@@ -46,29 +46,6 @@ TEST_CASE("report writes one page with the summary in words, also of several tra
                Contains("B&#39;s iteration") || Contains("B's iteration is"));
 }
 
-TEST_CASE("report says of waiting the same at both details, and what of it is the host's") {
-  TraceFolder folder;
-  folder.write(
-      "run.yaml",
-      "model: llama3-8b\nsystem: aws-p5\nsoftware: nanotron\n"
-      "parallel: {tensor: 4, pipeline: 2, sequence: true}\nbatch: {global: 4, micro: 1}\n");
-  auto const waiting = [&](std::string const& detail) {
-    REQUIRE(run_stagecraft("simulate " + folder.path("run.yaml") + " --set model.sequence=2048" +
-                           " --detail " + detail + " --trace " + folder.path(detail + ".h5"))
-                .exit_code == 0);
-    REQUIRE(run_stagecraft("report " + folder.path(detail + ".h5") + " -o " +
-                           folder.path(detail + ".html"))
-                .exit_code == 0);
-    std::string const page = folder.text(detail + ".html");
-    std::size_t const begin = page.find("Waiting, mean");
-    REQUIRE(begin != std::string::npos);
-    return page.substr(begin, page.find("Cost of recompute") - begin);
-  };
-  std::string const chunks = waiting("chunk");
-  REQUIRE_THAT(chunks, Contains("waits for the host, which takes longer"));
-  REQUIRE(waiting("op") == chunks);
-}
-
 TEST_CASE(
     "a report of the largest iteration of the paper takes less than 5 MB, the same bytes each "
     "time") {

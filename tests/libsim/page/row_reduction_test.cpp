@@ -73,8 +73,7 @@ TEST_CASE(
   add_state(rank, 0, 100, 0, 7);
   add_state(rank, 5, 100, 60, 2);
   add_state(rank, 9, 100, 60, 1);
-  RankFigures const figures =
-      figures_of(rank, KnownNames{names_of_rows()}, {}, TraceClock::simulated);
+  RankFigures const figures = figures_of(rank, KnownNames{names_of_rows()}, {});
   REQUIRE(figures.end == 27'000);
   REQUIRE(figures.busy == (2 + 2 + 5 + 7) * 1000);
   REQUIRE(figures.recompute == 5'000);
