@@ -2,12 +2,21 @@
 
 @function@() {
   local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]}
-  local command=${COMP_WORDS[1]} options= words= extensions= kind=none list= is_value= extension path
+  local command=${COMP_WORDS[1]} options= words= extensions= kind=none list= is_value= extension path name= at=0 word
   local -a found
 @lists@  COMPREPLY=()
-  # bash takes `=` for a word of its own.
-  [ "$current" = = ] && current=
-  [ "$previous" = = ] && previous=${COMP_WORDS[COMP_CWORD-2]}
+  # bash takes `=` for a word of its own: after an option, or after the name in KEY=VALUE.
+  if [ "$current" = = ]; then
+    current= name=$previous at=$((COMP_CWORD-2))
+  elif [ "$previous" = = ]; then
+    name=${COMP_WORDS[COMP_CWORD-2]} at=$((COMP_CWORD-3))
+  fi
+  if [[ $name == -* ]]; then
+    previous=$name name=
+  elif [ -n "$name" ]; then
+    [ "${COMP_WORDS[at]}" = = ] && at=$((at-1))
+    previous=${COMP_WORDS[at]}
+  fi
   if [ "$COMP_CWORD" -eq 1 ]; then
     mapfile -t COMPREPLY < <(compgen -W '@commands@ --help --version' -- "$current")
     return
@@ -21,7 +30,17 @@
     mapfile -t COMPREPLY < <(compgen -W "$options" -- "$current")
     return
   fi
-  [ -z "$list" ] || words+=" ${!list}"
+  if [ -n "$name" ]; then
+    for word in ${list:+${!list}}; do
+      [[ $word == "$name"=?* ]] && words+=" ${word#*=}"
+    done
+    mapfile -t COMPREPLY < <(compgen -W "$words" -- "$current")
+    return
+  fi
+  for word in ${list:+${!list}}; do
+    [[ $word == *=?* ]] && word=${word%%=*}=
+    [[ " $words " == *" $word "* ]] || words+=" $word"
+  done
   mapfile -t COMPREPLY < <(compgen -W "$words" -- "$current")
   [[ ${COMPREPLY[0]} != *= ]] || compopt -o nospace 2>/dev/null
   if [ -n "$extensions" ]; then

@@ -4,8 +4,13 @@
 # Offers the words of an array, after some of which a value follows, and what another command offers.
 _stagecraft_list() {
   local status_of_all=1
-  compadd -S '' -- ${(M)${(P)1}:#*=} && status_of_all=0
-  compadd -- ${${(P)1}:#*=} && status_of_all=0
+  local -a all=(${(P)1})
+  if [[ $PREFIX == *=* ]]; then
+    compadd -- ${(M)all:#*=?*} && status_of_all=0
+  else
+    compadd -S '' -- ${^${(u)${(M)all:#*=*}%%=*}}= && status_of_all=0
+    compadd -- ${all:#*=*} && status_of_all=0
+  fi
   (( $# > 1 )) && "${@:2}" && status_of_all=0
   return status_of_all
 }

@@ -12,6 +12,7 @@
 #include "libsim/run/config_files.hpp"
 #include "libsim/run/named_file.hpp"
 #include "libsim/run/run_keys.hpp"
+#include "libsim/units/split_text.hpp"
 
 namespace stagecraft {
 namespace {
@@ -94,10 +95,34 @@ Value model_value(std::string shown) {
   return Value::file(std::move(shown)).offering("models", [] { return names_of("models"); });
 }
 
+namespace {
+
+/// The words that a key takes: names, or true and false, or the files of a folder.
+std::vector<std::string> words_accepted(KeyText const& key) {
+  for (auto const& [name, folder] : std::initializer_list<std::pair<char const*, char const*>>{
+           {"model", "models"}, {"system", "systems"}, {"software", "software"}}) {
+    if (key.key == name) return stagecraft::names_of(folder);
+  }
+  if (key.accepts == "true or false") return {"true", "false"};
+  std::vector<std::string> words;
+  for (std::string_view const item : split_text(key.accepts, ", ")) {
+    bool const is_word = std::ranges::all_of(
+        item, [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_'; });
+    if (is_word) words.emplace_back(item);
+  }
+  return words;
+}
+
+}  // namespace
+
 Value setting_value() {
   return Value::text("KEY=VALUE").offering("keys", [] {
     std::vector<std::string> keys;
-    for (KeyText const& text : run_keys()) keys.push_back(std::string{text.key} + "=");
+    for (KeyText const& text : run_keys()) {
+      std::string const beginning = std::string{text.key} + "=";
+      keys.push_back(beginning);
+      for (std::string const& word : words_accepted(text)) keys.push_back(beginning + word);
+    }
     return keys;
   });
 }

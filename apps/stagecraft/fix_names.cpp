@@ -13,6 +13,7 @@
 #include "libsim/search/search_names.hpp"
 #include "libsim/search/search_space.hpp"
 #include "libsim/training/training_names.hpp"
+#include "libsim/units/split_text.hpp"
 
 namespace stagecraft {
 namespace {
@@ -100,6 +101,8 @@ std::int64_t number_of(ShapeChoice const& shape, ScheduleChoice const& schedule)
   }
 }
 
+std::string switch_words() { return "true, false"; }
+
 /// A name of --fix that takes values.
 struct FixName {
   std::string_view name;
@@ -107,6 +110,7 @@ struct FixName {
   void (*read)(FixText const&, SearchFilter&) = nullptr;
   /// Its value in a legal run; null if its values are not numbers.
   std::int64_t (*number)(ShapeChoice const&, ScheduleChoice const&) = nullptr;
+  std::string (*words)() = nullptr;  ///< its values, if they are words, with ", " between them
 };
 
 using Filter = SearchFilter;
@@ -125,12 +129,13 @@ constexpr std::array fix_names{
             number_of<&ShapeChoice::expert>},
     FixName{"expert_tensor", "parallel.expert_tensor", read_numbers<&Filter::expert_tensor>,
             number_of<&ShapeChoice::expert_tensor>},
-    FixName{"sequence", "parallel.sequence", read_switch<&Filter::sequence>},
-    FixName{"sharding", "sharding", read_sharding},
-    FixName{"distributed_optimizer", "memory.distributed_optimizer", read_distributed_optimizer},
-    FixName{"schedule", "schedule.kind", read_schedules},
-    FixName{"p2p", "schedule.p2p", read_p2p},
-    FixName{"recompute", "recompute", read_recompute},
+    FixName{"sequence", "parallel.sequence", read_switch<&Filter::sequence>, nullptr, switch_words},
+    FixName{"sharding", "sharding", read_sharding, nullptr, accepted_names<ShardingKind>},
+    FixName{"distributed_optimizer", "memory.distributed_optimizer", read_distributed_optimizer,
+            nullptr, switch_words},
+    FixName{"schedule", "schedule.kind", read_schedules, nullptr, searched_kinds},
+    FixName{"p2p", "schedule.p2p", read_p2p, nullptr, accepted_names<P2p>},
+    FixName{"recompute", "recompute", read_recompute, nullptr, accepted_names<RecomputeKind>},
 };
 
 FixName const* find_name(std::string_view name) {
@@ -174,8 +179,14 @@ std::string fix_description() {
 
 std::vector<std::string> fix_beginnings() {
   std::vector<std::string> beginnings;
-  beginnings.reserve(fix_names.size() + 1);
-  for (FixName const& fix : fix_names) beginnings.push_back(std::string{fix.name} + "=");
+  for (FixName const& fix : fix_names) {
+    beginnings.push_back(std::string{fix.name} + "=");
+    if (fix.words == nullptr) continue;
+    std::string const words = fix.words();
+    for (std::string_view const word : split_text(words, ", ")) {
+      beginnings.push_back(std::string{fix.name} + "=" + std::string{word});
+    }
+  }
   beginnings.emplace_back("layout=even");
   return beginnings;
 }

@@ -128,6 +128,8 @@ std::string ConfigNode::found() const {
     case YamlNode::Kind::scalar:
       break;
   }
+  // A whole file that is a text may be anything, and is not shown.
+  if (key_.empty()) return "a text";
   return (node_->quoted ? "the text '" : "'") + printable(node_->text) + "'";
 }
 

@@ -82,7 +82,11 @@ std::vector<MeasuredTask> measured_tasks(StagePlan const& rank, RankTrace const&
     ++runs;
     skip_others();
     if (row == trace.ops.rows()) return;
-    times[static_cast<std::size_t>(entry.task)].push_back(trace.ops.duration[row++]);
+    std::int64_t duration = trace.ops.duration[row++];
+    while (row < trace.ops.rows() && trace.ops.op[row] == TraceVocabulary::host_wait) {
+      duration += trace.ops.duration[row++];
+    }
+    times[static_cast<std::size_t>(entry.task)].push_back(duration);
     ++taken;
   });
   skip_others();

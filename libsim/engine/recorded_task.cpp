@@ -19,6 +19,12 @@ RecordedOp recorded_op(Op const& op, TraceVocabulary const& vocabulary) {
           .flops = op.flops};
 }
 
+/// The row of a wait for the host.
+RecordedOp recorded_wait(SimTime start, SimTime end) {
+  return {
+      .start = start, .end = end, .op = TraceVocabulary::host_wait, .phase = TracePhase::host_wait};
+}
+
 /// Appends the ops of blocks, one block after another.
 class OpRecorder {
  public:
@@ -31,17 +37,29 @@ class OpRecorder {
     BlockProgram const& program = costed_.plan().programs.blocks[block];
     PassTimes const& times = costed_.blocks()[block].times(pass_);
     std::vector<Op> const& ops = program.ops(pass_);
+    auto wait = times.host_waits.begin();
+    auto const add_waits_before = [&](std::size_t op) {
+      for (; wait != times.host_waits.end() && wait->op <= op; ++wait) {
+        task_.ops.push_back(recorded_wait(start_ + wait->start, start_ + wait->end));
+      }
+    };
     for (std::size_t i = 0; i < ops.size(); ++i) {
+      add_waits_before(i);
       RecordedOp& row = task_.ops.emplace_back(recorded_op(ops[i], vocabulary_));
       row.start = start_ + times.start[i];
       row.end = start_ + times.end[i];
       row.layer = layer_of(program.kind, first_layer, ops[i].layer);
     }
+    add_waits_before(ops.size());
     append_memory(held, times);
     start_ += times.duration;
   }
 
-  RecordedTask finish() && { return std::move(task_); }
+  /// `duration` is that of the whole task, in which the host may still have to catch up.
+  RecordedTask finish(SimTime duration) && {
+    if (start_ < duration) task_.ops.push_back(recorded_wait(start_, duration));
+    return std::move(task_);
+  }
 
  private:
   void append_memory(BlockProgram const& program, PassTimes const& times) {
@@ -73,7 +91,8 @@ class OpRecorder {
 RecordedTask record_ops(CostedPlan const& costed,
                         Programs const& held,
                         Task const& task,
-                        TraceVocabulary const& vocabulary) {
+                        TraceVocabulary const& vocabulary,
+                        SimTime duration) {
   TrainingPlan const& plan = costed.plan();
   ChunkProgram const& chunk = plan.programs.chunks[static_cast<std::size_t>(task.program)];
   OpRecorder recorder{costed, vocabulary, pass_of(task)};
@@ -83,16 +102,17 @@ RecordedTask record_ops(CostedPlan const& costed,
     recorder.append(blocks[i].block, held.blocks[blocks_held[i].block],
                     first_layer_of(plan.programs, chunk, blocks[i].position));
   }
-  return std::move(recorder).finish();
+  return std::move(recorder).finish(duration);
 }
 
 RecordedTask record_chunk(CostedPlan const& costed,
                           Task const& task,
                           TraceVocabulary const& vocabulary,
-                          SimTime duration,
+                          TaskProfile const& profile,
                           MemoryProfile memory) {
   ChunkSums const sums = chunk_sums(costed.plan().programs, task);
-  RecordedOp const row{.end = duration,
+  SimTime const computed = profile.duration - profile.host_waits.sum();
+  RecordedOp const row{.end = computed,
                        .op = vocabulary.index_of(pass_of(task)),
                        .phase = phase_of(pass_of(task)),
                        .bytes = sums.bytes,
@@ -104,7 +124,12 @@ RecordedTask record_chunk(CostedPlan const& costed,
   }
   SimTime const peak_offset = offset_of_op(costed.plan().programs, task, costed.blocks(),
                                            memory.peak_block, memory.peak_op);
-  return {.ops = {row}, .memory = recorded_memory(memory, peak_offset, duration)};
+  RecordedTask recorded{.ops = {row},
+                        .memory = recorded_memory(memory, peak_offset, profile.duration)};
+  if (computed < profile.duration) {
+    recorded.ops.push_back(recorded_wait(computed, profile.duration));
+  }
+  return recorded;
 }
 
 }  // namespace
@@ -138,10 +163,10 @@ std::vector<RecordedTask> record_tasks(CostedPlan const& costed,
       row.end = profile.duration;
       recorded.push_back({.ops = {row}, .memory = {}});
     } else if (detail == TraceDetail::op) {
-      recorded.push_back(record_ops(costed, held, task, vocabulary));
+      recorded.push_back(record_ops(costed, held, task, vocabulary, profile.duration));
     } else {
       recorded.push_back(
-          record_chunk(costed, task, vocabulary, profile.duration, memories.of(task).profile));
+          record_chunk(costed, task, vocabulary, profile, memories.of(task).profile));
     }
   }
   return recorded;

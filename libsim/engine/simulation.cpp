@@ -27,7 +27,7 @@ class ResultObserver {
         memory_{memory},
         recorder_{recorder},
         shares_(memory.size()),
-        host_wait_(memory.size()),
+        host_waits_(memory.size()),
         peak_at_(memory.size()),
         data_parallel_idle_(memory.size()),
         delay_(memory.size()) {}
@@ -58,7 +58,7 @@ class ResultObserver {
     }
     data_parallel_idle_[r] += std::exchange(delay_[r], SimTime{0});
     shares_[r] += profile.shares;
-    host_wait_[r] += profile.host_wait;
+    host_waits_[r] += profile.host_waits;
     // The delay of a chunk by a gradient reduction counts as backward.
     shares_[r].backward += (end - start) - profile.duration;
   }
@@ -78,7 +78,7 @@ class ResultObserver {
   }
 
   TimeShares const& shares(std::size_t rank) const { return shares_[rank]; }
-  SimTime host_wait(std::size_t rank) const { return host_wait_[rank]; }
+  TimeShares const& host_waits(std::size_t rank) const { return host_waits_[rank]; }
   SimTime peak_at(std::size_t rank) const { return peak_at_[rank]; }
 
  private:
@@ -86,7 +86,7 @@ class ResultObserver {
   std::vector<FullestMemory> const& memory_;
   TimeRecorder* recorder_;
   std::vector<TimeShares> shares_;
-  std::vector<SimTime> host_wait_;
+  std::vector<TimeShares> host_waits_;  ///< parts of the shares
   std::vector<SimTime> peak_at_;
   std::vector<SimTime> data_parallel_idle_;
   std::vector<SimTime> delay_;  ///< of the data-parallel stream by the task that is told next
@@ -177,10 +177,11 @@ Simulation simulate(CostedPlan const& costed, TimeRecorder* recorder) {
   result.ideal = timeline.stages[busiest].busy;
   StageTimeline const& of_busiest = timeline.stages[busiest];
   result.breakdown.shares = observer.shares(busiest);
+  result.breakdown.shares -= observer.host_waits(busiest);
   result.breakdown.shares.data_parallel += of_busiest.data_parallel;
   result.breakdown.shares.offload += of_busiest.offload;
   result.breakdown.shares.optimizer += overhead;
-  result.breakdown.host_wait = observer.host_wait(busiest);
+  result.breakdown.host_wait = observer.host_waits(busiest).sum();
   result.breakdown.transfer = of_busiest.transfer;
   result.breakdown.bubble = timeline.period - of_busiest.busy - of_busiest.transfer -
                             of_busiest.data_parallel - of_busiest.offload;

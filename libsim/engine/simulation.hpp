@@ -59,13 +59,12 @@ struct LayerResult {
   std::optional<Bytes> paper;  ///< if table 2 has the case
 };
 
-/// The time of the stage that is busy longest, by cause: shares, transfers and bubble sum to the
-/// iteration.
+/// The time of the stage that is busy longest, by cause; all of it sums to the iteration.
 struct Breakdown {
-  TimeShares shares;
+  TimeShares shares;  ///< without what waits for the host
   SimTime transfer{0};
   SimTime bubble{0};
-  SimTime host_wait{0};  ///< contained in the shares: time of waiting until kernels are issued
+  SimTime host_wait{0};  ///< waiting until the host has issued kernels
 };
 
 /// The outcome of an iteration. FLOPs are for the whole job.

@@ -365,8 +365,11 @@ KindTimes& KindTimes::operator+=(KindTimes const& other) {
 
 KindTimes kinds_of_task(CostedPlan const& costed, StageId stage, std::size_t task, SimTime time) {
   TaskProfile const& profile = costed.tasks(stage.index())[task];
-  KindTimes kinds = kinds_of(
-      profile.shares, exposed_communication(costed, costed.plan().stages[stage].tasks[task]));
+  TimeShares shares = profile.shares;
+  shares -= profile.host_waits;
+  KindTimes kinds =
+      kinds_of(shares, exposed_communication(costed, costed.plan().stages[stage].tasks[task]));
+  kinds[TimeKind::host_wait] = profile.host_waits.sum();
   kinds[TimeKind::data_parallel] += time - profile.duration;
   return kinds;
 }
@@ -395,6 +398,7 @@ KindTimes kinds_of_busiest_stage(CostedPlan const& costed,
   KindTimes kinds = kinds_of(shares, exposed);
   kinds[TimeKind::pipeline_transfer] = simulation.breakdown.transfer;
   kinds[TimeKind::bubble] = simulation.breakdown.bubble;
+  kinds[TimeKind::host_wait] = simulation.breakdown.host_wait;
   return kinds;
 }
 

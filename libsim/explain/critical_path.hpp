@@ -26,13 +26,14 @@ enum class TimeKind : std::uint8_t {
   data_parallel,       ///< reducing gradients, and the computation that this slows down
   optimizer,           ///< optimizer step, and the overhead per iteration
   offload,             ///< updates by the host, and copies to and from it
+  host_wait,           ///< waiting until the host has issued kernels
 };
-inline constexpr int time_kind_count = 10;
+inline constexpr int time_kind_count = 11;
 
 /// The names in JSON.
 template <>
 struct EnumNames<TimeKind> {
-  static constexpr std::array<std::pair<TimeKind, std::string_view>, 10> all{
+  static constexpr std::array<std::pair<TimeKind, std::string_view>, time_kind_count> all{
       {{TimeKind::forward, "forward"},
        {TimeKind::backward, "backward"},
        {TimeKind::recompute, "recompute"},
@@ -42,7 +43,8 @@ struct EnumNames<TimeKind> {
        {TimeKind::bubble, "bubble"},
        {TimeKind::data_parallel, "data_parallel"},
        {TimeKind::optimizer, "optimizer"},
-       {TimeKind::offload, "offload"}}};
+       {TimeKind::offload, "offload"},
+       {TimeKind::host_wait, "host_wait"}}};
 };
 
 /// Times by kind.

@@ -24,7 +24,8 @@ std::string_view description_of(TimeKind kind) {
       "waiting for other stages (bubble)",
       "reducing gradients between ranks",
       "optimizer step",
-      "optimizer state on the host"};
+      "optimizer state on the host",
+      "waiting for the host to issue kernels (host wait)"};
   return texts[static_cast<std::size_t>(kind)];
 }
 

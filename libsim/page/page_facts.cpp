@@ -121,6 +121,7 @@ struct Waiting {
   double transfer = 0;
   double data_parallel = 0;
   double offload = 0;
+  double host_wait = 0;  ///< for which the ranks count as busy
   double iteration = 0;
 
   double all() const { return bubble + transfer + data_parallel + offload; }
@@ -130,10 +131,11 @@ Waiting waiting_of(PageTrace const& trace) {
   Waiting sum;
   for (RankFigures const& rank : trace.figures) {
     sum.iteration += seconds(trace.iteration);
-    sum.transfer += seconds(rank.transfer);
-    sum.data_parallel += seconds(rank.data_parallel);
-    sum.offload += seconds(rank.offload);
-    sum.bubble += seconds(bubble_of(trace, rank));
+    sum.transfer += seconds(rank.times.transfer);
+    sum.data_parallel += seconds(rank.times.data_parallel);
+    sum.offload += seconds(rank.times.offload);
+    sum.host_wait += seconds(rank.times.host_wait);
+    sum.bubble += seconds(rank.times.bubble(trace.iteration));
   }
   return sum;
 }
@@ -160,14 +162,14 @@ PageFact waiting_fact(PageTrace const& trace) {
   Waiting const sum = waiting_of(trace);
   PageFact fact{
       .heading = "Waiting, mean", .value = percent_text(sum.all(), sum.iteration), .sentence = {}};
+  auto const ranks = static_cast<double>(trace.figures.size());
+  auto const share = [&](double time) {
+    return time_text(time / ranks) + " (" + percent_text(time, sum.iteration) + ")";
+  };
   if (sum.all() < 0.0005 * sum.iteration) {
     fact.sentence = "No " + member_of(trace) + " waits for another stage";
     fact.sentence += has_one_stage(trace) ? ": there is only one." : ".";
   } else {
-    auto const ranks = static_cast<double>(trace.figures.size());
-    auto const share = [&](double time) {
-      return time_text(time / ranks) + " (" + percent_text(time, sum.iteration) + ")";
-    };
     fact.sentence = "On average a " + member_of(trace) + " spends " + share(sum.bubble) +
                     " of an iteration idle, " + reason_to_wait(trace);
     if (!has_one_stage(trace)) {
@@ -182,6 +184,10 @@ PageFact waiting_fact(PageTrace const& trace) {
       fact.sentence += ", and " + share(sum.offload) + " while the host updates what it holds";
     }
     fact.sentence += ".";
+  }
+  if (sum.host_wait > 0) {
+    fact.sentence += " Of its busy time, " + share(sum.host_wait) +
+                     " is host wait: until the host has issued kernels.";
   }
   if (trace.config && trace.config->training.parallel.tensor > 1) {
     fact.sentence +=

@@ -1,6 +1,7 @@
 #include "libsim/page/page_summary.hpp"
 
 #include <algorithm>
+#include <array>
 #include <map>
 
 #include "libsim/page/page_facts.hpp"
@@ -122,12 +123,27 @@ bool has_ranks_of_job(PageTrace const& trace) {
 
 std::string heading_cell(std::string const& text) { return "<th scope=\"col\">" + text + "</th>"; }
 
+/// A column with a time of each rank, in ps.
+struct TimeColumn {
+  char const* heading;
+  std::int64_t (*of)(RankFigures const& rank, std::int64_t iteration);
+};
+
+constexpr std::array<TimeColumn, 6> time_columns{
+    {{"computing", [](RankFigures const& rank, std::int64_t) { return rank.times.computing; }},
+     {"recompute", [](RankFigures const& rank, std::int64_t) { return rank.recompute; }},
+     {"host wait", [](RankFigures const& rank, std::int64_t) { return rank.times.host_wait; }},
+     {"transfer", [](RankFigures const& rank, std::int64_t) { return rank.times.transfer; }},
+     {"data parallel",
+      [](RankFigures const& rank, std::int64_t) { return rank.times.data_parallel; }},
+     {"bubble", [](RankFigures const& rank, std::int64_t iteration) {
+        return rank.times.bubble(iteration);
+      }}}};
+
 std::string table_head_html(PageTrace const& trace, TableScale const& scale) {
   std::string html = "<thead><tr>" + heading_cell("stage");
   if (has_ranks_of_job(trace)) html += heading_cell("rank");
-  for (char const* const text : {"computing", "recompute", "transfer", "data parallel", "bubble"}) {
-    html += heading_cell(text);
-  }
+  for (TimeColumn const& column : time_columns) html += heading_cell(column.heading);
   for (CategoryRow const& row : categories) {
     std::string const name{row.name};
     html +=
@@ -146,8 +162,7 @@ std::string table_row_html(PageTrace const& trace,
   auto const size = [&](std::int64_t bytes) { return cell(in_unit(scale.bytes, bytes)); };
   std::string html = "<tr><th scope=\"row\">" + std::to_string(rank.stage) + "</th>";
   if (has_ranks_of_job(trace)) html += cell(std::to_string(rank.rank));
-  html += time(rank.busy) + time(rank.recompute) + time(rank.transfer) + time(rank.data_parallel) +
-          time(bubble_of(trace, rank));
+  for (TimeColumn const& column : time_columns) html += time(column.of(rank, trace.iteration));
   for (CategoryRow const& row : categories) html += size(rank.at_peak[row.category]);
   html += size(rank.at_peak.sum()) + time(rank.peak_time);
   if (trace.predicted) {

@@ -101,7 +101,7 @@ nlohmann::ordered_json rank_json(RankTrace const& rank, RankFigures const& figur
           {"title", title_of(rank)},
           {"ops", rank.ops.rows()},
           {"states", rank.memory.rows()},
-          {"busy", figures.busy},
+          {"busy", figures.times.busy()},
           {"peak", categories_json(figures.at_peak)}};
 }
 
@@ -171,7 +171,7 @@ PageTrace read_page_trace(TraceReader const& trace,
   for (std::int32_t const number : trace.ranks()) {
     RankTrace const rank = trace.read(number);
     page.figures.push_back(figures_of(rank, names, shares));
-    page.iteration = std::max(page.iteration, page.figures.back().end);
+    page.iteration = std::max(page.iteration, page.figures.back().times.end);
     page.has_whole_chunks = page.has_whole_chunks || page.figures.back().has_whole_chunks;
     rows[number] = rank.ops.rows();
   }
@@ -192,11 +192,7 @@ RankFigures const& fullest(PageTrace const& trace) {
 RankFigures const& busiest(PageTrace const& trace) {
   return *std::max_element(
       trace.figures.begin(), trace.figures.end(),
-      [](RankFigures const& a, RankFigures const& b) { return a.busy < b.busy; });
-}
-
-std::int64_t bubble_of(PageTrace const& trace, RankFigures const& rank) {
-  return trace.iteration - rank.busy - rank.transfer - rank.data_parallel - rank.offload;
+      [](RankFigures const& a, RankFigures const& b) { return a.times.busy() < b.times.busy(); });
 }
 
 }  // namespace stagecraft

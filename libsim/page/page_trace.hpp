@@ -47,7 +47,4 @@ RankFigures const& fullest(PageTrace const& trace);
 /// a rank.
 RankFigures const& busiest(PageTrace const& trace);
 
-/// The time in ps for which a rank neither computes nor communicates.
-std::int64_t bubble_of(PageTrace const& trace, RankFigures const& rank);
-
 }  // namespace stagecraft

@@ -24,9 +24,9 @@ namespace stagecraft {
 namespace {
 
 /// The classes of parts_of(), in its order.
-constexpr std::array<std::string_view, 9> part_classes{"forward", "backward",  "recompute",
-                                                       "head",    "transfer",  "bubble",
-                                                       "data",    "optimizer", "offload"};
+constexpr std::array<std::string_view, 10> part_classes{
+    "forward", "backward", "recompute", "head",    "transfer",
+    "bubble",  "data",     "optimizer", "offload", "host"};
 
 OperatingFigures figures_of(PagePlan const& plan) {
   return operating_figures(to_seconds(plan.simulation->iteration),

@@ -43,9 +43,12 @@ RecomputeShares::RecomputeShares(RunConfig const& config) {
       TaskProfile const& profile = profiles[index];
       bool const may_recompute =
           task.kind == Task::Kind::backward || task.kind == Task::Kind::input_gradient;
-      if (!may_recompute || profile.duration.count() == 0) return;
-      double const share = static_cast<double>(profile.shares.recompute.count()) /
-                           static_cast<double>(profile.duration.count());
+      // The row of the pass is without what waits for the host.
+      SimTime const computed = profile.duration - profile.host_waits.sum();
+      if (!may_recompute || computed == SimTime{0}) return;
+      SimTime const recomputed = profile.shares.recompute - profile.host_waits.recompute;
+      double const share =
+          static_cast<double>(recomputed.count()) / static_cast<double>(computed.count());
       shares_[{rank_plan.stage.value(), (entry.microbatch + advance).value(), task.chunk.value()}] =
           std::llround(share * 1e6);
     });
@@ -82,12 +85,7 @@ RankFigures figures_of(RankTrace const& rank,
     if (names.stream(ops.stream[row]) != Stream::compute) continue;
     figures.recompute = bounded_sum(figures.recompute, recompute_in(rank, row, names, shares));
   }
-  StreamTimes const times = stream_times(rank, names);
-  figures.end = times.end;
-  figures.busy = times.computing;
-  figures.transfer = times.transfer;
-  figures.data_parallel = times.data_parallel;
-  figures.offload = times.offload;
+  figures.times = stream_times(rank, names);
   MemoryPeak const peak = peak_of(rank.memory);
   figures.at_peak = peak.at_peak;
   figures.peak_time = peak.time;

@@ -8,6 +8,7 @@
 #include "libsim/run/run_config.hpp"
 #include "libsim/trace/trace.hpp"
 #include "libsim/trace/trace_names.hpp"
+#include "libsim/trace/trace_sums.hpp"
 
 namespace stagecraft {
 
@@ -36,12 +37,8 @@ RecomputeShares recompute_shares_of(TraceMeta const& meta, RunConfig const& conf
 struct RankFigures {
   std::int32_t rank = 0;
   std::int32_t stage = 0;
-  std::int64_t end = 0;        ///< when its last op ends
-  std::int64_t busy = 0;       ///< it computes; this and the next but one as in StreamTimes
-  std::int64_t recompute = 0;  ///< part of `busy`
-  std::int64_t transfer = 0;
-  std::int64_t data_parallel = 0;
-  std::int64_t offload = 0;
+  StreamTimes times;
+  std::int64_t recompute = 0;  ///< part of its computing
   /// At the first instant at which the sum without workspace is largest, with the largest
   /// workspace.
   CategoryBytes at_peak;

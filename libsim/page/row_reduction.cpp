@@ -20,6 +20,23 @@ void append_row(MemoryColumns& to, MemoryColumns const& from, std::size_t row) {
   for (std::size_t i = 0; i < to.bytes.size(); ++i) to.bytes[i].push_back(from.bytes[i][row]);
 }
 
+bool waits_for_host(OpColumns const& ops, std::size_t row, KnownNames const& names) {
+  return names.phase(ops.phase[row]) == TracePhase::host_wait;
+}
+
+/// Appends the waits of a chunk as one row, which ends with the chunk.
+void append_waits(OpColumns& to,
+                  OpColumns const& from,
+                  ChunkSlice const& chunk,
+                  KnownNames const& names) {
+  std::size_t row = chunk.first;
+  while (row < chunk.last && !waits_for_host(from, row, names)) ++row;
+  if (row == chunk.last) return;
+  append_row(to, from, row);
+  to.start.back() = chunk.end - chunk.host_wait;
+  to.duration.back() = chunk.host_wait;
+}
+
 /// The sum without workspace, by which peaks are defined.
 std::int64_t sum_at(MemoryColumns const& memory, std::size_t row) {
   std::int64_t sum = -memory.of(Category::workspace)[row];
@@ -37,21 +54,25 @@ RankTrace at_chunk_detail(RankTrace const& rank,
   RankTrace reduced{.rank = rank.rank, .stage = rank.stage, .ops = {}, .memory = rank.memory};
   std::vector<ChunkSlice> const chunks = chunk_slices(rank.ops, names);
   auto next = chunks.begin();
+  std::size_t end_of_chunk = 0;  // of the rows of the last one
   for (std::size_t row = 0; row < rank.ops.rows(); ++row) {
     if (next != chunks.end() && row == next->first) {
       append_row(reduced.ops, rank.ops, row);
       OpColumns& ops = reduced.ops;
       ops.start.back() = next->start;
-      ops.duration.back() = next->end - next->start;
+      ops.duration.back() = next->end - next->start - next->host_wait;
       ops.op.back() = next->is_backward ? backward : forward;
       if (next->is_backward) ops.phase.back() = backward_phase;
       ops.layer.back() = -1;
       ops.bytes.back() = next->bytes;
       ops.flops.back() = next->flops;
+      append_waits(ops, rank.ops, *next, names);
+      end_of_chunk = next->last;
       ++next;
       continue;
     }
     if (is_in_chunk(rank.ops, row, names)) continue;
+    if (row < end_of_chunk && waits_for_host(rank.ops, row, names)) continue;
     append_row(reduced.ops, rank.ops, row);
   }
   return reduced;

@@ -10,8 +10,9 @@ namespace stagecraft {
 
 /// The rank at chunk detail: one row for each forward and backward of a chunk instead of its ops;
 /// other rows are unchanged, but those of the tensor-parallel stream are dropped, as they are
-/// inside the chunks. `forward` and `backward` are the indices of these names. The rows of a
-/// backward that are recompute are not kept separate.
+/// inside the chunks, and a chunk's waits for the host are one row at its end. `forward` and
+/// `backward` are the indices of these names. The rows of a backward that are recompute are not
+/// kept separate.
 RankTrace at_chunk_detail(RankTrace const& rank,
                           KnownNames const& names,
                           std::int64_t forward,

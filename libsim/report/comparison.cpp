@@ -149,7 +149,7 @@ RankSummary const& first_of_stage(Ranks const& ranks, std::int32_t stage) {
 
 std::int32_t busiest_stage(Ranks const& ranks, std::set<std::int32_t> const& stages) {
   return *std::max_element(stages.begin(), stages.end(), [&](std::int32_t x, std::int32_t y) {
-    return first_of_stage(ranks, x).times.computing < first_of_stage(ranks, y).times.computing;
+    return first_of_stage(ranks, x).times.busy() < first_of_stage(ranks, y).times.busy();
   });
 }
 
@@ -175,12 +175,14 @@ std::vector<Contribution> contributions_on(std::int32_t stage,
       std::int64_t& sum = phases[comparable_phase(key.phase, same_detail)][side];
       sum = bounded_sum(sum, time);
     }
-    std::int64_t const bubble = iteration[side] - rank.times.computing - rank.times.transfer -
-                                rank.times.data_parallel - rank.times.offload;
+    for (auto const& [phase, time] : rank.times.collectives) {
+      std::int64_t& sum = phases[comparable_phase(std::string{name_of(phase)}, same_detail)][side];
+      sum = bounded_sum(sum, time);
+    }
     phases[std::string{name_of(TracePhase::transfer)}][side] = rank.times.transfer;
     phases[std::string{name_of(TracePhase::data_parallel)}][side] = rank.times.data_parallel;
     phases["offload"][side] = rank.times.offload;
-    phases["bubble"][side] = bubble;
+    phases["bubble"][side] = rank.times.bubble(iteration[side]);
   }
   std::vector<Contribution> contributions;
   contributions.reserve(phases.size());

@@ -269,7 +269,8 @@ std::string comparison_tables(Comparison const& comparison, int width) {
   return header(comparison) + "\nmemory at the peak\n" + memory_table(comparison) + "\n" +
          wrapped("time of stage " + std::to_string(comparison.stage) +
                      ", the busiest of A; transfer and data_parallel: only what no computation "
-                     "hides; bubble: waiting for other stages, in traces of ops also for the host",
+                     "hides; host_wait: until the host has issued kernels; bubble: for other "
+                     "stages",
                  width) +
          stage_table(comparison) + "\nops, all stages that both have together\n" +
          op_table(comparison) + "\n" + wrapped(explain_difference(comparison), width) +
@@ -309,6 +310,9 @@ nlohmann::ordered_json to_json(Comparison const& comparison) {
   auto const op_json = [](OpComparison const& op) -> nlohmann::ordered_json {
     return {{"op", op.op}, {"phase", op.phase}, {"stream", op.stream}, {"seconds", op.seconds}};
   };
+  auto const phase_json = [](Contribution const& part) -> nlohmann::ordered_json {
+    return {{"phase", part.phase}, {"seconds", part.seconds}};
+  };
   auto const& meta = comparison.meta;
   return {
       {"schema", comparison_schema},
@@ -325,6 +329,8 @@ nlohmann::ordered_json to_json(Comparison const& comparison) {
       {"rows", rows_json(comparison)},
       {"same_work", comparison.rows.empty() ? nlohmann::ordered_json(nullptr)
                                             : nlohmann::ordered_json(comparison.is_same_work())},
+      {"stage", comparison.stage},
+      {"phases", list_of(comparison.contributions, phase_json)},
       {"explanation", explain_difference(comparison)},
       {"rows_explanation", explain_rows(comparison)}};
 }

@@ -153,7 +153,8 @@ Json to_json(Breakdown const& breakdown) {
           {"data_parallel", seconds(shares.data_parallel)},
           {"head_and_embedding", seconds(shares.head_and_embedding)},
           {"optimizer", seconds(shares.optimizer)},
-          {"offload", seconds(shares.offload)}};
+          {"offload", seconds(shares.offload)},
+          {"host_wait", seconds(breakdown.host_wait)}};
 }
 
 Json to_json(CategoryBytes const& bytes) {

@@ -40,17 +40,12 @@ std::string rates(Simulation const& simulation, TrainingConfig const& config) {
 std::string breakdown_table(Simulation const& simulation) {
   TextTable table{{{"time of the busiest stage", Align::left}, {"s"}, {"%"}}};
   for (auto const& [name, time] : parts_of(simulation.breakdown)) {
-    if (name == "offload" && time == SimTime{0}) continue;
+    if ((name == "offload" || name == "host wait") && time == SimTime{0}) continue;
     table.add_row({std::string{name}, decimals(to_seconds(time), 3),
                    decimals(100 * to_seconds(time) / to_seconds(simulation.iteration), 1)});
   }
-  double const host = to_seconds(simulation.breakdown.host_wait);
-  double const share = host / to_seconds(simulation.iteration);
-  constexpr double least_shown = 0.0005;  // 0.1 %
-  if (!(share >= least_shown)) return table.text();
-  return table.text() + "of these, " + decimals(host, 3) + " s (" + percent(share) +
-         " of the iteration) wait for the host, which takes longer to issue kernels than they "
-         "run\n";
+  if (simulation.breakdown.host_wait == SimTime{0}) return table.text();
+  return table.text() + "host wait: the host takes longer to issue kernels than they run\n";
 }
 
 /// Says what nodes hold in place of their accelerators, and whether they can.
@@ -245,7 +240,7 @@ std::string run_title(TrainingPlan const& plan, System const& system) {
   return text;
 }
 
-std::array<BreakdownPart, 9> parts_of(Breakdown const& breakdown) {
+std::array<BreakdownPart, 10> parts_of(Breakdown const& breakdown) {
   return {{{"forward", breakdown.shares.forward},
            {"backward", breakdown.shares.backward},
            {"recompute", breakdown.shares.recompute},
@@ -254,7 +249,8 @@ std::array<BreakdownPart, 9> parts_of(Breakdown const& breakdown) {
            {"bubble", breakdown.bubble},
            {"data parallel", breakdown.shares.data_parallel},
            {"optimizer", breakdown.shares.optimizer},
-           {"offload", breakdown.shares.offload}}};
+           {"offload", breakdown.shares.offload},
+           {"host wait", breakdown.host_wait}}};
 }
 
 std::string simulation_tables(Simulation const& simulation,

@@ -22,7 +22,7 @@ struct BreakdownPart {
 };
 
 /// How the busiest stage spends an iteration; the parts sum to it.
-std::array<BreakdownPart, 9> parts_of(Breakdown const& breakdown);
+std::array<BreakdownPart, 10> parts_of(Breakdown const& breakdown);
 
 /// How long ranks of a stage wait for those that compute more rows, as the end of a sentence.
 /// Pre: stage.rank_busy is set.

@@ -113,6 +113,8 @@ constexpr std::array reals{
                [](Result result, Plan) { return to_seconds(result.breakdown.shares.optimizer); }},
     RealColumn{"breakdown_seconds_offload", "s",
                [](Result result, Plan) { return to_seconds(result.breakdown.shares.offload); }},
+    RealColumn{"breakdown_seconds_host_wait", "s",
+               [](Result result, Plan) { return to_seconds(result.breakdown.host_wait); }},
 };
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 
 #include "libsim/trace/trace_sums.hpp"
 
@@ -47,8 +48,13 @@ bool is_in_chunk(OpColumns const& ops, std::size_t row, KnownNames const& names)
 
 std::vector<ChunkSlice> chunk_slices(OpColumns const& ops, KnownNames const& names) {
   std::vector<ChunkSlice> slices;
+  std::int64_t waited = 0;  // for the host, since the last row of a slice
   for (std::size_t row = 0; row < ops.rows(); ++row) {
+    if (names.phase(ops.phase[row]) == TracePhase::host_wait) {
+      waited = bounded_sum(waited, ops.duration[row]);
+    }
     if (!is_in_chunk(ops, row, names)) continue;
+    std::int64_t const before = std::exchange(waited, 0);
     bool const is_new = slices.empty() || !continues(slices.back(), ops, row, names);
     // A slice begins with an op on the compute stream; its ops on other streams are within it.
     if (is_new && names.stream(ops.stream[row]) != Stream::compute) continue;
@@ -59,6 +65,8 @@ std::vector<ChunkSlice> chunk_slices(OpColumns const& ops, KnownNames const& nam
                         .is_backward = is_backward_row(ops, row, names),
                         .microbatch = ops.microbatch[row],
                         .chunk = ops.chunk[row]});
+    } else {
+      slices.back().host_wait = bounded_sum(slices.back().host_wait, before);
     }
     add_row(slices.back(), ops, row, names);
   }

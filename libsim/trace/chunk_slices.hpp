@@ -22,6 +22,7 @@ struct ChunkSlice {
   std::int64_t last_layer = -1;
   std::int64_t bytes = 0;  ///< memory traffic of its kernels
   std::int64_t flops = 0;
+  std::int64_t host_wait = 0;  ///< of the rows among them that wait for the host, ps
 };
 
 /// Merges the rows of one rank by chunk, in issue order. At chunk detail each slice is one row; at

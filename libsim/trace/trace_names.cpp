@@ -7,7 +7,7 @@ namespace stagecraft {
 
 namespace {
 
-constexpr std::int64_t first_transfer = 3;  ///< names before it are those of whole chunks
+constexpr std::int64_t first_transfer = TraceVocabulary::host_wait + 1;
 
 }  // namespace
 
@@ -67,7 +67,7 @@ Stream stream_of(Transfer const& transfer) {
 }
 
 TraceVocabulary::TraceVocabulary(TrainingPlan const& plan) {
-  for (auto phase = TracePhase::forward; phase <= TracePhase::optimizer;
+  for (auto phase = TracePhase::forward; phase <= TracePhase::host_wait;
        phase = static_cast<TracePhase>(static_cast<int>(phase) + 1)) {
     names_.phase.emplace_back(name_of(phase));
   }
@@ -78,8 +78,9 @@ TraceVocabulary::TraceVocabulary(TrainingPlan const& plan) {
                                                          : true;
     if (is_used) names_.stream.emplace_back(row.name);
   }
-  for (char const* const name : {"forward", "backward", "iteration_overhead", "send.activation",
-                                 "send.gradient", "receive.activation", "receive.gradient"}) {
+  for (char const* const name :
+       {"forward", "backward", "iteration_overhead", "host_wait", "send.activation",
+        "send.gradient", "receive.activation", "receive.gradient"}) {
     add(name);
   }
   for (BlockProgram const& block : plan.programs.blocks) {

@@ -30,11 +30,12 @@ enum class TracePhase : std::uint8_t {
   transfer,       ///< messages between stages
   data_parallel,  ///< gradients and parameters between ranks
   optimizer,      ///< everything else that happens once per iteration
+  host_wait,      ///< the compute stream stands still until the host has issued what comes next
 };
 
 template <>
 struct EnumNames<TracePhase> {
-  static constexpr std::array<std::pair<TracePhase, std::string_view>, 8> all{
+  static constexpr std::array<std::pair<TracePhase, std::string_view>, 9> all{
       {{TracePhase::forward, "forward"},
        {TracePhase::recompute, "recompute"},
        {TracePhase::input_gradient, "input_gradient"},
@@ -42,7 +43,8 @@ struct EnumNames<TracePhase> {
        {TracePhase::backward, "backward"},
        {TracePhase::transfer, "transfer"},
        {TracePhase::data_parallel, "data_parallel"},
-       {TracePhase::optimizer, "optimizer"}}};
+       {TracePhase::optimizer, "optimizer"},
+       {TracePhase::host_wait, "host_wait"}}};
 };
 
 TracePhase phase_of(Op const& op);
@@ -65,10 +67,12 @@ class TraceVocabulary {
   /// The index of the name of a row for a whole chunk. Pre: the plan has such passes.
   std::int64_t index_of(Pass pass) const { return index_.at(std::string{name_of(phase_of(pass))}); }
 
-  // Names of the rows of whole chunks, and of what a system adds to each iteration.
+  // Names of the rows of whole chunks, of what a system adds to each iteration, and of waits for
+  // the host.
   static constexpr std::int64_t forward = 0;
   static constexpr std::int64_t backward = 1;
   static constexpr std::int64_t iteration_overhead = 2;
+  static constexpr std::int64_t host_wait = 3;
 
  private:
   void add(std::string const& name);
@@ -77,7 +81,7 @@ class TraceVocabulary {
   std::map<std::string, std::int64_t> index_;
 };
 
-/// The meaning of the names of a file, looked up once: a trace has a million rows but eight names.
+/// The meaning of the names of a file, looked up once: a trace has a million rows but nine phases.
 class KnownNames {
  public:
   explicit KnownNames(TraceNames const& names);

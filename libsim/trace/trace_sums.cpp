@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <utility>
 #include <vector>
 
 namespace stagecraft {
@@ -61,38 +62,51 @@ MemoryPeak peak_of(MemoryColumns const& memory) {
 
 StreamTimes stream_times(RankTrace const& rank, KnownNames const& names) {
   StreamTimes times;
-  std::vector<Span> computing;
+  std::vector<Span> busy;
+  std::vector<Span> host_waits;
   std::vector<Span> messages;
   std::vector<Span> reductions;
   std::vector<Span> offloaded;
+  std::map<TracePhase, std::vector<Span>> collectives;
   OpColumns const& ops = rank.ops;
   for (std::size_t row = 0; row < ops.rows(); ++row) {
     Span const span{ops.start[row], ops.start[row] + ops.duration[row]};
     times.end = std::max(times.end, span.end);
     auto const stream = names.stream(ops.stream[row]);
     if (!stream) continue;
+    auto const phase = names.phase(ops.phase[row]);
     StreamKind const kind = kind_of(*stream);
     bool const on_compute = *stream == Stream::compute;
     if (kind == StreamKind::messages) {
       messages.push_back(span);
     } else if (kind == StreamKind::reductions || kind == StreamKind::units ||
-               (on_compute && names.phase(ops.phase[row]) == TracePhase::data_parallel)) {
+               (on_compute && phase == TracePhase::data_parallel)) {
       reductions.push_back(span);
     } else if (kind == StreamKind::offload) {
       offloaded.push_back(span);
     } else if (on_compute) {
-      computing.push_back(span);
+      (phase == TracePhase::host_wait ? host_waits : busy).push_back(span);
+    } else if (phase) {
+      collectives[*phase].push_back(span);
     }
   }
-  times.computing = covered(computing);
-  computing.insert(computing.end(), messages.begin(), messages.end());
-  std::int64_t const with_messages = covered(computing);
-  computing.insert(computing.end(), reductions.begin(), reductions.end());
-  times.transfer = with_messages - times.computing;
-  std::int64_t const with_reductions = covered(computing);
-  computing.insert(computing.end(), offloaded.begin(), offloaded.end());
-  times.data_parallel = with_reductions - with_messages;
-  times.offload = covered(computing) - with_reductions;
+  std::int64_t so_far = covered(busy);
+  auto const beside = [&](std::vector<Span> const& spans) {
+    busy.insert(busy.end(), spans.begin(), spans.end());
+    std::int64_t const before = std::exchange(so_far, covered(busy));
+    return so_far - before;
+  };
+  times.computing = so_far;
+  times.host_wait = beside(host_waits);
+  for (auto const& [phase, spans] : collectives) {
+    std::int64_t const exposed = beside(spans);
+    if (exposed == 0) continue;
+    times.collectives[phase] = exposed;
+    times.computing += exposed;
+  }
+  times.transfer = beside(messages);
+  times.data_parallel = beside(reductions);
+  times.offload = beside(offloaded);
   return times;
 }
 

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <map>
 
 #include "libsim/plan/training_plan.hpp"
 #include "libsim/program/category_bytes.hpp"
@@ -46,11 +47,22 @@ MemoryPeak peak_of(MemoryColumns const& memory);
 /// What a rank's time goes to, in ps, by the rows of a trace. The parts do not overlap: what is
 /// left of an iteration is the bubble, in which the rank waits for others.
 struct StreamTimes {
-  std::int64_t end = 0;            ///< when the last row ends
-  std::int64_t computing = 0;      ///< its compute stream, but for the rows of data_parallel
+  std::int64_t end = 0;  ///< when the last row ends
+  /// Its compute stream, but for waits and the rows of data_parallel, and the collectives of layers
+  /// that it stands still for.
+  std::int64_t computing = 0;
+  std::int64_t host_wait = 0;      ///< it waits until the host has issued what comes next
   std::int64_t transfer = 0;       ///< it does not compute, and one of its messages is in flight
   std::int64_t data_parallel = 0;  ///< neither, and gradients or parameters travel
   std::int64_t offload = 0;        ///< none of these, and the host or its link is busy
+  /// Parts of `computing` in which the compute stream stands still, by the phase of the collective.
+  std::map<TracePhase, std::int64_t> collectives;
+
+  std::int64_t busy() const { return computing + host_wait; }
+  /// What is left of an iteration.
+  std::int64_t bubble(std::int64_t iteration) const {
+    return iteration - busy() - transfer - data_parallel - offload;
+  }
 };
 
 StreamTimes stream_times(RankTrace const& rank, KnownNames const& names);

@@ -7,6 +7,7 @@
 #include <charconv>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <system_error>
 #include <utility>
@@ -30,9 +31,19 @@ constexpr std::array byte_rate_units{
     Unit{"B/s"},          Unit{"KB/s", 3},       Unit{"MB/s", 6},       Unit{"GB/s", 9},
     Unit{"TB/s", 12},     Unit{"KiB/s", 0, 10},  Unit{"MiB/s", 0, 20},  Unit{"GiB/s", 0, 30},
     Unit{"TiB/s", 0, 40}, Unit{"Mbit/s", 6, -3}, Unit{"Gbit/s", 9, -3}, Unit{"Tbit/s", 12, -3}};
-/// Other ways to write a unit of the tables; a small b is a bit.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 24> spellings{
+/// Other ways to write a unit of the tables; a small b is a bit. Sizes take the suffixes of counts,
+/// without the B.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 33> spellings{
     {{"kB", "KB"},
+     {"k", "KB"},
+     {"K", "KB"},
+     {"M", "MB"},
+     {"G", "GB"},
+     {"T", "TB"},
+     {"Ki", "KiB"},
+     {"Mi", "MiB"},
+     {"Gi", "GiB"},
+     {"Ti", "TiB"},
      {"kB/s", "KB/s"},
      {"Mbps", "Mbit/s"},
      {"Gbps", "Gbit/s"},
@@ -194,11 +205,27 @@ std::string readable_real(double value, std::span<Unit const> units, std::string
   return three_digits(value / std::pow(10.0, chosen.decimal)) + " " + std::string{chosen.name};
 }
 
+/// "4Ki" is 4096.
+std::optional<std::int64_t> parse_binary_count(std::string_view text) {
+  constexpr std::array<std::pair<std::string_view, int>, 4> powers{
+      {{"Ki", 10}, {"Mi", 20}, {"Gi", 30}, {"Ti", 40}}};
+  for (auto const& [suffix, power] : powers) {
+    if (!text.ends_with(suffix)) continue;
+    auto const count = parse_count(text.substr(0, text.size() - suffix.size()));
+    constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
+    bool const is_plain = count && is_digit(text[text.size() - suffix.size() - 1]);
+    if (!is_plain || *count > most >> power) return std::nullopt;
+    return *count << power;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::optional<std::int64_t> parse_count(std::string_view text) {
-  constexpr std::array<std::pair<char, std::size_t>, 4> powers{
-      {{'k', 3}, {'M', 6}, {'B', 9}, {'T', 12}}};
+  if (text.ends_with('i')) return parse_binary_count(text);
+  constexpr std::array<std::pair<char, std::size_t>, 6> powers{
+      {{'k', 3}, {'K', 3}, {'M', 6}, {'G', 9}, {'B', 9}, {'T', 12}}};
   std::size_t power = 0;
   for (auto const& [letter, of_ten] : powers) {
     if (text.ends_with(letter)) power = of_ten;

@@ -64,7 +64,7 @@ TEST_CASE("simulate --json prints the fields that scripts rely on, each with its
   REQUIRE(layer.at("paper_bytes").is_number_integer());
   require_numbers(result.at("breakdown_seconds"),
                   {"backward", "bubble", "data_parallel", "forward", "head_and_embedding",
-                   "offload", "optimizer", "pipeline_transfer", "recompute"});
+                   "host_wait", "offload", "optimizer", "pipeline_transfer", "recompute"});
 
   json const& stages = result.at("stages");
   REQUIRE(stages.size() == 8);

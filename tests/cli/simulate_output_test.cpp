@@ -94,15 +94,17 @@ TEST_CASE("an override that changes the number of accelerators says so") {
                !Contains("accelerators"));
 }
 
-TEST_CASE("of what the host delays, the tables have a line and the document a member") {
+TEST_CASE("of what the host delays, the tables have a row and the document a member") {
   std::string const run = "simulate " + paper_run("22b-present");
   REQUIRE(simulated_22b().at("host_wait_seconds") == 0);
-  REQUIRE_THAT(run_stagecraft(run).output, !Contains("wait for the host"));
+  REQUIRE_THAT(run_stagecraft(run).output, !Contains("host wait"));
   std::string const slow = run + " --set software.host.kernel.value='1 ms'";
   ProgramResult const tables = run_stagecraft(slow);
-  REQUIRE_THAT(tables.output, Contains(" of the iteration) wait for the host"));
+  REQUIRE_THAT(tables.output,
+               Contains("host wait ") && Contains("host wait: the host takes longer"));
   json const document = json_of(slow + " --json");
   double const waits = document.at("host_wait_seconds").get<double>();
+  REQUIRE(document.at("breakdown_seconds").at("host_wait").get<double>() == waits);
   // The device's own work and the waits are what an iteration takes longer.
   REQUIRE(document.at("iteration_seconds").get<double>() - waits ==
           Approx(simulated_22b().at("iteration_seconds").get<double>()).epsilon(0.02));

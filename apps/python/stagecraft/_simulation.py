@@ -155,7 +155,7 @@ class Simulation:
 
     @property
     def host_wait_seconds(self) -> float:
-        """Time for which the busiest stage waits for the host to issue kernels, in seconds; contained in the others."""
+        """Time for which the busiest stage waits for the host to issue kernels, in seconds; that of the breakdown."""
         return float(self._played["host_wait_seconds"])
 
     @property

@@ -11,6 +11,11 @@ namespace {
 /// A type for the product of two times in picoseconds.
 __extension__ using Wide = __int128;
 
+/// Whether the compute stream stands still while an op of another stream runs.
+bool stops_computation(Op const& op, CostModel const& cost) {
+  return !cost.tensor_traffic().overlaps_backward.value && kind_of(op.stream) != StreamKind::units;
+}
+
 SimTime& share_of(Op const& op, PassTimes& times) {
   return op.phase == Phase::forward         ? times.forward
          : op.phase == Phase::recompute     ? times.recompute
@@ -28,6 +33,7 @@ void wait_for_host(PassTimes& times,
   Wide const idle = (host - times.duration).count();
   SimTime issued{0};
   SimTime before{0};
+  SimTime shown{0};      // the part of `before` that is in host_waits
   SimTime ahead{0};      // end of what waits for no computation
   SimTime on_stream{0};  // end of all on its stream
   for (std::size_t i = 0; i < ops.size(); ++i) {
@@ -45,9 +51,18 @@ void wait_for_host(PassTimes& times,
     if (ops[i].stream == Stream::gather) on_stream = times.end[i];
     share_of(ops[i], times) += delay - before;
     before = delay;
+    // What only a collective beside computation is issued later by shows before the next kernel.
+    bool const is_in_turn = ops[i].stream == Stream::compute || stops_computation(ops[i], cost);
+    if (!is_in_turn || delay == shown) continue;
+    SimTime const start = times.start[i] - (delay - shown);
+    times.host_waits.push_back({start, times.start[i], i, ops[i].phase});
+    shown = delay;
   }
   share_of(ops.back(), times) += host - times.duration - before;
-  times.host_wait = host - times.duration;
+  SimTime const computed = times.duration + shown;
+  if (computed < host) {
+    times.host_waits.push_back({computed, host, ops.size(), ops.back().phase});
+  }
   times.duration = host;
   if (ahead <= host) return;
   times.data_parallel += ahead - host;
@@ -124,7 +139,7 @@ class PassPlayer {
     } else if (op.stream != Stream::compute) {
       run_on_stream(i, op.is_ahead ? SimTime{0} : compute_);
       if (op.is_ahead) ahead_until_ = std::max(ahead_until_, times_.end[i]);
-      if (tensor.overlaps_backward.value || is_of_units(op)) return;
+      if (!stops_computation(op, cost_)) return;
       share_of(op, times_) += times_.end[i] - compute_;
       compute_ = times_.end[i];
       return;

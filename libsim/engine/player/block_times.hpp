@@ -10,6 +10,16 @@
 
 namespace stagecraft {
 
+/// A time in which the streams of a pass stand still until the host has issued an op.
+struct HostWait {
+  SimTime start{0};
+  SimTime end{0};
+  std::size_t op = 0;  ///< that it issues then; the number of ops for a wait behind all of them
+  Phase phase = Phase::forward;  ///< in which it is counted
+
+  SimTime duration() const { return end - start; }
+};
+
 /// The times of the ops of one pass of a block, relative to the pass's start, with nothing else
 /// running on the rank.
 struct PassTimes {
@@ -17,12 +27,13 @@ struct PassTimes {
   std::vector<SimTime> end;    ///< by op
   SimTime duration{0};
   SimTime forward{0};  ///< share of the compute stream's time that forward ops take, exposed
-                       ///< communication included; the four shares sum to the duration
+                       ///< communication and waits for the host included; the four shares sum to
+                       ///< the duration
   SimTime recompute{0};
   SimTime backward{0};
-  SimTime data_parallel{0};  ///< likewise what sharded units add
-  SimTime host_wait{0};      ///< part of the duration in which streams wait for ops to be issued
-  SimTime host_ahead{0};     ///< by how much longer the streams take than the host
+  SimTime data_parallel{0};          ///< likewise what sharded units add
+  std::vector<HostWait> host_waits;  ///< parts of the duration, in order of time
+  SimTime host_ahead{0};             ///< by how much longer the streams take than the host
   /// Part of the duration in which collectives use the links of gradient reductions.
   SimTime on_links{0};
 };

@@ -1,14 +1,33 @@
 #include "libsim/engine/player/task_profile.hpp"
 
+#include <array>
+
 namespace stagecraft {
 namespace {
 
+constexpr std::array<SimTime TimeShares::*, 7> all_shares{
+    &TimeShares::forward,       &TimeShares::backward,
+    &TimeShares::recompute,     &TimeShares::head_and_embedding,
+    &TimeShares::data_parallel, &TimeShares::optimizer,
+    &TimeShares::offload};
+
+bool is_edge(BlockProgram const& block) {
+  return block.kind == BlockProgram::Kind::embedding || block.kind == BlockProgram::Kind::head;
+}
+
+/// The share that a phase of a block's ops counts in.
+SimTime& share_of(BlockProgram const& block, Phase phase, TimeShares& shares) {
+  return phase == Phase::data_parallel ? shares.data_parallel
+         : is_edge(block)              ? shares.head_and_embedding
+         : phase == Phase::forward     ? shares.forward
+         : phase == Phase::recompute   ? shares.recompute
+                                       : shares.backward;
+}
+
 TimeShares shares_of(BlockProgram const& block, PassTimes const& times) {
   TimeShares shares;
-  bool const is_edge =
-      block.kind == BlockProgram::Kind::embedding || block.kind == BlockProgram::Kind::head;
   shares.data_parallel = times.data_parallel;
-  if (is_edge) {
+  if (is_edge(block)) {
     shares.head_and_embedding = times.duration - times.data_parallel;
   } else {
     shares.forward = times.forward;
@@ -38,34 +57,39 @@ TaskProfile profile_chunk(Programs const& programs,
   for (TaskBlock const& of_task : blocks_in_order(programs, task)) {
     PassTimes const& times = blocks[of_task.block].times(pass);
     profile.duration += times.duration;
-    profile.host_wait += times.host_wait;
     behind -= times.host_ahead;
     profile.on_links += times.on_links;
-    profile.shares += shares_of(programs.blocks[of_task.block], times);
+    BlockProgram const& block = programs.blocks[of_task.block];
+    profile.shares += shares_of(block, times);
+    for (HostWait const& wait : times.host_waits) {
+      share_of(block, wait.phase, profile.host_waits) += wait.duration();
+    }
   }
   if (behind <= SimTime{0}) return profile;
   profile.duration += behind;
-  profile.host_wait += behind;
-  (pass == Pass::forward     ? profile.shares.forward
-   : pass == Pass::recompute ? profile.shares.recompute
-                             : profile.shares.backward) += behind;
+  auto const share = pass == Pass::forward     ? &TimeShares::forward
+                     : pass == Pass::recompute ? &TimeShares::recompute
+                                               : &TimeShares::backward;
+  profile.shares.*share += behind;
+  profile.host_waits.*share += behind;
   return profile;
 }
 
 }  // namespace
 
 SimTime TimeShares::sum() const {
-  return forward + backward + recompute + head_and_embedding + data_parallel + optimizer + offload;
+  SimTime sum{0};
+  for (auto const part : all_shares) sum += this->*part;
+  return sum;
 }
 
 TimeShares& TimeShares::operator+=(TimeShares const& other) {
-  forward += other.forward;
-  backward += other.backward;
-  recompute += other.recompute;
-  head_and_embedding += other.head_and_embedding;
-  data_parallel += other.data_parallel;
-  optimizer += other.optimizer;
-  offload += other.offload;
+  for (auto const part : all_shares) this->*part += other.*part;
+  return *this;
+}
+
+TimeShares& TimeShares::operator-=(TimeShares const& other) {
+  for (auto const part : all_shares) this->*part -= other.*part;
   return *this;
 }
 

@@ -38,13 +38,14 @@ struct TimeShares {
 
   SimTime sum() const;
   TimeShares& operator+=(TimeShares const& other);
+  TimeShares& operator-=(TimeShares const& other);
 };
 
 /// The times of a Task: all that the simulation of an iteration needs of its ops.
 struct TaskProfile {
   SimTime duration{0};
-  TimeShares shares;     ///< sum to the duration
-  SimTime host_wait{0};  ///< part of the duration in which it waits for the host to issue ops
+  TimeShares shares;      ///< sum to the duration
+  TimeShares host_waits;  ///< parts of the shares in which it waits for the host to issue ops
   /// Part of the duration in which collectives use the links of gradient reductions.
   SimTime on_links{0};
 };

@@ -1,10 +1,10 @@
 // The content of a lane: the compute stream of a rank, and its messages and collectives.
 
-const CATEGORIES = ["forward", "backward", "weight_gradient", "recompute", "optimizer", "data_parallel", "transfer", "tensor_parallel", "other"];
+const CATEGORIES = ["forward", "backward", "weight_gradient", "recompute", "optimizer", "data_parallel", "transfer", "tensor_parallel", "host_wait", "other"];
 const CATEGORY_TITLES = {
   forward: "forward", backward: "backward", weight_gradient: "weight gradient", recompute: "recompute", optimizer: "optimizer step",
   data_parallel: "gradient exchange", transfer: "messages between stages",
-  tensor_parallel: "exchange within a stage", other: "other", waiting: "waiting",
+  tensor_parallel: "exchange within a stage", host_wait: "host wait", other: "other", waiting: "waiting",
 };
 const BACKWARD = CATEGORIES.indexOf("backward");
 const RECOMPUTE = CATEGORIES.indexOf("recompute");

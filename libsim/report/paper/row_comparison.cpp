@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "libsim/config/problem.hpp"
+#include "libsim/trace/trace_names.hpp"
 
 namespace stagecraft {
 namespace {
@@ -54,12 +55,22 @@ constexpr std::array<NumberColumn, 3> place_columns{{{"layer", &OpColumns::layer
 constexpr std::array<NumberColumn, 2> size_columns{
     {{"bytes", &OpColumns::bytes}, {"flops", &OpColumns::flops}}};
 
-/// The rows that are work. What an iteration costs besides is the cost model's last row; an
-/// executor has none.
-std::size_t rows_of_work(OpColumns const& ops, TraceNames const& names) {
-  std::string_view const besides = "iteration_overhead";
-  bool const has_overhead = ops.rows() > 0 && text_at(names.op, ops.op.back()) == besides;
-  return ops.rows() - (has_overhead ? 1 : 0);
+/// The rows that are work. Waits for the host and what an iteration costs besides are rows of the
+/// cost model only; an executor has none.
+OpColumns work_of(OpColumns const& ops, TraceNames const& names) {
+  std::vector<bool> is_work;
+  is_work.reserve(names.op.size());
+  for (std::string const& name : names.op) {
+    is_work.push_back(name != "iteration_overhead" && name != name_of(TracePhase::host_wait));
+  }
+  OpColumns work;
+  for (OpColumn const& column : op_columns) {
+    TraceColumn const& all = ops.*column.column;
+    for (std::size_t row = 0; row < ops.rows(); ++row) {
+      if (is_work[static_cast<std::size_t>(ops.op[row])]) (work.*column.column).push_back(all[row]);
+    }
+  }
+  return work;
 }
 
 /// Keeps the earliest of several differences.
@@ -160,25 +171,25 @@ RowComparison compare_rows(RankTrace const& a,
   RowComparison result;
   result.ranks = {a.rank, b.rank};
   result.stage = a.stage;
-  std::size_t const rows_of_a = rows_of_work(a.ops, names_of_a);
-  std::size_t const rows_of_b = rows_of_work(b.ops, names_of_b);
-  std::size_t const rows = std::min(rows_of_a, rows_of_b);
+  OpColumns const work_a = work_of(a.ops, names_of_a);
+  OpColumns const work_b = work_of(b.ops, names_of_b);
+  std::size_t const rows = std::min(work_a.rows(), work_b.rows());
   for (NamedColumn const& column : named_columns) {
-    compare_names(column, a.ops, names_of_a, b.ops, names_of_b, rows, result.order);
+    compare_names(column, work_a, names_of_a, work_b, names_of_b, rows, result.order);
   }
   for (NumberColumn const& column : place_columns) {
-    compare_numbers(column, a.ops, b.ops, rows, result.order);
+    compare_numbers(column, work_a, work_b, rows, result.order);
   }
-  if (!result.order && rows_of_a != rows_of_b) {
+  if (!result.order && work_a.rows() != work_b.rows()) {
     result.order = RowDifference{
-        rows, difference_of("rows", std::to_string(rows_of_a), std::to_string(rows_of_b))};
+        rows, difference_of("rows", std::to_string(work_a.rows()), std::to_string(work_b.rows()))};
   }
   std::size_t const same = result.order ? std::min(result.order->row, rows) : rows;
   for (NumberColumn const& column : size_columns) {
-    compare_numbers(column, a.ops, b.ops, same, result.size);
+    compare_numbers(column, work_a, work_b, same, result.size);
   }
-  result.start_apart = largest_apart(a.ops.start, b.ops.start, same);
-  result.duration_apart = largest_apart(a.ops.duration, b.ops.duration, same);
+  result.start_apart = largest_apart(work_a.start, work_b.start, same);
+  result.duration_apart = largest_apart(work_a.duration, work_b.duration, same);
   result.memory = compare_states(a.memory, b.memory);
   return result;
 }

@@ -65,6 +65,9 @@ def check_zsh(name, zsh):
         assert zsh.completed("stagecraft plan gpt3") == "stagecraft plan gpt3-175b"
         assert zsh.completed("stagecraft plan --system selene") == "stagecraft plan --system selene-a100"
         assert zsh.completed("stagecraft simulate --set parallel.ten") == "stagecraft simulate --set parallel.tensor="
+        assert zsh.completed("stagecraft simulate --set model.precision=bf") == "stagecraft simulate --set model.precision=bf16"
+        assert zsh.completed("stagecraft plan --fix sch") == "stagecraft plan --fix schedule="
+        assert zsh.completed("stagecraft plan --fix schedule=1f1b_") == "stagecraft plan --fix schedule=1f1b_v"
         assert zsh.completed("stagecraft simulate su") == "stagecraft simulate sub/"
         assert zsh.completed("stagecraft compare tr") == "stagecraft compare trace.h5"
         assert zsh.completed("stagecraft sweep tr") == "stagecraft sweep trace.h5"
@@ -140,6 +143,15 @@ def check(program):
             assert complete("reproduce", "table") == {"table2", "table4", "table5"}
             assert complete("simulate", "--set", "parallel.ten") == {"parallel.tensor="}
             assert complete("simulate", "--set", "=", "parallel.ten") == {"parallel.tensor="}
+            assert complete("simulate", "--set", "model.prec") == {"model.precision="}
+            assert complete("simulate", "--set", "model.precision", "=") == {"fp16", "bf16", "fp32", "fp64"}
+            assert complete("simulate", "--set", "=", "model.precision", "=", "b") == {"bf16"}
+            assert complete("simulate", "--set", "system", "=", "selene") == {"selene-a100"}
+            assert complete("simulate", "--set", "parallel.sequence", "=", "t") == {"true"}
+            assert complete("simulate", "--set", "parallel.tensor", "=") == set()
+            assert complete("plan", "--fix", "sch") == {"schedule="}
+            assert complete("plan", "--fix", "schedule", "=", "zb_h") == {"zb_h1", "zb_h2"}
+            assert complete("plan", "--fix", "layout", "=") == {"even"}
             assert complete("schedule", "--stages", "") == set()
         else:
             assert complete("run", "run.yaml", "--clock", "") == {"wall", "virtual"}

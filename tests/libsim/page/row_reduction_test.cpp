@@ -74,10 +74,11 @@ TEST_CASE(
   add_state(rank, 5, 100, 60, 2);
   add_state(rank, 9, 100, 60, 1);
   RankFigures const figures = figures_of(rank, KnownNames{names_of_rows()}, {});
-  REQUIRE(figures.end == 27'000);
-  REQUIRE(figures.busy == (2 + 2 + 5 + 7) * 1000);
+  REQUIRE(figures.times.end == 27'000);
+  // The compute stream stands still for the collective from 2 to 4.
+  REQUIRE(figures.times.computing == (2 + 2 + 2 + 5 + 7) * 1000);
   REQUIRE(figures.recompute == 5'000);
-  REQUIRE(figures.transfer == 6'000);  // 6 to 12
+  REQUIRE(figures.times.transfer == 6'000);  // 6 to 12
   REQUIRE(figures.at_peak.sum() == 100 + 60 + 7);
   REQUIRE(figures.peak_time == 5'000);
 }
@@ -92,6 +93,8 @@ TEST_CASE("at chunk detail the ops of a chunk are one row, and figures stay what
   REQUIRE(reduced.ops.phase == TraceColumn{in_forward, in_transfer, in_transfer, in_backward});
   REQUIRE(reduced.ops.bytes == TraceColumn{4, 0, 0, 0});
   REQUIRE(reduced.ops.flops == TraceColumn{6, 0, 0, 0});
+  REQUIRE(figures_of(reduced, names, {}).times.computing ==
+          figures_of(rank, names, {}).times.computing);
 }
 
 TEST_CASE("thinned memory keeps its peak, its end and its order") {

@@ -12,6 +12,10 @@ TEST_CASE("GB is 10^9 bytes and GiB is 2^30", "[units]") {
   REQUIRE(parse_quantity<Bytes>("80 GB") == Bytes{80'000'000'000});
   REQUIRE(parse_quantity<Bytes>("80 GiB") == Bytes{std::int64_t{80} << 30});
   REQUIRE(parse_quantity<Bytes>("1.5KiB") == Bytes{1536});
+  REQUIRE(parse_quantity<Bytes>("80G") == Bytes{80'000'000'000});
+  REQUIRE(parse_quantity<Bytes>("80 Gi") == parse_quantity<Bytes>("80 GiB"));
+  REQUIRE(parse_quantity<Bytes>("4k") == parse_quantity<Bytes>("4K"));
+  REQUIRE(parse_quantity<Bytes>("1M") == Bytes{1'000'000});
   REQUIRE(parse_quantity<Bytes>("4194303 TiB") == Bytes{std::int64_t{4194303} << 40});
 }
 
@@ -79,15 +83,28 @@ TEST_CASE("a count is digits, or a decimal number of thousands and more", "[unit
   REQUIRE(parse_count("0") == 0);
   REQUIRE(parse_count("4096") == 4096);
   REQUIRE(parse_count("4k") == 4000);
+  REQUIRE(parse_count("4K") == 4000);
+  REQUIRE(parse_count("2G") == 2'000'000'000);
+  REQUIRE(parse_count("4Ki") == 4096);
+  REQUIRE(parse_count("8388607Ti") == 8'388'607 * (std::int64_t{1} << 40));
+  REQUIRE_FALSE(parse_count("8388608Ti").has_value());
   REQUIRE(parse_count("1.25M") == 1'250'000);
   REQUIRE(parse_count("0.50k") == 500);
   REQUIRE(parse_count("3B") == 3'000'000'000);
   REQUIRE(parse_count("2e6") == 2'000'000);
   REQUIRE(parse_count("1.5e3") == 1500);
   REQUIRE(parse_count("9223372T") == 9'223'372'000'000'000'000);
-  for (char const* const text :
-       {"", "k", ".5k", "5.k", "1.0005k", "4.0", "04", "04k", "-1", "+1", "4 k", "4K", "4kk",
-        "1.5e0", "1e-3", "1e19", "1e", "9223373T", "9223372036854775808"}) {
+  for (char const* const text : {"",         "k",
+                                 ".5k",      "5.k",
+                                 "1.0005k",  "4.0",
+                                 "04",       "04k",
+                                 "-1",       "+1",
+                                 "4 k",      "4ki",
+                                 "Ki",       "1.5Ki",
+                                 "4kKi",     "4kk",
+                                 "1.5e0",    "1e-3",
+                                 "1e19",     "1e",
+                                 "9223373T", "9223372036854775808"}) {
     CAPTURE(text);
     REQUIRE_FALSE(parse_count(text).has_value());
   }
