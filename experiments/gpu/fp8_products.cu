@@ -1,6 +1,6 @@
 // Measures the products of a transformer layer's shard in bf16 and in FP8, and what FP8 needs
 // beside them: the largest absolute value of a tensor, and its values and their transpose in 8
-// bits. Writes JSON to standard output.
+// bits. Writes JSON, a line for each thing that was measured.
 //
 // usage: fp8_products [--cpu]     --cpu: small shapes, by the reference that checks the device's
 // results
@@ -239,21 +239,30 @@ std::string number(std::optional<double> value) {
   return text;
 }
 
-/// Objects of a JSON list, one a line.
-class List {
+/// One line of the output.
+class Line {
  public:
-  void begin(std::string const& fields) {
-    text_ += (text_.empty() ? "" : ",\n") + std::string{"  {"} + fields;
-  }
+  Line(char const* kind, std::string const& fields)
+      : text_{std::string{"{\"kind\": \""} + kind + "\", " + fields} {}
   void add(std::string const& key, std::optional<double> value) {
     text_ += ", \"" + key + "\": " + number(value);
   }
-  void end() { text_ += "}"; }
-  std::string const& text() const { return text_; }
+  /// At once, so that a program that is cut off has written what it measured.
+  void write() const {
+    std::printf("%s}\n", text_.c_str());
+    std::fflush(stdout);
+  }
 
  private:
   std::string text_;
 };
+
+void write_facts(char const* device, std::int64_t tokens) {
+  Line facts{"facts", std::string{"\"device\": \""} + device + "\""};
+  facts.add("cublaslt", static_cast<double>(cublasLtGetVersion()));
+  facts.add("tokens", static_cast<double>(tokens));
+  facts.write();
+}
 
 std::string named(std::string const& linear, char const* key, char const* value) {
   return "\"linear\": \"" + linear + "\", \"" + key + "\": \"" + value + "\"";
@@ -309,7 +318,7 @@ constexpr Pass passes[] = {
 /// ||8-bit product - product|| / ||product|| of a sample, by the reference alone.
 int run_on_cpu() {
   Shard const shard = small_shard();
-  List products, copies;
+  write_facts("cpu", shard.tokens);
   for (Linear const& linear : shard.linears) {
     std::int64_t const rows[] = {shard.tokens, linear.out, shard.tokens},
                        columns[] = {linear.in, linear.in, linear.out};
@@ -317,7 +326,7 @@ int run_on_cpu() {
     for (int t = 0; t < 3; ++t)
       x[t] = random_values(rows[t], columns[t], static_cast<unsigned>(t + 1));
     for (Pass const& pass : passes) {
-      products.begin(named(linear.name, "pass", pass.name));
+      Line line{"product", named(linear.name, "pass", pass.name)};
       for (bool const is_blocks : {false, true}) {
         auto const begin = std::chrono::steady_clock::now();
         auto const copies_of = [&](int t) {
@@ -343,21 +352,18 @@ int run_on_cpu() {
         }
         double const error = std::sqrt(difference / norm);
         std::string const recipe = name_of(scaling_of(is_blocks, 1));
-        products.add(
-            recipe + "_seconds",
-            std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
-        products.add(recipe + "_rounding", error);
+        line.add(recipe + "_seconds",
+                 std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+        line.add(recipe + "_rounding", error);
         // A value of e4m3 is rounded by 1/16 at most, of e5m2 by 1/8, and a product has two.
         if (!(error < (is_blocks || pass.a_tensor != 2 ? 1.0 / 8 : 3.0 / 16))) {
           std::fprintf(stderr, "%s %s: 8 bits differ by %g\n", linear.name, pass.name, error);
           return 1;
         }
       }
-      products.end();
+      line.write();
     }
   }
-  std::printf("{\"device\": \"cpu\", \"tokens\": %ld, \"products\": [\n%s], \"copies\": [%s]}\n",
-              static_cast<long>(shard.tokens), products.text().c_str(), copies.text().c_str());
   return 0;
 }
 
@@ -576,7 +582,7 @@ int run_on_device() {
   constexpr std::size_t workspace_bytes = std::size_t{32} << 20;
   void* const workspace = allocate<std::uint8_t>(workspace_bytes);
   Shard const shard = shard_of_70b();
-  List products, copies;
+  write_facts(device.name, shard.tokens);
   bool is_right = true;
   for (Linear const& linear : shard.linears) {
     std::int64_t const rows[] = {shard.tokens, linear.out, shard.tokens},
@@ -632,18 +638,18 @@ int run_on_device() {
                   format_of(is_blocks, t),
                   scaling_of(is_blocks, t)};
         }
-        copies.begin(named(linear.name, "tensor", tensor_names[t]) + ", \"recipe\": \"" +
-                     name_of(scaling_of(is_blocks, 1)) + "\"");
-        copies.add("elements", static_cast<double>(rows[t] * columns[t]));
-        copies.add("seconds", seconds_of([&] { tensor.launch_quantise(); }, 11));
-        copies.add("largest_seconds", seconds_of([&] { tensor.launch_largest(); }, 11));
+        Line line{"copy", named(linear.name, "tensor", tensor_names[t]) + ", \"recipe\": \"" +
+                              name_of(scaling_of(is_blocks, 1)) + "\""};
+        line.add("elements", static_cast<double>(rows[t] * columns[t]));
+        line.add("seconds", seconds_of([&] { tensor.launch_quantise(); }, 11));
+        line.add("largest_seconds", seconds_of([&] { tensor.launch_largest(); }, 11));
         // The reference takes a second for 10 million values: one of each scaling is enough.
         if (t < 2 && linear.in < 2048) {
           bool const same = is_as_on_cpu(tensor, x[t]);
-          copies.add("as_on_cpu", same ? 1 : 0);
+          line.add("as_on_cpu", same ? 1 : 0);
           is_right = is_right && same;
         }
-        copies.end();
+        line.write();
       }
       for (int p = 0; p < 3; ++p) {
         Pass const& pass = passes[p];
@@ -659,14 +665,14 @@ int run_on_device() {
       }
     }
     for (int p = 0; p < 3; ++p) {
-      products.begin(named(linear.name, "pass", passes[p].name));
-      products.add("flops", 2.0 * static_cast<double>(shard.tokens * linear.in * linear.out));
-      products.add("bf16_seconds", seconds[p][0]);
-      products.add("tensor_seconds", seconds[p][1]);
-      products.add("blocks_seconds", seconds[p][2]);
-      products.add("tensor_error", errors[p][1]);
-      products.add("blocks_error", errors[p][2]);
-      products.end();
+      Line line{"product", named(linear.name, "pass", passes[p].name)};
+      line.add("flops", 2.0 * static_cast<double>(shard.tokens * linear.in * linear.out));
+      line.add("bf16_seconds", seconds[p][0]);
+      line.add("tensor_seconds", seconds[p][1]);
+      line.add("blocks_seconds", seconds[p][2]);
+      line.add("tensor_error", errors[p][1]);
+      line.add("blocks_error", errors[p][2]);
+      line.write();
     }
     for (Tensor const& tensor : tensors) {
       for (void* memory :
@@ -679,11 +685,6 @@ int run_on_device() {
     }
     check(cudaFree(c), "cudaFree");
   }
-  std::printf(
-      "{\"device\": \"%s\", \"cublaslt\": %zu, \"tokens\": %ld, \"products\": [\n%s], \"copies\": "
-      "[\n%s]}\n",
-      device.name, cublasLtGetVersion(), static_cast<long>(shard.tokens), products.text().c_str(),
-      copies.text().c_str());
   if (!is_right)
     std::fprintf(stderr, "a result is not the reference's: see errors and as_on_cpu\n");
   return is_right ? 0 : 1;
