@@ -8,6 +8,7 @@
 #   mpi     what ranks on several machines (stagecraft-exec run --ranks mpi) need; optional
 #   slurm   what experiments/slurm/run.sh also needs: a Slurm on this machine
 #   checks  what `tests/run.sh --all` also needs: clang, clang-tidy, clang-format, sanitizers, ccache
+#   cudnn   headers that attention by cuDNN is compiled with: PyPI's, into build/cudnn
 #   browser what opens reports in tests/browser
 #   peers   what experiments/speed/layer.sh compares with: Debian's PyTorch, and what installs PyPI's
 #   python  what the Python package is built and tested with, besides what pip installs
@@ -26,6 +27,7 @@ browser='chromium fonts-dejavu-core python3'
 figures='python3 python3-matplotlib'
 python='python3 python3-dev python3-venv'
 chroot='debootstrap'
+cudnn='python3 python3-venv'
 peers='python3 python3-torch python3-numpy python3-venv'
 
 if [ $# = 0 ]; then
@@ -34,6 +36,7 @@ if [ $# = 0 ]; then
 fi
 
 wanted=
+wants_headers=
 for set in "$@"; do
   case $set in
     build) wanted="$wanted $build" ;;
@@ -47,8 +50,12 @@ for set in "$@"; do
     python) wanted="$wanted $python" ;;
     chroot) wanted="$wanted $chroot" ;;
     peers) wanted="$wanted $peers" ;;
+    cudnn)
+      wanted="$wanted $cudnn"
+      wants_headers=yes
+      ;;
     *)
-      echo "packages.sh: found '$set'; accepted: build, scripts, test, mpi, slurm, checks, browser, peers, python, chroot, figures" >&2
+      echo "packages.sh: found '$set'; accepted: build, scripts, test, mpi, slurm, checks, browser, peers, cudnn, python, chroot, figures" >&2
       exit 2
       ;;
   esac
@@ -66,7 +73,31 @@ for package in $wanted; do
   status=$(dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null || true)
   [ "$status" = installed ] || missing="$missing $package"
 done
-[ -n "$missing" ] || exit 0
+
+# Of PyPI's packages only the headers are kept. A toolkit may have those of cuDNN itself, whose package is large.
+cudnn_headers() {
+  folder=$(dirname "$0")/../build/cudnn
+  [ ! -e "$folder/include/cudnn_frontend.h" ] || return 0
+  mkdir -p "$folder"
+  python3 -m venv "$folder/pip"
+  wheels=nvidia-cudnn-frontend==1.32.0
+  [ -e "${CUDA_HOME:-/usr/local/cuda}/include/cudnn_graph.h" ] || wheels="$wheels nvidia-cudnn-cu13==9.19.0.56"
+  echo "packages.sh: fetching the headers of: $wheels" >&2
+  "$folder/pip/bin/pip" download -q --disable-pip-version-check --no-deps -d "$folder/wheels" $wheels
+  python3 - "$folder" <<'END'
+import pathlib, sys, zipfile
+folder = pathlib.Path(sys.argv[1])
+for wheel in (folder / "wheels").glob("*.whl"):
+    with zipfile.ZipFile(wheel) as files:
+        files.extractall(folder, [name for name in files.namelist() if name.startswith(("include/", "nvidia/cudnn/include/"))])
+END
+  rm -r "$folder/pip" "$folder/wheels"
+}
+
+if [ -z "$missing" ]; then
+  [ -z "$wants_headers" ] || cudnn_headers
+  exit 0
+fi
 
 if [ "$(id -u)" = 0 ]; then
   as_root=
@@ -89,3 +120,4 @@ quietly() {
 echo "packages.sh: installing:$missing" >&2
 quietly apt-get -q update
 quietly apt-get -q -y --no-install-recommends install $missing
+[ -z "$wants_headers" ] || cudnn_headers

@@ -27,14 +27,30 @@ std::string name_of(CudaDevice const& device, CudaInventory const& inventory) {
   return device.name + ", " + inventory.versions;
 }
 
+/// Null: attention is our kernels'.
+std::shared_ptr<CudnnChoice> cudnn_choice(CommandLine const& line) {
+  std::string const& attention = line.value("attention");
+  std::optional<std::string> const folder = line.find("cudnn");
+  if (attention == "own") {
+    if (folder) throw CommandLineError{"--cudnn", "with --attention own", "with cudnn"};
+    return nullptr;
+  }
+  return std::make_shared<CudnnChoice>(
+      attention == "cudnn" ? CudnnChoice::Sums::any_order : CudnnChoice::Sums::in_order,
+      folder.value_or(""), [](std::string const& reason) {
+        std::cerr << "attention by our kernels: " << reason << '\n';
+      });
+}
+
 }  // namespace
 
 ExecutionParts DeviceChoice::parts() const {
   ExecutionParts parts;
   parts.device = kind;
   if (kind == DeviceKind::cuda) {
-    parts.make_backend = [device = ordinal, measured = choices](KernelNeeds const& needs) {
-      return make_cuda_backend(needs, device, measured);
+    parts.make_backend = [device = ordinal, measured = choices,
+                          attention = cudnn](KernelNeeds const& needs) {
+      return make_cuda_backend(needs, device, measured, attention);
     };
   } else {
     parts.make_backend = [options = cpu](KernelNeeds const& needs) {
@@ -59,6 +75,15 @@ std::vector<Option> device_options() {
        .fallback = "first",
        .description = "cuda: for products, cuBLASLt's first choice, or the fastest of its first "
                       "hundred, timed once per shape"},
+      {.name = "attention",
+       .value = Value::word({"own", "cudnn", "cudnn-in-order"}),
+       .fallback = "own",
+       .description = "cuda: flash attention by our kernels, or by cuDNN for the calls that it "
+                      "takes; in order: its gradients have the same bits every time, with "
+                      "workspace that grows with the square of the sequence"},
+      {.name = "cudnn",
+       .value = Value::text("DIR"),
+       .description = "cuda: the folder of libcudnn.so.9, if the linker's path has none"},
       {.name = "blas-threads",
        .value = Value::text("N"),
        .fallback = "1",
@@ -79,6 +104,7 @@ DeviceChoice choose_device(CommandLine const& line,
   choice.cpu.threads = line.whole_number("blas-threads", 1, most_threads);
   choice.cpu.gemm = line.value("gemm") == "plain" ? GemmKind::plain : GemmKind::openblas;
   if (line.value("algorithms") == "fastest") choice.choices = make_product_choices();
+  choice.cudnn = cudnn_choice(line);
   choice.name = cpu_description();
   std::string const cpu_option = given_among(line, {"blas-threads", "gemm"});
   if (backend == "cuda" && !cpu_only.empty()) {
@@ -87,7 +113,7 @@ DeviceChoice choose_device(CommandLine const& line,
   if (backend == "cuda" && !cpu_option.empty()) {
     throw CommandLineError{"--" + cpu_option, "with --backend cuda", "on the CPU"};
   }
-  std::string const cuda_option = given_among(line, {"device", "algorithms"});
+  std::string const cuda_option = given_among(line, {"device", "algorithms", "attention", "cudnn"});
   auto const cpu_choice = [&] {
     if (cuda_option.empty()) return choice;
     throw CommandLineError{"--" + cuda_option, "without a GPU", "on one"};

@@ -22,6 +22,7 @@ struct DeviceChoice {
   std::string name;                           ///< as traces give the device
   CpuKernelOptions cpu{};                     ///< on the CPU
   std::shared_ptr<ProductChoices> choices{};  ///< on a GPU; null: products are not measured
+  std::shared_ptr<CudnnChoice> cudnn{};       ///< on a GPU; null: attention is our kernels'
 
   /// "cpu" or "cuda".
   std::string backend() const { return kind == DeviceKind::cuda ? "cuda" : "cpu"; }
@@ -29,7 +30,7 @@ struct DeviceChoice {
   ExecutionParts parts() const;
 };
 
-/// --backend, --device, --algorithms, --blas-threads and --gemm.
+/// --backend, --device, --algorithms, --attention, --cudnn, --blas-threads and --gemm.
 std::vector<Option> device_options();
 
 /// The device that the options ask for. `auto` takes a GPU, and says so on standard error, if the

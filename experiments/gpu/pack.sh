@@ -9,16 +9,17 @@ set -euo pipefail
 cd "$(dirname "$0")/../.."
 
 bundle=${1:-build/gpu-bundle}
-experiments/packages.sh build test
+experiments/packages.sh build test cudnn
 
 mkdir -p build
 cmake --preset cuda -B build/gpu -DWITH_MPI=OFF -DCMAKE_CUDA_ARCHITECTURES="${CUDA_ARCHITECTURES:-90}" >build/gpu-configure.log ||
   { cat build/gpu-configure.log && exit 1; }
-cmake --build build/gpu --target stagecraft stagecraft-exec gpu_tests
+cmake --build build/gpu --target stagecraft stagecraft-exec fp8_products gpu_tests
 
 rm -rf "$bundle"
 mkdir -p "$bundle/bin" "$bundle/lib"
-programs=(build/gpu/apps/stagecraft/stagecraft build/gpu/apps/stagecraft-exec/stagecraft-exec)
+programs=(build/gpu/apps/stagecraft/stagecraft build/gpu/apps/stagecraft-exec/stagecraft-exec
+  build/gpu/experiments/gpu/fp8_products)
 while IFS= read -r test; do programs+=("$test"); done < <(find build/gpu/tests -name '*_on_device' -type f -executable)
 install -s "${programs[@]}" "$bundle/bin"
 

@@ -7,7 +7,7 @@ import pathlib
 import re
 import sys
 
-from summary import PEERS, computation, load, mean, peer_of, predicted_seconds, seconds
+from summary import PEERS, computation, fp8_rows, layer_rows, load, mean, peer_of, predicted_seconds, seconds
 
 HERE = pathlib.Path(__file__).parent
 RESULTS = HERE / "results" / "h200"
@@ -45,10 +45,29 @@ def calibrated():
     return text
 
 
+def beside_peer(heading, rows):
+    """Milliseconds of ours and PyTorch's, and their ratio; a dash is what was not measured."""
+    text = table(heading, "ms", "PyTorch's", "ratio")
+    for name, ours, its in rows:
+        if ours is not None:
+            text += row(name, f"{1e3 * ours:.2f}", *((f"{1e3 * its:.2f}", f"{ours / its:.2f}") if its else ("-", "-")))
+    return text
+
+
+def fp8():
+    """The products of a layer of 70B in bf16 and FP8, and the copies that FP8 needs."""
+    return beside_peer("what", fp8_rows(RESULTS))
+
+
+def layer_70b():
+    """That layer with its own attention and cuDNN's, in bf16 and FP8."""
+    return beside_peer("layer", layer_rows(RESULTS))
+
+
 def main():
     page = HERE / "README.md"
     old = new = page.read_text()
-    for maker in (layer, calibrated):
+    for maker in (layer, calibrated, fp8, layer_70b):
         new = re.sub(rf"(<!-- {maker.__name__}\(\) of page.py -->\n).*?\n(?=\n)",
                      lambda found, made=maker(): found[1] + made, new, flags=re.DOTALL)
     if "--check" not in sys.argv:

@@ -3,11 +3,12 @@
 # this project's packages. Run experiments/gpu/pack.sh first, on a machine that has them.
 #
 # usage: experiments/gpu/run.sh [--dry-run] [PART...]     (default: all)
-#   all           what has an order of value: tests snapshots measurements shards
+#   all           what has an order of value: tests snapshots measurements shards fp8
 #   tests         the kernels, whole models and NCCL against the CPU, at once
 #   snapshots     what PyTorch's allocator does with a small model, for `stagecraft allocator`
 #   measurements  the layer beside PyTorch's, calibrate, and what it predicts; wants the GPU for itself
 #   shards        first, middle and last stage of the eight rows of table 5, alone
+#   fp8           the products of a 70B layer in bf16 and FP8 beside PyTorch's, and the layer with both attentions
 #   sanitizers    the kernels' tests under compute-sanitizer; not part of all
 #   --dry-run     every step with small shapes on the CPU, on a machine without a GPU. What only a GPU can do is taken
 #                 from results: the recordings of PyTorch's allocator, and the file that calibrate wrote
@@ -62,10 +63,11 @@ export -f ours
 devices=$(ours stagecraft-exec devices 2>&1) || { printf 'run.sh: the programs do not start here:\n%s\n' "$devices" >&2 && exit 2; }
 
 deadline=$((SECONDS + ${LIMIT:-480}))
+reserve=0  # of it, for parts to come
 # step SECONDS NAME COMMAND...: its standard output goes to $out/NAME, the rest to $out/NAME.log; NAME.failed says that
 # it failed.
 step() {
-  local limit=$1 name=$2 begin=$SECONDS left=$((deadline - SECONDS))
+  local limit=$1 name=$2 begin=$SECONDS left=$((deadline - reserve - SECONDS))
   shift 2
   rm -f "$out/$name" "$out/$name.failed"
   if [ "$left" -lt 5 ]; then
@@ -165,6 +167,32 @@ measurements() {
   fi
 }
 
+# All beside PyTorch's; what each writes comes line by line.
+fp8() {
+  local attention chosen small=()
+  [ -z "$dry" ] || small=(--cpu)
+  if [ -n "$dry" ] && [ ! -x "$bundle/bin/fp8_products" ]; then
+    echo '   -    fp8-products.jsonl  left out: the bundle was built without CUDA'
+  else
+    step 60 fp8-products.jsonl ours fp8_products "${small[@]}"
+  fi
+  if "$python" -c 'import torch' 2>/dev/null; then
+    step 90 fp8-torch.jsonl "$python" experiments/gpu/fp8_torch.py "${small[@]}"
+  else
+    echo '   -    fp8-torch.jsonl  left out: no PyTorch'
+  fi
+  for attention in own cudnn; do
+    chosen=(--attention "$attention")
+    if [ -n "$dry" ]; then
+      [ "$attention" = own ] || continue
+      chosen=()
+    fi
+    step 40 "layer-70b-$attention.json" ours stagecraft-exec measure layer "$configs/examples/llama2-70b-64-h100.yaml" "${on_device[@]}" \
+      "${fastest[@]}" "${chosen[@]}" --repeats 10 --json --set "model=$configs/models/llama3-70b.yaml" --set "system=$configs/systems/h200.yaml" \
+      "${shapes[@]}"
+  done
+}
+
 # Warm-up, the first backward and a few microbatches more, of one rank of each stage.
 shards() {
   local model case config stages ranks stage rank sequences
@@ -188,14 +216,19 @@ export out python dry
 export -f facts ours_in_sanitizer recorded replayed
 trap 'echo; "$python" experiments/gpu/summary.py "$out"; tar -czf "$out.tar.gz" -C "$(dirname "$out")" "$(basename "$out")"' EXIT
 [ $# -gt 0 ] || set -- all
-[ "$*" != all ] || set -- tests snapshots measurements shards
+[ "$*" != all ] || set -- tests snapshots measurements shards fp8
 for part in "$@"; do
   case "$part" in
-    tests | sanitizers | snapshots | measurements | shards) ;;
-    *) echo "run.sh: found '$part'; accepted: --dry-run, all, tests, sanitizers, snapshots, measurements, shards" >&2 && exit 2 ;;
+    tests | sanitizers | snapshots | measurements | shards | fp8) ;;
+    *) echo "run.sh: found '$part'; accepted: --dry-run, all, tests, sanitizers, snapshots, measurements, shards, fp8" >&2 && exit 2 ;;
   esac
 done
 step 30 facts.txt facts
-for part in "$@"; do "$part"; done
+# The last part would otherwise have what the stages leave.
+for part in "$@"; do
+  reserve=0
+  [[ " $* " != *" fp8 "* || "$part" == fp8 ]] || reserve=100
+  "$part"
+done
 
 [ -z "$(find "$out" -name '*.failed' -print -quit)" ]

@@ -141,6 +141,78 @@ def say_shards(out):
                   f" {run['steps'][-1]['seconds']:.3f} s alone")
 
 
+def load_lines(path):
+    """The JSON of each line of a file, which may have been cut off."""
+    found = []
+    try:
+        lines = path.read_text().splitlines()
+    except OSError:
+        return found
+    for line in lines:
+        try:
+            found.append(json.loads(line))
+        except ValueError:
+            break
+    return found
+
+
+def of_kind(lines, kind):
+    return [line for line in lines if line["kind"] == kind]
+
+
+def total(lines, key):
+    """The sum of what all lines have; None if one lacks it."""
+    values = [line.get(key) for line in lines]
+    return sum(values) if values and None not in values else None
+
+
+def fp8_rows(out):
+    """What a layer's products take: name, and ours and PyTorch's in seconds (None: not measured). A microbatch makes
+    copies of inputs and gradients; those of weights may be kept for all microbatches, and stand apart."""
+    ours, peer = (load_lines(out / f"fp8-{name}.jsonl") for name in ("products", "torch"))
+    rows = [(f"products, {name}", *(total(of_kind(lines, "product"), f"{key}_seconds") for lines in (ours, peer)))
+            for name, key in (("bf16", "bf16"), ("FP8, a scale for a tensor", "tensor"), ("FP8, 1 x 128 and 128 x 128", "blocks"))]
+    for recipe in ("tensor", "blocks"):
+        for name, tensors in (("inputs and gradients", ("input", "gradient")), ("weights", ("weight",))):
+            rows.append((f"copies of {name}, scales of {'a tensor' if recipe == 'tensor' else 'blocks'}",
+                         *(total([line for line in of_kind(lines, "copy") if line["recipe"] == recipe and line["tensor"] in tensors],
+                                 "seconds") for lines in (ours, peer))))
+    return rows
+
+
+def layer_rows(out):
+    """The layer in bf16 with each attention, and in FP8 (its products and copies in place of those of bf16) beside
+    PyTorch's, in seconds."""
+    products = dict((name, (ours, its)) for name, ours, its in fp8_rows(out))
+    peers = {line["precision"]: line["forward_seconds"] + line["backward_seconds"]
+             for line in of_kind(load_lines(out / "fp8-torch.jsonl"), "layer") if line.get("backward_seconds")}
+    rows = []
+    for attention in ("own", "cudnn"):
+        run = load(out / f"layer-70b-{attention}.json")
+        if not run:
+            continue
+        own = computation(next(row for row in run["rows"] if row["case"] == "baseline"))
+        rows.append((f"bf16, attention {attention}", own, peers.get("bf16")))
+        for name, recipe, scales in (("a scale for a tensor", "FP8, a scale for a tensor", "a tensor"),
+                                     ("scales of blocks", "FP8, 1 x 128 and 128 x 128", "blocks")):
+            parts = [products[f"products, {recipe}"][0], products["products, bf16"][0],
+                     *(products[f"copies of {tensors}, scales of {scales}"][0] for tensors in ("inputs and gradients", "weights"))]
+            if None not in parts:
+                rows.append((f"FP8, {name}, attention {attention}", own + parts[0] - parts[1] + parts[2] + parts[3],
+                             peers.get("fp8") if scales == "a tensor" else None))
+    return rows
+
+
+def say_fp8(out):
+    for title, rows in (("products of a 70B layer, t = 8, 8192 tokens", fp8_rows(out)), ("the layer, computation", layer_rows(out))):
+        known = [row for row in rows if row[1] is not None]
+        if not known:
+            continue
+        print(f"\n{title}: ms, PyTorch's")
+        for name, ours, its in known:
+            print(f"  {name:48} {1e3 * ours:8.3f}" + (f" {1e3 * its:8.3f}  {ours / its:.3f} of it" if its else ""))
+
+
 def main():
     out = pathlib.Path(sys.argv[1])
     say_facts(out)
@@ -149,6 +221,7 @@ def main():
     say_predictions(out)
     say_snapshots(out)
     say_shards(out)
+    say_fp8(out)
 
 
 if __name__ == "__main__":

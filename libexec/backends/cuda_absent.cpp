@@ -19,7 +19,8 @@ Bytes free_cuda_memory(int /*device*/) { throw DeviceError{obstacle}; }
 
 std::unique_ptr<Backend> make_cuda_backend(KernelNeeds const& /*needs*/,
                                            int /*device*/,
-                                           std::shared_ptr<ProductChoices> const& /*choices*/) {
+                                           std::shared_ptr<ProductChoices> const& /*choices*/,
+                                           std::shared_ptr<CudnnChoice> const& /*cudnn*/) {
   throw DeviceError{obstacle};
 }
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "libexec/backends/backend.hpp"
+#include "libexec/kernels/cuda/attention/cudnn_choice.hpp"
 #include "libexec/kernels/cuda/products/product_choices.hpp"
 #include "libexec/kernels/kernel_call.hpp"
 #include "libsim/units/units.hpp"
@@ -39,9 +40,11 @@ Bytes free_cuda_memory(int device);
 /// Makes a backend of CUDA kernels on a device of this machine. Kernels run asynchronously to the
 /// host; timeline() has their times. `choices`: each shape of product is first timed with many of
 /// cuBLASLt's algorithms, once for all backends that share the object; null: cuBLASLt's first
-/// choice is taken.
+/// choice is taken. `cudnn`: null: flash attention is this library's.
 /// \throws DeviceError  naming the obstacle, or the call that failed.
-std::unique_ptr<Backend> make_cuda_backend(
-    KernelNeeds const& needs, int device, std::shared_ptr<ProductChoices> const& choices = nullptr);
+std::unique_ptr<Backend> make_cuda_backend(KernelNeeds const& needs,
+                                           int device,
+                                           std::shared_ptr<ProductChoices> const& choices = nullptr,
+                                           std::shared_ptr<CudnnChoice> const& cudnn = nullptr);
 
 }  // namespace stagecraft

@@ -1,6 +1,9 @@
 #include "libexec/executor/rank_context.hpp"
 
 #include <set>
+#include <utility>
+#include <variant>
+#include <vector>
 
 namespace stagecraft {
 
@@ -11,10 +14,15 @@ SequencePart sequence_part(TrainingPlan const& plan, RankPlace const& place) {
 KernelNeeds kernel_needs(TrainingPlan const& plan, RankId rank) {
   RankPlace const place = place_of(plan.groups, rank);
   std::set<ElementType> types;
+  std::vector<AttentionNeed> attention;
   for (BlockProgram const& block : plan.programs.blocks) {
     for (Pass const pass : {Pass::forward, Pass::backward}) {
       for (Op const& op : block.ops(pass)) {
         if (traits_of(op.kind).op_class == OpClass::compute) types.insert(op.type);
+        if (op.kind != OpKind::flash_attention_backward) continue;
+        auto const shape = [&](std::size_t read) { return block.tensor(op.reads[read]).shape; };
+        attention.push_back(
+            {op.type, std::get<FlashAttributes>(op.attributes), shape(1), shape(2), shape(3)});
       }
     }
   }
@@ -23,7 +31,8 @@ KernelNeeds kernel_needs(TrainingPlan const& plan, RankId rank) {
   return {.tensor_rank = place.tensor,
           .expert_rank = expert_rank,
           .sequence = sequence_part(plan, place),
-          .types = {types.begin(), types.end()}};
+          .types = {types.begin(), types.end()},
+          .attention = std::move(attention)};
 }
 
 }  // namespace stagecraft

@@ -30,6 +30,13 @@ struct Operand {
 /// The operands of a call. There is one more than an op has, because a product may add a bias.
 using OperandList = InlineList<Operand, TensorList::capacity + 1>;
 
+/// The shapes of a backward of flash attention.
+struct AttentionNeed {
+  ElementType type = ElementType::f32;
+  FlashAttributes attributes;
+  Shape q, k, v;
+};
+
 /// What the kernels of a rank depend on besides their calls.
 struct KernelNeeds {
   /// The rank's index in its tensor group, which determines its part of a split tensor.
@@ -40,6 +47,8 @@ struct KernelNeeds {
   SequencePart sequence{};
   /// The types of the activations that they work on, which determine the size of the workspace.
   std::vector<ElementType> types{};
+  /// What a library may need workspace for.
+  std::vector<AttentionNeed> attention{};
 };
 
 /// The counter and key of a kernel's random numbers. Two kernels with the same draw have the same

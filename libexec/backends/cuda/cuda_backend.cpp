@@ -34,11 +34,14 @@ Bytes memory_in_use() {
 
 class CudaBackend : public Backend {
  public:
-  CudaBackend(KernelNeeds const& needs, int device, std::shared_ptr<ProductChoices> choices)
+  CudaBackend(KernelNeeds const& needs,
+              int device,
+              std::shared_ptr<ProductChoices> choices,
+              std::shared_ptr<CudnnChoice> cudnn)
       : streams_{device},
         before_{memory_in_use()},
         pool_{make_keeping_pool(device)},
-        kernels_{needs, streams_.compute(), std::move(choices)} {}
+        kernels_{needs, streams_.compute(), std::move(choices), std::move(cudnn)} {}
   /// Waits, because other ranks of the process may still read this rank's tensors if the job
   /// failed.
   ~CudaBackend() override { cudaDeviceSynchronize(); }
@@ -84,7 +87,7 @@ class CudaBackend : public Backend {
     exchange(host, device, bytes, cudaMemcpyDeviceToHost);
   }
 
-  Bytes workspace() const override { return CudaKernels::workspace(); }
+  Bytes workspace() const override { return kernels_.workspace(); }
   std::optional<DeviceMemoryUse> memory_use() const override {
     std::uint64_t most = 0;
     check(cudaMemPoolGetAttribute(pool_.get(), cudaMemPoolAttrReservedMemHigh, &most),
@@ -117,7 +120,8 @@ class CudaBackend : public Backend {
 
 std::unique_ptr<Backend> make_cuda_backend(KernelNeeds const& needs,
                                            int device,
-                                           std::shared_ptr<ProductChoices> const& choices) {
+                                           std::shared_ptr<ProductChoices> const& choices,
+                                           std::shared_ptr<CudnnChoice> const& cudnn) {
   CudaInventory const inventory = find_cuda_devices();
   if (!inventory.obstacle.empty()) throw DeviceError{"no CUDA device: " + inventory.obstacle};
   auto const count = static_cast<int>(inventory.devices.size());
@@ -127,7 +131,7 @@ std::unique_ptr<Backend> make_cuda_backend(KernelNeeds const& needs,
   }
   std::string const& obstacle = inventory.devices[static_cast<std::size_t>(device)].obstacle;
   if (!obstacle.empty()) throw DeviceError{obstacle};
-  return std::make_unique<CudaBackend>(needs, device, choices);
+  return std::make_unique<CudaBackend>(needs, device, choices, cudnn);
 }
 
 }  // namespace stagecraft

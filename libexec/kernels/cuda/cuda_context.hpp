@@ -2,6 +2,7 @@
 
 #include <cstddef>
 
+#include "libexec/kernels/cuda/attention/cudnn_attention.hpp"
 #include "libexec/kernels/cuda/products/cublaslt_gemm.hpp"
 #include "libexec/kernels/kernel_call.hpp"
 
@@ -17,6 +18,7 @@ struct CudaContext {
   CUstream_st* stream = nullptr;
   std::byte* scratch = nullptr;  ///< device memory for partial results, scratch_bytes
   CublasLtGemm* gemm = nullptr;
+  CudnnAttention* cudnn = nullptr;  ///< null: attention is this library's
 
   /// Enough for every kernel, independent of its operands.
   static constexpr std::size_t scratch_bytes = std::size_t{4} << 20;

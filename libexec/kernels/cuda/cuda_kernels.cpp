@@ -2,6 +2,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <utility>
@@ -32,28 +33,47 @@ constexpr std::array<CudaKernel, op_kind_count> table = make_table();
 
 std::byte* bytes_of(CudaMemory const& memory) { return static_cast<std::byte*>(memory.get()); }
 
+/// Enough for scratch space and then cuBLASLt's workspace, and for cuDNN, which takes both.
+std::size_t workspace_bytes(KernelNeeds const& needs, CudnnChoice const* cudnn) {
+  std::size_t const own = CudaContext::scratch_bytes + CublasLtGemm::workspace_bytes();
+  if (cudnn == nullptr) return own;
+  return std::max(own, static_cast<std::size_t>(cudnn_workspace(needs, cudnn->sums()).count()));
+}
+
 }  // namespace
 
 struct CudaKernels::State {
-  CudaMemory memory;  ///< scratch space, then cuBLASLt's workspace
+  std::size_t workspace;
+  CudaMemory memory;
   CublasLtGemm gemm;
+  std::unique_ptr<CudnnAttention> cudnn;
   CudaContext context;
 
-  State(KernelNeeds const& needs, CUstream_st* stream, std::shared_ptr<ProductChoices> choices)
-      : memory{make_cuda_memory(static_cast<std::size_t>(workspace().count()))},
+  State(KernelNeeds const& needs,
+        CUstream_st* stream,
+        std::shared_ptr<ProductChoices> choices,
+        std::shared_ptr<CudnnChoice> attention)
+      : workspace{workspace_bytes(needs, attention.get())},
+        memory{make_cuda_memory(workspace)},
         gemm{stream, std::move(choices), bytes_of(memory) + CudaContext::scratch_bytes},
+        cudnn{attention == nullptr
+                  ? nullptr
+                  : make_cudnn_attention(
+                        std::move(attention), stream, {bytes_of(memory), workspace})},
         context{.tensor_rank = needs.tensor_rank,
                 .expert_rank = needs.expert_rank,
                 .sequence = needs.sequence,
                 .stream = stream,
                 .scratch = bytes_of(memory),
-                .gemm = &gemm} {}
+                .gemm = &gemm,
+                .cudnn = cudnn.get()} {}
 };
 
 CudaKernels::CudaKernels(KernelNeeds const& needs,
                          CUstream_st* stream,
-                         std::shared_ptr<ProductChoices> choices)
-    : state_{std::make_unique<State>(needs, stream, std::move(choices))} {}
+                         std::shared_ptr<ProductChoices> choices,
+                         std::shared_ptr<CudnnChoice> cudnn)
+    : state_{std::make_unique<State>(needs, stream, std::move(choices), std::move(cudnn))} {}
 
 CudaKernels::~CudaKernels() = default;
 
@@ -69,9 +89,6 @@ bool CudaKernels::adds_bias(KernelCall const& product) {
   return cuda_ops::gemm_adds_bias(state_->context, product);
 }
 
-Bytes CudaKernels::workspace() {
-  return Bytes{
-      static_cast<std::int64_t>(CudaContext::scratch_bytes + CublasLtGemm::workspace_bytes())};
-}
+Bytes CudaKernels::workspace() const { return Bytes{static_cast<std::int64_t>(state_->workspace)}; }
 
 }  // namespace stagecraft

@@ -123,6 +123,25 @@ struct FlashSizes {
   }
 };
 
+/// The sizes of q [s, b, heads, d], k [s, b, kv heads, d] and v [s, b, kv heads, value_d].
+constexpr FlashSizes flash_sizes(FlashAttributes const& attributes,
+                                 SequencePart const& sequence,
+                                 Shape const& q,
+                                 Shape const& k,
+                                 Shape const& v) {
+  return {.s = q[0],
+          .key_rows = k[0],
+          .b = q[1],
+          .heads = q[2],
+          .kv_heads = k[2],
+          .d = q[3],
+          .scale = attributes.scale,
+          .value_d = v[3],
+          .window = attributes.window,
+          .softcap = attributes.softcap,
+          .attended = attended_rows(attributes.part, sequence, q[0], k[0])};
+}
+
 /// Expects q [s, b, heads, d], k [s, b, kv heads, d] and v [s, b, kv heads, value_d].
 /// \param sequence  the rows that the rank has, which a part of attention depends on
 template <typename S>
@@ -137,18 +156,7 @@ FlashSizes flash_sizes(KernelCall const& call,
   auto const& attributes = attributes_of<FlashAttributes>(call);
   bool const is_whole = attributes.part.kind == AttentionPart::Kind::whole;
   expect(call, !is_whole || k.shape[0] == shape[0], "there are not as many keys as queries");
-  FlashSizes const sizes{
-      .s = shape[0],
-      .key_rows = k.shape[0],
-      .b = shape[1],
-      .heads = shape[2],
-      .kv_heads = k.shape[2],
-      .d = shape[3],
-      .scale = attributes.scale,
-      .value_d = v.shape[3],
-      .window = attributes.window,
-      .softcap = attributes.softcap,
-      .attended = attended_rows(attributes.part, sequence, shape[0], k.shape[0])};
+  FlashSizes const sizes = flash_sizes(attributes, sequence, shape, k.shape, v.shape);
   expect(call, sizes.attended.keys <= sizes.key_rows, "there are too few keys");
   Shape const keys{sizes.key_rows, sizes.b, sizes.kv_heads, sizes.d};
   expect_heads(call, q, element_type<S>(), shape);

@@ -55,9 +55,13 @@ KernelCall attributed_call_at(RankShare const& share,
 
 }  // namespace
 
-Device::Device(RankShare const& share, std::shared_ptr<ProductChoices> choices) : share_{share} {
+Device::Device(RankShare const& share,
+               std::shared_ptr<ProductChoices> choices,
+               std::shared_ptr<CudnnChoice> cudnn)
+    : share_{share} {
   check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreate");
-  kernels_ = std::make_unique<CudaKernels>(needs_of(share), stream_, std::move(choices));
+  kernels_ =
+      std::make_unique<CudaKernels>(needs_of(share), stream_, std::move(choices), std::move(cudnn));
 }
 
 Device::~Device() {

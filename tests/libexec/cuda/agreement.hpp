@@ -38,7 +38,9 @@ std::vector<TestTensor> on_device(RankShare const& share, DeviceCase const& what
 /// The same with kernels that live longer than a call.
 class Device {
  public:
-  explicit Device(RankShare const& share, std::shared_ptr<ProductChoices> choices = nullptr);
+  explicit Device(RankShare const& share,
+                  std::shared_ptr<ProductChoices> choices = nullptr,
+                  std::shared_ptr<CudnnChoice> cudnn = nullptr);
   ~Device();
   Device(Device const&) = delete;
   Device(Device&&) = delete;

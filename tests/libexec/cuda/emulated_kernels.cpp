@@ -107,7 +107,8 @@ struct CudaKernels::State {
 
 CudaKernels::CudaKernels(KernelNeeds const& needs,
                          CUstream_st* stream,
-                         std::shared_ptr<ProductChoices> choices)
+                         std::shared_ptr<ProductChoices> choices,
+                         std::shared_ptr<CudnnChoice> /*cudnn*/)
     : state_{std::make_unique<State>(
           State{stream, choices != nullptr, make_cuda_memory(workspace_bytes),
                 std::make_shared<CpuKernels>(needs, CpuKernelOptions{.gemm = GemmKind::plain})})} {}
@@ -131,7 +132,7 @@ bool CudaKernels::adds_bias(KernelCall const& product) {
   return state_->fuses_biases && product.reads[2].type == product.writes[0].type;
 }
 
-Bytes CudaKernels::workspace() { return Bytes{workspace_bytes}; }
+Bytes CudaKernels::workspace() const { return Bytes{workspace_bytes}; }
 
 void reduce_on_device(Reduction reduction,
                       ElementType type,

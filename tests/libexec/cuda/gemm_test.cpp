@@ -176,7 +176,8 @@ TEST_CASE("operands that do not fit a product are refused on a device by name", 
 
 TEST_CASE("the workspace of a device's kernels is what the device asks for", "[cuda]") {
   // 4 MiB of our own, and cuBLASLt's 4 MiB, or 32 MiB from compute capability 9.0 on.
-  std::int64_t const mebibytes = CudaKernels::workspace().count() >> 20;
+  Device device{rank_of(ElementType::f32)};
+  std::int64_t const mebibytes = device.kernels().workspace().count() >> 20;
   REQUIRE((mebibytes == 8 || mebibytes == 36));
 }
 

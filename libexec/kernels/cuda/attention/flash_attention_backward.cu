@@ -237,6 +237,10 @@ void flash_attention_backward(CudaContext const& context, KernelCall const& call
   with_storage_type(call.kind, call.reads[0].type, [&](auto tag) {
     using S = decltype(tag);
     FlashBackwardOperands const all = flash_backward_operands<S>(call, context.sequence);
+    double const dropout = dropout_attributes(call).rate;
+    if (context.cudnn != nullptr && context.cudnn->backward(element_type<S>(), dropout, all)) {
+      return;
+    }
     std::int64_t const most = std::max(all.sizes.d, all.sizes.value_d);
     with_flash_depth<S>(call.kind, most, [&](auto depth) {
       using Tile = FlashTile<S, depth>;

@@ -1,0 +1,698 @@
+// Measures the products of a transformer layer's shard in bf16 and in FP8, and what FP8 needs
+// beside them: the largest absolute value of a tensor, and its values and their transpose in 8
+// bits. Writes JSON, a line for each thing that was measured.
+//
+// usage: fp8_products [--cpu]     --cpu: small shapes, by the reference that checks the device's
+// results
+//
+// The layer is Llama 3 70B's, one of eight tensor ranks, one sequence of 8192 tokens. FP8 has one
+// scale for a tensor (forward e4m3, gradients e5m2), or one for each 1 x 128 values of activations
+// and gradients and each 128 x 128 of weights (all e4m3; DeepSeek-V3, arXiv:2412.19437,
+// section 3.3). A product of FP8 has both operands with the summed index innermost, so that
+// backward needs transposes.
+
+#include <cublasLt.h>
+#include <cuda_bf16.h>
+#include <cuda_fp8.h>
+#include <cuda_runtime.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <optional>
+#include <random>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace {
+
+constexpr int tile = 128;  ///< of scales
+constexpr int threads = 256;
+
+void check(cudaError_t status, char const* call) {
+  if (status == cudaSuccess) return;
+  std::fprintf(stderr, "%s: %s\n", call, cudaGetErrorString(status));
+  std::exit(1);
+}
+void check(cublasStatus_t status, char const* call) {
+  if (status == CUBLAS_STATUS_SUCCESS) return;
+  std::fprintf(stderr, "%s: %s\n", call, cublasLtGetStatusString(status));
+  std::exit(1);
+}
+
+/// What one scale is for.
+enum class Scaling { tensor, rows, blocks };
+
+struct Format {
+  __nv_fp8_interpretation_t name = __NV_E4M3;
+  float largest = 448;
+};
+constexpr Format e4m3{};
+constexpr Format e5m2{__NV_E5M2, 57344};
+
+/// Factor on values whose largest absolute value is `most`; 1 for zeros.
+__host__ __device__ float scale_of(float most, float largest) {
+  return most > 0 ? largest / most : 1.0F;
+}
+__host__ __device__ std::uint8_t quantised(float value, float scale, Format format) {
+  return __nv_cvt_float_to_fp8(value * scale, __NV_SATFINITE, format.name);
+}
+float value_of(std::uint8_t bits, Format format) {
+  return __half2float(__half(__nv_cvt_fp8_to_halfraw(bits, format.name)));
+}
+
+/// A matrix [rows, columns] in 8 bits with the inverses of its scales: of 1 x 128 values [columns /
+/// 128][rows], of 128 x 128 [rows / 128][columns / 128, padded to four], as cuBLASLt reads them.
+struct Quantised {
+  std::int64_t rows = 0, columns = 0;
+  std::uint8_t* values = nullptr;
+  float* inverses = nullptr;
+  Format format;
+  Scaling scaling = Scaling::tensor;
+
+  __host__ __device__ std::int64_t place(std::int64_t row, std::int64_t column) const {
+    if (scaling == Scaling::tensor) return 0;
+    if (scaling == Scaling::rows) return column / tile * rows + row;
+    return row / tile * padded() + column / tile;
+  }
+  __host__ __device__ std::int64_t padded() const { return (columns / tile + 3) / 4 * 4; }
+  std::int64_t scales() const {
+    if (scaling == Scaling::tensor) return 1;
+    return scaling == Scaling::rows ? columns / tile * rows : rows / tile * padded();
+  }
+};
+
+__global__ void find_largest(__nv_bfloat16 const* x, std::int64_t elements, int* largest) {
+  float most = 0;
+  auto const stride = static_cast<std::int64_t>(gridDim.x) * blockDim.x * 2;
+  for (std::int64_t i = (blockIdx.x * std::int64_t{threads} + threadIdx.x) * 2; i < elements;
+       i += stride) {
+    float2 const pair = __bfloat1622float2(*reinterpret_cast<__nv_bfloat162 const*>(x + i));
+    most = fmaxf(most, fmaxf(fabsf(pair.x), fabsf(pair.y)));
+  }
+  for (int offset = 16; offset > 0; offset /= 2)
+    most = fmaxf(most, __shfl_xor_sync(~0U, most, offset));
+  // Bits of positive numbers are ordered as the numbers are; a maximum has no order.
+  if (threadIdx.x % 32 == 0) atomicMax(largest, __float_as_int(most));
+}
+
+/// A tile of 128 x 128 values: in 8 bits, and their transpose. `largest`: of the tensor, if it has
+/// one scale.
+__global__ void __launch_bounds__(threads)
+    quantise(__nv_bfloat16 const* x, Quantised out, Quantised transposed, float const* largest) {
+  __shared__ __nv_bfloat16 values[tile][tile + 2];
+  __shared__ float of_row[tile], of_column[tile];
+  std::int64_t const row = blockIdx.y * std::int64_t{tile},
+                     column = blockIdx.x * std::int64_t{tile};
+  for (int i = threadIdx.x; i < tile * tile / 2; i += threads) {
+    int const r = i / (tile / 2), c = i % (tile / 2) * 2;
+    auto const pair =
+        *reinterpret_cast<__nv_bfloat162 const*>(x + (row + r) * out.columns + column + c);
+    values[r][c] = pair.x;
+    values[r][c + 1] = pair.y;
+  }
+  __syncthreads();
+  // A thread finds the largest of a row or of a column.
+  int const line = static_cast<int>(threadIdx.x) % tile;
+  bool const is_row = threadIdx.x < tile;
+  float most = 0;
+  if (out.scaling == Scaling::tensor) {
+    most = *largest;
+  } else {
+    for (int i = 0; i < tile; ++i) {
+      most = fmaxf(most, fabsf(__bfloat162float(is_row ? values[line][i] : values[i][line])));
+    }
+  }
+  (is_row ? of_row : of_column)[line] = most;
+  if (out.scaling == Scaling::blocks) {
+    __syncthreads();
+    for (int i = 0; i < tile; ++i) most = fmaxf(most, of_row[i]);
+    __syncthreads();
+    (is_row ? of_row : of_column)[line] = most;
+  }
+  Quantised const& mine = is_row ? out : transposed;
+  std::int64_t const r = is_row ? row + line : column + line, c = is_row ? column : row;
+  bool const writes =
+      mine.scaling == Scaling::rows ||
+      (line == 0 && (mine.scaling == Scaling::blocks || blockIdx.x + blockIdx.y == 0));
+  if (writes) mine.inverses[mine.place(r, c)] = 1 / scale_of(most, mine.format.largest);
+  __syncthreads();
+  for (int i = threadIdx.x; i < tile * tile / 4; i += threads) {
+    int const major = i / (tile / 4), minor = i % (tile / 4) * 4;
+    float const row_scale = scale_of(of_row[major], out.format.largest);
+    float const column_scale = scale_of(of_column[major], out.format.largest);
+    uchar4 straight, turned;
+    unsigned char* const to[2] = {&straight.x, &turned.x};
+    for (int j = 0; j < 4; ++j) {
+      to[0][j] = quantised(__bfloat162float(values[major][minor + j]), row_scale, out.format);
+      to[1][j] = quantised(__bfloat162float(values[minor + j][major]), column_scale, out.format);
+    }
+    *reinterpret_cast<uchar4*>(out.values + (row + major) * out.columns + column + minor) =
+        straight;
+    *reinterpret_cast<uchar4*>(transposed.values + (column + major) * transposed.columns + row +
+                               minor) = turned;
+  }
+}
+
+/// The same on a CPU, one value after the other: the reference.
+void quantise_on_cpu(std::vector<__nv_bfloat16> const& x, Quantised const& out, bool is_transpose) {
+  auto const at = [&](std::int64_t r, std::int64_t c) {
+    return __bfloat162float(
+        x[static_cast<std::size_t>(is_transpose ? c * out.rows + r : r * out.columns + c)]);
+  };
+  std::vector<float> most(static_cast<std::size_t>(out.scales()), 0.0F);
+  for (std::int64_t r = 0; r < out.rows; ++r) {
+    for (std::int64_t c = 0; c < out.columns; ++c) {
+      float& known = most[static_cast<std::size_t>(out.place(r, c))];
+      known = std::max(known, std::fabs(at(r, c)));
+    }
+  }
+  for (std::size_t i = 0; i < most.size(); ++i)
+    out.inverses[i] = 1 / scale_of(most[i], out.format.largest);
+  for (std::int64_t r = 0; r < out.rows; ++r) {
+    for (std::int64_t c = 0; c < out.columns; ++c) {
+      float const scale =
+          scale_of(most[static_cast<std::size_t>(out.place(r, c))], out.format.largest);
+      out.values[r * out.columns + c] = quantised(at(r, c), scale, out.format);
+    }
+  }
+}
+
+/// The sum over k of A [m, k] B [n, k] at one place, as stored in 8 bits.
+double exact(Quantised const& a, Quantised const& b, std::int64_t row, std::int64_t column) {
+  double sum = 0;
+  for (std::int64_t k = 0; k < a.columns; ++k) {
+    sum += static_cast<double>(value_of(a.values[row * a.columns + k], a.format)) *
+           a.inverses[a.place(row, k)] * value_of(b.values[column * b.columns + k], b.format) *
+           b.inverses[b.place(column, k)];
+  }
+  return sum;
+}
+
+/// Random numbers of a tensor of a layer: normal, some rows larger than others.
+std::vector<__nv_bfloat16> random_values(std::int64_t rows, std::int64_t columns, unsigned seed) {
+  std::vector<__nv_bfloat16> all(static_cast<std::size_t>(rows * columns));
+  std::mt19937 bits{seed};
+  std::normal_distribution<float> normal;
+  // A table, as drawing each of 10^8 numbers would take longer than the measurement.
+  std::vector<float> table(1 << 16);
+  for (float& value : table) value = normal(bits);
+  std::uint32_t state = seed * 2654435761U + 1;
+  for (std::int64_t i = 0; i < rows * columns; ++i) {
+    state = state * 1664525U + 1013904223U;
+    float const size = 1.0F + static_cast<float>(i / columns % 7);
+    all[static_cast<std::size_t>(i)] = __float2bfloat16(size * table[state >> 16]);
+  }
+  return all;
+}
+
+struct Linear {
+  char const* name;
+  std::int64_t in, out;
+};
+
+/// h 8192, 64 heads of 128, 8 of keys and values, 28672 in the gated MLP; a rank of eight.
+struct Shard {
+  std::int64_t tokens;
+  std::vector<Linear> linears;
+};
+Shard shard_of_70b() {
+  return {8192,
+          {{"qkv", 8192, 1280},
+           {"projection", 1024, 8192},
+           {"gate_up", 8192, 7168},
+           {"down", 3584, 8192}}};
+}
+Shard small_shard() {
+  return {256,
+          {{"qkv", 256, 384}, {"projection", 128, 256}, {"gate_up", 256, 256}, {"down", 128, 256}}};
+}
+
+std::string number(std::optional<double> value) {
+  if (!value) return "null";
+  char text[32];
+  std::snprintf(text, sizeof text, "%.9g", *value);
+  return text;
+}
+
+/// One line of the output.
+class Line {
+ public:
+  Line(char const* kind, std::string const& fields)
+      : text_{std::string{"{\"kind\": \""} + kind + "\", " + fields} {}
+  void add(std::string const& key, std::optional<double> value) {
+    text_ += ", \"" + key + "\": " + number(value);
+  }
+  /// At once, so that a program that is cut off has written what it measured.
+  void write() const {
+    std::printf("%s}\n", text_.c_str());
+    std::fflush(stdout);
+  }
+
+ private:
+  std::string text_;
+};
+
+void write_facts(char const* device, std::int64_t tokens) {
+  Line facts{"facts", std::string{"\"device\": \""} + device + "\""};
+  facts.add("cublaslt", static_cast<double>(cublasLtGetVersion()));
+  facts.add("tokens", static_cast<double>(tokens));
+  facts.write();
+}
+
+std::string named(std::string const& linear, char const* key, char const* value) {
+  return "\"linear\": \"" + linear + "\", \"" + key + "\": \"" + value + "\"";
+}
+char const* name_of(Scaling scaling) { return scaling == Scaling::tensor ? "tensor" : "blocks"; }
+
+double median(std::vector<double> values) {
+  std::nth_element(values.begin(), values.begin() + static_cast<long>(values.size() / 2),
+                   values.end());
+  return values[values.size() / 2];
+}
+
+/// The three tensors of a linear layer, and the scalings of a recipe.
+constexpr char const* tensor_names[] = {"input", "weight", "gradient"};
+Scaling scaling_of(bool is_blocks, int tensor) {
+  if (!is_blocks) return Scaling::tensor;
+  return tensor == 1 ? Scaling::blocks : Scaling::rows;
+}
+Format format_of(bool is_blocks, int tensor) { return !is_blocks && tensor == 2 ? e5m2 : e4m3; }
+
+/// Both copies of a tensor on the CPU.
+struct HostCopies {
+  std::vector<std::uint8_t> bytes[2];
+  std::vector<float> inverses[2];
+  Quantised copy[2];
+
+  HostCopies(std::vector<__nv_bfloat16> const& x,
+             std::int64_t rows,
+             std::int64_t columns,
+             Format format,
+             Scaling scaling) {
+    for (int i = 0; i < 2; ++i) {
+      copy[i] = {
+          i == 0 ? rows : columns, i == 0 ? columns : rows, nullptr, nullptr, format, scaling};
+      bytes[i].resize(static_cast<std::size_t>(rows * columns));
+      inverses[i].resize(static_cast<std::size_t>(copy[i].scales()));
+      copy[i].values = bytes[i].data();
+      copy[i].inverses = inverses[i].data();
+      quantise_on_cpu(x, copy[i], i == 1);
+    }
+  }
+};
+
+/// The operands of a pass among (tensor, copy): forward X W^T, gradients of input G (W^T)^T and
+/// weight G^T (X^T)^T.
+struct Pass {
+  char const* name;
+  int a_tensor, a_copy, b_tensor, b_copy;
+};
+constexpr Pass passes[] = {
+    {"forward", 0, 0, 1, 0}, {"input_gradient", 2, 0, 1, 1}, {"weight_gradient", 2, 1, 0, 1}};
+
+/// ||8-bit product - product|| / ||product|| of a sample, by the reference alone.
+int run_on_cpu() {
+  Shard const shard = small_shard();
+  write_facts("cpu", shard.tokens);
+  for (Linear const& linear : shard.linears) {
+    std::int64_t const rows[] = {shard.tokens, linear.out, shard.tokens},
+                       columns[] = {linear.in, linear.in, linear.out};
+    std::vector<__nv_bfloat16> x[3];
+    for (int t = 0; t < 3; ++t)
+      x[t] = random_values(rows[t], columns[t], static_cast<unsigned>(t + 1));
+    for (Pass const& pass : passes) {
+      Line line{"product", named(linear.name, "pass", pass.name)};
+      for (bool const is_blocks : {false, true}) {
+        auto const begin = std::chrono::steady_clock::now();
+        auto const copies_of = [&](int t) {
+          return HostCopies{x[t], rows[t], columns[t], format_of(is_blocks, t),
+                            scaling_of(is_blocks, t)};
+        };
+        HostCopies const left = copies_of(pass.a_tensor), right = copies_of(pass.b_tensor);
+        Quantised const &a = left.copy[pass.a_copy], &b = right.copy[pass.b_copy];
+        auto const value = [&](int t, int copy, std::int64_t r, std::int64_t c) {
+          std::int64_t const i = copy == 0 ? r * columns[t] + c : c * columns[t] + r;
+          return static_cast<double>(__bfloat162float(x[t][static_cast<std::size_t>(i)]));
+        };
+        double difference = 0, norm = 0;
+        for (std::int64_t i = 0; i < 64; ++i) {
+          std::int64_t const r = i * 37 % a.rows, c = i * 53 % b.rows;
+          double sum = 0;
+          for (std::int64_t k = 0; k < a.columns; ++k) {
+            sum +=
+                value(pass.a_tensor, pass.a_copy, r, k) * value(pass.b_tensor, pass.b_copy, c, k);
+          }
+          difference += std::pow(exact(a, b, r, c) - sum, 2);
+          norm += sum * sum;
+        }
+        double const error = std::sqrt(difference / norm);
+        std::string const recipe = name_of(scaling_of(is_blocks, 1));
+        line.add(recipe + "_seconds",
+                 std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+        line.add(recipe + "_rounding", error);
+        // A value of e4m3 is rounded by 1/16 at most, of e5m2 by 1/8, and a product has two.
+        if (!(error < (is_blocks || pass.a_tensor != 2 ? 1.0 / 8 : 3.0 / 16))) {
+          std::fprintf(stderr, "%s %s: 8 bits differ by %g\n", linear.name, pass.name, error);
+          return 1;
+        }
+      }
+      line.write();
+    }
+  }
+  return 0;
+}
+
+// ---- on a device
+
+template <typename T>
+T* allocate(std::int64_t elements) {
+  void* memory = nullptr;
+  check(cudaMalloc(&memory, static_cast<std::size_t>(elements) * sizeof(T)), "cudaMalloc");
+  return static_cast<T*>(memory);
+}
+
+/// Median seconds of launches on the default stream.
+template <typename Launch>
+double seconds_of(Launch const& launch, int repeats) {
+  cudaEvent_t begin, end;
+  check(cudaEventCreate(&begin), "cudaEventCreate");
+  check(cudaEventCreate(&end), "cudaEventCreate");
+  launch();
+  std::vector<double> all;
+  for (int i = 0; i < repeats; ++i) {
+    float milliseconds = 0;
+    check(cudaEventRecord(begin), "cudaEventRecord");
+    launch();
+    check(cudaEventRecord(end), "cudaEventRecord");
+    check(cudaEventSynchronize(end), "cudaEventSynchronize");
+    check(cudaEventElapsedTime(&milliseconds, begin, end), "cudaEventElapsedTime");
+    all.push_back(1e-3 * milliseconds);
+  }
+  check(cudaEventDestroy(begin), "cudaEventDestroy");
+  check(cudaEventDestroy(end), "cudaEventDestroy");
+  return median(all);
+}
+
+/// An operand of a product: row-major [rows, k] if `k_inner`, else [k, rows].
+struct Side {
+  void* data;
+  bool k_inner;
+  cudaDataType_t type;
+  float* scale = nullptr;
+  cublasLtMatmulMatrixScale_t mode = CUBLASLT_MATMUL_MATRIX_SCALE_SCALAR_32F;
+};
+Side side_of(Quantised const& matrix) {
+  constexpr cublasLtMatmulMatrixScale_t modes[] = {CUBLASLT_MATMUL_MATRIX_SCALE_SCALAR_32F,
+                                                   CUBLASLT_MATMUL_MATRIX_SCALE_VEC128_32F,
+                                                   CUBLASLT_MATMUL_MATRIX_SCALE_BLK128x128_32F};
+  return {matrix.values, true, matrix.format.name == __NV_E4M3 ? CUDA_R_8F_E4M3 : CUDA_R_8F_E5M2,
+          matrix.inverses, modes[static_cast<int>(matrix.scaling)]};
+}
+
+/// C [m, n] (+)= A B^T in row-major order, which is B A^T in cuBLASLt's.
+struct Product {
+  Side a, b;
+  std::int64_t m, n, k;
+  void* c;
+  bool accumulates;  ///< into fp32; else C is bf16
+  /// Whether sums may be kept in the tensor cores' 14 bits, as Transformer Engine does in forward.
+  bool is_fast = false;
+};
+
+/// The fastest of the heuristic's first algorithms; nullopt if there is none.
+std::optional<double> time_product(cublasLtHandle_t lt,
+                                   Product const& p,
+                                   void* workspace,
+                                   std::size_t bytes) {
+  bool const is_narrow = p.a.scale != nullptr;
+  cublasLtMatmulDesc_t operation;
+  check(cublasLtMatmulDescCreate(&operation, CUBLAS_COMPUTE_32F, CUDA_R_32F),
+        "cublasLtMatmulDescCreate");
+  auto const set = [&](cublasLtMatmulDescAttributes_t which, auto value) {
+    check(cublasLtMatmulDescSetAttribute(operation, which, &value, sizeof value),
+          "cublasLtMatmulDescSetAttribute");
+  };
+  set(CUBLASLT_MATMUL_DESC_TRANSA, p.b.k_inner ? CUBLAS_OP_T : CUBLAS_OP_N);
+  set(CUBLASLT_MATMUL_DESC_TRANSB, p.a.k_inner ? CUBLAS_OP_N : CUBLAS_OP_T);
+  if (is_narrow) {
+    set(CUBLASLT_MATMUL_DESC_FAST_ACCUM, static_cast<std::int8_t>(p.is_fast));
+    set(CUBLASLT_MATMUL_DESC_A_SCALE_MODE, p.b.mode);
+    set(CUBLASLT_MATMUL_DESC_B_SCALE_MODE, p.a.mode);
+    set(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, p.b.scale);
+    set(CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, p.a.scale);
+  }
+  auto const layout = [](cudaDataType_t type, std::int64_t rows, std::int64_t columns) {
+    cublasLtMatrixLayout_t made;
+    check(cublasLtMatrixLayoutCreate(&made, type, static_cast<std::uint64_t>(rows),
+                                     static_cast<std::uint64_t>(columns), rows),
+          "cublasLtMatrixLayoutCreate");
+    return made;
+  };
+  auto const of = [&](Side const& side, std::int64_t rows) {
+    return side.k_inner ? layout(side.type, p.k, rows) : layout(side.type, rows, p.k);
+  };
+  cublasLtMatrixLayout_t const first = of(p.b, p.n), second = of(p.a, p.m);
+  cublasLtMatrixLayout_t const result = layout(p.accumulates ? CUDA_R_32F : CUDA_R_16BF, p.n, p.m);
+  cublasLtMatmulPreference_t preference;
+  check(cublasLtMatmulPreferenceCreate(&preference), "cublasLtMatmulPreferenceCreate");
+  check(cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
+                                             &bytes, sizeof bytes),
+        "cublasLtMatmulPreferenceSetAttribute");
+  constexpr int most = 8;
+  cublasLtMatmulHeuristicResult_t found[most];
+  int count = 0;
+  if (cublasLtMatmulAlgoGetHeuristic(lt, operation, first, second, result, result, preference, most,
+                                     found, &count) != CUBLAS_STATUS_SUCCESS) {
+    count = 0;
+  }
+  std::optional<double> best;
+  cublasLtMatmulAlgo_t fastest{};
+  float const one = 1, beta = p.accumulates ? 1.0F : 0.0F;
+  auto const multiply = [&](cublasLtMatmulAlgo_t const& algorithm) {
+    return cublasLtMatmul(lt, operation, &one, p.b.data, first, p.a.data, second, &beta, p.c,
+                          result, p.c, result, &algorithm, workspace, bytes, nullptr);
+  };
+  for (int i = 0; i < count; ++i) {
+    auto const launch = [&] { return multiply(found[i].algo); };
+    if (launch() != CUBLAS_STATUS_SUCCESS) continue;
+    double const seconds = seconds_of([&] { check(launch(), "cublasLtMatmul"); }, 11);
+    if (best && seconds >= *best) continue;
+    best = seconds;
+    fastest = found[i].algo;
+  }
+  if (best) {
+    // What is checked is one product.
+    check(cudaMemset(p.c, 0, static_cast<std::size_t>(p.m * p.n) * (p.accumulates ? 4 : 2)),
+          "cudaMemset");
+    check(multiply(fastest), "cublasLtMatmul");
+  }
+  check(cublasLtMatmulPreferenceDestroy(preference), "cublasLtMatmulPreferenceDestroy");
+  for (cublasLtMatrixLayout_t made : {first, second, result})
+    check(cublasLtMatrixLayoutDestroy(made), "cublasLtMatrixLayoutDestroy");
+  check(cublasLtMatmulDescDestroy(operation), "cublasLtMatmulDescDestroy");
+  return best;
+}
+
+template <typename T>
+std::vector<T> downloaded(T const* from, std::int64_t elements) {
+  std::vector<T> all(static_cast<std::size_t>(elements));
+  check(cudaMemcpy(all.data(), from, all.size() * sizeof(T), cudaMemcpyDeviceToHost), "cudaMemcpy");
+  return all;
+}
+
+/// A copy of what is on the device.
+struct Downloaded {
+  std::vector<std::uint8_t> values;
+  std::vector<float> inverses;
+  Quantised matrix;
+
+  explicit Downloaded(Quantised const& of)
+      : values{downloaded(of.values, of.rows * of.columns)},
+        inverses{downloaded(of.inverses, of.scales())},
+        matrix{of} {
+    matrix.values = values.data();
+    matrix.inverses = inverses.data();
+  }
+};
+
+/// ||C - exact|| / ||exact|| of a sample of places.
+double error_of(Product const& p, Quantised const& a, Quantised const& b) {
+  Downloaded const left{a}, right{b};
+  double difference = 0, norm = 0;
+  for (std::int64_t i = 0; i < 64; ++i) {
+    std::int64_t const r = i * 1237 % p.m, c = i * 2531 % p.n, at = r * p.n + c;
+    double const wanted = exact(left.matrix, right.matrix, r, c);
+    double const got =
+        p.accumulates ? downloaded(static_cast<float*>(p.c) + at, 1)[0]
+                      : __bfloat162float(downloaded(static_cast<__nv_bfloat16*>(p.c) + at, 1)[0]);
+    difference += std::pow(got - wanted, 2);
+    norm += wanted * wanted;
+  }
+  return std::sqrt(difference / norm);
+}
+
+/// A tensor on the device, and its copies by a recipe.
+struct Tensor {
+  std::int64_t rows, columns;
+  __nv_bfloat16* values;
+  float* largest;
+  Quantised copy[2];
+
+  void launch_largest() const {
+    check(cudaMemsetAsync(largest, 0, sizeof(float), nullptr), "cudaMemsetAsync");
+    find_largest<<<1024, threads>>>(values, rows * columns, reinterpret_cast<int*>(largest));
+    check(cudaGetLastError(), "find_largest");
+  }
+  void launch_quantise() const {
+    if (copy[0].scaling == Scaling::tensor) launch_largest();
+    dim3 const blocks{static_cast<unsigned>(columns / tile), static_cast<unsigned>(rows / tile)};
+    quantise<<<blocks, threads>>>(values, copy[0], copy[1], largest);
+    check(cudaGetLastError(), "quantise");
+  }
+};
+
+/// Whether the device's copies are the reference's, bit for bit.
+bool is_as_on_cpu(Tensor const& tensor, std::vector<__nv_bfloat16> const& x) {
+  HostCopies const wanted{x, tensor.rows, tensor.columns, tensor.copy[0].format,
+                          tensor.copy[0].scaling};
+  for (int i = 0; i < 2; ++i) {
+    Downloaded const got{tensor.copy[i]};
+    if (got.values != wanted.bytes[i]) return false;
+    // What pads a row of scales is written by nobody.
+    for (std::int64_t r = 0; r < got.matrix.rows; r += 17) {
+      for (std::int64_t c = 0; c < got.matrix.columns; c += tile) {
+        auto const at = static_cast<std::size_t>(got.matrix.place(r, c));
+        if (got.inverses[at] != wanted.inverses[i][at]) return false;
+      }
+    }
+  }
+  return true;
+}
+
+int run_on_device() {
+  cudaDeviceProp device;
+  check(cudaGetDeviceProperties(&device, 0), "cudaGetDeviceProperties");
+  cublasLtHandle_t lt;
+  check(cublasLtCreate(&lt), "cublasLtCreate");
+  constexpr std::size_t workspace_bytes = std::size_t{32} << 20;
+  void* const workspace = allocate<std::uint8_t>(workspace_bytes);
+  Shard const shard = shard_of_70b();
+  write_facts(device.name, shard.tokens);
+  bool is_right = true;
+  for (Linear const& linear : shard.linears) {
+    std::int64_t const rows[] = {shard.tokens, linear.out, shard.tokens},
+                       columns[] = {linear.in, linear.in, linear.out};
+    std::vector<__nv_bfloat16> x[3];
+    Tensor tensors[3];
+    for (int t = 0; t < 3; ++t) {
+      x[t] = random_values(rows[t], columns[t], static_cast<unsigned>(t + 1));
+      std::int64_t const elements = rows[t] * columns[t];
+      tensors[t] = {rows[t], columns[t], allocate<__nv_bfloat16>(elements), allocate<float>(1), {}};
+      check(cudaMemcpy(tensors[t].values, x[t].data(), x[t].size() * sizeof(__nv_bfloat16),
+                       cudaMemcpyHostToDevice),
+            "cudaMemcpy");
+      for (Quantised& copy : tensors[t].copy) {
+        copy.values = allocate<std::uint8_t>(elements);
+        copy.inverses = allocate<float>(elements / tile + tile);
+        check(cudaMemset(copy.inverses, 0,
+                         static_cast<std::size_t>(elements / tile + tile) * sizeof(float)),
+              "cudaMemset");
+      }
+    }
+    std::int64_t const most =
+        std::max({shard.tokens * linear.out, shard.tokens * linear.in, linear.in * linear.out});
+    void* const c = allocate<float>(most);
+    std::optional<double> seconds[3][3], errors[3][3];
+    for (int p = 0; p < 3; ++p) {
+      Pass const& pass = passes[p];
+      auto const side = [&](int t, int copy) {
+        return Side{tensors[t].values, copy == 0, CUDA_R_16BF};
+      };
+      auto const extent = [&](int t, int copy, bool inner) {
+        return (copy == 0) == inner ? columns[t] : rows[t];
+      };
+      Product product{side(pass.a_tensor, pass.a_copy),
+                      side(pass.b_tensor, pass.b_copy),
+                      extent(pass.a_tensor, pass.a_copy, false),
+                      extent(pass.b_tensor, pass.b_copy, false),
+                      extent(pass.a_tensor, pass.a_copy, true),
+                      c,
+                      p == 2};
+      seconds[p][0] = time_product(lt, product, workspace, workspace_bytes);
+    }
+    for (int recipe = 1; recipe <= 2; ++recipe) {
+      bool const is_blocks = recipe == 2;
+      for (int t = 0; t < 3; ++t) {
+        Tensor& tensor = tensors[t];
+        for (int i = 0; i < 2; ++i) {
+          Quantised& copy = tensor.copy[i];
+          copy = {i == 0 ? rows[t] : columns[t],
+                  i == 0 ? columns[t] : rows[t],
+                  copy.values,
+                  copy.inverses,
+                  format_of(is_blocks, t),
+                  scaling_of(is_blocks, t)};
+        }
+        Line line{"copy", named(linear.name, "tensor", tensor_names[t]) + ", \"recipe\": \"" +
+                              name_of(scaling_of(is_blocks, 1)) + "\""};
+        line.add("elements", static_cast<double>(rows[t] * columns[t]));
+        line.add("seconds", seconds_of([&] { tensor.launch_quantise(); }, 11));
+        line.add("largest_seconds", seconds_of([&] { tensor.launch_largest(); }, 11));
+        // The reference takes a second for 10 million values: one of each scaling is enough.
+        if (t < 2 && linear.in < 2048) {
+          bool const same = is_as_on_cpu(tensor, x[t]);
+          line.add("as_on_cpu", same ? 1 : 0);
+          is_right = is_right && same;
+        }
+        line.write();
+      }
+      for (int p = 0; p < 3; ++p) {
+        Pass const& pass = passes[p];
+        Quantised const &a = tensors[pass.a_tensor].copy[pass.a_copy],
+                        &b = tensors[pass.b_tensor].copy[pass.b_copy];
+        Product const product{side_of(a), side_of(b), a.rows, b.rows,
+                              a.columns,  c,          p == 2, p == 0 && !is_blocks};
+        seconds[p][recipe] = time_product(lt, product, workspace, workspace_bytes);
+        if (!seconds[p][recipe]) continue;
+        errors[p][recipe] = error_of(product, a, b);
+        // bf16 keeps 8 bits; sums of 8-bit products have 14 bits or more.
+        is_right = is_right && *errors[p][recipe] < 1e-2;
+      }
+    }
+    for (int p = 0; p < 3; ++p) {
+      Line line{"product", named(linear.name, "pass", passes[p].name)};
+      line.add("flops", 2.0 * static_cast<double>(shard.tokens * linear.in * linear.out));
+      line.add("bf16_seconds", seconds[p][0]);
+      line.add("tensor_seconds", seconds[p][1]);
+      line.add("blocks_seconds", seconds[p][2]);
+      line.add("tensor_error", errors[p][1]);
+      line.add("blocks_error", errors[p][2]);
+      line.write();
+    }
+    for (Tensor const& tensor : tensors) {
+      for (void* memory :
+           {static_cast<void*>(tensor.values), static_cast<void*>(tensor.largest),
+            static_cast<void*>(tensor.copy[0].values), static_cast<void*>(tensor.copy[1].values),
+            static_cast<void*>(tensor.copy[0].inverses),
+            static_cast<void*>(tensor.copy[1].inverses)}) {
+        check(cudaFree(memory), "cudaFree");
+      }
+    }
+    check(cudaFree(c), "cudaFree");
+  }
+  if (!is_right)
+    std::fprintf(stderr, "a result is not the reference's: see errors and as_on_cpu\n");
+  return is_right ? 0 : 1;
+}
+
+}  // namespace
+
+int main(int count, char** words) {
+  bool const on_cpu = count > 1 && std::string_view{words[1]} == "--cpu";
+  return on_cpu ? run_on_cpu() : run_on_device();
+}
