@@ -19,7 +19,8 @@ RecordedOp recorded_op(Op const& op, TraceVocabulary const& vocabulary) {
           .flops = op.flops};
 }
 
-/// Appends the ops of blocks, one block after another.
+/// Appends the ops of blocks, one block after another. Between two calls, `start_` is the end of
+/// the last block and `now_` what the task has allocated and not released until then.
 class OpRecorder {
  public:
   OpRecorder(CostedPlan const& costed, TraceVocabulary const& vocabulary, Pass pass)

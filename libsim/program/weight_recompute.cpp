@@ -13,6 +13,8 @@ namespace {
 constexpr std::int32_t no_region = -1;
 
 /// The recompute regions of a backward, and the second run of those that weight gradients need.
+/// Between two calls, `made_` has, before each op that was appended, all regions that it needs,
+/// once.
 class SecondRun {
  public:
   SecondRun(BlockProgram& block, std::vector<Op> const& backward)

@@ -21,7 +21,8 @@ std::string short_transfers(TrainingConfig const& config) {
   return config.schedule.p2p == P2p::overlapped ? "o" : "w";
 }
 
-/// Makes the columns of a table, without those below `least`.
+/// Makes the columns of a table, without those below `least`, all in its constructor. `legend_` has
+/// what the headings mean, in the order of the columns.
 class TableMaker {
  public:
   TableMaker(std::vector<ShownPlan> const& plans,

@@ -127,8 +127,8 @@ void write_outputs(PlanAnswer const& answer, PlanQuestion const& question) {
   write_kit(launch_of(*launched), *question.kit);
 }
 
-/// Says each warning once. Those of recipes differ behind what they say of the same system: there
-/// only the rest is said again.
+/// Prints each warning once. If a warning starts, up to "; ", as the one before it, only the rest
+/// is printed.
 void print_warnings(PlanQuestion const& question) {
   std::set<std::string> said;
   std::string before;

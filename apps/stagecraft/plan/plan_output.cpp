@@ -41,8 +41,7 @@ std::string flags_of(FoundPlan const& plan,
   if (is_whole && framework.flags) {
     return framework.flags(plan.config) + "\n" + environment_text(plan) +
            "data, steps and checkpoints are to be added; --lr, --seed and the like are `training` "
-           "of "
-           "the run\n";
+           "of the run\n";
   }
   // Lines that a shell continues.
   std::string text;

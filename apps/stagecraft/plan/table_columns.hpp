@@ -10,7 +10,8 @@
 
 namespace stagecraft {
 
-/// The columns of a table, and what all its rows have in common.
+/// The columns of a table, and what all its rows have in common. Between two calls, every row has
+/// a cell in each column; columns of small numbers that follow each other share one.
 class TableColumns {
  public:
   explicit TableColumns(std::size_t rows) : cells_(rows) {}

@@ -19,8 +19,7 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 50> not_read
      // Source: transformers, modeling_phimoe.py, sparsemixer.
      {"phimoe",
       "its router draws choices at random in training and weights each by a softmax of its own "
-      "over "
-      "the logits near the largest; neither that nor the bias of its head is modelled"},
+      "over the logits near the largest; neither that nor the bias of its head is modelled"},
      {"jetmoe", experts},
      {"arctic", experts},
      {"llama4", images},
