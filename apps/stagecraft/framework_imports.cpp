@@ -27,27 +27,28 @@ struct FrameworkHelp {
 
 constexpr std::array<FrameworkHelp, 3> helps{{
     {&deepspeed_framework, "CONFIG.json",
-     "Values that are `auto` are those of transformers' Trainer: --micro-batch is its\n"
-     "per_device_train_batch_size, --accumulation its gradient_accumulation_steps. Neither kernels "
-     "nor\n"
-     "recompute are in the file, because the model has them.\n",
-     "  stagecraft import deepspeed ds_config.json --model llama2-7b --world-size 16 -o run.yaml\n"
-     "  stagecraft import deepspeed ds_config.json --model llama2-7b --world-size 16 \\\n"
-     "      -- zero_optimization.stage=2\n"},
+     R"(Values that are `auto` are those of transformers' Trainer: --micro-batch is its
+per_device_train_batch_size, --accumulation its gradient_accumulation_steps. Neither kernels nor
+recompute are in the file, because the model has them.
+)",
+     R"(  stagecraft import deepspeed ds_config.json --model llama2-7b --world-size 16 -o run.yaml
+  stagecraft import deepspeed ds_config.json --model llama2-7b --world-size 16 \
+      -- zero_optimization.stage=2
+)"},
     {&accelerate_framework, "CONFIG.yaml",
-     "The file, as `accelerate config` writes it, does not say how many sequences a rank has: "
-     "--micro-batch\n"
-     "and --accumulation do. num_processes says how many ranks there are unless --world-size "
-     "does.\n",
-     "  stagecraft import accelerate fsdp.yaml --model llama3-8b --micro-batch 2 -o run.yaml\n"},
+     R"(The file, as `accelerate config` writes it, does not say how many sequences a rank has: --micro-batch
+and --accumulation do. num_processes says how many ranks there are unless --world-size does.
+)",
+     R"(  stagecraft import accelerate fsdp.yaml --model llama3-8b --micro-batch 2 -o run.yaml
+)"},
     {&torchtitan_framework, "CONFIG.toml",
-     "The file is that of torchtitan's versions up to February 2026. Without --model its "
-     "model.name and\n"
-     "model.flavor say which model it is.\n",
-     "  stagecraft import torchtitan llama3_8b.toml --world-size 64 --system hgx-a100-80 -o "
-     "run.yaml\n"
-     "  stagecraft import torchtitan llama3_8b.toml --world-size 64 \\\n"
-     "      -- parallelism.tensor_parallel_degree=8 training.local_batch_size=2\n"},
+     R"(The file is that of torchtitan's versions up to February 2026. Without --model its model.name and
+model.flavor say which model it is.
+)",
+     R"(  stagecraft import torchtitan llama3_8b.toml --world-size 64 --system hgx-a100-80 -o run.yaml
+  stagecraft import torchtitan llama3_8b.toml --world-size 64 \
+      -- parallelism.tensor_parallel_degree=8 training.local_batch_size=2
+)"},
 }};
 
 FrameworkHelp const& help_of(std::string_view name) {

@@ -24,7 +24,9 @@ struct BlockInstance {
   std::map<TensorId, std::vector<std::int32_t>> counts{};
 };
 
-/// Runs the ops of blocks, and allocates and releases their buffers as the plan says.
+/// Runs the ops of blocks, and allocates and releases their buffers as the plan says. Buffers
+/// belong to the instances; the runner owns the losses, which add up until the next iteration
+/// clears them.
 class BlockRunner {
  public:
   BlockRunner(RankContext const& context, ParameterStore const& parameters);

@@ -81,7 +81,8 @@ class FreeCommunication : public CommunicationCosts {
   MessageCost message(StageId /*from*/, StageId /*to*/) const override { return {}; }
 };
 
-/// The time of one rank.
+/// The time of one rank, on either a wall clock or a virtual one. With a virtual clock, `own_` is
+/// the end of all work of its compute stream so far, and `computed_` the part that ran there.
 class RankClock {
  public:
   explicit RankClock(WallClock& wall) : wall_{&wall} {}

@@ -20,7 +20,8 @@ struct OpPlace {
   std::int64_t chunk = -1;
 };
 
-/// Records what one rank does in an iteration, in the form of the simulator's trace.
+/// Records what one rank does in an iteration, in the form of the simulator's trace. Owns the
+/// trace. Times of a device are marks until resolve(); begin_ and end_ calls come in pairs.
 class ExecutionRecorder {
  public:
   /// At chunk detail a forward or backward is one row; of its memory only the peak and the end are

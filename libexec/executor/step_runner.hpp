@@ -10,7 +10,8 @@
 
 namespace stagecraft {
 
-/// Runs the ops of the step, on the ranges of the parameters that they name.
+/// Runs the ops of the step, on the ranges of the parameters that they name. Owns the flag of
+/// overflow and the sum of squares, which are those of the last step until the next one begins.
 class StepRunner {
  public:
   StepRunner(RankContext const& context, ParameterStore const& parameters);

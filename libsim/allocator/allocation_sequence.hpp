@@ -38,7 +38,8 @@ struct AllocationSequence {
   SegmentPlaces places;  ///< where segments were on the device that it was recorded on
 };
 
-/// Makes a sequence from events that name allocations and streams by any numbers.
+/// Makes a sequence from events that name allocations and streams by any numbers. Between two
+/// calls, each live name has a slot of its own; slots of freed ones are given out again.
 class SequenceBuilder {
  public:
   /// More streams than a program has.

@@ -28,7 +28,8 @@ struct SegmentPlaces {
   std::vector<RecordedSegment> recorded;
 };
 
-/// Hands out the addresses of segments.
+/// Hands out the addresses of segments: recorded ones while requests are those of the recording.
+/// Later ones fall from `lowest_` or rise from `next_`, so that no two overlap.
 class SegmentAddresses {
  public:
   /// Pre: no address has been handed out.

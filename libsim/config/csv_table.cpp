@@ -30,7 +30,8 @@ Problem problem_at(Place const& place, std::string found, std::string accepted) 
   throw ConfigError{std::move(problems)};
 }
 
-/// Reads the records of a text one after the other.
+/// Reads the records of a text one after the other. Between two calls it is at the start of a
+/// record, or at the end of the text.
 class RecordReader {
  public:
   RecordReader(std::string_view text,

@@ -25,7 +25,8 @@ RecordedOp recorded_wait(SimTime start, SimTime end) {
       .start = start, .end = end, .op = TraceVocabulary::host_wait, .phase = TracePhase::host_wait};
 }
 
-/// Appends the ops of blocks, one block after another.
+/// Appends the ops of blocks, one block after another. Between two calls, `start_` is the end of
+/// the last block and `now_` what the task has allocated and not released until then.
 class OpRecorder {
  public:
   OpRecorder(CostedPlan const& costed, TraceVocabulary const& vocabulary, Pass pass)

@@ -1,5 +1,7 @@
 #include "libsim/engine/settle.hpp"
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <tuple>
@@ -7,17 +9,21 @@
 #include <vector>
 
 #include "libsim/cost/cost_model.hpp"
-#include "libsim/engine/average_chunk.hpp"
 #include "libsim/engine/fullest_stage.hpp"
-#include "libsim/engine/known_orders.hpp"
 #include "libsim/engine/player/task_profile.hpp"
 #include "libsim/engine/prediction.hpp"
 #include "libsim/engine/store_window.hpp"
 #include "libsim/engine/verdict.hpp"
+#include "libsim/memory/memory_moves.hpp"
 #include "libsim/plan/plan_programs.hpp"
 #include "libsim/plan/stage_tasks.hpp"
+#include "libsim/plan/training_plan.hpp"
 #include "libsim/schedule/generators/early_recompute.hpp"
+#include "libsim/schedule/generators/named_orders.hpp"
+#include "libsim/schedule/generators/order_search.hpp"
 #include "libsim/schedule/ordered_schedule.hpp"
+#include "libsim/schedule/orders/chunk_costs.hpp"
+#include "libsim/schedule/orders/memory_changes.hpp"
 #include "libsim/schedule/orders/schedule_error.hpp"
 #include "libsim/schedule/schedule_layout.hpp"
 #include "libsim/schedule/store_window.hpp"
@@ -25,6 +31,144 @@
 
 namespace stagecraft {
 namespace {
+
+PipelineOrder one_f_one_b(OrderRequest const& request) {
+  ScheduleShape shape;
+  shape.stages = request.stages;
+  shape.microbatches = request.microbatches;
+  return order_of(make_pipeline_schedule(shape));
+}
+
+/// Orders for the request within its memory limit: found by search (once with split backwards, once
+/// with halves that may join), named schedules, 1F1B and interleaved 1F1B. Each search tries the
+/// changes of `effort` and takes at most half of its seconds.
+/// \throws ScheduleError  if there is none.
+std::vector<PipelineOrder> known_orders(OrderRequest const& request, SearchEffort const& effort) {
+  SearchEffort half = effort;
+  half.seconds /= 2;
+  std::vector<PipelineOrder> orders;
+  for (bool const joins : {false, true}) {
+    OrderRequest searched = request;
+    searched.joins_backward = joins;
+    PipelineOrder order = search_order(searched, half).order;
+    if (orders.empty() || order != orders.front()) orders.push_back(std::move(order));
+  }
+  double const forwards = memory_limit_of(request);
+  auto const add = [&](PipelineOrder&& order) {
+    if (keeps_limit(order, request.memory, forwards * request.memory.forward)) {
+      orders.push_back(std::move(order));
+    }
+  };
+  OrderRequest named = request;
+  named.memory_limit = forwards;
+  for (PipelineOrder& order : named_orders(named)) add(std::move(order));
+  if (request.chunks == 1) add(one_f_one_b(request));
+  return orders;
+}
+
+/// The data of a plan's chunks for generators of orders: times in seconds, memory in bytes. The
+/// plan, whose backwards are split, and the system must outlive it.
+class AverageChunk {
+ public:
+  AverageChunk(TrainingPlan const& plan, System const& system);
+
+  /// The mean over all chunks, and the longest message.
+  ChunkCosts costs() const;
+  /// The costs of each virtual stage, each with the longest message of any.
+  std::vector<ChunkCosts> stage_costs() const;
+
+  /// The mean over all chunks. The three changes sum to 0, even if chunks hand something to each
+  /// other. If an input gradient adds memory (gathered gradients of sequence parallelism), the
+  /// forward reserves it: generators that fill a limit with forwards would otherwise be stuck.
+  MemoryChanges memory();
+
+ private:
+  double seconds(StagePlan const& stage, Pass pass, ChunkId chunk) const;
+  double longest_message() const;
+  double mean_bytes(Pass pass);
+
+  TrainingPlan const& plan_;
+  CostModel cost_;
+  std::vector<BlockProfile> blocks_;
+  MemoryMoves memories_;
+};
+
+Task task_of(TrainingPlan const& plan, StagePlan const& stage, Pass pass, ChunkId chunk) {
+  return whole_task(plan, stage, {pass, MicrobatchId{0}, chunk}, TaskVariant::policy);
+}
+
+AverageChunk::AverageChunk(TrainingPlan const& plan, System const& system)
+    : plan_{plan},
+      cost_{system, plan},
+      blocks_{profile_blocks(plan.programs, cost_)},
+      memories_{plan, plan.programs} {}
+
+std::vector<ChunkCosts> AverageChunk::stage_costs() const {
+  double const transfer = longest_message();
+  std::vector<ChunkCosts> stages;
+  for (VirtualStageId const v : plan_.placement.virtual_stage_ids()) {
+    ChunkPlace const place = plan_.placement.place(v);
+    StagePlan const& stage = plan_.stages[place.stage];
+    stages.push_back({.forward = seconds(stage, Pass::forward, place.chunk),
+                      .backward = seconds(stage, Pass::backward, place.chunk),
+                      .transfer = transfer,
+                      .input_gradient = seconds(stage, Pass::input_gradient, place.chunk),
+                      .weight_gradient = seconds(stage, Pass::weight_gradient, place.chunk)});
+  }
+  return stages;
+}
+
+ChunkCosts AverageChunk::costs() const {
+  std::vector<ChunkCosts> const stages = stage_costs();
+  auto const mean = [&](auto cost) {
+    double sum = 0;
+    for (ChunkCosts const& costs : stages) sum += costs.*cost;
+    return sum / static_cast<double>(stages.size());
+  };
+  return {.forward = mean(&ChunkCosts::forward),
+          .backward = mean(&ChunkCosts::backward),
+          .transfer = longest_message(),
+          .input_gradient = mean(&ChunkCosts::input_gradient),
+          .weight_gradient = mean(&ChunkCosts::weight_gradient)};
+}
+
+MemoryChanges AverageChunk::memory() {
+  MemoryChanges memory;
+  memory.weight_gradient = std::min(0.0, mean_bytes(Pass::weight_gradient));
+  memory.forward = std::max(mean_bytes(Pass::forward), -memory.weight_gradient);
+  memory.input_gradient = -memory.forward - memory.weight_gradient;
+  return memory;
+}
+
+double AverageChunk::seconds(StagePlan const& stage, Pass pass, ChunkId chunk) const {
+  Task const task = task_of(plan_, stage, pass, chunk);
+  return to_seconds(profile_task(plan_.programs, stage, task, blocks_, cost_).duration);
+}
+
+double AverageChunk::longest_message() const {
+  double longest = 0;
+  for (VirtualStageId const v : plan_.placement.virtual_stage_ids()) {
+    if (plan_.placement.is_first(v)) continue;
+    StageId const from = plan_.placement.place(previous(v)).stage;
+    StageId const to = plan_.placement.place(v).stage;
+    if (from == to) continue;
+    MessageCost const message = cost_.message_cost(from, to);
+    longest = std::max(longest, to_seconds(message.latency + message.occupancy));
+  }
+  return longest;
+}
+
+double AverageChunk::mean_bytes(Pass pass) {
+  double sum = 0;
+  double count = 0;
+  for (StagePlan const& stage : plan_.stages) {
+    for (ChunkId const chunk : stage.chunks.ids()) {
+      sum += static_cast<double>(memories_.of(task_of(plan_, stage, pass, chunk)).net_sum);
+      ++count;
+    }
+  }
+  return sum / count;
+}
 
 /// The times of the chunks of all virtual stages, with and without recompute.
 std::vector<RecomputeTimes> recompute_times(TrainingPlan const& plan, System const& system) {

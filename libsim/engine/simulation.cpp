@@ -17,6 +17,7 @@ namespace stagecraft {
 namespace {
 
 /// Sums each rank's time by cause, and notes when its memory peaks. May pass on what it is told.
+/// Its vectors are by rank; `peak_at_` is the latest known end of an entry up to the peak's.
 class ResultObserver {
  public:
   static constexpr bool hears = true;

@@ -11,7 +11,7 @@ struct Change {
   std::vector<std::string> set;  ///< KEY=VALUE, as --set takes them
   /// The choice of the run that this change reverts, e.g. "selective recompute (core attention)"; a
   /// choice is a setting that is not the default and should pay off. Empty if it reverts none.
-  std::string undoes;
+  std::string undoes{};
   /// Changes of one family do the same on different stages; a table shows the fastest of those that
   /// fit and of those that do not. Empty: a family of its own.
   std::string family{};

@@ -178,8 +178,7 @@ std::string changes_section(Explanation const& explanation, ExplanationStyle con
           "Each is simulated; the number of accelerators stays. What fits comes first, fastest "
           "first; 'free' is what the capacity leaves beside " +
               std::string{run.is_by_allocator
-                              ? "what the allocator reserves and what else is on the "
-                                "device."
+                              ? "what the allocator reserves and what else is on the device."
                               : "the reserve. 'reserved' is what the allocator's replay of the "
                                 "fullest stage alone reserves; `simulate` replays all stages."},
           style.width) +

@@ -3,16 +3,33 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "libsim/cost/cost_model.hpp"
 #include "libsim/engine/simulation.hpp"
 #include "libsim/explain/change_effect.hpp"
 #include "libsim/explain/critical_path.hpp"
-#include "libsim/explain/exposed_units.hpp"
 #include "libsim/explain/memory_explanation.hpp"
+#include "libsim/plan/training_plan.hpp"
 #include "libsim/run/run_config.hpp"
 
 namespace stagecraft {
+
+/// For how long passes of one kind of block wait for collectives of sharded units in an iteration.
+struct ExposedUnits {
+  Pass pass = Pass::forward;
+  BlockProgram::Kind block = BlockProgram::Kind::layers;  ///< that waits
+  bool is_gather = true;                                  ///< else a reduction
+  SimTime seconds{0};                                     ///< of all microbatches of a replica
+};
+
+/// "embedding", "layers", "head"
+constexpr std::string_view name_of_block(BlockProgram::Kind kind) {
+  return kind == BlockProgram::Kind::head        ? "head"
+         : kind == BlockProgram::Kind::embedding ? "embedding"
+                                                 : "layers";
+}
 
 /// Why a run takes the time and memory that it takes, and what each single change would do.
 ///

@@ -71,8 +71,8 @@ std::string exposed_text(std::vector<ExposedUnits> const& exposed) {
   return text.empty() ? text : text + ".";
 }
 
-/// A column of the table: its kinds, then the overhead, which is taken out of its kind, then what
-/// is beside the next iteration, which is subtracted.
+/// A column of the table: the time of each kind; the overhead, subtracted from its kind; and,
+/// negated, the time that overlaps the next iteration.
 std::vector<SimTime> rows_of(KindTimes kinds, SimTime overhead, SimTime in_next) {
   kinds[TimeKind::optimizer] -= overhead;
   std::vector<SimTime> rows;

@@ -30,7 +30,7 @@ bool set_one_key(Change const& a, Change const& b) {
 }
 
 Change both(Change const& a, Change const& b) {
-  Change change{.what = a.what + " + " + b.what, .set = a.set, .undoes = ""};
+  Change change{.what = a.what + " + " + b.what, .set = a.set};
   change.set.insert(change.set.end(), b.set.begin(), b.set.end());
   return change;
 }

@@ -46,6 +46,8 @@ std::vector<PolicyUse> uses_of(std::vector<RecomputePolicy> const& by_stage) {
   return uses;
 }
 
+/// Collects the changes of a run's recompute. Holds the run's policy of each stage and, for each
+/// distinct policy that recomputes, the stages that use it.
 class RecomputeChanges {
  public:
   explicit RecomputeChanges(TrainingConfig const& config)

@@ -19,9 +19,9 @@
 namespace stagecraft {
 namespace {
 
-/// Collects the changes of one run, in the order in which they are added. Some are told by rows of
-/// keys; those of layouts, schedules and groups need the run to say what is legal. A change is told
-/// as --set takes it and is not tried here. finish() ends the list's life.
+/// Collects the changes to try for a run, in order. Some come from rows of keys; those of layouts,
+/// schedules and groups depend on the run. Here a change is only described, as --set takes it.
+/// finish() comes last.
 class ChangeList {
  public:
   ChangeList(TrainingConfig const& config, System const& system)
@@ -54,8 +54,7 @@ class ChangeList {
         Change change{.what = step_text(less.name, less.ranks, less.ranks / 2) + ", " +
                               step_text(more.name, more.ranks, 2 * more.ranks),
                       .set = {setting("parallel." + less.name, less.ranks / 2),
-                              setting("parallel." + more.name, 2 * more.ranks)},
-                      .undoes = ""};
+                              setting("parallel." + more.name, 2 * more.ranks)}};
         bool const changes_stages = less.name == "pipeline" || more.name == "pipeline";
         std::int64_t const stages = less.name == "pipeline" ? less.ranks / 2 : 2 * more.ranks;
         if (changes_stages) {
@@ -90,9 +89,8 @@ class ChangeList {
     if (!has_experts(config_.model) || config_.parallel.expert == 1) return;
     for (auto const& [dispatch, name] : EnumNames<Dispatch>::all) {
       if (dispatch == config_.dispatch) continue;
-      changes_.push_back({.what = "dispatch by " + std::string{name},
-                          .set = {"dispatch=" + std::string{name}},
-                          .undoes = ""});
+      changes_.push_back(
+          {.what = "dispatch by " + std::string{name}, .set = {"dispatch=" + std::string{name}}});
     }
   }
 
@@ -104,8 +102,7 @@ class ChangeList {
     for (auto const& [method, name] : EnumNames<ContextMethod>::all) {
       if (method == layout.context_method && !has_levels) continue;
       changes_.push_back({.what = "context parallelism by " + std::string{name},
-                          .set = {"parallel.context_method=" + std::string{name}},
-                          .undoes = ""});
+                          .set = {"parallel.context_method=" + std::string{name}}});
     }
   }
 
@@ -149,8 +146,7 @@ class ChangeList {
       bool const is_copied = copies_of(kind) > 1;
       Change change{
           .what = "split backward, " + std::string{name_of(kind)} + (is_copied ? ", 2 copies" : ""),
-          .set = {},
-          .undoes = ""};
+          .set = {}};
       int const cuts = chunks / copies_of(kind);  // of a stage's layers
       if (chunks != config_.parallel.interleave || copies_of(now) != copies_of(kind)) {
         append_layout(change, config_.parallel.pipeline, cuts);
@@ -183,8 +179,7 @@ class ChangeList {
                           .undoes = "step validated later"});
     } else {
       changes_.push_back({.what = "step validated later",
-                          .set = {"schedule={kind: " + name + ", step: post_validated}"},
-                          .undoes = ""});
+                          .set = {"schedule={kind: " + name + ", step: post_validated}"}});
     }
   }
 
@@ -199,8 +194,7 @@ class ChangeList {
     }
     for (Recipe const recipe : {Recipe::current, Recipe::mxfp8}) {
       changes_.push_back({.what = "in 8 bits (" + std::string{name_of(recipe)} + ")",
-                          .set = {"low_precision=" + std::string{name_of(recipe)}},
-                          .undoes = ""});
+                          .set = {"low_precision=" + std::string{name_of(recipe)}}});
     }
   }
 
@@ -227,7 +221,7 @@ class ChangeList {
     add_key("model.softmax_dropout", is_unfused && attention_dropout(model) > 0);
     add_key("model.dropout_mask", model.dropout > 0 || attention_dropout(model) > 0);
     if (!config_.routing.is_balanced()) {
-      changes_.push_back({.what = "balanced routing", .set = {"routing=balanced"}, .undoes = ""});
+      changes_.push_back({.what = "balanced routing", .set = {"routing=balanced"}});
     }
     add_dispatchers();
     add_key("parallel.shared_expert_overlap", has_shared_experts(model) && parallel.expert > 1);
@@ -250,18 +244,15 @@ class ChangeList {
     if (settings.find("expandable_segments") == std::string::npos) {
       changes_.push_back({.what = "expandable segments",
                           .set = {"memory.allocator_settings='" + settings +
-                                  (settings.empty() ? "" : ",") + expandable + "'"},
-                          .undoes = ""});
+                                  (settings.empty() ? "" : ",") + expandable + "'"}});
     } else if (settings == expandable) {
-      changes_.push_back({.what = "no expandable segments",
-                          .set = {"memory.allocator_settings=''"},
-                          .undoes = ""});
+      changes_.push_back(
+          {.what = "no expandable segments", .set = {"memory.allocator_settings=''"}});
     }
     bool const empties = memory.empty_cache != EmptyCache::never;
     changes_.push_back(
         {.what = empties ? "no emptied cache" : "cache emptied before the step",
-         .set = {empties ? "memory.empty_cache=never" : "memory.empty_cache=before_step"},
-         .undoes = ""});
+         .set = {empties ? "memory.empty_cache=never" : "memory.empty_cache=before_step"}});
   }
 
   std::vector<Change> finish() && { return std::move(changes_); }
@@ -317,14 +308,12 @@ class ChangeList {
                   std::string const& key,
                   std::int64_t from,
                   std::int64_t to) {
-    changes_.push_back(
-        {.what = step_text(name, from, to), .set = {setting(key, to)}, .undoes = ""});
+    changes_.push_back({.what = step_text(name, from, to), .set = {setting(key, to)}});
   }
 
   void add_chunks(int now, int chunks) {
     Change change{.what = step_text("chunks per stage", now, chunks),
-                  .set = {setting("parallel.interleave", chunks)},
-                  .undoes = ""};
+                  .set = {setting("parallel.interleave", chunks)}};
     if (!is_interleaved()) {
       ScheduleConfig schedule = config_.schedule;
       schedule.kind = ScheduleKind::interleaved;

@@ -60,9 +60,9 @@ struct SnapshotComparison {
 /// each op, not its buffers: an increase counts as one allocation (memory_blocks()).
 ///
 /// Parts are the categories if the snapshot's frames name them, as those of `export --format
-/// memory-snapshot` do; else "resident" (older than the first event, or without a free in the
-/// recorded history unless that ends where memory ran out; of the trace also
-/// parameters, gradients, optimizer) and "transient".
+/// memory-snapshot` do. Otherwise there are two parts. "resident": older than the first event, or
+/// never freed in a history that does not end by running out of memory; of the trace, parameters,
+/// gradients and optimizer. "transient": the rest.
 /// Pre: `trace` has op detail or chunk detail; `names` are its names.
 SnapshotComparison compare_snapshot(SnapshotSequence const& snapshot,
                                     RankTrace const& trace,

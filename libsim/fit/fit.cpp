@@ -143,7 +143,8 @@ class Unknowns {
   std::vector<double> most_;
 };
 
-/// Predicts all runs again and again.
+/// Predicts all runs again and again, each time with a copy of the systems in which only the chosen
+/// unknowns are changed. Counts its predictions, for the progress display.
 class Predictor {
  public:
   Predictor(FitData const& data,

@@ -27,8 +27,8 @@ inline constexpr char const* factor_key = "software.factor";
 
 /// The constants of a fit. Without `keys`: those that the files mark as fitted, the first four of
 /// the stack and the first two of the system, or factor_key if none is marked; `left_out` then gets
-/// the keys of the others. A
-/// constant that is `fitted: with NAME` is scaled with NAME unless it is named itself.
+/// the keys of the others. A constant that is `fitted: with NAME` is scaled with NAME unless it is
+/// named itself.
 /// \throws ConfigError  naming `--constants`, for a key that is not a constant with one number, that
 ///     is 0 (a factor cannot change it), or that is named twice.
 std::vector<ConstantChoice> choose_constants(System system,

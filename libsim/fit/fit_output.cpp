@@ -244,15 +244,14 @@ std::string factor_text(StackFactor const& factor) {
          decimals(factor.predicted_before, 3) + " s, measured " + decimals(factor.measured, 3) +
          " s\n" + "software.factor " + decimals(factor.prior, 4) + " -> " +
          decimals(factor.value(), 4) + "; the prediction is now " + decimals(factor.predicted, 3) +
-         " s\n"
-         "\nThe factor multiplies every duration. It moves all plans alike, so that which of them "
-         "is "
-         "fastest does\nnot change, and it does not show what was slow: kernels, the network or "
-         "the "
-         "host. Plans with another\nprecision, microbatch or number of nodes may need another "
-         "factor. One run gives no bound: it does\nnot show how far off predictions of other plans "
-         "are. `stagecraft fit DATA.csv` fits constants to\nseveral runs.\n" +
-         doubt_text(factor);
+         R"( s
+
+The factor multiplies every duration. It moves all plans alike, so that which of them is fastest does
+not change, and it does not show what was slow: kernels, the network or the host. Plans with another
+precision, microbatch or number of nodes may need another factor. One run gives no bound: it does
+not show how far off predictions of other plans are. `stagecraft fit DATA.csv` fits constants to
+several runs.
+)" + doubt_text(factor);
 }
 
 namespace {

@@ -147,6 +147,46 @@ double least_failing(FittedStage const& stage, std::int64_t room, double prior) 
   return failing;
 }
 
+std::string option_of(Kind kind) {
+  return "--" + std::string{observation_names[static_cast<std::size_t>(kind)]};
+}
+
+/// Puts the factor at the mean of the prior above the least with which the stage fails. A factor
+/// that was fitted to one run before, and explains that it does, is kept.
+void fit_to_death(Sourced<double>& factor,
+                  MemoryFactor& result,
+                  FittedStage const& stage,
+                  StageResult const& predicted,
+                  Prior const& prior) {
+  result.needed = std::llround(static_cast<double>(result.room) /
+                               least_failing(stage, result.room, result.prior));
+  if (result.seen.tried) {
+    auto const held = held_with_request(stage.rank(), *result.seen.tried);
+    result.makes_request = held.has_value();
+    std::int64_t const counted = predicted.peak() - predicted.at_peak[Category::workspace];
+    auto const later = std::max<std::int64_t>(counted - held.value_or(counted), 0);
+    result.needed -= std::llround(result.prior * static_cast<double>(later));
+  }
+  double const least =
+      std::log(static_cast<double>(result.room) / static_cast<double>(result.needed));
+  bool const is_expected_to_fit = least > 0;
+  if (!is_expected_to_fit && is_fitted_to_one_run(factor)) return;
+  double const a = (least - prior.bias) / prior.spread;
+  double const mean = mean_above(a);
+  factor.value *= std::exp(prior.bias + prior.spread * mean);
+  result.standard_error =
+      factor.value * prior.spread * std::sqrt(std::max(0.0, 1 + a * mean - mean * mean));
+}
+
+/// Makes the predicted bytes the measured ones.
+void fit_to_bytes(Sourced<double>& factor, MemoryFactor const& result) {
+  factor.value *=
+      static_cast<double>(result.seen.bytes.count()) / static_cast<double>(result.predicted_before);
+  if (factor.value >= factor_range.lower) return;
+  refuse(option_of(result.seen.kind), "'" + exact_text(result.seen.bytes) + "'",
+         "at least a thousandth of the predicted " + readable_text(Bytes{result.predicted_before}));
+}
+
 std::string source_of(MemoryFactor const& fitted, std::string const& name) {
   if (fitted.seen.kind == Kind::died) return name + ", of which a rank ran out of memory";
   return "One run of " + name + ", of which a rank " +
@@ -170,8 +210,7 @@ MemoryFactor fit_memory_factor(RunConfig run,
                                std::string const& name) {
   Bytes const device = run.system.accelerator.memory.value;
   if (seen.kind != Kind::died && seen.bytes > device) {
-    refuse("--" + std::string{observation_names[static_cast<std::size_t>(seen.kind)]},
-           "'" + exact_text(seen.bytes) + "'",
+    refuse(option_of(seen.kind), "'" + exact_text(seen.bytes) + "'",
            "at most the " + readable_text(device) + " of a " + run.system.accelerator.name);
   }
   TrainingPlan const plan = make_plan(settled(run.training, run.system));
@@ -196,32 +235,9 @@ MemoryFactor fit_memory_factor(RunConfig run,
   result.interval = {bytes * std::exp(prior.bias - spread_of_80),
                      bytes * std::exp(prior.bias + spread_of_80)};
   if (has_died) {
-    result.needed = std::llround(static_cast<double>(result.room) /
-                                 least_failing(stage, result.room, result.prior));
-    if (seen.tried) {
-      auto const held = held_with_request(stage.rank(), *seen.tried);
-      result.makes_request = held.has_value();
-      std::int64_t const counted = predicted.peak() - predicted.at_peak[Category::workspace];
-      auto const later = std::max<std::int64_t>(counted - held.value_or(counted), 0);
-      result.needed -= std::llround(result.prior * static_cast<double>(later));
-    }
-    double const least =
-        std::log(static_cast<double>(result.room) / static_cast<double>(result.needed));
-    if (least > 0 || !is_fitted_to_one_run(factor)) {
-      double const a = (least - prior.bias) / prior.spread;
-      double const mean = mean_above(a);
-      factor.value *= std::exp(prior.bias + prior.spread * mean);
-      result.standard_error =
-          factor.value * prior.spread * std::sqrt(std::max(0.0, 1 + a * mean - mean * mean));
-    }
+    fit_to_death(factor, result, stage, predicted, prior);
   } else {
-    factor.value *= static_cast<double>(seen.bytes.count()) / bytes;
-    if (factor.value < factor_range.lower) {
-      refuse("--" + std::string{observation_names[static_cast<std::size_t>(seen.kind)]},
-             "'" + exact_text(seen.bytes) + "'",
-             "at least a thousandth of the predicted " +
-                 readable_text(Bytes{result.predicted_before}));
-    }
+    fit_to_bytes(factor, result);
   }
   factor.source = source_of(result, name);
   mark_as_fitted(run.system.software, factor, name);

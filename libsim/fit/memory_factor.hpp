@@ -59,11 +59,11 @@ struct MemoryFactor {
 };
 
 /// Fits `software.memory.factor` of a run to what one run showed. Measured bytes give it alone.
-/// That a rank died gives a bound, the least factor with which its allocator fails: the factor is
-/// the mean of what is left above it of the prior, in which ln(measured / predicted) is normally
-/// distributed as in measured runs of the same software or, if there are none, of the software
-/// whose runs differ most. A factor that was fitted to one run before, and explains that this one
-/// died, is kept. `name` names the run in the source.
+/// A rank that died gives only a bound: the least factor with which its allocator fails. The fitted
+/// factor is the mean of the prior above that bound. The prior is a normal distribution of
+/// ln(measured / predicted), of runs of the same software; if there are none, of the software with
+/// the largest spread. A factor that was fitted to one run before, and explains that this one died,
+/// is kept. `name` names the run in the source.
 /// \throws ConfigError  naming the option, if the run has no such stage, an accelerator has no room
 ///                      for so many bytes, or the factor is outside its range.
 MemoryFactor fit_memory_factor(RunConfig run,

@@ -34,6 +34,8 @@ std::optional<CollectiveShape> shape_of(std::string_view text) {
   return std::nullopt;
 }
 
+/// Reads the columns of a file into tables, and collects its problems. Between two rows, every
+/// table ascends by size, unless a problem says otherwise.
 class TableReader {
  public:
   explicit TableReader(CsvTable const& csv) : csv_{csv} {}

@@ -82,10 +82,10 @@ struct ReplicaTraffic {
   Sourced<Bytes> bucket;           ///< a reduction is cut into calls of so many bytes; 0: one call
   Sourced<Seconds> call;           ///< per call, on top of its transfer
   Sourced<Seconds> call_per_rank;  ///< likewise, per rank of the group
-  /// Bytes that copies before and after the all-gather of parameters move, per byte of them.
+  /// Bytes copied before and after the all-gather, per byte of parameters.
   Sourced<int> gather_traffic;
-  /// In place of the system's network_slowdown, beside collectives of units that leave the node; 0:
-  /// that one.
+  /// Replaces calibration.network_slowdown beside collectives of units that leave the node; 0: does
+  /// not.
   Sourced<double> unit_slowdown;
   Sourced<Seconds> gather_piece;  ///< per parameter tensor and rank of the all-gather: its copy
 

@@ -12,8 +12,7 @@ void visit_keys(Visitor& keys, Section& host) {
   keys("kernel", host.kernel,
        "In which the host thread issues one kernel of a block that is neither a matrix product nor "
        "a collective, on a host of speed 1 (node.host_speed of the system). Where the accelerator "
-       "is "
-       "done sooner it waits: a pass of a block takes the longer of the two.");
+       "is done sooner it waits: a pass of a block takes the longer of the two.");
   keys("gemm", host.gemm, "The same of a matrix product.");
   keys("launches", host.launches,
        "Kernels that the stack launches for an op of a kind, if not one: {rotary: 6}.",
@@ -38,8 +37,7 @@ void visit_keys(Visitor& keys, Section& host) {
        "kernels.fused_softmax_multiple).");
   keys("pass", host.pass,
        "Per pass of a microbatch through a chunk, beside its ops. The accelerator waits for it as "
-       "far "
-       "as it is not busy longer in the pass than the host.");
+       "far as it is not busy longer in the pass than the host.");
   keys("message", host.message,
        "Per message between stages, on top of calibration.p2p_synchronisation.");
   keys("iteration", host.iteration, "Per iteration, on top of calibration.iteration_overhead.");
@@ -118,8 +116,9 @@ void visit_keys(Visitor& keys, Section& tensor) {
        "Whether the product of the own shard runs while the others' are gathered.");
 }
 
+/// What the stack holds from op to op.
 template <typename Visitor, OneOf<MemoryUse> Section>
-void visit_keys(Visitor& keys, Section& memory) {
+void visit_op_memory(Visitor& keys, Section& memory) {
   keys("factor", memory.factor,
        "All bytes that the framework's allocator holds are multiplied by it; `stagecraft fit "
        "RUN.yaml --died`, --reserved and --allocated fit it.",
@@ -127,8 +126,7 @@ void visit_keys(Visitor& keys, Section& memory) {
   keys("kept", memory.kept,
        "What the stack keeps from forward to backward beside the op program's tensors, in bytes "
        "relative to the largest tensor that the op writes: {swiglu: 1}. Reserved bytes follow all "
-       "keys of this "
-       "section, counted bytes none.",
+       "keys of this section, counted bytes none.",
        factor_range);
   keys(
       "held", memory.held,
@@ -140,9 +138,13 @@ void visit_keys(Visitor& keys, Section& memory) {
        factor_range);
   keys("transposed_attention", memory.transposed_attention,
        "Whether fused attention is FlashAttention's kernel where cuDNN's is not the faster one or "
-       "is "
-       "not deterministic, and its output is then kept twice, in the kernel's order and in that of "
-       "the next product.");
+       "is not deterministic, and its output is then kept twice, in the kernel's order and in that "
+       "of the next product.");
+}
+
+/// Gradients, optimizer state, and buffers that are never freed.
+template <typename Visitor, OneOf<MemoryUse> Section>
+void visit_state_memory(Visitor& keys, Section& memory) {
   keys("separate_gradients", memory.separate_gradients,
        "Whether the weight gradients of a microbatch have buffers of their own, in the type of the "
        "parameters, until they are added to the main gradients at the end of its backward pass.");
@@ -168,8 +170,7 @@ void visit_keys(Visitor& keys, Section& memory) {
   keys("replica_bucket", memory.replica_bucket, "The same of every other bucket.");
   keys("kept_inputs", memory.kept_inputs,
        "Whether each chunk keeps what it has received last, and its gradient, until its next "
-       "forward, "
-       "also between two iterations.");
+       "forward, also between two iterations.");
   keys("kept_gathers", memory.kept_gathers,
        "Whether gathered activations, and gathered gradients, go into one buffer each that is "
        "never freed.");
@@ -188,6 +189,10 @@ void visit_keys(Visitor& keys, Section& memory) {
   keys("gather_copies", memory.gather_copies,
        "Whether the distributed optimizer gathers the parameters through copies: of the own shard, "
        "of every replica's, and of all together.");
+}
+
+template <typename Visitor, OneOf<MemoryUse> Section>
+void visit_workspaces(Visitor& keys, Section& memory) {
   keys(
       "workspace", memory.workspace,
       "Workspace of matrix products that the allocator serves, once for each pass's thread: {0: 4 "
@@ -202,6 +207,11 @@ void visit_keys(Visitor& keys, Section& memory) {
   keys("router_workspace", memory.router_workspace,
        "As shared_workspace, if the model has a router and there is no shared_workspace.",
        Accepts{"bytes, or bytes by compute capability"});
+}
+
+/// How far the host is ahead of the accelerator, which decides what can be allocated again.
+template <typename Visitor, OneOf<MemoryUse> Section>
+void visit_host_lead(Visitor& keys, Section& memory) {
   keys("host_lead", memory.host_lead,
        "How many kernels the host is ahead of the accelerator. What a collective has used can be "
        "allocated again only after so many kernels; 0: at once. A host that receives a message "
@@ -223,6 +233,14 @@ void visit_keys(Visitor& keys, Section& memory) {
        "With host_lead: by how many kernels the host gets ahead, at least, with each that it "
        "launches. Where the accelerator is slower, its time over the host's less one.",
        NumberRange{.lower = 0, .upper = 1000, .includes_upper = true});
+}
+
+template <typename Visitor, OneOf<MemoryUse> Section>
+void visit_keys(Visitor& keys, Section& memory) {
+  visit_op_memory(keys, memory);
+  visit_state_memory(keys, memory);
+  visit_workspaces(keys, memory);
+  visit_host_lead(keys, memory);
 }
 
 template <typename Visitor, OneOf<CommunicatorUse> Section>

@@ -13,8 +13,7 @@ namespace stagecraft {
 /// A constant with one number, of a system or of its software stack, that a fit may change.
 ///
 /// If rates are given by number of nodes, the first rate stands for all; the others scale with it.
-/// Refers to the
-/// System from which it was collected and must not outlive it.
+/// Refers to the System from which it was collected and must not outlive it.
 class TunableConstant {
  public:
   using Target = std::

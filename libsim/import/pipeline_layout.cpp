@@ -9,7 +9,8 @@ namespace {
 constexpr std::size_t longest = std::size_t{1} << 20;  // letters, with repetitions written out
 constexpr int deepest = 16;                            // nested brackets
 
-/// Rewrites a layout without brackets and repetitions; fails if it is malformed.
+/// Rewrites a layout without brackets and repetitions. `at_` is the next letter to read; once
+/// `failed_` is set, because the layout is malformed or too long, the result is empty.
 class Unroller {
  public:
   explicit Unroller(std::string_view text) : text_{text} {}

@@ -70,12 +70,60 @@ MeasuredRange const* range_of(System const& system) {
   return found == ranges.end() ? nullptr : &*found;
 }
 
-bool has_setting(ModelConfig const& model, auto predicate) {
+bool has_windows(ModelConfig const& model) {
   LayerKinds const kinds{model};
   for (std::int64_t layer = 0; layer < model.layers; ++layer) {
-    if (predicate(kinds.of_layer(layer))) return true;
+    if (kinds.of_layer(layer).window > 0) return true;
   }
   return false;
+}
+
+bool recomputes(TrainingConfig const& config, RecomputeGranularity granularity) {
+  return std::ranges::find(config.recompute, granularity, &RecomputePolicy::granularity) !=
+         config.recompute.end();
+}
+
+template <typename Enum>
+std::string word_of(Enum value) {
+  return std::string{name_of(value)};
+}
+
+/// A setting of a run, and the values of it that measured runs have.
+struct Setting {
+  bool is_outside = false;  ///< whether the run's value is none of them
+  std::string setting;
+  std::string measured;
+};
+
+std::vector<Setting> settings_of(TrainingConfig const& config, MeasuredRange const& range) {
+  ModelConfig const& model = config.model;
+  ParallelLayout const& parallel = config.parallel;
+  ScheduleKind const kind = config.schedule.kind;
+  bool const is_overlapped = parallel.pipeline > 1 && config.schedule.p2p == P2p::overlapped;
+  bool const is_sharded = config.sharding.shares_optimizer() && parallel.data > 1;
+  return {
+      {has_windows(model), "model.window", "full attention"},
+      {has_latents(model) && !range.has_latents, "model.latent_attention",
+       "keys and values by head"},
+      {model.precision != range.precision, "model.precision " + word_of(model.precision),
+       word_of(range.precision)},
+      {config.low_precision.recipe != Recipe::none,
+       "low_precision " + word_of(config.low_precision.recipe), "none"},
+      {model.attention != range.attention, "model.attention " + word_of(model.attention),
+       word_of(range.attention)},
+      {parallel.tensor > range.most_tensor, "parallel.tensor " + std::to_string(parallel.tensor),
+       "up to " + std::to_string(range.most_tensor)},
+      {kind != ScheduleKind::one_f_one_b &&
+           !(kind == ScheduleKind::interleaved && range.has_interleaved),
+       "schedule.kind " + word_of(kind), range.has_interleaved ? "1f1b, interleaved" : "1f1b"},
+      {is_overlapped && !range.has_overlapped_p2p, "schedule.p2p overlapped", "blocking"},
+      {is_sharded && !range.has_sharded_optimizer, "memory.distributed_optimizer",
+       "the whole optimizer on each replica"},
+      {config.offload != Offload{}, "offload", "all state on the accelerator"},
+      {recomputes(config, RecomputeGranularity::selective) && !range.has_selective,
+       "recompute selective", "none"},
+      {recomputes(config, RecomputeGranularity::full) && !range.has_full, "recompute full",
+       range.has_selective ? "none, selective" : "none"}};
 }
 
 }  // namespace
@@ -115,9 +163,6 @@ std::vector<std::string> unmeasured_settings(TrainingConfig const& config, Syste
   std::string const on = " (measured on " + family + ": ";
   std::vector<std::string> settings = outside_of_measured(
       config, family, [&](ComparedRuns const& runs) { return is_on(runs.accelerator, family); });
-  auto const add = [&](bool is_outside, std::string const& setting, std::string const& measured) {
-    if (is_outside) settings.push_back(setting + on + measured + ")");
-  };
   // A validated system has no warning that says for which regimes it was.
   auto const is_alike = [&](ComparedRuns const& runs) {
     return runs.experts == has_experts(config.model) &&
@@ -134,42 +179,9 @@ std::vector<std::string> unmeasured_settings(TrainingConfig const& config, Syste
     settings.push_back(regime_text(config, system.software) + " on " + system.name +
                        " (no run was measured)");
   }
-  ModelConfig const& model = config.model;
-  bool const has_windows =
-      has_setting(model, [](LayerConfig const& layer) { return layer.window > 0; });
-  add(has_windows, "model.window", "full attention");
-  add(!range->has_latents && has_latents(model), "model.latent_attention",
-      "keys and values by head");
-  ParallelLayout const& parallel = config.parallel;
-  add(model.precision != range->precision,
-      "model.precision " + std::string{name_of(model.precision)},
-      std::string{name_of(range->precision)});
-  add(config.low_precision.recipe != Recipe::none,
-      "low_precision " + std::string{name_of(config.low_precision.recipe)}, "none");
-  add(model.attention != range->attention,
-      "model.attention " + std::string{name_of(model.attention)},
-      std::string{name_of(range->attention)});
-  add(parallel.tensor > range->most_tensor, "parallel.tensor " + std::to_string(parallel.tensor),
-      "up to " + std::to_string(range->most_tensor));
-  ScheduleKind const kind = config.schedule.kind;
-  bool const is_measured = kind == ScheduleKind::one_f_one_b ||
-                           (kind == ScheduleKind::interleaved && range->has_interleaved);
-  add(!is_measured, "schedule.kind " + std::string{name_of(kind)},
-      range->has_interleaved ? "1f1b, interleaved" : "1f1b");
-  add(parallel.pipeline > 1 && config.schedule.p2p == P2p::overlapped && !range->has_overlapped_p2p,
-      "schedule.p2p overlapped", "blocking");
-  add(config.sharding.shares_optimizer() && parallel.data > 1 && !range->has_sharded_optimizer,
-      "memory.distributed_optimizer", "the whole optimizer on each replica");
-  add(config.offload != Offload{}, "offload", "all state on the accelerator");
-  auto const recomputes = [&](RecomputeGranularity granularity) {
-    return std::ranges::any_of(config.recompute, [granularity](RecomputePolicy const& policy) {
-      return policy.granularity == granularity;
-    });
-  };
-  add(recomputes(RecomputeGranularity::selective) && !range->has_selective, "recompute selective",
-      "none");
-  add(recomputes(RecomputeGranularity::full) && !range->has_full, "recompute full",
-      range->has_selective ? "none, selective" : "none");
+  for (Setting const& one : settings_of(config, *range)) {
+    if (one.is_outside) settings.push_back(one.setting + on + one.measured + ")");
+  }
   return settings;
 }
 

@@ -64,14 +64,13 @@ RegimeChoice regime_of(TrainingConfig const& config,
                        System const& system,
                        std::vector<ResidualRegime> const& regimes);
 
-/// The interval T exp(bias +- scale x error) of a predicted time T. There is none outside of what
-/// was measured on the accelerator, or with overridden constants of the accelerator, unless
-/// the stack was fitted to one measured run: the reason then also names what lies outside. How far
-/// off predictions were says nothing about runs that are not exchangeable with the measured ones
-/// (longer sequences, more GPUs), and their own relative error, which falls as products dominate,
-/// would make it narrower there.
-/// Source: split conformal prediction of groups of observations, Dunn, Wasserman and Ramdas 2022,
-/// "Distribution-free prediction sets for two-layer hierarchical models", arXiv:1809.07441.
+/// The interval T exp(bias +- scale x error) of a predicted time T. Empty if the run lies outside
+/// what was measured on the accelerator or overrides its constants, unless the stack was fitted to
+/// one measured run: the reason then also names what lies outside. How far off predictions were
+/// says nothing about runs that are not exchangeable with the measured ones (longer sequences, more
+/// GPUs), and their own relative error, which falls as products dominate, would make it narrower
+/// there. Source: split conformal prediction of groups of observations, Dunn, Wasserman and Ramdas
+/// 2022, "Distribution-free prediction sets for two-layer hierarchical models", arXiv:1809.07441.
 TimeInterval time_interval(double seconds,
                            double relative_error,
                            TrainingConfig const& config,

@@ -13,10 +13,10 @@ namespace stagecraft {
 struct LaunchFramework {
   std::string_view name;      ///< as --launchable calls it: that of its software stack
   std::string_view title;     ///< as people call it
-  std::string_view variants;  ///< how names of other stacks that describe it begin
+  std::string_view variants;  ///< prefix of other stacks' names that mean this framework
   std::string_view usage;     ///< of its files, lines for people
-  /// The settings of a run that its own cannot say, each with what it says instead; empty if they
-  /// say everything.
+  /// Settings of a run that the framework cannot express, each with what it does instead; empty if
+  /// there are none.
   std::vector<std::string> (*gaps)(TrainingConfig const&);
   /// Those of the model and of the keys that a search does not choose.
   std::vector<std::string> (*gaps_of_model)(TrainingConfig const&);

@@ -73,6 +73,8 @@ struct SumProgress {
   bool holds_as_much_as(SumProgress const& other) const { return sum == other.sum; }
 };
 
+/// Follows the moves of a stage along its issue order. Between two entries, `progress_` is what the
+/// stage holds and its peak so far. A body that leaves as much as it found is played only once.
 template <class Progress>
 class Follower {
  public:

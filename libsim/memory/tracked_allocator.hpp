@@ -9,7 +9,8 @@
 
 namespace stagecraft {
 
-/// An allocator of one stream that notes its fragments whenever it has reserved more than before.
+/// An allocator with a compute stream, and one that borrows blocks for collectives. Between two
+/// calls, `inactive_split_` is what was free in split blocks when most was reserved.
 class TrackedAllocator {
  public:
   explicit TrackedAllocator(Allocator& allocator)

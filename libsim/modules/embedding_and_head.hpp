@@ -19,7 +19,7 @@ enum class HeadWeight : std::uint8_t { own, shared };
 
 /// Appends the final norm, the output projection onto the vocabulary and the cross entropy, which
 /// the last stage runs after its layers; with the modules of multi-token prediction between the
-/// norm and the projection (token_prediction.hpp).
+/// norm and the projection (PredictionModule).
 ///
 /// Writes  logits [s, b, v/t], widened to fp32 and turned into the softmax in place; keeps it, the
 ///         normed hidden state and the norm's input. Every separate kernel of Megatron's unfused

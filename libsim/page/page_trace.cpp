@@ -53,7 +53,8 @@ std::int64_t index_in(std::vector<std::string>& names, std::string_view name) {
   return static_cast<std::int64_t>(names.size()) - 1;
 }
 
-/// Reads the rows of the ranks to show, at the detail of `detail`.
+/// Reads the rows of the ranks to show, reduced to chunks if the page asks for that. The names are
+/// those of the trace and of chunks, whose indices in them are `forward_` and `backward_`.
 class RankReader {
  public:
   RankReader(TraceReader const& trace, bool is_reduced)

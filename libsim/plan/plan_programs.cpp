@@ -21,7 +21,8 @@
 namespace stagecraft {
 namespace {
 
-/// Builds each distinct block once.
+/// Builds each distinct block once. Between two calls, `known_` has the key of every block that
+/// this object has appended to `programs`, in their order.
 class BlockCatalogue {
  public:
   /// Appends the blocks to `programs`. They have room for what some ranks of a stage receive, by

@@ -68,7 +68,7 @@ class ForcedCounts {
   std::vector<std::int64_t> ends_;  ///< the slot after the last one of each expert
 };
 
-/// The counts of all sparse layers and all microbatches of a global batch.
+/// The counts of all sparse layers and microbatches of a global batch; equal ones are held once.
 class ForcedRouting {
  public:
   /// `layer` is a layer of the whole model; `microbatch` may be every_microbatch.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
 #include <string_view>
 #include <utility>
 
@@ -9,16 +10,73 @@
 #include "libsim/engine/outside_memory.hpp"
 #include "libsim/interval/measured_range.hpp"
 #include "libsim/modules/blocks.hpp"
+#include "libsim/plan/training_plan.hpp"
 #include "libsim/report/operation.hpp"
-#include "libsim/report/quantised_summary.hpp"
 #include "libsim/report/run_verdict.hpp"
 #include "libsim/report/simulation_json.hpp"
 #include "libsim/report/text_table.hpp"
-#include "libsim/report/unit_summary.hpp"
 #include "libsim/units/quantity.hpp"
 
 namespace stagecraft {
 namespace {
+
+/// One line on products in 8 bits: what the copies of weights that the fullest stage keeps take
+/// beside the parameters, and which part of them is transposed. Empty without such products.
+std::string quantised_text(TrainingPlan const& plan) {
+  Quantisation const& quantisation = plan.shape.quantisation;
+  if (!quantisation.is_on()) return "";
+  StagePlan const& most =
+      *std::ranges::max_element(plan.stages, {}, &StagePlan::quantised_parameters);
+  if (most.quantised_parameters == 0) return "";
+  Bytes const copies = most.state_of(step_tensor::quantised_weights).bytes();
+  Bytes const transposed{quantisation.has_two_copies() ? copies.count() / 2 : 0};
+  std::string text = "weights in 8 bits (" + std::string{name_of(quantisation.recipe)} +
+                     ") are kept " + (quantisation.replaces_weights ? "in place of" : "beside") +
+                     " the parameters: up to " + readable_text(copies) + " per accelerator";
+  if (transposed.count() > 0) text += ", " + readable_text(transposed) + " of it transposed";
+  return text + "\n";
+}
+
+struct UnitCollectives {
+  Bytes largest;  ///< gathered unit
+  std::int64_t gathers = 0;
+  std::int64_t reductions = 0;
+
+  void count(BlockProgram const& block, std::int64_t times) {
+    for (std::vector<Op> const* const ops : {&block.forward, &block.backward}) {
+      for (Op const& op : *ops) {
+        if (op.stream != Stream::gather) continue;
+        if (op.kind == OpKind::reduce_scatter) reductions += times;
+        if (op.kind != OpKind::all_gather) continue;
+        gathers += times;
+        largest = std::max(largest, op.payload);
+      }
+    }
+  }
+};
+
+std::string counted(std::int64_t number, std::string_view name) {
+  return std::to_string(number) + " " + std::string{name} + (number == 1 ? "" : "s");
+}
+
+/// One line on the sharded units of a run: the size of the largest one once gathered, how many
+/// gathers and reductions a rank runs in an iteration, and how much of their time no computation
+/// hides. Empty if no parameters are shared.
+std::string units_text(Simulation const& simulation, TrainingPlan const& plan) {
+  if (!plan.config.sharding.shares_parameters()) return "";
+  // Microbatches with programs of their own have their chunks one after the other.
+  std::int64_t const times = plan.microbatch_stride == 0 ? microbatches(plan.config) : 1;
+  UnitCollectives all;
+  for (ChunkProgram const& chunk : plan.programs.chunks) {
+    for (std::int32_t const block : chunk.blocks) {
+      all.count(plan.programs.blocks[static_cast<std::size_t>(block)], times);
+    }
+  }
+  return "units of up to " + readable_text(all.largest) + " are gathered; per iteration " +
+         counted(all.gathers, "gather") + " and " + counted(all.reductions, "reduction") + ", " +
+         decimals(to_seconds(simulation.breakdown.shares.data_parallel), 3) +
+         " s of them and of their copies hidden by no computation\n";
+}
 
 std::string percent(double fraction) { return decimals(100 * fraction, 1) + " %"; }
 

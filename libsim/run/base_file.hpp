@@ -13,10 +13,9 @@ namespace stagecraft {
 /// `base` is a file, relative to `beside`, or a name of configs/FOLDER; that file may have a base
 /// too.
 ///
-/// A constant is replaced whole, with its source. Not inherited are `validated`, which holds only
-/// for what was measured, `name` (without one the name is `default_name`; empty: there is none),
-/// measured rates (`bus_bandwidth`) of a network or node for which the section gives others, and
-/// `device` if the section names another accelerator.
+/// A constant is replaced whole, with its source. Not inherited: `validated`; `name` (default:
+/// `default_name`; none if that is empty); measured rates (`bus_bandwidth`) of a network or node if
+/// the section gives other rates; `device` if the section names another accelerator.
 ///
 /// Returns false if a base cannot be read; `diagnostics` then says why, at `key`.
 bool apply_base(YamlNode& section,

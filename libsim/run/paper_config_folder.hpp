@@ -6,9 +6,8 @@
 namespace stagecraft {
 
 /// The folder of the models, systems, stacks and runs that come with the program, whatever the
-/// current folder is: `configs` beside the shared library that this code is in, as the Python
-/// package has it; else that of the installation to which the running program belongs, else that of
-/// the source from which this library was built, else that of the configured installation prefix.
+/// current folder is. The first that exists: `configs` beside this shared library (Python package),
+/// of the running program's installation, of the source tree, of the configured prefix.
 /// \throws std::runtime_error  naming the folders that are not there.
 std::filesystem::path config_folder();
 

@@ -6,7 +6,8 @@
 namespace stagecraft {
 namespace {
 
-/// The state of all units while an iteration runs.
+/// Appends the actions of all units, microbatch by microbatch. `states_` says of each unit whether
+/// its parameters are gathered after the last action; unit 0 is the root, if there is one.
 class UnitPlayer {
  public:
   UnitPlayer(UnitList const& list, UnitPolicy const& policy)

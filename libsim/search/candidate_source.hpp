@@ -16,7 +16,9 @@
 
 namespace stagecraft {
 
-/// Enumerates the plans of a search and gives each its bounds. Threads may share it.
+/// Enumerates the plans of a search and gives each its bounds. Holds what shapes share: moments,
+/// facts of stages and legal orders, each computed when it is first asked for. Threads may share
+/// it.
 class CandidateSource {
  public:
   /// `request` must outlive this object.

@@ -22,14 +22,15 @@ struct FoundPlan {
 /// How fast a schedule was.
 struct ScheduleBest {
   ScheduleKind kind = ScheduleKind::one_f_one_b;
-  /// Of its fastest plan that fits; nullopt if none that fits could be among the best.
+  /// Iteration time of its fastest plan that fits; nullopt if none that fits could be among the
+  /// best.
   std::optional<SimTime> iteration;
 };
 
-/// The same of a kind of sharding.
+/// The fastest plan of a kind of sharding.
 struct ShardingBest {
   ShardingKind kind = ShardingKind::none;
-  std::optional<SimTime> iteration;
+  std::optional<SimTime> iteration;  ///< as that of a schedule
 };
 
 /// The result of a plan search.
@@ -37,7 +38,7 @@ struct SearchResult {
   /// Plans of the space; the same number however many are simulated.
   std::int64_t considered = 0;
   std::int64_t simulated = 0;
-  /// Of `considered`: plans whose schedule follows an order.
+  /// Plans whose schedule follows an order; part of `considered`.
   std::int64_t tried = 0;
   /// Plans that cannot fit, and windows of which no microbatch can be stored.
   std::int64_t dismissed_by_memory = 0;

@@ -25,9 +25,9 @@ struct Trial {
 /// Whether a plan may belong to the answer, by what its simulation says.
 using MayBelong = std::function<bool(Outcome const&)>;
 
-/// Simulates a plan, and replays its allocators if it may belong to the answer. Those of the stages
-/// `changed`, whose policies are not those of a plan that was tried, are replayed first. `most`:
-/// what a stage may hold by counted bytes (most_counted()).
+/// Simulates a plan, and replays its allocators if it may belong to the answer. Stages in
+/// `changed`, whose policies differ from those of a plan that was tried, are replayed first.
+/// `most`: what a stage may hold by counted bytes (most_counted()).
 Trial try_plan(SearchRequest const& request,
                TrainingConfig const& config,
                std::vector<StageId> const& changed,

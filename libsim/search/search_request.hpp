@@ -49,8 +49,8 @@ struct SearchFilter {
 
 /// How far a search has come, for a progress display.
 struct SearchProgress {
-  /// What follows each other: bounds of all plans and then simulations, or, of models with experts,
-  /// both shape by shape; then likewise the schedules that follow an order.
+  /// The parts in order: bounds, then simulations; with experts, both shape by shape. Schedules
+  /// that follow an order come last.
   enum class Part : std::uint8_t { bounds, simulations, shapes, orders };
   Part part = Part::bounds;
   double done = 0;              ///< share of the part, 0 to 1; never falls
@@ -77,8 +77,8 @@ struct SearchRequest {
   /// Whether a plan belongs to the space; windows are still `auto`. Empty: all do. Threads share
   /// it.
   std::function<bool(TrainingConfig const&)> is_wanted{};
-  /// Of which plans the best is wanted beside the best of all (SearchResult::best_launchable), as
-  /// above. Empty: of none.
+  /// Selects the plans among which SearchResult::best_launchable is sought. Empty: it is not
+  /// sought. Threads share it, too.
   std::function<bool(TrainingConfig const&)> is_launchable{};
   std::function<void(SearchProgress const&)> progress = [](SearchProgress const&) {};
 };

@@ -30,8 +30,8 @@ struct ValidatedRow {
   std::optional<std::int64_t> predicted_reserved_bytes;
   std::optional<std::int64_t> predicted_first_allocated_bytes;
   std::optional<std::int64_t> predicted_resident_bytes;
-  /// Whether every stage does: by what its allocator reserves where the stack says what the
-  /// framework allocates, beside bytes_outside(); else by counted bytes beside memory.reserve.
+  /// Whether every stage fits: by reserved bytes and bytes_outside(), if the stack says what its
+  /// framework allocates; otherwise by counted bytes and memory.reserve.
   std::optional<bool> predicted_fits;
   std::vector<std::string> regimes;  ///< its value of each key of Validation::by
 

@@ -21,6 +21,7 @@ struct Unlocked {
 };
 
 /// How far a piece of work has come. One thread works and reports; the one that waits listens.
+/// `mutex_` guards all but `is_unwanted_`; the last report is kept until it is read or replaced.
 class Work {
  public:
   /// Notes that `share` (0 to 1) of the part `what` is done.

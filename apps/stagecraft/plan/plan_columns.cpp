@@ -1,6 +1,7 @@
 #include "apps/stagecraft/plan/plan_columns.hpp"
 
 #include <algorithm>
+#include <sstream>
 #include <utility>
 
 #include "apps/stagecraft/plan/plan_figures.hpp"
@@ -13,6 +14,22 @@
 #include "libsim/training/training_names.hpp"
 
 namespace stagecraft {
+
+std::vector<std::string> TableColumns::lines() const {
+  TextTable table{columns_};
+  for (auto const& row : cells_) table.add_row(row);
+  std::istringstream text{table.text()};
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(text, line);) lines.push_back(line);
+  return lines;
+}
+
+std::size_t width_of(std::vector<std::string> const& lines) {
+  std::size_t width = 0;
+  for (std::string const& line : lines) width = std::max(width, columns_of(line));
+  return width;
+}
+
 namespace {
 
 /// Whether a stage waits for its transfers, in a letter.
@@ -21,7 +38,8 @@ std::string short_transfers(TrainingConfig const& config) {
   return config.schedule.p2p == P2p::overlapped ? "o" : "w";
 }
 
-/// Makes the columns of a table, without those below `least`.
+/// Makes the columns of a table, without those below `least`, all in its constructor. `legend_` has
+/// what the headings mean, in the order of the columns.
 class TableMaker {
  public:
   TableMaker(std::vector<ShownPlan> const& plans,

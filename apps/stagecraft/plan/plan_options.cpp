@@ -22,13 +22,12 @@
 #include "libsim/run/config_files.hpp"
 #include "libsim/search/search_space.hpp"
 #include "libsim/training/sharding.hpp"
+#include "libsim/training/size_limits.hpp"
 #include "libsim/units/quantity.hpp"
 
 namespace stagecraft {
 
 namespace {
-
-constexpr int most_ranks = 1 << 24;  // see plan_limits
 
 std::vector<std::string> framework_names() {
   std::vector<std::string> names;
@@ -157,10 +156,6 @@ std::optional<std::string> batch_warning(SearchRequest const& request) {
          std::to_string(meant);
 }
 
-}  // namespace
-
-namespace {
-
 /// A system with a number of accelerators, as the command line has them.
 struct Cluster {
   std::string system;
@@ -184,10 +179,11 @@ std::vector<Cluster> read_clusters(CommandLine const& line) {
         "--gpus", "'" + line.value("gpus") + "' beside " + counted(std::ssize(systems), "system"),
         "one number for all systems, or as many numbers as systems: " + line.value("system")};
   }
+  constexpr auto most = static_cast<int>(plan_limits.ranks);
   std::vector<Cluster> clusters;
   for (std::size_t i = 0; i < count; ++i) {
     Cluster cluster{systems[systems.size() == 1 ? 0 : i],
-                    whole_number("--gpus", numbers[numbers.size() == 1 ? 0 : i], 1, most_ranks)};
+                    whole_number("--gpus", numbers[numbers.size() == 1 ? 0 : i], 1, most)};
     if (std::ranges::find(clusters, cluster) != clusters.end()) {
       throw CommandLineError{
           "--gpus", "'" + std::to_string(cluster.gpus) + "' of " + cluster.system + " twice",

@@ -1,11 +1,12 @@
 #include "apps/stagecraft/plan/plan_output.hpp"
 
 #include <algorithm>
+#include <cstddef>
 #include <numeric>
 #include <sstream>
 #include <utility>
+#include <vector>
 
-#include "apps/stagecraft/plan/plan_families.hpp"
 #include "apps/stagecraft/plan/plan_figures.hpp"
 #include "apps/stagecraft/plan/plan_launch.hpp"
 #include "apps/stagecraft/plan/plan_remarks.hpp"
@@ -13,12 +14,39 @@
 #include "apps/stagecraft/plan/plan_table.hpp"
 #include "apps/stagecraft/plan/plan_words.hpp"
 #include "libsim/report/text_table.hpp"
+#include "libsim/search/plan_search.hpp"
 #include "libsim/search/standings.hpp"
 #include "libsim/units/quantity.hpp"
 
 namespace stagecraft {
 
 namespace {
+
+/// Whether two plans differ only in how many layers or microbatches are recomputed.
+bool are_one_family(TrainingConfig a, TrainingConfig b) {
+  for (TrainingConfig* const config : {&a, &b}) {
+    for (RecomputePolicy& policy : config->recompute) {
+      policy.layers = 1;
+      policy.store_microbatches.count = policy.store_microbatches.count > 0 ? 1 : 0;
+    }
+  }
+  return a == b;
+}
+
+/// The fastest and the smallest plan of each family of a front, by their numbers.
+std::vector<std::size_t> ends_of_families(std::vector<FoundPlan> const& front) {
+  std::vector<std::size_t> ends;
+  for (std::size_t i = 0; i < front.size(); ++i) {
+    auto const is_kin = [&](FoundPlan const& other) {
+      return are_one_family(other.config, front[i].config);
+    };
+    auto const at = front.begin() + static_cast<std::ptrdiff_t>(i);
+    if (std::none_of(front.begin(), at, is_kin) || std::none_of(at + 1, front.end(), is_kin)) {
+      ends.push_back(i);
+    }
+  }
+  return ends;
+}
 
 std::string prose(std::string const& text, int width) { return wrapped_lines(text, width, 2); }
 
@@ -41,8 +69,7 @@ std::string flags_of(FoundPlan const& plan,
   if (is_whole && framework.flags) {
     return framework.flags(plan.config) + "\n" + environment_text(plan) +
            "data, steps and checkpoints are to be added; --lr, --seed and the like are `training` "
-           "of "
-           "the run\n";
+           "of the run\n";
   }
   // Lines that a shell continues.
   std::string text;

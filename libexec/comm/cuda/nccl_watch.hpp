@@ -16,7 +16,9 @@
 
 namespace stagecraft {
 
-/// A communicator and its calls in flight. The device is the calling thread's.
+/// A communicator and its calls in flight. The device is the calling thread's. Under `mutex_`, each
+/// call that was issued is in `under_way_`, in issue order, or its events wait in `over_` for
+/// reuse.
 class NcclLane {
  public:
   NcclLane(std::string name, NcclComm comm) : name_{std::move(name)}, comm_{std::move(comm)} {}

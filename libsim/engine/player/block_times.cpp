@@ -84,7 +84,9 @@ Op const* gather_before(std::vector<Op> const& ops, std::size_t i) {
   return is_input ? &gather : nullptr;
 }
 
-/// Plays the ops of a pass on its streams.
+/// Plays the ops of a pass on its streams, in issue order. Holds for each stream the end of the
+/// work issued so far; `compute_`, the end on the compute stream, is also when the next op is
+/// issued. The times of the ops before are final, but for those of run()'s second round.
 class PassPlayer {
  public:
   PassPlayer(std::vector<Op> const& ops, CostModel const& cost) : ops_{ops}, cost_{cost} {

@@ -11,7 +11,8 @@
 
 namespace stagecraft {
 
-/// A plan with its costs. The timeline of an iteration follows from them.
+/// A plan with its costs: the times of each block, each stage's tasks and each channel, computed
+/// once. It does not change afterwards, and its timeline() points into it.
 class CostedPlan {
  public:
   /// Both must outlive it. \throws CostError  if the system cannot cost the plan.

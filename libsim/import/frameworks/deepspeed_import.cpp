@@ -149,8 +149,7 @@ void read_deepspeed(FrameworkKeys& keys, FrameworkOptions const& options, Framew
   run.software = "fsdp1";
   keys.note(
       "the kernels are the model's and not in the file: those of Hugging Face's Trainer, as in "
-      "stack "
-      "fsdp1");
+      "stack fsdp1");
   keys.note("recompute is the model's and not in the file: none is assumed (--set recompute=full)");
   read_deepspeed_precision(keys, run);
   read_deepspeed_optimizer(keys);

@@ -79,8 +79,7 @@ void read_torchtitan_recompute(FrameworkKeys& keys,
     recompute = {{"granularity", "selective"}, {"modules", {"mlp", "layernorm"}}};
     keys.note(
         "selective_ac_option op keeps every second product: recompute of mlp and layernorm stands "
-        "for "
-        "it, whose time is its own and whose memory is near it");
+        "for it, whose time is its own and whose memory is near it");
   } else if (mode == "selective") {
     auto const every = parse_number<int>(option);
     if (!every || *every < 1) {

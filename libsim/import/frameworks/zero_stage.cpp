@@ -16,10 +16,8 @@ void write_zero_stage(FrameworkKeys& keys,
     run.sections["sharding"] = {{"kind", "zero3"}};
     keys.note(
         "ZeRO stage 3 is predicted without its persistence threshold and reuse distance (the last "
-        "unit "
-        "alone keeps its parameters after forward), and without its flat buffers: 2 bytes of "
-        "gradients "
-        "per parameter of a shard, and 2 bytes per element of reduce_bucket_size");
+        "unit alone keeps its parameters after forward), and without its flat buffers: 2 bytes of "
+        "gradients per parameter of a shard, and 2 bytes per element of reduce_bucket_size");
   } else if (stage == 2) {
     // It reduces the gradients of every microbatch.
     run.sections["sharding"] = {

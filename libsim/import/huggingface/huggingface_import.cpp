@@ -1,12 +1,15 @@
 #include "libsim/import/huggingface/huggingface_import.hpp"
 
+#include <algorithm>
+#include <array>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "libsim/config/yaml_text.hpp"
 #include "libsim/config/yaml_tree.hpp"
+#include "libsim/import/huggingface/huggingface_effects.hpp"
 #include "libsim/import/huggingface/huggingface_families.hpp"
-#include "libsim/import/huggingface/huggingface_refusals.hpp"
 #include "libsim/import/text_file.hpp"
 #include "libsim/model/model_config_reader.hpp"
 #include "libsim/model/model_names.hpp"
@@ -14,6 +17,86 @@
 
 namespace stagecraft {
 namespace {
+
+constexpr std::string_view experts = "a mixture of experts that this import does not read";
+constexpr std::string_view encoder = "a model with an encoder, not a decoder alone";
+constexpr std::string_view recurrent = "a recurrent or state-space model";
+constexpr std::string_view images = "a model of images or sound too; its text_config alone may do";
+
+constexpr std::array<std::pair<std::string_view, std::string_view>, 50> not_read{
+    {{"qwen3_next", experts},
+     {"deepseek", experts},
+     {"dbrx", experts},
+     // Source: transformers, modeling_phimoe.py, sparsemixer.
+     {"phimoe",
+      "its router draws choices at random in training and weights each by a softmax of its own "
+      "over the logits near the largest; neither that nor the bias of its head is modelled"},
+     {"jetmoe", experts},
+     {"arctic", experts},
+     {"llama4", images},
+     {"minimax", experts},
+     {"grok-1", experts},
+     {"switch_transformers", experts},
+     {"jamba", experts},
+     {"t5", encoder},
+     {"mt5", encoder},
+     {"umt5", encoder},
+     {"longt5", encoder},
+     {"bart", encoder},
+     {"mbart", encoder},
+     {"pegasus", encoder},
+     {"bert", encoder},
+     {"roberta", encoder},
+     {"xlm-roberta", encoder},
+     {"distilbert", encoder},
+     {"deberta-v2", encoder},
+     {"whisper", encoder},
+     {"vit", encoder},
+     {"mamba", recurrent},
+     {"mamba2", recurrent},
+     {"rwkv", recurrent},
+     {"gemma3", images},
+     {"mpt", "its ALiBi positions and norms without biases are not modelled"},
+     {"gptj", "the bias of its head is not modelled"},
+     {"phi", "the bias of its head is not modelled"},
+     {"olmo", "its norms without parameters are not modelled"},
+     {"cohere", "its norms without biases before parallel layers are not modelled"},
+     {"cohere2", "its norms without biases before parallel layers, and windows, are not modelled"},
+     {"persimmon", "its squared ReLU without a gate is not modelled"},
+     {"internlm2",
+      "a type of a repository of its own, not of transformers; its keys may be those of llama"},
+     {"baichuan",
+      "a type of a repository of its own, not of transformers; its keys may be those of llama"},
+     {"chatglm", "a type of a repository of its own, not of transformers"},
+     {"minicpm",
+      "a type of a repository of its own, not of transformers; its keys may be those of llama"},
+     {"codegen", "the bias of its head is not modelled"},
+     {"xglm", "its sinusoidal positions are not modelled"},
+     {"flex_olmo", experts},
+     {"longcat_flash", experts},
+     {"solar_open", experts},
+     {"afmoe", experts},
+     {"falcon_h1", recurrent},
+     {"zamba2", recurrent},
+     {"diffllama", "its differential attention is not modelled"},
+     {"gpt_neo",
+      "its windows in every other layer and attention without biases are not modelled"}}};
+
+/// Why a family cannot be read, such as "a mixture of experts"; of an unknown one what its name
+/// tells.
+std::string_view reason_against(std::string_view model_type) {
+  auto const found = std::find_if(not_read.begin(), not_read.end(),
+                                  [&](auto const& entry) { return entry.first == model_type; });
+  if (found != not_read.end()) return found->second;
+  auto const has = [&](std::string_view part) {
+    return model_type.find(part) != std::string_view::npos;
+  };
+  if (has("moe")) return experts;
+  if (has("mamba") || has("rwkv") || has("hybrid") || has("recurrent")) return recurrent;
+  if (has("_vl") || has("vision") || has("omni") || has("audio") || has("llava")) return images;
+  if (has("bert") || has("t5")) return encoder;
+  return "no class of transformers that this import knows";
+}
 
 /// The family that the file names; if it cannot be read, reports that and returns null.
 HuggingfaceFamily const* read_family(ConfigNode const& root, std::string& model_type) {
@@ -35,8 +118,8 @@ HuggingfaceFamily const* read_family(ConfigNode const& root, std::string& model_
 void refuse_other_kinds(ConfigNode const& root, HuggingfaceKeys& keys, bool has_experts) {
   for (std::string_view const key :
        {"num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts"}) {
-    auto const experts = keys.find_integer({key}, {0, 1 << 20});
-    if (experts && *experts > 1 && !has_experts) {
+    auto const count = keys.find_integer({key}, {0, 1 << 20});
+    if (count && *count > 1 && !has_experts) {
       root.child(key).report("no experts, as this family has none");
     }
   }
@@ -45,78 +128,7 @@ void refuse_other_kinds(ConfigNode const& root, HuggingfaceKeys& keys, bool has_
     keys.refuse("quantization_config", "no such key",
                 "weights are modelled in the precision of training");
   }
-  keys.without_effect({"architectures",
-                       "attn_implementation",
-                       "auto_map",
-                       "bad_words_ids",
-                       "begin_suppress_tokens",
-                       "conv_template",
-                       "context_window_size",
-                       "full_attn_mod",
-                       "interpolate_factor",
-                       "is_llama_config",
-                       "n_special",
-                       "predict_special_tokens",
-                       "prefill_chunk_size",
-                       "rope_interleaved",
-                       "runner_max_sequence_length",
-                       "tensor_parallel_shards",
-                       "transformers.js_config",
-                       "bos_token_id",
-                       "chunk_size_feed_forward",
-                       "cross_attention_hidden_size",
-                       "decoder_start_token_id",
-                       "diversity_penalty",
-                       "do_sample",
-                       "early_stopping",
-                       "embedding_initializer_range",
-                       "encoder_no_repeat_ngram_size",
-                       "eos_token_id",
-                       "exponential_decay_length_penalty",
-                       "finetuning_task",
-                       "forced_bos_token_id",
-                       "forced_eos_token_id",
-                       "gradient_checkpointing",
-                       "id2label",
-                       "initializer_range",
-                       "is_decoder",
-                       "is_encoder_decoder",
-                       "label2id",
-                       "length_penalty",
-                       "max_length",
-                       "min_length",
-                       "model_type",
-                       "no_repeat_ngram_size",
-                       "num_beam_groups",
-                       "num_beams",
-                       "num_return_sequences",
-                       "output_attentions",
-                       "output_hidden_states",
-                       "output_scores",
-                       "pad_token_id",
-                       "prefix",
-                       "pretraining_tp",
-                       "problem_type",
-                       "pruned_heads",
-                       "remove_invalid_values",
-                       "repetition_penalty",
-                       "return_dict",
-                       "return_dict_in_generate",
-                       "sep_token_id",
-                       "suppress_tokens",
-                       "task_specific_params",
-                       "temperature",
-                       "tf_legacy_loss",
-                       "tie_encoder_decoder",
-                       "tokenizer_class",
-                       "top_k",
-                       "top_p",
-                       "torchscript",
-                       "transformers_version",
-                       "typical_p",
-                       "unk_token_id",
-                       "use_bfloat16",
-                       "use_cache"});
+  for (std::string_view const key : idle_keys) keys.without_effect({key});
 }
 
 /// The modules of multi-token prediction, which the class of the family does not have, but files of

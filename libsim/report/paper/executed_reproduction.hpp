@@ -8,9 +8,9 @@
 
 namespace stagecraft {
 
-/// Adds executed values to tables 4 and 5, if they are among `tables`. The notes of each then say
-/// on which device, from which file, and for which plans nothing was found; those of the last of
-/// the two also say which files of the folder belong to none of their rows.
+/// Adds executed values to tables 4 and 5, if they are among `tables`. Each table's notes name the
+/// device, the file, and the plans without a result. Those of the last table also list the files
+/// that belong to no row.
 ///
 /// Two tables are added after table 5: `table5_twins` has iterations of the run files
 /// {model}-{case}-twin.yaml, which have the paper's layout, schedule and policies with a model

@@ -26,6 +26,8 @@ int least_group(int stages, ChunkCosts const& costs) {
   return group;
 }
 
+/// The block of tasks that each stage repeats for every group of microbatches: all chunks of one
+/// group, in slots. It does not change; whether its repeats collide is asked by fits().
 class GroupBlock {
  public:
   GroupBlock(int stages, int chunks, int group, ChunkCosts const& costs)

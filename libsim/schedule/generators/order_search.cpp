@@ -73,7 +73,8 @@ struct Judged {
 
 constexpr std::size_t remembered_changes = 200;
 
-/// Moves tasks of one order until the budget or the bound is reached.
+/// Moves tasks of one order until the budget or the bound is reached. Between two changes,
+/// `current_` is legal, within the memory limit and played, and `best_` is the fastest so far.
 class Improver {
  public:
   Improver(Judged start, OrderRequest const& request, StageTicks const& costs, double memory_limit)
