@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""Prints data/bridge.csv: dense runs of Megatron-Bridge's performance summaries in 8 bits.
+"""Prints data/bridge.csv: dense runs of Megatron-Bridge's performance summaries in 8 and 4 bits.
 
 usage: bridge_rows.py SUMMARY   CSV of the tables of docs/performance-summary*.md, a row for a line: release, task, model,
                                 system, gpus, precision, gbs, mbs, seq, fsdp, tp, pp, cp, vp, tokens_per_s_gpu
 
 A table says layout and batch. What else a run is follows from its recipe, NVIDIA-NeMo/Megatron-Bridge at 067f987d,
 src/megatron/bridge/perf_recipes/llama/SYSTEM: no recompute, no offloading, the distributed optimizer, gradients in 16 bits,
-parameters in 8 bits (training/mixed_precision.py), overlap of the tensor group's exchanges. Rows whose
+parameters in 8 or 4 bits (training/mixed_precision.py), overlap of the tensor group's exchanges. Rows whose
 layout is not that of the recipe of this commit are of an earlier one, and have `earlier` in their names.
 Left out, each counted on stderr: fine-tuning (sequences are packed, and their lengths are not said), LoRA, Nemotron's hybrids,
-experts, NVFP4, and Megatron-FSDP, which also offloads.
+experts, and Megatron-FSDP, which also offloads.
 """
 import collections
 import csv
@@ -21,6 +21,7 @@ RECIPES = {
     "BF16": "none",
     "FP8": "{recipe: current, parameters: low}",
     "MXFP8": "{recipe: mxfp8, parameters: low}",
+    "NVFP4": "{recipe: nvfp4, parameters: low}",
 }
 # Tensor, pipeline, context, chunks per stage of the recipes.
 LAYOUTS = {
@@ -30,6 +31,7 @@ LAYOUTS = {
     ("LLAMA3.1_405B", "DGX-GB200", "MXFP8"): (4, 16, 1, 8),
     ("LLAMA3.1_405B", "DGX-GB300", "FP8"): (4, 8, 1, 4),
     ("LLAMA3.1_405B", "DGX-GB300", "MXFP8"): (2, 8, 2, 4),
+    ("LLAMA3.1_405B", "DGX-GB300", "NVFP4"): (4, 8, 1, 4),
 }
 FIXED = {
     "model.kv_heads": 8, "model.vocabulary": 128256, "model.activation": "swiglu", "model.norm": "rmsnorm",
