@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Prints how far predictions of runs in 8 bits are off, and those of their speed relative to 16 bits.
+"""Prints how far predictions of runs in 8 bits are off, and those of their speed relative to 16 bits. Runs of mixtures of
+experts by Megatron-Bridge come in 16 bits, too.
 
 usage: low_precision.py RESULTS   folder of documents of `stagecraft validate --json`, as run.sh writes them
 
@@ -21,6 +22,15 @@ def rows(folder, name):
 def print_errors(runs):
     errors = sorted(abs(row["error_percent"]) for row in runs.values())
     print(f"{len(errors)} runs: median {statistics.median(errors):.1f} %, p90 {errors[int(0.9 * len(errors))]:.1f} %")
+
+
+def print_kinds(runs, apart):
+    """By name, without what matches `apart`."""
+    kinds = {}
+    for name, row in runs.items():
+        kinds.setdefault(re.sub(apart, "", name), []).append(row["error_percent"])
+    for kind, errors in sorted(kinds.items()):
+        print(f"{kind} | {len(errors)} | {statistics.median(errors):+.1f} | {min(errors):+.1f} to {max(errors):+.1f}")
 
 
 def main():
@@ -51,12 +61,7 @@ def main():
             error = low["predicted_allocated_bytes"] / low["measured_allocated_bytes"] - 1
             print(f"{name} | peak of allocated bytes {100 * error:+.1f} %")
     bridge = rows(folder, "bridge")
-    kinds = {}
-    for name, row in bridge.items():
-        kinds.setdefault(re.sub(r"^bridge-[\d.]+-|-earlier$", "", name), []).append(row)
-    for kind, runs in sorted(kinds.items()):
-        errors = [row["error_percent"] for row in runs]
-        print(f"{kind} | {len(runs)} | {statistics.median(errors):+.1f} | {min(errors):+.1f} to {max(errors):+.1f}")
+    print_kinds(bridge, r"^bridge-[\d.]+-|-earlier$")
     print_errors(bridge)
     for system in ("gb200", "gb300"):
         pairs = [
@@ -66,6 +71,11 @@ def main():
         ]
         ratio = lambda key: statistics.median(mx[key] / current[key] for mx, current in pairs)
         print(f"mxfp8 over current, 405B, {system}: {ratio('predicted_seconds'):.3f}, {ratio('measured_seconds'):.3f}")
+    experts = rows(folder, "bridge-moe")
+    print_kinds(experts, r"^bridge-[\d.]+-")
+    for precision in ("bf16", "fp8", "mxfp8"):
+        print(precision, end=": ")
+        print_errors({name: row for name, row in experts.items() if f"-{precision}" in name})
 
 
 if __name__ == "__main__":

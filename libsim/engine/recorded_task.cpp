@@ -107,6 +107,16 @@ RecordedTask record_chunk(CostedPlan const& costed,
   return {.ops = {row}, .memory = recorded_memory(memory, peak_offset, duration)};
 }
 
+/// Moves the rows of a task that runs beside another into its shorter duration. Each keeps its
+/// place in the order: the trace shows a pair as one pass after the other.
+void shorten(RecordedTask& task, TaskProfile const& profile) {
+  for (RecordedOp& op : task.ops) {
+    op.start = profile.beside(op.start);
+    op.end = profile.beside(op.end);
+  }
+  for (RecordedMemory& state : task.memory) state.time = profile.beside(state.time);
+}
+
 }  // namespace
 
 std::vector<RecordedMemory> recorded_memory(MemoryProfile const& profile,
@@ -140,9 +150,10 @@ std::vector<RecordedTask> record_tasks(CostedPlan const& costed,
     } else if (detail == TraceDetail::op) {
       recorded.push_back(record_ops(costed, held, task, vocabulary));
     } else {
-      recorded.push_back(
-          record_chunk(costed, task, vocabulary, profile.duration, memories.of(task).profile));
+      recorded.push_back(record_chunk(costed, task, vocabulary, profile.duration + profile.hidden,
+                                      memories.of(task).profile));
     }
+    if (profile.hidden > SimTime{0}) shorten(recorded.back(), profile);
   }
   return recorded;
 }

@@ -5,7 +5,8 @@ usage: accuracy_test.py PROGRAM [CONFIG_FOLDER]
 
 Table 4 and Table 5 against experiments/README.md, each row of Table 5 against README.md, and runs that others measured
 against the table of experiments/validation/regimes.md: of nanotron's sweep some regimes, as all of it takes long. The rows of
-experiments/validation/README.md are rows of that table. It also checks that the paper's runs fit, and the ratios of experiments/rings.
+experiments/validation/README.md are rows of that table. Runs of Megatron-Bridge are held against low-precision.md. It also
+checks that the paper's runs fit, and the ratios of experiments/rings.
 """
 import csv
 import json
@@ -147,6 +148,32 @@ def check_runs(program, configs, claims):
             claims.compare(f"{title}, bias", bias, statistics.median(errors))
 
 
+def check_bridge(program, claims):
+    """Runs of Megatron-Bridge against low-precision.md: dense ones together, those with experts by name and by precision."""
+    page = (VALIDATION / "low-precision.md").read_text()
+    errors = {}
+    for name in ("bridge", "bridge-moe"):
+        rows = document(program, "validate", VALIDATION / "data" / f"{name}.csv", "--base", VALIDATION / f"{name}.yaml")["rows"]
+        errors[name] = {row["id"]: row["error_percent"] for row in rows}
+    claimed = {}
+    number, median = re.search(r"The (\d+) runs are ([\d.]+) % off in the median", page).groups()
+    claimed["dense runs"] = (number, median, list(map(abs, errors["bridge"].values())))
+    sentence = r"([\d.]+) % in bf16 \((\d+) runs\), ([\d.]+) % in\s+current scaling \((\d+)\) and ([\d.]+) % in\s+MXFP8 \((\d+)\)"
+    found = re.search(sentence, page).groups()
+    for precision, median, number in zip(("bf16", "fp8", "mxfp8"), found[::2], found[1::2]):
+        sizes = [abs(error) for name, error in errors["bridge-moe"].items() if f"-{precision}" in name]
+        claimed[f"experts in {precision}"] = (number, median, sizes)
+    for kind, number, median in re.findall(r"^\| `([\w-]+)` \| (\d+) \| ([+-][\d.]+) \|", page, re.MULTILINE):
+        runs = [error for name, error in errors["bridge-moe"].items() if re.sub(r"^bridge-[\d.]+-", "", name) == kind]
+        claimed[kind] = (number, median, runs)
+    if len(errors["bridge-moe"]) != sum(int(number) for kind, (number, _, _) in claimed.items() if " " not in kind):
+        claims.problems.append("low-precision.md: found other numbers of runs with experts; accepted: all rows of bridge-moe.csv")
+    for title, (number, median, runs) in claimed.items():
+        if int(number) != len(runs):
+            claims.problems.append(f"{title}: found {len(runs)} runs; accepted: what the page says, {number}")
+        claims.compare(f"{title}, median", median, statistics.median(runs))
+
+
 def check_summary(claims):
     """Each row of the page's own table stands in the table of all regimes."""
     page = (VALIDATION / "README.md").read_text()
@@ -194,6 +221,7 @@ def main():
     claims = Claims()
     check_tables(program, configs, claims)
     check_runs(program, configs, claims)
+    check_bridge(program, claims)
     check_summary(claims)
     check_memory(program, configs, claims)
     check_rings(program, claims)
