@@ -217,12 +217,13 @@ void leave_out_recipe(MegatronImport& import, std::string const& system) {
   Accelerator const accelerator = load_system_file(system).accelerator;
   if (has_recipe(accelerator, *recipe)) return;
   low = {};
-  import.left_out.push_back({.name = "--fp8-format",
+  bool const is_of_4 = element_bits(recipe->elements) == 4;
+  import.left_out.push_back({.name = is_of_4 ? "--fp4-format" : "--fp8-format",
                              .value = std::string{name_of(recipe->recipe)},
                              .effect = OmittedEffect::large,
                              .direction = "less time",
                              .consequence = "matrix products in 16 bits, as " + accelerator.name +
-                                            " has none of these in 8"});
+                                            " has none of these in " + (is_of_4 ? "4" : "8")});
 }
 
 }  // namespace

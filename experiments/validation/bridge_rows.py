@@ -8,9 +8,9 @@ usage: bridge_rows.py SUMMARY dense|experts   SUMMARY is a CSV of the tables of 
 A table says layout and batch. What else a run is follows from its recipe in NVIDIA-NeMo/Megatron-Bridge. Rows of a recipe that
 is not the one of 067f987d, src/megatron/bridge/perf_recipes, have `earlier` in their names.
 
-dense: Llama in 8 bits, as llama/SYSTEM says: no recompute, no offloading, the distributed optimizer, gradients in 16 bits,
-parameters in 8 bits (training/mixed_precision.py), overlap of the tensor group's exchanges. Left out, each counted on stderr:
-fine-tuning (sequences are packed, and their lengths are not said), LoRA, Nemotron's hybrids, experts, NVFP4, and Megatron-FSDP,
+dense: Llama in 8 and 4 bits, as llama/SYSTEM says: no recompute, no offloading, the distributed optimizer, gradients in 16 bits,
+parameters in 8 or 4 bits (training/mixed_precision.py), overlap of the tensor group's exchanges. Left out, each counted on stderr:
+fine-tuning (sequences are packed, and their lengths are not said), LoRA, Nemotron's hybrids, experts, and Megatron-FSDP,
 which also offloads.
 
 experts: the recipe is that of the release's tag (26.02 to 26.06.01: v0.3.0, v0.3.1, v0.4.0, v0.4.1, v0.5.0, v0.5.1;
@@ -28,6 +28,7 @@ RECIPES = {
     "BF16": "none",
     "FP8": "{recipe: current, parameters: low}",
     "MXFP8": "{recipe: mxfp8, parameters: low}",
+    "NVFP4": "{recipe: nvfp4, parameters: low}",
 }
 # Tensor, pipeline, context, chunks per stage of the recipes.
 LAYOUTS = {
@@ -37,6 +38,7 @@ LAYOUTS = {
     ("LLAMA3.1_405B", "DGX-GB200", "MXFP8"): (4, 16, 1, 8),
     ("LLAMA3.1_405B", "DGX-GB300", "FP8"): (4, 8, 1, 4),
     ("LLAMA3.1_405B", "DGX-GB300", "MXFP8"): (2, 8, 2, 4),
+    ("LLAMA3.1_405B", "DGX-GB300", "NVFP4"): (4, 8, 1, 4),
 }
 FIXED = {
     "model.kv_heads": 8, "model.vocabulary": 128256, "model.activation": "swiglu", "model.norm": "rmsnorm",

@@ -152,6 +152,7 @@ void with_storage_type(OpKind kind, ElementType type, Body const& body) {
     case ElementType::i64:
     case ElementType::f8_e4m3:
     case ElementType::f8_e5m2:
+    case ElementType::f4_e2m1:
       break;
   }
   refuse(kind, "its first operand is not of a floating-point type");

@@ -10,6 +10,7 @@
 #include "libsim/cost/measured_time.hpp"
 #include "libsim/cost/oversubscription.hpp"
 #include "libsim/hardware/by_capability.hpp"
+#include "libsim/hardware/recipe_support.hpp"
 #include "libsim/model/model_names.hpp"
 #include "libsim/plan/state_buffers.hpp"
 
@@ -125,7 +126,7 @@ Seconds CostModel::product_seconds(Op const& op, GemmAttributes const& gemm) con
   if (shape.accumulate && apart > 0) {
     // The product is written, in its operands' type or that of activations, and added by another
     // kernel.
-    ElementType const type = is_8_bit(gemm.operands()) ? op.type : gemm.operands();
+    ElementType const type = is_quantised(gemm.operands()) ? op.type : gemm.operands();
     std::int64_t const written = elements * element_size(type);
     Bytes const traffic{op.traffic.count() - 2 * output + written};
     Bytes const added{std::max<std::int64_t>(elements * apart - written, 0)};
@@ -260,17 +261,16 @@ double CostModel::call_seconds(Op const& op) const {
 
 FlopsPerSecond CostModel::peak_of(ElementType type) const {
   MatrixPeaks const& peaks = system_.accelerator.peak.value;
-  if (is_8_bit(type)) {
-    if (peaks.fp8) return *peaks.fp8;
-    throw CostError{"system '" + system_.name +
-                    "': accelerator.peak: found no rate for fp8; accepted: a system that gives it"};
+  auto const missing = [&](std::string_view name) {
+    return CostError{"system '" + system_.name + "': accelerator.peak: found no rate for " +
+                     std::string{name} + "; accepted: a system that gives it"};
+  };
+  if (is_quantised(type)) {
+    if (std::optional<FlopsPerSecond> const& low = low_peak(peaks, type)) return *low;
+    throw missing(element_bits(type) == 4 ? "fp4" : "fp8");
   }
   auto const peak = peaks.find(precision_of(type));
-  if (peak == peaks.end()) {
-    throw CostError{"system '" + system_.name + "': accelerator.peak: found no rate for " +
-                    std::string{name_of(precision_of(type))} +
-                    "; accepted: a system that gives it"};
-  }
+  if (peak == peaks.end()) throw missing(name_of(precision_of(type)));
   return peak->second;
 }
 

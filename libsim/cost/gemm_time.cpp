@@ -43,6 +43,16 @@ Cut cut(GemmAttributes const& gemm, Tile const& tile) {
   return {count, steps / static_cast<double>(count), most};
 }
 
+/// The fraction of its peak that the main loop of a product of such operands sustains.
+double main_loop_efficiency(ElementType operands, Calibration const& constants) {
+  double const of_16_bits = constants.gemm_efficiency.value;
+  if (!is_quantised(operands)) return of_16_bits;
+  bool const is_of_4 = element_bits(operands) == 4;
+  double const own =
+      (is_of_4 ? constants.fp4_gemm_efficiency : constants.low_gemm_efficiency).value;
+  return own > 0 ? own : of_16_bits;
+}
+
 }  // namespace
 
 Seconds gemm_time(GemmAttributes const& gemm,
@@ -52,9 +62,7 @@ Seconds gemm_time(GemmAttributes const& gemm,
                   System const& system) {
   Calibration const& constants = system.calibration;
   auto const processors = static_cast<std::int64_t>(system.accelerator.multiprocessors.value);
-  double const low = constants.low_gemm_efficiency.value;
-  double const efficiency =
-      is_8_bit(gemm.operands()) && low > 0 ? low : constants.gemm_efficiency.value;
+  double const efficiency = main_loop_efficiency(gemm.operands(), constants);
   double const rate = peak.value / static_cast<double>(processors) * efficiency;
   BytesPerSecond const stream{system.accelerator.bandwidth.value.value *
                               constants.stream_efficiency.value};

@@ -49,7 +49,7 @@ double rate_of(GemmGrid const& grid, GemmShape const& gemm) {
 
 std::optional<Seconds> measured_time(MeasuredDevice const& measured, Op const& op) {
   if (auto const* const gemm = std::get_if<GemmAttributes>(&op.attributes)) {
-    if (is_8_bit(gemm->operands())) return std::nullopt;
+    if (is_quantised(gemm->operands())) return std::nullopt;
     auto const forms = measured.gemm.value.find(precision_of(gemm->operands()));
     if (forms == measured.gemm.value.end()) return std::nullopt;
     GemmForm const form = form_of(gemm->shape);

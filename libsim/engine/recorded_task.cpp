@@ -133,6 +133,16 @@ RecordedTask record_chunk(CostedPlan const& costed,
   return recorded;
 }
 
+/// Moves the rows of a task that runs beside another into its shorter duration. Each keeps its
+/// place in the order: the trace shows a pair as one pass after the other.
+void shorten(RecordedTask& task, TaskProfile const& profile) {
+  for (RecordedOp& op : task.ops) {
+    op.start = profile.beside(op.start);
+    op.end = profile.beside(op.end);
+  }
+  for (RecordedMemory& state : task.memory) state.time = profile.beside(state.time);
+}
+
 }  // namespace
 
 std::vector<RecordedMemory> recorded_memory(MemoryProfile const& profile,
@@ -157,6 +167,8 @@ std::vector<RecordedTask> record_tasks(CostedPlan const& costed,
   for (std::size_t i = 0; i < plan.tasks.size(); ++i) {
     Task const& task = plan.tasks[i];
     TaskProfile const& profile = costed.tasks(rank)[i];
+    TaskProfile alone = profile;  // without a task beside it
+    alone.duration += profile.hidden;
     if (task.kind == Task::Kind::step) {
       Op const& op = plan.step_ops[static_cast<std::size_t>(task.op)];
       RecordedOp row = recorded_op(op, vocabulary);
@@ -164,11 +176,11 @@ std::vector<RecordedTask> record_tasks(CostedPlan const& costed,
       row.end = profile.duration;
       recorded.push_back({.ops = {row}, .memory = {}});
     } else if (detail == TraceDetail::op) {
-      recorded.push_back(record_ops(costed, held, task, vocabulary, profile.duration));
+      recorded.push_back(record_ops(costed, held, task, vocabulary, alone.duration));
     } else {
-      recorded.push_back(
-          record_chunk(costed, task, vocabulary, profile, memories.of(task).profile));
+      recorded.push_back(record_chunk(costed, task, vocabulary, alone, memories.of(task).profile));
     }
+    if (profile.hidden > SimTime{0}) shorten(recorded.back(), profile);
   }
   return recorded;
 }

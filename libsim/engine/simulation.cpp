@@ -55,7 +55,7 @@ class ResultObserver {
                                          .busy_until = data_parallel_idle_[r],
                                          .slowdown_millionths =
                                              costed_.cost().data_parallel_slowdown_millionths()}
-                        .reaches(offset);
+                        .reaches(profile.beside(offset));
     }
     data_parallel_idle_[r] += std::exchange(delay_[r], SimTime{0});
     shares_[r] += profile.shares;

@@ -30,7 +30,10 @@ TimeShares exposed_communication(BlockProgram const& block, PassTimes const& tim
   return exposed;
 }
 
-TimeShares exposed_communication(CostedPlan const& costed, Task const& task) {
+/// `profile` is that of the task. What a pair hides is taken off its second task.
+TimeShares exposed_communication(CostedPlan const& costed,
+                                 Task const& task,
+                                 TaskProfile const& profile) {
   TimeShares exposed;
   if (task.kind == Task::Kind::step) return exposed;
   Pass const pass = pass_of(task);
@@ -38,6 +41,7 @@ TimeShares exposed_communication(CostedPlan const& costed, Task const& task) {
     exposed += exposed_communication(costed.plan().programs.blocks[of_task.block],
                                      costed.blocks()[of_task.block].times(pass), pass);
   }
+  (pass == Pass::forward ? exposed.forward : exposed.backward) -= profile.hidden;
   return exposed;
 }
 
@@ -367,8 +371,8 @@ KindTimes kinds_of_task(CostedPlan const& costed, StageId stage, std::size_t tas
   TaskProfile const& profile = costed.tasks(stage.index())[task];
   TimeShares shares = profile.shares;
   shares -= profile.host_waits;
-  KindTimes kinds =
-      kinds_of(shares, exposed_communication(costed, costed.plan().stages[stage].tasks[task]));
+  KindTimes kinds = kinds_of(
+      shares, exposed_communication(costed, costed.plan().stages[stage].tasks[task], profile));
   kinds[TimeKind::host_wait] = profile.host_waits.sum();
   kinds[TimeKind::data_parallel] += time - profile.duration;
   return kinds;
@@ -380,8 +384,10 @@ KindTimes kinds_of_busiest_stage(CostedPlan const& costed,
   std::size_t const stage = busiest_stage(simulation);
   StagePlan const& plan = costed.plan().stages[StageId::of_index(stage)];
   std::vector<TimeShares> exposed_by_task;
-  for (Task const& task : plan.tasks)
-    exposed_by_task.push_back(exposed_communication(costed, task));
+  for (std::size_t task = 0; task < plan.tasks.size(); ++task) {
+    exposed_by_task.push_back(
+        exposed_communication(costed, plan.tasks[task], costed.tasks(stage)[task]));
+  }
   TimeShares shares = simulation.breakdown.shares;
   TimeShares exposed;
   std::vector<IssueEntry> const& entries = times.stages[stage].order.entries;

@@ -9,6 +9,7 @@
 #include "libsim/explain/recompute_changes.hpp"
 #include "libsim/explain/sharding_changes.hpp"
 #include "libsim/model/model_names.hpp"
+#include "libsim/program/quantisation.hpp"
 #include "libsim/run/run_keys.hpp"
 #include "libsim/schedule/ordered_schedule.hpp"
 #include "libsim/training/context_checks.hpp"
@@ -183,17 +184,16 @@ class ChangeList {
     }
   }
 
-  /// Products in 8 bits. Whether the accelerator has them, the change's own check says.
+  /// Products in 8 or 4 bits. Whether the accelerator has them, the change's own check says.
   void add_low_precision() {
     if (config_.low_precision.recipe != Recipe::none) {
-      changes_.push_back(
-          {.what = "in 16 bits",
-           .set = {"low_precision=none"},
-           .undoes = "in 8 bits (" + std::string{name_of(config_.low_precision.recipe)} + ")"});
+      changes_.push_back({.what = "in 16 bits",
+                          .set = {"low_precision=none"},
+                          .undoes = "in " + bits_text(config_.low_precision.recipe)});
       return;
     }
-    for (Recipe const recipe : {Recipe::current, Recipe::mxfp8}) {
-      changes_.push_back({.what = "in 8 bits (" + std::string{name_of(recipe)} + ")",
+    for (Recipe const recipe : {Recipe::current, Recipe::mxfp8, Recipe::nvfp4}) {
+      changes_.push_back({.what = "in " + bits_text(recipe),
                           .set = {"low_precision=" + std::string{name_of(recipe)}}});
     }
   }

@@ -7,6 +7,7 @@
 #include "libsim/hardware/config_texts.hpp"
 #include "libsim/hardware/software.hpp"
 #include "libsim/model/model_names.hpp"
+#include "libsim/program/quantisation.hpp"
 
 namespace stagecraft {
 namespace {
@@ -59,8 +60,8 @@ std::string regime_text(TrainingConfig const& config, Software const& software) 
   std::string text = has_experts(config.model) ? "mixtures of experts" : "dense models";
   if (config.parallel.context > 1) text += " with context parallelism";
   Recipe const recipe = config.low_precision.recipe;
-  std::string const bits = recipe == Recipe::none ? std::string{name_of(config.model.precision)}
-                                                  : "8 bits (" + std::string{name_of(recipe)} + ")";
+  std::string const bits =
+      recipe == Recipe::none ? std::string{name_of(config.model.precision)} : bits_text(recipe);
   return text + " in " + bits + " with the stack '" + std::string{described_stack(software)} + "'";
 }
 

@@ -161,6 +161,7 @@ inline int nodes_per_unit(Node const& node, Network const& network) {
 struct Calibration {
   Sourced<double> gemm_efficiency;            ///< e: main loop, clock included, fraction of peak
   Sourced<double> low_gemm_efficiency;        ///< the same of products in 8 bits; 0: as e
+  Sourced<double> fp4_gemm_efficiency;        ///< and of those in 4 bits; 0: as e
   Sourced<double> gemm_small_tile;            ///< a 128x128 tile's main loop, relative to e
   Sourced<Seconds> gemm_tile_prologue;        ///< per wave
   Sourced<double> flash_forward_efficiency;   ///< of its work on half the square, fraction of peak

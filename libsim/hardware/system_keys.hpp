@@ -135,6 +135,10 @@ void visit_keys(Visitor& keys, Section& calibration) {
        "The same fraction for products in 8 bits, of the peak in 8 bits. Without it: "
        "gemm_efficiency.",
        efficiency_range);
+  keys("fp4_gemm_efficiency", calibration.fp4_gemm_efficiency,
+       "The same fraction for products in 4 bits, of the peak in 4 bits. Without it: "
+       "gemm_efficiency.",
+       efficiency_range);
   keys("gemm_small_tile", calibration.gemm_small_tile,
        "The speed of a 128 x 128 tile's main loop relative to that.", efficiency_range,
        Need::required);

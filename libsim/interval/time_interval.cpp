@@ -169,7 +169,7 @@ TimeInterval time_interval(double seconds,
     if (has_experts(config.model)) {
       interval.reason += "of mixtures of experts";
     } else if (config.low_precision.recipe != Recipe::none) {
-      interval.reason += "in 8 bits";
+      interval.reason += "in 8 or 4 bits";
     } else if (!is_in_16_bits(config)) {
       interval.reason += "in " + std::string{name_of(config.model.precision)};
     } else {

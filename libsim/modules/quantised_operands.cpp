@@ -69,7 +69,7 @@ Quantised quantise(ProgramBuilder& builder,
   RecipeTraits const& recipe = quantisation.traits();
   RoleNames const names = names_of(request.role);
   ElementType const type =
-      request.role == QuantisedRole::gradient ? quantisation.gradients : ElementType::f8_e4m3;
+      request.role == QuantisedRole::gradient ? quantisation.gradients : recipe.elements;
   TensorId const amax =
       recipe.measures_first ? measure_amax(builder, owner, phase, x, request) : no_tensor;
   ScaledMatrix const matrix = matrix_of(builder.tensor(x), request.groups);
@@ -104,7 +104,7 @@ Quantised kept_copies(ProgramBuilder& builder,
   RecipeTraits const& recipe = quantisation.traits();
   ScaledMatrix const matrix = matrix_of(builder.tensor(weight), groups);
   auto const copy = [&](std::string_view part, bool by_columns) {
-    TensorId const made = make_copy(builder, {owner, part}, weight, ElementType::f8_e4m3,
+    TensorId const made = make_copy(builder, {owner, part}, weight, recipe.elements,
                                     scale_bytes(recipe, recipe.of_weights, matrix, by_columns));
     Tensor& tensor = builder.program().tensors.back();
     tensor.category = Category::parameters;

@@ -32,7 +32,7 @@ class DistinctTasks {
     if (task.kind == Task::Kind::step) return made_.emplace_back(make());
     auto const program = static_cast<std::size_t>(task.program);
     auto const all = static_cast<std::int32_t>(programs_.chunks[program].blocks.size());
-    if (task.block_count != all) return made_.emplace_back(make());
+    if (task.block_count != all || task.beside >= 0) return made_.emplace_back(make());
     std::size_t const pass = index_of(pass_of(task));
     Value const*& known = whole_[static_cast<std::size_t>(same_as_[program])][pass];
     if (known == nullptr) known = &made_.emplace_back(make());

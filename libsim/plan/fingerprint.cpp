@@ -236,7 +236,9 @@ void write(TextPieces& out, StagePlan const& rank, RangeTexts& texts) {
   for (Task const& task : rank.tasks) {
     out << "work " << static_cast<int>(task.kind) << " " << name_of(task.stream) << " "
         << (task.group ? task.group->value() : -1) << " " << task.program << " " << task.first_block
-        << "+" << task.block_count << " " << task.op << "\n";
+        << "+" << task.block_count << " " << task.op;
+    if (task.beside >= 0) out << " beside " << task.beside;
+    out << "\n";
   }
   out << "order " << order_digest(rank.program) << "\n";
 }

@@ -30,7 +30,7 @@ Quantisation quantisation_of(TrainingConfig const& config) {
   bool const is_hybrid =
       low.format == LowFormat::automatic ? recipe->is_hybrid : low.format == LowFormat::hybrid;
   return {.recipe = low.recipe,
-          .gradients = is_hybrid ? ElementType::f8_e5m2 : ElementType::f8_e4m3,
+          .gradients = is_hybrid ? ElementType::f8_e5m2 : recipe->elements,
           .transposes = config.stack.sums_along_rows,
           .replaces_weights = low.parameters == LowOrHigh::low};
 }

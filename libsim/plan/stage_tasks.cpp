@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -51,17 +52,20 @@ class StageTasks {
 
   void append_entries(std::vector<IssueEntry> const& entries) {
     last_ = last_runs(entries);
+    std::int32_t before = none;  // the task of the entry before, if it is paired with this one
     stage_.program.entries.reserve(entries.size() + 32);  // plus reductions and the step
     for (std::size_t i = 0; i < entries.size(); ++i) {
       IssueEntry entry = entries[i];
       if (entry.kind == IssueEntry::Kind::run) {
         ChunkRun const run = schedule_.run_of(entry);
         bool const is_last = last_[run.chunk] == i;
+        std::int32_t const partner = std::exchange(before, none);
         if (is_last && ends_in_flight(run.pass) && overlaps_gradients(plan_.config)) {
           append_last_backward(run);
           continue;
         }
-        entry.task = task_of(run);
+        entry.task = partner == none ? task_of(run) : task_beside(partner, run);
+        if (entry.is_paired && hides_exchanges()) before = entry.task;
       }
       stage_.program.entries.push_back(entry);
     }
@@ -149,6 +153,23 @@ class StageTasks {
     return whole_[place];
   }
 
+  /// Whether passes that run beside each other take less time than one after the other.
+  bool hides_exchanges() const {
+    return has_experts(plan_.config.model) && plan_.config.parallel.expert > 1;
+  }
+
+  /// The task of a run beside that of the entry before.
+  std::int32_t task_beside(std::int32_t partner, ChunkRun const& run) {
+    std::int32_t const alone = task_of(run);
+    auto const [known, is_new] = beside_.try_emplace({partner, alone}, none);
+    if (is_new) {
+      Task task = stage_.tasks[static_cast<std::size_t>(alone)];
+      task.beside = partner;
+      known->second = append(task);
+    }
+    return known->second;
+  }
+
   std::int32_t append(Task const& task) {
     stage_.tasks.push_back(task);
     return static_cast<std::int32_t>(stage_.tasks.size()) - 1;
@@ -181,6 +202,8 @@ class StageTasks {
   int classes_;              ///< number of microbatches that have programs of their own
   std::vector<std::int32_t> whole_;      ///< by task of the schedule, class and variant
   IdVector<ChunkId, std::size_t> last_;  ///< last_runs() of the entries
+  /// By the tasks of a pair: that of the second, beside the first.
+  std::map<std::pair<std::int32_t, std::int32_t>, std::int32_t> beside_;
 };
 
 constexpr Task::Kind kind_of(Pass pass) {

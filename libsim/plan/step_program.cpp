@@ -51,7 +51,7 @@ class StepWriter {
     issue(std::move(op));
   }
 
-  /// Appends an op that makes copies in 8 bits. `traffic`: the bytes that it reads and writes.
+  /// Appends an op that makes quantised copies. `traffic`: the bytes that it reads and writes.
   void quantise(Name name, TensorId from, SharedRanges ranges, Bytes traffic, bool own_shard) {
     StepOp op = op_of(OpKind::quantise_weights, name, {from}, {step_tensor::quantised_weights},
                       std::move(ranges));
@@ -61,7 +61,7 @@ class StepWriter {
     issue(std::move(op));
   }
 
-  /// Appends what makes the copies in 8 bits of the weights, for all microbatches that follow.
+  /// Appends what makes the quantised copies of the weights, for all microbatches that follow.
   void quantise_weights() {
     auto const copies =
         std::ranges::find(stage_.state, step_tensor::quantised_weights, &StateBuffer::tensor);
@@ -105,15 +105,15 @@ class StepWriter {
   }
 
   /// Appends a collective on whole ranges of a tensor, unless they are empty. `tensors`: how many
-  /// parameters they hold, if the cost depends on it. `size`: bytes of one, if what is moved is
-  /// not of the tensor's type.
+  /// parameters they hold, if the cost depends on it. `type`: that of what is moved, if it is not
+  /// the tensor's.
   void move(OpKind kind,
             Name name,
             GroupId group,
             TensorId tensor,
             SharedRanges ranges,
             std::int32_t tensors = 0,
-            std::optional<std::int64_t> size = {}) {
+            std::optional<ElementType> type = {}) {
     std::int64_t const elements = elements_of(ranges.get());
     if (elements == 0) return;
     // A rank that keeps shards has only its own of what others have.
@@ -121,7 +121,8 @@ class StepWriter {
     StepOp op = op_of(kind, name, {tensor}, {tensor}, std::move(ranges));
     op.phase = Phase::data_parallel;
     op.group = group;
-    op.payload = Bytes{(elements + shards - 1) / shards * size.value_or(size_of(tensor))};
+    std::int64_t const own = (elements + shards - 1) / shards;
+    op.payload = type ? bytes_of(own, *type) : Bytes{own * size_of(tensor)};
     op.tensors = tensors;
     if (plan_.groups[group].holders) op.stream = Stream::data_parallel;
     issue(std::move(op));
@@ -281,9 +282,9 @@ std::int64_t own_elements(StagePlan const& stage, ParameterRanges const& ranges)
   return sum;
 }
 
-/// Appends the ops that make parameters of master copies if those of linear layers are kept in 8
-/// bits alone.
-/// A rank quantises its shard, in the scale that all agree on, and shards are gathered in 8 bits;
+/// Appends the ops that make parameters of master copies if those of linear layers are kept
+/// quantised alone.
+/// A rank quantises its shard, in the scale that all agree on, and quantised shards are gathered;
 /// transposed copies are made after that. If blocks of scales differ between rows and columns,
 /// shards are gathered in 16 bits, in place of gradients, and quantised whole.
 /// Source: Transformer Engine, pytorch/tensor/utils.py, cast_master_weights_to_fp8; Megatron-LM,
@@ -295,7 +296,8 @@ void append_low_weights(StepWriter& step,
                         TensorId flag) {
   using namespace step_tensor;
   Quantisation const& quantisation = plan.shape.quantisation;
-  std::int64_t const narrow = element_size(activation_type(plan.config.model.precision));
+  ElementType const narrow = activation_type(plan.config.model.precision);
+  ElementType const low = quantisation.traits().elements;
   std::int64_t const all = stage.quantised_parameters;
   std::int64_t const own = own_elements(stage, ranges.low.get());
   bool const gathers_low = quantisation.gathers_low_weights();
@@ -304,8 +306,9 @@ void append_low_weights(StepWriter& step,
   if (gathers_low) {
     // A scale that follows from earlier steps is known before the elements are read.
     bool const is_known = quantisation.is_per_tensor() && !quantisation.traits().measures_first;
-    std::int64_t const read = (is_known ? 1 : 2) * element_size(stage.state_of(master).type);
-    step.quantise({"step", "quantise_weights"}, master, ranges.low, Bytes{own * (read + 1)}, true);
+    Bytes const read = (is_known ? 1 : 2) * bytes_of(own, stage.state_of(master).type);
+    step.quantise({"step", "quantise_weights"}, master, ranges.low, read + bytes_of(own, low),
+                  true);
   } else {
     step.narrow({"step", "narrow_weights"}, flag, gradients, ranges.low, own);
   }
@@ -315,15 +318,15 @@ void append_low_weights(StepWriter& step,
               gathered.ranges, gathered.parameters);
     step.move(OpKind::all_gather, {"step", names.gather_low}, gathered.group,
               gathers_low ? TensorId{quantised_weights} : TensorId{gradients}, gathered.low,
-              gathered.low_parameters, gathers_low ? 1 : narrow);
+              gathered.low_parameters, gathers_low ? low : narrow);
   }
   if (stage.shards > 1) step.drain();
   if (!gathers_low) {
     step.quantise({"step", "quantise_weights"}, gradients, ranges.low,
-                  Bytes{all * narrow} + stage.state_of(quantised_weights).bytes(), false);
+                  bytes_of(all, narrow) + stage.state_of(quantised_weights).bytes(), false);
   } else if (quantisation.has_two_copies()) {
-    step.quantise({"step", "transpose_weights"}, quantised_weights, ranges.low, Bytes{2 * all},
-                  false);
+    step.quantise({"step", "transpose_weights"}, quantised_weights, ranges.low,
+                  2 * bytes_of(all, low), false);
   }
 }
 

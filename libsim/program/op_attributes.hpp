@@ -35,8 +35,9 @@ struct NoAttributes {};
 using GroupRows = std::vector<std::int64_t>;
 
 /// Which elements of an operand of a product share a scale, so that they fit into the range of
-/// their type: those of a tensor; of 1 x 128 or 128 x 128 blocks; of 1 x 32 blocks.
-enum class Scaling : std::uint8_t { none, tensor, blocks_of_128, blocks_of_32 };
+/// their type: those of a tensor; of 1 x 128 or 128 x 128 blocks; of 1 x 32 blocks; of 1 x 16 or
+/// 16 x 16 blocks.
+enum class Scaling : std::uint8_t { none, tensor, blocks_of_128, blocks_of_32, blocks_of_16 };
 
 /// C = A B, or C += A B.
 struct GemmAttributes {
@@ -51,7 +52,7 @@ struct GemmAttributes {
   GroupRows const* rows = nullptr;
 
   /// The type at whose rate the product runs: the wider one of A and B.
-  ElementType operands() const { return element_size(b) > element_size(a) ? b : a; }
+  ElementType operands() const { return element_bits(b) > element_bits(a) ? b : a; }
   /// Whether groups differ in the number of rows that their sums are over, and not in the rows of
   /// C.
   bool sums_rows() const { return shape.transpose_a; }
@@ -59,7 +60,7 @@ struct GemmAttributes {
   std::int64_t output_elements() const;
 };
 
-/// A tensor becomes operands of products in 8 bits.
+/// A tensor becomes operands of products in 8 or 4 bits.
 struct QuantiseAttributes {
   Recipe recipe = Recipe::none;
 };

@@ -147,7 +147,7 @@ Op& ProgramBuilder::product(OpKind kind,
                             TensorId a,
                             TensorId b,
                             TensorId c) {
-  bool const is_low = is_8_bit(tensor(a).type);
+  bool const is_low = is_quantised(tensor(a).type);
   Op& op = add(
       kind, name, phase, {a, b}, {c},
       GemmAttributes{.shape = gemm,

@@ -17,8 +17,17 @@ std::int64_t scale_bytes(RecipeTraits const& recipe,
   std::int64_t const rows = divide_up(matrix.rows, matrix.groups);
   std::int64_t const along = divide_up(by_columns ? rows : matrix.columns, blocks.along);
   std::int64_t const across = divide_up(by_columns ? matrix.columns : rows, blocks.across);
-  return matrix.groups * round_up(along, blocks.pad_along) * round_up(across, blocks.pad_across) *
-         size;
+  std::int64_t const of_blocks =
+      round_up(along, blocks.pad_along) * round_up(across, blocks.pad_across) * size;
+  std::int64_t const of_tensor = recipe.has_tensor_scale ? element_size(ElementType::f32) : 0;
+  return matrix.groups * (of_blocks + of_tensor);
+}
+
+std::string bits_text(Recipe recipe) {
+  RecipeTraits const* const row = find_recipe(recipe);
+  if (row == nullptr) throw std::logic_error{"a recipe that is not modelled"};
+  return std::to_string(element_bits(row->elements)) + " bits (" + std::string{name_of(recipe)} +
+         ")";
 }
 
 }  // namespace stagecraft

@@ -3,12 +3,13 @@
 #include <array>
 #include <cstdint>
 #include <stdexcept>
+#include <string>
 
 #include "libsim/model/low_precision.hpp"
 #include "libsim/program/op_attributes.hpp"
 #include "libsim/program/tensor.hpp"
 
-/// What operands of products in 8 bits are, by recipe.
+/// What operands of products in 8 or 4 bits are, by recipe.
 namespace stagecraft {
 
 /// The elements that share a scale, and what the matrix of scales is padded to. `along` is the axis
@@ -21,16 +22,19 @@ struct ScaleBlocks {
 };
 
 /// What a recipe stores and does.
-/// Source: Transformer Engine, transformer_engine/pytorch/tensor/{float8,float8_blockwise,mxfp8}
-/// _tensor.py (get_scale_shape) and common/recipe/__init__.py (formats).
+/// Source: Transformer Engine, transformer_engine/pytorch/tensor/{float8,float8_blockwise,mxfp8,
+/// nvfp4}_tensor.py (get_scale_shape) and common/recipe/__init__.py (formats).
 struct RecipeTraits {
   Recipe recipe = Recipe::none;
   Scaling scaling = Scaling::none;
+  ElementType elements = ElementType::f8_e4m3;  ///< of all operands, unless is_hybrid
   ElementType scale_type = ElementType::f32;
   ScaleBlocks of_activations{};  ///< gradients included
   ScaleBlocks of_weights{};
-  std::int64_t alignment = 1;  ///< divides the width and the depth of a linear layer
-  bool is_hybrid = false;      ///< `auto`: gradients have f8_e5m2
+  bool has_tensor_scale = false;   ///< one in f32 for the whole tensor besides those of its blocks
+  bool has_square_blocks = false;  ///< in weights: a transposed copy has the same scales
+  std::int64_t alignment = 1;      ///< divides the width and the depth of a linear layer
+  bool is_hybrid = false;          ///< `auto`: gradients have f8_e5m2
   bool measures_first =
       false;           ///< the largest element is found before the cast, in a pass of its own
   int capability = 9;  ///< least major number of CUDA's compute capability
@@ -48,6 +52,7 @@ inline constexpr std::array recipe_traits{
                  .scaling = Scaling::blocks_of_128,
                  .of_activations = {.along = 128, .pad_across = 4},
                  .of_weights = {.along = 128, .across = 128, .pad_along = 4},
+                 .has_square_blocks = true,
                  .alignment = 128},
     RecipeTraits{.recipe = Recipe::mxfp8,
                  .scaling = Scaling::blocks_of_32,
@@ -55,6 +60,18 @@ inline constexpr std::array recipe_traits{
                  .of_activations = {.along = 32, .pad_along = 4, .pad_across = 128},
                  .of_weights = {.along = 32, .pad_along = 4, .pad_across = 128},
                  .alignment = 32,
+                 .capability = 10},
+    // Each row of 16 elements of a weight has its scale in memory, though 16 rows have the same.
+    RecipeTraits{.recipe = Recipe::nvfp4,
+                 .scaling = Scaling::blocks_of_16,
+                 .elements = ElementType::f4_e2m1,
+                 .scale_type = ElementType::u8,
+                 .of_activations = {.along = 16, .pad_along = 4, .pad_across = 128},
+                 .of_weights = {.along = 16, .pad_along = 4, .pad_across = 128},
+                 .has_tensor_scale = true,
+                 .has_square_blocks = true,
+                 .alignment = 16,
+                 .measures_first = true,
                  .capability = 10},
 };
 
@@ -67,6 +84,9 @@ constexpr RecipeTraits const* find_recipe(Recipe recipe) {
   return nullptr;
 }
 
+/// "8 bits (mxfp8)". Pre: there is a row of the recipe.
+std::string bits_text(Recipe recipe);
+
 /// How a block quantises the operands of its linear layers.
 struct Quantisation {
   Recipe recipe = Recipe::none;
@@ -74,7 +94,7 @@ struct Quantisation {
   /// Whether products sum only along rows, so that they need transposed copies of operands with one
   /// scale for all elements. Other copies always differ.
   bool transposes = false;
-  bool replaces_weights = false;  ///< weights have no copy in 16 bits beside those in 8
+  bool replaces_weights = false;  ///< weights have no copy in 16 bits beside the quantised ones
 
   bool is_on() const { return recipe != Recipe::none; }
   /// Pre: is_on().
@@ -91,13 +111,11 @@ struct Quantisation {
   bool may_quantise_again() const { return is_on() && recipe != Recipe::delayed; }
   /// Whether products along rows and along columns read different copies of a tensor.
   bool has_two_copies() const { return transposes || !is_per_tensor(); }
-  /// Whether the columns of a weight can be made of its rows in 8 bits, so that ranks gather these.
+  /// Whether the columns of a weight can be made of its quantised rows, so that ranks gather these.
   /// Blocks along rows are not those along columns, unless they are square.
   /// Source: Transformer Engine, pytorch/tensor/utils.py, post_all_gather_processing; Megatron-LM,
   /// core/distributed/param_and_grad_buffer.py, shared_buffer.
-  bool gathers_low_weights() const {
-    return is_per_tensor() || traits().of_weights.across == traits().of_weights.along;
-  }
+  bool gathers_low_weights() const { return is_per_tensor() || traits().has_square_blocks; }
 };
 
 /// A matrix whose groups of rows are scaled apart.
@@ -113,7 +131,7 @@ std::int64_t scale_bytes(RecipeTraits const& recipe,
                          ScaledMatrix const& matrix,
                          bool by_columns);
 
-/// A weight with the copies in 8 bits that a rank keeps from one step to the next.
+/// A weight with the quantised copies that a rank keeps from one step to the next.
 struct QuantisedWeight {
   TensorId weight = no_tensor;
   TensorId rows = no_tensor;

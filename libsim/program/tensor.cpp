@@ -39,6 +39,7 @@ Precision precision_of(ElementType type) {
     case ElementType::i64:
     case ElementType::f8_e4m3:
     case ElementType::f8_e5m2:
+    case ElementType::f4_e2m1:
       break;
   }
   throw std::invalid_argument{"activations are not of type " + std::string{name_of(type)}};

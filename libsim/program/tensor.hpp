@@ -18,32 +18,58 @@
 namespace stagecraft {
 
 /// f8_e4m3 and f8_e5m2 have 8 bits, of which 4 or 5 are the exponent (Micikevicius et al. 2022,
-/// arXiv:2209.05433).
-enum class ElementType : std::uint8_t { f16, bf16, f32, f64, u8, i32, i64, f8_e4m3, f8_e5m2 };
+/// arXiv:2209.05433); f4_e2m1 has 4, of which 2 are the exponent, and two elements share a byte
+/// (OCP Microscaling Formats 1.0).
+enum class ElementType : std::uint8_t {
+  f16,
+  bf16,
+  f32,
+  f64,
+  u8,
+  i32,
+  i64,
+  f8_e4m3,
+  f8_e5m2,
+  f4_e2m1,
+};
 
-/// Bytes of one element. \throws std::out_of_range  if `type` is not one of the enumeration.
-constexpr std::int64_t element_size(ElementType type) {
+/// Bits of one element. \throws std::out_of_range  if `type` is not one of the enumeration.
+constexpr std::int64_t element_bits(ElementType type) {
   switch (type) {
-    case ElementType::f16:
-    case ElementType::bf16:
-      return 2;
-    case ElementType::f32:
-    case ElementType::i32:
+    case ElementType::f4_e2m1:
       return 4;
     case ElementType::u8:
     case ElementType::f8_e4m3:
     case ElementType::f8_e5m2:
-      return 1;
+      return 8;
+    case ElementType::f16:
+    case ElementType::bf16:
+      return 16;
+    case ElementType::f32:
+    case ElementType::i32:
+      return 32;
     case ElementType::f64:
     case ElementType::i64:
-      return 8;
+      return 64;
   }
   throw std::out_of_range{"an element type has no size"};
 }
 
+/// Bytes of one element. \throws std::out_of_range  if elements share bytes.
+constexpr std::int64_t element_size(ElementType type) {
+  std::int64_t const bits = element_bits(type);
+  if (bits < 8) throw std::out_of_range{"elements of this type share bytes"};
+  return bits / 8;
+}
+
+/// Bytes of this many elements.
+constexpr Bytes bytes_of(std::int64_t elements, ElementType type) {
+  return Bytes{(elements * element_bits(type) + 7) / 8};
+}
+
 template <>
 struct EnumNames<ElementType> {
-  static constexpr std::array<std::pair<ElementType, std::string_view>, 9> all{
+  static constexpr std::array<std::pair<ElementType, std::string_view>, 10> all{
       {{ElementType::f16, "f16"},
        {ElementType::bf16, "bf16"},
        {ElementType::f32, "f32"},
@@ -52,12 +78,14 @@ struct EnumNames<ElementType> {
        {ElementType::i32, "i32"},
        {ElementType::i64, "i64"},
        {ElementType::f8_e4m3, "f8_e4m3"},
-       {ElementType::f8_e5m2, "f8_e5m2"}}};
+       {ElementType::f8_e5m2, "f8_e5m2"},
+       {ElementType::f4_e2m1, "f4_e2m1"}}};
 };
 
-/// Whether it is a type of products in 8 bits.
-constexpr bool is_8_bit(ElementType type) {
-  return type == ElementType::f8_e4m3 || type == ElementType::f8_e5m2;
+/// Whether products read it together with scales.
+constexpr bool is_quantised(ElementType type) {
+  return type == ElementType::f8_e4m3 || type == ElementType::f8_e5m2 ||
+         type == ElementType::f4_e2m1;
 }
 
 /// The extents of a tensor on one rank, outermost first; at most four.
@@ -129,19 +157,17 @@ struct Tensor {
   TensorId buffer = no_tensor;
   Shape strides;            ///< views only: in elements, one per extent
   std::int64_t offset = 0;  ///< views only: elements of the buffer before the first one
-  /// Of a tensor in 8 bits: the bytes of the scales of its elements, which lie behind them. Who has
+  /// Of a quantised tensor: the bytes of the scales of its elements, which lie behind them. Who has
   /// one has both.
   std::int64_t scale_bytes = 0;
 
-  constexpr Bytes bytes() const {
-    return Bytes{shape.elements() * element_size(type) + scale_bytes};
-  }
+  constexpr Bytes bytes() const { return bytes_of(shape.elements(), type) + Bytes{scale_bytes}; }
 };
 
 /// Element type of activations and parameters.
 ElementType activation_type(Precision precision);
 /// The precision whose activations are of this type.
-/// \throws std::invalid_argument  if it is an integer type, or one of 8 bits.
+/// \throws std::invalid_argument  if it is an integer type, or a quantised one.
 Precision precision_of(ElementType type);
 /// Element type of accumulated values: sums of gradients in kernels, statistics, losses and master
 /// weights. fp32 for 16-bit training.

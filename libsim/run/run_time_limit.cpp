@@ -160,9 +160,11 @@ void check_recipe(RunConfig const& config, ConfigNode const& root) {
   if (recipe == nullptr || !section.is_sound() || !root.child("system").is_sound()) return;
   ConfigNode const node = section.is_map() ? section.child("recipe") : section;
   if (has_recipe(accelerator, *recipe)) return;
-  if (!accelerator.peak.value.fp8) {
-    node.report("none, as system.accelerator.peak has no fp8: " + accelerator.name +
-                " has no products in 8 bits");
+  if (!low_peak(accelerator.peak.value, recipe->elements)) {
+    bool const is_of_4 = element_bits(recipe->elements) == 4;
+    node.report("none, as system.accelerator.peak has no " +
+                std::string{is_of_4 ? "fp4: " : "fp8: "} + accelerator.name +
+                " has no products in " + (is_of_4 ? "4" : "8") + " bits");
     return;
   }
   std::string accepted{name_of(Recipe::none)};

@@ -34,6 +34,9 @@ struct Task {
   std::int32_t first_block = 0;  ///< with program: blocks [first_block, first_block + block_count)
   std::int32_t block_count = 0;
   std::int32_t op = 0;  ///< step: index into the stage's step program
+  /// Passes: the task of the stage that began before it and runs beside it, so that each hides some
+  /// of the other's exchanges; -1: none.
+  std::int32_t beside = -1;
 
   friend bool operator==(Task const&, Task const&) = default;
 };
@@ -99,6 +102,7 @@ struct IssueEntry {
   Kind kind = Kind::run;
   std::int32_t task = 0;
   MicrobatchId microbatch{};  ///< run: the task's microbatch; no_microbatch if it has none
+  bool is_paired = false;     ///< run: the task of the next entry runs beside it
   std::int32_t first = 0;
   std::int32_t count = 0;
   std::int32_t times = 1;

@@ -168,7 +168,7 @@ void append_ordered_entries(StageWriter& writer, std::vector<OrderTask> const& t
     if (end < tasks.size()) receive(end);
     auto const latest = writer.post();
     writer.wait(earlier);
-    for (std::size_t i = first; i < end; ++i) writer.run(tasks[i].run);
+    for (std::size_t i = first; i < end; ++i) writer.run(tasks[i].run, i + 1 < end);
     earlier = latest;
     before = first;
   }

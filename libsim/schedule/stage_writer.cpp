@@ -20,10 +20,11 @@ StageWriter::StageWriter(PipelineSchedule& schedule, SteadyLoop const& loop, Sta
   program_.transfers.reserve(before.transfers.size() + 16);
 }
 
-void StageWriter::run(ChunkRun const& run) {
+void StageWriter::run(ChunkRun const& run, bool is_paired) {
   if (run.pass == Pass::forward && loop_.has_loop()) mark_border();
-  program_.entries.push_back(
-      {.task = schedule_.task(run.pass, run.chunk), .microbatch = run.microbatch + advance_});
+  program_.entries.push_back({.task = schedule_.task(run.pass, run.chunk),
+                              .microbatch = run.microbatch + advance_,
+                              .is_paired = is_paired});
   if (run.pass != Pass::backward) return;
   ++backwards_;
   last_chunk_ = run.chunk;

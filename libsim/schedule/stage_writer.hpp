@@ -25,7 +25,8 @@ class StageWriter {
   /// outlive the writer. Pre: that stage is empty.
   StageWriter(PipelineSchedule& schedule, SteadyLoop const& loop, StageId stage);
 
-  void run(ChunkRun const& run);
+  /// `is_paired`: the next run overlaps it.
+  void run(ChunkRun const& run, bool is_paired = false);
   void send_output_of(ChunkRun const& run);
   void receive_input_of(ChunkRun const& run);
 

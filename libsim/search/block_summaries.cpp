@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "libsim/engine/player/block_times.hpp"
+#include "libsim/engine/player/pass_pair.hpp"
 #include "libsim/memory/message_buffers.hpp"
 #include "libsim/plan/plan_outline.hpp"
 #include "libsim/plan/training_plan.hpp"
@@ -34,12 +35,14 @@ PassSummary& PassSummary::operator+=(PassSummary const& next) {
   picoseconds += next.picoseconds;
   peak = std::max(peak, net + next.peak);
   net += next.net;
+  hidable += next.hidable;
   return *this;
 }
 
 PassSummary PassSummary::repeated(std::int64_t times) const {
   if (times == 0) return {};
-  return {times * picoseconds, times * net, std::max(peak, (times - 1) * net + peak)};
+  return {times * picoseconds, times * net, std::max(peak, (times - 1) * net + peak),
+          times * hidable};
 }
 
 PieceSummary& PieceSummary::operator+=(PieceSummary const& next) {
@@ -84,8 +87,9 @@ PieceSummary BlockSummaries::summarize(BlockProgram block) const {
   if (has_split_) split_backward(block);
   auto const pass = [&](Pass which) {
     MemoryProfile const memory = profile_memory(block, which);
-    return PassSummary{time_pass(block, which, cost_).duration.count(), memory.net.sum(),
-                       memory.peak};
+    PassTimes const times = time_pass(block, which, cost_);
+    return PassSummary{times.duration.count(), memory.net.sum(), memory.peak,
+                       exchange_time(nodes_of(block.ops(which), times)).count()};
   };
   if (!has_split_) return {pass(Pass::forward), pass(Pass::backward), {}, {}};
   return {pass(Pass::forward), pass(Pass::backward), pass(Pass::input_gradient),
@@ -199,14 +203,14 @@ PieceSummary BlockSummaries::layers(ChunkContent const& content, PolicyCode poli
   return piece;
 }
 
-std::int64_t BlockSummaries::work() {
+PieceSummary BlockSummaries::whole_model() {
   ModelConfig const& model = outline_.config.model;
   ChunkContent const whole{.first_layer = 0,
                            .layers = model.layers,
                            .has_embedding = true,
                            .has_head = true,
                            .shares_embedding = true};
-  return chunk(whole, {RecomputeKind::none, 0}).picoseconds();
+  return chunk(whole, {RecomputeKind::none, 0});
 }
 
 PieceSummary BlockSummaries::chunk(ChunkContent const& content, PolicyCode policy) {

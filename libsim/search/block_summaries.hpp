@@ -19,6 +19,8 @@ struct PassSummary {
   std::int64_t picoseconds = 0;
   std::int64_t net = 0;   ///< bytes at its end minus bytes at its start
   std::int64_t peak = 0;  ///< most bytes above its start
+  /// Of the picoseconds, those of exchanges that a pass beside it can hide.
+  std::int64_t hidable = 0;
 
   /// Continues with `next`.
   PassSummary& operator+=(PassSummary const& next);
@@ -39,6 +41,8 @@ struct PieceSummary {
   PieceSummary repeated(std::int64_t times) const;
   /// The time of forward and backward, of a whole or of a split one, whichever takes less.
   std::int64_t picoseconds() const;
+  /// Of the whole passes.
+  std::int64_t hidable() const { return forward.hidable + backward.hidable; }
   /// What a microbatch holds between the two passes of a split backward.
   std::int64_t held_for_weights() const { return forward.net + input_gradient.net; }
 };
@@ -78,7 +82,9 @@ class BlockSummaries {
 
   /// The time of a microbatch's forward and backward through the whole model if nothing is
   /// recomputed, picoseconds.
-  std::int64_t work();
+  std::int64_t work() { return whole_model().picoseconds(); }
+  /// Of it, that of exchanges which passes that run in pairs can hide.
+  std::int64_t hidable() { return whole_model().hidable(); }
 
  private:
   /// Layers that are recomputed together.
@@ -103,6 +109,7 @@ class BlockSummaries {
   /// If a file gives counts, the layers have the fewest rows of one expert. Makes their ops cost no
   /// more than with any other rows: sums over rows take least if the experts share the rows.
   void let_cost_least(BlockProgram& block);
+  PieceSummary whole_model();
   PieceSummary layers(ChunkContent const& content, PolicyCode policy);
   PieceSummary const& head(HeadWeight weight, RecomputeKind recompute);
   void add_groups(PieceSummary& piece,

@@ -95,7 +95,9 @@ double CandidateSource::least_time(ShapeChoice const& shape, BackwardPasses pass
       static_cast<double>(request_.global_batch) / static_cast<double>(shape.micro) *
       static_cast<double>(shape.ranks_together()) / static_cast<double>(request_.gpus);
   constexpr double safety = 1 - 1e-9;
-  return safety * of_all * static_cast<double>(blocks.work());
+  // Orders with two copies of the model, which run passes in pairs, are among the split ones.
+  std::int64_t const hidable = passes == BackwardPasses::split ? blocks.hidable() : 0;
+  return safety * of_all * static_cast<double>(blocks.work() - hidable);
 }
 
 bool CandidateSource::has_order_for(Arrangement const& arrangement) {
@@ -215,8 +217,10 @@ Candidates CandidateSource::ordered(ShapeChoice const& shape, Hopeless hopeless,
   ScheduleChoices const schedules = ordered_choices(request_, shape);
   found.unordered = schedules.unordered;
   if (schedules.empty()) return found;
-  auto const work = static_cast<double>(blocks.of(BackwardPasses::split).work());
+  BlockSummaries& split = blocks.of(BackwardPasses::split);
   for (ScheduleChoice const& schedule : schedules) {
+    std::int64_t const hidable = copies_of(schedule.kind) > 1 ? split.hidable() : 0;
+    auto const work = static_cast<double>(split.work() - hidable);
     if (least_time_of(request_, shape, schedule, work) > limit) {
       ++found.unexamined;
       continue;

@@ -107,8 +107,11 @@ RecomputeChoices::RecomputeChoices(Arrangement const& arrangement,
         }
       }
       SimTime& sum = times_.emplace_back(0);
+      SimTime& hidable = hidable_.emplace_back(0);
       for (int const chunk : stage.of_chunk) {
-        sum += SimTime{made[static_cast<std::size_t>(chunk)].picoseconds()};
+        PieceSummary const& piece = made[static_cast<std::size_t>(chunk)];
+        sum += SimTime{piece.picoseconds()};
+        hidable += SimTime{piece.hidable()};
       }
     }
   }
@@ -134,6 +137,7 @@ RecomputeChoices::RecomputeChoices(Arrangement const& arrangement,
     PassSummary const iteration = units.iteration(policy);
     loads_.emplace_back(1);
     times_.emplace_back(iteration.picoseconds);
+    hidable_.emplace_back(0);
     held_.emplace_back(iteration.peak);
   }
 }
@@ -164,6 +168,8 @@ StageTimes RecomputeChoices::times(StageId stage,
       .first_forward = static_cast<double>(first.forward.picoseconds),
       .last_backward = static_cast<double>(first.backward.picoseconds),
       .busy = static_cast<double>(microbatches_) * static_cast<double>(time(stage, policy).count()),
+      .hidable =
+          static_cast<double>(microbatches_) * static_cast<double>(hidable(stage, policy).count()),
       .begin = static_cast<double>(facts.begin.count()),
       .end = static_cast<double>(facts.end.count())};
 }

@@ -103,6 +103,9 @@ class RecomputeChoices {
   SimTime time(StageId stage, std::size_t policy) const {
     return times_[contents_.number_of(stage) * policies_.size() + policy];
   }
+  SimTime hidable(StageId stage, std::size_t policy) const {
+    return hidable_[contents_.number_of(stage) * policies_.size() + policy];
+  }
   Bytes warm_bytes(StageId stage, std::size_t policy) const;
   /// Whether the stage may follow a policy if it has `room`.
   bool may_have(StageId stage, std::size_t policy, Bytes room) const {
@@ -121,6 +124,7 @@ class RecomputeChoices {
   std::vector<PolicyCode> policies_;
   std::vector<StageLoad> loads_;  ///< by distinct stage and policy
   std::vector<SimTime> times_;    ///< likewise
+  std::vector<SimTime> hidable_;  ///< likewise: of the times, what passes in pairs can hide
   std::vector<Bytes> held_;       ///< by stage and policy
 };
 

@@ -15,6 +15,7 @@ struct StageTimes {
   double first_forward = 0;  ///< shortest forward of its first chunk
   double last_backward = 0;  ///< shortest backward of its first chunk
   double busy = 0;           ///< all forwards and backwards of the iteration
+  double hidable = 0;        ///< of it, at most what passes that run in pairs hide of each other
   double begin = 0;          ///< before the first microbatch
   double end = 0;            ///< after the last
 };

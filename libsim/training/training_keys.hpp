@@ -203,8 +203,9 @@ void visit_keys(Visitor& keys, Low& low) {
   keys("recipe", low.recipe,
        "In how many bits linear layers and experts multiply, and which elements share a scale. "
        "delayed, current: 8 bits, one per tensor; blockwise: one per 1 x 128 elements of "
-       "activations and 128 x 128 of weights; mxfp8: one per 1 x 32, from Blackwell on. rowwise "
-       "and nvfp4 are not modelled yet. `low_precision: NAME` is short for a map with this key "
+       "activations and 128 x 128 of weights; mxfp8: one per 1 x 32, from Blackwell on; nvfp4: 4 "
+       "bits, one per 1 x 16, from Blackwell on. rowwise is not modelled yet. `low_precision: "
+       "NAME` is short for a map with this key "
        "alone; of the other keys only the defaults, and format, are modelled.",
        Need::required);
   keys("format", low.format,

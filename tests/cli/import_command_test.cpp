@@ -91,21 +91,23 @@ TEST_CASE("flags after -- override those of a script, and do without one", "[cli
 
 TEST_CASE("what is left out is listed as much as is asked, and as JSON", "[cli]") {
   std::string const command = "import megatron --world-size 4 --system dgx-h100 ";
-  std::string const more = flags + " --fp4-format e2m1 --no-mmap-bin-files";
-  std::string const left_out = "left out: --fp4-format e2m1: large effect, less time";
+  std::string const more = flags + " --kitchen-recipe-number 1 --no-mmap-bin-files";
+  std::string const left_out = "left out: --kitchen-recipe-number 1: large effect, less time";
   ProgramResult const plain = run_stagecraft(command + "-- " + more);
   REQUIRE(plain.exit_code == 0);
   REQUIRE_THAT(plain.errors, Catch::Contains(left_out) && !Catch::Contains("mmap"));
   REQUIRE_THAT(plain.output, Catch::Contains("\nsoftware: megatron-core\n"));
   REQUIRE_THAT(run_stagecraft(command + "--verbose -- " + more).errors,
                Catch::Contains("without effect on memory and time: --no-mmap-bin-files"));
-  require_refusal(command + "--strict -- " + more, {"--fp4-format: found 'e2m1'"});
-  REQUIRE(run_stagecraft(command + "--strict --ignore fp4-format -- " + more).exit_code == 0);
+  require_refusal(command + "--strict -- " + more, {"--kitchen-recipe-number: found '1'"});
+  REQUIRE(
+      run_stagecraft(command + "--strict --ignore kitchen-recipe-number -- " + more).exit_code ==
+      0);
   auto const result = nlohmann::json::parse(run_stagecraft(command + "--json -- " + more).output);
   REQUIRE(result["config"]["parallel"]["data"] == 4);
   REQUIRE(result["config"]["software"] == "megatron-core");
   REQUIRE(result["left_out"].size() == 2);
-  REQUIRE(result["left_out"][0]["name"] == "--fp4-format");
+  REQUIRE(result["left_out"][0]["name"] == "--kitchen-recipe-number");
   REQUIRE(result["left_out"][0]["effect"] == "large");
   REQUIRE(result["left_out"][1]["effect"] == "none");
   REQUIRE_THAT(run_stagecraft(command + "--megatron 2022 -- " + flags).output,

@@ -39,7 +39,7 @@ TEST_CASE("way out: 8 bits are refused where the accelerator or the model of the
   require_refusal(llama + " --set low_precision=mxfp8", {accepted, "which Blackwell has"});
   require_refusal(llama + " --set low_precision=current --set system=selene-a100",
                   {"found 'current'; accepted: none, as system.accelerator.peak has no fp8"});
-  require_refusal(llama + " --set low_precision=nvfp4", {"nvfp4 is not modelled"});
+  require_refusal(llama + " --set low_precision=rowwise", {"rowwise is not modelled"});
   for (auto const& [key, found, what] : {std::array{"transposes", "make_again", "auto or keep: "},
                                          {"attention", "true", "false: "},
                                          {"head", "true", "false: "},

@@ -92,13 +92,13 @@ class TableMaker {
     return column >= least_ || (column == Expendable::peak && style_.is_front);
   }
 
-  /// How plans of a comparison multiply, if some do in 8 bits.
+  /// How plans of a comparison multiply, if some do so in fewer bits.
   void add_recipe() {
     auto const recipe = [&](std::size_t row) { return plans_[row]->config.low_precision.recipe; };
     bool has_low = false;
     for (std::size_t row = 0; row < plans_.size(); ++row) has_low |= recipe(row) != Recipe::none;
     if (!has_low) return;
-    columns_.add("8 bits", Align::left,
+    columns_.add("recipe", Align::left,
                  [recipe](std::size_t row) { return std::string{name_of(recipe(row))}; });
   }
 

@@ -70,7 +70,7 @@ constexpr char const* name_of(PlanRank rank) {
   return "iteration";
 }
 
-/// " in 8 bits (current)"; empty in 16 bits
+/// " in 8 bits (current)"; empty without a recipe
 std::string in_recipe(PlanOptions const& options);
 
 /// "16 x dgx-h100", or "16 x dgx-h100 in 8 bits (current)"

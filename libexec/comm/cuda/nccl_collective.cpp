@@ -26,6 +26,7 @@ ncclDataType_t type_of(ElementType type) {
       return ncclInt32;
     case ElementType::f8_e4m3:
     case ElementType::f8_e5m2:
+    case ElementType::f4_e2m1:
       break;
   }
   throw std::logic_error{"NCCL has no such element type"};

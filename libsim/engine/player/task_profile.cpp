@@ -1,9 +1,17 @@
 #include "libsim/engine/player/task_profile.hpp"
 
+#include <algorithm>
 #include <array>
+#include <cstddef>
+#include <span>
+
+#include "libsim/engine/player/pass_pair.hpp"
 
 namespace stagecraft {
 namespace {
+
+/// A type for the product of two times in picoseconds.
+__extension__ using WideTime = __int128;
 
 constexpr std::array<SimTime TimeShares::*, 7> all_shares{
     &TimeShares::forward,       &TimeShares::backward,
@@ -75,7 +83,68 @@ TaskProfile profile_chunk(Programs const& programs,
   return profile;
 }
 
+/// The blocks of a task and how many of them, in the order in which they run, come before its
+/// layers and with them.
+struct BlockSpan {
+  std::vector<TaskBlock> blocks;
+  std::size_t first_layers = 0;
+  std::size_t end_layers = 0;
+};
+
+BlockSpan span_of(Programs const& programs, Task const& task) {
+  BlockSpan span{.blocks = blocks_in_order(programs, task)};
+  auto const is_of_layers = [&](TaskBlock const& of_task) {
+    return programs.blocks[of_task.block].kind == BlockProgram::Kind::layers;
+  };
+  auto const first = std::ranges::find_if(span.blocks, is_of_layers);
+  auto const end = std::find_if_not(first, span.blocks.end(), is_of_layers);
+  span.first_layers = static_cast<std::size_t>(first - span.blocks.begin());
+  span.end_layers = static_cast<std::size_t>(end - span.blocks.begin());
+  return span;
+}
+
+/// By how much two passes through chunks take less beside each other than one after the other.
+/// Layers run in pairs; what comes before and after them, and layers without a partner, run alone.
+SimTime hidden_in_pair(Programs const& programs,
+                       Task const& forward,
+                       Task const& backward,
+                       std::vector<BlockProfile> const& blocks,
+                       CostModel const& cost) {
+  BlockSpan const ahead = span_of(programs, forward);
+  BlockSpan const back = span_of(programs, backward);
+  SimTime alone{0};
+  SimTime issued{0};
+  auto const nodes = [&](BlockSpan const& span, std::size_t number, Pass pass) {
+    std::size_t const block = span.blocks[number].block;
+    PassTimes const& times = blocks[block].times(pass);
+    alone += times.duration;
+    issued += times.duration - times.host_ahead;
+    return nodes_of(programs.blocks[block].ops(pass), times);
+  };
+  auto const of_forward = [&](std::size_t i) { return nodes(ahead, i, pass_of(forward)); };
+  auto const of_backward = [&](std::size_t i) { return nodes(back, i, pass_of(backward)); };
+  PairPlayer pair{cost.slowdown_millionths()};
+  for (std::size_t i = 0; i < ahead.first_layers; ++i) pair.forward(of_forward(i));
+  for (std::size_t i = 0; i < back.first_layers; ++i) pair.backward(of_backward(i));
+  std::size_t i = ahead.first_layers;
+  std::size_t j = back.first_layers;
+  while (i < ahead.end_layers && j < back.end_layers) {
+    std::vector<PassNode> const layer = of_forward(i++);
+    pair.together(layer, of_backward(j++));
+  }
+  while (j < back.blocks.size()) pair.backward(of_backward(j++));
+  while (i < ahead.blocks.size()) pair.forward(of_forward(i++));
+  // The host issues both.
+  return std::max(alone - std::max(pair.end(), issued), SimTime{0});
+}
+
 }  // namespace
+
+SimTime TaskProfile::beside(SimTime alone) const {
+  if (hidden == SimTime{0}) return alone;
+  WideTime const part = static_cast<WideTime>(alone.count()) * duration.count();
+  return SimTime{static_cast<std::int64_t>(part / (duration + hidden).count())};
+}
 
 SimTime TimeShares::sum() const {
   SimTime sum{0};
@@ -111,9 +180,18 @@ TaskProfile profile_task(Programs const& programs,
                          Task const& task,
                          std::vector<BlockProfile> const& blocks,
                          CostModel const& cost) {
-  return task.kind == Task::Kind::step
-             ? profile_step(stage.step_ops[static_cast<std::size_t>(task.op)], cost)
-             : profile_chunk(programs, task, blocks, cost);
+  if (task.kind == Task::Kind::step) {
+    return profile_step(stage.step_ops[static_cast<std::size_t>(task.op)], cost);
+  }
+  TaskProfile profile = profile_chunk(programs, task, blocks, cost);
+  if (task.beside < 0) return profile;
+  Task const& first = stage.tasks[static_cast<std::size_t>(task.beside)];
+  bool const is_forward = pass_of(task) == Pass::forward;
+  profile.hidden =
+      hidden_in_pair(programs, is_forward ? task : first, is_forward ? first : task, blocks, cost);
+  profile.duration -= profile.hidden;
+  (is_forward ? profile.shares.forward : profile.shares.backward) -= profile.hidden;
+  return profile;
 }
 
 SimTime offset_of_op(Programs const& programs,

@@ -48,6 +48,12 @@ struct TaskProfile {
   TimeShares host_waits;  ///< parts of the shares in which it waits for the host to issue ops
   /// Part of the duration in which collectives use the links of gradient reductions.
   SimTime on_links{0};
+  /// Of a task beside another (Task::beside): by how much both together take less than one after
+  /// the other. It is taken off this task, which comes second.
+  SimTime hidden{0};
+
+  /// What of the duration is over when `alone` of the task's time alone would be.
+  SimTime beside(SimTime alone) const;
 };
 
 /// Profiles of all distinct blocks.

@@ -77,8 +77,6 @@ fp8-output-proj! | large | less time | the head's product in 16 bits | fp8-forma
 first-last-layers-bf16! | large | more time | all layers in 8 bits | fp8-format fp8-hybrid fp8-e4m3
 no-fp8-wgrad! | large | more time | gradients of weights from products in 8 bits | fp8-format fp8-hybrid fp8-e4m3
 disable-fp8-wgrad! | large | more time | gradients of weights from products in 8 bits | fp8-format fp8-hybrid fp8-e4m3
-fp4-format | large | less time | matrix products in 16 bits
-fp4-param-gather! | large | less time and memory | parameters in 16 bits | fp4-format
 te-precision-config-file | large | less time | matrix products in 16 bits
 kitchen-config-file | large | less time | matrix products in 16 bits
 kitchen-recipe-number | large | less time | matrix products in 16 bits

@@ -40,7 +40,7 @@ constexpr std::string_view read_flags =
     "activation-func-clamp-value softmax-type mtp-num-layers window-size window-attn-skip-freq "
     "multi-latent-attention! q-lora-rank kv-lora-rank qk-head-dim qk-pos-emb-head-dim "
     "v-head-dim fp16! bf16! fp8-format fp8-hybrid! fp8-e4m3! fp8-recipe "
-    "fp8-param-gather! reuse-grad-buf-for-mxfp8-param-ag! "
+    "fp8-param-gather! fp4-format fp4-recipe fp4-param-gather! reuse-grad-buf-for-mxfp8-param-ag! "
     "accumulate-allreduce-grads-in-fp32! num-experts* moe-router-topk "
     "moe-ffn-hidden-size moe-shared-expert-intermediate-size moe-shared-expert-gate! "
     "moe-shared-expert-overlap! moe-apply-probs-on-input! moe-layer-freq "

@@ -98,7 +98,7 @@ void write_precision(FlagLine& line, TrainingConfig const& config) {
       .flag("accumulate-allreduce-grads-in-fp32", is_half(model) && !is_narrow);
   if (config.low_precision.recipe == Recipe::none) return;
   LowPrecisionFlags const low = low_precision_flags(config.low_precision);
-  line.value("fp8-format", low.format).value("fp8-recipe", low.recipe);
+  for (auto const& [name, value] : low.values) line.value(name, value);
   for (std::string_view const name : low.switches) line.flag(name);
 }
 
@@ -368,7 +368,9 @@ std::string megatron_layout_flags(TrainingConfig const& config, MegatronVersion 
   std::string text = std::move(line).text();
   if (config.low_precision.recipe == Recipe::none) return text;
   LowPrecisionFlags const low = low_precision_flags(config.low_precision);
-  text += " --fp8-format " + std::string{low.format} + " --fp8-recipe " + std::string{low.recipe};
+  for (auto const& [name, value] : low.values) {
+    text += " --" + std::string{name} + " " + std::string{value};
+  }
   for (std::string_view const name : low.switches) text += " --" + std::string{name};
   return text;
 }

@@ -134,7 +134,7 @@ inline constexpr std::string_view idle_flags_of_execution =
     "disable-tp-comm-split-rs! distributed-backend distributed-timeout-minutes "
     "distributed-timeout-seconds-after-init dump-param-to-param-group-map enable-experimental! "
     "fine-grained-offloading-max-inflight-offloads fp32-allreduce! "
-    "fp4-quantizer-factory fp4-recipe fp8-amax-compute-algo fp8-amax-history-len fp8-interval "
+    "fp4-quantizer-factory fp8-amax-compute-algo fp8-amax-history-len fp8-interval "
     "fp8-margin fp8-quantizer-factory glu-linear-offset high-priority-stream-groups* "
     "init-model-with-meta-device! kitchen-attention-backend lazy-loader! lazy-mpu-init! "
     "local-rank local_rank manual-gc! manual-gc-interval megatron-fsdp-version "

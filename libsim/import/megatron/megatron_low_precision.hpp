@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "libsim/import/megatron/megatron_arguments.hpp"
@@ -8,16 +9,14 @@
 
 namespace stagecraft {
 
-/// Key `low_precision`, by --fp8-format, --fp8-recipe and --fp8-param-gather. Pre: all else of
-/// `config` is read. What cannot be had together with it is left out as a run in 16 bits.
+/// Key `low_precision`, by --fp8-format, --fp8-recipe, --fp8-param-gather, and the same of fp4.
+/// Pre: all else of `config` is read. What cannot be had together with it is left out as a run in 16 bits.
 LowPrecision read_megatron_low_precision(MegatronArguments& arguments,
                                          TrainingConfig const& config);
 
-/// The values of --fp8-format and --fp8-recipe, and other flags. Pre: the recipe is one that is
-/// modelled.
+/// The flags of a recipe that is modelled.
 struct LowPrecisionFlags {
-  std::string_view format;
-  std::string_view recipe;
+  std::vector<std::pair<std::string_view, std::string_view>> values{};
   std::vector<std::string_view> switches{};  ///< flags without a value
 };
 LowPrecisionFlags low_precision_flags(LowPrecision const& low);

@@ -47,6 +47,23 @@ TEST_CASE("a product in 8 bits runs at the peak of 8 bits", "[cost]") {
           to_sim_time(waves * 2 * wave + 2.0 * tokens * h / 1e12));
 }
 
+TEST_CASE("a product in 4 bits runs at the peak of 4 bits", "[cost]") {
+  TrainingPlan const plan = make_plan(as_settled(low_run(Recipe::nvfp4)));
+  System system = invented_system();
+  system.accelerator.peak.value.fp8 = FlopsPerSecond{200e12};
+  Op const& product = op_of(plan, "mlp.down.forward");
+  REQUIRE_THROWS_AS(CostModel(system, plan).duration(product), CostError);
+  system.accelerator.peak.value.fp4 = FlopsPerSecond{400e12};
+  system.calibration.low_gemm_efficiency.value = 0.5;  // of 8 bits alone
+  double const waves = 4.0 * 8 / 4;
+  double const wave = 2.0 * 256 * 128 * (4 * h) / 100e12;
+  REQUIRE(CostModel(system, plan).duration(product) ==
+          to_sim_time(waves * wave + 2.0 * tokens * h / 1e12));
+  system.calibration.fp4_gemm_efficiency.value = 0.25;
+  REQUIRE(CostModel(system, plan).duration(product) ==
+          to_sim_time(waves * 4 * wave + 2.0 * tokens * h / 1e12));
+}
+
 TEST_CASE("quantising takes the time of its bytes", "[cost]") {
   System const system = invented_system();
   double const elements = 4.0 * tokens * h;  // of the input of mlp.down

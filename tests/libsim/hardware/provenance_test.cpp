@@ -187,7 +187,8 @@ TEST_CASE("every key that a system or software file can have is explained, in it
         &system.accelerator.compute_capability.source, &system.node.collectives.source,
         &system.node.host_speed.source, &system.network.collectives.source,
         &system.node.host_memory.source, &system.node.host_adam.source,
-        &system.accelerator.host_link.source, &system.calibration.low_gemm_efficiency.source}) {
+        &system.accelerator.host_link.source, &system.calibration.low_gemm_efficiency.source,
+        &system.calibration.fp4_gemm_efficiency.source}) {
     *given = "x";
   }
   std::size_t keys = 0;

@@ -50,7 +50,7 @@ TEST_CASE("flags that are not modelled are left out with their effect", "[import
   using enum OmittedEffect;
   std::string const experts = " --num-experts 8 --disable-bias-linear";
   for (Case const& c :
-       std::vector<Case>{{"--fp4-format e2m1", large, "less time"},
+       std::vector<Case>{{"--kitchen-recipe-number 1", large, "less time"},
                          {"--cross-entropy-loss-fusion", large, "less time and memory"},
                          {"--deterministic-mode", large, "more time"},
                          {"--no-gradient-accumulation-fusion", large, "more time and memory"},
@@ -93,9 +93,25 @@ TEST_CASE("flags of 8 bits without a format are noted", "[import]") {
 }
 
 TEST_CASE("what is left out is a line for the user", "[import]") {
-  REQUIRE(text_of(left_out(read(plain + "--fp4-format e2m1"), "--fp4-format")) ==
-          "left out: --fp4-format e2m1: large effect, less time; modelled instead: matrix "
+  REQUIRE(text_of(left_out(read(plain + "--kitchen-recipe-number 1"), "--kitchen-recipe-number")) ==
+          "left out: --kitchen-recipe-number 1: large effect, less time; modelled instead: matrix "
           "products in 16 bits");
+}
+
+TEST_CASE("flags of products in 4 bits are read, and not together with those of 8", "[import]") {
+  std::string const four = plain + "--fp4-format e2m1 ";
+  REQUIRE(read(four).config.low_precision == LowPrecision{.recipe = Recipe::nvfp4});
+  REQUIRE(read(four + "--fp4-recipe nvfp4 --fp4-param-gather --use-distributed-optimizer")
+              .config.low_precision ==
+          LowPrecision{.recipe = Recipe::nvfp4, .parameters = LowOrHigh::low});
+  REQUIRE(left_out(read(four + "--fp4-recipe custom"), "--fp4-recipe").effect ==
+          OmittedEffect::large);
+  REQUIRE_THAT(refusal(four + "--fp8-format hybrid"), Catch::Contains("if the other is given"));
+  REQUIRE_THAT(refusal(plain + "--fp4-format e4m3"), Catch::Contains("accepted: e2m1"));
+  TrainingConfig const config =
+      read(four + "--fp4-param-gather --use-distributed-optimizer").config;
+  REQUIRE_THAT(megatron_flags(config), Catch::Contains("--fp4-format e2m1 --fp4-recipe nvfp4") &&
+                                           Catch::Contains("--fp4-param-gather"));
 }
 
 TEST_CASE("a flag that no table knows is left out, unless it is nearly a known one", "[import]") {

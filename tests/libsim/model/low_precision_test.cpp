@@ -46,7 +46,7 @@ double saved_per_token(TrainingConfig const& config) {
   for (BufferLife const& life : block.lives) {
     Tensor const& tensor = block.tensor(life.buffer);
     if (!life.is_saved() || tensor.type == ElementType::f32) continue;
-    sum += tensor.shape.elements() * element_size(tensor.type);
+    sum += bytes_of(tensor.shape.elements(), tensor.type).count();
   }
   return static_cast<double>(sum) / tokens;
 }
@@ -73,6 +73,8 @@ TEST_CASE("a dense layer keeps 28 or 29 h bytes per token in 8 bits, and 33.5 h 
                                                                     {Recipe::mxfp8, true}}));
   double const kept_twice = recipe == Recipe::delayed ? h : 0;
   REQUIRE(saved_per_token(llama_run(recipe, is_blackwell)) == 28.0 * h + kept_twice);
+  // In 4 bits the same outputs have half a byte.
+  REQUIRE(saved_per_token(llama_run(Recipe::nvfp4, true)) == 28.0 * h - 5.5 * h / 2);
 }
 
 TEST_CASE("copies of weights take two bytes on Hopper, one with a scale per tensor on Blackwell",
@@ -84,6 +86,9 @@ TEST_CASE("copies of weights take two bytes on Hopper, one with a scale per tens
   // A byte for each 32 elements in each direction; all extents are multiples of 128.
   REQUIRE(copies(llama_run(Recipe::mxfp8, true)) == 2 * weights + weights / 16);
   REQUIRE(copies(llama_run(Recipe::blockwise)) == 2 * (weights + weights / (128 * 128) * 4));
+  // Half a byte, a byte for each 16 elements, and a scale of the whole, in each direction.
+  REQUIRE(copies(llama_run(Recipe::nvfp4, true)) ==
+          2 * (weights / 2 + weights / 16 + linears * scale));
 }
 
 TEST_CASE("an operand has the scales of whole blocks, padded", "[program]") {
@@ -100,6 +105,10 @@ TEST_CASE("an operand has the scales of whole blocks, padded", "[program]") {
           3 * 256 * 4);
   REQUIRE(scale_bytes(blocks, blocks.of_weights, {.rows = 300, .columns = 256}, false) ==
           3 * 4 * 4);
+  RecipeTraits const& fours = *find_recipe(Recipe::nvfp4);
+  // 100 x 96: 6 scales of 100 rows, padded to 8 x 128; 7 scales of 96 columns, to 8 x 128.
+  REQUIRE(scale_bytes(fours, fours.of_weights, {.rows = 100, .columns = 96}, false) == 8 * 128 + 4);
+  REQUIRE(scale_bytes(fours, fours.of_weights, {.rows = 100, .columns = 96}, true) == 8 * 128 + 4);
   RecipeTraits const& tensor = *find_recipe(Recipe::current);
   REQUIRE(scale_bytes(tensor, tensor.of_weights, {.rows = 64, .columns = 64, .groups = 8}, true) ==
           8 * 4);
@@ -114,7 +123,7 @@ TEST_CASE("linear layers multiply in 8 bits forward and backward, all else does 
         if (gemm == nullptr) continue;
         bool const is_low = block.kind == BlockProgram::Kind::layers;
         REQUIRE((gemm->scaling == Scaling::tensor) == is_low);
-        REQUIRE(is_8_bit(gemm->a) == is_low);
+        REQUIRE(is_quantised(gemm->a) == is_low);
         // Gradients have the wider range.
         bool const is_forward = op.phase == Phase::forward;
         if (is_low) REQUIRE(gemm->a == (is_forward ? ElementType::f8_e4m3 : ElementType::f8_e5m2));
@@ -196,7 +205,8 @@ TEST_CASE("parameters in 8 bits are kept, quantised and gathered without a copy 
       GENERATE(table<Recipe, bool, std::int64_t>({{Recipe::delayed, false, 2},
                                                   {Recipe::current, true, 1},
                                                   {Recipe::blockwise, false, 2},
-                                                  {Recipe::mxfp8, true, 2}}));
+                                                  {Recipe::mxfp8, true, 2},
+                                                  {Recipe::nvfp4, true, 1}}));
   TrainingConfig config = llama_run(recipe, is_blackwell);
   std::int64_t const beside = copies(config);
   config.low_precision.parameters = LowOrHigh::low;
@@ -223,9 +233,12 @@ TEST_CASE("parameters in 8 bits are kept, quantised and gathered without a copy 
   }
   // A scale that is not known before takes a pass of its own.
   std::int64_t const passes = recipe == Recipe::delayed ? 1 : 2;
-  REQUIRE(moved(plan, "quantise_weights") == (4 * passes + 1) * weights / d);
-  REQUIRE(moved(plan, "all_gather_weights") == weights);
-  REQUIRE(moved(plan, "transpose_weights") == (copied == 2 ? 2 * weights : 0));
+  std::int64_t const bits = recipe == Recipe::nvfp4 ? 4 : 8;
+  std::int64_t const low = weights * bits / 8;
+  REQUIRE(moved(plan, "quantise_weights") == 4 * passes * weights / d + low / d);
+  REQUIRE(moved(plan, "all_gather_weights") == low);
+  bool const has_transposed = copied == 2 || bits == 4;
+  REQUIRE(moved(plan, "transpose_weights") == (has_transposed ? 2 * low : 0));
 }
 
 }  // namespace
