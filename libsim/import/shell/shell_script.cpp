@@ -224,7 +224,7 @@ class Interpreter {
     if (start != statement.end()) inner.assign(start + 1, statement.end());
     int const depth = count(statement, open) - count(statement, close);
     if (start != statement.end() && depth <= 0) {
-      inner.pop_back();
+      if (!inner.empty()) inner.pop_back();  // the closing word
       return inner;
     }
     // The separator that ended the statement stands before what follows it.

@@ -233,6 +233,10 @@ TEST_CASE("12: functions are called, and loops over words are followed", "[impor
                       "\"\nfor node in $HOSTS; do\n  ssh $node python "
                       "x.py --tensor-model-parallel-size 2 $FLAGS\ndone\n")
               .config.parallel.tensor == 2);
+  // Blocks that are closed before they are opened, or never.
+  for (std::string const broken : {"f() } {", "for x in 1 done do", "f() {", "for x in 1; do"}) {
+    REQUIRE_THAT(refusal(broken), Catch::Contains("no command with --num-layers"));
+  }
   // A function that nobody calls, one that calls itself, and a loop over nothing.
   REQUIRE(import_text("none() { python x.py --num-layers 2; }\nagain() { again; }\nagain\n"
                       "for i in \"$@\"; do none; done\npython x.py " +
