@@ -42,6 +42,8 @@ class SystemMaker {
   void measure_communication();
 
   System const& system() const { return system_; }
+  /// Says so, in the system and in what is returned, if the machine was busy meanwhile.
+  std::string note_busy();
 
  private:
   void start(DeviceChoice const& device);
@@ -53,6 +55,7 @@ class SystemMaker {
   std::string source_;
   System system_;
   bool has_flash_efficiency_ = false;
+  SteadyMedians medians_;
 };
 
 constexpr int ranks_of_collectives = 2;
@@ -146,7 +149,7 @@ void SystemMaker::measure(Precision precision) {
   std::cerr << name_of(precision) << ": matrix products\n";
   auto const backend = backend_for(device_, precision);
   auto forms = measure_gemm(*backend, precision, measurement_scale(device_.kind),
-                            VirtualClock{device_.cpu.threads == 1});
+                            VirtualClock{device_.cpu.threads == 1}, medians_);
   double best = 1;
   for (auto const& [form, grid] : forms) {
     for (FlopsPerSecond const rate : grid.rates) best = std::max(best, rate.value);
@@ -166,6 +169,12 @@ void SystemMaker::measure(Precision precision) {
   system_.accelerator.bandwidth.value.value =
       std::max(system_.accelerator.bandwidth.value.value, add);
   system_.accelerator.bandwidth.source = "adding two tensors; " + source_;
+}
+
+std::string SystemMaker::note_busy() {
+  std::string const text = medians_.busy_text();
+  if (!text.empty()) system_.measured->gemm.source += "; " + text;
+  return text;
 }
 
 /// There is one number for all precisions: that of the first one that uses tensor cores.
@@ -194,12 +203,12 @@ void SystemMaker::measure_communication() {
   }
   std::cerr << "collectives between threads\n";
   auto const collective = [&](Sourced<CollectiveCost>& cost, OpKind kind) {
-    set(cost, measure_thread_collective(kind, ranks_of_collectives), source_);
+    set(cost, measure_thread_collective(kind, ranks_of_collectives, medians_), source_);
   };
   collective(system_.node.all_reduce, OpKind::all_reduce);
   collective(system_.node.all_gather, OpKind::all_gather);
   collective(system_.node.reduce_scatter, OpKind::reduce_scatter);
-  set(system_.node.p2p, measure_thread_message(), source_);
+  set(system_.node.p2p, measure_thread_message(medians_), source_);
 }
 
 /// Links stay assumed if there is only one GPU, if a GPU cannot take part, or without NCCL.
@@ -239,6 +248,9 @@ void SystemMaker::set_neutral_constants() {
         &calibration.p2p_synchronisation, &calibration.iteration_overhead}) {
     set(*time, Seconds{0}, unused);
   }
+  // The host costs of a software stack are those of a framework that queues kernels.
+  constexpr double without_host = 1000;  // the most that a system file may say
+  set(system_.node.host_speed, without_host, "neutral: a rank calls its kernels itself");
   set(calibration.workspace, Bytes{0}, "declared by the kernels");
   set(system_.network.bandwidth, BytesPerSecond{1e9}, "no network: one machine");
   set(system_.network.efficiency, 1.0, "no network: one machine");
@@ -274,6 +286,10 @@ int run_calibrate(CommandLine const& line) {
   SystemMaker maker = make_system_maker(choose_device(line), line);
   maker.measure_communication();
   for (Precision const precision : precisions) maker.measure(precision);
+  if (std::string const busy = maker.note_busy(); !busy.empty()) {
+    std::cerr << "warning: " << busy << "; predictions with " << path
+              << " can be as far off. Calibrate again when nothing else runs.\n";
+  }
   output.write(origin_line(OutputKind::system, "calibrate") + yaml_text(to_json(maker.system())));
   output.finish();
   return 0;
@@ -288,7 +304,8 @@ Command calibrate_command() {
 
 Measures this machine's CPU or GPU with the executor's own kernels: matrix products on a
 grid of shapes, every other kernel at several sizes; on a CPU also collectives between
-threads. The system file makes `stagecraft simulate` predict what this machine does. What one
+threads. What something else on the machine disturbs is measured again, and a warning says if
+that does not help. The system file makes `stagecraft simulate` predict what this machine does. What one
 GPU cannot measure, links and network, is taken from the system file that --like names.
 )",
           .examples = R"(  stagecraft-exec calibrate -o here.yaml

@@ -16,8 +16,8 @@ constexpr int calls = 21;
 constexpr std::int64_t small_elements = std::int64_t{1} << 12;
 constexpr std::int64_t large_elements = std::int64_t{1} << 21;
 
-/// The median seconds of an fp32 collective of `elements`, which all members start together.
-double seconds_of(OpKind kind, int ranks, std::int64_t elements) {
+/// The seconds of calls of an fp32 collective of `elements`, which all members start together.
+std::vector<double> seconds_of(OpKind kind, int ranks, std::int64_t elements) {
   WallClock const clock;
   JobHealth const health;
   auto const members = static_cast<std::size_t>(ranks);
@@ -46,8 +46,7 @@ double seconds_of(OpKind kind, int ranks, std::int64_t elements) {
     std::vector<std::jthread> threads;
     for (std::size_t i = 0; i < members; ++i) threads.emplace_back(member, i);
   }
-  std::sort(times.begin(), times.end());
-  return times[times.size() / 2];
+  return times;
 }
 
 }  // namespace
@@ -60,19 +59,22 @@ CollectiveCost line_through(double small_bytes, double small, double large_bytes
   return cost;
 }
 
-CollectiveCost measure_thread_collective(OpKind kind, int ranks) {
+CollectiveCost measure_thread_collective(OpKind kind, int ranks, SteadyMedians& medians) {
   double const factor = (kind == OpKind::all_reduce ? 2.0 : 1.0) * (ranks - 1) / ranks;
   auto const bytes = [&](std::int64_t elements) {
     return factor * static_cast<double>(elements) * sizeof(float);
   };
-  return line_through(bytes(small_elements), seconds_of(kind, ranks, small_elements),
-                      bytes(large_elements), seconds_of(kind, ranks, large_elements));
+  auto const seconds = [&](std::int64_t elements) {
+    return medians.of([&] { return seconds_of(kind, ranks, elements); });
+  };
+  return line_through(bytes(small_elements), seconds(small_elements), bytes(large_elements),
+                      seconds(large_elements));
 }
 
-CollectiveCost measure_thread_message() {
+CollectiveCost measure_thread_message(SteadyMedians& medians) {
   // A message is one copy, made by the end that arrives second; a gather of two pieces is two
   // copies.
-  return measure_thread_collective(OpKind::all_gather, 2);
+  return measure_thread_collective(OpKind::all_gather, 2, medians);
 }
 
 }  // namespace stagecraft

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 
+#include "libexec/calibration/measurement.hpp"
 #include "libsim/hardware/system.hpp"
 
 namespace stagecraft {
@@ -11,10 +12,10 @@ CollectiveCost line_through(double small_bytes, double small, double large_bytes
 
 /// The latency and bandwidth of a collective among `ranks` threads of this process, from the times
 /// of a small and a large tensor. Bytes are counted as the model of a CollectiveCost counts them.
-CollectiveCost measure_thread_collective(OpKind kind, int ranks);
+CollectiveCost measure_thread_collective(OpKind kind, int ranks, SteadyMedians& medians);
 
 /// The same for a message from one thread to another.
-CollectiveCost measure_thread_message();
+CollectiveCost measure_thread_message(SteadyMedians& medians);
 
 /// The costs of NCCL's collectives and messages within this machine; see CollectiveCost.
 struct NcclCosts {

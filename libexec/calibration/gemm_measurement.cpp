@@ -76,10 +76,10 @@ class OperandPool {
   Ring sums_;
 };
 
-double one_by_one(Backend& backend,
-                  OperandPool& pool,
-                  VirtualClock const& clock,
-                  GemmShape const& gemm) {
+std::vector<double> one_by_one(Backend& backend,
+                               OperandPool& pool,
+                               VirtualClock const& clock,
+                               GemmShape const& gemm) {
   backend.run(pool.next(gemm));  // lets the library allocate its buffers
   std::vector<double> times;
   double sum = 0;
@@ -90,13 +90,16 @@ double one_by_one(Backend& backend,
     times.push_back(to_seconds(clock.stopwatch() - begin));
     sum += times.back();
   }
-  return median(times);
+  return times;
 }
 
 /// A device that computes nothing but products reaches the limit of its power and slows down, an
 /// H200 by a sixth (experiments/gpu/results), which it does not in a layer. So memory is copied in
 /// between, and that time subtracted.
-double on_device(Backend& backend, OperandPool& pool, DeviceCopies& copies, GemmShape const& gemm) {
+std::vector<double> on_device(Backend& backend,
+                              OperandPool& pool,
+                              DeviceCopies& copies,
+                              GemmShape const& gemm) {
   auto const products = [&](int calls, int copies_each) {
     return queued_seconds(backend, [&] {
       for (int i = 0; i < calls; ++i) {
@@ -119,7 +122,7 @@ double on_device(Backend& backend, OperandPool& pool, DeviceCopies& copies, Gemm
         copies_each == 0 ? 0 : queued_seconds(backend, [&] { copies.run(calls * copies_each); });
     times.push_back((both - copying) / calls);
   }
-  return median(times);
+  return times;
 }
 
 /// Measures the rates of one form on a grid with these extents on each axis.
@@ -152,13 +155,16 @@ GemmGrid measure_grid(GemmForm form,
 std::map<GemmForm, GemmGrid> measure_gemm(Backend& backend,
                                           Precision precision,
                                           MeasurementScale const& scale,
-                                          VirtualClock const& clock) {
+                                          VirtualClock const& clock,
+                                          SteadyMedians& medians) {
   OperandPool pool{backend, precision, scale.operand_bytes};
   std::optional<DeviceCopies> copies;
   if (backend.timeline() != nullptr) copies.emplace(backend);
   auto const seconds = [&](GemmShape const& gemm) {
-    return copies ? on_device(backend, pool, *copies, gemm)
-                  : one_by_one(backend, pool, clock, gemm);
+    return medians.of([&] {
+      return copies ? on_device(backend, pool, *copies, gemm)
+                    : one_by_one(backend, pool, clock, gemm);
+    });
   };
   std::map<GemmForm, GemmGrid> measured;
   for (GemmForm const form : {GemmForm::nt, GemmForm::nn, GemmForm::tn}) {

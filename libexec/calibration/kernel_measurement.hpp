@@ -17,7 +17,8 @@ namespace stagecraft {
 std::map<GemmForm, GemmGrid> measure_gemm(Backend& backend,
                                           Precision precision,
                                           MeasurementScale const& scale,
-                                          VirtualClock const& clock);
+                                          VirtualClock const& clock,
+                                          SteadyMedians& medians);
 
 /// One run of a kernel: the bytes that it moves according to its op, and its time.
 struct KernelSample {

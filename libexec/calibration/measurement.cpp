@@ -1,10 +1,48 @@
 #include "libexec/calibration/measurement.hpp"
 
+#include <limits>
+#include <string>
 #include <vector>
 
 #include "libexec/backends/numbers.hpp"
 
 namespace stagecraft {
+
+namespace {
+
+constexpr int most_rounds = 4;
+/// Between the quartiles of a machine that does nothing else there are a few percent.
+constexpr int most_spread_percent = 15;
+/// What takes less time is spread by the clock itself.
+constexpr double least_seconds = 20e-6;
+constexpr double most_unsteady_percent = 5;
+
+}  // namespace
+
+double SteadyMedians::of(std::function<std::vector<double>()> const& take) {
+  ++measured_;
+  double best = 0;
+  double least_spread = std::numeric_limits<double>::infinity();
+  for (int round = 0; round < most_rounds; ++round) {
+    std::vector<double> const samples = take();
+    double const seconds = median(samples);
+    if (seconds < least_seconds) return seconds;
+    double const spread = spread_percent(samples);
+    if (spread < least_spread) best = seconds;
+    least_spread = std::min(least_spread, spread);
+    if (least_spread <= most_spread_percent) return best;
+  }
+  ++unsteady_;
+  return best;
+}
+
+std::string SteadyMedians::busy_text() const {
+  double const percent = measured_ == 0 ? 0 : 100.0 * unsteady_ / measured_;
+  if (percent <= most_unsteady_percent) return "";
+  return "the machine was busy: " + std::to_string(unsteady_) + " of " + std::to_string(measured_) +
+         " measurements stayed more than " + std::to_string(most_spread_percent) +
+         " % apart when repeated";
+}
 
 MeasurementScale measurement_scale(DeviceKind device) {
   constexpr std::size_t mebibyte = std::size_t{1} << 20;

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <string>
 #include <vector>
 
 #include "libexec/backends/backend.hpp"
@@ -24,6 +25,21 @@ inline double median(std::vector<double> const& samples) { return quantile(sampl
 inline double spread_percent(std::vector<double> const& samples) {
   return 100 * (quantile(samples, 0.75) - quantile(samples, 0.25)) / median(samples);
 }
+
+/// Medians of repeated measurements, on a machine that may do something else beside them.
+class SteadyMedians {
+ public:
+  /// The median of the samples that `take` gives, in seconds. If the samples lie far apart, takes
+  /// them again, a few times at most, and keeps those that lie closest together.
+  double of(std::function<std::vector<double>()> const& take);
+  /// Says how many measurements stayed unsteady, if so many did that the machine was busy; empty
+  /// otherwise.
+  std::string busy_text() const;
+
+ private:
+  int measured_ = 0;
+  int unsteady_ = 0;
+};
 
 /// The sizes with which a device is measured, similar to those of the models it is used for.
 struct MeasurementScale {

@@ -6,8 +6,7 @@ usage: accuracy_test.py PROGRAM [CONFIG_FOLDER]
 Table 4 and Table 5 against experiments/README.md, each row of Table 5 and the medians by machine against README.md, and runs
 that others measured against the table of experiments/validation/regimes.md: of nanotron's sweep some regimes, as all of it takes
 long. The rows of experiments/validation/README.md are rows of that table. Runs of Megatron-Bridge are held against
-low-precision.md. It also checks that the paper's runs fit, the ratios of experiments/rings, rows of experiments/sensitivity and
-the predicted times of experiments/twins.
+low-precision.md. It also checks that the paper's runs fit, the ratios of experiments/rings, and rows of experiments/sensitivity.
 """
 import csv
 import importlib.util
@@ -232,19 +231,6 @@ def check_rings(program, claims):
         claims.compare(f"rings, {title}", claimed, float(found))
 
 
-def check_twins(program, configs, claims):
-    """The predicted times of the small twins, in seconds."""
-    page = (ROOT / "experiments" / "twins" / "README.md").read_text()
-    rows = re.findall(r"^(\d+b-\w+) +\d+ +\d+ +\d+ +(\d+\.\d+) ", page, re.MULTILINE)
-    claims.checked += len(rows)
-    for name, told in rows:
-        seconds = f"{document(program, 'simulate', configs / 'paper' / f'{name}-twin.yaml')['iteration_seconds']:.4f}"
-        if seconds != told:
-            claims.problems.append(f"twins, {name}: found {seconds} s; accepted: what the page says, {told} s")
-    if len(rows) < 4:
-        claims.problems.append(f"twins: found {len(rows)} rows; accepted: 4")
-
-
 def check_sensitivity(program, configs, claims):
     """The rows of the efficiencies that a tenth more would take above 1."""
     folder = ROOT / "experiments" / "sensitivity"
@@ -276,7 +262,6 @@ def main():
     check_memory(program, configs, claims)
     check_rings(program, claims)
     check_sensitivity(program, configs, claims)
-    check_twins(program, configs, claims)
     for problem in claims.problems:
         print(problem)
     if not claims.problems:

@@ -71,9 +71,35 @@ TEST_CASE("flash attention has a rate of arithmetic, no more than a core can hav
 }
 
 TEST_CASE("collectives between threads have a latency and a bandwidth", "[calibration]") {
-  CollectiveCost const cost = measure_thread_collective(OpKind::all_reduce, 2);
+  SteadyMedians medians;
+  CollectiveCost const cost = measure_thread_collective(OpKind::all_reduce, 2, medians);
   REQUIRE(cost.latency.value >= 0);
   REQUIRE(cost.bandwidth.value > 1e6);
+}
+
+TEST_CASE("samples that lie far apart are taken again, and a busy machine is named",
+          "[calibration]") {
+  // Quartiles 40 % apart, then equal: the second round counts.
+  std::vector<double> const apart{8e-3, 8e-3, 10e-3, 12e-3, 12e-3};
+  std::vector<std::vector<double>> rounds{apart, std::vector<double>(5, 5e-3)};
+  std::size_t round = 0;
+  SteadyMedians medians;
+  REQUIRE(medians.of([&] { return rounds.at(round++); }) == 5e-3);
+  REQUIRE(round == 2);
+  REQUIRE(medians.busy_text().empty());
+  // 40, 20, 40 and 40 %: the closest round counts, and one of two is more than a few.
+  rounds = {apart, {18e-3, 18e-3, 20e-3, 22e-3, 22e-3}, apart, apart};
+  round = 0;
+  REQUIRE(medians.of([&] { return rounds.at(round++); }) == 20e-3);
+  REQUIRE(round == 4);
+  REQUIRE(medians.busy_text().starts_with("the machine was busy: 1 of 2 measurements"));
+  // The clock itself spreads what takes a microsecond.
+  int taken = 0;
+  REQUIRE(medians.of([&] {
+    ++taken;
+    return std::vector<double>{1e-6, 2e-6, 3e-6};
+  }) == 2e-6);
+  REQUIRE(taken == 1);
 }
 
 struct Policies {
