@@ -22,7 +22,7 @@ std::vector<Change> sharding_changes(TrainingConfig const& config, int node) {
   int const replicas = layout.data * layout.context;
   std::vector<Change> changes;
   if (replicas == 1) return changes;
-  if (!now.shares_parameters()) {
+  if (!now.has_units()) {
     if (layout.pipeline > 1 || layout.expert > 1) return changes;  // units have neither
     changes.push_back(change_to("sharding=fsdp2", "parameters sharded, too (fsdp2)"));
     return changes;
@@ -45,7 +45,7 @@ std::vector<Change> sharding_changes(TrainingConfig const& config, int node) {
     changes.push_back(change_to("sharding.group=" + ranks, "units shared by the " + ranks +
                                                                " ranks of a node, copies beyond"));
   }
-  if (microbatches(config) > 1) {
+  if (microbatches(config) > 1 && !now.traits().reduces_every) {
     bool const is_last = now.sync == UnitSync::last;
     changes.push_back(change_to(is_last ? "sharding.sync=every" : "sharding.sync=last",
                                 is_last ? "gradients reduced in every microbatch"
@@ -61,7 +61,7 @@ std::vector<Change> offload_changes(TrainingConfig const& config, System const& 
     changes.push_back(change_to("offload=none", "the whole optimizer on the accelerator",
                                 "optimizer state on the host"));
   }
-  bool const may = config.sharding.shares_optimizer_alone() &&
+  bool const may = config.sharding.traits().may_offload_optimizer &&
                    config.model.precision == Precision::bf16 &&
                    config.memory.moments_dtype == StateType::fp32;
   bool const has_host = system.node.host_memory.value > Bytes{0} &&

@@ -210,7 +210,7 @@ class ChangeList {
     add_key("parallel.sequence");
     std::vector<Change> sharding = sharding_changes(config_, node_);
     std::ranges::move(sharding, std::back_inserter(changes_));
-    add_key("memory.distributed_optimizer", !config_.sharding.shares_parameters());
+    add_key("memory.distributed_optimizer", !config_.sharding.has_units());
     add_key("parallel.overlap_gradients");
     add_key("memory.output_deallocation");
     add_key("model.attention");

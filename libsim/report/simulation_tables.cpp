@@ -168,7 +168,7 @@ std::string stage_table(Simulation const& simulation,
       {"layers", [](Stage stage) { return std::to_string(stage.layers); }},
       {"in flight", [](Stage stage) { return std::to_string(stage.in_flight_chunks); }},
       {"busy s", [](Stage stage) { return decimals(to_seconds(stage.busy), 3); }}};
-  bool const has_units = plan.config.sharding.shares_parameters();
+  bool const has_units = plan.config.sharding.has_units();
   for (CategoryRow const& row : categories) {
     if (row.kind == CategoryKind::scratch || (row.kind == CategoryKind::units && !has_units)) {
       continue;

@@ -35,7 +35,7 @@ std::string counted(std::int64_t number, std::string_view name) {
 }  // namespace
 
 std::string units_text(Simulation const& simulation, TrainingPlan const& plan) {
-  if (!plan.config.sharding.shares_parameters()) return "";
+  if (!plan.config.sharding.has_units()) return "";
   // Microbatches with programs of their own have their chunks one after the other.
   std::int64_t const times = plan.microbatch_stride == 0 ? microbatches(plan.config) : 1;
   UnitCollectives all;

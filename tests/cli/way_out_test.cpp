@@ -64,7 +64,7 @@ TEST_CASE("way out: 8 bits are refused where the accelerator or the model of the
   require_refusal(llama +
                       " --set low_precision=current --set sharding=fsdp2 --set "
                       "parallel.pipeline=1 --set parallel.data=8",
-                  {"sharding: found 'fsdp2'; accepted: none, distributed_optimizer or zero1, as "});
+                  {"sharding: found 'fsdp2'; accepted: none, distributed_optimizer, zero1, as "});
 }
 
 TEST_CASE("way out: a system's keys are found from the wrong section, and names from their parts") {

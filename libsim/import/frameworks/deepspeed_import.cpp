@@ -129,7 +129,8 @@ void read_communication(FrameworkKeys& keys, FrameworkRun& run) {
   nlohmann::ordered_json& sharding = run.sections["sharding"];
   if (sharding.is_object()) {
     sharding["reduce_dtype"] = type;
-  } else if (sharding == "zero1" && type != run.model["precision"] && keys.has(key)) {
+  } else if (sharding_traits(run).has_model_gradients && type != run.model["precision"] &&
+             keys.has(key)) {
     keys.leave_out(key, OmittedEffect::large, "more time", "reductions in the gradients' type");
   }
 }

@@ -4,6 +4,12 @@
 
 namespace stagecraft {
 
+ShardingTraits const& sharding_traits(FrameworkRun& run) {
+  nlohmann::ordered_json const& sharding = run.sections["sharding"];
+  std::string const name = sharding.is_object() ? sharding["kind"] : sharding;
+  return traits_of(value_named<ShardingKind>(name).value());
+}
+
 void write_zero_stage(FrameworkKeys& keys,
                       std::string_view key,
                       std::int64_t stage,
@@ -40,7 +46,8 @@ void offload_optimizer(FrameworkKeys& keys,
                        std::string_view key,
                        FrameworkOptions const& options,
                        FrameworkRun& run) {
-  bool const is_known = run.sections["sharding"] == "zero1" && run.model["precision"] == "bf16";
+  bool const is_known =
+      sharding_traits(run).may_offload_optimizer && run.model["precision"] == "bf16";
   if (!is_known || load_system_file(options.system).node.host_adam.value == 0) {
     keys.leave_out(key, OmittedEffect::large, "more time, less memory",
                    is_known

@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "libsim/import/frameworks/framework_import.hpp"
+#include "libsim/training/sharding.hpp"
 
 namespace stagecraft {
 
@@ -16,6 +17,9 @@ void write_zero_stage(FrameworkKeys& keys,
                       std::string_view key,
                       std::int64_t stage,
                       FrameworkRun& run);
+
+/// The kind of sharding in the run's section of that name. Pre: it has one.
+ShardingTraits const& sharding_traits(FrameworkRun& run);
 
 /// Writes or leaves out what goes to the host, `key` being where the file says so. Optimizer state
 /// goes there if it is a distributed optimizer's and the system says what its hosts are.

@@ -22,7 +22,7 @@ class ChunkUnits {
  public:
   ChunkUnits(std::vector<std::int32_t> const& blocks,
              std::vector<BlockProgram> const& programs,
-             UnitKind const& kind)
+             ShardingTraits const& kind)
       : blocks_{blocks}, programs_{programs}, units_(blocks.size(), no_unit) {
     has_root_ = kind.has_root || std::ranges::any_of(program(blocks.size() - 1).parameters,
                                                      &ParameterTraits::shared);
@@ -67,8 +67,8 @@ class UnitCopies {
                 .group = *plan.roles.unit,
                 .copies = plan.roles.unit_copies,
                 .types = unit_types(plan.config),
-                .is_flat = find_unit_kind(plan.config.sharding.kind)->is_flat,
-                .cuts_rows = find_unit_kind(plan.config.sharding.kind)->cuts_rows} {}
+                .is_flat = plan.config.sharding.traits().is_flat,
+                .cuts_rows = plan.config.sharding.traits().cuts_rows} {}
 
   std::vector<BlockProgram> const& whole() const { return whole_; }
 
@@ -143,7 +143,7 @@ class UnitCopies {
 
 void shard_units(TrainingPlan const& plan, Programs& programs) {
   auto const microbatches = static_cast<int>(stagecraft::microbatches(plan.config));
-  UnitKind const& kind = *find_unit_kind(plan.config.sharding.kind);
+  ShardingTraits const& kind = plan.config.sharding.traits();
   UnitCopies copies{plan, programs};
   std::vector<ChunkProgram> const chunks = std::exchange(programs.chunks, {});
   std::vector<std::vector<ChunkProgram>> by_role(

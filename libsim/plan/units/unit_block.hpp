@@ -33,8 +33,8 @@ struct UnitTraits {
   std::optional<GroupId>
       copies{};  ///< the ranks with the same shards, over which gradients are summed
   UnitTypes types;
-  bool is_flat = false;    ///< UnitKind::is_flat
-  bool cuts_rows = false;  ///< UnitKind::cuts_rows
+  bool is_flat = false;    ///< ShardingTraits::is_flat
+  bool cuts_rows = false;  ///< ShardingTraits::cuts_rows
 };
 
 /// The blocks that a unit depends on; null: there is none.
