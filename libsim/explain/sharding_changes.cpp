@@ -22,7 +22,7 @@ std::vector<Change> sharding_changes(TrainingConfig const& config, int node) {
   int const replicas = layout.data * layout.context;
   std::vector<Change> changes;
   if (replicas == 1) return changes;
-  if (!now.has_units()) {
+  if (!now.shares_parameters()) {
     if (layout.pipeline > 1 || layout.expert > 1) return changes;  // units have neither
     changes.push_back(change_to("sharding=fsdp2", "parameters sharded, too (fsdp2)"));
     return changes;

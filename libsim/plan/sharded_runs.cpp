@@ -37,7 +37,7 @@ std::vector<ShardedRun> sharded_runs(TrainingPlan const& plan, StagePlan const& 
         is_cut = true;
       }
     }
-    if (kind.has_units()) {
+    if (config.sharding.shares_parameters()) {
       // A flat unit is cut as a whole.
       bool const begins = placed.chunk != unit.first || placed.block != unit.second;
       is_cut = is_cut || !kind.is_flat || begins;
@@ -49,8 +49,9 @@ std::vector<ShardedRun> sharded_runs(TrainingPlan const& plan, StagePlan const& 
       runs.push_back(
           {.first = placed.offset,
            .shards = is_sharded ? plan.groups.members(plan.roles.unit.value_or(holders)) : 1,
-           .holders = holders});
-      if (kind.has_units() && !kind.is_flat && !kind.cuts_rows) {
+           .holders = holders,
+           .row = kind.alignment});
+      if (config.sharding.shares_parameters() && !kind.is_flat && !kind.cuts_rows) {
         runs.back().row = placed.elements() / placed.weight->shape[0];
       }
     }

@@ -56,7 +56,12 @@ std::vector<StateBuffer> state_buffers(TrainingConfig const& config, StateExtent
         extents.parameters - extents.only_quantised);
   }
   if (has_units) {
-    add_shard(step_tensor::gradients, Category::gradients, of_units.stored, Lifetime::iteration);
+    bool const is_kept = config.sharding.traits().keeps_gradients;
+    add_shard(step_tensor::gradients, Category::gradients, of_units.stored,
+              is_kept ? Lifetime::job : Lifetime::iteration);
+    if (is_kept && config.sharding.bucket > 0) {
+      add(step_tensor::bucket, Category::gathered, of_units.reduced, config.sharding.bucket);
+    }
   } else {
     add(step_tensor::gradients, Category::gradients, gradient_type(config), extents.parameters);
   }

@@ -41,7 +41,8 @@ struct StateExtents {
 /// of parameters, gradients, master copies and Adam's moments: fp16 and bf16 2 + 4 + 4 + 8, fp32
 /// 4 + 4 + 0 + 8, fp64 8 + 8 + 0 + 16, unless `memory` or `sharding` makes gradients or moments
 /// narrower. Parameters that are kept in 8 bits have their copies only. Units make gradients anew
-/// in each iteration, and have master copies if ShardingTraits says so.
+/// in each iteration, unless ShardingTraits says that they are kept, as the bucket then is. They
+/// have master copies if ShardingTraits says so.
 ///
 /// With `offload` a tensor may have two buffers, of the device and of the host, whose elements are
 /// the rank's first ones. The host has 4 + 4 + 8 bytes of each: gradient, master copy, moments.

@@ -19,7 +19,7 @@ struct UnitCollectives {
     for (std::vector<Op> const* const ops : {&block.forward, &block.backward}) {
       for (Op const& op : *ops) {
         if (op.stream != Stream::gather) continue;
-        if (op.kind == OpKind::reduce_scatter) reductions += times;
+        if (op.kind == OpKind::reduce_scatter || op.kind == OpKind::all_reduce) reductions += times;
         if (op.kind != OpKind::all_gather) continue;
         gathers += times;
         largest = std::max(largest, op.payload);
@@ -44,8 +44,11 @@ std::string units_text(Simulation const& simulation, TrainingPlan const& plan) {
       all.count(plan.programs.blocks[static_cast<std::size_t>(block)], times);
     }
   }
-  return "units of up to " + readable_text(all.largest) + " are gathered; per iteration " +
-         counted(all.gathers, "gather") + " and " + counted(all.reductions, "reduction") + ", " +
+  std::string const gathers = all.gathers == 0 ? "per iteration "
+                                               : "units of up to " + readable_text(all.largest) +
+                                                     " are gathered; per iteration " +
+                                                     counted(all.gathers, "gather") + " and ";
+  return gathers + counted(all.reductions, "reduction") + ", " +
          decimals(to_seconds(simulation.breakdown.shares.data_parallel), 3) +
          " s of them and of their copies hidden by no computation\n";
 }

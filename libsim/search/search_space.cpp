@@ -341,6 +341,10 @@ std::vector<Sharding> unit_shardings(SearchRequest const& request,
     }
     TrainingConfig const config = make_config(request, arrangement, {RecomputePolicy{}}, sharding);
     if (!is_legal(config)) continue;
+    if (!sharding.shares_parameters()) {
+      shardings.push_back(sharding);
+      continue;
+    }
     for (int const group : unit_groups(config.parallel, request.system.node.accelerators.value)) {
       sharding.group = group;
       for (auto const after : {Reshard::Kind::automatic, Reshard::Kind::no}) {

@@ -19,6 +19,7 @@ enum class ShardingKind : std::uint8_t {
           ///< FullyShardedDataParallel
   fsdp2,  ///< the same: PyTorch's fully_shard
   zero1,  ///< optimizer state, as DeepSpeed's stage 1: gradients have the model's type
+  zero2,  ///< optimizer state and gradients, as DeepSpeed's stage 2: units reduce
   zero3,  ///< all, as DeepSpeed's stage 3: shards of the model's type beside master copies
 };
 
@@ -82,18 +83,30 @@ struct ShardingTraits {
   /// Whether a unit's parameters are one tensor, which is padded once, and not copied out.
   bool is_flat = false;
   bool cuts_rows = false;  ///< whether a parameter is cut between any two of its elements
+  /// Whether every rank gets whole sums, of which it keeps its own.
+  bool all_reduces = false;
   /// Whether what is kept after forward is freed only when the unit reduces.
   bool keeps_until_reduced = false;
 
   // Types, and the kind's own values of keys.
 
-  /// Whether gradients have the model's type, in which autograd makes them, whatever key
-  /// `memory.gradient_dtype` says.
+  /// Without units: whether gradients have the model's type, in which autograd makes them,
+  /// whatever key `memory.gradient_dtype` says.
   bool has_model_gradients = false;
   /// Whether the optimizer has master copies of parameters in 16 bits.
   bool has_master = true;
   bool reduces_every = false;  ///< whether every microbatch reduces, and key `sync` says no other
   UnitType reduce_dtype = UnitType::fp32;
+  std::int64_t bucket = 0;
+  std::int64_t reuse_distance = 0;
+  bool overlap = true;
+
+  // Buffers.
+
+  /// Whether the bucket and the gradients of a rank are buffers of the whole job, else of each
+  /// backward, and of the iteration.
+  bool keeps_gradients = false;
+  std::int64_t alignment = 1;  ///< the multiple of elements that a shard has
 
   // What it goes with.
 
@@ -112,6 +125,9 @@ struct ShardingTraits {
 inline constexpr std::string_view units_are_high =
     "units that gather or quantise parameters in 8 bits are not modelled";
 inline constexpr std::string_view units_have_one_stage = "its stages are not modelled";
+/// Source: deepspeed/runtime/pipe/engine.py.
+inline constexpr std::string_view deepspeed_has_one_stage =
+    "DeepSpeed's pipeline engine asserts that ZeRO-2 and ZeRO-3 are incompatible with pipelines";
 
 /// Every kind, in the order of ShardingKind.
 inline constexpr std::array all_sharding_kinds{
@@ -150,9 +166,29 @@ inline constexpr std::array all_sharding_kinds{
                    .framework = ShardingFramework::deepspeed,
                    .shares = SharedState::optimizer,
                    .has_model_gradients = true,
+                   .alignment = 2,
                    .may_offload_optimizer = true},
+    // The values of DeepSpeed's keys are those of deepspeed/runtime/zero/config.py.
+    // deepspeed/runtime/zero/stage_1_and_2.py: each rank owns a range of all parameters, laid out
+    // one after the other, padded to a multiple of twice the ranks. Every backward reduces, and
+    // copies what it owns out of what all ranks get (average_tensor, with
+    // use_multi_rank_bucket_allreduce).
+    ShardingTraits{.kind = ShardingKind::zero2,
+                   .name = "zero2",
+                   .short_name = "zero2",
+                   .framework = ShardingFramework::deepspeed,
+                   .shares = SharedState::gradients,
+                   .all_reduces = true,
+                   .reduces_every = true,
+                   .reduce_dtype = UnitType::automatic,
+                   .bucket = 500'000'000,
+                   .overlap = false,
+                   .alignment = 2,
+                   .why_high = units_are_high,
+                   .why_one_stage = deepspeed_has_one_stage},
     // deepspeed/runtime/zero: partition_parameters.py cuts each parameter after padding it to a
-    // multiple of the ranks, and copies it out of what was gathered; stage3.py reduces always.
+    // multiple of the ranks, and copies it out of what was gathered; stage3.py reduces always, and
+    // allocates its bucket and grad_partitions_flat_buffer at once.
     ShardingTraits{.kind = ShardingKind::zero3,
                    .name = "zero3",
                    .short_name = "zero3",
@@ -161,8 +197,11 @@ inline constexpr std::array all_sharding_kinds{
                    .cuts_rows = true,
                    .reduces_every = true,
                    .reduce_dtype = UnitType::automatic,
+                   .bucket = 500'000'000,
+                   .reuse_distance = 1'000'000'000,
+                   .keeps_gradients = true,
                    .why_high = units_are_high,
-                   .why_one_stage = units_have_one_stage},
+                   .why_one_stage = deepspeed_has_one_stage},
 };
 
 template <>
@@ -195,6 +234,9 @@ struct Sharding {
   UnitType stored_dtype = UnitType::automatic;
   UnitType parameter_dtype = UnitType::automatic;
   UnitType reduce_dtype = UnitType::fp32;
+  std::int64_t bucket = 0;          ///< elements; 0: each gradient has a buffer until it is reduced
+  std::int64_t reuse_distance = 0;  ///< elements
+  bool overlap = true;              ///< whether reductions run beside the backward
 
   constexpr ShardingTraits const& traits() const { return traits_of(kind); }
   /// Whether each rank keeps only the optimizer state of its own shard of the parameters.
@@ -211,7 +253,10 @@ constexpr Sharding default_sharding(ShardingKind kind) {
   ShardingTraits const& traits = traits_of(kind);
   return {.kind = kind,
           .sync = traits.reduces_every ? UnitSync::every : UnitSync::last,
-          .reduce_dtype = traits.reduce_dtype};
+          .reduce_dtype = traits.reduce_dtype,
+          .bucket = traits.bucket,
+          .reuse_distance = traits.reuse_distance,
+          .overlap = traits.overlap};
 }
 
 /// What is in the memory of the node instead of the accelerator's. Key `offload`.

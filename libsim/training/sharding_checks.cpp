@@ -21,6 +21,7 @@ class ShardingCheck : CombinationCheck {
     check_layout();
     check_model();
     check_types();
+    if (!config_.sharding.shares_parameters()) return check_gathers();
     check_policy();
   }
 
@@ -85,6 +86,19 @@ class ShardingCheck : CombinationCheck {
       refuse("sharding.parameter_dtype", name_of(gathered),
              "auto, or as model.precision (" + std::string{precision} + ")");
     }
+  }
+
+  /// Kinds whose parameters are whole have no use for the keys of gathers.
+  void check_gathers() const {
+    Sharding whole = config_.sharding;
+    whole.sync = default_sharding(whole.kind).sync;
+    whole.reduce_dtype = default_sharding(whole.kind).reduce_dtype;
+    whole.bucket = default_sharding(whole.kind).bucket;
+    whole.overlap = default_sharding(whole.kind).overlap;
+    if (whole == default_sharding(whole.kind)) return;
+    refuse("sharding", name_of(whole.kind),
+           "keys kind, sync, reduce_dtype, bucket, overlap" + why() +
+               ": each rank has all parameters");
   }
 
   void check_policy() const {

@@ -25,6 +25,9 @@ Sharding read_sharding(ConfigNode const& section) {
   }
   SectionReader reader{section};
   visit_keys(reader, sharding);
+  for (std::string_view const key : {"threshold", "max_live", "prefetch_bucket"}) {
+    reader.not_modelled(key, "each layer gathers all its parameters, and the next one's ahead");
+  }
   reader.finish();
   if (sharding.traits().reduces_every && sharding.sync == UnitSync::last) {
     section.child("sync").report("every, as sharding is " + found(sharding));

@@ -20,10 +20,9 @@ std::string const fixtures = STAGECRAFT_SOURCE_DIR "/tests/libsim/import/";
 
 TEST_CASE("way out: what is not modelled is said with what comes nearest") {
   for (std::string const key : {"parallel.zero=3", "parallel.fsdp=true", "memory.zero_stage=2"}) {
-    require_refusal(
-        run + " --set " + key,
-        {"found an unknown key", "zero1 and zero3 as DeepSpeed does; ZeRO-2 is not modelled",
-         "`sharding: distributed_optimizer` as Megatron-LM does"});
+    require_refusal(run + " --set " + key,
+                    {"found an unknown key", "zero1, zero2 and zero3 as DeepSpeed does",
+                     "`sharding: distributed_optimizer` as Megatron-LM does"});
   }
   require_refusal(run + " --set memory.offload=true", {"key offload of the run says what"});
   require_refusal(run + " --set model.precision=fp8",

@@ -9,9 +9,8 @@
 namespace stagecraft {
 
 /// Writes the sharding with which a ZeRO stage of DeepSpeed is predicted. `key` is the file's key for
-/// the stage. Stages 1 and 3 are kinds of their own: 4 + 12 / N and 16 / N bytes of a parameter on
-/// N ranks. Stage 2 is predicted as fsdp2 that keeps its parameters after forward; that is an
-/// omission with a line. Reports a stage that there is not.
+/// the stage. Each stage is a kind of its own: 4 + 12 / N, 2 + 14 / N and 16 / N bytes of a
+/// parameter on N ranks. Reports a stage that there is not.
 /// Source: deepspeed/runtime/zero/{stage_1_and_2,stage3}.py.
 void write_zero_stage(FrameworkKeys& keys,
                       std::string_view key,
