@@ -65,7 +65,7 @@ ModelState state_of_model(SearchRequest const& request, TrainingConfig const& co
   shares.first = request.base.model.layers;
   Arrangement const one{shape, ScheduleChoice{}, shares};
   Sharding const sharding =
-      config.sharding.shares_parameters() ? default_sharding(config.sharding.kind) : Sharding{};
+      config.sharding.has_units() ? default_sharding(config.sharding.kind) : Sharding{};
   TrainingConfig alone = make_config(request, one, {RecomputePolicy{}}, sharding);
   alone.batch.global = alone.batch.micro;
   if (problems_of(alone).empty()) {
@@ -147,7 +147,7 @@ std::string near_miss_text(SearchResult const& result, PlanOptions const& option
                                       : "") +
          experts_text(config) + ", " + std::string{name_of(config.schedule.kind)} + ", recompute " +
          recompute_text(config) + ", " +
-         (miss.sharding.shares_parameters()  ? "sharding " + sharding_text(miss.sharding)
+         (miss.sharding.has_units()          ? "sharding " + sharding_text(miss.sharding)
           : miss.sharding.shares_optimizer() ? "optimizer state sharded"
                                              : "optimizer state not sharded") +
          without + shapes_text(options) + fewest_text(config, options);

@@ -19,18 +19,18 @@ void require_executable(TrainingConfig const& config) {
     std::string_view accepted;
     bool is_met = false;
   };
+  std::string const executable_kinds =
+      names_of_kinds([](auto const& kind) { return kind.may_execute; });
   std::vector<Problem> problems;
-  for (Limit const& limit :
-       {Limit{"memory.gradient_dtype", name_of(memory.gradient_dtype), "fp32",
-              memory.gradient_dtype == StateType::fp32},
-        Limit{"memory.moments_dtype", name_of(memory.moments_dtype), "fp32",
-              memory.moments_dtype == StateType::fp32},
-        Limit{"low_precision", name_of(config.low_precision.recipe), "none",
-              config.low_precision.recipe == Recipe::none},
-        Limit{"sharding", name_of(config.sharding.kind), "none, distributed_optimizer",
-              config.sharding.kind == ShardingKind::none ||
-                  config.sharding.kind == ShardingKind::distributed_optimizer},
-        Limit{"offload", "optimizer", "none", config.offload == Offload{}}}) {
+  for (Limit const& limit : {Limit{"memory.gradient_dtype", name_of(memory.gradient_dtype), "fp32",
+                                   memory.gradient_dtype == StateType::fp32},
+                             Limit{"memory.moments_dtype", name_of(memory.moments_dtype), "fp32",
+                                   memory.moments_dtype == StateType::fp32},
+                             Limit{"low_precision", name_of(config.low_precision.recipe), "none",
+                                   config.low_precision.recipe == Recipe::none},
+                             Limit{"sharding", name_of(config.sharding.kind), executable_kinds,
+                                   config.sharding.traits().may_execute},
+                             Limit{"offload", "optimizer", "none", config.offload == Offload{}}}) {
     if (limit.is_met) continue;
     problems.push_back({.place = {},
                         .key = std::string{limit.key},

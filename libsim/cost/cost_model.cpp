@@ -354,7 +354,7 @@ int CostModel::slowdown_millionths() const {
 int CostModel::data_parallel_slowdown_millionths() const {
   if (!crosses_nodes(plan_.roles.gradients)) return slowdown_millionths();
   double const of_units = system_.software.replicas.unit_slowdown.value;
-  bool const is_given = plan_.config.sharding.shares_parameters() && of_units > 0;
+  bool const is_given = plan_.config.sharding.has_units() && of_units > 0;
   double const slowdown = is_given ? of_units : system_.calibration.network_slowdown.value;
   return static_cast<int>(std::lround(slowdown * 1e6));
 }

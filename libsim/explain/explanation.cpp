@@ -42,7 +42,7 @@ void add_waits(
 /// What no computation hides, the longest first; copies of gathered parameters are not counted.
 /// Empty if the plan has no such units.
 std::vector<ExposedUnits> exposed_units(TrainingPlan const& plan, CostModel const& cost) {
-  if (!plan.config.sharding.shares_parameters()) return {};
+  if (!plan.config.sharding.has_units()) return {};
   // Microbatches with programs of their own have their chunks one after the other.
   std::int64_t const times = plan.microbatch_stride == 0 ? microbatches(plan.config) : 1;
   std::vector<std::int64_t> runs(plan.programs.blocks.size());

@@ -176,7 +176,21 @@ CategoryBytes sum_of(std::vector<TensorGroup> const& groups) {
 }
 
 /// Appends what is never released: what the groups do not have of what is held at the peak.
-void append_resident(std::vector<TensorGroup>& groups, CategoryBytes const& at_peak) {
+void append_resident(std::vector<TensorGroup>& groups,
+                     StagePlan const& stage,
+                     CategoryBytes const& at_peak) {
+  // Most of what units have comes and goes, so what stays is named.
+  for (StateBuffer const& buffer : stage.state) {
+    if (!buffer.is_resident() || row_of(buffer.category).kind != CategoryKind::units) continue;
+    groups.push_back(
+        {.tensor = to_string(step_tensors.at(static_cast<std::size_t>(buffer.tensor)).name),
+         .stay = Stay::resident,
+         .category = buffer.category,
+         .made_by = {},
+         .needed_by = {},
+         .bytes = buffer.bytes().count(),
+         .buffers = 1});
+  }
   CategoryBytes const live = sum_of(groups);
   for (CategoryRow const& row : categories) {
     if (row.kind != CategoryKind::state && row.kind != CategoryKind::scratch) continue;
@@ -239,7 +253,7 @@ PeakExplanation explain_peak(TrainingPlan const& plan,
   PeakExplanation peak{
       .stage = result.stage, .event = describe(live, result.peak_at), .tensors = {}};
   peak.tensors = group(live.buffers);
-  append_resident(peak.tensors, result.at_peak);
+  append_resident(peak.tensors, plan.stages[StageId::of_index(stage)], result.at_peak);
   std::stable_sort(peak.tensors.begin(), peak.tensors.end(),
                    [](TensorGroup const& a, TensorGroup const& b) { return a.bytes > b.bytes; });
   if (sum_of(peak.tensors) != result.at_peak) {

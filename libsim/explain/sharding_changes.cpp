@@ -74,7 +74,7 @@ std::vector<Change> sharding_changes(TrainingConfig const& config, System const&
     changes.push_back(change_to("sharding.group=" + ranks, "units shared by the " + ranks +
                                                                " ranks of a node, copies beyond"));
   }
-  if (microbatches(config) > 1 && !find_unit_kind(now.kind)->reduces_every) {
+  if (microbatches(config) > 1 && !now.traits().reduces_every) {
     bool const is_last = now.sync == UnitSync::last;
     changes.push_back(change_to(is_last ? "sharding.sync=every" : "sharding.sync=last",
                                 is_last ? "gradients reduced in every microbatch"
@@ -90,7 +90,7 @@ std::vector<Change> offload_changes(TrainingConfig const& config, System const& 
     changes.push_back(change_to("offload=none", "the whole optimizer on the accelerator",
                                 "optimizer state on the host"));
   }
-  bool const may = config.sharding.shares_optimizer_alone() &&
+  bool const may = config.sharding.traits().may_offload_optimizer &&
                    config.model.precision == Precision::bf16 &&
                    config.memory.moments_dtype == StateType::fp32;
   bool const has_host = system.node.host_memory.value > Bytes{0} &&

@@ -255,7 +255,7 @@ Programs build_programs(TrainingPlan const& plan, std::span<int const> ranks) {
       append_chunks(programs.chunks, plan, catalogue, variant, k);
     }
   }
-  if (plan.config.sharding.shares_parameters()) shard_units(plan, programs);
+  if (plan.config.sharding.has_units()) shard_units(plan, programs);
   if (plan.has_split_backward) {
     for (BlockProgram& block : programs.blocks) split_backward(block);
   }

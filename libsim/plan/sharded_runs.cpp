@@ -14,7 +14,7 @@ std::vector<ShardedRun> sharded_runs(TrainingPlan const& plan, StagePlan const& 
   if (!is_sharded && plan.gradient_groups().size() == 1) {
     return {{.first = 0, .count = stage.parameters, .holders = plan.roles.gradients}};
   }
-  UnitKind const* const units = find_unit_kind(config.sharding.kind);
+  ShardingTraits const& kind = config.sharding.traits();
   std::pair<std::int32_t, std::int32_t> unit{-1, -1};  // chunk and block
   std::vector<ShardedRun> runs;
   bool is_cut = true;  // the next parameter begins a run
@@ -37,10 +37,10 @@ std::vector<ShardedRun> sharded_runs(TrainingPlan const& plan, StagePlan const& 
         is_cut = true;
       }
     }
-    if (units != nullptr) {
+    if (config.sharding.shares_parameters()) {
       // A flat unit is cut as a whole.
       bool const begins = placed.chunk != unit.first || placed.block != unit.second;
-      is_cut = is_cut || !units->is_flat || begins;
+      is_cut = is_cut || !kind.is_flat || begins;
       unit = {placed.chunk, placed.block};
     }
     bool const is_held_twice = placed.parameter->tied_embedding && config.parallel.pipeline > 1;
@@ -49,8 +49,9 @@ std::vector<ShardedRun> sharded_runs(TrainingPlan const& plan, StagePlan const& 
       runs.push_back(
           {.first = placed.offset,
            .shards = is_sharded ? plan.groups.members(plan.roles.unit.value_or(holders)) : 1,
-           .holders = holders});
-      if (units != nullptr && !units->is_flat && !units->cuts_rows) {
+           .holders = holders,
+           .row = kind.alignment});
+      if (config.sharding.shares_parameters() && !kind.is_flat && !kind.cuts_rows) {
         runs.back().row = placed.elements() / placed.weight->shape[0];
       }
     }

@@ -18,12 +18,12 @@ std::vector<StateBuffer> state_buffers(TrainingConfig const& config, StateExtent
   Precision const precision = config.model.precision;
   ElementType const wide = accumulation_type(precision);
   // Units without master copies update their shards in the type in which these are kept.
-  bool const has_units = config.sharding.shares_parameters();
+  bool const has_units = config.sharding.has_units();
   UnitTypes const of_units = unit_types(config);
-  bool const has_master = config.sharding.has_master() &&
-                          (precision == Precision::fp16 || precision == Precision::bf16);
-  ElementType const of_moments =
-      has_units && !has_master ? of_units.stored : type_of(config.memory.moments_dtype, precision);
+  bool const keeps_master = has_master(config);
+  ElementType const of_moments = has_units && !keeps_master
+                                     ? of_units.stored
+                                     : type_of(config.memory.moments_dtype, precision);
   std::vector<StateBuffer> buffers;
   auto const add = [&](TensorId tensor, Category category, ElementType type,
                        std::int64_t elements) {
@@ -49,12 +49,20 @@ std::vector<StateBuffer> state_buffers(TrainingConfig const& config, StateExtent
     buffers.back().where.place = Residence::Place::host;
   };
   buffers.reserve(2 * step_tensors.size());
-  if (has_units) {
+  if (config.sharding.shares_parameters()) {
     add_shard(step_tensor::parameters, Category::parameters, of_units.stored, Lifetime::job);
-    add_shard(step_tensor::gradients, Category::gradients, of_units.stored, Lifetime::iteration);
   } else {
     add(step_tensor::parameters, Category::parameters, activation_type(precision),
         extents.parameters - extents.only_quantised);
+  }
+  if (has_units) {
+    bool const is_kept = config.sharding.traits().keeps_gradients;
+    add_shard(step_tensor::gradients, Category::gradients, of_units.stored,
+              is_kept ? Lifetime::job : Lifetime::iteration);
+    if (is_kept && config.sharding.bucket > 0) {
+      add(step_tensor::bucket, Category::gathered, of_units.reduced, config.sharding.bucket);
+    }
+  } else {
     add(step_tensor::gradients, Category::gradients, gradient_type(config), extents.parameters);
   }
   if (extents.quantised_weights > 0) {
@@ -64,7 +72,8 @@ std::vector<StateBuffer> state_buffers(TrainingConfig const& config, StateExtent
   if (extents.counters > 0) {
     add(step_tensor::counters, Category::gradients, wide, extents.counters);
   }
-  if (has_master) add_state(step_tensor::master, wide, Lifetime::job, config.offload.keeps_master);
+  if (keeps_master)
+    add_state(step_tensor::master, wide, Lifetime::job, config.offload.keeps_master);
   add_state(step_tensor::first_moment, of_moments, Lifetime::from_first_step);
   add_state(step_tensor::second_moment, of_moments, Lifetime::from_first_step);
   if (on_host > 0) {
@@ -80,10 +89,16 @@ std::int64_t offloaded_elements(TrainingConfig const& config, std::int64_t shard
   return std::min(shard, static_cast<std::int64_t>(wanted));
 }
 
+bool has_master(TrainingConfig const& config) {
+  Precision const precision = config.model.precision;
+  return config.sharding.traits().has_master &&
+         (precision == Precision::fp16 || precision == Precision::bf16);
+}
+
 ElementType gradient_type(TrainingConfig const& config) {
-  // DeepSpeed's stage 1 reduces the gradients that autograd makes.
-  if (config.sharding.kind == ShardingKind::zero1) return activation_type(config.model.precision);
-  return type_of(config.memory.gradient_dtype, config.model.precision);
+  Precision const precision = config.model.precision;
+  if (config.sharding.traits().has_model_gradients) return activation_type(precision);
+  return type_of(config.memory.gradient_dtype, precision);
 }
 
 }  // namespace stagecraft

@@ -41,7 +41,8 @@ struct StateExtents {
 /// of parameters, gradients, master copies and Adam's moments: fp16 and bf16 2 + 4 + 4 + 8, fp32
 /// 4 + 4 + 0 + 8, fp64 8 + 8 + 0 + 16, unless `memory` or `sharding` makes gradients or moments
 /// narrower. Parameters that are kept in 8 bits have their copies only. Units make gradients anew
-/// in each iteration, and have master copies if UnitKind says so.
+/// in each iteration, unless ShardingTraits says that they are kept, as the bucket then is. They
+/// have master copies if ShardingTraits says so.
 ///
 /// With `offload` a tensor may have two buffers, of the device and of the host, whose elements are
 /// the rank's first ones. The host has 4 + 4 + 8 bytes of each: gradient, master copy, moments.
@@ -50,6 +51,9 @@ std::vector<StateBuffer> state_buffers(TrainingConfig const& config, StateExtent
 
 /// How many of the elements of a rank's optimizer state the host updates.
 std::int64_t offloaded_elements(TrainingConfig const& config, std::int64_t shard);
+
+/// Whether the optimizer has master copies beside the parameters, which then have 16 bits.
+bool has_master(TrainingConfig const& config);
 
 /// Element type of the main gradients.
 ElementType gradient_type(TrainingConfig const& config);

@@ -31,6 +31,7 @@ enum : TensorId {
   counters,           ///< zeroed before the first microbatch, as gradients are
   quantised_weights,  ///< copies in 8 bits of the weights of linear layers
   host_gradients,     ///< copies, on the host, of the gradients of what the host updates
+  bucket,             ///< where sharded units collect gradients, if it is kept
   count
 };
 }  // namespace step_tensor
@@ -60,6 +61,7 @@ inline constexpr auto step_tensors = [] {
   tensors[counters] = {{"counters", ""}};
   tensors[quantised_weights] = {{"parameters", "quantised"}};
   tensors[host_gradients] = {{"optimizer", "host_gradients"}};
+  tensors[bucket] = {{"gradients", "bucket"}};
   return tensors;
 }();
 static_assert(std::ranges::none_of(step_tensors,

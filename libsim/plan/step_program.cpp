@@ -9,10 +9,6 @@
 namespace stagecraft {
 namespace {
 
-bool is_16_bit(Precision precision) {
-  return precision == Precision::fp16 || precision == Precision::bf16;
-}
-
 /// Appends ops of the step to a stage.
 class StepWriter {
  public:
@@ -116,8 +112,9 @@ class StepWriter {
             std::optional<ElementType> type = {}) {
     std::int64_t const elements = elements_of(ranges.get());
     if (elements == 0) return;
-    // A rank that keeps shards has only its own of what others have.
-    std::int64_t const shards = plan_.config.sharding.shares_parameters() ? stage_.shards : 1;
+    // A rank that keeps shards of gradients has only its own of what others have.
+    bool const has_shards = tensor == step_tensor::gradients && plan_.config.sharding.has_units();
+    std::int64_t const shards = has_shards ? stage_.shards : 1;
     StepOp op = op_of(kind, name, {tensor}, {tensor}, std::move(ranges));
     op.phase = Phase::data_parallel;
     op.group = group;
@@ -246,9 +243,8 @@ void append_adam(StepWriter& step,
     step.update_on_host({.first = first, .count = on_host * (i + 1) / pieces - first}, decayed,
                         numbers, offload.keeps_master ? TensorId{master} : TensorId{parameters});
   }
-  bool const has_master =
-      is_16_bit(plan.config.model.precision) && plan.config.sharding.has_master();
-  TensorId const updated = has_master ? master : parameters;
+  bool const keeps_master = has_master(plan.config);
+  TensorId const updated = keeps_master ? master : parameters;
   std::optional<ShardPart> const on_device =
       on_host == 0 ? std::nullopt : std::optional<ShardPart>{{on_host, shard - on_host}};
   if (on_host < shard) {
@@ -258,7 +254,7 @@ void append_adam(StepWriter& step,
   }
   if (on_host > 0) step.drain();
   if (plan.shape.quantisation.replaces_weights) return;  // append_low_weights()
-  if (!has_master || (on_host == shard && !offload.keeps_master)) return;
+  if (!keeps_master || (on_host == shard && !offload.keeps_master)) return;
   // A step that is skipped has changed no master, from which parameters go back to what they
   // were.
   bool const steps_ahead = plan.config.schedule.step == StepSync::post_validated;
@@ -394,7 +390,7 @@ void append_optimizer(StepWriter& step,
 void append_begin_of_step(StagePlan& stage, TrainingPlan const& plan) {
   StepWriter step{stage, plan};
   // Sharded units make their gradients anew.
-  if (!plan.config.sharding.shares_parameters()) {
+  if (!plan.config.sharding.has_units()) {
     step.compute(OpKind::zero_gradients, {"step", "zero_gradients"}, {}, {step_tensor::gradients},
                  step.all(), {}, false);
   }
@@ -407,7 +403,7 @@ void append_begin_of_step(StagePlan& stage, TrainingPlan const& plan) {
 void append_gradient_reduction(StagePlan& stage,
                                TrainingPlan const& plan,
                                ParameterRange const& bucket) {
-  if (plan.config.sharding.shares_parameters()) return;  // units reduce
+  if (plan.config.sharding.has_units()) return;  // units reduce
   StepWriter step{stage, plan};
   TensorId const gradients = step_tensor::gradients;
   // The ranks that split a sequence have parts of a replica's gradient, which are summed unscaled.

@@ -24,7 +24,7 @@ constexpr std::string_view expert_data_axis = "expert_data";
 /// Whether units are shared by a part of the replicas, and the others hold copies.
 bool has_unit_copies(TrainingConfig const& config) {
   ParallelLayout const& layout = config.parallel;
-  int const group = config.sharding.shares_parameters() ? config.sharding.group : 0;
+  int const group = config.sharding.has_units() ? config.sharding.group : 0;
   return group != 0 && group < layout.context * layout.data;
 }
 
@@ -132,7 +132,7 @@ PlanGroups make_groups(TrainingConfig const& config) {
                             .reduce_scatter = "reduce_scatter_gradients",
                             .all_gather = "all_gather_parameters",
                             .gather_low = "all_gather_weights"});
-  if (config.sharding.shares_parameters()) {
+  if (config.sharding.has_units()) {
     roles.unit = roles.gradients;
     if (has_unit_copies(config)) {
       AxisSelection const copies = whole_axis(grid, grid.axis(data_axis));

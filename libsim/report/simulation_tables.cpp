@@ -46,7 +46,7 @@ struct UnitCollectives {
     for (std::vector<Op> const* const ops : {&block.forward, &block.backward}) {
       for (Op const& op : *ops) {
         if (op.stream != Stream::gather) continue;
-        if (op.kind == OpKind::reduce_scatter) reductions += times;
+        if (op.kind == OpKind::reduce_scatter || op.kind == OpKind::all_reduce) reductions += times;
         if (op.kind != OpKind::all_gather) continue;
         gathers += times;
         largest = std::max(largest, op.payload);
@@ -63,7 +63,7 @@ std::string counted(std::int64_t number, std::string_view name) {
 /// gathers and reductions a rank runs in an iteration, and how much of their time no computation
 /// hides. Empty if no parameters are shared.
 std::string units_text(Simulation const& simulation, TrainingPlan const& plan) {
-  if (!plan.config.sharding.shares_parameters()) return "";
+  if (!plan.config.sharding.has_units()) return "";
   // Microbatches with programs of their own have their chunks one after the other.
   std::int64_t const times = plan.microbatch_stride == 0 ? microbatches(plan.config) : 1;
   UnitCollectives all;
@@ -72,8 +72,11 @@ std::string units_text(Simulation const& simulation, TrainingPlan const& plan) {
       all.count(plan.programs.blocks[static_cast<std::size_t>(block)], times);
     }
   }
-  return "units of up to " + readable_text(all.largest) + " are gathered; per iteration " +
-         counted(all.gathers, "gather") + " and " + counted(all.reductions, "reduction") + ", " +
+  std::string const gathers = all.gathers == 0 ? "per iteration "
+                                               : "units of up to " + readable_text(all.largest) +
+                                                     " are gathered; per iteration " +
+                                                     counted(all.gathers, "gather") + " and ";
+  return gathers + counted(all.reductions, "reduction") + ", " +
          decimals(to_seconds(simulation.breakdown.shares.data_parallel), 3) +
          " s of them and of their copies hidden by no computation\n";
 }
@@ -221,7 +224,7 @@ std::string stage_table(Simulation const& simulation,
       {"layers", [](Stage stage) { return std::to_string(stage.layers); }},
       {"in flight", [](Stage stage) { return std::to_string(stage.in_flight_chunks); }},
       {"busy s", [](Stage stage) { return decimals(to_seconds(stage.busy), 3); }}};
-  bool const has_units = plan.config.sharding.shares_parameters();
+  bool const has_units = plan.config.sharding.has_units();
   for (CategoryRow const& row : categories) {
     if (row.kind == CategoryKind::scratch || (row.kind == CategoryKind::units && !has_units)) {
       continue;

@@ -46,7 +46,8 @@ class UnitPlayer {
   bool frees_after_forward(int unit) const {
     using After = UnitPolicy::AfterForward;
     bool const is_root = has_root() && unit == 0;
-    bool const is_kept_last = !has_root() && unit == units_ - 1;
+    int const kept = std::max(policy_.kept_last, has_root() ? 0 : 1);
+    bool const is_kept_last = unit >= units_ - kept;
     return policy_.after_forward == After::free ||
            (policy_.after_forward == After::free_most && !is_root && !is_kept_last);
   }

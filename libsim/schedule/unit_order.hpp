@@ -11,10 +11,11 @@ struct UnitPolicy {
   /// Whether a unit frees its parameters after forward, so that backward gathers them again.
   enum class AfterForward : std::uint8_t {
     free,       ///< every unit
-    free_most,  ///< every unit but the root's and the last one
+    free_most,  ///< every unit but the root's or the last one, and `kept_last`
     keep,       ///< none
   };
   AfterForward after_forward = AfterForward::free_most;
+  int kept_last = 0;  ///< free_most: how many of the last units are kept as well as the root
   /// free: the number of ranks that then hold all parameters together; 0: all that share them.
   int kept_among = 0;
   bool frees_after_backward = true;  ///< false: after the last backward of an iteration alone

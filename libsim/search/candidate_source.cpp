@@ -81,7 +81,7 @@ CandidateSource::CandidateSource(SearchRequest const& request)
 std::int64_t CandidateSource::plans_with(Arrangement const& arrangement, Sharding sharding) const {
   std::int64_t const layers = largest_chunk(arrangement);
   std::vector<PolicyCode> const policies =
-      sharding.shares_parameters() ? unit_policies(layers) : uniform_policies(layers);
+      sharding.has_units() ? unit_policies(layers) : uniform_policies(layers);
   return std::count_if(policies.begin(), policies.end(), [&](PolicyCode const policy) {
     if (!allows(request_.filter.recompute, policy.kind)) return false;
     return !request_.is_wanted ||
@@ -235,7 +235,7 @@ Candidates CandidateSource::ordered(ShapeChoice const& shape, Hopeless hopeless,
 std::vector<std::vector<PolicyCode>> CandidateSource::stage_policies(Arrangement const& arrangement,
                                                                      Sharding sharding) {
   auto const facts = facts_.of(arrangement, sharding);
-  if (sharding.shares_parameters()) {
+  if (sharding.has_units()) {
     UnitSummaries units{request_, arrangement, sharding};
     return policies_by_time(
         {arrangement, ArrangedStages{LayerKinds{request_.base.model}, arrangement}, units}, *facts);

@@ -28,8 +28,8 @@ class PolicyRound {
     }
     if (is_wanted(RecomputeKind::per_stage)) add_least_recompute();
     // With units a stage has one microbatch in flight: a window stores all or none.
-    bool const has_window = !has_order(found_.arrangements.back().schedule.kind) &&
-                            !space_.made.sharding.shares_parameters();
+    bool const has_window =
+        !has_order(found_.arrangements.back().schedule.kind) && !space_.made.sharding.has_units();
     if (!has_window || !is_wanted(RecomputeKind::window)) return;
     if (Candidate* const none = known({RecomputeKind::none, 0}); none && !may_need_recompute()) {
       none->begins_windows = true;

@@ -305,12 +305,12 @@ std::vector<ShardingKind> const& sharding_kinds(SearchRequest const& request) {
 
 bool searches_units(SearchRequest const& request) {
   return std::ranges::any_of(sharding_kinds(request),
-                             [](ShardingKind kind) { return find_unit_kind(kind) != nullptr; });
+                             [](ShardingKind kind) { return traits_of(kind).has_units(); });
 }
 
 bool searches_whole(SearchRequest const& request) {
   return !std::ranges::all_of(sharding_kinds(request),
-                              [](ShardingKind kind) { return find_unit_kind(kind) != nullptr; });
+                              [](ShardingKind kind) { return traits_of(kind).has_units(); });
 }
 
 std::vector<Sharding> whole_shardings(SearchRequest const& request,
@@ -318,11 +318,11 @@ std::vector<Sharding> whole_shardings(SearchRequest const& request,
                                       ScheduleChoice const& schedule) {
   std::vector<Sharding> shardings;
   for (ShardingKind const kind : sharding_kinds(request)) {
-    Sharding const sharding{.kind = kind};
+    Sharding const sharding = default_sharding(kind);
     bool const has_shards = !sharding.shares_optimizer() || schedule.data * shape.context > 1;
     bool const is_allowed =
         sharding.shares_optimizer() || !least_sharding(request).shares_optimizer();
-    if (has_shards && is_allowed && !sharding.shares_parameters()) shardings.push_back(sharding);
+    if (has_shards && is_allowed && !sharding.has_units()) shardings.push_back(sharding);
   }
   return shardings;
 }
@@ -335,12 +335,16 @@ std::vector<Sharding> unit_shardings(SearchRequest const& request,
   Arrangement const arrangement{shape, schedule, {request.base.model.layers, 0, 0}};
   for (ShardingKind const kind : sharding_kinds(request)) {
     Sharding sharding = default_sharding(kind);
-    if (!sharding.shares_parameters()) continue;
-    if (!find_unit_kind(kind)->reduces_every) {
+    if (!sharding.has_units()) continue;
+    if (!traits_of(kind).reduces_every) {
       sharding.sync = request.system.software.replicas.sync.value;
     }
     TrainingConfig const config = make_config(request, arrangement, {RecomputePolicy{}}, sharding);
     if (!is_legal(config)) continue;
+    if (!sharding.shares_parameters()) {
+      shardings.push_back(sharding);
+      continue;
+    }
     for (int const group : unit_groups(config.parallel, request.system.node.accelerators.value)) {
       sharding.group = group;
       for (auto const after : {Reshard::Kind::automatic, Reshard::Kind::no}) {

@@ -46,7 +46,7 @@ std::vector<StageFacts> make_stage_facts(SearchRequest const& request,
   }
   TrainingConfig config = make_config(request, plain, {RecomputePolicy{}}, sharding);
   // The programs of units differ by microbatch, their step does not.
-  if (sharding.shares_parameters()) config.batch.global = config.parallel.data * config.batch.micro;
+  if (sharding.has_units()) config.batch.global = config.parallel.data * config.batch.micro;
   // Whether backwards are split makes no difference to the step.
   TrainingPlan const plan = make_programs(config, placement_of(plain.schedule), false);
   CostModel const cost{request.system, plan};

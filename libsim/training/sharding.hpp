@@ -1,7 +1,9 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -17,18 +19,8 @@ enum class ShardingKind : std::uint8_t {
           ///< FullyShardedDataParallel
   fsdp2,  ///< the same: PyTorch's fully_shard
   zero1,  ///< optimizer state, as DeepSpeed's stage 1: gradients have the model's type
+  zero2,  ///< optimizer state and gradients, as DeepSpeed's stage 2: units reduce
   zero3,  ///< all, as DeepSpeed's stage 3: shards of the model's type beside master copies
-};
-
-template <>
-struct EnumNames<ShardingKind> {
-  static constexpr std::array<std::pair<ShardingKind, std::string_view>, 6> all{
-      {{ShardingKind::none, "none"},
-       {ShardingKind::distributed_optimizer, "distributed_optimizer"},
-       {ShardingKind::fsdp1, "fsdp1"},
-       {ShardingKind::fsdp2, "fsdp2"},
-       {ShardingKind::zero1, "zero1"},
-       {ShardingKind::zero3, "zero3"}}};
 };
 
 /// Which microbatches of an iteration reduce the gradients of units.
@@ -69,38 +61,166 @@ struct Prefetch {
   friend constexpr auto operator<=>(Prefetch const&, Prefetch const&) = default;
 };
 
-/// What units of a kind have in common that no key says.
-struct UnitKind {
+/// Whose program shares state out in the way of a kind; `any` shares out nothing.
+enum class ShardingFramework : std::uint8_t { any, megatron, pytorch, deepspeed };
+
+/// What ranks share out; each includes those before it.
+enum class SharedState : std::uint8_t { nothing, optimizer, gradients, parameters };
+
+/// What is known about a kind of sharding. Whoever treats kinds differently asks a column.
+struct ShardingTraits {
   ShardingKind kind;
+  std::string_view name;        ///< in run files and on the command line
+  std::string_view short_name;  ///< in tables of plans
+  ShardingFramework framework = ShardingFramework::any;
+  SharedState shares = SharedState::nothing;
+
+  // What units are, for kinds that share out gradients.
+
   /// Whether the embedding and what follows the last layer are one unit, the root's; else only if
   /// they share a table.
-  bool has_root;
-  bool is_flat;  ///< whether a unit's parameters are one tensor: padded once, and not copied out
+  bool has_root = false;
+  /// Whether a unit's parameters are one tensor, which is padded once, and not copied out.
+  bool is_flat = false;
   bool cuts_rows = false;  ///< whether a parameter is cut between any two of its elements
-  /// Whether shards have the model's type, and the optimizer master copies of them.
-  bool has_master = false;
-  bool reduces_every = false;  ///< whether every microbatch reduces, whatever key `sync` says
+  /// Whether every rank gets whole sums, of which it keeps its own.
+  bool all_reduces = false;
+  /// Whether what is kept after forward is freed only when the unit reduces.
+  bool keeps_until_reduced = false;
+
+  // Types, and the kind's own values of keys.
+
+  /// Without units: whether gradients have the model's type, in which autograd makes them,
+  /// whatever key `memory.gradient_dtype` says.
+  bool has_model_gradients = false;
+  /// Whether the optimizer has master copies of parameters in 16 bits.
+  bool has_master = true;
+  bool reduces_every = false;  ///< whether every microbatch reduces, and key `sync` says no other
+  UnitType reduce_dtype = UnitType::fp32;
+  std::int64_t bucket = 0;
+  std::int64_t reuse_distance = 0;
+  bool overlap = true;
+
+  // Buffers.
+
+  /// Whether the bucket and the gradients of a rank are buffers of the whole job, else of each
+  /// backward, and of the iteration.
+  bool keeps_gradients = false;
+  std::int64_t alignment = 1;  ///< the multiple of elements that a shard has
+
+  // What it goes with.
+
+  bool may_execute = false;             ///< whether the executor runs it
+  bool may_offload_optimizer = false;   ///< whether the host may have optimizer state
+  bool may_keep_low_weights = false;    ///< whether weights may be kept in 8 bits alone
+  std::string_view why_high = "";       ///< why products are not in 8 bits; empty: they may be
+  std::string_view why_one_stage = "";  ///< why there is no pipeline; empty: there may be one
+
+  /// Whether blocks are units, which reduce their own gradients.
+  constexpr bool has_units() const { return shares >= SharedState::gradients; }
+  /// Whether Megatron-LM's flags say it.
+  constexpr bool is_in_megatron() const { return framework <= ShardingFramework::megatron; }
 };
 
-inline constexpr std::array unit_kinds{
-    UnitKind{.kind = ShardingKind::fsdp1, .has_root = true, .is_flat = true},
-    UnitKind{.kind = ShardingKind::fsdp2, .has_root = false, .is_flat = false},
+inline constexpr std::string_view units_are_high =
+    "units that gather or quantise parameters in 8 bits are not modelled";
+inline constexpr std::string_view units_have_one_stage = "its stages are not modelled";
+/// Source: deepspeed/runtime/pipe/engine.py.
+inline constexpr std::string_view deepspeed_has_one_stage =
+    "DeepSpeed's pipeline engine asserts that ZeRO-2 and ZeRO-3 are incompatible with pipelines";
+
+/// Every kind, in the order of ShardingKind.
+inline constexpr std::array all_sharding_kinds{
+    ShardingTraits{
+        .kind = ShardingKind::none, .name = "none", .short_name = "none", .may_execute = true},
+    ShardingTraits{.kind = ShardingKind::distributed_optimizer,
+                   .name = "distributed_optimizer",
+                   .short_name = "optimizer",
+                   .framework = ShardingFramework::megatron,
+                   .shares = SharedState::optimizer,
+                   .may_execute = true,
+                   .may_offload_optimizer = true,
+                   .may_keep_low_weights = true},
+    ShardingTraits{.kind = ShardingKind::fsdp1,
+                   .name = "fsdp1",
+                   .short_name = "fsdp1",
+                   .framework = ShardingFramework::pytorch,
+                   .shares = SharedState::parameters,
+                   .has_root = true,
+                   .is_flat = true,
+                   .keeps_until_reduced = true,
+                   .has_master = false,
+                   .why_high = units_are_high,
+                   .why_one_stage = units_have_one_stage},
+    ShardingTraits{.kind = ShardingKind::fsdp2,
+                   .name = "fsdp2",
+                   .short_name = "fsdp2",
+                   .framework = ShardingFramework::pytorch,
+                   .shares = SharedState::parameters,
+                   .has_master = false,
+                   .why_high = units_are_high,
+                   .why_one_stage = units_have_one_stage},
+    ShardingTraits{.kind = ShardingKind::zero1,
+                   .name = "zero1",
+                   .short_name = "zero1",
+                   .framework = ShardingFramework::deepspeed,
+                   .shares = SharedState::optimizer,
+                   .has_model_gradients = true,
+                   .alignment = 2,
+                   .may_offload_optimizer = true},
+    // The values of DeepSpeed's keys are those of deepspeed/runtime/zero/config.py.
+    // deepspeed/runtime/zero/stage_1_and_2.py: each rank owns a range of all parameters, laid out
+    // one after the other, padded to a multiple of twice the ranks. Every backward reduces, and
+    // copies what it owns out of what all ranks get (average_tensor, with
+    // use_multi_rank_bucket_allreduce).
+    ShardingTraits{.kind = ShardingKind::zero2,
+                   .name = "zero2",
+                   .short_name = "zero2",
+                   .framework = ShardingFramework::deepspeed,
+                   .shares = SharedState::gradients,
+                   .all_reduces = true,
+                   .reduces_every = true,
+                   .reduce_dtype = UnitType::automatic,
+                   .bucket = 500'000'000,
+                   .overlap = false,
+                   .alignment = 2,
+                   .why_high = units_are_high,
+                   .why_one_stage = deepspeed_has_one_stage},
     // deepspeed/runtime/zero: partition_parameters.py cuts each parameter after padding it to a
-    // multiple of the ranks, and copies it out of what was gathered; stage3.py reduces always.
-    UnitKind{.kind = ShardingKind::zero3,
-             .has_root = false,
-             .is_flat = false,
-             .cuts_rows = true,
-             .has_master = true,
-             .reduces_every = true},
+    // multiple of the ranks, and copies it out of what was gathered; stage3.py reduces always, and
+    // allocates its bucket and grad_partitions_flat_buffer at once.
+    ShardingTraits{.kind = ShardingKind::zero3,
+                   .name = "zero3",
+                   .short_name = "zero3",
+                   .framework = ShardingFramework::deepspeed,
+                   .shares = SharedState::parameters,
+                   .cuts_rows = true,
+                   .reduces_every = true,
+                   .reduce_dtype = UnitType::automatic,
+                   .bucket = 500'000'000,
+                   .reuse_distance = 1'000'000'000,
+                   .keeps_gradients = true,
+                   .why_high = units_are_high,
+                   .why_one_stage = deepspeed_has_one_stage},
 };
 
-/// Null: the kind has no units.
-constexpr UnitKind const* find_unit_kind(ShardingKind kind) {
-  for (UnitKind const& row : unit_kinds) {
-    if (row.kind == kind) return &row;
+template <>
+struct EnumNames<ShardingKind> {
+  static constexpr auto all = names_in(all_sharding_kinds, &ShardingTraits::kind);
+};
+
+constexpr ShardingTraits const& traits_of(ShardingKind kind) {
+  return all_sharding_kinds[static_cast<std::size_t>(kind)];
+}
+
+/// The names of the kinds for which `holds`, in one text: `none, distributed_optimizer`.
+template <typename Condition>
+std::string names_of_kinds(Condition holds) {
+  std::string text;
+  for (ShardingTraits const& row : all_sharding_kinds) {
+    if (holds(row)) text += (text.empty() ? "" : ", ") + std::string{row.name};
   }
-  return nullptr;
+  return text;
 }
 
 /// The buffers that the ranks with the same parameters share out among themselves. Key `sharding`.
@@ -114,32 +234,29 @@ struct Sharding {
   UnitType stored_dtype = UnitType::automatic;
   UnitType parameter_dtype = UnitType::automatic;
   UnitType reduce_dtype = UnitType::fp32;
+  std::int64_t bucket = 0;          ///< elements; 0: each gradient has a buffer until it is reduced
+  std::int64_t reuse_distance = 0;  ///< elements
+  bool overlap = true;              ///< whether reductions run beside the backward
 
+  constexpr ShardingTraits const& traits() const { return traits_of(kind); }
   /// Whether each rank keeps only the optimizer state of its own shard of the parameters.
-  constexpr bool shares_optimizer() const { return kind != ShardingKind::none; }
-  /// Whether each rank keeps only its shard of parameters and gradients, too.
-  constexpr bool shares_parameters() const { return find_unit_kind(kind) != nullptr; }
-  /// Whether the optimizer's state is all that ranks share.
-  constexpr bool shares_optimizer_alone() const {
-    return shares_optimizer() && !shares_parameters();
-  }
-  /// Whether the rank updates master copies of its parameters, if these have 16 bits.
-  constexpr bool has_master() const {
-    UnitKind const* const units = find_unit_kind(kind);
-    return units == nullptr || units->has_master;
-  }
+  constexpr bool shares_optimizer() const { return traits().shares >= SharedState::optimizer; }
+  /// Whether each rank keeps only its shard of gradients, too, which units reduce.
+  constexpr bool has_units() const { return traits().has_units(); }
+  /// Whether each rank keeps only its shard of parameters as well.
+  constexpr bool shares_parameters() const { return traits().shares == SharedState::parameters; }
   friend constexpr auto operator<=>(Sharding const&, Sharding const&) = default;
 };
 
-/// A kind's own values of the keys: DeepSpeed reduces the gradients of every microbatch, in the
-/// type that they have.
+/// A kind's own values of the keys.
 constexpr Sharding default_sharding(ShardingKind kind) {
-  Sharding sharding{.kind = kind};
-  if (kind == ShardingKind::zero3) {
-    sharding.reduce_dtype = UnitType::automatic;
-    sharding.sync = UnitSync::every;
-  }
-  return sharding;
+  ShardingTraits const& traits = traits_of(kind);
+  return {.kind = kind,
+          .sync = traits.reduces_every ? UnitSync::every : UnitSync::last,
+          .reduce_dtype = traits.reduce_dtype,
+          .bucket = traits.bucket,
+          .reuse_distance = traits.reuse_distance,
+          .overlap = traits.overlap};
 }
 
 /// What is in the memory of the node instead of the accelerator's. Key `offload`.
@@ -158,12 +275,11 @@ constexpr Sharding sharding_of(bool distributed_optimizer) {
   return {.kind = distributed_optimizer ? ShardingKind::distributed_optimizer : ShardingKind::none};
 }
 
-/// When units gather, free and reduce. Pre: the sharding shares parameters.
+/// When units gather, free and reduce. Pre: the sharding has units.
 constexpr UnitPolicy unit_policy(Sharding const& sharding) {
   using After = UnitPolicy::AfterForward;
   Reshard const& reshard = sharding.reshard_after_forward;
-  // FullyShardedDataParallel frees what it keeps after forward only when it reduces.
-  bool const keeps_between = sharding.kind == ShardingKind::fsdp1 &&
+  bool const keeps_between = sharding.traits().keeps_until_reduced &&
                              reshard.kind == Reshard::Kind::no && sharding.sync == UnitSync::last;
   return {.after_forward = reshard.kind == Reshard::Kind::automatic ? After::free_most
                            : reshard.kind == Reshard::Kind::no      ? After::keep
@@ -171,8 +287,7 @@ constexpr UnitPolicy unit_policy(Sharding const& sharding) {
           .kept_among = reshard.ranks,
           .frees_after_backward = sharding.reshard_after_backward && !keeps_between,
           .prefetch = sharding.prefetch.units,
-          .reduces_every =
-              sharding.sync == UnitSync::every || find_unit_kind(sharding.kind)->reduces_every};
+          .reduces_every = sharding.sync == UnitSync::every};
 }
 
 }  // namespace stagecraft

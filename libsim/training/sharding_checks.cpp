@@ -14,13 +14,14 @@ class ShardingCheck : CombinationCheck {
   using CombinationCheck::CombinationCheck;
 
   void check() const {
-    if (!config_.sharding.shares_parameters() ||
+    if (!config_.sharding.has_units() ||
         !sound({"parallel", "model", "recompute", "schedule", "sharding"})) {
       return;
     }
     check_layout();
     check_model();
     check_types();
+    if (!config_.sharding.shares_parameters()) return check_gathers();
     check_policy();
   }
 
@@ -33,8 +34,9 @@ class ShardingCheck : CombinationCheck {
 
   void check_layout() const {
     ParallelLayout const& layout = config_.parallel;
-    if (layout.pipeline > 1) {
-      refuse("parallel.pipeline", layout.pipeline, "1" + why() + ": its stages are not modelled");
+    std::string const why_one_stage{config_.sharding.traits().why_one_stage};
+    if (layout.pipeline > 1 && !why_one_stage.empty()) {
+      refuse("parallel.pipeline", layout.pipeline, "1" + why() + ": " + why_one_stage);
     }
     if (layout.expert > 1) {
       refuse("parallel.expert", layout.expert,
@@ -58,8 +60,7 @@ class ShardingCheck : CombinationCheck {
 
   void check_model() const {
     bool const frees_all = config_.sharding.reshard_after_forward.kind == Reshard::Kind::yes;
-    bool const is_one_unit =
-        config_.model.tied_embeddings || find_unit_kind(config_.sharding.kind)->has_root;
+    bool const is_one_unit = config_.model.tied_embeddings || config_.sharding.traits().has_root;
     if (is_one_unit && frees_all) {
       refuse("sharding.reshard_after_forward", "true",
              "auto or false, as embedding and head are one unit, which keeps its parameters");
@@ -87,6 +88,19 @@ class ShardingCheck : CombinationCheck {
     }
   }
 
+  /// Kinds whose parameters are whole have no use for the keys of gathers.
+  void check_gathers() const {
+    Sharding whole = config_.sharding;
+    whole.sync = default_sharding(whole.kind).sync;
+    whole.reduce_dtype = default_sharding(whole.kind).reduce_dtype;
+    whole.bucket = default_sharding(whole.kind).bucket;
+    whole.overlap = default_sharding(whole.kind).overlap;
+    if (whole == default_sharding(whole.kind)) return;
+    refuse("sharding", name_of(whole.kind),
+           "keys kind, sync, reduce_dtype, bucket, overlap" + why() +
+               ": each rank has all parameters");
+  }
+
   void check_policy() const {
     Sharding const& sharding = config_.sharding;
     if (sharding.group != 0 && replicas() % sharding.group != 0) {
@@ -97,9 +111,6 @@ class ShardingCheck : CombinationCheck {
              "0, or a multiple of parallel.context (" + to_text(config_.parallel.context) + ")");
     } else if (sharding.group == 1) {
       refuse("sharding.group", 1, "0, or at least 2 ranks");
-    }
-    if (sharding.sync == UnitSync::last && find_unit_kind(sharding.kind)->reduces_every) {
-      refuse("sharding.sync", name_of(sharding.sync), "every" + why());
     }
     if (int const ranks = sharding.reshard_after_forward.ranks; ranks != 0) {
       refuse("sharding.reshard_after_forward", ranks,
@@ -127,8 +138,9 @@ class OffloadCheck : CombinationCheck {
       return;
     }
     std::string const why = ", as offload.optimizer is set";
-    if (!config_.sharding.shares_optimizer_alone()) {
-      refuse("sharding", name_of(config_.sharding.kind), "distributed_optimizer, zero1" + why);
+    if (!config_.sharding.traits().may_offload_optimizer) {
+      refuse("sharding", name_of(config_.sharding.kind),
+             names_of_kinds([](auto const& kind) { return kind.may_offload_optimizer; }) + why);
     }
     if (config_.model.precision != Precision::bf16) {
       refuse("model.precision", name_of(config_.model.precision), "bf16" + why);

@@ -25,9 +25,14 @@ Sharding read_sharding(ConfigNode const& section) {
   }
   SectionReader reader{section};
   visit_keys(reader, sharding);
+  for (std::string_view const key : {"threshold", "max_live", "prefetch_bucket"}) {
+    reader.not_modelled(key, "each layer gathers all its parameters, and the next one's ahead");
+  }
   reader.finish();
-  if (section.is_sound() && !sharding.shares_parameters() &&
-      sharding != default_sharding(sharding.kind)) {
+  if (sharding.traits().reduces_every && sharding.sync == UnitSync::last) {
+    section.child("sync").report("every, as sharding is " + found(sharding));
+  }
+  if (section.is_sound() && !sharding.has_units() && sharding != default_sharding(sharding.kind)) {
     section.report("the key kind alone, as sharding is " + found(sharding));
   }
   return sharding;

@@ -244,7 +244,7 @@ struct TrainingConfig {
 /// Whether gradients are reduced while the last backward runs: as the run says, or as its stack
 /// does.
 constexpr bool overlaps_gradients(TrainingConfig const& config) {
-  if (config.sharding.shares_parameters()) return false;  // each unit reduces its own
+  if (config.sharding.has_units()) return false;  // each unit reduces its own
   switch (config.stack.overlap) {
     case GradientOverlap::never:
       return config.parallel.overlap_gradients.value_or(false);

@@ -149,8 +149,8 @@ void name_unmodelled_keys(SectionReader& reader) {
     reader.not_modelled(
         key,
         "key sharding says what replicas share: `sharding: distributed_optimizer` as "
-        "Megatron-LM does, fsdp1 and fsdp2 as PyTorch does, zero1 and zero3 as DeepSpeed does; "
-        "ZeRO-2 is not modelled");
+        "Megatron-LM does, fsdp1 and fsdp2 as PyTorch does, zero1, zero2 and zero3 as DeepSpeed "
+        "does");
   }
   for (std::string_view const key : {"offload", "cpu_offload", "offload_optimizer"}) {
     reader.not_modelled(

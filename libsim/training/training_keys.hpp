@@ -17,6 +17,7 @@
 /// Key.
 namespace stagecraft {
 
+inline constexpr std::int64_t most_elements = 1'000'000'000'000;  ///< of a buffer
 inline constexpr std::int64_t most_ranks = 1'000'000;  ///< ranks of one kind of parallelism
 
 template <typename Visitor, OneOf<ParallelLayout> Layout>
@@ -234,7 +235,9 @@ void visit_keys(Visitor& keys, Kind& sharding) {
       "kind", sharding.kind,
       "What the ranks that hold the same parameters share out among themselves. "
       "distributed_optimizer: optimizer state, as Megatron-LM does. zero1: the same, as DeepSpeed "
-      "does, with gradients of the model's type. fsdp1, fsdp2: parameters and gradients, too, as "
+      "does, with gradients of the model's type. zero2: gradients, too, which each block reduces "
+      "in "
+      "every microbatch. fsdp1, fsdp2: parameters and gradients, too, as "
       "PyTorch's FullyShardedDataParallel and fully_shard do; each block is a unit, which gathers "
       "its parameters when it runs. zero3: all, as DeepSpeed does, with shards of the model's type "
       "beside master copies, reduced every microbatch. `sharding: NAME` is short for a map with "
@@ -256,14 +259,28 @@ void visit_keys(Visitor& keys, Kind& sharding) {
        "not.",
        Default{"implicit"});
   keys("sync", sharding.sync,
-       "Which microbatches reduce gradients. last: the others add theirs up unreduced.");
+       "Which microbatches reduce gradients. last: the others add theirs up unreduced. zero2 and "
+       "zero3: every.");
   keys("stored_dtype", sharding.stored_dtype,
        "The type in which a rank keeps its shard of parameters and gradients. auto: fp32, or fp64 "
-       "of models in fp64; of zero3 the model's.");
+       "of models in fp64; of zero2 and zero3 the model's.");
   keys("parameter_dtype", sharding.parameter_dtype,
        "The type in which parameters are gathered. auto: that of model.precision.");
   keys("reduce_dtype", sharding.reduce_dtype,
        "The type in which gradients are reduced. auto: that of the stored shards.");
+  if (sharding.traits().framework == ShardingFramework::pytorch) return;
+  keys("bucket", sharding.bucket,
+       "zero2, zero3: elements of the buffer that collects gradients until they are reduced "
+       "(reduce_bucket_size). zero2 has two of them if reductions overlap. 0: each gradient keeps "
+       "its own (contiguous_gradients: false).",
+       Between{0, most_elements}, Default{"500000000 of these kinds, else 0"});
+  keys("reuse_distance", sharding.reuse_distance,
+       "zero3: parameters stay gathered if fewer elements of others are used before their next use "
+       "(stage3_max_reuse_distance).",
+       Between{0, most_elements}, Default{"1000000000 of zero3, else 0"});
+  keys("overlap", sharding.overlap,
+       "zero2, zero3: whether reductions run beside the backward (overlap_comm).",
+       Default{"false of zero2, else true"});
 }
 
 template <typename Visitor, OneOf<Offload> Host>

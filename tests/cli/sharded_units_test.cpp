@@ -111,20 +111,125 @@ TEST_CASE("a rank keeps an n-th of parameters and moments in fp32, and of gradie
 
 TEST_CASE("DeepSpeed's stages keep the bytes of its papers, with gradients in the model's type") {
   // ZeRO (arXiv 1910.02054, figure 1) with 2 bytes of a parameter, 2 of a gradient and 12 of the
-  // optimizer: stage 1 shares the 12 among N ranks, stage 3 all 16.
+  // optimizer: stage 1 shares the 12 among N ranks, stage 2 14, stage 3 all 16.
   TemporaryFolder const folder;
   Table const first = memory_of(folder, run_file(folder, "300 GB/s", 2) + "--set sharding=zero1 ");
   REQUIRE(first.last("parameters") == 2 * all);
   REQUIRE(first.last("gradients") == 2 * all);
   REQUIRE(first.last("optimizer") == 12 * all / n);
-  Table const third = memory_of(folder, run_file(folder, "300 GB/s", 2) + "--set sharding=zero3 ");
+  Table const second = memory_of(folder, run_file(folder, "300 GB/s", 2) + "--set sharding=zero2 ");
+  REQUIRE(second.last("parameters") == 2 * all);
+  REQUIRE(second.last("gradients") == 2 * all / n);
+  REQUIRE(second.last("optimizer") == 12 * all / n);
+  Table const third = memory_of(folder, run_file(folder, "300 GB/s", 2) +
+                                            "--set 'sharding={kind: zero3, bucket: 0, "
+                                            "reuse_distance: 0}' ");
   REQUIRE(third.last("parameters") == 2 * all / n);
   REQUIRE(third.last("gradients") == 2 * all / n);
   REQUIRE(third.last("optimizer") == 12 * all / n);
+  // stage3.py: grad_partitions_flat_buffer is there from the beginning.
+  REQUIRE(third.first("gradients") == 2 * all / n);
   // The unit, what is gathered of the next one, its gradients, and those being reduced: 2 bytes
-  // each, because every microbatch reduces in the model's type. The second microbatch reduces to a
-  // part that it adds to the shard.
-  REQUIRE(third.most("gathered") == 8 * of_layer + 2 * of_layer / n);
+  // each, because every microbatch reduces in the model's type, in place.
+  REQUIRE(third.most("gathered") == 8 * of_layer);
+}
+
+TEST_CASE("DeepSpeed's gradients wait in a bucket, of which a copy is reduced") {
+  // reduce_bucket_size elements of 2 bytes: stage 3 has one for the job; stage 2 one in each
+  // backward, or two if reductions overlap (setup_buckets()). Beside it are a copy of what is being
+  // reduced (allreduce_bucket(), reduce_scatter_coalesced()) and the largest gradient of a layer,
+  // 4 h^2 elements, before it is copied there. Stage 3 has two units' parameters as well.
+  constexpr std::int64_t bucket = 20'000'000;
+  constexpr std::int64_t gradient = 2 * 4 * h * h;
+  TemporaryFolder const folder;
+  auto const of = [&](std::string const& keys, int microbatches = 1) {
+    return memory_of(
+        folder, run_file(folder, "300 GB/s", microbatches) + "--set 'sharding={" + keys + "}' ");
+  };
+  Table const third = of("kind: zero3, bucket: 20000000, reuse_distance: 0");
+  REQUIRE(third.first("gathered") == 2 * bucket);
+  REQUIRE(third.most("gathered") == 2 * bucket + 6 * of_layer + gradient);
+  Table const second = of("kind: zero2, bucket: 20000000");
+  REQUIRE(second.first("gathered") == 0);
+  REQUIRE(second.last("gathered") == 0);
+  REQUIRE(second.most("gathered") == 2 * bucket + 2 * of_layer);
+  REQUIRE(of("kind: zero2, bucket: 20000000, overlap: true").most("gathered") ==
+          4 * bucket + 2 * of_layer + gradient);
+  // A unit that fills a smaller bucket several times has a copy of the largest gradient at most.
+  Table const small = of("kind: zero2, overlap: true, bucket: 5000000");
+  REQUIRE(small.most("gathered") == 4 * 5'000'000 + 2 * 5'000'000 + gradient);
+}
+
+TEST_CASE("DeepSpeed's stage 2 has a second buffer of gradients in all backwards but the first") {
+  // stage_1_and_2.py: grads_in_partition is made in each backward, and added to the first one's.
+  TemporaryFolder const folder;
+  std::string const zero2 = "--set sharding=zero2 ";
+  Table const one = memory_of(folder, run_file(folder, "300 GB/s", 1) + zero2);
+  REQUIRE(one.first("gradients") == 0);
+  REQUIRE(one.most("gradients") == 2 * all / n);
+  Table const three = memory_of(folder, run_file(folder, "300 GB/s", 3) + zero2);
+  REQUIRE(three.most("gradients") == 4 * all / n);
+  REQUIRE(three.last("gradients") == 2 * all / n);
+}
+
+TEST_CASE("DeepSpeed's stage 3 keeps what is used again within its reuse distance") {
+  // __params_to_release(): between a unit's forward and its backward those behind it are used
+  // twice, or three times if they are recomputed. Embedding, 6 layers and head are 8 units.
+  TemporaryFolder const folder;
+  auto const gathers = [&](std::int64_t distance, std::string const& more = "") {
+    return run_stagecraft("simulate " + run_file(folder, "300 GB/s") +
+                          "--set 'sharding={kind: zero3, reuse_distance: " +
+                          std::to_string(distance) + "}'" + more)
+        .output;
+  };
+  REQUIRE_THAT(gathers(1'000'000'000), Contains("per iteration 8 gathers and 8 reductions"));
+  REQUIRE_THAT(gathers(0), Contains("per iteration 15 gathers"));
+  REQUIRE_THAT(gathers(2 * (of_head + of_layer)), Contains("per iteration 14 gathers"));
+  REQUIRE_THAT(gathers(2 * (of_head + of_layer) + 1), Contains("per iteration 13 gathers"));
+  std::string const recomputed = " --set recompute=full";
+  REQUIRE_THAT(gathers(3 * (of_head + of_layer), recomputed), Contains("per iteration 14 gathers"));
+  REQUIRE_THAT(gathers(3 * (of_head + of_layer) + 1, recomputed),
+               Contains("per iteration 13 gathers"));
+}
+
+TEST_CASE("explain names the buffers of stage 3 that DeepSpeed's estimator leaves out") {
+  // DeepSpeed's issue 4093 asks why GPT-J 6B takes 13 GB where the estimator says 0.77. Its buffers
+  // have 2 bytes per element: 5e8 of a bucket, and a copy of the gradients that are being reduced,
+  // at first the head's, of 50400 rows padded to 50432 and a norm with biases.
+  TemporaryFolder const folder;
+  std::string const run = folder.write(
+      "gptj.yaml",
+      "model: {layers: 28, hidden: 4096, heads: 16, sequence: 2048, vocabulary: 50400, dropout: "
+      "0,\n"
+      "        tied_embeddings: false, positions: rotary, attention: flash, precision: fp16}\n"
+      "system: dgx-h100\nparallel: {data: 64}\nbatch: {global: 64, micro: 1}\n"
+      "recompute: full\nsharding: zero3\n");
+  json const explained = json_of("explain --json '" + run + "'");
+  auto const bytes = [&](std::string const& name) {
+    std::int64_t sum = 0;
+    for (json const& tensor : explained.at("peak").at("tensors")) {
+      if (tensor.at("tensor") == name) sum += tensor.at("bytes").get<std::int64_t>();
+    }
+    return sum;
+  };
+  REQUIRE(bytes("gradients.bucket") == 1'000'000'000);
+  REQUIRE(bytes("gradients_behind.reduce_input") == 2 * (50432 * 4096 + 2 * 4096));
+}
+
+TEST_CASE("DeepSpeed's estimators count the step's gradients in 32 bits, and no buffers") {
+  // estimate_zero2_model_states_mem_needs(all, 8, 1, cpu_offload=False) and
+  // estimate_zero3_model_states_mem_needs(all, 4 * h * h, 8, 1, False, False) of DeepSpeed at
+  // edaa7221, without its 16-bit gradients in stage 3.
+  REQUIRE(all == 77'607'936);
+  constexpr std::int64_t second = 329'833'728;
+  constexpr std::int64_t third = 191'395'072;
+  TemporaryFolder const folder;
+  auto const state = [&](std::string const& kind) {
+    Table const memory = memory_of(folder, run_file(folder, "300 GB/s") + "--set sharding=" + kind);
+    return memory.last("parameters") + memory.last("gradients") + memory.last("optimizer");
+  };
+  REQUIRE(second == state("zero2 ") + 4 * all / n);
+  REQUIRE(third == state("zero3 ") + (4 - 2) * all / n + 4 * 4 * h * h);
 }
 
 TEST_CASE("a backward holds two units' parameters, gradients of one, and those being reduced") {
@@ -381,6 +486,14 @@ TEST_CASE("what units cannot be combined with is refused at its key") {
                   {"sharding.reshard_after_forward: found '3'; accepted: auto, true or false"});
   require_refusal(run + "--set parallel.pipeline=2 --set batch.global=32",
                   {"parallel.pipeline: found '2'; accepted: 1, as sharding is fsdp2"});
+  std::string const second = "simulate " + run_file(folder, "300 GB/s") + "--set sharding=";
+  require_refusal(second + "zero2 --set parallel.pipeline=2 --set batch.global=32",
+                  {"parallel.pipeline: found '2'; accepted: 1, as sharding is zero2: DeepSpeed's "
+                   "pipeline engine asserts"});
+  require_refusal(second + "'{kind: zero2, reshard_after_forward: true}'",
+                  {"accepted: keys kind, sync, reduce_dtype, bucket, overlap"});
+  require_refusal(second + "'{kind: zero2, sync: last}'",
+                  {"sharding.sync: found 'last'; accepted: every, as sharding is zero2"});
   require_refusal("simulate " + run_file(folder, "300 GB/s") +
                       "--set sharding='{kind: distributed_optimizer, sync: every}'",
                   {"the key kind alone, as sharding is distributed_optimizer"});

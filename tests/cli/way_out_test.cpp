@@ -20,10 +20,9 @@ std::string const fixtures = STAGECRAFT_SOURCE_DIR "/tests/libsim/import/";
 
 TEST_CASE("way out: what is not modelled is said with what comes nearest") {
   for (std::string const key : {"parallel.zero=3", "parallel.fsdp=true", "memory.zero_stage=2"}) {
-    require_refusal(
-        run + " --set " + key,
-        {"found an unknown key", "zero1 and zero3 as DeepSpeed does; ZeRO-2 is not modelled",
-         "`sharding: distributed_optimizer` as Megatron-LM does"});
+    require_refusal(run + " --set " + key,
+                    {"found an unknown key", "zero1, zero2 and zero3 as DeepSpeed does",
+                     "`sharding: distributed_optimizer` as Megatron-LM does"});
   }
   require_refusal(run + " --set memory.offload=true", {"key offload of the run says what"});
   require_refusal(run + " --set model.precision=fp8",
@@ -64,7 +63,7 @@ TEST_CASE("way out: 8 bits are refused where the accelerator or the model of the
   require_refusal(llama +
                       " --set low_precision=current --set sharding=fsdp2 --set "
                       "parallel.pipeline=1 --set parallel.data=8",
-                  {"sharding: found 'fsdp2'; accepted: none, distributed_optimizer or zero1, as "});
+                  {"sharding: found 'fsdp2'; accepted: none, distributed_optimizer, zero1, as "});
 }
 
 TEST_CASE("way out: a system's keys are found from the wrong section, and names from their parts") {

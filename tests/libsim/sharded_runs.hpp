@@ -35,6 +35,15 @@ inline std::vector<OddRun> sharded_runs() {
     c.model.precision = Precision::bf16;
     c.sharding = default_sharding(ShardingKind::zero3);
   });
+  add("zero2", 3, [](C& c) {
+    c.model.precision = Precision::bf16;
+    c.sharding = default_sharding(ShardingKind::zero2);
+  });
+  add("zero2, tied, full recompute", 1, [](C& c) {
+    c.model.precision = Precision::bf16, c.model.tied_embeddings = true;
+    c.sharding = default_sharding(ShardingKind::zero2);
+    c.recompute.front().granularity = RecomputeGranularity::full;
+  });
   add("fsdp2, kept after forward", 3,
       [](C& c) { c.sharding.reshard_after_forward.kind = Reshard::Kind::no; });
   add("fsdp2, freed by all", 3,

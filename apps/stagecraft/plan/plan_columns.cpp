@@ -229,7 +229,7 @@ class TableMaker {
   void add_split(bool is_shown) {
     auto const layers = [](FoundPlan const& p) { return "layers " + layout_text(p); };
     if (varying("layers", layout_text, layers, is_shown)) legend_.emplace_back("layers by stage");
-    if (std::ranges::any_of(plans_, has_units) || std::ranges::any_of(plans_, is_zero1)) {
+    if (!std::ranges::all_of(plans_, is_in_megatron)) {
       add_sharding();
     } else {
       auto const optimizer = [](FoundPlan const& p) {
@@ -248,10 +248,10 @@ class TableMaker {
     }
   }
 
-  static bool is_zero1(ShownPlan const& plan) {
-    return plan->config.sharding.kind == ShardingKind::zero1;
+  static bool is_in_megatron(ShownPlan const& plan) {
+    return plan->config.sharding.traits().is_in_megatron();
   }
-  static bool has_units(ShownPlan const& plan) { return plan->config.sharding.shares_parameters(); }
+  static bool has_units(ShownPlan const& plan) { return plan->config.sharding.has_units(); }
 
   /// The kinds, of which some share units: a column that always stays.
   void add_sharding() {

@@ -104,8 +104,8 @@ std::vector<Option> plan_options() {
        .description = fix_description()},
       {.name = "sharding",
        .value = Value::text("K,..."),
-       .description = "the kinds of sharding to search: none, distributed_optimizer, fsdp1, fsdp2, "
-                      "zero1, zero3, or any (default: those that the software stack has)"},
+       .description = "the kinds of sharding to search: " + accepted_names<ShardingKind>() +
+                      ", or any (default: those that the software stack has)"},
       {.name = "set",
        .value = setting_value(),
        .may_repeat = true,

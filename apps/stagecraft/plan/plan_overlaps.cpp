@@ -67,7 +67,7 @@ std::vector<Change> changes_of(TrainingConfig const& config, PlanOptions const& 
       !has_new_gap(config, with_transfers, launchable)) {
     changes.push_back({.what = p2p, .set = {p2p}, .undoes = ""});
   }
-  bool const has_overlap = config.parallel.data > 1 && !config.sharding.shares_parameters();
+  bool const has_overlap = config.parallel.data > 1 && !config.sharding.has_units();
   if (has_overlap && !has_new_gap(config, with_gradients, launchable)) {
     changes.push_back({.what = gradients, .set = {gradients}, .undoes = ""});
   }

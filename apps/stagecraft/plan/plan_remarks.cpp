@@ -45,7 +45,7 @@ std::string margin_text(SearchResult const& result, PlanOptions const& options) 
 /// How far the best is from what any order of its passes takes.
 std::string bound_text(SearchResult const& result, PlanOptions const& options, bool is_whole) {
   FoundPlan const& best = result.best.front();
-  if (best.config.sharding.shares_parameters()) return {};  // one stage has one order
+  if (best.config.sharding.has_units()) return {};  // one stage has one order
   ScheduleBound const bound = schedule_bound_of(best, options);
   if (!bound.iteration)
     return "what other orders of its passes take at least is not known: " + bound.reason + "\n";

@@ -46,7 +46,7 @@ std::string schedules_text(SearchResult const& result) {
   SimTime const best = result.best.front().simulation.iteration;
   std::string text = others_text(result.schedules, best, "schedules");
   bool const has_units = std::ranges::any_of(result.shardings, [](ShardingBest const& sharding) {
-    return find_unit_kind(sharding.kind) != nullptr;
+    return traits_of(sharding.kind).has_units();
   });
   if (!has_units || result.shardings.size() == 1) return text;
   return others_text(result.shardings, best, "kinds of sharding") + text;

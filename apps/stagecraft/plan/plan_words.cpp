@@ -63,8 +63,7 @@ std::string recompute_text(TrainingConfig const& config) {
 }
 
 std::string sharding_text(Sharding const& sharding) {
-  if (sharding.kind == ShardingKind::distributed_optimizer) return "optimizer";
-  std::string text{name_of(sharding.kind)};
+  std::string text{sharding.traits().short_name};
   if (sharding.group > 0) text += "/" + std::to_string(sharding.group);
   if (sharding.reshard_after_forward.kind == Reshard::Kind::no) text += " kept";
   return text;

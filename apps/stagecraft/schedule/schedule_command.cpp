@@ -47,7 +47,9 @@ Sharding read_units_sharding(CommandLine const& line) {
   diagnostics.throw_if_any();
   if (!sharding.shares_parameters()) {
     throw CommandLineError{"--sharding", "'" + line.value("sharding") + "'",
-                           "a kind with units: fsdp1, fsdp2 or zero3"};
+                           "a kind whose units gather: " + names_of_kinds([](auto const& kind) {
+                             return kind.shares == SharedState::parameters;
+                           })};
   }
   return sharding;
 }

@@ -129,8 +129,34 @@ void read_communication(FrameworkKeys& keys, FrameworkRun& run) {
   nlohmann::ordered_json& sharding = run.sections["sharding"];
   if (sharding.is_object()) {
     sharding["reduce_dtype"] = type;
-  } else if (sharding == "zero1" && type != run.model["precision"] && keys.has(key)) {
+  } else if (sharding_traits(run).has_model_gradients && type != run.model["precision"] &&
+             keys.has(key)) {
     keys.leave_out(key, OmittedEffect::large, "more time", "reductions in the gradients' type");
+  }
+}
+
+/// What stages 2 and 3 collect gradients in, and how long stage 3 keeps parameters.
+void read_buffers(FrameworkKeys& keys,
+                  FrameworkOptions const& options,
+                  std::int64_t stage,
+                  FrameworkRun& run) {
+  if (stage != 2 && stage != 3) return;
+  nlohmann::ordered_json& sharding = run.sections["sharding"];
+  std::string const bucket = zero_key("reduce_bucket_size");
+  if (keys.is_auto(bucket)) {
+    // transformers, integrations/deepspeed.py, trainer_config_finalize().
+    std::int64_t const hidden = model_of(run, options).hidden;
+    sharding["bucket"] = hidden * hidden;
+  } else if (auto const elements = keys.count(bucket, 0)) {
+    sharding["bucket"] = *elements;
+  }
+  std::string const contiguous = zero_key("contiguous_gradients");
+  if (keys.has(contiguous) && !keys.is_true(contiguous)) sharding["bucket"] = 0;
+  std::string const overlap = zero_key("overlap_comm");
+  if (keys.has(overlap)) sharding["overlap"] = keys.is_true(overlap);
+  if (stage == 2) return;
+  if (auto const elements = keys.count(zero_key("stage3_max_reuse_distance"), 0)) {
+    sharding["reuse_distance"] = *elements;
   }
 }
 
@@ -142,6 +168,7 @@ void read_deepspeed_sharding(FrameworkKeys& keys,
   auto const shards = keys.count(zero_key("mics_shard_size"), -1);
   if (shards && *shards > 0 && stage == 3) run.sections["sharding"]["group"] = *shards;
   read_communication(keys, run);
+  read_buffers(keys, options, stage, run);
   read_offload(keys, options, stage, run);
 }
 

@@ -4,18 +4,21 @@
 #include <string_view>
 
 #include "libsim/import/frameworks/framework_import.hpp"
+#include "libsim/training/sharding.hpp"
 
 namespace stagecraft {
 
 /// Writes the sharding with which a ZeRO stage of DeepSpeed is predicted. `key` is the file's key for
-/// the stage. Stages 1 and 3 are kinds of their own: 4 + 12 / N and 16 / N bytes of a parameter on
-/// N ranks. Stage 2 is predicted as fsdp2 that keeps its parameters after forward; that is an
-/// omission with a line. Reports a stage that there is not.
+/// the stage. Each stage is a kind of its own: 4 + 12 / N, 2 + 14 / N and 16 / N bytes of a
+/// parameter on N ranks. Reports a stage that there is not.
 /// Source: deepspeed/runtime/zero/{stage_1_and_2,stage3}.py.
 void write_zero_stage(FrameworkKeys& keys,
                       std::string_view key,
                       std::int64_t stage,
                       FrameworkRun& run);
+
+/// The kind of sharding in the run's section of that name. Pre: it has one.
+ShardingTraits const& sharding_traits(FrameworkRun& run);
 
 /// Writes or leaves out what goes to the host, `key` being where the file says so. Optimizer state
 /// goes there if it is a distributed optimizer's and the system says what its hosts are.

@@ -78,10 +78,9 @@ class Gaps {
     add_of_schedule();
     add_of_recompute();
     bool const is_sharded = config_.sharding.shares_optimizer();
-    gap(config_.sharding.shares_parameters(),
-        "sharding: Megatron-LM's flags say that replicas share the optimizer's state alone");
-    gap(config_.sharding.kind == ShardingKind::zero1,
-        "sharding: Megatron-LM's is distributed_optimizer");
+    gap(!config_.sharding.traits().is_in_megatron(),
+        "sharding: Megatron-LM's is distributed_optimizer, which shares the optimizer's state "
+        "alone");
     gap(is_of_2022_ && config_.low_precision.recipe != Recipe::none,
         "low_precision: Megatron-LM of 2022 has no products in 8 bits");
     gap(is_of_2022_ && (config_.memory.gradient_dtype != StateType::fp32 ||
@@ -273,7 +272,7 @@ TrainingConfig without_choices(TrainingConfig config) {
   config.recompute = {RecomputePolicy{}};
   config.layout = LayerSplit{};
   // A search chooses the kind; that of Megatron-LM is none of its gaps.
-  if (config.sharding.kind != ShardingKind::distributed_optimizer) config.sharding = Sharding{};
+  if (!config.sharding.traits().is_in_megatron()) config.sharding = Sharding{};
   return config;
 }
 

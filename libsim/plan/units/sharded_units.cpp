@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <numeric>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -22,7 +23,7 @@ class ChunkUnits {
  public:
   ChunkUnits(std::vector<std::int32_t> const& blocks,
              std::vector<BlockProgram> const& programs,
-             UnitKind const& kind)
+             ShardingTraits const& kind)
       : blocks_{blocks}, programs_{programs}, units_(blocks.size(), no_unit) {
     has_root_ = kind.has_root || std::ranges::any_of(program(blocks.size() - 1).parameters,
                                                      &ParameterTraits::shared);
@@ -67,10 +68,44 @@ class UnitCopies {
                 .group = *plan.roles.unit,
                 .copies = plan.roles.unit_copies,
                 .types = unit_types(plan.config),
-                .is_flat = find_unit_kind(plan.config.sharding.kind)->is_flat,
-                .cuts_rows = find_unit_kind(plan.config.sharding.kind)->cuts_rows} {}
+                .gathers = plan.config.sharding.shares_parameters(),
+                .is_flat = plan.config.sharding.traits().is_flat,
+                .cuts_rows = plan.config.sharding.traits().cuts_rows,
+                .all_reduces = plan.config.sharding.traits().all_reduces,
+                .overlaps = plan.config.sharding.overlap,
+                .bucket = plan.config.sharding.bucket,
+                .keeps_gradients = plan.config.sharding.traits().keeps_gradients} {
+    // stage_1_and_2.py, setup_buckets(); stage3.py has one for each type.
+    if (traits_.overlaps && !traits_.keeps_gradients) traits_.buckets = 2;
+  }
 
   std::vector<BlockProgram> const& whole() const { return whole_; }
+
+  /// To be called for each chunk, with its units, before its copies are made.
+  void begin(ChunkProgram const& chunk, ChunkUnits const& units) {
+    sizes_.assign(static_cast<std::size_t>(units.list().units), 0);
+    for (std::size_t i = 0; i < chunk.blocks.size(); ++i) {
+      if (units.unit_at(i) == no_unit) continue;
+      sizes_[static_cast<std::size_t>(units.unit_at(i))] += elements_of(units.program(i), traits_);
+    }
+    std::int64_t const all = std::accumulate(sizes_.begin(), sizes_.end(), std::int64_t{0});
+    traits_.own_gradients = traits_.gathers ? 0 : all / traits_.ranks;
+  }
+
+  /// How many of the last units DeepSpeed keeps after forward: those of which fewer than `distance`
+  /// elements of others are used before their backward.
+  /// Source: deepspeed/runtime/zero/partitioned_param_coordinator.py, __params_to_release().
+  int kept_last(std::int64_t distance, bool recomputes) const {
+    // Units behind are used in forward and backward, and once more if they are recomputed.
+    std::int64_t const uses = recomputes ? 3 : 2;
+    std::int64_t used = 0;
+    int kept = 0;
+    for (auto size = sizes_.rbegin(); size != sizes_.rend() && uses * used < distance; ++size) {
+      ++kept;
+      used += *size;
+    }
+    return kept;
+  }
 
   ChunkProgram of(ChunkProgram const& chunk,
                   ChunkUnits const& units,
@@ -118,14 +153,15 @@ class UnitCopies {
       BlockProgram made = *program(key.block);
       if (!made.parameters.empty()) {
         // All units of a microbatch reduce, or none.
-        bool const reduces_behind =
-            key.passes.backward.reduces && key.behind != no_unit && !key.is_before_tail;
+        bool const is_first = key.behind == no_unit || key.is_before_tail;
+        bool const reduces_behind = key.passes.backward.reduces && traits_.overlaps && !is_first;
         write_unit(made, traits_,
                    {.before = program(key.before),
                     .behind = program(key.behind),
                     .partner = program(key.partner),
                     .distance = key.distance,
-                    .reduces_behind = reduces_behind},
+                    .reduces_behind = reduces_behind,
+                    .is_first_in_backward = is_first},
                    key.passes);
       }
       programs_.blocks.push_back(std::move(made));
@@ -136,21 +172,39 @@ class UnitCopies {
   Programs& programs_;
   std::vector<BlockProgram> whole_;
   UnitTraits traits_;
+  std::vector<std::int64_t> sizes_;  ///< elements of the chunk's units
   std::map<Key, std::int32_t> known_;
 };
+
+/// Leaves of the passes of units what they have if their parameters stay whole.
+void leave_out_gathers(std::vector<std::vector<UnitPasses>>& passes) {
+  for (std::vector<UnitPasses>& of_microbatch : passes) {
+    for (UnitPasses& unit : of_microbatch) {
+      unit.forward = {};
+      unit.backward = {.reduces = unit.backward.reduces};
+    }
+  }
+}
 
 }  // namespace
 
 void shard_units(TrainingPlan const& plan, Programs& programs) {
   auto const microbatches = static_cast<int>(stagecraft::microbatches(plan.config));
-  UnitKind const& kind = *find_unit_kind(plan.config.sharding.kind);
+  ShardingTraits const& kind = plan.config.sharding.traits();
+  bool const recomputes = std::ranges::any_of(plan.config.recompute, [](auto const& policy) {
+    return policy.granularity == RecomputeGranularity::full;
+  });
   UnitCopies copies{plan, programs};
   std::vector<ChunkProgram> const chunks = std::exchange(programs.chunks, {});
   std::vector<std::vector<ChunkProgram>> by_role(
       static_cast<std::size_t>(std::min(microbatches, 3)));
   for (ChunkProgram const& chunk : chunks) {
     ChunkUnits const units{chunk.blocks, copies.whole(), kind};
-    auto const passes = unit_passes(units.list(), unit_policy(plan.config.sharding), microbatches);
+    copies.begin(chunk, units);
+    UnitPolicy policy = unit_policy(plan.config.sharding);
+    policy.kept_last = copies.kept_last(plan.config.sharding.reuse_distance, recomputes);
+    auto passes = unit_passes(units.list(), policy, microbatches);
+    if (!plan.config.sharding.shares_parameters()) leave_out_gathers(passes);
     for (std::size_t role = 0; role < passes.size(); ++role) {
       by_role[role].push_back(copies.of(chunk, units, passes[role]));
     }

@@ -14,12 +14,18 @@ namespace stagecraft {
 /// the next iteration. If only the last microbatch reduces, the others add their gradients up, in
 /// the type of the reduction.
 ///
+/// Units of kinds that do not share parameters have them where replicas do, and reduce alone.
+///
 /// Collectives run on the gather stream, in the order in which the host issues them. The reduction
 /// of a unit runs beside the backward of the unit before it in the model, which waits for it at its
 /// end: the input of one reduction is held at a time. Padding is that of the first axis of each
 /// parameter.
+/// DeepSpeed's kinds collect gradients in a bucket, to which each goes once it is made, and reduce
+/// a copy of it (reduce_scatter_coalesced(), allreduce_bucket()). The rank's part of that is added
+/// to its gradients, which are one buffer. A unit larger than the bucket reduces as many times as
+/// it fills it; a reduction is counted once here, and does not wait until a bucket is full.
 /// Source: PyTorch 2.15, torch/distributed/fsdp/_fully_shard: _fsdp_param_group.py and
-/// _fsdp_collectives.py.
+/// _fsdp_collectives.py; DeepSpeed, deepspeed/runtime/zero/{stage_1_and_2,stage3}.py.
 /// Pre: the blocks' passes are not split, and all parameters have the same holders.
 void shard_units(TrainingPlan const& plan, Programs& programs);
 

@@ -4,7 +4,7 @@ namespace stagecraft {
 
 /// Elements of a parameter, with its own padding.
 std::int64_t elements_of(Shape const& shape, UnitTraits const& traits) {
-  if (traits.is_flat) return shape.elements();
+  if (traits.is_flat || !traits.gathers) return shape.elements();
   return traits.ranks * sharded_elements(shape, traits.ranks, traits.cuts_rows);
 }
 
@@ -37,6 +37,15 @@ TensorId UnitBlock::make(Name name, std::int64_t count, ElementType type, Catego
   made.shape = {count};
   made.buffer = id;
   return id;
+}
+
+TensorId UnitBlock::make_part(Name name, std::int64_t count, TensorId whole) {
+  Tensor const of = block.tensor(whole);
+  TensorId const part = make(name, count, of.type, of.category);
+  block.tensors.back().buffer = of.buffer;
+  block.tensors.back().lifetime = of.lifetime;
+  block.tensors.back().strides = {1};
+  return part;
 }
 
 void UnitBlock::take(Pass pass, std::string_view what, std::int32_t of, TensorId tensor) {

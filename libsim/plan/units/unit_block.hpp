@@ -14,10 +14,12 @@ namespace stagecraft {
 
 /// The buffers that units leave to each other.
 namespace handed {
-inline constexpr std::string_view flat = "flat";                  // of the unit that takes it
-inline constexpr std::string_view parameters = "parameters";      // the unit's own
-inline constexpr std::string_view gradients = "gradients";        // its own, not reduced
-inline constexpr std::string_view reduce_input = "reduce_input";  // of the unit that leaves it
+inline constexpr std::string_view flat = "flat";                    // of the unit that takes it
+inline constexpr std::string_view parameters = "parameters";        // the unit's own
+inline constexpr std::string_view gradients = "gradients";          // its own, not reduced
+inline constexpr std::string_view reduce_input = "reduce_input";    // of the unit that leaves it
+inline constexpr std::string_view bucket = "bucket";                // of the unit that takes it
+inline constexpr std::string_view own_gradients = "own_gradients";  // the same
 inline constexpr std::string_view gradient_shard =
     "gradient_shard";  // of that whose gradients it has
 }  // namespace handed
@@ -33,8 +35,17 @@ struct UnitTraits {
   std::optional<GroupId>
       copies{};  ///< the ranks with the same shards, over which gradients are summed
   UnitTypes types;
-  bool is_flat = false;    ///< UnitKind::is_flat
-  bool cuts_rows = false;  ///< UnitKind::cuts_rows
+  bool gathers = true;       ///< whether ranks share parameters, too
+  bool is_flat = false;      ///< ShardingTraits::is_flat
+  bool cuts_rows = false;    ///< ShardingTraits::cuts_rows
+  bool all_reduces = false;  ///< ShardingTraits::all_reduces
+  bool overlaps = true;      ///< whether reductions run beside the backward of the unit before
+  /// Elements of the buffer that collects gradients; 0: there is none.
+  std::int64_t bucket = 0;
+  int buckets = 1;               ///< how many there are, which take turns
+  bool keeps_gradients = false;  ///< ShardingTraits::keeps_gradients
+  /// The rank's elements of all gradients, if units reduce into one buffer of a backward.
+  std::int64_t own_gradients = 0;
 };
 
 /// The blocks that a unit depends on; null: there is none.
@@ -47,6 +58,7 @@ struct Neighbours {
   std::int32_t distance = 0;  ///< from the block to its partner, in the chunk
   /// Whether the unit behind leaves it gradients to be reduced.
   bool reduces_behind = false;
+  bool is_first_in_backward = false;  ///< whether no other unit's backward ends before its own
 };
 
 /// Elements of a parameter, with its own padding.
@@ -70,6 +82,8 @@ struct UnitBlock {
   bool is_tail() const { return beside.partner != nullptr && is_head(); }
 
   TensorId make(Name name, std::int64_t count, ElementType type, Category category);
+  /// A part of another buffer, from its beginning.
+  TensorId make_part(Name name, std::int64_t count, TensorId whole);
   TensorId make_gathered(Name name, std::int64_t count, ElementType type) {
     return make(name, count, type, Category::gathered);
   }

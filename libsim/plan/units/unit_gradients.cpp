@@ -39,11 +39,63 @@ void UnitGradients::own() {
       }
     }
   }
+  if (!unit_.is_tail()) fill_bucket();
+}
+
+bool UnitGradients::goes_into_bucket(Parameter const& parameter) const {
+  // What the head adds to comes from elsewhere; larger ones are reduced where they are.
+  return bucket_ != no_tensor && !(unit_.has_tail() && parameter.tied_embedding) &&
+         unit_.block.tensor(parameter.weight).shape.elements() <= unit_.traits.bucket;
+}
+
+void UnitGradients::fill_bucket() {
+  UnitTraits const& traits = unit_.traits;
+  if (traits.own_gradients > 0) {
+    own_gradients_ = unit_.make({"unit_gradients", "own"}, traits.own_gradients,
+                                traits.types.stored, Category::gradients);
+    hand_down(handed::own_gradients, own_gradients_);
+  }
+  if (traits.bucket == 0) return;
+  bucket_ =
+      unit_.make_gathered({"unit_gradients", "bucket"}, traits.buckets * traits.bucket,
+                          traits.keeps_gradients ? traits.types.reduced : traits.types.gathered);
+  if (traits.keeps_gradients) {
+    unit_.block.tensors.back().lifetime = Lifetime::job;
+  } else {
+    hand_down(handed::bucket, bucket_);
+  }
+  std::int64_t elements = 0;
+  for (Parameter const& parameter : unit_.block.parameters) {
+    if (!goes_into_bucket(parameter)) continue;
+    elements += unit_.block.tensor(parameter.weight).shape.elements();
+  }
+  if (elements == 0) return;
+  in_bucket_ =
+      unit_.make_part({"unit_gradients", "in_bucket"}, std::min(elements, traits.bucket), bucket_);
+  for (Parameter const& parameter : unit_.block.parameters) {
+    if (!goes_into_bucket(parameter)) continue;
+    TensorId const id = parameter.gradient;
+    Ops& ops = unit_.block.backward;
+    auto const last = std::find_if(ops.rbegin(), ops.rend(), [&](Op const& op) {
+      return std::ranges::find(op.writes, id) != op.writes.end();
+    });
+    Ops move;
+    unit_.append(move, OpKind::pack_unit, {"unit_gradients", "to_bucket"}, {id}, {in_bucket_})
+        .traffic = 2 * unit_.block.tensor(id).bytes();
+    ops.insert(last.base(), move.front());
+  }
+}
+
+void UnitGradients::hand_down(std::string_view what, TensorId buffer) {
+  if (!unit_.beside.is_first_in_backward) unit_.take(Pass::backward, what, 0, buffer);
+  if (unit_.beside.before != nullptr) unit_.leave(Pass::backward, what, -1, buffer);
 }
 
 void UnitGradients::collect(Ops& ops) {
-  for (Parameter const& parameter : unit_.block.parameters)
-    gradients_.push_back(parameter.gradient);
+  if (in_bucket_ != no_tensor) gradients_.push_back(in_bucket_);
+  for (Parameter const& parameter : unit_.block.parameters) {
+    if (!goes_into_bucket(parameter)) gradients_.push_back(parameter.gradient);
+  }
   if (unit_.has_tail()) collect_from(ops, *unit_.beside.partner);
   if (!unit_.traits.is_flat) return;
   TensorId const flat =
@@ -70,11 +122,13 @@ void UnitGradients::collect_from(Ops& ops, BlockProgram const& head) {
 }
 
 void UnitGradients::reduce_behind(Ops& first, Ops& last) {
-  std::int64_t const elements = elements_of(*unit_.beside.behind, unit_.traits);
-  TensorId const input = unit_.make_gathered({"gradients_behind", "reduce_input"}, elements,
-                                             unit_.traits.types.reduced);
+  BlockProgram const& behind = *unit_.beside.behind;
+  std::int64_t const elements = elements_of(behind, unit_.traits);
+  TensorId const input =
+      unit_.make_gathered({"gradients_behind", "reduce_input"}, reduced_at_once(behind, elements),
+                          unit_.traits.types.reduced);
   unit_.take(Pass::backward, handed::reduce_input, 1, input);
-  reduce(first, last, "gradients_behind", 1, input, true);
+  reduce(first, last, "gradients_behind", 1, input, elements, true);
 }
 
 void UnitGradients::reduce(Ops& begin,
@@ -82,21 +136,20 @@ void UnitGradients::reduce(Ops& begin,
                            std::string_view whose,
                            std::int32_t position,
                            TensorId input,
+                           std::int64_t elements,
                            bool is_beside) {
+  if (unit_.traits.keeps_gradients || own_gradients_ != no_tensor) {
+    return reduce_in_place(begin, end, whose, input, elements, is_beside);
+  }
   UnitTypes const& types = unit_.traits.types;
-  std::int64_t const shard = unit_.block.tensor(input).shape.elements() / unit_.traits.ranks;
+  std::int64_t const shard = elements / unit_.traits.ranks;
   bool const makes_gradient = !unit_.passes.has_reduced && types.reduced == types.stored;
   TensorId const part = makes_gradient
                             ? unit_.make({whose, "shard"}, shard, types.stored, Category::gradients)
                             : unit_.make_gathered({whose, "part"}, shard, types.reduced);
   unit_.append_collective(begin, OpKind::reduce_scatter, {whose, "reduce_scatter"}, input, part)
       .asynchronous = is_beside;
-  if (unit_.traits.copies) {
-    Op& sum = unit_.append_collective(begin, OpKind::all_reduce, {whose, "all_reduce"}, part, part);
-    sum.stream = Stream::sum_over_copies;
-    sum.group = unit_.traits.copies;
-    sum.asynchronous = is_beside;
-  }
+  sum_over_copies(begin, whose, part, is_beside);
   unit_.hold(end, {whose, "reduced"}, part);
   if (makes_gradient) {
     unit_.leave(Pass::backward, handed::gradient_shard, position, part);
@@ -112,6 +165,62 @@ void UnitGradients::reduce(Ops& begin,
   }
 }
 
+void UnitGradients::sum_over_copies(Ops& ops,
+                                    std::string_view whose,
+                                    TensorId part,
+                                    bool is_beside) {
+  if (!unit_.traits.copies) return;
+  Op& sum = unit_.append_collective(ops, OpKind::all_reduce, {whose, "all_reduce"}, part, part);
+  sum.stream = Stream::sum_over_copies;
+  sum.group = unit_.traits.copies;
+  sum.asynchronous = is_beside;
+}
+
+void UnitGradients::reduce_in_place(Ops& begin,
+                                    Ops& end,
+                                    std::string_view whose,
+                                    TensorId input,
+                                    std::int64_t elements,
+                                    bool is_beside) {
+  UnitTraits const& traits = unit_.traits;
+  std::int64_t const shard = elements / traits.ranks;
+  TensorId const part = unit_.make_part(
+      {whose, "part"}, unit_.block.tensor(input).shape.elements() / traits.ranks, input);
+  Op& op = traits.all_reduces ? unit_.append_collective(begin, OpKind::all_reduce,
+                                                        {whose, "all_reduce"}, input, input)
+                              : unit_.append_collective(begin, OpKind::reduce_scatter,
+                                                        {whose, "reduce_scatter"}, input, part);
+  op.payload = Bytes{elements * element_size(traits.types.reduced)};
+  op.asynchronous = is_beside;
+  sum_over_copies(begin, whose, part, is_beside);
+  bool const adds = traits.keeps_gradients && unit_.passes.has_reduced;
+  TensorId const kept =
+      traits.keeps_gradients
+          ? unit_.make({whose, "shard"}, shard, traits.types.stored, Category::gradients)
+          : unit_.make_part({whose, "shard"}, shard, own_gradients_);
+  if (traits.keeps_gradients) unit_.block.tensors.back().lifetime = Lifetime::job;
+  Op& keep = adds ? unit_.append(end, OpKind::add, {whose, "add"}, {kept, part}, {kept})
+                  : unit_.append(end, OpKind::pack_unit, {whose, "keep"}, {part}, {kept});
+  std::int64_t const stored = element_size(traits.types.stored);
+  keep.traffic = Bytes{shard * ((adds ? 2 : 1) * stored + element_size(traits.types.reduced))};
+}
+
+void UnitGradients::end_backward(Ops& last) {
+  for (TensorId const buffer : {bucket_, own_gradients_}) {
+    if (buffer == no_tensor || unit_.block.tensor(buffer).lifetime == Lifetime::job) continue;
+    unit_.hold(last, {"unit_gradients", "end_of_backward"}, buffer);
+  }
+  if (own_gradients_ == no_tensor || unit_.beside.before != nullptr) return;
+  if (!unit_.passes.has_reduced) {
+    return unit_.leave(Pass::backward, handed::gradient_shard, 0, own_gradients_);
+  }
+  // The gradients of each later backward have a buffer until they are added to the first one's.
+  TensorId const sum = unit_.make({"unit_gradients", "shard"}, unit_.traits.own_gradients,
+                                  unit_.traits.types.stored, Category::gradients);
+  unit_.append(last, OpKind::add, {"unit_gradients", "add"}, {sum, own_gradients_}, {sum});
+  unit_.pass_on(Pass::backward, handed::gradient_shard, 0, sum);
+}
+
 void UnitGradients::finish(Ops& last) {
   if (!unit_.passes.backward.reduces) {
     TensorId const sum = sum_so_far();
@@ -120,11 +229,22 @@ void UnitGradients::finish(Ops& last) {
     return;
   }
   TensorId const input = reduce_input(last);
-  if (unit_.beside.before != nullptr) {
+  if (unit_.beside.before != nullptr && unit_.traits.overlaps) {
     unit_.leave(Pass::backward, handed::reduce_input, 0, input);
   } else {
-    reduce(last, last, "unit_gradients", 0, input, false);
+    reduce(last, last, "unit_gradients", 0, input, unit_.elements, false);
   }
+  end_backward(last);
+}
+
+std::int64_t UnitGradients::reduced_at_once(BlockProgram const& block,
+                                            std::int64_t elements) const {
+  if (unit_.traits.bucket == 0) return elements;
+  std::int64_t most = unit_.traits.bucket;
+  for (Parameter const& parameter : block.parameters) {
+    most = std::max(most, elements_of(block.tensor(parameter.weight).shape, unit_.traits));
+  }
+  return std::min(elements, most);
 }
 
 void UnitGradients::copy_together(Ops& ops, Name name, TensorId whole) {
@@ -179,8 +299,9 @@ TensorId UnitGradients::reduce_input(Ops& ops) {
   if (unit_.traits.is_flat && unit_.traits.types.reduced == unit_.traits.types.gathered) {
     return gradients_.front();
   }
-  TensorId const input = unit_.make_gathered({"unit_gradients", "reduce_input"}, unit_.elements,
-                                             unit_.traits.types.reduced);
+  TensorId const input =
+      unit_.make_gathered({"unit_gradients", "reduce_input"},
+                          reduced_at_once(unit_.block, unit_.elements), unit_.traits.types.reduced);
   copy_together(ops, {"unit_gradients", "copy_in"}, input);
   return input;
 }

@@ -27,8 +27,8 @@ UnitTypes unit_types(TrainingConfig const& config) {
   Precision const precision = config.model.precision;
   Sharding const& sharding = config.sharding;
   ElementType const stored =
-      type_of(sharding.stored_dtype,
-              sharding.has_master() ? activation_type(precision) : accumulation_type(precision));
+      type_of(sharding.stored_dtype, sharding.traits().has_master ? activation_type(precision)
+                                                                  : accumulation_type(precision));
   return {.stored = stored,
           .gathered = type_of(sharding.parameter_dtype, activation_type(precision)),
           .reduced = type_of(sharding.reduce_dtype, stored)};

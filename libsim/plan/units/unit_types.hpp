@@ -19,7 +19,7 @@ UnitTypes unit_types(TrainingConfig const& config);
 
 /// The elements of the largest shard if `elements`, in rows that stay together, are cut over ranks.
 constexpr std::int64_t shard_of(std::int64_t elements, int ranks, std::int64_t row = 1) {
-  return (elements / row + ranks - 1) / ranks * row;
+  return ((elements + row - 1) / row + ranks - 1) / ranks * row;
 }
 
 /// The elements of a parameter that each of the ranks keeps, as many as the first rank: whole rows,

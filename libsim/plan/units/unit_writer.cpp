@@ -40,7 +40,7 @@ class UnitWriter {
     if (unit_.is_tail()) {
       write_tail();
     } else {
-      write_forward();
+      if (unit_.traits.gathers) write_forward();
       write_backward();
     }
     insert_waits(unit_.block);
@@ -64,9 +64,7 @@ class UnitWriter {
     unit_.block.tensors.back().lifetime = Lifetime::job;
     TensorId const flat =
         unit_.make_gathered(name_of_flat(whose), elements, unit_.traits.types.gathered);
-    TensorId const part = unit_.make_gathered({whose, "part"}, shard, unit_.traits.types.gathered);
-    unit_.block.tensors.back().buffer = flat;
-    unit_.block.tensors.back().strides = {1};
+    TensorId const part = unit_.make_part({whose, "part"}, shard, flat);
     Op& copy = unit_.append(ops, OpKind::pack_unit, {whose, "copy_in"}, {kept}, {part});
     copy.stream = Stream::gather;
     copy.group = unit_.traits.group;
@@ -174,12 +172,14 @@ class UnitWriter {
 
   /// A head whose unit the embedding gathers and reduces.
   void write_tail() {
-    whole_ =
-        unit_.make_gathered({"unit", "parameters"}, unit_.elements, unit_.traits.types.gathered);
-    unit_.pass_on(Pass::forward, handed::parameters, unit_.beside.distance, whole_);
-    place_weights(whole_);
     Ops first;
-    if (unit_.passes.backward.gathers_ahead) gather_ahead(first, Pass::backward, "unit_before");
+    if (unit_.traits.gathers) {
+      whole_ =
+          unit_.make_gathered({"unit", "parameters"}, unit_.elements, unit_.traits.types.gathered);
+      unit_.pass_on(Pass::forward, handed::parameters, unit_.beside.distance, whole_);
+      place_weights(whole_);
+      if (unit_.passes.backward.gathers_ahead) gather_ahead(first, Pass::backward, "unit_before");
+    }
     gradients_.own();
     for (std::size_t i = 0; i < unit_.block.parameters.size(); ++i) {
       unit_.leave(Pass::backward, gradients_of_head.at(i), unit_.beside.distance,
@@ -188,12 +188,10 @@ class UnitWriter {
     enclose(unit_.block.backward, std::move(first), {});
   }
 
-  void write_backward() {
+  /// Appends what gives backward its parameters, and returns their buffer.
+  TensorId parameters_of_backward(Ops& first) {
     UnitPass const& pass = unit_.passes.backward;
-    Ops first;
-    Ops last;
     TensorId whole = whole_;
-    if (unit_.beside.reduces_behind) gradients_.reduce_behind(first, last);
     if (pass.source != Source::kept) {
       TensorId flat = no_tensor;
       whole = parameters(first, Pass::backward, "unit_again", pass.source, flat);
@@ -201,12 +199,23 @@ class UnitWriter {
     }
     // The backward of a unit with a head begins there.
     if (pass.gathers_ahead && !unit_.has_tail()) gather_ahead(first, Pass::backward, "unit_before");
+    return whole;
+  }
+
+  void write_backward() {
+    Ops first;
+    Ops last;
+    if (unit_.beside.reduces_behind) gradients_.reduce_behind(first, last);
+    TensorId const whole = unit_.traits.gathers ? parameters_of_backward(first) : no_tensor;
     gradients_.own();
     Ops reduced = std::exchange(last, {});
     gradients_.collect(last);
-    // Frees the unit's parameters, and then the input of the next unit's reduction, which is over.
-    unit_.hold(last, {"unit", "end_of_backward"}, whole);
-    if (!pass.frees) unit_.leave(Pass::backward, handed::parameters, 0, whole);
+    if (unit_.traits.gathers) {
+      // Frees the unit's parameters, and then the input of the next unit's reduction, which is
+      // over.
+      unit_.hold(last, {"unit", "end_of_backward"}, whole);
+      if (!unit_.passes.backward.frees) unit_.leave(Pass::backward, handed::parameters, 0, whole);
+    }
     std::ranges::move(reduced, std::back_inserter(last));
     gradients_.finish(last);
     enclose(unit_.block.backward, std::move(first), std::move(last));

@@ -78,10 +78,11 @@ class LowPrecisionCheck : CombinationCheck {
     if (precision != Precision::bf16 && precision != Precision::fp16) {
       refuse("model.precision", name_of(precision), "bf16 or fp16" + why());
     }
-    if (config_.sharding.shares_parameters()) {
+    std::string const why_high{config_.sharding.traits().why_high};
+    if (!why_high.empty()) {
       refuse("sharding", name_of(config_.sharding.kind),
-             "none, distributed_optimizer or zero1" + why() +
-                 ": units that gather or quantise parameters in 8 bits are not modelled");
+             names_of_kinds([](auto const& kind) { return kind.why_high.empty(); }) + why() + ": " +
+                 why_high);
     }
     if (low().parameters == LowOrHigh::low) {
       std::string const wrong = wrong_for_low_parameters(config_);
@@ -139,8 +140,10 @@ std::string discarded_without_scale(TrainingConfig const& config, Recipe recipe)
 }
 
 std::string wrong_for_low_parameters(TrainingConfig const& config) {
-  if (config.sharding.kind != ShardingKind::distributed_optimizer) {
-    return "sharding: distributed_optimizer, whose master copies are quantised";
+  if (!config.sharding.traits().may_keep_low_weights) {
+    return "sharding: " +
+           names_of_kinds([](auto const& kind) { return kind.may_keep_low_weights; }) +
+           ", whose master copies are quantised";
   }
   if (config.offload.optimizer > 0) return "offload.optimizer: 0, as the host sends 16 bits";
   if (config.schedule.step == StepSync::post_validated) {

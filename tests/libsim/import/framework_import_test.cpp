@@ -69,14 +69,23 @@ TEST_CASE("DeepSpeed's stages become what holds as many bytes", "[import]") {
   // Stage 1: gradients whole, in the model's type.
   auto const first = of("true").sections;
   CHECK(first["sharding"] == "zero1");
-  CHECK(
-      of(R"({"stage": 2})").sections["sharding"] ==
-      nlohmann::ordered_json::parse(
-          R"({"kind": "fsdp2", "reshard_after_forward": false, "sync": "every", "reduce_dtype": "bf16"})"));
+  CHECK(of(R"({"stage": 2})").sections["sharding"] ==
+        nlohmann::ordered_json::parse(R"({"kind": "zero2", "reduce_dtype": "bf16"})"));
   auto const third = of(R"({"stage": 3, "overlap_comm": true, "mics_shard_size": 8,
     "offload_param": {"device": "cpu"}})");
   CHECK(third.sections["sharding"] ==
-        nlohmann::ordered_json::parse(R"({"kind": "zero3", "group": 8, "reduce_dtype": "bf16"})"));
+        nlohmann::ordered_json::parse(
+            R"({"kind": "zero3", "group": 8, "reduce_dtype": "bf16", "overlap": true})"));
+  // transformers' Trainer makes a bucket of hidden^2 elements; llama2-7b's hidden size is 4096.
+  CHECK(of(R"({"stage": 2, "reduce_bucket_size": "auto", "overlap_comm": true})")
+            .sections["sharding"]["bucket"] == 4096 * 4096);
+  auto const sizes = of(R"({"stage": 3, "reduce_bucket_size": 2e8, "overlap_comm": false,
+    "stage3_max_reuse_distance": 5e7})")
+                         .sections["sharding"];
+  CHECK(sizes == nlohmann::ordered_json::parse(
+                     R"({"kind": "zero3", "reduce_dtype": "bf16", "bucket": 200000000,
+                         "overlap": false, "reuse_distance": 50000000})"));
+  CHECK(of(R"({"stage": 2, "contiguous_gradients": false})").sections["sharding"]["bucket"] == 0);
   CHECK(names_left_out(third) ==
         std::vector<std::string>{"zero_optimization.offload_param.device"});
   CHECK_THROWS_WITH(of(R"({"stage": 2, "offload_optimizer": {"device": "cpu", "ratio": 0.5}})"),

@@ -66,4 +66,39 @@ TEST_CASE("the input of a reduction is copied from sums in their own type") {
   }
 }
 
+TEST_CASE("DeepSpeed's stage 2 sums each microbatch's gradients, and gathers at the step alone") {
+  // stage_1_and_2.py: buckets of 2-byte gradients are all-reduced in every backward, and step()
+  // gathers 2 bytes of each parameter. A unit is padded to a multiple of the 4 ranks.
+  TrainingConfig config = sharded_runs().front().config;
+  config.model.precision = Precision::bf16;
+  config.batch.global = config.batch.micro * config.parallel.data * 3;
+  config.sharding = default_sharding(ShardingKind::zero2);
+  TrainingPlan const plan = make_plan(as_settled(config));
+  REQUIRE(plan.programs.chunks.size() == 3);
+  for (ChunkProgram const& chunk : plan.programs.chunks) {
+    std::int64_t reduced = 0;
+    std::int64_t padded = 0;
+    for (std::int32_t const number : chunk.blocks) {
+      BlockProgram const& block = plan.programs.blocks[static_cast<std::size_t>(number)];
+      std::int64_t elements = 0;
+      for (Parameter const& parameter : block.parameters) {
+        elements += block.tensor(parameter.weight).shape.elements();
+      }
+      padded += (elements + 3) / 4 * 4;
+      for (Op const& op : block.forward) REQUIRE(op.stream != Stream::gather);
+      for (Op const& op : block.backward) {
+        REQUIRE(op.kind != OpKind::all_gather);
+        if (op.stream == Stream::gather) reduced += op.payload.count();
+      }
+    }
+    REQUIRE(reduced == 2 * padded);
+  }
+  StagePlan const& stage = plan.stages.front();
+  std::int64_t gathered = 0;
+  for (StepOp const& op : stage.step_ops) {
+    if (op.kind == OpKind::all_gather) gathered += op.payload.count();
+  }
+  REQUIRE(gathered == 2 * stage.parameters);
+}
+
 }  // namespace stagecraft::sharded_units_test

@@ -57,7 +57,7 @@ TEST_CASE("memory.distributed_optimizer is short for a kind of sharding", "[plan
   REQUIRE(
       message("sharding: fsdp3") ==
       "x.yaml:2:11: sharding: found 'fsdp3'; accepted: none, distributed_optimizer, fsdp1, fsdp2, "
-      "zero1, zero3; "
+      "zero1, zero2, zero3; "
       "did you mean 'fsdp1'?");
   REQUIRE_THAT(message("sharding: {kind: none, group: 4}"),
                Catch::Contains("the key kind alone, as sharding is none"));
