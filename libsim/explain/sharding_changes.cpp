@@ -1,7 +1,6 @@
 #include "libsim/explain/sharding_changes.hpp"
 
 #include <algorithm>
-#include <array>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -16,8 +15,6 @@ Change change_to(std::string setting, std::string what, std::string undoes = {})
   return {.what = std::move(what), .set = {std::move(setting)}, .undoes = std::move(undoes)};
 }
 
-constexpr std::array deepspeeds_kinds{ShardingKind::zero1, ShardingKind::zero3};
-
 bool contains(auto const& kinds, ShardingKind kind) {
   return std::ranges::find(kinds, kind) != kinds.end();
 }
@@ -30,14 +27,18 @@ void append_kinds(std::vector<Change>& changes,
   // Units have neither stages nor groups of experts.
   bool const may_share_all = config.parallel.pipeline == 1 && config.parallel.expert == 1;
   for (ShardingKind const kind : kinds_of_framework(now.kind, software)) {
-    bool const shares_all = find_unit_kind(kind) != nullptr;
-    if (kind == ShardingKind::none || shares_all == now.shares_parameters()) continue;
-    if (shares_all && !may_share_all) continue;
+    SharedState const shared = traits_of(kind).shares;
+    if (kind == ShardingKind::none || shared == now.traits().shares) continue;
+    if (traits_of(kind).has_units() && !may_share_all) continue;
     std::string const name{name_of(kind)};
-    changes.push_back(shares_all
-                          ? change_to("sharding=" + name, "parameters sharded, too (" + name + ")")
-                          : change_to("sharding=" + name, "the optimizer's state sharded alone",
-                                      std::string{name_of(now.kind)} + " sharding"));
+    changes.push_back(
+        shared == SharedState::optimizer
+            ? change_to("sharding=" + name, "the optimizer's state sharded alone",
+                        std::string{name_of(now.kind)} + " sharding")
+            : change_to("sharding=" + name,
+                        shared == SharedState::parameters
+                            ? "parameters sharded, too (" + name + ")"
+                            : "gradients sharded, and parameters not (" + name + ")"));
   }
 }
 
@@ -46,8 +47,11 @@ void append_kinds(std::vector<Change>& changes,
 std::vector<ShardingKind> kinds_of_framework(ShardingKind kind, Software const& software) {
   std::vector<ShardingKind> const& stacks = software.replicas.sharding.value;
   if (kind == ShardingKind::none || contains(stacks, kind)) return stacks;
-  if (!contains(deepspeeds_kinds, kind)) return {kind};
-  return {deepspeeds_kinds.begin(), deepspeeds_kinds.end()};
+  std::vector<ShardingKind> of_same;
+  for (ShardingTraits const& row : all_sharding_kinds) {
+    if (row.framework == traits_of(kind).framework) of_same.push_back(row.kind);
+  }
+  return of_same;
 }
 
 std::vector<Change> sharding_changes(TrainingConfig const& config, System const& system) {
