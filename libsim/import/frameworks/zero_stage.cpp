@@ -6,8 +6,10 @@ namespace stagecraft {
 
 ShardingTraits const& sharding_traits(FrameworkRun& run) {
   nlohmann::ordered_json const& sharding = run.sections["sharding"];
-  std::string const name = sharding.is_object() ? sharding["kind"] : sharding;
-  return traits_of(value_named<ShardingKind>(name).value());
+  nlohmann::ordered_json const& kind = sharding.is_object() ? sharding["kind"] : sharding;
+  // A stage that there is not has been reported, and has left no kind.
+  return traits_of(kind.is_string() ? value_named<ShardingKind>(kind.get<std::string>()).value()
+                                    : ShardingKind::none);
 }
 
 void write_zero_stage(FrameworkKeys& keys,

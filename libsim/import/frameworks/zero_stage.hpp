@@ -17,7 +17,7 @@ void write_zero_stage(FrameworkKeys& keys,
                       std::int64_t stage,
                       FrameworkRun& run);
 
-/// The kind of sharding in the run's section of that name. Pre: it has one.
+/// The kind of sharding in the run's section of that name; none if that is empty.
 ShardingTraits const& sharding_traits(FrameworkRun& run);
 
 /// Writes or leaves out what goes to the host, `key` being where the file says so. Optimizer state
