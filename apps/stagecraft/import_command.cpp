@@ -218,12 +218,13 @@ void leave_out_recipe(MegatronImport& import, std::string const& system) {
   if (has_recipe(accelerator, *recipe)) return;
   low = {};
   bool const is_of_4 = element_bits(recipe->elements) == 4;
-  import.left_out.push_back({.name = is_of_4 ? "--fp4-format" : "--fp8-format",
+  import.left_out.push_back({.name = is_of_4 ? "--fp4-recipe" : "--fp8-recipe",
                              .value = std::string{name_of(recipe->recipe)},
                              .effect = OmittedEffect::large,
                              .direction = "less time",
-                             .consequence = "matrix products in 16 bits, as " + accelerator.name +
-                                            " has none of these in " + (is_of_4 ? "4" : "8")});
+                             .consequence = "modelled instead: matrix products in 16 bits, as " +
+                                            accelerator.name + " has none of these in " +
+                                            (is_of_4 ? "4 bits" : "8 bits")});
 }
 
 }  // namespace

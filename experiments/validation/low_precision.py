@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Prints how far predictions of runs in 8 bits are off, and those of their speed relative to 16 bits. Runs of mixtures of
+"""Prints how far predictions of runs in 8 and 4 bits are off, and those of their speed relative to 16 bits. Runs of mixtures of
 experts by Megatron-Bridge come in 16 bits, too.
 
 usage: low_precision.py RESULTS   folder of documents of `stagecraft validate --json`, as run.sh writes them

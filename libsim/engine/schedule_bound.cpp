@@ -170,8 +170,9 @@ StageRooms rooms_on(Placement const& placement, TrainingPlan const& of, System c
 std::string reason_against(TrainingPlan const& plan) {
   if (plan.placement.copies() > 1) return "microbatches go through two copies of the model";
   if (plan.microbatch_stride > 0) return "microbatches take different times";
-  if (plan.config.parallel.expert_overlap) {
-    return "with parallel.expert_overlap two passes run at once";
+  auto const is_beside = [](Task const& task) { return task.beside >= 0; };
+  for (StagePlan const& stage : plan.stages) {
+    if (std::ranges::any_of(stage.tasks, is_beside)) return "passes run in pairs";
   }
   if (plan.config.schedule.step == StepSync::post_validated) {
     return "with schedule.step post_validated an iteration begins before the last one has ended";

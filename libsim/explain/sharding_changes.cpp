@@ -19,7 +19,7 @@ bool contains(auto const& kinds, ShardingKind kind) {
   return std::ranges::find(kinds, kind) != kinds.end();
 }
 
-/// Other kinds that say more, or less, than the optimizer's state to be shared.
+/// The kinds of the run's framework that share out another part of the state than the run does.
 void append_kinds(std::vector<Change>& changes,
                   TrainingConfig const& config,
                   Software const& software) {
@@ -27,6 +27,8 @@ void append_kinds(std::vector<Change>& changes,
   // Units have neither stages nor groups of experts.
   bool const may_share_all = config.parallel.pipeline == 1 && config.parallel.expert == 1;
   for (ShardingKind const kind : kinds_of_framework(now.kind, software)) {
+    // Megatron-LM's switch is memory.distributed_optimizer.
+    if (now.traits().is_in_megatron() && traits_of(kind).is_in_megatron()) continue;
     SharedState const shared = traits_of(kind).shares;
     if (kind == ShardingKind::none || shared == now.traits().shares) continue;
     if (traits_of(kind).has_units() && !may_share_all) continue;
@@ -34,7 +36,9 @@ void append_kinds(std::vector<Change>& changes,
     changes.push_back(
         shared == SharedState::optimizer
             ? change_to("sharding=" + name, "the optimizer's state sharded alone",
-                        std::string{name_of(now.kind)} + " sharding")
+                        now.kind == ShardingKind::none
+                            ? ""
+                            : std::string{name_of(now.kind)} + " sharding")
             : change_to("sharding=" + name,
                         shared == SharedState::parameters
                             ? "parameters sharded, too (" + name + ")"

@@ -9,7 +9,8 @@
 namespace stagecraft {
 
 /// The kinds of sharding that the framework of a run with `kind` has: those of its software stack,
-/// unless these lack `kind`, which is another framework's then. Every framework has `none`.
+/// unless these lack `kind`, which is another framework's then. `none` is among those of a stack
+/// only.
 std::vector<ShardingKind> kinds_of_framework(ShardingKind kind, Software const& software);
 
 /// The other ways in which the replicas of a run may share parameters, gradients and optimizer

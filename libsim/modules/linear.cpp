@@ -127,7 +127,7 @@ BackwardOperands quantise_backward(ProgramBuilder& builder, Linear const& linear
                                        {.role = QuantisedRole::gradient}));
 }
 
-/// The input in 8 bits of a column-parallel layer, as its weight's gradient reads it.
+/// The quantised input of a column-parallel layer, as its weight's gradient reads it.
 TensorId gather_again(ProgramBuilder& builder, Linear const& linear) {
   Quantised const& input = linear.low.input;
   if (!builder.shape().sequence_parallel) return input.by_columns();
@@ -137,7 +137,7 @@ TensorId gather_again(ProgramBuilder& builder, Linear const& linear) {
                 Phase::weight_gradient, shard, depth(builder, linear), Overlap::behind_compute);
 }
 
-/// The gradient in 8 bits of a row-parallel layer's output, gathered: in both directions, if the
+/// The quantised gradient of a row-parallel layer's output, gathered: in both directions, if the
 /// blocks of one are not those of the other.
 BackwardOperands gather_gradient(ProgramBuilder& builder, Linear const& linear, TensorId dy) {
   bool const is_gathered = builder.shape().sequence_parallel;

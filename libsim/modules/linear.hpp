@@ -11,10 +11,11 @@ namespace stagecraft {
 /// A linear layer whose weight [width, depth] is split over the tensor group: by rows (Megatron's
 /// column parallel) or by columns (row parallel). It maps [s, b, depth] to [s, b, width].
 ///
-/// If the block quantises, it multiplies in 8 bits: each operand is quantised first, with sequence
-/// parallelism before it is gathered, so that what travels has 8 bits. Backward keeps the input in
-/// 8 bits, for the direction in which the gradient of the weight reads it; one with a scale per
-/// tensor that has to be gathered again is kept by rows, and transposed after that.
+/// If the block quantises, it multiplies in fewer bits: each operand is quantised first, with
+/// sequence parallelism before it is gathered, so that what travels is quantised. Backward keeps
+/// the input in those bits, for the direction in which the gradient of the weight reads it; one
+/// with a scale per tensor that has to be gathered again is kept by rows, and transposed after
+/// that.
 /// Source: Transformer Engine, pytorch/module/linear.py (supports_only_rowwise_all_gather).
 struct Linear {
   std::string_view owner;  ///< e.g. "attention.qkv"
@@ -25,7 +26,7 @@ struct Linear {
   QuantisedOperands low{};
 };
 
-/// Whether it multiplies in 8 bits.
+/// Whether its products are quantised.
 bool is_low(ProgramBuilder const& builder, Linear const& linear);
 
 /// Makes the weight of a linear layer that is split by columns and adds to the residual stream.
@@ -53,7 +54,7 @@ TensorId column_parallel_backward(ProgramBuilder& builder,
 /// A column-parallel layer in four parts, so that its communication can run apart from its
 /// products: gather_input() gathers x [s/t, b, depth] and keeps it; the product forward reads it;
 /// the product backward returns a part of dx that is not yet summed; sum_input_gradient() sums it.
-/// Without sequence parallelism x is already gathered. Not in 8 bits.
+/// Without sequence parallelism x is already gathered. Not quantised.
 TensorId gather_input(ProgramBuilder& builder, Linear const& linear, TensorId x);
 TensorId column_product_forward(ProgramBuilder& builder, Linear const& linear, TensorId x, Name y);
 TensorId column_product_backward(ProgramBuilder& builder,
@@ -71,7 +72,7 @@ TensorId row_parallel_forward(ProgramBuilder& builder, Linear& linear, TensorId 
 TensorId row_parallel_backward(
     ProgramBuilder& builder, Linear const& linear, TensorId x, TensorId dy, Name dx);
 /// The same in two parts: the first gathers dy, the second appends the products with the gathered
-/// dy. Not in 8 bits.
+/// dy. Not quantised.
 TensorId gather_output_gradient(ProgramBuilder& builder, Linear const& linear, TensorId dy);
 TensorId row_product_backward(
     ProgramBuilder& builder, Linear const& linear, TensorId x, TensorId dy, Name dx);

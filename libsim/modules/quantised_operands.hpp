@@ -7,7 +7,7 @@
 
 namespace stagecraft {
 
-/// The copies in 8 bits of a tensor.
+/// The quantised copies of a tensor.
 struct Quantised {
   TensorId rows = no_tensor;     ///< for products that sum along its rows
   TensorId columns = no_tensor;  ///< transposed; no_tensor: `rows` serve both
@@ -15,7 +15,7 @@ struct Quantised {
   TensorId by_columns() const { return columns == no_tensor ? rows : columns; }
 };
 
-/// What a linear layer in 8 bits keeps.
+/// What a linear layer whose products are quantised keeps.
 struct QuantisedOperands {
   Quantised weight;  ///< from one step to the next
   Quantised input;   ///< from forward to backward
@@ -33,7 +33,7 @@ struct QuantiseRequest {
   bool is_gathered = false;
 };
 
-/// Appends what makes x [.., columns] two copies in 8 bits. Those that no op comes to read are left
+/// Appends what makes x [.., columns] two quantised copies. Those that no op comes to read are left
 /// out (trim_quantisation()). With the recipe `current`, its largest element is measured first and,
 /// if ranks gather the copies, agreed on.
 /// Source: Transformer Engine, csrc/quantizer.cpp, Float8CurrentScalingQuantizer.

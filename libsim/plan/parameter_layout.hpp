@@ -46,7 +46,7 @@ struct PlacedParameter {
   Tensor const* weight = nullptr;
   std::int64_t layer = -1;    ///< number in the whole model; -1 outside of layers
   std::int64_t offset = 0;    ///< elements before it in the rank's flat order
-  bool is_quantised = false;  ///< whether the rank keeps copies of it in 8 bits
+  bool is_quantised = false;  ///< whether the rank keeps quantised copies of it
 
   std::int64_t elements() const { return weight->shape.elements(); }
   /// The name in the whole model, e.g. layers.3.attention.qkv.weight. Both uses of a tied embedding

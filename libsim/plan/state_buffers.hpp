@@ -31,16 +31,16 @@ struct StateExtents {
   std::int64_t parameters = 0;
   std::int64_t shard = 0;     ///< optimizer_shard()
   std::int64_t counters = 0;  ///< what blocks add up over an iteration
-  /// Bytes of the copies in 8 bits of weights, with their scales.
+  /// Bytes of the quantised copies of weights, with their scales.
   std::int64_t quantised_weights = 0;
   std::int64_t only_quantised = 0;  ///< of `parameters`, those with no other copy than these
 };
 
 /// The buffers of a rank in the order in which they are allocated: master copies only of 16-bit
-/// parameters, counters and copies of weights in 8 bits only if there are any. Bytes per parameter
+/// parameters, counters and quantised copies of weights only if there are any. Bytes per parameter
 /// of parameters, gradients, master copies and Adam's moments: fp16 and bf16 2 + 4 + 4 + 8, fp32
 /// 4 + 4 + 0 + 8, fp64 8 + 8 + 0 + 16, unless `memory` or `sharding` makes gradients or moments
-/// narrower. Parameters that are kept in 8 bits have their copies only. Units make gradients anew
+/// narrower. Parameters that are kept quantised have their copies only. Units make gradients anew
 /// in each iteration, unless ShardingTraits says that they are kept, as the bucket then is. They
 /// have master copies if ShardingTraits says so.
 ///

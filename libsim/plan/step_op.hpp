@@ -29,7 +29,7 @@ enum : TensorId {
   overflow_so_far,    ///< post-validation: `overflow` of the stages up to the own one
   squares_so_far,     ///< post-validation: `squares` of the stages up to the own one
   counters,           ///< zeroed before the first microbatch, as gradients are
-  quantised_weights,  ///< copies in 8 bits of the weights of linear layers
+  quantised_weights,  ///< quantised copies of the weights of linear layers
   host_gradients,     ///< copies, on the host, of the gradients of what the host updates
   bucket,             ///< where sharded units collect gradients, if it is kept
   count

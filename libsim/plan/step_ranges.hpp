@@ -32,7 +32,7 @@ struct GatheredRanges {
   GroupId group{};
   SharedRanges ranges{};
   std::int32_t parameters = 0;  ///< number of parameters that begin in the ranges
-  SharedRanges low{};           ///< the same of parameters that are kept in 8 bits alone
+  SharedRanges low{};           ///< the same of parameters that are kept quantised alone
   std::int32_t low_parameters = 0;
 };
 
@@ -43,7 +43,7 @@ struct StageRanges {
   SharedRanges embedding;       ///< the tied embedding
   SharedRanges counted;         ///< rows_with_holders()
   SharedRanges decayed;         ///< with_decay()
-  SharedRanges low;             ///< parameters that are kept in 8 bits alone
+  SharedRanges low;             ///< parameters that are kept quantised alone
   SharedRanges high;            ///< all others, if there are such
   std::vector<GatheredRanges> gathered;
 };

@@ -76,7 +76,7 @@ struct StagePlan {
   /// All parameters, as ranges whose optimizer state is cut in the same way.
   std::vector<ShardedRun> sharded_runs;
   int shards = 1;                         ///< largest number of shards of a run
-  std::int64_t quantised_parameters = 0;  ///< those of which it keeps copies in 8 bits
+  std::int64_t quantised_parameters = 0;  ///< those of which it keeps quantised copies
   /// The buffers that the rank keeps from one iteration to the next.
   std::vector<StateBuffer> state;
 

@@ -187,7 +187,7 @@ void checkpoint(BlockProgram& block,
   backward = std::move(made);
 }
 
-/// Adds to a region what makes copies in 8 bits of its outputs, which a linear layer would
+/// Adds to a region what makes quantised copies of its outputs, which a linear layer would
 /// otherwise keep in place of the outputs.
 /// Source: Transformer Engine, pytorch/module/linear.py, save_original_input; Megatron-LM,
 /// core/transformer/attention.py, set_for_recompute_input_layernorm.

@@ -4,7 +4,7 @@
 
 namespace stagecraft {
 
-/// Leaves out the copies in 8 bits that no op reads: those of a direction, of operands that are
+/// Leaves out the quantised copies that no op reads: those of a direction, of operands that are
 /// recomputed. Pre: no waits are inserted, and the backward is not split.
 void trim_quantisation(BlockProgram& block);
 

@@ -42,7 +42,7 @@ struct HolderCollectives {
   std::string_view all_reduce;      ///< of gradients
   std::string_view reduce_scatter;  ///< of gradients, with sharded optimizer state
   std::string_view all_gather;      ///< of parameters, likewise
-  std::string_view gather_low;      ///< of those that are kept in 8 bits alone
+  std::string_view gather_low;      ///< of those that are kept quantised alone
 
   friend bool operator==(HolderCollectives const&, HolderCollectives const&) = default;
 };

@@ -20,7 +20,7 @@
 namespace stagecraft {
 namespace {
 
-/// One line on products in 8 bits: what the copies of weights that the fullest stage keeps take
+/// One line on quantised products: what the copies of weights that the fullest stage keeps take
 /// beside the parameters, and which part of them is transposed. Empty without such products.
 std::string quantised_text(TrainingPlan const& plan) {
   Quantisation const& quantisation = plan.shape.quantisation;

@@ -41,7 +41,7 @@ struct PieceSummary {
   PieceSummary repeated(std::int64_t times) const;
   /// The time of forward and backward, of a whole or of a split one, whichever takes less.
   std::int64_t picoseconds() const;
-  /// Of the whole passes.
+  /// The part of whole passes that a pass beside them can hide.
   std::int64_t hidable() const { return forward.hidable + backward.hidable; }
   /// What a microbatch holds between the two passes of a split backward.
   std::int64_t held_for_weights() const { return forward.net + input_gradient.net; }
@@ -83,7 +83,7 @@ class BlockSummaries {
   /// The time of a microbatch's forward and backward through the whole model if nothing is
   /// recomputed, picoseconds.
   std::int64_t work() { return whole_model().picoseconds(); }
-  /// Of it, that of exchanges which passes that run in pairs can hide.
+  /// The part of work() that passes in pairs can hide of each other's exchanges.
   std::int64_t hidable() { return whole_model().hidable(); }
 
  private:

@@ -112,14 +112,16 @@ struct ShardingTraits {
 
   bool may_execute = false;             ///< whether the executor runs it
   bool may_offload_optimizer = false;   ///< whether the host may have optimizer state
-  bool may_keep_low_weights = false;    ///< whether weights may be kept in 8 bits alone
-  std::string_view why_high = "";       ///< why products are not in 8 bits; empty: they may be
+  bool may_keep_low_weights = false;    ///< whether weights may be kept quantised alone
+  std::string_view why_high = "";       ///< why products are not quantised; empty: they may be
   std::string_view why_one_stage = "";  ///< why there is no pipeline; empty: there may be one
 
   /// Whether blocks are units, which reduce their own gradients.
   constexpr bool has_units() const { return shares >= SharedState::gradients; }
   /// Whether Megatron-LM's flags say it.
-  constexpr bool is_in_megatron() const { return framework <= ShardingFramework::megatron; }
+  constexpr bool is_in_megatron() const {
+    return framework == ShardingFramework::any || framework == ShardingFramework::megatron;
+  }
 };
 
 inline constexpr std::string_view units_are_high =

@@ -213,7 +213,7 @@ void visit_keys(Visitor& keys, Low& low) {
        "hybrid: gradients have 5 bits of exponent, all else 4. auto: hybrid with one scale per "
        "tensor, else e4m3.");
   keys("parameters", low.parameters,
-       "high: parameters stay in model.precision, and copies in 8 bits are kept beside them.");
+       "high: parameters stay in model.precision, and quantised copies are kept beside them.");
   keys("transposes", low.transposes,
        "Whether transposed copies of weights are kept. auto: where products need them, which is "
        "Hopper, and everywhere with scales of blocks.");
@@ -223,7 +223,7 @@ void visit_keys(Visitor& keys, Low& low) {
        "Whether the input of the activation function is stored in 8 bits.");
   keys("keep_high", low.keep_high);
   keys("gather", low.gather,
-       "With sequence parallelism: whether operands are gathered in 8 bits. auto: as Transformer "
+       "With sequence parallelism: whether operands are gathered quantised. auto: as Transformer "
        "Engine, which does so.");
   keys("dispatch", low.dispatch, "How many bits tokens have on their way to experts.");
   keys("implementation", low.implementation, "The library that quantises.");
@@ -237,8 +237,8 @@ void visit_keys(Visitor& keys, Kind& sharding) {
       "distributed_optimizer: optimizer state, as Megatron-LM does. zero1: the same, as DeepSpeed "
       "does, with gradients of the model's type. zero2: gradients, too, which each block reduces "
       "in "
-      "every microbatch. fsdp1, fsdp2: parameters and gradients, too, as "
-      "PyTorch's FullyShardedDataParallel and fully_shard do; each block is a unit, which gathers "
+      "every microbatch. fsdp1, fsdp2: parameters and gradients, too, as PyTorch's "
+      "FullyShardedDataParallel and fully_shard do; each block is a unit, which gathers "
       "its parameters when it runs. zero3: all, as DeepSpeed does, with shards of the model's type "
       "beside master copies, reduced every microbatch. `sharding: NAME` is short for a map with "
       "this key alone; the other keys are those of kinds with units.");

@@ -83,8 +83,7 @@ TaskProfile profile_chunk(Programs const& programs,
   return profile;
 }
 
-/// The blocks of a task and how many of them, in the order in which they run, come before its
-/// layers and with them.
+/// The blocks of a task in the order in which they run; its layers are [first_layers, end_layers).
 struct BlockSpan {
   std::vector<TaskBlock> blocks;
   std::size_t first_layers = 0;

@@ -52,7 +52,7 @@ struct TaskProfile {
   /// the other. It is taken off this task, which comes second.
   SimTime hidden{0};
 
-  /// What of the duration is over when `alone` of the task's time alone would be.
+  /// How much of the shortened duration has passed when `alone` of the task's own time would have.
   SimTime beside(SimTime alone) const;
 };
 

@@ -71,7 +71,7 @@ constexpr std::string_view read_flags =
     "router-gating-in-fp32! moe-tp-extend-ep! enable-expert-tensor-parallelism! geglu! gelu-tanh! "
     "glu-activation";
 
-/// Flags of former versions that the reader uses.
+/// Flags of former versions and of descendants that the reader uses.
 constexpr std::array former_flags{
     old("checkpoint-activations", V::none), old("checkpoint-num-layers"),
     old("activations-checkpoint-granularity"), old("activations-checkpoint-method"),

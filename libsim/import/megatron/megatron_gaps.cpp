@@ -82,7 +82,7 @@ class Gaps {
         "sharding: Megatron-LM's is distributed_optimizer, which shares the optimizer's state "
         "alone");
     gap(is_of_2022_ && config_.low_precision.recipe != Recipe::none,
-        "low_precision: Megatron-LM of 2022 has no products in 8 bits");
+        "low_precision: Megatron-LM of 2022 has no products in 8 or 4 bits");
     gap(is_of_2022_ && (config_.memory.gradient_dtype != StateType::fp32 ||
                         config_.memory.moments_dtype != StateType::fp32),
         "memory.gradient_dtype, memory.moments_dtype: Megatron-LM of 2022 keeps 32 bits");

@@ -92,7 +92,10 @@ class Interpreter {
 
   /// Follows the body of a loop or a function.
   void follow_body(Tokens body) {
-    if (depth_ == deepest_ || ++runs_ > most_runs_) return;
+    if (body.empty()) return;
+    if (depth_ == deepest_ || ++runs_ > most_runs_) {
+      return note(body.front(), "loops and functions are followed 256 times, 16 deep at most");
+    }
     ++depth_;
     std::swap(tokens_, body);
     std::size_t const at = std::exchange(at_, 0);

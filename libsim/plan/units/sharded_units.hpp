@@ -14,7 +14,7 @@ namespace stagecraft {
 /// the next iteration. If only the last microbatch reduces, the others add their gradients up, in
 /// the type of the reduction.
 ///
-/// Units of kinds that do not share parameters have them where replicas do, and reduce alone.
+/// If ranks do not share parameters, each has them whole, and units only reduce.
 ///
 /// Collectives run on the gather stream, in the order in which the host issues them. The reduction
 /// of a unit runs beside the backward of the unit before it in the model, which waits for it at its
