@@ -123,8 +123,8 @@ RecordedTask record_chunk(CostedPlan const& costed,
     memory.net[MessageMove{}.category()] +=
         message_buffer_bytes(costed.plan(), MessageBuffer::whole).count();
   }
-  SimTime const peak_offset = offset_of_op(costed.plan().programs, task, costed.blocks(),
-                                           memory.peak_block, memory.peak_op);
+  SimTime const peak_offset = profile.beside(offset_of_op(
+      costed.plan().programs, task, costed.blocks(), memory.peak_block, memory.peak_op));
   RecordedTask recorded{.ops = {row},
                         .memory = recorded_memory(memory, peak_offset, profile.duration)};
   if (computed < profile.duration) {
@@ -167,8 +167,6 @@ std::vector<RecordedTask> record_tasks(CostedPlan const& costed,
   for (std::size_t i = 0; i < plan.tasks.size(); ++i) {
     Task const& task = plan.tasks[i];
     TaskProfile const& profile = costed.tasks(rank)[i];
-    TaskProfile alone = profile;  // without a task beside it
-    alone.duration += profile.hidden;
     if (task.kind == Task::Kind::step) {
       Op const& op = plan.step_ops[static_cast<std::size_t>(task.op)];
       RecordedOp row = recorded_op(op, vocabulary);
@@ -176,11 +174,13 @@ std::vector<RecordedTask> record_tasks(CostedPlan const& costed,
       row.end = profile.duration;
       recorded.push_back({.ops = {row}, .memory = {}});
     } else if (detail == TraceDetail::op) {
-      recorded.push_back(record_ops(costed, held, task, vocabulary, alone.duration));
+      SimTime const alone = profile.duration + profile.hidden.sum();
+      recorded.push_back(record_ops(costed, held, task, vocabulary, alone));
+      if (alone > profile.duration) shorten(recorded.back(), profile);
     } else {
-      recorded.push_back(record_chunk(costed, task, vocabulary, alone, memories.of(task).profile));
+      recorded.push_back(
+          record_chunk(costed, task, vocabulary, profile, memories.of(task).profile));
     }
-    if (profile.hidden > SimTime{0}) shorten(recorded.back(), profile);
   }
   return recorded;
 }

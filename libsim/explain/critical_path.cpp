@@ -41,7 +41,7 @@ TimeShares exposed_communication(CostedPlan const& costed,
     exposed += exposed_communication(costed.plan().programs.blocks[of_task.block],
                                      costed.blocks()[of_task.block].times(pass), pass);
   }
-  (pass == Pass::forward ? exposed.forward : exposed.backward) -= profile.hidden;
+  exposed -= profile.hidden;
   return exposed;
 }
 

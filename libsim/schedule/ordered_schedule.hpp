@@ -26,6 +26,11 @@ constexpr int copies_of(ScheduleKind kind) {
   return traits_of(kind).placement == PlacementShape::bidirectional ? 2 : 1;
 }
 
+/// Whether the kind's own order has pairs of passes, which run beside each other.
+constexpr bool has_pairs(ScheduleKind kind) {
+  return kind == ScheduleKind::dualpipe || kind == ScheduleKind::dualpipev;
+}
+
 /// Whether the kind's order follows from costs or from memory, so that it has to be settled before
 /// there is a plan (libsim/engine/settle.hpp).
 bool depends_on_costs(ScheduleKind kind, OrderVariant variant);

@@ -219,7 +219,7 @@ Candidates CandidateSource::ordered(ShapeChoice const& shape, Hopeless hopeless,
   if (schedules.empty()) return found;
   BlockSummaries& split = blocks.of(BackwardPasses::split);
   for (ScheduleChoice const& schedule : schedules) {
-    std::int64_t const hidable = copies_of(schedule.kind) > 1 ? split.hidable() : 0;
+    std::int64_t const hidable = has_pairs(schedule.kind) ? split.hidable() : 0;
     auto const work = static_cast<double>(split.work() - hidable);
     if (least_time_of(request_, shape, schedule, work) > limit) {
       ++found.unexamined;

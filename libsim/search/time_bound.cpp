@@ -57,8 +57,7 @@ double iteration_bound(std::span<StageTimes const> stages,
     std::size_t const s = stage.index();
     StageTimes const& times = stages[s];
     reached = std::max(copies_of(kind) > 1 ? 0 : reached, times.begin);
-    // Two copies of the model run passes in pairs.
-    double span = times.busy - (copies_of(kind) > 1 ? times.hidable : 0);
+    double span = times.busy - (has_pairs(kind) ? times.hidable : 0);
     if (p > 1 && messages.are_blocking()) {
       span += exchange_time(stage, p, moments[s].exchanges, messages);
     }

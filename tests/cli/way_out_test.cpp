@@ -38,6 +38,10 @@ TEST_CASE("way out: 8 bits are refused where the accelerator or the model of the
   require_refusal(llama + " --set low_precision=mxfp8", {accepted, "which Blackwell has"});
   require_refusal(llama + " --set low_precision=current --set system=selene-a100",
                   {"found 'current'; accepted: none, as system.accelerator.peak has no fp8"});
+  require_refusal(llama +
+                      " --set system=b200-hgx --set "
+                      "'low_precision={recipe: nvfp4, format: hybrid}'",
+                  {"low_precision.format: found 'hybrid'; accepted: auto"});
   require_refusal(llama + " --set low_precision=rowwise", {"rowwise is not modelled"});
   for (auto const& [key, found, what] : {std::array{"transposes", "make_again", "auto or keep: "},
                                          {"attention", "true", "false: "},

@@ -15,17 +15,21 @@ bool is_exchange(Op const& op) {
 }  // namespace
 
 std::vector<PassNode> nodes_of(std::vector<Op> const& ops, PassTimes const& times) {
+  if (!times.host_waits.empty()) return {{.compute = times.duration}};
   std::vector<PassNode> nodes;
   SimTime done{0};
   for (std::size_t i = 0; i < ops.size(); ++i) {
     if (!is_exchange(ops[i])) continue;
     // Tokens, their probabilities and counts travel one after the other.
     std::size_t const first = i;
+    SimTime travelling{0};
     for (std::size_t j = i; j < ops.size() && ops[j].module == ops[first].module; ++j) {
       if (ops[j].asynchronous) return {{.compute = times.duration}};
-      if (is_exchange(ops[j])) i = j;
+      if (!is_exchange(ops[j])) continue;
+      travelling += times.end[j] - times.start[j];
+      i = j;
     }
-    nodes.push_back({times.start[first] - done, times.end[i] - times.start[first]});
+    nodes.push_back({times.end[i] - done - travelling, travelling});
     done = times.end[i];
   }
   nodes.push_back({.compute = times.duration - done});

@@ -16,7 +16,7 @@ struct PassNode {
 };
 
 /// The nodes of a pass of a block; only the last is not followed by an exchange. One node if
-/// something of the pass itself runs beside an exchange.
+/// something of the pass itself runs beside an exchange, or if it waits for the host anyway.
 std::vector<PassNode> nodes_of(std::vector<Op> const& ops, PassTimes const& times);
 
 /// The time of nodes' exchanges.

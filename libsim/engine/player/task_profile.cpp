@@ -104,15 +104,16 @@ BlockSpan span_of(Programs const& programs, Task const& task) {
 
 /// By how much two passes through chunks take less beside each other than one after the other.
 /// Layers run in pairs; what comes before and after them, and layers without a partner, run alone.
-SimTime hidden_in_pair(Programs const& programs,
-                       Task const& forward,
-                       Task const& backward,
-                       std::vector<BlockProfile> const& blocks,
-                       CostModel const& cost) {
+TimeShares hidden_in_pair(Programs const& programs,
+                          Task const& forward,
+                          Task const& backward,
+                          std::vector<BlockProfile> const& blocks,
+                          CostModel const& cost) {
   BlockSpan const ahead = span_of(programs, forward);
   BlockSpan const back = span_of(programs, backward);
   SimTime alone{0};
   SimTime issued{0};
+  SimTime returned{0};  // exchanges of the backward
   auto const nodes = [&](BlockSpan const& span, std::size_t number, Pass pass) {
     std::size_t const block = span.blocks[number].block;
     PassTimes const& times = blocks[block].times(pass);
@@ -121,7 +122,11 @@ SimTime hidden_in_pair(Programs const& programs,
     return nodes_of(programs.blocks[block].ops(pass), times);
   };
   auto const of_forward = [&](std::size_t i) { return nodes(ahead, i, pass_of(forward)); };
-  auto const of_backward = [&](std::size_t i) { return nodes(back, i, pass_of(backward)); };
+  auto const of_backward = [&](std::size_t i) {
+    std::vector<PassNode> made = nodes(back, i, pass_of(backward));
+    returned += exchange_time(made);
+    return made;
+  };
   PairPlayer pair{cost.slowdown_millionths()};
   for (std::size_t i = 0; i < ahead.first_layers; ++i) pair.forward(of_forward(i));
   for (std::size_t i = 0; i < back.first_layers; ++i) pair.backward(of_backward(i));
@@ -134,15 +139,20 @@ SimTime hidden_in_pair(Programs const& programs,
   while (j < back.blocks.size()) pair.backward(of_backward(j++));
   while (i < ahead.blocks.size()) pair.forward(of_forward(i++));
   // The host issues both.
-  return std::max(alone - std::max(pair.end(), issued), SimTime{0});
+  SimTime const hidden = std::max(alone - std::max(pair.end(), issued), SimTime{0});
+  TimeShares shares;
+  shares.backward = std::min(hidden, returned);
+  shares.forward = hidden - shares.backward;
+  return shares;
 }
 
 }  // namespace
 
 SimTime TaskProfile::beside(SimTime alone) const {
-  if (hidden == SimTime{0}) return alone;
+  SimTime const taken_off = hidden.sum();
+  if (taken_off == SimTime{0}) return alone;
   WideTime const part = static_cast<WideTime>(alone.count()) * duration.count();
-  return SimTime{static_cast<std::int64_t>(part / (duration + hidden).count())};
+  return SimTime{static_cast<std::int64_t>(part / (duration + taken_off).count())};
 }
 
 SimTime TimeShares::sum() const {
@@ -188,8 +198,12 @@ TaskProfile profile_task(Programs const& programs,
   bool const is_forward = pass_of(task) == Pass::forward;
   profile.hidden =
       hidden_in_pair(programs, is_forward ? task : first, is_forward ? first : task, blocks, cost);
-  profile.duration -= profile.hidden;
-  (is_forward ? profile.shares.forward : profile.shares.backward) -= profile.hidden;
+  profile.duration -= profile.hidden.sum();
+  profile.shares -= profile.hidden;
+  // Waits for the host are shortened as all of the task.
+  for (auto const part : all_shares) {
+    profile.host_waits.*part = profile.beside(profile.host_waits.*part);
+  }
   return profile;
 }
 

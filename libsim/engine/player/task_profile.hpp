@@ -49,8 +49,8 @@ struct TaskProfile {
   /// Part of the duration in which collectives use the links of gradient reductions.
   SimTime on_links{0};
   /// Of a task beside another (Task::beside): by how much both together take less than one after
-  /// the other. It is taken off this task, which comes second.
-  SimTime hidden{0};
+  /// the other, forward and backward apart. It is taken off this task, which comes second.
+  TimeShares hidden{};
 
   /// How much of the shortened duration has passed when `alone` of the task's own time would have.
   SimTime beside(SimTime alone) const;

@@ -2,10 +2,14 @@
 
 #include <algorithm>
 #include <cctype>
+#include <charconv>
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <optional>
+#include <string>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
 #include "libsim/import/shell/shell_condition.hpp"
@@ -80,6 +84,9 @@ class Interpreter {
     bool is_settled = false;
   };
 
+  /// What a statement leaves before its end.
+  enum class Leave : std::uint8_t { nothing, iteration, loop, function };
+
   static constexpr int most_runs_ = 256;  ///< of bodies of loops and functions
   static constexpr int deepest_ = 16;     ///< bodies within bodies
 
@@ -120,6 +127,68 @@ class Interpreter {
     for (ShellWord const& element : elements) {
       remember(statement[1].word.text, {{element}});
       follow_body(body);
+      if (leaves_ == Leave::function) at_ = tokens_.size();
+      if (leaves_ != Leave::iteration && leaves_ != Leave::nothing) break;
+      leaves_ = Leave::nothing;
+    }
+    if (leaves_ == Leave::loop) leaves_ = Leave::nothing;
+  }
+
+  static Leave left_by(std::string_view word) {
+    return word == "continue" ? Leave::iteration
+           : word == "break"  ? Leave::loop
+           : word == "return" ? Leave::function
+                              : Leave::nothing;
+  }
+
+  /// A test that decides whether the statement behind && or || runs. Statements that are skipped
+  /// are behind it then.
+  void follow_test(Tokens const& statement) {
+    std::string const joint = at_ > 0 ? tokens_[at_ - 1].word.text : "";
+    if (joint != "&&" && joint != "||") return;
+    auto const truth = holds(statement, variables_);
+    if (!truth) {
+      if (at_ == tokens_.size() || left_by(tokens_[at_].word.text) == Leave::nothing) return;
+      note(statement.front(),
+           "a condition that the script does not decide; what follows is skipped");
+    } else if (*truth == (joint == "&&")) {
+      return;
+    }
+    do {
+      next_statement();
+    } while (at_ < tokens_.size() && tokens_[at_ - 1].word.text == joint);
+  }
+
+  /// Keeps what variables are that the function has of its own from here on.
+  void keep_locals(Tokens const& statement) {
+    if (functions_open_ == 0) return;
+    for (auto token = statement.begin() + 1; token != statement.end(); ++token) {
+      std::string const name = token->word.text.substr(0, token->word.text.find_first_of("=+"));
+      auto const known = variables_.find(name);
+      locals_.push_back(
+          {name, known == variables_.end() ? std::nullopt : std::optional{known->second}});
+    }
+  }
+
+  /// Moves the arguments of a script or a function.
+  void shift(ShellWords const& words) {
+    ShellWords& all = variables_["@"].elements;
+    std::size_t number = 1;
+    if (words.size() > 1) {
+      std::string const& text = words[1].text;
+      auto const [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+      if (error != std::errc{} || end != text.data() + text.size()) return;
+    }
+    if (number > all.size()) return;
+    std::size_t const before = all.size();
+    all.erase(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(number));
+    for (std::size_t i = 0; i < before; ++i) {
+      std::string const name = std::to_string(i + 1);
+      if (i < all.size()) {
+        variables_[name] = {{all[i]}};
+      } else {
+        variables_.erase(name);
+      }
     }
   }
 
@@ -133,7 +202,19 @@ class Interpreter {
     std::erase_if(variables_, is_argument);
     for (std::size_t i = 1; i < words.size(); ++i) variables_[std::to_string(i)] = {{words[i]}};
     variables_["@"].elements.assign(words.begin() + 1, words.end());
+    std::vector<Local> const of_caller = std::exchange(locals_, {});
+    ++functions_open_;
     follow_body(body);
+    --functions_open_;
+    leaves_ = Leave::nothing;
+    for (auto local = locals_.rbegin(); local != locals_.rend(); ++local) {
+      if (local->before) {
+        variables_[local->name] = *local->before;
+      } else {
+        variables_.erase(local->name);
+      }
+    }
+    locals_ = of_caller;
     std::erase_if(variables_, is_argument);
     for (auto const& entry : before) {
       if (is_argument(entry)) variables_.insert(entry);
@@ -283,6 +364,10 @@ class Interpreter {
 
   void execute(Tokens const& statement) {
     auto token = statement.begin();
+    if (token->word.text == "[" || token->word.text == "[[" || token->word.text == "test") {
+      return follow_test(statement);
+    }
+    if (token->word.text == "local") keep_locals(statement);
     while (token != statement.end() && token->kind == ShellToken::Kind::word &&
            (token->word.text == "export" || token->word.text == "local" ||
             token->word.text == "declare" || token->word.text == "readonly" ||
@@ -308,7 +393,12 @@ class Interpreter {
     }
     if (!words.empty() && words.front().text == "eval") words = expanded_again(words);
     if (!words.empty()) {
-      if (words.front().text == "return" && depth_ > 0) at_ = tokens_.size();
+      if (words.front().text == "shift") return shift(words);
+      if (Leave const left = left_by(words.front().text); left != Leave::nothing && depth_ > 0) {
+        leaves_ = left;
+        at_ = tokens_.size();
+        return;
+      }
       if (auto const function = functions_.find(words.front().text); function != functions_.end()) {
         return call(Tokens{function->second}, words);
       }
@@ -390,6 +480,13 @@ class Interpreter {
   ShellWords flags_of_variable_;
   std::map<std::string, Tokens, std::less<>> functions_;
   std::size_t at_ = 0;
+  struct Local {
+    std::string name;
+    std::optional<ShellVariable> before;
+  };
+  std::vector<Local> locals_;  ///< of the function that is followed
+  Leave leaves_ = Leave::nothing;
+  int functions_open_ = 0;
   int depth_ = 0;  ///< of bodies that are followed
   int runs_ = 0;   ///< of bodies so far
 };

@@ -54,6 +54,9 @@ class LowPrecisionCheck : CombinationCheck {
     auto const off = [&](bool is_on, std::string_view key, std::string const& what) {
       must_be(!is_on, key, "true", "false: " + what + " in 8 bits is not modelled");
     };
+    bool const is_of_4 = element_bits(find_recipe(low().recipe)->elements) == 4;
+    must_be(!is_of_4 || low().format == LowFormat::automatic, "format", name_of(low().format),
+            "auto: 4 bits have one format");
     must_be(low().transposes != KeptTransposes::make_again, "transposes", "make_again",
             "auto or keep: transposing weights again in each backward is not modelled");
     off(low().attention, "attention", "core attention");

@@ -92,7 +92,7 @@ TEST_CASE("the second task of a pair takes what the pair leaves of both", "[engi
   REQUIRE(first.kind == Task::Kind::forward);
   REQUIRE(second->kind == Task::Kind::backward);
   TaskProfile const& profile = profiles[static_cast<std::size_t>(second - tasks.begin())];
-  REQUIRE(profile.hidden > SimTime{0});
+  REQUIRE(profile.hidden.sum() > SimTime{0});
   REQUIRE(profile.shares.sum() == profile.duration);
   // What both compute is not hidden, and neither is more than all exchanges.
   SimTime exchanges{0};
@@ -102,7 +102,7 @@ TEST_CASE("the second task of a pair takes what the pair leaves of both", "[engi
                                           costed.blocks()[of_task.block].times(pass)));
     }
   }
-  REQUIRE(profile.hidden <= exchanges);
+  REQUIRE(profile.hidden.sum() <= exchanges);
 }
 
 TEST_CASE("an iteration of pairs is shorter by what they hide", "[engine]") {
@@ -113,7 +113,7 @@ TEST_CASE("an iteration of pairs is shorter by what they hide", "[engine]") {
   std::vector<TaskProfile> const& profiles = costed.tasks(0);
   visit_entries(plan.stages.front().program, [&](IssueEntry const& entry, std::int32_t) {
     if (entry.kind != IssueEntry::Kind::run) return;
-    hidden += profiles[static_cast<std::size_t>(entry.task)].hidden;
+    hidden += profiles[static_cast<std::size_t>(entry.task)].hidden.sum();
   });
   REQUIRE(hidden > SimTime{0});
   // On one stage the order of passes changes nothing but what runs beside what.

@@ -60,6 +60,30 @@ TEST_CASE("words are cut, expanded and unquoted as bash does", "[import]") {
   }
 }
 
+TEST_CASE("loops and functions end where break, continue, return and shift say", "[import]") {
+  struct Case {
+    char const* script;
+    char const* arguments;
+  };
+  for (Case const& c : std::vector<Case>{
+           {"T=2\nf() { local T=8; U=$T; }\nf\nx.py --num-layers $T $U", "--num-layers|2|8"},
+           {"for p in 1 2 3; do\n  if [ $p = 2 ]; then continue; fi\n  A=$A$p\ndone\n"
+            "x.py --num-layers $A",
+            "--num-layers|13"},
+           {"for p in 1 2 3; do A=$p; [ $p = 2 ] && break; done\nx.py --num-layers $A",
+            "--num-layers|2"},
+           {"f() { for p in 1 2; do A=$p; if [ $p = 1 ]; then return; fi; done; A=9; }\nf\n"
+            "x.py --num-layers $A",
+            "--num-layers|1"},
+           {"f() { A=$1; shift 2; B=$1; C=\"$@\"; }\nf 1 2 3 4\nx.py --num-layers $A $B $C",
+            "--num-layers|1|3|3|4"},
+           {"A=1\n[ $A = 2 ] && A=3\n[ $A = 2 ] || B=4\nx.py --num-layers $A $B",
+            "--num-layers|1|4"}}) {
+    CAPTURE(c.script);
+    REQUIRE(arguments_of(c.script, {{"A", ""}}) == c.arguments);
+  }
+}
+
 TEST_CASE("what a script does not set stays as it is written, in one word", "[import]") {
   REQUIRE(arguments_of("x.py --num-layers $L --a `date +x y` $(ls -l | wc) ${B%.txt} $1") ==
           "--num-layers|$L|--a|`date +x y`|$(ls -l | wc)|${B%.txt}|$1");
