@@ -70,7 +70,7 @@ TEST_CASE("plan --kit writes into no folder that holds something, and no kit tha
   REQUIRE(folder.names() == std::vector<std::string>{"mine.txt"});
 }
 
-TEST_CASE("--launchable takes a model whose router differs in order alone") {
+TEST_CASE("plan takes a model whose router differs in order alone with --launchable") {
   // Qwen3's softmax is over all experts, and its probabilities are divided by the sum of the chosen
   // ones: that is a softmax over the chosen ones.
   ProgramResult const result = run_stagecraft(

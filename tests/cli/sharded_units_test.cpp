@@ -431,10 +431,13 @@ TEST_CASE("explain offers what the run's framework has, each with what simulate 
            {"",
             sharded,
             {"no reshard after forward", group, "gradients reduced in every microbatch"}},
-           {"", "--set sharding=zero1 ", {"parameters sharded, too (zero3)"}},
+           {"",
+            "--set sharding=zero1 ",
+            {"gradients sharded, and parameters not (zero2)", "parameters sharded, too (zero3)"}},
            {"",
             "--set sharding=zero3 ",
-            {"the optimizer's state sharded alone", "no reshard after forward", group}}}) {
+            {"the optimizer's state sharded alone", "gradients sharded, and parameters not (zero2)",
+             "no reshard after forward", group}}}) {
     CAPTURE(c.kept, c.kind);
     std::vector<std::string> named;
     json const explained = json_of("explain --json " + run + c.kept + c.kind);
