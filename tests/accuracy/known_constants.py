@@ -25,6 +25,8 @@ CALIBRATION = (
     ("b200-hgx", "calibration.low_gemm_efficiency", 3432.5 / 4500),
     ("gb200-nvl72", "calibration.low_gemm_efficiency", 3615.6 / 5000),
     ("mi300x", "calibration.low_gemm_efficiency", 668.4 / 1307.4),
+    # And of those in NVFP4, M = N = K = 6144.
+    ("b200-hgx", "calibration.fp4_gemm_efficiency", 5500 / 9000),
     # 614 TFLOP/s sustained, fitted by a prototype of others on runs with one tensor rank.
     ("aws-p5", "calibration.gemm_efficiency", 614 / 989.5),
     ("selene-a100", "calibration.gemm_small_tile", 0.93),
