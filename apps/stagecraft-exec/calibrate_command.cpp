@@ -172,7 +172,7 @@ void SystemMaker::measure(Precision precision) {
 }
 
 std::string SystemMaker::note_busy() {
-  std::string const text = medians_.busy_text();
+  std::string text = medians_.busy_text();
   if (!text.empty()) system_.measured->gemm.source += "; " + text;
   return text;
 }

@@ -4,7 +4,7 @@
 
 namespace stagecraft {
 
-std::unique_ptr<CudnnAttention> make_cudnn_attention(std::shared_ptr<CudnnChoice> choice,
+std::unique_ptr<CudnnAttention> make_cudnn_attention(std::shared_ptr<CudnnChoice> const& choice,
                                                      CUstream_st* /*stream*/,
                                                      std::span<std::byte> /*workspace*/) {
   choice->say_once(

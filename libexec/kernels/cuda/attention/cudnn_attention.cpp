@@ -189,7 +189,7 @@ class LoadedCudnn final : public CudnnAttention {
 
 }  // namespace
 
-std::unique_ptr<CudnnAttention> make_cudnn_attention(std::shared_ptr<CudnnChoice> choice,
+std::unique_ptr<CudnnAttention> make_cudnn_attention(std::shared_ptr<CudnnChoice> const& choice,
                                                      CUstream_st* stream,
                                                      std::span<std::byte> workspace) {
   void* const library = choice->library();

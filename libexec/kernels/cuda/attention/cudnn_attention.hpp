@@ -27,7 +27,7 @@ class CudnnAttention {
 /// `workspace`: device memory, which calls use in their order on `stream`; calls that need more are
 /// left to this library's kernels. Null, which is said, without cuDNN or in a build without its
 /// headers, which compiles cudnn_absent.cpp.
-std::unique_ptr<CudnnAttention> make_cudnn_attention(std::shared_ptr<CudnnChoice> choice,
+std::unique_ptr<CudnnAttention> make_cudnn_attention(std::shared_ptr<CudnnChoice> const& choice,
                                                      CUstream_st* stream,
                                                      std::span<std::byte> workspace);
 
