@@ -16,7 +16,7 @@ void set_types(cudnn::graph::Graph& graph, ElementType type) {
       .set_compute_data_type(cudnn::DataType_t::FLOAT);
 }
 
-/// Of [s, b, heads, d], which cuDNN calls [b, heads, s, d].
+/// Describes a tensor [s, b, heads, d], which cuDNN calls [b, heads, s, d].
 void describe(Tensor_attributes& tensor, CudnnOperand which, Operand const& heads) {
   Shape const& shape = heads.shape;
   tensor.set_uid(static_cast<std::int64_t>(which))
@@ -24,7 +24,7 @@ void describe(Tensor_attributes& tensor, CudnnOperand which, Operand const& head
       .set_stride({heads.stride(1), heads.stride(2), heads.stride(0), heads.stride(3)});
 }
 
-/// Of [b, heads, s].
+/// Describes a tensor [b, heads, s].
 void describe_sums(Tensor_attributes& tensor, FlashSizes const& sizes) {
   tensor.set_uid(static_cast<std::int64_t>(CudnnOperand::log_sums))
       .set_data_type(cudnn::DataType_t::FLOAT)

@@ -12,7 +12,7 @@ namespace stagecraft {
 
 namespace cudnn = cudnn_frontend;
 
-/// By what a launch names its operands.
+/// The numbers by which a launch names its operands.
 enum class CudnnOperand : std::int64_t { q, k, v, context, log_sums, sinks, d_context, dq, dk, dv };
 
 /// Adds attention to an empty graph. Reads q, k, v [s, b, heads, d] and, if there are some, sinks
