@@ -102,7 +102,7 @@ BlockSpan span_of(Programs const& programs, Task const& task) {
   return span;
 }
 
-/// By how much two passes through chunks take less beside each other than one after the other.
+/// The time that two passes through chunks save if they run beside each other.
 /// Layers run in pairs; what comes before and after them, and layers without a partner, run alone.
 TimeShares hidden_in_pair(Programs const& programs,
                           Task const& forward,

@@ -48,8 +48,8 @@ struct TaskProfile {
   TimeShares host_waits;  ///< parts of the shares in which it waits for the host to issue ops
   /// Part of the duration in which collectives use the links of gradient reductions.
   SimTime on_links{0};
-  /// Of a task beside another (Task::beside): by how much both together take less than one after
-  /// the other, forward and backward apart. It is taken off this task, which comes second.
+  /// The time that this task and the one beside it (Task::beside) save together, forward and
+  /// backward apart. It is taken off this task, which comes second.
   TimeShares hidden{};
 
   /// How much of the shortened duration has passed when `alone` of the task's own time would have.
