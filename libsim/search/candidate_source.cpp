@@ -95,7 +95,7 @@ double CandidateSource::least_time(ShapeChoice const& shape, BackwardPasses pass
       static_cast<double>(request_.global_batch) / static_cast<double>(shape.micro) *
       static_cast<double>(shape.ranks_together()) / static_cast<double>(request_.gpus);
   constexpr double safety = 1 - 1e-9;
-  // Orders with two copies of the model, which run passes in pairs, are among the split ones.
+  // Orders with pairs of passes are among the split ones.
   std::int64_t const hidable = passes == BackwardPasses::split ? blocks.hidable() : 0;
   return safety * of_all * static_cast<double>(blocks.work() - hidable);
 }
@@ -218,9 +218,10 @@ Candidates CandidateSource::ordered(ShapeChoice const& shape, Hopeless hopeless,
   found.unordered = schedules.unordered;
   if (schedules.empty()) return found;
   BlockSummaries& split = blocks.of(BackwardPasses::split);
+  std::int64_t const alone = split.work();
+  std::int64_t const in_pairs = alone - split.hidable();
   for (ScheduleChoice const& schedule : schedules) {
-    std::int64_t const hidable = has_pairs(schedule.kind) ? split.hidable() : 0;
-    auto const work = static_cast<double>(split.work() - hidable);
+    auto const work = static_cast<double>(has_pairs(schedule.kind) ? in_pairs : alone);
     if (least_time_of(request_, shape, schedule, work) > limit) {
       ++found.unexamined;
       continue;

@@ -51,7 +51,8 @@ class MessageTimes {
 /// last task may be a weight gradient, which nothing waits for but the step: then no more follows
 /// than the step of the stage. With two copies of the model a stage need not wait for the first
 /// microbatch either. So what is left is the time in which a stage computes, and what comes before
-/// and after it. The bound is reduced by one part in 10^12 for the rounding of the sum.
+/// and after it. Passes that run in pairs may hide all their exchanges of tokens. The bound is
+/// reduced by one part in 10^12 for the rounding of the sum.
 double iteration_bound(std::span<StageTimes const> stages,
                        std::span<StageMoments const> moments,
                        MessageTimes const& messages,
