@@ -52,14 +52,13 @@ struct CudaKernels::State {
   State(KernelNeeds const& needs,
         CUstream_st* stream,
         std::shared_ptr<ProductChoices> choices,
-        std::shared_ptr<CudnnChoice> attention)
+        std::shared_ptr<CudnnChoice> const& attention)
       : workspace{workspace_bytes(needs, attention.get())},
         memory{make_cuda_memory(workspace)},
         gemm{stream, std::move(choices), bytes_of(memory) + CudaContext::scratch_bytes},
         cudnn{attention == nullptr
                   ? nullptr
-                  : make_cudnn_attention(
-                        std::move(attention), stream, {bytes_of(memory), workspace})},
+                  : make_cudnn_attention(attention, stream, {bytes_of(memory), workspace})},
         context{.tensor_rank = needs.tensor_rank,
                 .expert_rank = needs.expert_rank,
                 .sequence = needs.sequence,
@@ -72,8 +71,8 @@ struct CudaKernels::State {
 CudaKernels::CudaKernels(KernelNeeds const& needs,
                          CUstream_st* stream,
                          std::shared_ptr<ProductChoices> choices,
-                         std::shared_ptr<CudnnChoice> cudnn)
-    : state_{std::make_unique<State>(needs, stream, std::move(choices), std::move(cudnn))} {}
+                         std::shared_ptr<CudnnChoice> const& cudnn)
+    : state_{std::make_unique<State>(needs, stream, std::move(choices), cudnn)} {}
 
 CudaKernels::~CudaKernels() = default;
 

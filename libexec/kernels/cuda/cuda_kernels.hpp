@@ -29,7 +29,7 @@ class CudaKernels {
   CudaKernels(KernelNeeds const& needs,
               CUstream_st* stream,
               std::shared_ptr<ProductChoices> choices = nullptr,
-              std::shared_ptr<CudnnChoice> cudnn = nullptr);
+              std::shared_ptr<CudnnChoice> const& cudnn = nullptr);
   ~CudaKernels();
   CudaKernels(CudaKernels const&) = delete;
   CudaKernels(CudaKernels&&) = delete;
