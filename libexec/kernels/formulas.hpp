@@ -115,6 +115,29 @@ STAGECRAFT_HOST_DEVICE inline T add_logarithms(T a, T b) {
   return high + std::log1p(std::exp(low - high));
 }
 
+/// What a norm divides a row by, as a factor; `square` is the variance or, of RMS norms, the mean
+/// square.
+template <typename T>
+STAGECRAFT_HOST_DEVICE inline T inverse_deviation(T square, T epsilon) {
+  return T{1} / std::sqrt(square + epsilon);
+}
+
+/// An element of a normalized row, before its weight; the mean of RMS norms is 0.
+template <typename T>
+STAGECRAFT_HOST_DEVICE inline T normalized(T x, T mean, T inverse) {
+  return (x - mean) * inverse;
+}
+
+/// The gradient of x from that of its normalized row. Source: the chain rule over mean and inverse.
+/// \param g        dy weight
+/// \param normal   normalized x
+/// \param mean_g   the mean of g over the row; 0 for RMS norms
+/// \param mean_gx  the mean of g normal over the row
+template <typename T>
+STAGECRAFT_HOST_DEVICE inline T norm_slope(T g, T normal, T mean_g, T mean_gx, T inverse) {
+  return (g - mean_g - normal * mean_gx) * inverse;
+}
+
 /// A pair of elements of a head.
 template <typename T>
 struct RotaryPair {

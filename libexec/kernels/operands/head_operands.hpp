@@ -25,6 +25,9 @@ struct HeadsView {
         sequence_stride{operand.stride(1)},
         head_stride{operand.stride(2)} {}
 
+  /// Rows of a contiguous matrix, as positions of one sequence with one head.
+  HeadsView(S* matrix, std::int64_t columns) : data{matrix}, position_stride{columns} {}
+
   /// The d elements of a head.
   STAGECRAFT_HOST_DEVICE S* head(std::int64_t position,
                                  std::int64_t sequence,
