@@ -1,13 +1,15 @@
 #!/usr/bin/env bash
 # Builds and runs the tests; installs missing Debian packages by itself.
 #
-# usage: tests/run.sh [--all | --nightly]
+# usage: tests/run.sh [--all | --nightly] [--cuda] [--python]
 #   --all      what continuous integration runs: also the format, the build without tests, the reproduction of the paper, an
-#              installation, the Python package, reports in a browser, sanitizers, and, of the sources that changed since
-#              the commit in tests/checked_commit, CUDA's compiler, clang-tidy and each source compiled alone. The tests of
-#              the libraries are built once, with the sanitizers; those of the programs, kernels and speed optimized.
+#              installation, reports in a browser, sanitizers, and, of the sources that changed since the commit in
+#              tests/checked_commit, clang-tidy and each source compiled alone. The tests of the libraries are built once,
+#              with the sanitizers; those of the programs, kernels and speed optimized.
 #              A commit that has passed it, or the nightly run, belongs into tests/checked_commit.
 #   --nightly  all of it: every source, every test optimized and with the sanitizers, fuzzers, mutations.
+#   --cuda     with --all or --nightly: CUDA's compiler on the kernels that changed. Needs the CUDA Toolkit and NCCL.
+#   --python   with --all or --nightly: the Python package. Needs PyPI.
 #
 # Stops at the first step that fails. The last line counts each test, and each other step, once; lines
 # before it name what was skipped.
@@ -15,15 +17,20 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 mode=tests
-case "$*" in
-  '') ;;
-  --all) mode=all ;;
-  --nightly) mode=nightly ;;
-  *)
-    echo "run.sh: found '$*'; accepted: nothing, --all, or --nightly" >&2
-    exit 2
-    ;;
-esac
+with_cuda=OFF
+with_python=OFF
+for option in "$@"; do
+  case "$option" in
+    --all) mode=all ;;
+    --nightly) mode=nightly ;;
+    --cuda) with_cuda=ON ;;
+    --python) with_python=ON ;;
+    *)
+      echo "run.sh: found '$option'; accepted: --all, --nightly, --cuda, --python" >&2
+      exit 2
+      ;;
+  esac
+done
 
 passed=0
 failed=0
@@ -102,10 +109,6 @@ use_installation() { tests/install/run.sh build/plain build/install; }
 compile_kernels() {
   local kernels
   tests/changed.py "$(cat libexec/kernels/cuda/tested_on_device)" kernels | sed 's/^/not tested on a device since its last change: /'
-  if [ "${#cuda_options[@]}" -gt 0 ]; then
-    skipped+=$'skipped: CUDA kernels, for there is no nvcc\n'
-    return 0
-  fi
   kernels=$(tests/changed.py "$(checked_commit)" kernels)
   [ -n "$kernels" ] || return 0
   configure cuda -DBUILD_TESTING=OFF -DCMAKE_CUDA_ARCHITECTURES=90
@@ -114,7 +117,7 @@ compile_kernels() {
 
 # Compiles sources, and headers without a source, alone: what they use and do not include is missing there.
 compile_alone() {
-  configure alone "${cuda_options[@]}"
+  configure alone -DWITH_CUDA=$with_cuda -DWITH_NCCL=$with_cuda
   cmake --build build/alone --target stagecraft_git_commit stagecraft_page_files
   changed_sources '^(libsim|libexec|apps)/.*\.[ch]pp$' | sed 'p; s/hpp$/cpp/' >build/alone/changed
   # The object of a source, or of a source that includes a header alone, is named after it.
@@ -136,16 +139,8 @@ run_tidy() {
     { grep -E 'warning:|error:' -A 4 build/tidy.log && return 1; }
 }
 
-# The Python package in the build folder of the tests. Its tools come from PyPI: where that cannot be
-# reached, the step is skipped and the last lines say so.
-test_python() {
-  local probe=build/python-probe
-  if python3 -m venv "$probe" && "$probe/bin/pip" download -q --no-deps -d "$probe" nanobind; then
-    tests/python/run.sh build/release
-  else
-    skipped+=$'skipped: the Python package, for PyPI cannot be reached\n'
-  fi
-}
+# The Python package in the build folder of the tests.
+test_python() { tests/python/run.sh build/release; }
 
 # Reports as a browser shows them.
 open_in_browser() {
@@ -195,9 +190,6 @@ use_compiler_cache() {
   export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1 CCACHE_SLOPPINESS=pch_defines,time_macros
 }
 
-cuda_options=(-DWITH_CUDA=OFF -DWITH_NCCL=OFF)
-if command -v nvcc >/dev/null || [ -x /usr/local/cuda/bin/nvcc ]; then cuda_options=(); fi
-
 if [ "$mode" = tests ]; then
   step 'packages' experiments/packages.sh build test mpi
   use_compiler_cache
@@ -216,11 +208,11 @@ if [ "$mode" = nightly ]; then
 else
   step 'tests of optimized code' build_and_test release -DLIBRARY_TESTS=OFF
 fi
-step 'Python package' test_python
+[ $with_python = OFF ] || step 'Python package' test_python
 step 'browser' open_in_browser
 step 'tests with address and undefined-behaviour sanitizers' build_and_test asan
 step 'four ranks with the thread sanitizer' run_four_ranks_with_tsan
-step 'CUDA kernels' compile_kernels
+[ $with_cuda = OFF ] || step 'CUDA kernels' compile_kernels
 step 'sources compiled alone' compile_alone
 step 'clang-tidy' run_tidy
 if [ "$mode" = nightly ]; then
