@@ -6,6 +6,8 @@
 #include "libsim/import/megatron/megatron_flags.hpp"
 #include "libsim/import/megatron/megatron_gaps.hpp"
 #include "libsim/launch/bridge_recipe.hpp"
+#include "libsim/launch/deepspeed_files.hpp"
+#include "libsim/launch/deepspeed_gaps.hpp"
 #include "libsim/launch/megatron_files.hpp"
 #include "libsim/launch/torchtitan_files.hpp"
 #include "libsim/launch/torchtitan_gaps.hpp"
@@ -31,6 +33,10 @@ Python. The job trains 50 steps on its test data; --training.dataset, --model.hf
 --training.steps and the like behind torchrun.sh replace that. When it has run, `stagecraft fit
 run.yaml --measured TIME` corrects the prediction by one iteration.
 )";
+constexpr std::string_view usage_of_deepspeed =
+    R"(The scripts need transformers 5, accelerate and deepspeed from PyPI. The job trains 50 steps on
+random tokens: replace RandomTokens in train.py by your data. When it has run, `stagecraft fit run.yaml --measured TIME` corrects the prediction by one iteration.
+)";
 
 template <MegatronVersion version>
 constexpr LaunchFramework megatron(std::string_view name,
@@ -42,6 +48,7 @@ constexpr LaunchFramework megatron(std::string_view name,
           .title = title,
           .variants = variants,
           .usage = usage,
+          .start = "torchrun.sh",
           .gaps = [](TrainingConfig const& config) { return megatron_gaps(config, version); },
           .gaps_of_model =
               [](TrainingConfig const& config) { return megatron_gaps_of_model(config, version); },
@@ -77,12 +84,24 @@ constexpr std::array frameworks{megatron<MegatronVersion::of_2022>("megatron-202
                                                 .title = "torchtitan",
                                                 .variants = "torchtitan-",
                                                 .usage = usage_of_torchtitan,
+                                                .start = "torchrun.sh",
                                                 .gaps = torchtitan_gaps,
                                                 .gaps_of_model = torchtitan_gaps_of_model,
                                                 .take_order = nullptr,
                                                 .layout_flags = torchtitan_layout_flags,
                                                 .flags = nullptr,
-                                                .files = torchtitan_files}};
+                                                .files = torchtitan_files},
+                                LaunchFramework{.name = "deepspeed",
+                                                .title = "DeepSpeed",
+                                                .variants = "deepspeed-",
+                                                .usage = usage_of_deepspeed,
+                                                .start = "accelerate.sh",
+                                                .gaps = deepspeed_gaps,
+                                                .gaps_of_model = deepspeed_gaps_of_model,
+                                                .take_order = nullptr,
+                                                .layout_flags = deepspeed_layout_flags,
+                                                .flags = nullptr,
+                                                .files = deepspeed_files}};
 
 }  // namespace
 

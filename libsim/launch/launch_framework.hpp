@@ -15,6 +15,7 @@ struct LaunchFramework {
   std::string_view title;     ///< as people call it
   std::string_view variants;  ///< prefix of other stacks' names that mean this framework
   std::string_view usage;     ///< of its files, lines for people
+  std::string_view start;     ///< the script among its files that starts a job
   /// Settings of a run that the framework cannot express, each with what it does instead; empty if
   /// there are none.
   std::vector<std::string> (*gaps)(TrainingConfig const&);
@@ -27,7 +28,7 @@ struct LaunchFramework {
   std::string (*layout_flags)(TrainingConfig const&);
   /// The whole run, as options of its command line; null if only files can say it.
   std::string (*flags)(TrainingConfig const&);
-  /// What starts a job; torchrun.sh is one of them.
+  /// What starts a job; `start` is one of them.
   std::vector<LaunchFile> (*files)(LaunchJob const&);
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string_view>
 
+#include "libsim/launch/llama_gaps.hpp"
 #include "libsim/plan/units/unit_types.hpp"
 #include "libsim/training/training_names.hpp"
 
@@ -12,24 +13,8 @@ namespace {
 /// Collects the gaps of one run.
 class TorchtitanGaps {
  public:
-  explicit TorchtitanGaps(TrainingConfig const& config) : config_{config} {}
-
-  void add_of_model() {
-    ModelConfig const& model = config_.model;
-    gap(!model.pattern.empty() || has_experts(model) || model.predicted_tokens > 0,
-        "model: only dense models of equal layers are written for torchtitan");
-    gap(model.norm != Norm::rmsnorm || model.activation != Activation::swiglu ||
-            model.positions != Positions::rotary || model.biases || model.tied_embeddings ||
-            model.qk_norm != QkNorm::none,
-        "model: torchtitan's llama3 has RMSNorm, SwiGLU, rotary positions, no biases, no norms of "
-        "queries and keys, and a head of its own");
-    gap(model.dropout != 0 || attention_dropout(model) != 0,
-        "model.dropout: torchtitan's models have none");
-    gap(model.head_dim * model.heads != model.hidden,
-        "model.head_dim: torchtitan's llama3 has hidden / heads");
-    gap(model.attention != Attention::flash, "model.attention: torchtitan's is flash");
-    gap(model.precision != Precision::bf16, "model.precision: torchtitan computes in bf16");
-  }
+  explicit TorchtitanGaps(TrainingConfig const& config)
+      : config_{config}, gaps_{torchtitan_gaps_of_model(config)} {}
 
   void add_of_layout() {
     ParallelLayout const& layout = config_.parallel;
@@ -84,15 +69,12 @@ int checkpointed_every(TrainingConfig const& config) {
 
 std::vector<std::string> torchtitan_gaps(TrainingConfig const& config) {
   TorchtitanGaps gaps{config};
-  gaps.add_of_model();
   gaps.add_of_layout();
   return gaps.take();
 }
 
 std::vector<std::string> torchtitan_gaps_of_model(TrainingConfig const& config) {
-  TorchtitanGaps gaps{config};
-  gaps.add_of_model();
-  return gaps.take();
+  return llama_gaps(config.model, {.owner = "torchtitan"});
 }
 
 }  // namespace stagecraft

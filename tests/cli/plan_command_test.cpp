@@ -277,9 +277,9 @@ TEST_CASE("plan --launchable finds plans that the flags say, and import megatron
       REQUIRE(again.at("iteration_seconds") == entry.at("iteration_seconds"));
     }
   }
-  require_refusal(
-      plan("gpt-22b", 8, 4, "--launchable deepspeed"),
-      {"--launchable: found 'deepspeed'; accepted: megatron-2022, megatron-core, torchtitan"});
+  require_refusal(plan("gpt-22b", 8, 4, "--launchable nemo"),
+                  {"--launchable: found 'nemo'; accepted: megatron-2022, megatron-core, "
+                   "torchtitan, deepspeed"});
   ProgramResult const other =
       run_stagecraft(plan("gpt-22b", 8, 8, "--top 1 --fix tensor=4 --launchable megatron-2022"));
   REQUIRE(other.exit_code == 0);

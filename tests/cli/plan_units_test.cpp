@@ -91,6 +91,27 @@ TEST_CASE("plan --launchable torchtitan writes a job configuration of torchtitan
                    Contains("-m torchtitan.train --job.config_file"));
 }
 
+TEST_CASE("a kit for DeepSpeed has the stage, batch and buffers of the plan") {
+  // Two of three sizes give the third: runtime/config.py, _set_batch_related_parameters. 16 ranks
+  // of 2 sequences and 64 of them: two microbatches.
+  json const launch = json_of(search +
+                              "--software deepspeed --launchable deepspeed --top 1 --json "
+                              "--fix sharding=zero3 --fix recompute=uniform --fix micro=2")
+                          .at("launch");
+  REQUIRE(launch.at("command") == "bash accelerate.sh");
+  json const file = json::parse(launch.at("files").at("deepspeed.json").get<std::string>());
+  REQUIRE(file.at("train_batch_size") == 64);
+  REQUIRE(file.at("train_micro_batch_size_per_gpu") == 2);
+  REQUIRE(file.at("gradient_accumulation_steps") == 2);
+  REQUIRE(file.at("zero_optimization").at("stage") == 3);
+  // DeepSpeed's own: runtime/zero/config.py, reduce_bucket_size.
+  REQUIRE(file.at("zero_optimization").at("reduce_bucket_size") == 500'000'000);
+  REQUIRE_THAT(launch.at("files").at("accelerate.yaml").get<std::string>(),
+               Contains("distributed_type: DEEPSPEED\nnum_machines: 2\nnum_processes: 16\n"));
+  REQUIRE_THAT(launch.at("files").at("train.py").get<std::string>(),
+               Contains("num_key_value_heads=8,\n") && Contains("gradient_checkpointing=True"));
+}
+
 TEST_CASE("a torchtitan job says the ranks that share units, and copies, and adds its model") {
   std::string const seven = "plan llama2-7b --system dgx-h100 --gpus 16 --global-batch 64 ";
   json const result =
@@ -125,7 +146,7 @@ TEST_CASE("plan refuses unknown kinds of sharding, and a framework that has none
       "plan gpt-22b --system selene-a100 --gpus 8 --global-batch 8 --launchable "
       "torchtitan",
       {"--launchable: found 'torchtitan', which can run no plan of this model (",
-       "torchtitan's llama3 has RMSNorm"});
+       "torchtitan's Llama has RMSNorm"});
   require_refusal(search + "--software torchtitan --fix pipeline=2", {"--fix: found 'pipeline=2'"});
 }
 

@@ -105,7 +105,7 @@ Launch launch_of(LaunchedPlan const& launched) {
                       .name = job_name(plan.config.model),
                       .about = about(launched)};
   Launch launch{.framework = std::string{framework.name},
-                .command = "bash torchrun.sh",
+                .command = "bash " + std::string{framework.start},
                 .files = framework.files(job)};
   launch.files.push_back(
       {"run.yaml",

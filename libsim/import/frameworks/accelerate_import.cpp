@@ -238,6 +238,7 @@ void read_accelerate(FrameworkKeys& keys, FrameworkOptions const& given, Framewo
         count_or(keys, "parallelism_config.parallelism_config_dp_shard_size", 1) * layout.context;
     read_fsdp(keys, options, precision, is_hybrid ? shards : 0, run);
   } else if (type == "DEEPSPEED") {
+    if (!is_compiled) run.software = "deepspeed";
     read_deepspeed_section(keys, options, run);
   } else if (is_megatron) {
     read_megatron_section(keys, run);

@@ -173,10 +173,8 @@ void read_deepspeed_sharding(FrameworkKeys& keys,
 }
 
 void read_deepspeed(FrameworkKeys& keys, FrameworkOptions const& options, FrameworkRun& run) {
-  run.software = "fsdp1";
-  keys.note(
-      "the kernels are the model's and not in the file: those of Hugging Face's Trainer, as in "
-      "stack fsdp1");
+  run.software = "deepspeed";
+  keys.note("the kernels are the model's and not in the file: as in stack deepspeed");
   keys.note("recompute is the model's and not in the file: none is assumed (--set recompute=full)");
   read_deepspeed_precision(keys, run);
   read_deepspeed_optimizer(keys);

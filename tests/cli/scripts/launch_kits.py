@@ -23,6 +23,8 @@ KITS = [("llama2-7b", 16, 64, []), ("gpt3-175b", 128, 256, []), ("mixtral-8x7b",
         ("llama3-8b", 64, 32, ["--fix", "context=4", "--fix", "recompute=selective"]),
         ("deepseek-v3", 1024, 1024, ["--fix", "pipeline=16", "--fix", "expert=64", "--fix", "tensor=1", "--fix", "micro=1"])]
 
+ZERO_STAGES = [1, 2, 3]
+
 
 def run(program, *words):
     done = subprocess.run([program, *map(str, words)], capture_output=True, text=True, check=False)
@@ -31,8 +33,8 @@ def run(program, *words):
     return done.stdout
 
 
-def outcome(program, file):
-    document = json.loads(run(program, "simulate", file, "--json"))
+def outcome(program, file, *words):
+    document = json.loads(run(program, "simulate", file, "--json", *words))
     return document["plan"], document["iteration_seconds"]
 
 
@@ -61,7 +63,20 @@ def main(program):
                 if outcome(program, again) != wanted:
                     print(f"{model} on {gpus}: {source[1].name} is another plan")
                     wrong += 1
-    print(f"{len(KITS)} kits, {wrong} wrong")
+    for stage in ZERO_STAGES:
+        with tempfile.TemporaryDirectory() as name:
+            kit, again = pathlib.Path(name) / "kit", pathlib.Path(name) / "again.yaml"
+            run(program, "plan", "llama3-8b", "--system", "dgx-h100", "--gpus", 16, "--global-batch", 64, "--top", 1,
+                "--software", "deepspeed", "--fix", f"sharding=zero{stage}", "--fix", "recompute=uniform",
+                "--launchable", "deepspeed", "--kit", kit)
+            subprocess.run(["bash", "-n", kit / "accelerate.sh"], check=True)
+            compile((kit / "train.py").read_text(), "train.py", "exec")
+            run(program, "import", "deepspeed", kit / "deepspeed.json", "--model", "llama3-8b", "--system", "dgx-h100",
+                "--world-size", 16, "-o", again)
+            if outcome(program, again, "--set", "recompute=full") != outcome(program, kit / "run.yaml"):
+                print(f"stage {stage}: deepspeed.json is another plan")
+                wrong += 1
+    print(f"{len(KITS) + len(ZERO_STAGES)} kits, {wrong} wrong")
     return 1 if wrong else 0
 
 

@@ -11,7 +11,8 @@ TEST_CASE("a software stack names the framework that starts its runs", "[launch]
                                                 {"megatron-core-local", "megatron-core"},
                                                 {"megatron-2021", "megatron-2022"},
                                                 {"megatron-deepspeed-2022", "megatron-2022"},
-                                                {"torchtitan-2025", "torchtitan"}}));
+                                                {"torchtitan-2025", "torchtitan"},
+                                                {"deepspeed", "deepspeed"}}));
   REQUIRE(framework_of_stack(stack)->name == framework);
   REQUIRE(framework_of_stack("nanotron") == nullptr);
 }
@@ -25,6 +26,31 @@ TEST_CASE("what a framework's model lacks keeps no plan from being started, what
   REQUIRE(is_launchable(config, framework));
   config.parallel.context = 2;
   REQUIRE_FALSE(is_launchable(config, framework));
+}
+
+TEST_CASE("a framework's Llama has no biases of queries, keys and values, and no window",
+          "[launch]") {
+  auto const name = GENERATE("torchtitan", "deepspeed");
+  CAPTURE(name);
+  TrainingConfig config;
+  ModelConfig& model = config.model;
+  model.norm = Norm::rmsnorm;
+  model.activation = Activation::swiglu;
+  model.positions = Positions::rotary;
+  model.attention = Attention::flash;
+  model.precision = Precision::bf16;
+  model.biases = model.tied_embeddings = false;
+  model.dropout = 0;
+  model.heads = 4;
+  model.head_dim = 8;
+  model.hidden = 32;
+  LaunchFramework const& framework = *framework_named(name);
+  REQUIRE(framework.gaps_of_model(config).empty());
+  // Qwen2's projections have biases, Mistral 7B's tokens attend to 4,096 before them.
+  bool const is_qwen2 = GENERATE(true, false);
+  if (is_qwen2) model.qkv_bias = true;
+  if (!is_qwen2) model.window = 4096;
+  REQUIRE(framework.gaps_of_model(config).size() == 1);
 }
 
 }  // namespace stagecraft::launch_framework_test
