@@ -316,4 +316,24 @@ TEST_CASE("colour is for terminals, and not where NO_COLOR is set") {
   REQUIRE_THAT(plain.output, !Contains(escape) && Contains("0▓"));
 }
 
+TEST_CASE("schedule shows what ranks of sharded stages communicate") {
+  // PyTorch 2.15, ScheduleInterleaved1F1B of two ranks and two microbatches, one chunk each.
+  std::string const words = "schedule --schedule interleaved -p 2 -n 2 -m 1 --sharding fsdp2 ";
+  nlohmann::json const result = json_of(words + "--max-active-stages 2 --json");
+  REQUIRE(
+      result.at("actions") ==
+      nlohmann::json{"0UNSHARD 0F0 0SEND_F0 0F1 0SEND_F1 0RECV_B0 0B0 0WAIT_SEND_F0 0RECV_B1 0B1 "
+                     "0WAIT_SEND_F1 0REDUCE_GRAD 0WAIT_REDUCE_GRAD 0RESHARD",
+                     "1UNSHARD 1RECV_F0 1F0 1RECV_F1 1B0 1SEND_B0 1F1 1B1 1SEND_B1 1REDUCE_GRAD "
+                     "1WAIT_REDUCE_GRAD 1RESHARD 1WAIT_SEND_B0 1WAIT_SEND_B1"});
+  REQUIRE(result.at("unshards_per_rank") == nlohmann::json{1, 1});
+  REQUIRE(result.at("peak_unsharded_stages") == nlohmann::json{1, 1});
+  REQUIRE_THAT(run_stagecraft(words).output,
+               Contains("rank 1 gathers 1 stage and holds at most 1: 1UNSHARD 1RECV_F0"));
+  require_refusal("schedule --schedule 1f1b -p 2 -n 2 --sharding zero3",
+                  {"--sharding: found 'zero3'; accepted: fsdp2"});
+  require_refusal("schedule --schedule 1f1b -p 2 -n 2 --max-active-stages 2",
+                  {"--max-active-stages: found '2'; accepted: only with --sharding"});
+}
+
 }  // namespace stagecraft::schedule_command_test

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "apps/program/command_line.hpp"
+#include "apps/stagecraft/schedule/asked_units.hpp"
 #include "libsim/config/optional_json.hpp"
 #include "libsim/engine/player/schedule_timeline.hpp"
 #include "libsim/host/schemas.hpp"
@@ -227,6 +228,26 @@ void check_ordered(CommandLine const& line, PipelineOrder const& order) {
   }
 }
 
+/// The order with what ranks that share parameters communicate, if --sharding asks for that.
+/// \throws CommandLineError, ScheduleError
+std::optional<LoweredOrder> read_lowered(CommandLine const& line, PipelineOrder const& order) {
+  if (!line.is_given("sharding")) {
+    for (char const* option :
+         {"max-active-stages", "unshard-lookahead", "defer-reduce-grad-wait"}) {
+      if (line.is_given(option)) {
+        refuse("--" + std::string{option}, line.value(option), "only with --sharding");
+      }
+    }
+    return std::nullopt;
+  }
+  if (read_units_sharding(line).kind != ShardingKind::fsdp2) {
+    refuse("--sharding", line.value("sharding"), "fsdp2", "with --schedule");
+  }
+  return lowered(order, {.max_active_stages = line.whole_number("max-active-stages", 1, any_count),
+                         .looks_ahead_by_rank = line.value("unshard-lookahead") == "auto",
+                         .defers_reduction_wait = line.value("defer-reduce-grad-wait") == "true"});
+}
+
 /// The order of a file, held against the shape that the command line may name.
 /// \throws CommandLineError, ScheduleError
 PipelineOrder read_order(CommandLine const& line) {
@@ -248,8 +269,10 @@ PipelineOrder read_order(CommandLine const& line) {
 }
 
 /// The kinds whose stages exchange messages as Megatron-LM issues them, blocking or not.
-std::optional<ScheduleKind> issued_kind(OrderRequest const& request) {
-  if (request.kind == OrderKind::gpipe) return ScheduleKind::gpipe;
+/// \param is_torch  whether the order is to be PyTorch's
+std::optional<ScheduleKind> issued_kind(OrderRequest const& request, bool is_torch) {
+  bool const is_looped = is_torch || request.chunks > 1;
+  if (request.kind == OrderKind::gpipe && !is_looped) return ScheduleKind::gpipe;
   if (request.kind == OrderKind::one_f_one_b) return ScheduleKind::one_f_one_b;
   bool const is_torch_only =
       request.microbatches < request.stages && request.group == request.microbatches;
@@ -332,6 +355,11 @@ nlohmann::ordered_json to_json(AskedSchedule const& asked) {
                 {"stage_end", time_of(&StageRuns::end)},
                 {"in_flight_chunks", most(InFlight::until_weight_gradient)},
                 {"in_flight_until_input_gradient", most(InFlight::until_input_gradient)}};
+  if (asked.lowered) {
+    document["actions"] = list_of(asked.lowered->ranks, lowered_text);
+    document["peak_unsharded_stages"] = asked.lowered->most_unsharded;
+    document["unshards_per_rank"] = asked.lowered->unshards;
+  }
   if (asked.found) {
     document["lower_bound"] = asked.found->lower_bound;
     document["iterations"] = asked.found->iterations;
@@ -340,7 +368,9 @@ nlohmann::ordered_json to_json(AskedSchedule const& asked) {
   return document;
 }
 
-AskedSchedule play_asked_schedule(CommandLine const& line) {
+namespace {
+
+AskedSchedule play_order_of(CommandLine const& line) {
   line.needed("schedule", accepted_names<OrderKind>());
   auto const kind = line.word<OrderKind>("schedule");
   if (kind != OrderKind::searched) check_searched(line);
@@ -348,13 +378,21 @@ AskedSchedule play_asked_schedule(CommandLine const& line) {
     return play_ordered(line, read_order(line), read_costs(line));
   }
   OrderRequest request = read_request(line);
-  if (auto const issued = issued_kind(request)) {
+  if (auto const issued = issued_kind(request, line.is_given("sharding"))) {
     P2p const p2p = line.has("p2p") ? line.word<P2p>("p2p") : P2p::blocking;
     return play_issued(request, *issued, p2p, read_costs(line));
   }
   request.costs = read_costs(line);
   if (kind == OrderKind::searched) return play_searched(line, request);
   return play_ordered(line, make_order(request), request.costs);
+}
+
+}  // namespace
+
+AskedSchedule play_asked_schedule(CommandLine const& line) {
+  AskedSchedule asked = play_order_of(line);
+  asked.lowered = read_lowered(line, asked.order);
+  return asked;
 }
 
 }  // namespace stagecraft

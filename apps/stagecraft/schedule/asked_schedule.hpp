@@ -6,6 +6,7 @@
 
 #include "apps/program/command_line.hpp"
 #include "libsim/schedule/generators/order_search.hpp"
+#include "libsim/schedule/lowered_order.hpp"
 #include "libsim/schedule/orders/pipeline_order.hpp"
 #include "libsim/schedule/orders/played_order.hpp"
 
@@ -17,6 +18,7 @@ struct AskedSchedule {
   PipelineOrder order;
   PlayedOrder played;
   std::optional<FoundOrder> found{};  ///< --schedule searched: the order, and what the search says
+  std::optional<LoweredOrder> lowered{};  ///< --sharding: with what ranks communicate
 };
 
 /// \throws CommandLineError, ScheduleError

@@ -11,79 +11,18 @@
 #include "apps/program/shared_options.hpp"
 #include "apps/stagecraft/commands.hpp"
 #include "apps/stagecraft/schedule/asked_schedule.hpp"
+#include "apps/stagecraft/schedule/asked_units.hpp"
 #include "apps/stagecraft/terminal.hpp"
-#include "libsim/config/yaml_tree.hpp"
 #include "libsim/host/schemas.hpp"
 #include "libsim/report/pipeline_picture.hpp"
 #include "libsim/report/schedule_tables.hpp"
 #include "libsim/schedule/generators/order_search.hpp"
 #include "libsim/schedule/orders/order_kind.hpp"
-#include "libsim/schedule/unit_order.hpp"
-#include "libsim/training/sharding_reader.hpp"
 #include "libsim/training/training_names.hpp"
 
 namespace stagecraft {
 
 namespace {
-
-constexpr int largest_number = std::numeric_limits<int>::max();
-
-std::vector<std::int64_t> read_sizes(CommandLine const& line) {
-  std::vector<std::int64_t> sizes;
-  for (std::string const& text : list_items(line.value("units"))) {
-    sizes.push_back(whole_number("--units", text, 1, largest_number));
-  }
-  if (sizes.size() > 1) return sizes;
-  throw CommandLineError{"--units", "'" + line.value("units") + "'",
-                         "the elements of the root's unit and of each block, like 128,528,528"};
-}
-
-Sharding read_units_sharding(CommandLine const& line) {
-  Diagnostics diagnostics;
-  std::optional<YamlNode> const tree =
-      parse_yaml(line.value("sharding"), "--sharding", diagnostics);
-  diagnostics.throw_if_any();
-  Sharding const sharding = read_sharding(ConfigNode{*tree, "sharding", diagnostics});
-  diagnostics.throw_if_any();
-  if (!sharding.shares_parameters()) {
-    throw CommandLineError{"--sharding", "'" + line.value("sharding") + "'",
-                           "a kind whose units gather: " + names_of_kinds([](auto const& kind) {
-                             return kind.shares == SharedState::parameters;
-                           })};
-  }
-  return sharding;
-}
-
-/// The name that PyTorch has for a type.
-std::string_view torch_name(UnitType type, UnitType automatic) {
-  switch (type == UnitType::automatic ? automatic : type) {
-    case UnitType::fp32:
-      return "float32";
-    case UnitType::fp16:
-      return "float16";
-    case UnitType::bf16:
-    case UnitType::automatic:
-      break;
-  }
-  return "bfloat16";
-}
-
-/// The ranks that share a unit.
-int ranks_of_unit(CommandLine const& line, Sharding const& sharding) {
-  int const ranks = line.whole_number("ranks", 1, largest_number);
-  int const group = sharding.group == 0 ? ranks : sharding.group;
-  int const kept_among = sharding.reshard_after_forward.ranks;
-  if (ranks % group != 0) {
-    throw CommandLineError{"--sharding", "group " + std::to_string(group),
-                           "0, or a divisor of --ranks (" + std::to_string(ranks) + ")"};
-  }
-  if (kept_among != 0 && group % kept_among != 0) {
-    throw CommandLineError{"--sharding", "reshard_after_forward " + std::to_string(kept_among),
-                           "auto, true, false, or a divisor of the ranks that share a unit (" +
-                               std::to_string(group) + ")"};
-  }
-  return group;
-}
 
 /// The options of `stagecraft schedule --units`.
 std::vector<Option> unit_options() {
@@ -94,78 +33,26 @@ std::vector<Option> unit_options() {
           {.name = "sharding",
            .value = Value::text("SHARDING"),
            .fallback = "fsdp2",
-           .description = "--units: the key sharding of a run file"},
+           .description = "the key sharding of a run file. --units: how they are shared; "
+                          "--schedule: shows what ranks communicate if stages are fsdp2"},
           {.name = "ranks",
            .value = Value::text("N"),
            .fallback = "8",
            .description = "--units: all ranks, those with copies of shards included"},
-          {.name = "recompute", .description = "--units: each block recomputes its forward"}};
-}
-
-/// The collectives and passes of one rank of a sharded run, in the order in which its host issues
-/// them: "MB0 AG128:bfloat16 F0 ... BWD ... B0 RS128:float32".
-///
-/// MB<k> begins a microbatch and BWD its backward; AG<e>:<type> gathers a unit of e elements, F<i>
-/// and B<i> compute block i, RS<e> reduces gradients, and AR<e> sums them over the copies of
-/// shards. Types have PyTorch's names.
-/// \throws CommandLineError, ConfigError
-std::string unit_events(CommandLine const& line) {
-  using Kind = UnitAction::Kind;
-  std::vector<std::int64_t> const sizes = read_sizes(line);
-  Sharding const sharding = read_units_sharding(line);
-  int const ranks = line.whole_number("ranks", 1, largest_number);
-  int const group = ranks_of_unit(line, sharding);
-  for (std::int64_t const size : sizes) {
-    if (size % group == 0) continue;
-    throw CommandLineError{
-        "--units", "'" + std::to_string(size) + "'",
-        "padded sizes: multiples of the ranks that share a unit (" + std::to_string(group) + ")"};
-  }
-  UnitPolicy policy = unit_policy(sharding);
-  policy.recomputes = line.has("recompute");
-  UnitType const stored =
-      sharding.stored_dtype == UnitType::automatic ? UnitType::fp32 : sharding.stored_dtype;
-  std::string const gathered =
-      ":" + std::string{torch_name(sharding.parameter_dtype, UnitType::bf16)};
-  std::string const reduced = ":" + std::string{torch_name(sharding.reduce_dtype, stored)};
-  int const microbatches =
-      line.has("microbatches") ? line.whole_number("microbatches", 1, largest_number) : 1;
-  std::string text;
-  auto const append = [&](std::string const& event) { text += (text.empty() ? "" : " ") + event; };
-  for (UnitAction const& action : unit_actions(
-           {.units = static_cast<int>(sizes.size()), .has_root = true}, policy, microbatches)) {
-    std::int64_t const size =
-        action.kind == Kind::microbatch || action.kind == Kind::backward_begins
-            ? 0
-            : sizes[static_cast<std::size_t>(action.number)];
-    std::string const block = std::to_string(action.number - 1);
-    switch (action.kind) {
-      case Kind::microbatch:
-        append("MB" + std::to_string(action.number));
-        break;
-      case Kind::backward_begins:
-        append("BWD");
-        break;
-      case Kind::gather:
-      case Kind::gather_partly:
-        append("AG" + std::to_string(size) + gathered);
-        break;
-      case Kind::forward:
-      case Kind::recompute:
-        append("F" + block);
-        break;
-      case Kind::backward:
-        append("B" + block);
-        break;
-      case Kind::reduce:
-        append("RS" + std::to_string(size) + reduced);
-        if (group < ranks) append("AR" + std::to_string(size / group) + reduced);
-        break;
-      case Kind::free:
-        break;
-    }
-  }
-  return text;
+          {.name = "recompute", .description = "--units: each block recomputes its forward"},
+          {.name = "max-active-stages",
+           .value = Value::text("N"),
+           .fallback = "3",
+           .description = "--schedule with --sharding: stages of a rank whose parameters it holds"},
+          {.name = "unshard-lookahead",
+           .value = Value::word({"full", "auto"}),
+           .fallback = "full",
+           .description = "the same: full, to gather all of them ahead; auto, the next R + 2 on "
+                          "rank R"},
+          {.name = "defer-reduce-grad-wait",
+           .value = Value::word({"true", "false"}),
+           .fallback = "false",
+           .description = "the same: true, to wait for a stage's reduction before the next one"}};
 }
 
 /// The options of `stagecraft schedule`, but for --json.
@@ -184,7 +71,8 @@ std::vector<Option> schedule_options() {
           {.name = "chunks",
            .letter = 'm',
            .value = Value::text("M"),
-           .description = "interleaved kinds: chunks per stage (default: 1)"},
+           .description = "interleaved kinds, gpipe (PyTorch's LoopedBFS): chunks per stage "
+                          "(default: 1)"},
           {.name = "group",
            .value = Value::text("G"),
            .description = "interleaved: microbatches per group (default: P)"},
@@ -272,12 +160,24 @@ void check_what_is_asked(CommandLine const& line) {
   bool const has_units = line.has("units");
   std::vector<std::string> const others =
       has_units ? std::vector<std::string>{"schedule", "pipeline", "chunks", "group"}
-                : std::vector<std::string>{"sharding", "ranks", "recompute"};
+                : std::vector<std::string>{"ranks", "recompute"};
   for (std::string const& option : others) {
     if (!line.is_given(option)) continue;
     throw CommandLineError{"--" + option, "'" + line.value(option) + "'",
                            has_units ? "not with --units" : "only with --units"};
   }
+}
+
+/// What each rank communicates, and how many stages it gathers and holds.
+std::string lowered_lines(LoweredOrder const& order) {
+  std::string text;
+  for (std::size_t rank = 0; rank < order.ranks.size(); ++rank) {
+    text += "\nrank " + std::to_string(rank) + " gathers " +
+            counted(order.unshards[rank], "stage") + " and holds at most " +
+            std::to_string(order.most_unsharded[rank]) + ": " + lowered_text(order.ranks[rank]) +
+            "\n";
+  }
+  return text;
 }
 
 int run_schedule(CommandLine const& line) {
@@ -291,6 +191,7 @@ int run_schedule(CommandLine const& line) {
   TextStyle const style = standard_output_style();
   std::cout << schedule_tables(asked.title, asked.order, asked.played, style.width) << '\n'
             << draw_pipeline(asked.played, style);
+  if (asked.lowered) std::cout << lowered_lines(*asked.lowered);
   return 0;
 }
 

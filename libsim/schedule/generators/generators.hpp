@@ -21,8 +21,14 @@ std::vector<ChunkRun> grouped_forwards(int microbatches, int chunks, int group);
 /// torch/distributed/pipelining/schedules.py, ScheduleInterleaved1F1B.
 PipelineOrder interleaved_order(int stages, int microbatches, int chunks, int group);
 
-/// The same with one more warm-up forward, so that each steady forward and backward have different
-/// microbatches and overlap: experts of one communicate while the other computes.
+/// GPipe with several chunks: all microbatches go through a chunk before the next one begins, and
+/// back in reverse order. Each stage keeps the activations of all of them.
+/// Source: PyTorch torch/distributed/pipelining/schedules.py, ScheduleLoopedBFS; Lamy-Poirier 2022,
+/// arXiv:2211.05953 (breadth-first).
+PipelineOrder looped_order(int stages, int microbatches, int chunks);
+
+/// interleaved_order() with one more warm-up forward, so that each steady forward and backward have
+/// different microbatches and overlap: experts of one communicate while the other computes.
 /// \throws ScheduleError  if interleaved_order() does, or for one chunk on several stages.
 /// Source: Megatron-LM core/pipeline_parallel/combined_1f1b.py (overlap_moe_expert_parallel_comm).
 PipelineOrder expert_overlap_order(int stages, int microbatches, int chunks, int group);

@@ -78,6 +78,17 @@ PipelineOrder interleaved_order(int stages, int microbatches, int chunks, int gr
   return alternating_order(stages, microbatches, chunks, group, 0, Steady::one_by_one);
 }
 
+PipelineOrder looped_order(int stages, int microbatches, int chunks) {
+  std::vector<OrderTask> tasks;
+  std::vector<ChunkRun> const forwards = grouped_forwards(microbatches, chunks, microbatches);
+  for (ChunkRun const& run : forwards) tasks.push_back({.run = run});
+  for (auto run = forwards.rbegin(); run != forwards.rend(); ++run) {
+    tasks.push_back({.run = {Pass::backward, run->microbatch, run->chunk}});
+  }
+  return {round_placement(stages, chunks), microbatches,
+          std::vector(static_cast<std::size_t>(stages), tasks)};
+}
+
 PipelineOrder expert_overlap_order(int stages, int microbatches, int chunks, int group) {
   if (stages > 1 && chunks < 2) {
     throw ScheduleError{"chunks per stage with expert overlap", "'1'",

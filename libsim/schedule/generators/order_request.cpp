@@ -55,6 +55,7 @@ PipelineOrder make_as_published(OrderRequest const& request) {
   int const n = request.microbatches;
   switch (request.kind) {
     case OrderKind::gpipe:
+      return looped_order(p, n, request.chunks);
     case OrderKind::one_f_one_b:
     case OrderKind::order:
     case OrderKind::searched:

@@ -65,7 +65,7 @@ struct OrderKindTraits {
 
 /// Every kind, in the order of OrderKind.
 inline constexpr std::array order_kinds{
-    OrderKindTraits{.kind = OrderKind::gpipe, .name = "gpipe"},
+    OrderKindTraits{.kind = OrderKind::gpipe, .name = "gpipe", .chunks = 0},
     OrderKindTraits{.kind = OrderKind::one_f_one_b, .name = "1f1b"},
     OrderKindTraits{
         .kind = OrderKind::interleaved, .name = "interleaved", .chunks = 0, .takes_group = true},
