@@ -7,7 +7,7 @@
 
 #include "libsim/import/foreign_format.hpp"
 #include "libsim/import/shell/shell_expansion.hpp"
-#include "libsim/import/shell/shell_script.hpp"
+#include "libsim/import/shell/shell_interpreter.hpp"
 #include "libsim/import/shell/shell_tokens.hpp"
 #include "libsim/units/parse_number.hpp"
 
@@ -143,7 +143,7 @@ LaunchCommand read_launch_script(std::string_view text,
                                  Diagnostics& diagnostics,
                                  std::vector<std::string> const& arguments) {
   std::vector<std::string> sbatch;
-  std::vector<ShellToken> tokens = shell_tokens(text, sbatch);
+  std::vector<ShellToken> const tokens = shell_tokens(text, sbatch);
   Allocation const allocation = allocation_of(sbatch);
   ShellVariables variables;
   for (auto const& [name, count] : allocation.variables) {
@@ -159,7 +159,7 @@ LaunchCommand read_launch_script(std::string_view text,
     variables[name] = {{{value, 0, 0}}};
     given.insert(name);
   }
-  ScriptOutcome outcome = follow_script(std::move(tokens), std::move(variables), given);
+  ScriptOutcome outcome = follow_script(tokens, std::move(variables), given);
   ShellWords const& words = outcome.command.empty() ? outcome.flags_of_variable : outcome.command;
   if (words.empty()) {
     std::string found = "no command with --num-layers";
