@@ -167,12 +167,16 @@ LaunchCommand read_launch_script(std::string_view text,
     if (format) found = text_of(*format);
     if (!format && nlohmann::json::accept(text)) found = "a JSON document";
     for (std::string const& note : outcome.notes) found += "; " + note;
+    for (ScriptDoubt const& doubt : outcome.doubts) {
+      found += "; line " + std::to_string(doubt.place.line) + ": " + doubt.note;
+    }
     diagnostics.add({Place{std::make_shared<std::string const>(origin)}, "", std::move(found),
                      "a script that starts Megatron-LM with its flags"});
     return {};
   }
   LaunchCommand launch = split_launch(words);
   launch.notes = std::move(outcome.notes);
+  launch.doubts = std::move(outcome.doubts);
   if (!launch.world_size) {
     auto const variable = outcome.variables.find("WORLD_SIZE");
     if (variable != outcome.variables.end() && variable->second.elements.size() == 1) {

@@ -159,14 +159,10 @@ class CommandParser {
 
   void read_loop(ShellCommand& command) {
     ShellToken const keyword = tokens_[at_++];
-    bool const is_arithmetic = is_operation("(");
+    bool const is_arithmetic = !is_at_end() && tokens_[at_].word.text.starts_with("((");
     command.kind = keyword.word.text == "for" && !is_arithmetic ? Kind::for_each : Kind::other;
     if (command.kind == Kind::other) command.tokens.push_back(keyword);
-    // The separators of `for ((...))` end no command.
-    int depth = 0;
-    while (!is_at_end() && !is_word("do") && (depth > 0 || !is_separator())) {
-      if (is_operation("(")) ++depth;
-      if (is_operation(")")) --depth;
+    while (!is_at_end() && !is_word("do") && !is_separator()) {
       if (tokens_[at_].kind == TokenKind::word) command.tokens.push_back(tokens_[at_]);
       ++at_;
     }
@@ -248,6 +244,17 @@ class CommandParser {
 
 ShellCommands shell_commands(std::vector<ShellToken> const& tokens) {
   return CommandParser{tokens}.run();
+}
+
+std::vector<ShellToken> all_tokens(ShellCommands const& commands) {
+  std::vector<ShellToken> tokens;
+  for (ShellCommand const& command : commands) {
+    tokens.insert(tokens.end(), command.tokens.begin(), command.tokens.end());
+    if (!command.after.empty()) {
+      tokens.push_back({ShellToken::Kind::operation, {command.after, 0, 0}, false, {}});
+    }
+  }
+  return tokens;
 }
 
 }  // namespace stagecraft

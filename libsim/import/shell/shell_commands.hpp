@@ -44,4 +44,7 @@ struct ShellBranch {
 /// commands that can be seen in it. Source: POSIX.1-2017, Shell Command Language, section 2.9.
 ShellCommands shell_commands(std::vector<ShellToken> const& tokens);
 
+/// The tokens of commands one after another, with what ties them.
+std::vector<ShellToken> all_tokens(ShellCommands const& commands);
+
 }  // namespace stagecraft

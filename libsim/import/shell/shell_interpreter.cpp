@@ -1,35 +1,74 @@
 #include "libsim/import/shell/shell_interpreter.hpp"
 
 #include <algorithm>
-#include <cctype>
 #include <cstddef>
-#include <iterator>
 #include <utility>
 
+#include "libsim/config/problem.hpp"
 #include "libsim/import/shell/shell_condition.hpp"
 #include "libsim/import/shell/shell_expansion.hpp"
+#include "libsim/import/shell/shell_parameters.hpp"
+#include "libsim/import/shell/shell_pattern.hpp"
 
 namespace stagecraft {
 namespace {
 
-/// Whether a variable is $@, $1, $2, ...
-bool is_argument(std::string_view name) {
-  return name == "@" ||
-         std::ranges::all_of(name, [](unsigned char c) { return std::isdigit(c) != 0; });
+bool is_joint(std::string_view after) { return after == "&&" || after == "||"; }
+
+/// Whether a command is a test, whose result matters if it is not known. Other commands succeed.
+bool is_test(ShellCommand const& command) {
+  if (command.kind != ShellCommand::Kind::simple || command.tokens.empty()) return false;
+  auto token = command.tokens.begin();
+  if (token->word.text == "!" && token + 1 != command.tokens.end()) ++token;
+  std::string_view const word = token->word.text;
+  return word == "[" || word == "[[" || word == "test" || word.starts_with("((");
 }
 
-bool is_joint(std::string_view after) { return after == "&&" || after == "||"; }
+constexpr char const* undecided =
+    "a condition that the script does not decide; its branch is skipped";
 
 }  // namespace
 
 ScriptOutcome ShellInterpreter::run(ShellCommands commands) {
   follow_all(scripts_.emplace_back(std::move(commands)));
-  return {std::move(command_), std::move(flags_of_variable_), std::move(variables_),
-          std::move(notes_)};
+  ScriptOutcome outcome;
+  outcome.command = std::move(command_);
+  outcome.flags_of_variable = std::move(flags_of_variable_);
+  report_doubts(outcome);
+  outcome.variables = std::move(variables_);
+  return outcome;
 }
 
-void ShellInterpreter::note(ShellWord const& place, std::string const& text) {
-  notes_.push_back("line " + std::to_string(place.line) + ": " + text);
+void ShellInterpreter::report_doubts(ScriptOutcome& outcome) const {
+  outcome.notes = notes_;
+  auto flags = outcome.command.empty() ? doubts_of_variable_ : doubts_of_command_;
+  for (auto& [doubt, others] : doubts_.reaching_other_commands()) {
+    for (ShellWord const& word : outcome.command) others.erase(word.text);
+    flags[doubt].merge(others);
+  }
+  // What such a variable has is part of a doubt.
+  std::erase_if(outcome.command, [&](ShellWord const& word) {
+    std::vector<std::string> const names = open_names(word.text);
+    if (names.size() != 1) return false;
+    std::string const& name = names.front();
+    bool const is_variable = word.text == "$" + name || word.text == "${" + name + "}" ||
+                             word.text == "${" + name + "[@]}";
+    return is_variable && doubts_.may_have_flags(name);
+  });
+  for (std::size_t i = 0; i < doubts_.list().size(); ++i) {
+    ScriptDoubt doubt = doubts_.list()[i];
+    if (auto const found = flags.find(i); found != flags.end()) doubt.flags = found->second;
+    if (!doubt.flags.empty()) {
+      outcome.doubts.push_back(std::move(doubt));
+    } else if (!doubt.note.empty()) {
+      outcome.notes.push_back("line " + std::to_string(doubt.place.line) + ": " + doubt.note);
+    }
+  }
+}
+
+void ShellInterpreter::note_at(ShellWord const& place, std::string const& text) {
+  std::string note = "line " + std::to_string(place.line) + ": " + text;
+  if (std::ranges::find(notes_, note) == notes_.end()) notes_.push_back(std::move(note));
 }
 
 ShellInterpreter::Leave ShellInterpreter::left_by(std::string_view word) {
@@ -39,25 +78,62 @@ ShellInterpreter::Leave ShellInterpreter::left_by(std::string_view word) {
                             : Leave::nothing;
 }
 
+std::size_t ShellInterpreter::doubt(ShellWord const& place,
+                                    std::vector<ShellToken> const& what,
+                                    std::string note) {
+  std::string text;
+  for (ShellToken const& token : what) text += (text.empty() ? "" : " ") + token.word.text;
+  return doubts_.add({place, printable(text), std::move(note), open_names(what, variables_), {}});
+}
+
+void ShellInterpreter::touch(std::size_t doubt, ShellCommands const& commands) {
+  if (doubts_.touch(doubt, commands, variables_, functions_)) may_have_left_ = true;
+}
+
 ShellInterpreter::Status ShellInterpreter::follow_all(ShellCommands const& commands) {
   Status status = true;
-  for (std::size_t i = 0; i < commands.size(); ++i) {
+  for (std::size_t i = 0; i < commands.size() && leaves_ == Leave::nothing; ++i) {
     status = follow(commands[i]);
-    while (leaves_ == Leave::nothing && is_joint(commands[i].after) && i + 1 < commands.size()) {
-      std::string const& joint = commands[i++].after;
-      auto const& next = commands[i];
-      bool const leaves = next.kind == ShellCommand::Kind::simple && !next.tokens.empty() &&
-                          left_by(next.tokens.front().word.text) != Leave::nothing;
-      if (!status && leaves) {
-        note(commands[i - 1].place,
-             "a condition that the script does not decide; what follows is skipped");
-      } else if (!status || *status == (joint == "&&")) {
-        status = follow(next);
-      }
-    }
-    if (leaves_ != Leave::nothing) break;
+    if (!status && !is_test(commands[i])) status = true;
+    i = follow_joined(commands, i, status);
   }
   return status;
+}
+
+std::size_t ShellInterpreter::follow_joined(ShellCommands const& commands,
+                                            std::size_t first,
+                                            Status& status) {
+  std::size_t i = first;
+  while (leaves_ == Leave::nothing && is_joint(commands[i].after) && i + 1 < commands.size()) {
+    ShellCommand const& before = commands[i++];
+    bool const wants_success = before.after == "&&";
+    std::size_t const start = i;
+    while (commands[i].after == "|" && i + 1 < commands.size()) ++i;
+    bool const is_open = !status;
+    // A test that is not known fails, as it does if its variables are not set.
+    bool const runs = status.value_or(false) == wants_success;
+    ShellCommands const next(commands.begin() + static_cast<std::ptrdiff_t>(start),
+                             commands.begin() + static_cast<std::ptrdiff_t>(i) + 1);
+    if (runs) {
+      undecided_ += is_open ? 1 : 0;
+      Status result;
+      for (std::size_t k = start; k <= i; ++k) result = follow(commands[k]);
+      status = !result && !is_test(commands[i]) ? Status{true} : result;
+      undecided_ -= is_open ? 1 : 0;
+    }
+    // Other commands are taken to succeed, which is in doubt, too.
+    if (is_open || (!is_test(before) && !wants_success)) {
+      bool const leaves = next.front().kind == ShellCommand::Kind::simple &&
+                          left_by(next.front().place.text) != Leave::nothing;
+      touch(doubt(before.place, before.tokens,
+                  is_open && leaves
+                      ? "a condition that the script does not decide; what follows is skipped"
+                      : ""),
+            next);
+    }
+    if (!runs && is_open) status = false;
+  }
+  return i;
 }
 
 ShellInterpreter::Status ShellInterpreter::follow(ShellCommand const& command) {
@@ -65,20 +141,28 @@ ShellInterpreter::Status ShellInterpreter::follow(ShellCommand const& command) {
     case ShellCommand::Kind::simple:
       return execute(command);
     case ShellCommand::Kind::group:
-    case ShellCommand::Kind::subshell:
       return follow_all(command.branches.front().body);
+    case ShellCommand::Kind::subshell: {
+      ShellVariables before = variables_;
+      Status const status = follow_all(command.branches.front().body);
+      variables_ = std::move(before);
+      if (leaves_ == Leave::script) leaves_ = Leave::nothing;
+      return status;
+    }
     case ShellCommand::Kind::condition:
       follow_condition(command);
       break;
     case ShellCommand::Kind::for_each:
-      follow_loop(command);
+      follow_each(command);
       break;
     case ShellCommand::Kind::loop:
+      follow_loop(command);
+      break;
     case ShellCommand::Kind::other:
-      note(command.place, "a loop is not followed");
+      skip_loop(command);
       break;
     case ShellCommand::Kind::choice:
-      note(command.place, "a case is not followed");
+      follow_choice(command);
       break;
     case ShellCommand::Kind::function:
       if (!command.tokens.empty() && !command.branches.empty()) {
@@ -90,88 +174,90 @@ ShellInterpreter::Status ShellInterpreter::follow(ShellCommand const& command) {
 }
 
 ShellInterpreter::Status ShellInterpreter::holds_all(ShellCommands const& commands) {
-  std::vector<ShellToken> tokens;
+  Status truth = true;
+  std::string joint;
+  bool is_piped = false;
   for (ShellCommand const& command : commands) {
-    if (command.kind != ShellCommand::Kind::simple) return std::nullopt;
-    tokens.insert(tokens.end(), command.tokens.begin(), command.tokens.end());
-    if (!command.after.empty()) {
-      tokens.push_back({ShellToken::Kind::operation, {command.after, 0, 0}, false, {}});
+    Status next;
+    bool const is_open = command.after == "|" || is_piped;
+    bool const is_simple = command.kind == ShellCommand::Kind::simple;
+    if (is_simple && !is_open) next = execute(command);
+    if (!is_simple && !command.branches.empty() && command.branches.front().condition.empty()) {
+      next = holds_all(command.branches.front().body);
     }
+    is_piped = command.after == "|";
+    if (is_piped) continue;
+    if (joint == "&&") {
+      bool const fails = (truth && !*truth) || (next && !*next);
+      truth = fails ? Status{false} : truth && next ? Status{true} : std::nullopt;
+    } else if (joint == "||") {
+      bool const succeeds = truth.value_or(false) || next.value_or(false);
+      truth = succeeds ? Status{true} : truth && next ? Status{false} : std::nullopt;
+    } else {
+      truth = next;
+    }
+    joint = command.after;
   }
-  return holds(tokens, variables_);
+  return truth;
 }
 
 void ShellInterpreter::follow_condition(ShellCommand const& command) {
+  std::optional<std::size_t> number;
+  std::vector<ShellBranch const*> open;
   for (ShellBranch const& branch : command.branches) {
-    Status truth = true;
-    if (!branch.condition.empty()) truth = holds_all(branch.condition);
-    if (!truth && &branch == command.branches.data()) {
-      note(command.place, "a condition that the script does not decide; its branch is skipped");
-    }
-    if (truth.value_or(false)) {
+    Status const truth = branch.condition.empty() ? Status{true} : holds_all(branch.condition);
+    if (!truth) {
+      if (!number) {
+        std::vector<ShellToken> what = all_tokens(branch.condition);
+        what.insert(what.begin(), {ShellToken::Kind::word, {"if", 0, 0}, false, {}});
+        number = doubt(command.place, what, undecided);
+      }
+      open.push_back(&branch);
+    } else if (*truth) {
+      undecided_ += number ? 1 : 0;
       follow_all(branch.body);
-      return;
+      undecided_ -= number ? 1 : 0;
+      open.push_back(&branch);
+      break;
     }
   }
+  if (!number) return;
+  for (ShellBranch const* const branch : open) touch(*number, branch->body);
 }
 
-void ShellInterpreter::follow_body(ShellCommand const& command) {
-  ShellCommands const& body = command.branches.front().body;
-  if (body.empty()) return;
-  if (depth_ == deepest_ || ++runs_ > most_runs_) {
-    return note(body.front().place, "loops and functions are followed 256 times, 16 deep at most");
-  }
-  ++depth_;
-  follow_all(body);
-  --depth_;
-}
-
-void ShellInterpreter::follow_loop(ShellCommand const& command) {
-  auto const& tokens = command.tokens;
-  if (tokens.size() < 2 || tokens[1].word.text != "in") {
-    return note(command.place, "a loop is not followed");
-  }
-  ShellWords elements;
-  for (auto token = tokens.begin() + 2; token != tokens.end(); ++token) {
-    for (ShellWord const& word : expand(token->word, variables_)) elements.push_back(word);
-  }
-  for (ShellWord const& element : elements) {
-    remember(tokens.front().word.text, {{element}});
-    follow_body(command);
-    if (leaves_ != Leave::iteration && leaves_ != Leave::nothing) break;
-    leaves_ = Leave::nothing;
-  }
-  if (leaves_ == Leave::loop) leaves_ = Leave::nothing;
-}
-
-void ShellInterpreter::call(ShellCommand const& function, ShellWords const& words) {
-  ShellVariables const before = variables_;
-  set_arguments({words.begin() + 1, words.end()});
-  std::vector<Local> const of_caller = std::exchange(locals_, {});
-  ++functions_open_;
-  follow_body(function);
-  --functions_open_;
-  leaves_ = Leave::nothing;
-  for (auto local = locals_.rbegin(); local != locals_.rend(); ++local) {
-    if (local->before) {
-      variables_[local->name] = *local->before;
-    } else {
-      variables_.erase(local->name);
+void ShellInterpreter::follow_choice(ShellCommand const& command) {
+  if (command.tokens.empty()) return;
+  ShellToken const& written = command.tokens.front();
+  std::string const subject = joined(expand_and_set(written.word, variables_));
+  bool is_open = is_unresolved(subject);
+  // As if the variable were not set.
+  std::string const text = is_open ? std::string{} : subject;
+  std::vector<ShellBranch const*> runs;
+  bool falls_through = false;
+  for (ShellBranch const& branch : command.branches) {
+    bool matches = falls_through;
+    for (ShellToken const& pattern : branch.patterns) {
+      std::string const expanded = expand_pattern(pattern.word, variables_);
+      if (is_unresolved(expanded)) is_open = true;
+      matches = matches || matches_pattern(text, expanded);
     }
+    falls_through = false;
+    if (!matches) continue;
+    runs.push_back(&branch);
+    falls_through = branch.end == ";&";
+    if (!falls_through && branch.end != ";;&") break;
   }
-  locals_ = of_caller;
-  std::erase_if(variables_, [](auto const& entry) { return is_argument(entry.first); });
-  for (auto const& entry : before) {
-    if (is_argument(entry.first)) variables_.insert(entry);
+  undecided_ += is_open ? 1 : 0;
+  for (ShellBranch const* const branch : runs) {
+    if (leaves_ == Leave::nothing) follow_all(branch->body);
   }
-}
-
-void ShellInterpreter::set_arguments(ShellWords arguments) {
-  std::erase_if(variables_, [](auto const& entry) { return is_argument(entry.first); });
-  for (std::size_t i = 0; i < arguments.size(); ++i) {
-    variables_[std::to_string(i + 1)] = {{arguments[i]}};
-  }
-  variables_["@"].elements = std::move(arguments);
+  undecided_ -= is_open ? 1 : 0;
+  if (!is_open) return;
+  ShellToken const keyword{ShellToken::Kind::word, {"case", 0, 0}, false, {}};
+  std::size_t const number = doubt(
+      command.place, {keyword, written},
+      "a case that the script does not decide; what runs if its variables are not set is taken");
+  for (ShellBranch const& branch : command.branches) touch(number, branch.body);
 }
 
 ScriptOutcome follow_script(std::vector<ShellToken> const& tokens,
