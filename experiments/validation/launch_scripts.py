@@ -73,7 +73,8 @@ def passed_by_bash(script, folder):
         variables = ["--clearenv", "--setenv", "PATH", "/out/bin:/usr/bin:/bin", "--setenv", "BASH_ENV", "/out/tolerant"]
         inside = pathlib.PurePosixPath("/scripts") / script.relative_to(folder)
         subprocess.run(["timeout", "20", "bwrap", "--unshare-all", "--die-with-parent", *binds, *variables, "--chdir",
-                        str(inside.parent), "bash", inside.name, *arguments_of(script)], stdin=subprocess.DEVNULL, capture_output=True, check=False)
+                        str(inside.parent), "bash", inside.name, *arguments_of(script)],
+                       stdin=subprocess.DEVNULL, capture_output=True, check=False)
         calls = jail / "calls"
         text = calls.read_text(errors="replace") if calls.exists() else ""
     flags = {}
@@ -153,7 +154,8 @@ def compare(program, script, folder, sums):
         print(f"{name}: --{names}: bash passes {bash:g}, import has {ours:g}")
     if flags and has_experts(flags) != ("experts" in config["model"]):
         sums["different"] += 1
-        print(f"{name}: bash passes {'' if has_experts(flags) else 'no '}experts, import has {'no ' if has_experts(flags) else ''}some")
+        one, other = ("bash", "import") if has_experts(flags) else ("import", "bash")
+        print(f"{name}: {one} has experts, {other} has none")
 
 
 def main():

@@ -185,6 +185,18 @@ std::vector<std::string> written_words(std::vector<ShellToken> const& tokens) {
   return written;
 }
 
+std::set<std::string> variables_of_flags(ShellCommands const& commands) {
+  ShellVariables const variables;
+  ShellFunctions const functions;
+  SettingsFinder finder{variables, functions};
+  finder.read(commands);
+  std::set<std::string> names;
+  for (auto const& [name, settings] : finder.found) {
+    if (!settings.written.empty()) names.insert(name);
+  }
+  return names;
+}
+
 std::string_view assigned_name(std::string_view word) {
   std::size_t const equals = word.find('=');
   if (equals == std::string_view::npos || equals == 0) return {};
@@ -253,7 +265,6 @@ void ShellDoubts::settle(std::string const& name,
                          bool appends) {
   Taints taints = taints_of(written);
   if (!appends) taints_.erase(name);
-  if (taints.empty()) return;
   for (auto& [doubt, taint] : taints) {
     Taint& known = taints_[name][doubt];
     known.flags.merge(taint.flags);
@@ -280,9 +291,9 @@ bool ShellDoubts::may_have_flags(std::string_view name) const {
 
 std::map<std::size_t, std::set<std::string>> ShellDoubts::reaching_other_commands() const {
   std::map<std::size_t, std::set<std::string>> flags;
-  if (auto const other = taints_.find(""); other != taints_.end()) {
-    for (auto const& [doubt, taint] : other->second) flags[doubt] = taint.flags;
-  }
+  auto const other = taints_.find("");
+  if (other == taints_.end()) return flags;
+  for (auto const& [doubt, taint] : other->second) flags[doubt] = taint.flags;
   return flags;
 }
 

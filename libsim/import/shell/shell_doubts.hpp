@@ -59,6 +59,9 @@ class ShellDoubts {
 /// The words of tokens as they are written, elements of arrays among them.
 std::vector<std::string> written_words(std::vector<ShellToken> const& tokens);
 
+/// The variables that get flags somewhere in the commands.
+std::set<std::string> variables_of_flags(ShellCommands const& commands);
+
 /// The name in `NAME=...` or `NAME+=...`; empty if a word is no assignment.
 std::string_view assigned_name(std::string_view word);
 

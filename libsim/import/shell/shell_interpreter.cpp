@@ -46,14 +46,15 @@ void ShellInterpreter::report_doubts(ScriptOutcome& outcome) const {
     for (ShellWord const& word : outcome.command) others.erase(word.text);
     flags[doubt].merge(others);
   }
-  // What such a variable has is part of a doubt.
+  // What such a variable has is part of a doubt, or the script is known not to set it.
+  std::set<std::string> const own = variables_of_flags(scripts_.front());
   std::erase_if(outcome.command, [&](ShellWord const& word) {
     std::vector<std::string> const names = open_names(word.text);
     if (names.size() != 1) return false;
     std::string const& name = names.front();
     bool const is_variable = word.text == "$" + name || word.text == "${" + name + "}" ||
                              word.text == "${" + name + "[@]}";
-    return is_variable && doubts_.may_have_flags(name);
+    return is_variable && (doubts_.may_have_flags(name) || own.contains(name));
   });
   for (std::size_t i = 0; i < doubts_.list().size(); ++i) {
     ScriptDoubt doubt = doubts_.list()[i];

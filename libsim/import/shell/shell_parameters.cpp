@@ -240,7 +240,8 @@ std::optional<BracedValue> braced_value(std::string_view inner,
   if (kind == '=' && settable != nullptr) {
     (*settable)[named->name] = {{{joined(*fallback), 0, 0}}};
   }
-  return BracedValue{std::move(*fallback), true};
+  bool const each = !fallback->empty();  // "${A:-}" is an empty word
+  return BracedValue{std::move(*fallback), each};
 }
 
 }  // namespace stagecraft

@@ -107,6 +107,12 @@ TEST_CASE("a word that is not set and may be flags is left out with a line", "[i
                    "left out: ${MOE_ARGS}"));
 }
 
+TEST_CASE("flags of a branch that is known not to run are not missing", "[import]") {
+  REQUIRE(left_out("K=0\nif [ $K = 1 ]; then E=\"" + expert_flags + "\"; fi\npython x.py " +
+                   model_flags + "$E\n")
+              .empty());
+}
+
 TEST_CASE("--strict refuses a word that is not set and may be flags", "[import]") {
   std::string const script = "python x.py " + model_flags + "$MOE_ARGS\n";
   REQUIRE_THROWS_WITH(import_text(script, strict()),

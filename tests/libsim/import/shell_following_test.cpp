@@ -54,6 +54,7 @@ TEST_CASE("of a case the branch whose pattern matches runs, and those that it fa
 TEST_CASE("a value that ${NAME:=TEXT} gives stays", "[import]") {
   check({{": ${A:=5}\n: \"${B=6}\"\nx.py --num-layers $A $B ${C:=7} $C", "--num-layers|5|6|7|7"},
          {"A=4; : ${A:=5}; x.py --num-layers $A", "--num-layers|4"},
+         {"x.py --num-layers 2 ${A:-} \"${A:-}\" end", "--num-layers|2||end"},
          {"A=; : ${A=5}; x.py --num-layers 2 $A", "--num-layers|2"}});
 }
 
