@@ -71,12 +71,12 @@ void leave_out_doubts(std::vector<ScriptDoubt> const& doubts,
     std::string const concerned = "may be missing or have another value: " + joined(flags);
     bool const is_asked = is_ignored(flags, doubt, omissions);
     if (!is_asked && omissions.is_strict()) {
-      std::vector<std::string> names;
-      for (std::string const& flag : flags) {
-        names.emplace_back(flag.starts_with('$') ? flag.substr(1) : without_dashes(flag));
-      }
       std::string list;
-      for (std::string const& name : names) list += (list.empty() ? "" : ",") + name;
+      for (std::string const& flag : flags) {
+        std::string_view const written = flag;
+        list += list.empty() ? "" : ",";
+        list += written.starts_with('$') ? written.substr(1) : without_dashes(written);
+      }
       diagnostics.add({Place{file, doubt.place.line, doubt.place.column}, doubt.what,
                        "what the script does not decide; " + concerned,
                        (options.empty() ? "" : options + ", or ") + "--ignore " + list});
