@@ -69,9 +69,9 @@ std::string model_path(std::string const& given) {
 }
 
 /// Reads the run, which checks it. Problems of what the command line says are the options'.
-RunConfig read_imported(std::string const& text) {
+RunConfig read_imported(std::string const& text, std::string const& file) {
   try {
-    return parse_run_config(text, "the imported run", {});
+    return parse_imported_run(text, file);
   } catch (ConfigError const& error) {
     std::vector<Problem> problems = error.problems();
     for (Problem& problem : problems) {
@@ -115,7 +115,7 @@ ImportedFile import_framework_as_asked(std::string_view name, CommandLine const&
   FrameworkImport import =
       import_framework(*help.framework, text, file, line.rest(), wanted, omissions);
   if (!remark.empty()) import.notes.push_back(remark);
-  RunConfig const run = read_imported(import.text);
+  RunConfig const run = read_imported(import.text, file);
   import.notes.insert(import.notes.end(), run.warnings.begin(), run.warnings.end());
   return {import.text, std::move(import.notes), std::move(import.sections),
           std::move(import.left_out)};

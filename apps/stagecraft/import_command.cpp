@@ -88,8 +88,7 @@ LaunchCommand read_settings_file(std::string const& file,
   LaunchCommand launch{.launcher = {},
                        .arguments = std::move(settings.flags),
                        .world_size = {},
-                       .environment = std::move(settings.environment),
-                       .notes = {}};
+                       .environment = std::move(settings.environment)};
   if (!settings.program.empty()) {
     launch.notes.push_back("read as a run file of " + settings.program);
   }
@@ -281,6 +280,7 @@ ImportedFile import_megatron_as_asked(CommandLine const& line) {
   LaunchCommand const launch = launch_of(line, flags, left_out);
   MegatronOptions wanted = megatron_options(line);
   wanted.environment = launch.environment;
+  wanted.doubts = launch.doubts;
   if (!wanted.world_size) wanted.world_size = launch.world_size;
   MegatronImport import = import_megatron(launch.arguments, origin, wanted);
   import.notes.insert(import.notes.begin(), launch.notes.begin(), launch.notes.end());
@@ -291,7 +291,7 @@ ImportedFile import_megatron_as_asked(CommandLine const& line) {
   if (!line.has("strict")) leave_out_recipe(import, system);
   std::string const text = to_run_file(import, system, origin, remark);
   // Checks the run against the system, for example whether it has a peak in the run's precision.
-  RunConfig const run = parse_run_config(text, "the imported run", {});
+  RunConfig const run = parse_imported_run(text, origin);
   for (std::string const& warning : run.warnings) import.notes.push_back(warning);
   import.left_out.insert(import.left_out.end(), left_out.begin(), left_out.end());
   return {text, std::move(import.notes), run_sections(import, system), std::move(import.left_out)};

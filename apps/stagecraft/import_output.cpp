@@ -2,9 +2,11 @@
 
 #include <filesystem>
 #include <iostream>
+#include <memory>
 
 #include "libsim/config/did_you_mean.hpp"
 #include "libsim/host/output_file.hpp"
+#include "libsim/run/config_files.hpp"
 #include "libsim/run/named_file.hpp"
 #include "libsim/units/split_text.hpp"
 
@@ -87,6 +89,21 @@ std::string system_path(CommandLine const& line, std::string& remark) {
   // A name, or a misspelt one, whose message lists the names.
   if (file != std::filesystem::path{given} || !std::filesystem::exists(file)) return given;
   return std::filesystem::absolute(file).lexically_normal().string();
+}
+
+RunConfig parse_imported_run(std::string const& text, std::string const& origin) {
+  std::string const name = "the imported run";
+  try {
+    return parse_run_config(text, name, {});
+  } catch (ConfigError const& error) {
+    std::vector<Problem> problems = error.problems();
+    for (Problem& problem : problems) {
+      // The lines of a file that is not written yet say nothing.
+      bool const is_of_run = problem.place.origin && *problem.place.origin == name;
+      if (is_of_run) problem.place = {std::make_shared<std::string const>(origin)};
+    }
+    throw ConfigError{problems};
+  }
 }
 
 int write_import(CommandLine const& line, OutputKind kind, ImportedFile const& imported) {

@@ -4,20 +4,24 @@
 usage: launch_scripts.py PROGRAM FOLDER
 
 Each script below FOLDER with --num-layers is imported, first as it is, then with --world-size and --vocab-size if the message
-asks for them. bash runs it, too: in a jail (bubblewrap) without network, where only the jail can be written and launchers and
-Python write down their arguments. Prints what import refuses and each value that differs, and a line of sums. Scripts that
-need variables of their user are refused with the variables' names.
+asks for them. bash runs it, too: in a jail (bubblewrap) without network, where only a copy of FOLDER can be written and
+launchers and Python write down their arguments. Placeholders such as `=<path>` are filled in for both. A script gets the words
+of the file SCRIPT.arguments, if there is one, as its arguments. Prints what import refuses, each value that differs, models
+that have experts for one of the two alone, and a line of sums for each folder in FOLDER. Scripts that need variables of their
+user are refused with the variables' names.
 """
+import collections
 import json
 import math
 import pathlib
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import tempfile
 
-LAUNCHERS = ("python", "python3", "torchrun", "deepspeed", "srun", "mpirun", "mpiexec", "accelerate")
+LAUNCHERS = ("python", "python3", "torchrun", "deepspeed", "srun", "mpirun", "mpiexec", "accelerate", "msrun")
 # Writes its words down, and starts a command in quotes that it is given, as srun bash -c "..." is.
 RECORDER = """#!/bin/bash
 printf '%s\\0' "$0" "$@" $'\\x01' >>/out/calls
@@ -41,6 +45,19 @@ VALUES = {"num-layers": "model.layers", "hidden-size": "model.hidden", "num-atte
 CHANGED_BY = {"num-layers": "noop-layers", "kv-channels": "multi-latent-attention"}
 
 
+def arguments_of(script):
+    """The arguments that a script is started with."""
+    file = script.with_name(script.name + ".arguments")
+    return shlex.split(file.read_text()) if file.exists() else []
+
+
+def fill_in(script):
+    """Replaces the placeholders of a script, which bash takes as redirections."""
+    text = script.read_text(errors="surrogateescape")
+    filled = re.sub(r"""(=["']?)<[^<>=$\n]*>""", r"\1filled-in", text)
+    script.write_text(filled, errors="surrogateescape")
+
+
 def passed_by_bash(script, folder):
     """The flags of the last command with --num-layers that bash starts, with their values; none if it starts none."""
     with tempfile.TemporaryDirectory() as name:
@@ -52,11 +69,12 @@ def passed_by_bash(script, folder):
         (jail / "tolerant").write_text(TOLERANT)
         binds = ["--ro-bind", "/usr", "/usr", "--symlink", "usr/bin", "/bin", "--symlink", "usr/lib", "/lib",
                  "--symlink", "usr/lib64", "/lib64", "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp",
-                 "--ro-bind", folder, "/scripts", "--bind", name, "/out"]
+                 "--bind", folder, "/scripts", "--bind", name, "/out"]
         variables = ["--clearenv", "--setenv", "PATH", "/out/bin:/usr/bin:/bin", "--setenv", "BASH_ENV", "/out/tolerant"]
         inside = pathlib.PurePosixPath("/scripts") / script.relative_to(folder)
         subprocess.run(["timeout", "20", "bwrap", "--unshare-all", "--die-with-parent", *binds, *variables, "--chdir",
-                        str(inside.parent), "bash", inside.name], stdin=subprocess.DEVNULL, capture_output=True, check=False)
+                        str(inside.parent), "bash", inside.name, *arguments_of(script)],
+                       stdin=subprocess.DEVNULL, capture_output=True, check=False)
         calls = jail / "calls"
         text = calls.read_text(errors="replace") if calls.exists() else ""
     flags = {}
@@ -85,7 +103,7 @@ def imported(program, script, flags):
     """The run file that import makes, or None; whether it needed remedies; and what it said."""
     degrees = [int(flags.get(name) or 1) for name in flags if re.fullmatch(
         "(tensor-model|pipeline-model|context|expert-model)-parallel-size", name) and (flags[name] or "1").isdigit()]
-    command = [program, "import", "megatron", "--json", "--script", str(script)]
+    command = [program, "import", "megatron", "--json", "--script", str(script), *arguments_of(script)]
     for has_remedies in (False, True):
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode == 0:
@@ -111,25 +129,53 @@ def differences(flags, config):
     return compared, [row for row in compared if not math.isclose(row[1], row[2], rel_tol=1e-12)]
 
 
+def has_experts(flags):
+    """Whether bash passes experts."""
+    counts = [flags[name] for name in ("num-experts", "moe-num-experts") if flags.get(name)]
+    return bool(counts) and any(re.fullmatch(r"\d+", count) and int(count) > 1 for count in counts)
+
+
+def compare(program, script, folder, sums):
+    """Prints what differs for a script, and adds to the sums of its folder."""
+    name = script.relative_to(folder)
+    flags = passed_by_bash(script, folder)
+    config, has_remedies, message = imported(program, script, flags)
+    sums["scripts"] += 1
+    if config is None:
+        print(f"{name}: {message.strip().splitlines()[0]}")
+        return
+    sums["accepted"] += 1
+    sums["plain"] += not has_remedies
+    compared, different = differences(flags, config)
+    sums["compared"] += bool(compared)
+    sums["values"] += len(compared)
+    sums["different"] += len(different)
+    for names, bash, ours in different:
+        print(f"{name}: --{names}: bash passes {bash:g}, import has {ours:g}")
+    if flags and has_experts(flags) != ("experts" in config["model"]):
+        sums["different"] += 1
+        one, other = ("bash", "import") if has_experts(flags) else ("import", "bash")
+        print(f"{name}: {one} has experts, {other} has none")
+
+
 def main():
     program, folder = sys.argv[1], pathlib.Path(sys.argv[2]).resolve()
-    scripts = [path for path in sorted(folder.rglob("*")) if path.suffix in (".sh", ".slurm", ".sbatch")
-               and "--num-layers" in path.read_text(errors="replace")]
-    plain = accepted = values = wrong = 0
-    for script in scripts:
-        flags = passed_by_bash(script, folder)
-        config, has_remedies, message = imported(program, script, flags)
-        if config is None:
-            print(f"{script.relative_to(folder)}: {message.strip().splitlines()[0]}")
-            continue
-        accepted += 1
-        plain += not has_remedies
-        compared, different = differences(flags, config)
-        values += len(compared)
-        wrong += len(different)
-        for names, bash, ours in different:
-            print(f"{script.relative_to(folder)}: --{names}: bash passes {bash:g}, import has {ours:g}")
-    print(f"{len(scripts)} scripts, {plain} accepted as they are, {accepted} with remedies; {values} values, {wrong} different")
+    all_sums = collections.defaultdict(collections.Counter)
+    with tempfile.TemporaryDirectory() as name:
+        copy = pathlib.Path(name) / "scripts"
+        shutil.copytree(folder, copy)
+        scripts = [path for path in sorted(copy.rglob("*")) if path.suffix in (".sh", ".slurm", ".sbatch")
+                   and "--num-layers" in path.read_text(errors="replace")]
+        for script in scripts:
+            fill_in(script)
+        for script in scripts:
+            compare(program, script, copy, all_sums[script.relative_to(copy).parts[0]])
+    total = collections.Counter()
+    for sums in all_sums.values():
+        total.update(sums)
+    for part, sums in [*sorted(all_sums.items()), ("all", total)]:
+        print(f"{part}: {sums['scripts']} scripts, {sums['plain']} accepted as they are, {sums['accepted']} with remedies; "
+              f"{sums['compared']} compared, {sums['values']} values, {sums['different']} different")
 
 
 if __name__ == "__main__":

@@ -1,5 +1,7 @@
 #include "libsim/run/config_files.hpp"
 
+#include <algorithm>
+#include <memory>
 #include <optional>
 #include <utility>
 
@@ -54,21 +56,67 @@ RunConfig read_run_config(std::optional<YamlNode> root,
   return read_run_tree(*root, std::move(diagnostics));
 }
 
+bool is_override(Place const& place) { return place.origin && place.origin->starts_with("--set "); }
+
+/// The problems of a run whose file alone has none: what is wrong in the file is wrong for the
+/// overrides, those whose keys the problem names if it names any.
+std::vector<Problem> placed_at(std::vector<Problem> problems,
+                               std::vector<std::string> const& overrides) {
+  for (Problem& problem : problems) {
+    if (is_override(problem.place)) continue;
+    std::string all;
+    std::string named;
+    for (std::string const& text : overrides) {
+      std::string const key = text.substr(0, text.find('='));
+      bool const is_named = problem.accepted.find(key) != std::string::npos || problem.key == key;
+      all += (all.empty() ? "" : " ") + ("--set " + printable(text));
+      if (is_named) named += (named.empty() ? "" : " ") + ("--set " + printable(text));
+    }
+    if (!problem.found.empty() && problem.place.line > 0) {
+      problem.found += " of " + to_string(problem.place);
+    }
+    problem.place = {std::make_shared<std::string const>(named.empty() ? all : named)};
+  }
+  return problems;
+}
+
+/// Reads a run with `read(overrides)`. A problem is placed at the overrides if the file alone has none.
+template <typename Read>
+RunConfig with_overrides(std::vector<std::string> const& overrides, Read const& read) {
+  try {
+    return read(overrides);
+  } catch (ConfigError const& error) {
+    bool const is_in_file = !std::ranges::all_of(
+        error.problems(), [](Problem const& problem) { return is_override(problem.place); });
+    if (overrides.empty() || !is_in_file) throw;
+    try {
+      read({});
+    } catch (ConfigError const&) {
+      throw error;
+    }
+    throw ConfigError{placed_at(error.problems(), overrides)};
+  }
+}
+
 }  // namespace
 
 RunConfig load_run_config(std::filesystem::path const& path,
                           std::vector<std::string> const& overrides) {
-  Diagnostics diagnostics;
-  auto root = parse_yaml_file(path, Place{}, "", diagnostics);
-  return read_run_config(std::move(root), path.parent_path(), overrides, std::move(diagnostics));
+  return with_overrides(overrides, [&](std::vector<std::string> const& chosen) {
+    Diagnostics diagnostics;
+    auto root = parse_yaml_file(path, Place{}, "", diagnostics);
+    return read_run_config(std::move(root), path.parent_path(), chosen, std::move(diagnostics));
+  });
 }
 
 RunConfig parse_run_config(std::string_view text,
                            std::filesystem::path const& origin,
                            std::vector<std::string> const& overrides) {
-  Diagnostics diagnostics;
-  auto root = parse_yaml(text, origin.string(), diagnostics);
-  return read_run_config(std::move(root), origin.parent_path(), overrides, std::move(diagnostics));
+  return with_overrides(overrides, [&](std::vector<std::string> const& chosen) {
+    Diagnostics diagnostics;
+    auto root = parse_yaml(text, origin.string(), diagnostics);
+    return read_run_config(std::move(root), origin.parent_path(), chosen, std::move(diagnostics));
+  });
 }
 
 ModelConfig load_model_file(std::filesystem::path const& path) {

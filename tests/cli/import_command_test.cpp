@@ -204,5 +204,39 @@ TEST_CASE("help shows examples", "[cli]") {
   }
 }
 
+TEST_CASE("a DeepSpeed configuration as a config.json is called by its name, with what reads it",
+          "[cli]") {
+  TemporaryFolder const folder;
+  std::string const file = folder.write("ds.json", "{\"zero_optimization\": {\"stage\": 2}}");
+  ProgramResult const import = run_stagecraft("import huggingface " + file);
+  REQUIRE(import.exit_code == 2);
+  REQUIRE(import.errors ==
+          file +
+              ": found a configuration of DeepSpeed, which stagecraft import deepspeed FILE "
+              "reads; accepted: a config.json of Hugging Face's transformers\n");
+}
+
+TEST_CASE("an imported run that the system cannot run is refused at the script", "[cli]") {
+  TemporaryFolder const folder;
+  std::string const script = folder.write("v.sh", "python x.py " + flags + " --vocab-size 100\n");
+  ProgramResult const import =
+      run_stagecraft("import megatron --system v100-dgx2 --world-size 1 --script " + script);
+  REQUIRE(import.exit_code == 2);
+  REQUIRE_THAT(import.errors, Catch::Contains(script + ": model.attention: found 'flash'"));
+}
+
+TEST_CASE("--strict refuses experts that the script may or may not have", "[cli]") {
+  TemporaryFolder const folder;
+  std::string const script =
+      folder.write("moe.sh", "case $TYPE in moe) E='--num-experts 8' ;; esac\npython x.py " +
+                                 flags + " --vocab-size 100 $E\n");
+  std::string const command = "import megatron --world-size 1 --script " + script;
+  REQUIRE_THAT(run_stagecraft(command).errors,
+               Catch::Contains("left out: case $TYPE (line 1): unknown effect"));
+  REQUIRE(run_stagecraft(command + " --strict").exit_code == 2);
+  REQUIRE_THAT(run_stagecraft(command + " --strict --variable TYPE=moe").output,
+               Catch::Contains("experts:"));
+}
+
 }  // namespace
 }  // namespace stagecraft::import_command_test

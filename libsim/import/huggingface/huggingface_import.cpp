@@ -8,6 +8,7 @@
 
 #include "libsim/config/yaml_text.hpp"
 #include "libsim/config/yaml_tree.hpp"
+#include "libsim/import/foreign_format.hpp"
 #include "libsim/import/huggingface/huggingface_effects.hpp"
 #include "libsim/import/huggingface/huggingface_families.hpp"
 #include "libsim/import/text_file.hpp"
@@ -233,7 +234,15 @@ HuggingfaceImport parse_huggingface(std::string_view text,
 
 HuggingfaceImport import_huggingface(std::filesystem::path const& path,
                                      HuggingfaceOptions const& options) {
-  return parse_huggingface(read_text_file(path, "a config.json"), path.string(), options);
+  std::string const text = read_text_file(path, "a config.json");
+  auto const format = foreign_format(text);
+  if (format && format->command != "stagecraft import huggingface") {
+    Diagnostics diagnostics;
+    diagnostics.add({Place{std::make_shared<std::string const>(path.string())}, "",
+                     text_of(*format), "a config.json of Hugging Face's transformers"});
+    diagnostics.throw_if_any();
+  }
+  return parse_huggingface(text, path.string(), options);
 }
 
 std::string to_model_file(HuggingfaceImport const& import, std::string const& origin) {

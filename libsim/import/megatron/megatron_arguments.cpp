@@ -46,6 +46,23 @@ std::string values_of(std::vector<ShellWord> const& values) {
   return text;
 }
 
+/// Whether a word is a variable or the output of a command, and nothing else.
+bool is_open_word(std::string_view word) {
+  if (word.size() < 2) return false;
+  if (word.front() == '`') return word.back() == '`';
+  if (word.front() != '$') return false;
+  std::string_view const rest = word.substr(1);
+  bool const is_name = std::ranges::all_of(rest, is_name_character);
+  return is_name || (rest.front() == '{' && rest.find('}') == rest.size() - 1) ||
+         (rest.front() == '(' && rest.back() == ')');
+}
+
+/// Whether a word that is not known ends the values of a flag, as it may have flags in it. It is
+/// one of them if it is the first, or stands behind a weight.
+bool ends_values(std::string const& word, std::vector<ShellWord> const& values) {
+  return is_open_word(word) && !values.empty() && !parse_number<double>(values.back().text);
+}
+
 /// The words of a list that is written as in YAML, such as `[moe_act, mlp]`.
 void drop_brackets(std::vector<ShellWord>& words) {
   for (ShellWord& word : words) {
@@ -107,6 +124,8 @@ void MegatronArguments::read(std::vector<ShellWord> const& words) {
     if (name.empty()) {
       if (is_setting(word.text)) {
         read(flags_of_setting(word));
+      } else if (is_open_word(word.text)) {
+        leave_out_open(word);
       } else {
         strays_.push_back(printable(word.text));
       }
@@ -118,7 +137,9 @@ void MegatronArguments::read(std::vector<ShellWord> const& words) {
     if (is_joined) given.values.push_back({word.text.substr(equals + 1), word.line, word.column});
     auto const next_is_value = [&] { return i < words.size() && name_of(words[i].text).empty(); };
     if (given.known == nullptr) {
-      while (next_is_value()) given.values.push_back(words[i++]);
+      while (next_is_value() && !ends_values(words[i].text, given.values)) {
+        given.values.push_back(words[i++]);
+      }
       leave_out_unknown(word, name, values_of(given.values));
       continue;
     }
@@ -133,7 +154,8 @@ void MegatronArguments::read(std::vector<ShellWord> const& words) {
         continue;
       }
     }
-    while (given.known->values == FlagValues::many && !is_joined && next_is_value()) {
+    while (given.known->values == FlagValues::many && !is_joined && next_is_value() &&
+           !ends_values(words[i].text, given.values)) {
       given.values.push_back(words[i++]);
     }
     if (given.known->values == FlagValues::many) drop_brackets(given.values);
@@ -171,6 +193,30 @@ void MegatronArguments::leave_out_unknown(ShellWord const& flag,
     return;
   }
   add(flag, name, "an unknown flag", "Megatron-LM's flags, or --ignore " + printable(name) + meant);
+}
+
+void MegatronArguments::leave_out_open(ShellWord const& word) {
+  std::vector<std::string> options;
+  bool is_asked = false;
+  for (std::string const& name : open_names(word.text)) {
+    options.push_back("--variable " + name + "=VALUE");
+    is_asked = omissions_.ignores(name) || is_asked;
+  }
+  std::string const text = printable(word.text);
+  if (!is_asked && omissions_.is_strict()) {
+    std::string const remedy =
+        options.empty() ? "" : joined(options) + ", or --ignore " + open_names(word.text).front();
+    diagnostics_.add({place(word), text,
+                      "a word that the script does not set and that may be flags",
+                      remedy.empty() ? "flags" : remedy});
+    return;
+  }
+  std::string const line = word.line > 0 ? "line " + std::to_string(word.line) + ": " : "";
+  omissions_.add({.name = text,
+                  .effect = OmittedEffect::unknown,
+                  .consequence = line + "the script does not set it, so flags in it are missing" +
+                                 (options.empty() ? "" : " (" + joined(options) + ")"),
+                  .is_asked = is_asked});
 }
 
 void MegatronArguments::leave_out_others() {

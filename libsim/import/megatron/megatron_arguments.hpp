@@ -79,6 +79,8 @@ class MegatronArguments {
 
   void read(std::vector<ShellWord> const& words);
   void leave_out_unknown(ShellWord const& flag, std::string const& name, std::string value);
+  /// Leaves out a word that is not known and may be flags.
+  void leave_out_open(ShellWord const& word);
   /// Leaves out all that is known and not modelled.
   void leave_out_others();
   void leave_out(std::string_view name, Given const& given);

@@ -9,6 +9,7 @@
 #include "libsim/config/yaml_text.hpp"
 #include "libsim/config/yaml_tree.hpp"
 #include "libsim/import/megatron/megatron_attention.hpp"
+#include "libsim/import/megatron/megatron_doubts.hpp"
 #include "libsim/import/megatron/megatron_experts.hpp"
 #include "libsim/import/megatron/megatron_layout.hpp"
 #include "libsim/import/megatron/megatron_low_precision.hpp"
@@ -101,15 +102,16 @@ void limit_block_to_chunk(MegatronArguments& arguments, TrainingConfig& config) 
   policy.layers = static_cast<int>(most);
 }
 
-}  // namespace
-
-MegatronImport import_megatron(std::vector<ShellWord> const& words,
-                               std::string const& origin,
-                               MegatronOptions const& options) {
+MegatronImport import_words(std::vector<ShellWord> const& words,
+                            std::string const& origin,
+                            MegatronOptions const& options) {
   Diagnostics diagnostics;
   Omissions omissions{options.ignore, options.strictness};
   MegatronArguments arguments{words, origin, omissions, diagnostics};
 
+  std::vector<std::string> doubts;
+  leave_out_doubts(options.doubts, origin, omissions, diagnostics, doubts);
+  for (std::string& note : doubts) arguments.note(std::move(note));
   // What else is wrong with a run that is not read anyway says nothing.
   if (arguments.is_of_other_program()) diagnostics.throw_if_any();
 
@@ -152,6 +154,18 @@ MegatronImport import_megatron(std::vector<ShellWord> const& words,
   // The order that overlapped exchanges come to follows from the rest.
   if (config.parallel.expert_overlap) result.config.schedule = config.schedule;
   return result;
+}
+
+}  // namespace
+
+MegatronImport import_megatron(std::vector<ShellWord> const& words,
+                               std::string const& origin,
+                               MegatronOptions const& options) {
+  try {
+    return import_words(words, origin, options);
+  } catch (ConfigError const& error) {
+    throw ConfigError{with_doubts(error.problems(), options.doubts)};
+  }
 }
 
 nlohmann::ordered_json run_sections(MegatronImport const& import, std::string const& system) {

@@ -21,6 +21,7 @@ struct MegatronOptions {
   /// else current.
   std::optional<MegatronVersion> version{};
   LaunchEnvironment environment{};
+  std::vector<ScriptDoubt> doubts{};  ///< of the script that the words come from
   std::vector<std::string> ignore{};  ///< flags to leave out although they matter
   Strictness strictness = Strictness::lenient;
 };

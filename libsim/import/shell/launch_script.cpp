@@ -7,7 +7,7 @@
 
 #include "libsim/import/foreign_format.hpp"
 #include "libsim/import/shell/shell_expansion.hpp"
-#include "libsim/import/shell/shell_script.hpp"
+#include "libsim/import/shell/shell_interpreter.hpp"
 #include "libsim/import/shell/shell_tokens.hpp"
 #include "libsim/units/parse_number.hpp"
 
@@ -143,7 +143,7 @@ LaunchCommand read_launch_script(std::string_view text,
                                  Diagnostics& diagnostics,
                                  std::vector<std::string> const& arguments) {
   std::vector<std::string> sbatch;
-  std::vector<ShellToken> tokens = shell_tokens(text, sbatch);
+  std::vector<ShellToken> const tokens = shell_tokens(text, sbatch);
   Allocation const allocation = allocation_of(sbatch);
   ShellVariables variables;
   for (auto const& [name, count] : allocation.variables) {
@@ -159,7 +159,7 @@ LaunchCommand read_launch_script(std::string_view text,
     variables[name] = {{{value, 0, 0}}};
     given.insert(name);
   }
-  ScriptOutcome outcome = follow_script(std::move(tokens), std::move(variables), given);
+  ScriptOutcome outcome = follow_script(tokens, std::move(variables), given);
   ShellWords const& words = outcome.command.empty() ? outcome.flags_of_variable : outcome.command;
   if (words.empty()) {
     std::string found = "no command with --num-layers";
@@ -167,12 +167,16 @@ LaunchCommand read_launch_script(std::string_view text,
     if (format) found = text_of(*format);
     if (!format && nlohmann::json::accept(text)) found = "a JSON document";
     for (std::string const& note : outcome.notes) found += "; " + note;
+    for (ScriptDoubt const& doubt : outcome.doubts) {
+      found += "; line " + std::to_string(doubt.place.line) + ": " + doubt.note;
+    }
     diagnostics.add({Place{std::make_shared<std::string const>(origin)}, "", std::move(found),
                      "a script that starts Megatron-LM with its flags"});
     return {};
   }
   LaunchCommand launch = split_launch(words);
   launch.notes = std::move(outcome.notes);
+  launch.doubts = std::move(outcome.doubts);
   if (!launch.world_size) {
     auto const variable = outcome.variables.find("WORLD_SIZE");
     if (variable != outcome.variables.end() && variable->second.elements.size() == 1) {

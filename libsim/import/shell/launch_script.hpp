@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "libsim/config/problem.hpp"
+#include "libsim/import/shell/script_doubt.hpp"
 #include "libsim/import/shell/shell_words.hpp"
 
 namespace stagecraft {
@@ -29,15 +30,16 @@ struct LaunchCommand {
   std::vector<ShellWord> arguments;  ///< Megatron's flags and their values
   std::optional<std::int64_t> world_size;  ///< from the launcher, else WORLD_SIZE, else #SBATCH
   LaunchEnvironment environment;
-  std::vector<std::string> notes;  ///< what was not followed
+  std::vector<std::string> notes{};   ///< what was not followed and changes no flag
+  std::vector<ScriptDoubt> doubts{};  ///< what was not followed and may change flags
 };
 
-/// Reads a shell script in the style of Megatron-LM's examples: assignments, arrays, `export`, `if`
-/// with plain comparisons, line continuations, comments. Loops, functions and sourced files are not
-/// followed, and the branch of a condition that depends on what the script does not set is skipped;
-/// both are noted. The command is the last one with --num-layers, in quotes or not; `preset` are
-/// variables that are set before the script runs.
-/// Reports a problem to `diagnostics` if there is no such command.
+/// Reads a shell script that starts training, as follow_script() follows it. Sourced files, and loops
+/// whose condition is not known, are not followed; of an `if` or a `case` that depends on what the
+/// script does not set, what runs without it is taken. All are noted, as doubts if flags depend on
+/// them. The command is the last one with --num-layers, in quotes or not; `preset` are variables
+/// that are set before the script runs. Reports a problem to `diagnostics` if there is no such
+/// command.
 LaunchCommand read_launch_script(std::string_view text,
                                  std::string const& origin,
                                  std::map<std::string, std::string> const& preset,

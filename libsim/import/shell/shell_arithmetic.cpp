@@ -1,7 +1,9 @@
 #include "libsim/import/shell/shell_arithmetic.hpp"
 
 #include <cctype>
+#include <charconv>
 #include <string>
+#include <system_error>
 
 #include "libsim/units/parse_number.hpp"
 
@@ -16,7 +18,7 @@ class Calculator {
       : text_{text}, variables_{variables}, depth_{depth} {}
 
   std::optional<std::int64_t> run() {
-    std::int64_t const value = sum();
+    std::int64_t const value = choice();
     skip_blanks();
     if (failed_ || at_ != text_.size()) return std::nullopt;
     return value;
@@ -46,6 +48,70 @@ class Calculator {
       if (!bad) left = operation == '/' ? left / right : left % right;
     }
     if (bad) failed_ = true;
+  }
+
+  /// Takes an operator that is not the beginning of a longer one.
+  bool takes_all(std::string_view operation, std::string_view longer = {}) {
+    skip_blanks();
+    std::string_view const rest = text_.substr(at_);
+    if (!rest.starts_with(operation)) return false;
+    if (!longer.empty() && rest.size() > operation.size() &&
+        longer.find(rest[operation.size()]) != std::string_view::npos) {
+      return false;
+    }
+    at_ += operation.size();
+    return true;
+  }
+
+  std::int64_t choice() {
+    std::int64_t const value = any();
+    if (failed_ || !takes('?')) return value;
+    if (++depth_ > deepest) return fail();
+    std::int64_t const first = choice();
+    if (!takes(':')) return fail();
+    std::int64_t const second = choice();
+    --depth_;
+    return value != 0 ? first : second;
+  }
+  std::int64_t any() {
+    std::int64_t value = all();
+    while (!failed_ && takes_all("||")) value = (all() != 0) || value != 0 ? 1 : 0;
+    return value;
+  }
+  std::int64_t all() {
+    std::int64_t value = equality();
+    while (!failed_ && takes_all("&&")) value = (equality() != 0) && value != 0 ? 1 : 0;
+    return value;
+  }
+  std::int64_t equality() {
+    std::int64_t value = order();
+    while (!failed_) {
+      if (takes_all("==")) {
+        value = order() == value ? 1 : 0;
+      } else if (takes_all("!=")) {
+        value = order() != value ? 1 : 0;
+      } else {
+        break;
+      }
+    }
+    return value;
+  }
+  std::int64_t order() {
+    std::int64_t value = sum();
+    while (!failed_) {
+      if (takes_all("<=")) {
+        value = sum() >= value ? 1 : 0;
+      } else if (takes_all(">=")) {
+        value = sum() <= value ? 1 : 0;
+      } else if (takes_all("<", "<")) {
+        value = sum() > value ? 1 : 0;
+      } else if (takes_all(">", ">")) {
+        value = sum() < value ? 1 : 0;
+      } else {
+        break;
+      }
+    }
+    return value;
   }
 
   std::int64_t sum() {
@@ -84,10 +150,14 @@ class Calculator {
     if (++depth_ > deepest) return fail();
     std::int64_t value = 0;
     if (takes('(')) {
-      value = sum();
+      value = choice();
       if (!takes(')')) fail();
     } else if (takes('-')) {
       apply(value, '-', factor());
+    } else if (takes('+')) {
+      value = factor();
+    } else if (takes_all("!", "=")) {
+      value = factor() == 0 ? 1 : 0;
     } else {
       value = term();
     }
@@ -112,9 +182,24 @@ class Calculator {
     auto const value = Calculator{variable->second.elements[0].text, variables_, depth_}.run();
     return value ? *value : fail();
   }
+  /// Digits; those after a 0 are octal, after 0x hexadecimal, after `BASE#` of that base.
   std::int64_t number(std::string_view word) {
-    auto const value = parse_number<std::int64_t>(word);
-    return value ? *value : fail();
+    int base = 10;
+    if (at_ < text_.size() && text_[at_] == '#') {
+      base = parse_number<int>(word).value_or(0);
+      std::size_t const start = ++at_;
+      while (at_ < text_.size() && std::isalnum(static_cast<unsigned char>(text_[at_])) != 0) ++at_;
+      word = text_.substr(start, at_ - start);
+      if (base < 2 || base > 36) return fail();
+    } else if (word.starts_with("0x") || word.starts_with("0X")) {
+      base = 16;
+      word.remove_prefix(2);
+    } else if (word.size() > 1 && word.front() == '0') {
+      base = 8;
+    }
+    std::int64_t value = 0;
+    auto const [end, error] = std::from_chars(word.data(), word.data() + word.size(), value, base);
+    return error == std::errc{} && end == word.data() + word.size() ? value : fail();
   }
   std::int64_t fail() {
     failed_ = true;

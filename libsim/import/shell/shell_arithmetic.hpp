@@ -8,9 +8,9 @@
 
 namespace stagecraft {
 
-/// The value of `$((expression))`: whole numbers, variables with or without `$`, + - * / % and
-/// brackets. Returns nullopt if a variable is not set or is not a number, at a division by 0, and
-/// for any other operator.
+/// The value of `$((expression))`: whole numbers, variables with or without `$`, + - * / % **, what
+/// compares, ! && || ?: and brackets. Returns nullopt if a variable is not set or is not a number,
+/// at a division by 0, and for any other operator.
 std::optional<std::int64_t> shell_arithmetic(std::string_view expression,
                                              ShellVariables const& variables);
 

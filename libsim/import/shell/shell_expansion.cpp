@@ -4,17 +4,14 @@
 #include <cctype>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "libsim/import/shell/shell_arithmetic.hpp"
+#include "libsim/import/shell/shell_parameters.hpp"
+#include "libsim/import/shell/shell_pattern.hpp"
 
 namespace stagecraft {
 namespace {
-
-std::string joined_text(std::vector<ShellWord> const& words) {
-  std::string text;
-  for (ShellWord const& word : words) text += (text.empty() ? "" : " ") + word.text;
-  return text;
-}
 
 /// The position after the bracket that closes the one at `open`.
 std::size_t closing_bracket(std::string_view text, std::size_t open) {
@@ -38,6 +35,13 @@ std::size_t end_of_substitution(std::string_view text, std::size_t at) {
   return opens ? closing_bracket(text, at + 1) : at;
 }
 
+/// What an expander does beside expanding.
+struct ExpanderMode {
+  int depth = 0;                       ///< of defaults within defaults
+  ShellVariables* settable = nullptr;  ///< in which `${NAME:=TEXT}` sets its variable
+  bool is_pattern = false;             ///< what is quoted is escaped
+};
+
 /// Expands one word of a command; used once.
 ///
 /// Views the word and the variables of its caller. Between two steps all before `at_` is expanded:
@@ -45,20 +49,20 @@ std::size_t end_of_substitution(std::string_view text, std::size_t at) {
 /// pair of quotes is one, an unset variable is not).
 class Expander {
  public:
-  Expander(ShellWord const& written, ShellVariables const& variables, int depth)
-      : text_{written.text}, place_{written}, variables_{variables}, depth_{depth} {}
+  Expander(ShellWord const& written, ShellVariables const& variables, ExpanderMode const& mode)
+      : text_{written.text}, place_{written}, variables_{variables}, mode_{mode} {}
 
   std::vector<ShellWord> run() {
     while (at_ < text_.size()) {
       char const c = text_[at_];
       if (c == '\'') {
         std::size_t const end = std::min(text_.find('\'', at_ + 1), text_.size());
-        put(text_.substr(at_ + 1, end - at_ - 1));
+        put_quoted(text_.substr(at_ + 1, end - at_ - 1));
         at_ = end + 1;
       } else if (c == '"') {
         read_quoted();
       } else if (c == '\\') {
-        if (peek(1) != '\n') put(text_.substr(at_ + 1, 1));
+        if (peek(1) != '\n') put_quoted(text_.substr(at_ + 1, 1));
         at_ += 2;
       } else if (c == '$' || c == '`') {
         expand_dollar(Quoting::none);
@@ -85,6 +89,13 @@ class Expander {
     length_ += piece.size();
     if (length_ <= longest_) current_ += piece;
   }
+  void put_quoted(std::string_view piece) {
+    if (mode_.is_pattern) {
+      put(as_pattern(piece));
+    } else {
+      put(piece);
+    }
+  }
   void end_word() {
     if (has_word_) words_.push_back({current_, word_place_.line, word_place_.column});
     current_.clear();
@@ -93,33 +104,38 @@ class Expander {
   }
 
   void read_quoted() {
-    has_word_ = true;
+    bool const had_word = std::exchange(has_word_, true);
+    std::size_t const count = words_.size();
+    is_empty_list_ = false;
     for (++at_; at_ < text_.size() && text_[at_] != '"';) {
       if (text_[at_] == '$' || text_[at_] == '`') {
         expand_dollar(Quoting::quoted);
       } else if (text_[at_] == '\\' &&
                  std::string_view{"\"\\$`\n"}.find(peek(1)) != std::string_view::npos) {
-        if (peek(1) != '\n') put(text_.substr(at_ + 1, 1));
+        if (peek(1) != '\n') put_quoted(text_.substr(at_ + 1, 1));
         at_ += 2;
       } else {
-        put(text_.substr(at_, 1));
+        put_quoted(text_.substr(at_, 1));
         ++at_;
       }
     }
     ++at_;
+    // "${A[@]}" of an array without elements is no word.
+    if (is_empty_list_ && current_.empty() && words_.size() == count) has_word_ = had_word;
   }
 
   /// Inserts the elements of a variable; `each` keeps them separate, as "${a[@]}" does.
   void put_value(std::vector<ShellWord> const& elements, Quoting quoting, bool each) {
     if (quoting == Quoting::quoted && !each) {
-      put(joined_text(elements));
+      put_quoted(joined(elements));
       return;
     }
+    if (elements.empty()) is_empty_list_ = true;
     for (std::size_t i = 0; i < elements.size(); ++i) {
       if (i > 0) end_word();
       if (elements[i].line > 0) word_place_ = elements[i];
       if (quoting == Quoting::quoted) {
-        put(elements[i].text);
+        put_quoted(elements[i].text);
         continue;
       }
       std::string_view const text = elements[i].text;
@@ -139,36 +155,28 @@ class Expander {
     }
   }
 
-  /// Expands `${inner}`; `inner` is a name, perhaps with an index or a default.
+  /// Expands `${inner}`.
   bool expand_braces(std::string_view inner, Quoting quoting) {
-    auto const name_end = static_cast<std::size_t>(
-        std::find_if_not(inner.begin(), inner.end(), is_name_character) - inner.begin());
-    auto const variable = variables_.find(inner.substr(0, name_end));
-    std::string_view rest = inner.substr(name_end);
-    bool each = false;
-    if (rest.rfind("[@]", 0) == 0 || rest.rfind("[*]", 0) == 0) {
-      each = rest[1] == '@';
-      rest.remove_prefix(3);
-    }
-    bool const is_set = variable != variables_.end();
-    if (rest.empty() && name_end > 0) {
-      if (is_set) put_value(variable->second.elements, quoting, each);
-      return is_set;
-    }
-    bool const has_colon = rest.rfind(':', 0) == 0;
-    if (has_colon) rest.remove_prefix(1);
-    bool const counts = is_set && !(has_colon && joined_text(variable->second.elements).empty());
-    char const kind = rest.empty() ? '\0' : rest.front();
-    if (name_end == 0 || (kind != '-' && kind != '=' && kind != '+' && kind != '?')) return false;
-    if (counts && kind != '+') {
-      put_value(variable->second.elements, quoting, each);
-      return true;
-    }
-    if (kind == '?' || (kind == '+' && !counts)) return kind == '+';
-    if (depth_ == deepest_) return false;
-    ShellWord const fallback{std::string{rest.substr(1)}, 0, 0};
-    put_value(Expander{fallback, variables_, depth_ + 1}.run(), quoting, true);
-    return true;
+    auto const written = [&](std::string_view text,
+                             bool is_pattern) -> std::optional<std::vector<ShellWord>> {
+      if (mode_.depth == deepest_) return std::nullopt;
+      ShellWord const word{std::string{text}, 0, 0};
+      return Expander{word, variables_, {mode_.depth + 1, mode_.settable, is_pattern}}.run();
+    };
+    auto const value = braced_value(inner, variables_, mode_.settable, written);
+    if (value) put_value(value->elements, quoting, value->each);
+    return value.has_value();
+  }
+
+  /// Inserts the value of an expression, in which variables are expanded first.
+  bool put_arithmetic(std::string_view expression) {
+    if (mode_.depth == deepest_) return false;
+    ShellWord const word{std::string{expression}, 0, 0};
+    auto const expanded =
+        Expander{word, variables_, {mode_.depth + 1, mode_.settable, false}}.run();
+    auto const value = shell_arithmetic(joined(expanded), variables_);
+    if (value) put(std::to_string(*value));
+    return value.has_value();
   }
 
   /// Expands what begins with `$` or a backquote. What cannot be expanded is left as it is written.
@@ -178,15 +186,15 @@ class Expander {
     bool is_done = false;
     if (text_[start] == '`') {
       end = std::min(text_.find('`', start + 1), text_.size() - 1) + 1;
+      std::size_t const first = text_.find_first_not_of(" \t", start + 1);
+      is_done = first < end && text_[first] == '#';  // a comment among the words of a command
     } else if (peek(1) == '(' || peek(1) == '{') {
       end = closing_bracket(text_, start + 1);
       std::string_view const inner = text_.substr(start + 2, end - start - 3);
       if (peek(1) == '{') {
         is_done = expand_braces(inner, quoting);
       } else if (inner.size() > 2 && inner.front() == '(' && inner.back() == ')') {
-        auto const value = shell_arithmetic(inner.substr(1, inner.size() - 2), variables_);
-        if (value) put(std::to_string(*value));
-        is_done = value.has_value();
+        is_done = put_arithmetic(inner.substr(1, inner.size() - 2));
       }
     } else if (peek(1) == '#') {
       end = start + 2;
@@ -216,7 +224,8 @@ class Expander {
   ShellWord word_place_ = place_;
   std::string current_;
   bool has_word_ = false;
-  int depth_;
+  bool is_empty_list_ = false;  ///< in the quotes that are read is a list without elements
+  ExpanderMode mode_;
   std::size_t length_ = 0;
   std::size_t at_ = 0;
 };
@@ -224,7 +233,15 @@ class Expander {
 }  // namespace
 
 std::vector<ShellWord> expand(ShellWord const& written, ShellVariables const& variables) {
-  return Expander{written, variables, 0}.run();
+  return Expander{written, variables, {}}.run();
+}
+
+std::vector<ShellWord> expand_and_set(ShellWord const& written, ShellVariables& variables) {
+  return Expander{written, variables, {0, &variables, false}}.run();
+}
+
+std::string expand_pattern(ShellWord const& written, ShellVariables const& variables) {
+  return joined(Expander{written, variables, {0, nullptr, true}}.run());
 }
 
 std::vector<std::string> open_names(std::string_view text) {

@@ -14,6 +14,12 @@ namespace stagecraft {
 /// Source: POSIX.1-2017, Shell Command Language, section 2.6, without file names and tildes.
 std::vector<ShellWord> expand(ShellWord const& written, ShellVariables const& variables);
 
+/// The same, and `${NAME:=TEXT}` sets its variable.
+std::vector<ShellWord> expand_and_set(ShellWord const& written, ShellVariables& variables);
+
+/// A word as a pattern: expanded and not split, and what is quoted stands for itself.
+std::string expand_pattern(ShellWord const& written, ShellVariables const& variables);
+
 /// Whether a value still contains a variable that the script did not set.
 bool is_unresolved(std::string_view text);
 

@@ -1,6 +1,7 @@
 #include "libsim/import/shell/shell_tokens.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 
 namespace stagecraft {
@@ -33,6 +34,8 @@ class Tokenizer {
       skip_here_documents();
     } else if (c == '#') {
       skip_comment();
+    } else if (c == '(' && peek(1) == '(' && is_command_next() && read_arithmetic()) {
+      return;
     } else if (std::string_view{";|&()<>"}.find(c) != std::string_view::npos) {
       read_operation();
     } else {
@@ -64,8 +67,35 @@ class Tokenizer {
     advance(end - at_);
   }
 
+  /// Whether what follows begins a command, or the head of a loop.
+  bool is_command_next() const {
+    if (tokens_.empty() || tokens_.back().kind != ShellToken::Kind::word) return true;
+    constexpr std::array<std::string_view, 10> words{"if",   "elif", "while", "until", "for",
+                                                     "then", "else", "do",    "{",     "!"};
+    return std::ranges::find(words, tokens_.back().word.text) != words.end();
+  }
+
+  /// Reads `((...))` as one word; false if no brackets close it.
+  bool read_arithmetic() {
+    int depth = 0;
+    for (std::size_t end = at_; end < text_.size() && text_[end] != '\n'; ++end) {
+      if (text_[end] == '(') ++depth;
+      if (text_[end] == ')' && --depth == 0) {
+        if (text_[end - 1] != ')') return false;
+        push(ShellToken::Kind::word, std::string{text_.substr(at_, end + 1 - at_)});
+        advance(end + 1 - at_);
+        return true;
+      }
+    }
+    return false;
+  }
+
   void read_operation() {
     std::string operation{text_[at_]};
+    if (text_.substr(at_).starts_with("<<<")) {
+      push(ShellToken::Kind::operation, "<<<");
+      return advance(3);
+    }
     char const next = peek(1);
     if (next == text_[at_] && std::string_view{"|&;<"}.find(next) != std::string_view::npos) {
       operation += next;

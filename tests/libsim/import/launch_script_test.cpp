@@ -105,23 +105,27 @@ TEST_CASE("branches are taken where the script settles the condition", "[import]
 }
 
 TEST_CASE("a condition that the script does not decide skips its branch and says so", "[import]") {
-  LaunchCommand const launch =
-      read("if [ -f x ]\nthen\n  A=1\nelse\n  A=2\nfi\nx.py --num-layers $A");
+  LaunchCommand const launch = read(
+      "if [ -f x ]\nthen\n  A=1\nelse\n  A=2\nfi\nif [ -f y ]; then mkdir z; fi\n"
+      "x.py --num-layers $A");
   REQUIRE(launch.arguments[1].text == "2");
+  REQUIRE(launch.doubts.size() == 1);
+  REQUIRE(launch.doubts[0].what == "if [ -f x ]");
+  REQUIRE(launch.doubts[0].flags == std::set<std::string>{"--num-layers"});
   REQUIRE(launch.notes ==
           std::vector<std::string>{
-              "line 1: a condition that the script does not decide; its branch is skipped"});
+              "line 7: a condition that the script does not decide; its branch is skipped"});
 }
 
-TEST_CASE("conditional loops, cases and other scripts are not followed, which is said",
-          "[import]") {
+TEST_CASE(
+    "other scripts and loops that go on for an unknown reason are not followed, which is said",
+    "[import]") {
   LaunchCommand const launch = read(
       "source env.sh\nwhile x; do\n  for j in 3; do A=$j; done\ndone\n"
-      "f() {\n  A=5\n}\ncase $X in\n  a) A=6 ;;\nesac\nx.py --num-layers ${A:-1}");
-  REQUIRE(launch.arguments[1].text == "1");
-  REQUIRE(launch.notes == std::vector<std::string>{
-                              "line 1: another script is read, which is not followed",
-                              "line 2: a loop is not followed", "line 8: a case is not followed"});
+      "f() {\n  A=5\n}\nx.py --num-layers 2");
+  REQUIRE(launch.notes ==
+          std::vector<std::string>{"line 1: another script is read, which is not followed",
+                                   "line 2: a loop is not followed"});
 }
 
 TEST_CASE("the launcher, WORLD_SIZE or the allocation say how many ranks there are", "[import]") {

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "libsim/import/shell/shell_words.hpp"
+
+namespace stagecraft {
+
+/// A place where it cannot be known how a script goes on, and what that may change in its command.
+struct ScriptDoubt {
+  ShellWord place{};
+  std::string what{};                ///< as it is written, such as `case $MODEL in`
+  std::string note{};                ///< what is done instead
+  std::vector<std::string> names{};  ///< variables that decide it and that the script does not set
+  /// The flags that may be missing or have other values; `$NAME` for those that a variable may
+  /// have.
+  std::set<std::string> flags{};
+};
+
+}  // namespace stagecraft

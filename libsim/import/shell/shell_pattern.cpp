@@ -1,0 +1,109 @@
+#include "libsim/import/shell/shell_pattern.hpp"
+
+#include <array>
+#include <cctype>
+#include <cstddef>
+#include <optional>
+#include <utility>
+
+namespace stagecraft {
+namespace {
+
+/// Whether a character is of a class such as `digit`.
+bool is_of_class(unsigned char c, std::string_view name) {
+  using Test = int (*)(int);
+  constexpr std::array<std::pair<std::string_view, Test>, 8> classes{{{"alnum", std::isalnum},
+                                                                      {"alpha", std::isalpha},
+                                                                      {"blank", std::isblank},
+                                                                      {"digit", std::isdigit},
+                                                                      {"lower", std::islower},
+                                                                      {"punct", std::ispunct},
+                                                                      {"space", std::isspace},
+                                                                      {"upper", std::isupper}}};
+  for (auto const& [known, test] : classes) {
+    if (known == name) return test(c) != 0;
+  }
+  return false;
+}
+
+/// What one element of a pattern says of a character, and where the element ends.
+struct PatternElement {
+  bool matches = false;
+  std::size_t end = 0;
+};
+
+/// A set in brackets, `[` at `at`; nullopt if no bracket closes it.
+std::optional<PatternElement> bracket(std::string_view pattern, std::size_t at, char c) {
+  std::size_t i = at + 1;
+  bool const is_negated = i < pattern.size() && (pattern[i] == '!' || pattern[i] == '^');
+  if (is_negated) ++i;
+  bool matches = false;
+  for (bool is_first = true; i < pattern.size(); is_first = false) {
+    if (pattern[i] == ']' && !is_first) return PatternElement{matches != is_negated, i + 1};
+    if (pattern.substr(i).starts_with("[:")) {
+      std::size_t const end = pattern.find(":]", i + 2);
+      if (end == std::string_view::npos) return std::nullopt;
+      auto const name = pattern.substr(i + 2, end - i - 2);
+      matches = matches || is_of_class(static_cast<unsigned char>(c), name);
+      i = end + 2;
+      continue;
+    }
+    if (pattern[i] == '\\' && i + 1 < pattern.size()) ++i;
+    char const first = pattern[i++];
+    bool const is_range = i + 1 < pattern.size() && pattern[i] == '-' && pattern[i + 1] != ']';
+    char const last = is_range ? pattern[i + 1] : first;
+    if (is_range) i += 2;
+    matches = matches || (first <= c && c <= last);
+  }
+  return std::nullopt;
+}
+
+/// The element at `at`, which is no `*`.
+PatternElement element(std::string_view pattern, std::size_t at, char c) {
+  if (pattern[at] == '?') return {true, at + 1};
+  if (pattern[at] == '[') {
+    if (auto const found = bracket(pattern, at, c)) return *found;
+  }
+  bool const is_escaped = pattern[at] == '\\' && at + 1 < pattern.size();
+  std::size_t const letter = is_escaped ? at + 1 : at;
+  return {pattern[letter] == c, letter + 1};
+}
+
+}  // namespace
+
+bool matches_pattern(std::string_view text, std::string_view pattern) {
+  std::size_t i = 0;
+  std::size_t p = 0;
+  // After a mismatch the last `*` takes one character more.
+  std::optional<std::pair<std::size_t, std::size_t>> retry;
+  while (i < text.size()) {
+    if (p < pattern.size() && pattern[p] == '*') {
+      retry = {i, ++p};
+      continue;
+    }
+    PatternElement const next =
+        p < pattern.size() ? element(pattern, p, text[i]) : PatternElement{false, p};
+    if (next.matches) {
+      ++i;
+      p = next.end;
+    } else if (retry) {
+      i = ++retry->first;
+      p = retry->second;
+    } else {
+      return false;
+    }
+  }
+  while (p < pattern.size() && pattern[p] == '*') ++p;
+  return p == pattern.size();
+}
+
+std::string as_pattern(std::string_view text) {
+  std::string pattern;
+  for (char const c : text) {
+    if (std::string_view{"*?[]\\"}.find(c) != std::string_view::npos) pattern += '\\';
+    pattern += c;
+  }
+  return pattern;
+}
+
+}  // namespace stagecraft
