@@ -355,6 +355,12 @@ int CostModel::data_parallel_slowdown_millionths() const {
   if (!crosses_nodes(plan_.roles.gradients)) return slowdown_millionths();
   double const of_units = system_.software.replicas.unit_slowdown.value;
   bool const is_given = plan_.config.sharding.has_units() && of_units > 0;
+int CostModel::dispatch_slowdown_millionths() const {
+  if (plan_.config.dispatch != Dispatch::deepep) return slowdown_millionths();
+  double const occupied = plan_.config.parallel.dispatch_multiprocessors;
+  return static_cast<int>(std::lround(occupied / system_.accelerator.multiprocessors.value * 1e6));
+}
+
   double const slowdown = is_given ? of_units : system_.calibration.network_slowdown.value;
   return static_cast<int>(std::lround(slowdown * 1e6));
 }

@@ -176,6 +176,17 @@ void check_recipe(RunConfig const& config, ConfigNode const& root) {
               (recipe->capability == 10 ? ", which Blackwell has" : ""));
 }
 
+void check_dispatch(RunConfig const& config, ConfigNode const& root) {
+  if (config.training.dispatch != Dispatch::deepep || !root.is_sound()) return;
+  int const occupied = config.training.parallel.dispatch_multiprocessors;
+  int const all = config.system.accelerator.multiprocessors.value;
+  if (occupied % 2 == 0 && occupied < all) return;
+  ConfigNode const node = root.child("parallel").child("dispatch_multiprocessors");
+  node.report(node.exists() ? node.found() : std::to_string(occupied) + " (the default)",
+              "an even number below the " + std::to_string(all) +
+                  " multiprocessors of system.accelerator, with dispatch deepep");
+}
+
 void check_host(RunConfig const& config, ConfigNode const& root) {
   double const fraction = config.training.offload.optimizer;
   System const& system = config.system;

@@ -39,6 +39,10 @@ struct ParallelLayout {
   bool expert_overlap = false;
   /// Computes shared experts while tokens travel to the routed ones and back.
   bool shared_expert_overlap = false;
+  /// Multiprocessors on which the kernels of `dispatch: deepep` run while tokens travel; an even
+  /// number. It changes times alone, and is not part of a plan's fingerprint.
+  /// Source: deepseek-ai/DeepEP, deep_ep/buffer.py, Buffer.num_sms and set_num_sms.
+  int dispatch_multiprocessors = 20;
   int context = 1;  ///< c: ranks of a replica that split each sequence
   ContextMethod context_method = ContextMethod::ring;  ///< no effect with context 1
   /// Two levels only: neighbouring ranks that exchange rows for heads (ulysses); rings then have
