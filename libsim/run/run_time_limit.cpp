@@ -176,6 +176,15 @@ void check_recipe(RunConfig const& config, ConfigNode const& root) {
               (recipe->capability == 10 ? ", which Blackwell has" : ""));
 }
 
+void check_tf32(RunConfig const& config, ConfigNode const& root) {
+  Accelerator const& accelerator = config.system.accelerator;
+  ConfigNode const node = root.child("tf32");
+  if (!config.training.tf32 || accelerator.peak.value.tf32) return;
+  if (!node.is_sound() || !root.child("system").is_sound()) return;
+  node.report("false, as system.accelerator.peak has no tf32: " + accelerator.name +
+              " has no products in TF32");
+}
+
 void check_dispatch(RunConfig const& config, ConfigNode const& root) {
   if (config.training.dispatch != Dispatch::deepep || !root.is_sound()) return;
   int const occupied = config.training.parallel.dispatch_multiprocessors;

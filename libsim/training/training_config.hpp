@@ -234,6 +234,9 @@ struct TrainingConfig {
   /// Only kernels that give the same bits in each run. It decides what the stack's library of
   /// attention keeps, and is not part of a plan's fingerprint.
   bool deterministic = false;
+  /// Whether products of a model in fp32 read their operands as TF32.
+  /// Source: PyTorch, torch.backends.cuda.matmul.allow_tf32, off by default since 1.12.
+  bool tf32 = false;
   LowPrecision low_precision;
   Sharding sharding;
   Offload offload;

@@ -101,6 +101,21 @@ TEST_CASE("a precision that the system has no peak for is refused", "[run]") {
       "system.accelerator.peak (bf16, fp32, fp64)");
 }
 
+TEST_CASE("TF32 is refused where there is none", "[run]") {
+  auto const run = [](std::string const& precision, std::string const& system) {
+    return "model: {layers: 4, hidden: 32, heads: 4, sequence: 16, vocabulary: 9, precision: " +
+           precision + "}\nsystem: ../systems/" + system +
+           ".yaml\nbatch: {global: 1}\ntf32: true\n";
+  };
+  REQUIRE(message(run("fp32", "selene-a100")) == "no error");
+  REQUIRE(message(run("bf16", "selene-a100")) ==
+          "x.yaml:4:7: tf32: found 'true'; accepted: false, as model.precision is bf16 and not "
+          "fp32");
+  REQUIRE(message(run("fp32", "v100-dgx2")) ==
+          "x.yaml:4:7: tf32: found 'true'; accepted: false, as system.accelerator.peak has no "
+          "tf32: NVIDIA V100-SXM3-32GB has no products in TF32");
+}
+
 TEST_CASE("DeepEP's kernels need an even number of the accelerator's multiprocessors", "[run]") {
   auto const run = [](int occupied) {
     return "model: ../models/gpt3-175b.yaml\nsystem: ../systems/dgx-h100.yaml\nbatch: {global: "
