@@ -15,15 +15,16 @@ which also offloads.
 
 experts: the recipe is that of the release's tag (26.02 to 26.06.01: v0.3.0, v0.3.1, v0.4.0, v0.4.1, v0.5.0, v0.5.1;
 scripts/performance/configs), all of which have the layouts of these tables, but for one row of 26.02.01, which has that of
-v0.3.0. 26.08 has that of 067f987d. Loads are forced to be even. Left out are the other models, and B300, of which there is no
-system.
+v0.3.0. 26.08 has that of 067f987d. Loads are forced to be even. Left out are the other models, and a row whose recipe splits
+experts over other ranks than its table says.
 """
 import collections
 import csv
 import sys
 
 MODELS = {"LLAMA3_70B": ("llama3-70b", 80, 8192, 64, 28672), "LLAMA3.1_405B": ("llama3.1-405b", 126, 16384, 128, 53248)}
-SYSTEMS = {"DGX-GB200": "gb200-nvl72", "DGX-GB300": "gb300-nvl72", "DGX-H100": "dgx-h100", "DGX-B200": "b200-hgx"}
+SYSTEMS = {"DGX-GB200": "gb200-nvl72", "DGX-GB300": "gb300-nvl72", "DGX-H100": "dgx-h100", "DGX-B200": "b200-hgx",
+           "DGX-B300": "b300-hgx"}
 RECIPES = {
     "BF16": "none",
     "FP8": "{recipe: current, parameters: low}",
@@ -62,46 +63,58 @@ EXPERT_MODELS = {
     "Qwen3_235B_a22B": ("qwen3-235b", "qwen3-235b-a22b", "auxiliary", 0, ""),
     "Qwen3_30B_a3B": ("qwen3-30b", "qwen3-30b-a3b", "auxiliary", 0, ""),
 }
-# Recipes: from which release on, how tokens travel (HybridEP is predicted as DeepEP), whether exchanges run beside another
-# microbatch, what CUDA graphs have in them, modules that are computed again, and whether 067f987d has the same, layout included.
+# Recipes: from which release on, how tokens travel (HybridEP is predicted as DeepEP, with the 32 multiprocessors that
+# scripts/performance/utils/overrides.py gives it), whether exchanges run beside another microbatch, what CUDA graphs have in
+# them, modules that are computed again, and whether 067f987d has the same, layout included.
 EXPERT_RECIPES = {
     ("DeepSeekV3", "DGX-GB200", "MXFP8"): [
-        ("26.02", "deepep", False, "parts", ["mla_up_projection"], False),
-        ("26.06", "deepep", True, "passes", ["mla_up_projection"], True),
+        ("26.02", "hybridep", False, "parts", ["mla_up_projection"], False),
+        ("26.06", "hybridep", True, "passes", ["mla_up_projection"], True),
     ],
-    ("DeepSeekV3", "DGX-GB300", "MXFP8"): [("26.06", "deepep", True, "passes", [], True)],
-    ("DeepSeekV3", "DGX-B200", "MXFP8"): [("26.04", "deepep", False, "", ["mla_up_projection"], False)],
+    ("DeepSeekV3", "DGX-GB300", "MXFP8"): [("26.06", "hybridep", True, "passes", [], True)],
+    ("DeepSeekV3", "DGX-B200", "MXFP8"): [("26.04", "hybridep", False, "", ["mla_up_projection"], False)],
+    ("DeepSeekV3", "DGX-B300", "MXFP8"): [("26.02.01", "hybridep", False, "", ["mla_up_projection"], False)],
     ("GPT OSS 120B", "DGX-GB300", "BF16"): [("26.02.01", "alltoall", False, "parts", [], True)],
-    ("GPT OSS 120B", "DGX-GB300", "MXFP8"): [("26.06.01", "deepep", True, "passes", [], True)],
+    ("GPT OSS 120B", "DGX-GB300", "MXFP8"): [("26.06.01", "hybridep", True, "passes", [], True)],
     ("GPT OSS 120B", "DGX-GB200", "BF16"): [
         ("26.02", "alltoall", False, "", ["layernorm", "moe_act"], False),
-        ("26.04", "deepep", True, "", ["layernorm", "moe_act"], False),
+        ("26.04", "hybridep", True, "", ["layernorm", "moe_act"], False),
     ],
-    ("GPT OSS 120B", "DGX-GB200", "MXFP8"): [("26.06.01", "deepep", True, "passes", [], True)],
-    ("GPT OSS 120B", "DGX-B200", "BF16"): [("26.04", "deepep", False, "", ["layernorm", "moe_act"], False)],
+    ("GPT OSS 120B", "DGX-GB200", "MXFP8"): [("26.06.01", "hybridep", True, "passes", [], True)],
+    ("GPT OSS 120B", "DGX-B200", "BF16"): [("26.04", "hybridep", False, "", ["layernorm", "moe_act"], False)],
+    ("GPT OSS 120B", "DGX-B300", "BF16"): [("26.04", "hybridep", False, "parts", [], True)],
+    ("GPT OSS 120B", "DGX-B300", "MXFP8"): [("26.06", "hybridep", False, "parts", [], True)],
     ("GPT OSS 120B", "DGX-H100", "BF16"): [("26.02", "alltoall", False, "", ["layernorm", "moe_act"], True)],
-    ("Kimi_K2", "DGX-GB300", "MXFP8"): [("26.02.01", "deepep", False, "", ["mla_up_projection"], True)],
+    ("Kimi_K2", "DGX-GB300", "MXFP8"): [("26.02.01", "hybridep", False, "", ["mla_up_projection"], True)],
     ("Qwen3_235B_a22B", "DGX-GB300", "MXFP8"): [
-        ("26.04.01", "deepep", False, "parts", [], False),
-        ("26.06", "deepep", True, "passes", [], True),
+        ("26.04.01", "hybridep", False, "parts", [], False),
+        ("26.06", "hybridep", True, "passes", [], True),
     ],
     ("Qwen3_235B_a22B", "DGX-GB200", "MXFP8"): [
-        ("26.02.01", "deepep", False, "parts", [], False),
-        ("26.06.01", "deepep", True, "passes", [], True),
+        ("26.02.01", "hybridep", False, "parts", [], False),
+        ("26.06.01", "hybridep", True, "passes", [], True),
     ],
     ("Qwen3_235B_a22B", "DGX-B200", "MXFP8"): [("26.02", "alltoall", False, "", [], False)],
+    ("Qwen3_235B_a22B", "DGX-B300", "MXFP8"): [
+        ("26.02", "alltoall", True, "", [], False),
+        ("26.04", "alltoall", False, "", [], False),
+    ],
     ("Qwen3_235B_a22B", "DGX-H100", "FP8"): [("26.02", "alltoall", True, "", [], True)],
     ("Qwen3_30B_a3B", "DGX-GB300", "MXFP8"): [
-        ("26.02", "deepep", False, "parts", [], False),
-        ("26.06", "deepep", True, "passes", [], True),
+        ("26.02", "hybridep", False, "parts", [], False),
+        ("26.06", "hybridep", True, "passes", [], True),
     ],
     ("Qwen3_30B_a3B", "DGX-GB200", "MXFP8"): [
-        ("26.02", "deepep", False, "parts", [], False),
-        ("26.06", "deepep", True, "passes", [], True),
+        ("26.02", "hybridep", False, "parts", [], False),
+        ("26.06", "hybridep", True, "passes", [], True),
     ],
     ("Qwen3_30B_a3B", "DGX-B200", "MXFP8"): [
         ("26.02", "alltoall", False, "parts", [], False),
-        ("26.02.01", "deepep", False, "parts", [], False),
+        ("26.02.01", "hybridep", False, "parts", [], False),
+    ],
+    ("Qwen3_30B_a3B", "DGX-B300", "MXFP8"): [
+        ("26.02", "hybridep", False, "parts", [], False),
+        ("26.06", "hybridep", True, "passes", [], True),
     ],
     ("Qwen3_30B_a3B", "DGX-H100", "FP8"): [("26.02", "deepep", True, "", [], False)],
 }
@@ -109,6 +122,8 @@ EXPERT_RECIPES = {
 HOST_TIMES = ("kernel", "gemm", "call", "collective", "pass", "message")
 # The source says that these runs are slower by a fault (cudnn-frontend, issue 256).
 FAULTY = {("26.06.01", "GPT OSS 120B")}
+# In v0.3.1 this run has 64 expert ranks, in its table 8.
+OTHER_LAYOUTS = {("26.02.01", "GPT OSS 120B", "DGX-B300")}
 
 
 def left_out(row, models):
@@ -120,6 +135,8 @@ def left_out(row, models):
         return f"{row['system']}: {row['model']}"
     if row["precision"] not in RECIPES:
         return row["precision"]
+    if (row["release"], row["model"], row["system"]) in OTHER_LAYOUTS:
+        return f"{row['release']}, {row['system']}: {row['model']}"
     return "Megatron-FSDP" if row["fsdp"] not in ("", "0") else ""
 
 
@@ -199,7 +216,9 @@ def expert_values(row):
         "parallel.expert": row["ep"], "parallel.expert_overlap": "true" if overlaps else "false",
         "recompute": f"{{granularity: selective, modules: [{', '.join(modules)}]}}" if modules else "none",
         # 384 experts do not divide the choices of balanced routing.
-        "routing": "{factor: 1}" if row["model"] == "Kimi_K2" else "balanced", "dispatch": dispatch,
+        "routing": "{factor: 1}" if row["model"] == "Kimi_K2" else "balanced",
+        "dispatch": dispatch.replace("hybridep", "deepep"),
+        "parallel.dispatch_multiprocessors": 32 if dispatch == "hybridep" else "",
         "memory.moments_dtype": moments, "system.node.accelerators": 64 if racks else "",
         # training/comm_overlap.py
         "schedule": "{kind: interleaved, p2p: overlapped}" if chunks_of(row) > 1 else "1f1b",

@@ -28,6 +28,7 @@ void require_executable(TrainingConfig const& config) {
                                    memory.moments_dtype == StateType::fp32},
                              Limit{"low_precision", name_of(config.low_precision.recipe), "none",
                                    config.low_precision.recipe == Recipe::none},
+                             Limit{"tf32", "true", "false", !config.tf32},
                              Limit{"sharding", name_of(config.sharding.kind), executable_kinds,
                                    config.sharding.traits().may_execute},
                              Limit{"offload", "optimizer", "none", config.offload == Offload{}}}) {

@@ -76,7 +76,10 @@ SimTime CostModel::duration(Op const& op) const {
     throw std::logic_error{to_string(op.name) + ": a " + std::string{traits.name} +
                            " does not have the attributes that its cost depends on"};
   }
-  if (system_.measured) {
+  // Products in TF32 are not among those that were measured.
+  bool const is_product = std::holds_alternative<GemmAttributes>(op.attributes) ||
+                          std::holds_alternative<FlashAttributes>(op.attributes);
+  if (system_.measured && !(plan_.config.tf32 && is_product)) {
     auto const time = measured_time(*system_.measured, op);
     if (time) return rounded(time->value);
   }
@@ -269,9 +272,10 @@ FlopsPerSecond CostModel::peak_of(ElementType type) const {
     if (std::optional<FlopsPerSecond> const& low = low_peak(peaks, type)) return *low;
     throw missing(element_bits(type) == 4 ? "fp4" : "fp8");
   }
-  auto const peak = peaks.find(precision_of(type));
-  if (peak == peaks.end()) throw missing(name_of(precision_of(type)));
-  return peak->second;
+  bool const tf32 = plan_.config.tf32;
+  Precision const precision = precision_of(type);
+  if (FlopsPerSecond const* const peak = matrix_peak(peaks, precision, tf32)) return *peak;
+  throw missing(tf32 && precision == Precision::fp32 ? "tf32" : name_of(precision));
 }
 
 Seconds CostModel::collective_seconds(OpKind kind, GroupId group, Bytes payload) const {
@@ -349,6 +353,12 @@ MessageCost CostModel::message_cost(StageId from, StageId to) const {
 
 int CostModel::slowdown_millionths() const {
   return static_cast<int>(std::lround(system_.calibration.overlap_slowdown.value * 1e6));
+}
+
+int CostModel::dispatch_slowdown_millionths() const {
+  if (plan_.config.dispatch != Dispatch::deepep) return slowdown_millionths();
+  double const occupied = plan_.config.parallel.dispatch_multiprocessors;
+  return static_cast<int>(std::lround(occupied / system_.accelerator.multiprocessors.value * 1e6));
 }
 
 int CostModel::data_parallel_slowdown_millionths() const {

@@ -41,6 +41,9 @@ class CostModel {
   /// Millionths of a kernel's speed that are lost while a collective of the tensor group runs
   /// beside it.
   int slowdown_millionths() const;
+  /// The same while tokens travel to experts or back: kernels of DeepEP occupy as many
+  /// multiprocessors as the run says, and a kernel beside them has the others.
+  int dispatch_slowdown_millionths() const;
   /// The same beside a gradient reduction over the replicas: over the network it takes fewer
   /// multiprocessors and less memory bandwidth.
   int data_parallel_slowdown_millionths() const;

@@ -3,16 +3,20 @@
 #include <array>
 #include <cmath>
 #include <cstddef>
+#include <stdexcept>
 #include <vector>
 
+#include "libsim/hardware/recipe_support.hpp"
 #include "libsim/modules/blocks.hpp"
 #include "libsim/plan/make_plan.hpp"
 
 namespace stagecraft {
 
 double peak_flops_per_second(TrainingConfig const& config, System const& system) {
-  return system.accelerator.peak.value.at(config.model.precision).value *
-         world_size(config.parallel);
+  FlopsPerSecond const* const peak =
+      matrix_peak(system.accelerator.peak.value, config.model.precision, config.tf32);
+  if (peak == nullptr) throw std::out_of_range{"a precision without a peak"};
+  return peak->value * world_size(config.parallel);
 }
 
 double model_flops(TrainingConfig const& config) {

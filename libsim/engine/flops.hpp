@@ -11,7 +11,8 @@ namespace stagecraft {
 /// the paper for its models).
 double model_flops(TrainingConfig const& config);
 
-/// The peak of all accelerators of the job at the precision of the model, FLOP/s.
+/// The peak of all accelerators of the job at the precision of the model, or of TF32 if its
+/// products read that, FLOP/s. Pre: the system has such products.
 double peak_flops_per_second(TrainingConfig const& config, System const& system);
 
 /// FLOPs of the matrix products that the plan's programs really run, with recompute, vocabulary

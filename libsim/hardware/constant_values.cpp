@@ -43,7 +43,8 @@ void read_value(ConfigNode const& node, FlopsPerSecond& value) { read_rate(node,
 namespace {
 
 /// The peaks of products in fewer bits than activations have.
-constexpr std::array low_peaks{std::pair{std::string_view{"fp8"}, &MatrixPeaks::fp8},
+constexpr std::array low_peaks{std::pair{std::string_view{"tf32"}, &MatrixPeaks::tf32},
+                               std::pair{std::string_view{"fp8"}, &MatrixPeaks::fp8},
                                std::pair{std::string_view{"fp4"}, &MatrixPeaks::fp4}};
 
 }  // namespace

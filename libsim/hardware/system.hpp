@@ -61,11 +61,12 @@ struct CollectiveCost {
   friend bool operator==(CollectiveCost const&, CollectiveCost const&) = default;
 };
 
-/// Dense matrix peaks, without structured sparsity: by precision, and of products in 8 and 4 bits
-/// if the accelerator has them.
+/// Dense matrix peaks, without structured sparsity: by precision, and of products in TF32, 8 and 4
+/// bits if the accelerator has them. TF32: operands in 32 bits of which products read 19.
 struct MatrixPeaks : std::map<Precision, FlopsPerSecond> {
   using map::map;
 
+  std::optional<FlopsPerSecond> tf32{};
   std::optional<FlopsPerSecond> fp8{};
   std::optional<FlopsPerSecond> fp4{};
 

@@ -14,7 +14,7 @@ void visit_keys(Visitor& keys, Section& accelerator) {
   keys("name", accelerator.name, "The name of the accelerator in outputs.", Need::required);
   keys("peak", accelerator.peak,
        "The dense matrix peak: {bf16: 989.5 TFLOP/s, ...} for fp16, bf16, fp32, fp64, and for "
-       "products in 8 and 4 bits (fp8, fp4), without structured sparsity.",
+       "products in TF32, 8 and 4 bits (tf32, fp8, fp4), without structured sparsity.",
        Accepts{"a rate per precision"}, Need::required);
   keys("multiprocessors", accelerator.multiprocessors,
        "The units over which the tiles of a matrix product are spread in waves (SMs, compute "

@@ -76,7 +76,7 @@ Quantised quantise(ProgramBuilder& builder,
   auto const copy = [&](std::string_view part, bool by_columns) {
     TensorId const made = make_copy(builder, {owner, part}, x, type,
                                     scale_bytes(recipe, recipe.of_activations, matrix, by_columns));
-    return builder.is_of_experts(x) ? builder.of_experts(made) : made;
+    return builder.has_unused_rows(x) ? builder.of_experts(made) : made;
   };
   Quantised copies;
   copies.rows = copy(names.rows, false);

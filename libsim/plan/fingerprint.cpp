@@ -284,6 +284,7 @@ void write(TextPieces& out, TrainingPlan const& plan) {
       << " deallocation " << config.memory.output_deallocation << " message "
       << plan.message_bytes().count() << "\n";
   if (config.dispatch == Dispatch::deepep) out << "dispatch deepep\n";
+  if (config.tf32) out << "tf32\n";
   if (plan.forced) write(out, *plan.forced);
   write(out, plan.groups);
   for (BlockProgram const& block : plan.programs.blocks) write(out, block);

@@ -47,24 +47,29 @@ TensorId ProgramBuilder::make(Name name, Shape shape, ElementType type, Category
   return id;
 }
 
-TensorId ProgramBuilder::of_experts(TensorId id) {
-  if (shape().expected_rows() == shape().received_rows()) return id;
-  of_experts_.resize(program_.tensors.size());
-  of_experts_[static_cast<std::size_t>(id)] = true;
+TensorId ProgramBuilder::uses_rows(TensorId id, std::int64_t rows) {
+  if (rows == tensor(id).shape[0]) return id;
+  used_rows_.resize(program_.tensors.size());
+  used_rows_[static_cast<std::size_t>(id)] = rows;
   return id;
 }
 
-bool ProgramBuilder::is_of_experts(TensorId id) const {
+TensorId ProgramBuilder::of_experts(TensorId id) {
+  if (shape().expected_rows() == shape().received_rows()) return id;
+  // A tensor has more rows than are received only after a gather.
+  std::int64_t const per_received = tensor(id).shape[0] / shape().received_rows();
+  return uses_rows(id, per_received * shape().expected_rows());
+}
+
+bool ProgramBuilder::has_unused_rows(TensorId id) const {
   auto const index = static_cast<std::size_t>(id);
-  return index < of_experts_.size() && of_experts_[index];
+  return index < used_rows_.size() && used_rows_[index] > 0;
 }
 
 Bytes ProgramBuilder::moved_bytes(TensorId id) const {
   Bytes const all = tensor(id).bytes();
-  if (!is_of_experts(id)) return all;
-  std::int64_t const rows = tensor(id).shape[0];
-  std::int64_t const per_received = rows / shape().received_rows();  // more only after a gather
-  return Bytes{all.count() / rows * per_received * shape().expected_rows()};
+  if (!has_unused_rows(id)) return all;
+  return Bytes{all.count() / tensor(id).shape[0] * used_rows_[static_cast<std::size_t>(id)]};
 }
 
 TensorId ProgramBuilder::view(

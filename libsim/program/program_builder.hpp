@@ -41,11 +41,14 @@ class ProgramBuilder {
                 Category category = Category::activations);
   /// The same with the type of activations.
   TensorId make(Name name, Shape shape) { return make(name, shape, type()); }
-  /// Says that the rows of a tensor belong to the rank's experts, so that ops use only as many of
-  /// them as are expected. Returns the tensor.
+  /// Says that ops use only `rows` rows of a tensor, though there is room for more. Returns the
+  /// tensor.
+  TensorId uses_rows(TensorId id, std::int64_t rows);
+  /// The same of a tensor whose rows belong to the rank's experts: ops use as many of them as are
+  /// expected.
   TensorId of_experts(TensorId id);
-  /// Whether that was said of it, and ops use fewer rows than it has.
-  bool is_of_experts(TensorId id) const;
+  /// Whether ops use fewer rows of it than it has.
+  bool has_unused_rows(TensorId id) const;
   /// Bytes that an op moves when it reads or writes a tensor once.
   Bytes moved_bytes(TensorId id) const;
   /// Makes a strided view of `base`'s buffer. Strides and offset are in elements.
@@ -106,8 +109,8 @@ class ProgramBuilder {
   void reserve();
 
   std::vector<BlockShape> shapes_;  ///< by layer
-  /// Whether its rows belong to experts, by tensor; empty if the router decides no numbers of rows.
-  std::vector<bool> of_experts_;
+  /// The rows that ops use, by tensor; 0: all. Empty if there is no room for more.
+  std::vector<std::int64_t> used_rows_;
   BlockProgram program_;
   Pass pass_ = Pass::forward;
   std::string_view module_;

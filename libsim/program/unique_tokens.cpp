@@ -72,10 +72,13 @@ BalancedTokens balanced_tokens(BlockShape const& shape) {
 }
 
 /// The expected number of ranks that a token goes to, times the tokens of a rank.
-std::int64_t expected_tokens(BlockShape const& shape) {
-  double const ranks = distinct_parts(tokens_of(shape), shape.dispatch_ranks());
-  return static_cast<std::int64_t>(std::ceil(ranks * static_cast<double>(shape.tokens()) - 1e-9));
+double uniform_tokens(BlockShape const& shape) {
+  return distinct_parts(tokens_of(shape), shape.dispatch_ranks()) *
+         static_cast<double>(shape.tokens());
 }
+
+/// Rounded up, but for what sums of chances are off by.
+std::int64_t whole(double tokens) { return static_cast<std::int64_t>(std::ceil(tokens - 1e-9)); }
 
 bool is_balanced(BlockShape const& shape) { return shape.capacity == 0 && !shape.is_uneven(); }
 
@@ -102,14 +105,26 @@ double distinct_parts(UniqueTokens const& tokens, std::int64_t parts) {
 }
 
 std::int64_t sent_tokens(BlockShape const& shape) {
-  if (is_balanced(shape)) return std::max(expected_tokens(shape), balanced_tokens(shape).all);
+  if (is_balanced(shape)) return std::max(whole(uniform_tokens(shape)), balanced_tokens(shape).all);
   return shape.expert_tensor *
          std::min<std::int64_t>(shape.sent_rows(), shape.tokens() * shape.expert);
 }
 
 std::int64_t received_tokens(BlockShape const& shape) {
   if (!is_balanced(shape)) return shape.computed_rows();
-  return std::max(expected_tokens(shape), shape.dispatch_ranks() * balanced_tokens(shape).most);
+  return std::max(whole(uniform_tokens(shape)),
+                  shape.dispatch_ranks() * balanced_tokens(shape).most);
+}
+
+std::int64_t expected_sent_tokens(BlockShape const& shape) {
+  std::int64_t const room = sent_tokens(shape);
+  return is_balanced(shape) ? room : std::min(room, whole(uniform_tokens(shape)));
+}
+
+std::int64_t expected_received_tokens(BlockShape const& shape) {
+  std::int64_t const room = received_tokens(shape);
+  if (is_balanced(shape)) return room;
+  return std::min(room, whole(uniform_tokens(shape) * exchange_of_tokens(shape).hottest));
 }
 
 ExchangeAttributes exchange_of_tokens(BlockShape const& shape) {

@@ -20,6 +20,11 @@ double distinct_parts(UniqueTokens const& tokens, std::int64_t parts);
 std::int64_t sent_tokens(BlockShape const& shape);
 std::int64_t received_tokens(BlockShape const& shape);
 
+/// Of these, the tokens that ops are expected to move: with other routing than balanced as many as
+/// exchange_of_tokens() says that travel, whatever there is room for.
+std::int64_t expected_sent_tokens(BlockShape const& shape);
+std::int64_t expected_received_tokens(BlockShape const& shape);
+
 /// The cost attributes of the exchange of these tokens. With forced counts, a rank receives as many
 /// tokens as if it had more experts, all chosen equally often: as many experts as its share of all
 /// rows stands for.

@@ -176,6 +176,26 @@ void check_recipe(RunConfig const& config, ConfigNode const& root) {
               (recipe->capability == 10 ? ", which Blackwell has" : ""));
 }
 
+void check_tf32(RunConfig const& config, ConfigNode const& root) {
+  Accelerator const& accelerator = config.system.accelerator;
+  ConfigNode const node = root.child("tf32");
+  if (!config.training.tf32 || accelerator.peak.value.tf32) return;
+  if (!node.is_sound() || !root.child("system").is_sound()) return;
+  node.report("false, as system.accelerator.peak has no tf32: " + accelerator.name +
+              " has no products in TF32");
+}
+
+void check_dispatch(RunConfig const& config, ConfigNode const& root) {
+  if (config.training.dispatch != Dispatch::deepep || !root.is_sound()) return;
+  int const occupied = config.training.parallel.dispatch_multiprocessors;
+  int const all = config.system.accelerator.multiprocessors.value;
+  if (occupied % 2 == 0 && occupied < all) return;
+  ConfigNode const node = root.child("parallel").child("dispatch_multiprocessors");
+  node.report(node.exists() ? node.found() : std::to_string(occupied) + " (the default)",
+              "an even number below the " + std::to_string(all) +
+                  " multiprocessors of system.accelerator, with dispatch deepep");
+}
+
 void check_host(RunConfig const& config, ConfigNode const& root) {
   double const fraction = config.training.offload.optimizer;
   System const& system = config.system;

@@ -16,6 +16,13 @@ void check_attention(RunConfig const& config, ConfigNode const& root);
 /// Reports a recipe of `low_precision` for which the accelerator has no products.
 void check_recipe(RunConfig const& config, ConfigNode const& root);
 
+/// Reports a run in TF32 on an accelerator without products in it.
+void check_tf32(RunConfig const& config, ConfigNode const& root);
+
+/// Reports kernels of `dispatch: deepep` for which the accelerator has too few multiprocessors, or
+/// which DeepEP does not have.
+void check_dispatch(RunConfig const& config, ConfigNode const& root);
+
 /// Reports a run that offloads on a system that does not say what its hosts are.
 void check_host(RunConfig const& config, ConfigNode const& root);
 

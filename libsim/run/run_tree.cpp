@@ -188,6 +188,8 @@ RunConfig read_run_tree(YamlNode const& root, Diagnostics diagnostics, System co
   check_precision(config, node);
   check_attention(config, node);
   check_recipe(config, node);
+  check_tf32(config, node);
+  check_dispatch(config, node);
   check_host(config, node);
   check_run_time(config, node);
   diagnostics.throw_if_any();

@@ -39,6 +39,10 @@ struct ParallelLayout {
   bool expert_overlap = false;
   /// Computes shared experts while tokens travel to the routed ones and back.
   bool shared_expert_overlap = false;
+  /// Multiprocessors on which the kernels of `dispatch: deepep` run while tokens travel; an even
+  /// number. It changes times alone, and is not part of a plan's fingerprint.
+  /// Source: deepseek-ai/DeepEP, deep_ep/buffer.py, Buffer.num_sms and set_num_sms.
+  int dispatch_multiprocessors = 20;
   int context = 1;  ///< c: ranks of a replica that split each sequence
   ContextMethod context_method = ContextMethod::ring;  ///< no effect with context 1
   /// Two levels only: neighbouring ranks that exchange rows for heads (ulysses); rings then have
@@ -230,6 +234,9 @@ struct TrainingConfig {
   /// Only kernels that give the same bits in each run. It decides what the stack's library of
   /// attention keeps, and is not part of a plan's fingerprint.
   bool deterministic = false;
+  /// Whether products of a model in fp32 read their operands as TF32.
+  /// Source: PyTorch, torch.backends.cuda.matmul.allow_tf32, off by default since 1.12.
+  bool tf32 = false;
   LowPrecision low_precision;
   Sharding sharding;
   Offload offload;

@@ -44,6 +44,14 @@ class Checker : CombinationCheck {
     check("memory.moments_dtype", config_.memory.moments_dtype, false);
   }
 
+  void check_tf32() const {
+    Precision const precision = config_.model.precision;
+    if (!config_.tf32 || precision == Precision::fp32 || !sound({"tf32", "model.precision"}))
+      return;
+    refuse("tf32", "true",
+           "false, as model.precision is " + std::string{name_of(precision)} + " and not fp32");
+  }
+
   void check_tensor_parallelism() const {
     ModelConfig const& model = config_.model;
     std::int64_t const t = config_.parallel.tensor;
@@ -323,6 +331,7 @@ std::vector<Problem> problems_of(TrainingConfig const& config) {
 void check_training_config(TrainingConfig const& config, ConfigNode const& root) {
   Checker const checker{config, root};
   checker.check_state_types();
+  checker.check_tf32();
   checker.check_tensor_parallelism();
   checker.check_batch();
   checker.check_schedule();

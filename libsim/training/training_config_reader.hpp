@@ -13,9 +13,10 @@ namespace stagecraft {
 class SectionReader;
 
 /// The sections of a run file that read_training_config() reads.
-inline constexpr std::array<std::string_view, 14> training_sections{
-    "model",         "parallel",      "batch",    "schedule", "recompute", "routing", "dispatch",
-    "deterministic", "low_precision", "sharding", "offload",  "memory",    "layout",  "training"};
+inline constexpr std::array<std::string_view, 15> training_sections{
+    "model",    "parallel", "batch",         "schedule", "recompute",
+    "routing",  "dispatch", "deterministic", "tf32",     "low_precision",
+    "sharding", "offload",  "memory",        "layout",   "training"};
 
 /// Other names that people use for keys of the section `parallel`.
 inline constexpr std::array<std::pair<std::string_view, std::string_view>, 8>

@@ -48,6 +48,12 @@ void visit_keys(Visitor& keys, Layout& layout) {
   keys("shared_expert_overlap", layout.shared_expert_overlap,
        "Computes shared experts while tokens travel to the routed ones and back.",
        Tried{"shared experts beside the exchanges"});
+  if (keys.prints(layout.dispatch_multiprocessors != ParallelLayout{}.dispatch_multiprocessors)) {
+    keys("dispatch_multiprocessors", layout.dispatch_multiprocessors,
+         "With dispatch deepep: how many multiprocessors its kernels occupy while tokens travel. "
+         "Computation beside them has the others. An even number.",
+         NewFlag{"moe-deepep-num-sms", 20}, Between{2, 1024});
+  }
   keys("context", layout.context, "Ranks of a replica that split each sequence.",
        Between{1, most_ranks});
   keys("context_method", ContextSplit{layout},
@@ -395,6 +401,11 @@ void visit_keys(Visitor& keys, Config& config) {
       "Whether the run has only kernels that give the same bits each time. It changes bytes beside "
       "the op program, not times.",
       FlagOf{"true", "deterministic-mode"});
+  keys(
+      "tf32", config.tf32,
+      "With model.precision fp32: whether products read their operands as TF32 (19 of 32 bits), as "
+      "torch.backends.cuda.matmul.allow_tf32 lets them. Memory stays as it is.",
+      NotInMegatron{"Megatron-LM has no flag for it"});
   keys("low_precision", config.low_precision);
   keys("sharding", config.sharding);
   keys("offload", config.offload,

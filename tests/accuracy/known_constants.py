@@ -20,9 +20,11 @@ CALIBRATION = (
     ("mi300x", "calibration.gemm_efficiency", 668.4 / 1307.4),
     ("dgx-h100", "calibration.gemm_efficiency", 794.5 / 989.5),
     ("b200-hgx", "calibration.gemm_efficiency", 0.547),
+    ("b300-hgx", "calibration.gemm_efficiency", 0.547),  # of b200-hgx
     # The same of products of float8_e4m3fn; an MI300X' as those in 16 bits.
     ("dgx-h100", "calibration.low_gemm_efficiency", 1550 / 1979),
     ("b200-hgx", "calibration.low_gemm_efficiency", 3432.5 / 4500),
+    ("b300-hgx", "calibration.low_gemm_efficiency", 3353.3 / 4500),
     ("gb200-nvl72", "calibration.low_gemm_efficiency", 3615.6 / 5000),
     ("mi300x", "calibration.low_gemm_efficiency", 668.4 / 1307.4),
     # And of those in NVFP4, M = N = K = 6144.

@@ -44,8 +44,8 @@ SimTime exchange_time(std::span<PassNode const> nodes) {
 
 void PairPlayer::together(std::span<PassNode const> forward, std::span<PassNode const> backward) {
   for (std::size_t k = 0; k < std::max(forward.size(), backward.size()); ++k) {
-    if (k < backward.size()) compute(backward_, backward[k].compute);
     if (k > 0 && k <= forward.size()) exchange(forward_, forward[k - 1].exchange);
+    if (k < backward.size()) compute(backward_, backward[k].compute);
     if (k < backward.size()) exchange(backward_, backward[k].exchange);
     if (k < forward.size()) compute(forward_, forward[k].compute);
   }

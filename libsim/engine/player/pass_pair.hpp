@@ -35,7 +35,8 @@ class PairPlayer {
 
   void forward(std::span<PassNode const> nodes) { play(forward_, nodes); }
   void backward(std::span<PassNode const> nodes) { play(backward_, nodes); }
-  /// A layer of each: the exchange of the backward comes first.
+  /// A layer of each. The exchange of a node of the forward runs beside the next node of the
+  /// backward, that of a node of the backward beside the same node of the forward.
   void together(std::span<PassNode const> forward, std::span<PassNode const> backward);
 
   /// When both have ended.

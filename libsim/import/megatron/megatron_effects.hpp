@@ -162,8 +162,6 @@ ep-overlap-early-attn-memory-release! | large | less memory | activations of att
 high-priority-a2a-comm-stream! | large | less time | exchanges of the usual priority | overlap-moe-expert-parallel-comm
 delay-wgrad-compute! | large | less time | weight gradients in their place | overlap-moe-expert-parallel-comm
 defer-embedding-wgrad-compute! | large | less time, more memory | the head's gradient in its place
-moe-deepep-num-sms | large | either way in time | DeepEP with its own number of multiprocessors | num-experts
-moe-flex-dispatcher-num-sms | large | either way in time | DeepEP with its own number of multiprocessors | num-experts
 moe-hybridep-num-sms | large | either way in time | DeepEP with its own number of multiprocessors | num-experts
 moe-hybridep-num-blocks-permute | large | either way in time | DeepEP with its own number of multiprocessors | num-experts
 moe-hybridep-num-blocks-unpermute | large | either way in time | DeepEP with its own number of multiprocessors | num-experts

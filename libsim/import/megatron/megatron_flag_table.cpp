@@ -49,7 +49,8 @@ constexpr std::string_view read_flags =
     "moe-router-topk-scaling-factor moe-router-num-groups moe-router-group-topk "
     "moe-router-dtype moe-router-load-balancing-type* moe-aux-loss-coeff* moe-z-loss-coeff "
     "moe-permute-fusion! transformer-impl moe-token-dispatcher-type "
-    "moe-flex-dispatcher-backend moe-enable-deepep! moe-router-force-load-balancing! "
+    "moe-flex-dispatcher-backend moe-enable-deepep! moe-deepep-num-sms "
+    "moe-router-force-load-balancing! "
     "moe-expert-capacity-factor moe-pad-expert-input-to-capacity! moe-token-drop-policy "
     "expert-model-parallel-size expert-tensor-parallel-size tensor-model-parallel-size "
     "pipeline-model-parallel-size pipeline-model-parallel-layout "
@@ -87,6 +88,8 @@ constexpr std::array former_flags{
     renamed("use-flash-attn-v2", "use-flash-attn", V::none),
     renamed("use-flash-attn-triton", "use-flash-attn", V::none),
     renamed("use-flash-attn-builder", "use-flash-attn", V::none),
+    // The newest name, of the multiprocessors of each backend
+    alias("moe-flex-dispatcher-num-sms", "moe-deepep-num-sms"),
     // MindSpeed-LLM and Pai-Megatron-Patch
     alias("moe-intermediate-size", "moe-ffn-hidden-size"),
     alias("shared-expert-gate", "moe-shared-expert-gate", V::none),

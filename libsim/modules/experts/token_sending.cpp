@@ -9,6 +9,24 @@
 namespace stagecraft {
 namespace {
 
+/// A tensor with a row for each token that the rank sends, or receives.
+TensorId make_sent(ProgramBuilder& builder, Name name, std::int64_t width, ElementType type) {
+  BlockShape const& shape = builder.shape();
+  TensorId const made =
+      builder.make(name, {sent_tokens(shape), width}, type, Category::communication);
+  return builder.uses_rows(made, expected_sent_tokens(shape));
+}
+
+TensorId make_received(ProgramBuilder& builder,
+                       Name name,
+                       std::int64_t width,
+                       ElementType type,
+                       Category category = Category::communication) {
+  BlockShape const& shape = builder.shape();
+  TensorId const made = builder.make(name, {received_tokens(shape), width}, type, category);
+  return builder.uses_rows(made, expected_received_tokens(shape));
+}
+
 /// Sends tokens [n, width] to the ranks of their experts, or the experts' sums back.
 TensorId send(ProgramBuilder& builder,
               Name op,
@@ -19,9 +37,8 @@ TensorId send(ProgramBuilder& builder,
               bool to_experts) {
   BlockShape const& shape = builder.shape();
   Tensor const from = builder.tensor(tokens);
-  std::int64_t const count = to_experts ? received_tokens(shape) : sent_tokens(shape);
-  TensorId const made =
-      builder.make(arrived, {count, from.shape[1]}, from.type, Category::communication);
+  TensorId const made = to_experts ? make_received(builder, arrived, from.shape[1], from.type)
+                                   : make_sent(builder, arrived, from.shape[1], from.type);
   Op& sent =
       builder.collective(OpKind::all_to_all, op, phase, tokens, made, tokens, shape.dispatch_group);
   sent.reads.push_back(to_experts ? places.sent_tokens : places.received_tokens);
@@ -55,12 +72,9 @@ Dispatched sending_dispatch_forward(ProgramBuilder& builder,
   ElementType const wide = accumulation_type(shape.model.precision);
   std::int64_t const hidden = shape.model.hidden;
   std::int64_t const local = shape.local_experts();
-  std::int64_t const arriving = received_tokens(shape);
-  Category const passed_on = Category::communication;
-  TensorId const spread = builder.make({"dispatch", "spread_tokens"}, {sent_tokens(shape), hidden},
-                                       builder.type(), passed_on);
-  TensorId const spread_probabilities = builder.make({"dispatch", "spread_probabilities"},
-                                                     {sent_tokens(shape), local}, wide, passed_on);
+  TensorId const spread = make_sent(builder, {"dispatch", "spread_tokens"}, hidden, builder.type());
+  TensorId const spread_probabilities =
+      make_sent(builder, {"dispatch", "spread_probabilities"}, local, wide);
   RowPlaces places;
   places.rank_map = builder.make(
       {"dispatch", "rank_map"}, {shape.tokens(), 2 * shape.dispatch_ranks() + 1}, ElementType::i32);
@@ -75,14 +89,14 @@ Dispatched sending_dispatch_forward(ProgramBuilder& builder,
       send(builder, {"dispatch", "all_to_all_probabilities"}, phase, spread_probabilities,
            {"dispatch", "received_token_probabilities"}, places, true);
   TensorId const choices =
-      builder.make({"dispatch", "received_map"}, {arriving, local}, ElementType::u8, passed_on);
+      make_received(builder, {"dispatch", "received_map"}, local, ElementType::u8);
   builder.add(OpKind::mark_choices, {"dispatch", "mark_choices"}, phase,
               {factors, places.received_tokens}, {choices});
   places.received = builder.make({"dispatch", "received_counts"}, {local}, ElementType::i32);
   builder.add(OpKind::count_rows, {"dispatch", "count"}, phase, {choices}, {places.received});
   places.computed = places.received;
-  places.row_map =
-      builder.make({"dispatch", "row_map"}, {arriving, 2 * local + 1}, ElementType::i32);
+  places.row_map = make_received(builder, {"dispatch", "row_map"}, 2 * local + 1, ElementType::i32,
+                                 Category::activations);
   RowTensors rows;
   rows.rows =
       builder.of_experts(builder.make({"dispatch", "rows"}, {shape.computed_rows(), hidden}));
@@ -100,13 +114,10 @@ TokenGradients sending_dispatch_backward(ProgramBuilder& builder,
   BlockShape const& shape = builder.shape();
   Phase const phase = Phase::input_gradient;
   ElementType const wide = accumulation_type(shape.model.precision);
-  std::int64_t const arriving = received_tokens(shape);
-  TensorId const tokens =
-      builder.make({"dispatch_gradient", "received_tokens"}, {arriving, shape.model.hidden},
-                   builder.type(), Category::communication);
-  TensorId const factors =
-      builder.make({"dispatch_gradient", "received_token_probabilities"},
-                   {arriving, shape.local_experts()}, wide, Category::communication);
+  TensorId const tokens = make_received(builder, {"dispatch_gradient", "received_tokens"},
+                                        shape.model.hidden, builder.type());
+  TensorId const factors = make_received(
+      builder, {"dispatch_gradient", "received_token_probabilities"}, shape.local_experts(), wide);
   builder.add(OpKind::permute_backward, {"dispatch", "permute_backward"}, phase,
               {gradients.rows, gradients.probabilities, places.row_map}, {tokens, factors});
   TensorId const returned = send(builder, {"dispatch_gradient", "all_to_all_tokens"}, phase, tokens,
@@ -127,8 +138,7 @@ TensorId sending_combine_forward(ProgramBuilder& builder, TensorId rows, RowPlac
   BlockShape const& shape = builder.shape();
   Phase const phase = Phase::forward;
   TensorId const tokens =
-      builder.make({"combine", "received_tokens"}, {received_tokens(shape), shape.model.hidden},
-                   builder.type(), Category::communication);
+      make_received(builder, {"combine", "received_tokens"}, shape.model.hidden, builder.type());
   builder.add(OpKind::unpermute, {"combine", "unpermute"}, phase, {rows, places.row_map}, {tokens});
   TensorId const returned = send(builder, {"combine", "all_to_all_tokens"}, phase, tokens,
                                  {"combine", "spread_tokens"}, places, false);
@@ -142,8 +152,7 @@ TensorId sending_combine_backward(ProgramBuilder& builder, TensorId dy, RowPlace
   BlockShape const& shape = builder.shape();
   Phase const phase = Phase::input_gradient;
   TensorId const spread =
-      builder.make({"combine_gradient", "spread_tokens"}, {sent_tokens(shape), shape.model.hidden},
-                   builder.type(), Category::communication);
+      make_sent(builder, {"combine_gradient", "spread_tokens"}, shape.model.hidden, builder.type());
   builder.add(OpKind::unpermute_backward, {"combine", "sum_tokens_backward"}, phase,
               {dy, places.rank_map}, {spread});
   TensorId const tokens = send(builder, {"combine_gradient", "all_to_all_tokens"}, phase, spread,

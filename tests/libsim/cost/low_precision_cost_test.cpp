@@ -64,6 +64,31 @@ TEST_CASE("a product in 4 bits runs at the peak of 4 bits", "[cost]") {
           to_sim_time(waves * 4 * wave + 2.0 * tokens * h / 1e12));
 }
 
+TEST_CASE("a product of fp32 that may read TF32 runs at the peak of TF32", "[cost]") {
+  TrainingConfig config = low_run(Recipe::none);
+  config.model.precision = Precision::fp32;
+  TrainingPlan const as_it_is = make_plan(as_settled(config));
+  config.tf32 = true;
+  TrainingPlan const plan = make_plan(as_settled(config));
+  System system = invented_system();
+  Op const& product = op_of(plan, "mlp.down.forward");
+  REQUIRE_THROWS_AS(CostModel(system, plan).duration(product), CostError);
+  system.accelerator.peak.value.tf32 = FlopsPerSecond{200e12};
+  // 4 x 8 tiles of 256 x 128 on 4 processors of 50 TFLOP/s, 25 without TF32; the output has 4
+  // bytes.
+  double const waves = 4.0 * 8 / 4;
+  double const wave = 2.0 * 256 * 128 * (4 * h) / 50e12;
+  double const output = 4.0 * tokens * h / 1e12;
+  REQUIRE(CostModel(system, plan).duration(product) == to_sim_time(waves * wave + output));
+  REQUIRE(CostModel(system, as_it_is).duration(product) == to_sim_time(waves * 2 * wave + output));
+  // Rates that were measured are those of fp32.
+  system.measured.emplace().gemm.value[Precision::fp32][GemmForm::nt] = {
+      .m = {100}, .n = {100}, .k = {100}, .rates = {{1e12}}};
+  REQUIRE(CostModel(system, plan).duration(product) == to_sim_time(waves * wave + output));
+  REQUIRE(CostModel(system, as_it_is).duration(product) ==
+          to_sim_time(static_cast<double>(product.flops) / 1e12));
+}
+
 TEST_CASE("quantising takes the time of its bytes", "[cost]") {
   System const system = invented_system();
   double const elements = 4.0 * tokens * h;  // of the input of mlp.down

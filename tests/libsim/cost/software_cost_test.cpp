@@ -268,5 +268,20 @@ TEST_CASE("beside units that leave their nodes, the stack says how much slower i
   REQUIRE(CostModel{system, make_outline(config)}.data_parallel_slowdown_millionths() == 500'000);
 }
 
+TEST_CASE("beside DeepEP's kernels a pass has the multiprocessors that they leave", "[cost]") {
+  TrainingConfig config = modest_run(1, 1, 2);
+  System system = invented_system();
+  system.calibration.overlap_slowdown.value = 0.5;
+  system.accelerator.multiprocessors.value = 132;
+  auto const slowdown = [&] {
+    return CostModel{system, make_outline(config)}.dispatch_slowdown_millionths();
+  };
+  REQUIRE(slowdown() == 500'000);
+  config.dispatch = Dispatch::deepep;
+  REQUIRE(slowdown() == 151'515);  // 20 / 132
+  config.parallel.dispatch_multiprocessors = 24;
+  REQUIRE(slowdown() == 181'818);
+}
+
 }  // namespace
 }  // namespace stagecraft::software_cost_test

@@ -105,6 +105,27 @@ TEST_CASE("the second task of a pair takes what the pair leaves of both", "[engi
   REQUIRE(profile.hidden.sum() <= exchanges);
 }
 
+TEST_CASE("a pair loses the multiprocessors that DeepEP's kernels occupy while tokens travel",
+          "[engine]") {
+  System system = slow_network();
+  system.node.all_gather.value.bandwidth = {1e12};  // exchanges end within what runs beside them
+  system.accelerator.multiprocessors.value = 8;
+  auto const hidden = [&](int occupied) {
+    TrainingConfig config = mixture(true);
+    config.dispatch = Dispatch::deepep;
+    config.parallel.dispatch_multiprocessors = occupied;
+    TrainingPlan const plan = make_plan(as_settled(config));
+    CostedPlan const costed{plan, system};
+    SimTime sum{0};
+    for (TaskProfile const& profile : costed.tasks(0)) sum += profile.hidden.sum();
+    return static_cast<double>(sum.count());
+  };
+  // A kernel loses as much of its speed as it lacks multiprocessors, for the time of the exchange.
+  REQUIRE(hidden(2) > hidden(4));
+  REQUIRE(hidden(2) - hidden(4) == Approx(hidden(4) - hidden(6)).epsilon(1e-3));
+  REQUIRE(hidden(2) == Approx(3 * hidden(6)).epsilon(1e-3));  // 1 - 2/8 and 1 - 6/8 of them
+}
+
 TEST_CASE("an iteration of pairs is shorter by what they hide", "[engine]") {
   System const system = slow_network();
   TrainingPlan const plan = make_plan(as_settled(mixture(true)));

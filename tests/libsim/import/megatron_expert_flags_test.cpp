@@ -54,7 +54,10 @@ TrainingConfig expert_run(std::uint32_t seed) {
   experts.grouped = seed % 5 != 0;
   model.experts = experts;
   if (seed % 6 == 0) config.routing.capacity = 1.25;
-  if (seed % 6 == 1) config.dispatch = Dispatch::deepep;
+  if (seed % 6 == 1) {
+    config.dispatch = Dispatch::deepep;
+    config.parallel.dispatch_multiprocessors = seed % 12 == 1 ? 24 : 20;
+  }
   if (seed % 6 == 2) config.dispatch = Dispatch::allgather;
   config.parallel.shared_expert_overlap =
       experts.shared_ffn_hidden > 0 && config.dispatch == Dispatch::alltoall && seed % 2 == 0;

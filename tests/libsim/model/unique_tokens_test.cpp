@@ -5,6 +5,9 @@
 #include <numeric>
 #include <vector>
 
+#include "libsim/modules/blocks.hpp"
+#include "tests/libsim/paper_models.hpp"
+
 namespace stagecraft::unique_tokens_test {
 namespace {
 
@@ -31,6 +34,31 @@ std::vector<std::int64_t> reaching(BlockShape const& shape) {
     for (std::size_t rank = 0; rank < tokens.size(); ++rank) tokens[rank] += reached[rank] ? 1 : 0;
   }
   return tokens;
+}
+
+/// A layer of 112 tokens, each with 2 of 8 experts on 4 ranks, whose router chooses without a
+/// limit. The rank has room for `room` rows.
+BlockProgram natural_layer(std::int64_t room, Recipe recipe = Recipe::none) {
+  BlockShape shape{.model = gpt(1, 256, 8, 56, 1000), .micro = 2};
+  shape.model.precision = Precision::bf16;
+  shape.model.activation = Activation::swiglu;
+  shape.model.biases = false;
+  shape.model.attention = Attention::flash;
+  shape.model.dropout = 0;
+  shape.model.experts = ExpertsConfig{.count = 8, .per_token = 2, .ffn_hidden = 128};
+  shape.expert = 4;
+  shape.sends_once = true;
+  shape.is_natural = true;
+  shape.room = shape.computed_room = room;
+  shape.quantisation.recipe = recipe;
+  return build_layers(shape, 1, {});
+}
+
+std::int64_t traffic_of(BlockProgram const& layer, Pass pass, Name name) {
+  for (Op const& op : layer.ops(pass)) {
+    if (op.name == name) return op.traffic.count();
+  }
+  return 0;
 }
 
 TEST_CASE("there is room for the tokens that balanced choices and uniform ones send", "[model]") {
@@ -87,6 +115,41 @@ TEST_CASE("tokens of DeepSeek-V3 go to 7.7 of 64 ranks, at most to all that they
   REQUIRE(received_tokens(shape) == 100000);
   shape.expert = 4;
   REQUIRE(sent_tokens(shape) == 4 * 4096);
+}
+
+TEST_CASE("ops move the tokens that are expected to travel, whatever there is room for",
+          "[model]") {
+  // A token reaches 4 (1 - C(6, 2) / C(8, 2)) = 13/7 ranks: 208 of 112 tokens, with 224 rows.
+  std::int64_t const h = 256, sent = 208, rows = 224;
+  for (std::int64_t const room : {900, 100'000}) {
+    CAPTURE(room);
+    BlockProgram const layer = natural_layer(room);
+    // Tokens, their factors and choices for two experts; rows, their probabilities and the map.
+    std::int64_t const permuted =
+        sent * (2 * h + 2 * 4 + 2) + rows * (2 * h + 4) + sent * (2 * 2 + 1) * 4;
+    REQUIRE(traffic_of(layer, Pass::forward, {"dispatch", "permute"}) == permuted);
+    REQUIRE(traffic_of(layer, Pass::forward, {"combine", "unpermute"}) ==
+            rows * 2 * h + sent * (2 * 2 + 1) * 4 + sent * 2 * h);
+    // Hidden states, scores and map of 8 experts; the map of 4 ranks and their counts.
+    REQUIRE(traffic_of(layer, Pass::forward, {"dispatch", "spread"}) ==
+            112 * (2 * h + 8 * 4 + 8) + sent * (2 * h + 2 * 4) + 112 * (2 * 4 + 1) * 4 + 4 * 4);
+  }
+}
+
+TEST_CASE("no op of a layer moves more because there is more room", "[model]") {
+  for (Recipe const recipe : {Recipe::none, Recipe::blockwise}) {
+    BlockProgram const narrow = natural_layer(896, recipe);
+    BlockProgram const wide = natural_layer(100 * 896, recipe);
+    for (Pass const pass : {Pass::forward, Pass::backward}) {
+      REQUIRE(narrow.ops(pass).size() == wide.ops(pass).size());
+      for (std::size_t i = 0; i < wide.ops(pass).size(); ++i) {
+        CAPTURE(to_string(wide.ops(pass)[i].name));
+        // Of scales whole blocks are padded.
+        REQUIRE(static_cast<double>(wide.ops(pass)[i].traffic.count()) ==
+                Approx(narrow.ops(pass)[i].traffic.count()).epsilon(1e-3));
+      }
+    }
+  }
 }
 
 }  // namespace

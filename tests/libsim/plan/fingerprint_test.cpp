@@ -65,6 +65,7 @@ std::vector<Change> changes_of_what_is_computed() {
       {"causal_mask", [](C& c) { c.model.causal_mask = CausalMask::none; }},
       {"bf16", [](C& c) { c.model.precision = Precision::bf16; }},
       {"fp32", [](C& c) { c.model.precision = Precision::fp32; }},
+      {"tf32", [](C& c) { c.model.precision = Precision::fp32, c.tf32 = true; }},
       {"fp64", [](C& c) { c.model.precision = Precision::fp64; }},
       {"tensor", [](C& c) { c.parallel.tensor = 4; }},
       {"pipeline", [](C& c) { c.parallel.pipeline = 4, c.schedule.group = 4; }},

@@ -99,7 +99,7 @@ TEST_CASE("a problem of an override names the override as its place", "[run]") {
   REQUIRE(message({"parallel.interleaf=1"}) ==
           "--set parallel.interleaf=1: parallel.interleaf: found an unknown key; accepted: tensor, "
           "pipeline, interleave, data, sequence, expert, expert_tensor, expert_overlap, "
-          "shared_expert_overlap, context, "
+          "shared_expert_overlap, dispatch_multiprocessors, context, "
           "context_method, "
           "overlap_gradients, "
           "gradient_bucket; did you mean "

@@ -60,8 +60,8 @@ TEST_CASE("the printed configuration has every section, with model and system in
   for (auto const& [key, value] : json.items()) keys.push_back(key);
   REQUIRE(keys == std::vector<std::string>{"model", "system", "software", "parallel", "batch",
                                            "schedule", "recompute", "routing", "dispatch",
-                                           "deterministic", "low_precision", "sharding", "offload",
-                                           "memory", "layout", "training"});
+                                           "deterministic", "tf32", "low_precision", "sharding",
+                                           "offload", "memory", "layout", "training"});
   REQUIRE(json["model"]["layers"] == 96);
   REQUIRE(json["system"]["accelerator"]["memory"]["value"] == "80 GiB");
   REQUIRE(json["sharding"] == "none");

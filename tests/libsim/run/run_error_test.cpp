@@ -45,8 +45,8 @@ TEST_CASE("all problems of a run come at once, each at its own place", "[run]") 
                      "memory: {reserve: 2}\n") ==
       "x.yaml:3:36: parallel.interleaf: found an unknown key; accepted: tensor, pipeline, "
       "interleave, "
-      "data, sequence, expert, expert_tensor, expert_overlap, shared_expert_overlap, context, "
-      "context_method, "
+      "data, sequence, expert, expert_tensor, expert_overlap, shared_expert_overlap, "
+      "dispatch_multiprocessors, context, context_method, "
       "overlap_gradients, "
       "gradient_bucket; did you mean "
       "'interleave'?\n"
@@ -99,6 +99,38 @@ TEST_CASE("a precision that the system has no peak for is refused", "[run]") {
               without.dump() + "\nbatch: {global: 1}\n") ==
       "x.yaml:1:8: model.precision: found 'fp16' (the default); accepted: a precision of "
       "system.accelerator.peak (bf16, fp32, fp64)");
+}
+
+TEST_CASE("TF32 is refused where there is none", "[run]") {
+  auto const run = [](std::string const& precision, std::string const& system) {
+    return "model: {layers: 4, hidden: 32, heads: 4, sequence: 16, vocabulary: 9, precision: " +
+           precision + "}\nsystem: ../systems/" + system +
+           ".yaml\nbatch: {global: 1}\ntf32: true\n";
+  };
+  REQUIRE(message(run("fp32", "selene-a100")) == "no error");
+  REQUIRE(message(run("bf16", "selene-a100")) ==
+          "x.yaml:4:7: tf32: found 'true'; accepted: false, as model.precision is bf16 and not "
+          "fp32");
+  REQUIRE(message(run("fp32", "v100-dgx2")) ==
+          "x.yaml:4:7: tf32: found 'true'; accepted: false, as system.accelerator.peak has no "
+          "tf32: NVIDIA V100-SXM3-32GB has no products in TF32");
+}
+
+TEST_CASE("DeepEP's kernels need an even number of the accelerator's multiprocessors", "[run]") {
+  auto const run = [](int occupied) {
+    return "model: ../models/gpt3-175b.yaml\nsystem: ../systems/dgx-h100.yaml\nbatch: {global: "
+           "8}\nparallel: {tensor: 8, pipeline: 8, dispatch_multiprocessors: " +
+           std::to_string(occupied) + "}\ndispatch: deepep\n";
+  };
+  std::string const accepted =
+      "; accepted: an even number below the 132 multiprocessors of system.accelerator, with "
+      "dispatch deepep";
+  REQUIRE(message(run(24)) == "no error");
+  for (int const occupied : {21, 132}) {
+    std::string const found = "'" + std::to_string(occupied) + "'";
+    REQUIRE(message(run(occupied)) ==
+            "x.yaml:4:62: parallel.dispatch_multiprocessors: found " + found + accepted);
+  }
 }
 
 TEST_CASE("flash attention needs a device that has its kernels", "[run]") {
