@@ -1,5 +1,8 @@
 #include "libsim/run/config_files.hpp"
 
+#include <algorithm>
+#include <functional>
+#include <memory>
 #include <optional>
 #include <utility>
 
@@ -54,21 +57,73 @@ RunConfig read_run_config(std::optional<YamlNode> root,
   return read_run_tree(*root, std::move(diagnostics));
 }
 
+using Read = std::function<RunConfig(std::vector<std::string> const& overrides)>;
+
+/// Whether a run with some overrides has a problem of the same key at the same place.
+bool has_problem(Problem const& problem, Read const& read, std::vector<std::string> overrides) {
+  try {
+    read(overrides);
+    return false;
+  } catch (ConfigError const& error) {
+    return std::ranges::any_of(error.problems(), [&](Problem const& other) {
+      return other.key == problem.key && to_string(other.place) == to_string(problem.place);
+    });
+  }
+}
+
+/// Moves problems at lines of files that are there because of an override to that override, and
+/// says where the value of the file is.
+std::vector<Problem> at_overrides(std::vector<Problem> problems,
+                                  Read const& read,
+                                  std::vector<std::string> const& overrides) {
+  for (Problem& problem : problems) {
+    bool const is_in_file = problem.place.line > 0;
+    if (!is_in_file || problem.stands_alone || has_problem(problem, read, {})) continue;
+    for (std::string const& cause : overrides) {
+      std::vector<std::string> others = overrides;
+      std::erase(others, cause);
+      if (!others.empty() && has_problem(problem, read, others)) continue;
+      problem.accepted += "; the value found is that of " + to_string(problem.place);
+      problem.place = {std::make_shared<std::string const>("--set " + printable(cause))};
+      break;
+    }
+  }
+  return problems;
+}
+
+/// Reads a run; problems that overrides cause are at these.
+RunConfig read_with(Read const& read, std::vector<std::string> const& overrides) {
+  try {
+    return read(overrides);
+  } catch (ConfigError const& error) {
+    if (overrides.empty()) throw;
+    throw ConfigError{at_overrides(error.problems(), read, overrides)};
+  }
+}
+
 }  // namespace
 
 RunConfig load_run_config(std::filesystem::path const& path,
                           std::vector<std::string> const& overrides) {
-  Diagnostics diagnostics;
-  auto root = parse_yaml_file(path, Place{}, "", diagnostics);
-  return read_run_config(std::move(root), path.parent_path(), overrides, std::move(diagnostics));
+  return read_with(
+      [&](std::vector<std::string> const& some) {
+        Diagnostics diagnostics;
+        auto root = parse_yaml_file(path, Place{}, "", diagnostics);
+        return read_run_config(std::move(root), path.parent_path(), some, std::move(diagnostics));
+      },
+      overrides);
 }
 
 RunConfig parse_run_config(std::string_view text,
                            std::filesystem::path const& origin,
-                           std::vector<std::string> const& overrides) {
-  Diagnostics diagnostics;
-  auto root = parse_yaml(text, origin.string(), diagnostics);
-  return read_run_config(std::move(root), origin.parent_path(), overrides, std::move(diagnostics));
+                           std::vector<std::string> const& overrides,
+                           OverrideProblems place) {
+  auto const read = [&](std::vector<std::string> const& some) {
+    Diagnostics diagnostics;
+    auto root = parse_yaml(text, origin.string(), diagnostics);
+    return read_run_config(std::move(root), origin.parent_path(), some, std::move(diagnostics));
+  };
+  return place == OverrideProblems::at_override ? read_with(read, overrides) : read(overrides);
 }
 
 ModelConfig load_model_file(std::filesystem::path const& path) {
