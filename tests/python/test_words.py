@@ -122,14 +122,16 @@ class Words(unittest.TestCase):
                 self.assertEqual(compared["stage"], busiest["stage"])
                 parts = {part["phase"]: part["seconds"] for part in compared["phases"]}
                 said = {name: parts.get(phase, (0, 0))[0] for name, phase in phases.items()}
-                self.compare(said, expected, 1e-9)
-                self.assertAlmostEqual(compared["waiting_seconds"][0], waiting, delta=1e-9)
+                # Of units, rows of ops and the sums of passes are a few microseconds apart.
+                apart = 1e-5 if detail == "op" and "sharding" in overrides else 1e-9
+                self.compare(said, expected, apart)
+                self.assertAlmostEqual(compared["waiting_seconds"][0], waiting, delta=apart)
                 both = sum(part[0] for part in parts.values())
                 self.assertAlmostEqual(both, simulated["iteration_seconds"], delta=1e-9)
 
                 page = stagecraft.report(file).html
                 shown, half = seconds_of_page(page, busiest["stage"])
-                self.compare(shown, expected, half)
+                self.compare(shown, expected, half + apart)
                 percent = 100 * waiting / simulated["iteration_seconds"]
                 self.assertAlmostEqual(waiting_of_page(page), percent, delta=0.0501)
 

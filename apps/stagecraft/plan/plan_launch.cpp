@@ -73,7 +73,12 @@ std::string why_not_started(LaunchedPlan const& launched,
   LaunchFramework const& framework = printed_framework(*fastest.options);
   double const less = 100 * (1 - to_seconds(fastest->simulation.iteration) /
                                      to_seconds(launched.plan->simulation.iteration));
-  std::string const gaps = joined(framework.gaps(fastest->config), "; ");
+  std::vector<std::string> missing = framework.gaps(fastest->config);
+  std::vector<std::string> const common = launched.framework->gaps(launched.plan->config);
+  std::erase_if(missing, [&](std::string const& gap) {
+    return std::ranges::find(common, gap) != common.end();
+  });
+  std::string const gaps = joined(missing, "; ");
   return first + " takes " + decimals(std::abs(less), 1) + " % " + (less < 0 ? "more" : "less") +
          (gaps.empty() ? ""
                        : ", but cannot be started: " + std::string{framework.title} +
