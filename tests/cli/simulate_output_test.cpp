@@ -110,6 +110,20 @@ TEST_CASE("of what the host delays, the tables have a row and the document a mem
           Approx(simulated_22b().at("iteration_seconds").get<double>()).epsilon(0.02));
 }
 
+TEST_CASE("simulate says how far off predictions of models with experts were") {
+  // experiments/validation/regimes.md, by system: 17 runs on H100 and 12 on B200.
+  std::string const run =
+      "simulate " + paper_run("175b-present") +
+      " --set model=mixtral-8x7b --set 'parallel={tensor: 8, sequence: true}' --set "
+      "schedule=1f1b --set batch.global=8 --set system=";
+  std::string const h100 = "18.8 % on dgx-h100 (17 runs, mostly too short)";
+  std::string const b200 = "10.1 % on b200-hgx (12 runs, mostly too short)";
+  std::string const known = "the median error of such runs in 16 bits is ";
+  REQUIRE_THAT(run_stagecraft(run + "dgx-h100").output, Contains(known + h100 + "\n"));
+  // Of another accelerator, all that is known.
+  REQUIRE_THAT(run_stagecraft(run + "selene-a100").output, Contains(known + b200 + ", " + h100));
+}
+
 TEST_CASE("simulate names what was never validated") {
   std::string const run = "simulate " + paper_run("175b-present");
   REQUIRE(json_of(run + " --json").at("not_validated_for").empty());
