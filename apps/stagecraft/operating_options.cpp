@@ -49,7 +49,7 @@ double read_power(std::string const& given) {
     }
   }
   while (text.ends_with(' ')) text.pop_back();
-  return scale * positive("power", given, text);
+  return scale * positive("power", given, text, "watts above 0, such as 850W or 0.85kW");
 }
 
 /// Reads `VALUE` into `common`, or `SYSTEM=VALUE,SYSTEM=VALUE` into `by_system`.
