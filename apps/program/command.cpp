@@ -24,6 +24,12 @@ Value Value::offering(std::string of, std::vector<std::string> (*words)()) const
   return value;
 }
 
+Value Value::with_commas() const {
+  Value value = *this;
+  value.has_commas = true;
+  return value;
+}
+
 std::string Option::shown() const {
   return "--" + name + (letter == '\0' ? "" : std::string{" (-"} + letter + ")");
 }

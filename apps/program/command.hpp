@@ -27,9 +27,12 @@ struct Value {
   /// a variable of a shell, and what it has.
   std::string list{};
   std::vector<std::string> (*listed)() = nullptr;
+  bool has_commas = false;  ///< several values with commas between them
 
   /// The same value with such a list.
   Value offering(std::string of, std::vector<std::string> (*words)()) const;
+  /// The same value, or several of them with commas.
+  Value with_commas() const;
 
   static Value text(std::string name) { return {Kind::text, std::move(name), {}}; }
   /// One of a few words.

@@ -79,6 +79,14 @@ std::string accepted_options(std::string const& name, std::vector<std::string> c
     return joined(spellings) +
            hint_of("--set " + name.substr(name.find_first_not_of('-')) + "=VALUE");
   }
+  // An option with the name of a key of models or of another section: --sequence.
+  std::string const word = name.substr(std::min(name.find_first_not_of('-'), name.size()));
+  auto const key = std::ranges::find_if(run_keys(), [&](KeyText const& known) {
+    return !word.empty() && known.key.ends_with("." + word);
+  });
+  if (takes_keys && key != run_keys().end()) {
+    return joined(spellings) + hint_of("--set " + std::string{key->key} + "=VALUE");
+  }
   auto const* const other =
       std::ranges::find(other_names, name, [](auto const& pair) { return pair.first; });
   bool const is_known =

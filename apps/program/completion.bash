@@ -2,7 +2,7 @@
 
 @function@() {
   local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]}
-  local command=${COMP_WORDS[1]} options= words= extensions= kind=none list= is_value= extension path name= at=0 word
+  local command=${COMP_WORDS[1]} options= words= extensions= kind=none list= commas= before= is_value= extension path name= at=0 word
   local -a found
 @lists@  COMPREPLY=()
   # bash takes `=` for a word of its own: after an option, or after the name in KEY=VALUE.
@@ -30,18 +30,21 @@
     mapfile -t COMPREPLY < <(compgen -W "$options" -- "$current")
     return
   fi
+  if [ -n "$commas" ] && [[ $current == *,* ]]; then  # what is before the last item stays
+    before=${current%,*}, current=${current##*,} kind=none extensions=
+  fi
   if [ -n "$name" ]; then
     for word in ${list:+${!list}}; do
       [[ $word == "$name"=?* ]] && words+=" ${word#*=}"
     done
-    mapfile -t COMPREPLY < <(compgen -W "$words" -- "$current")
+    mapfile -t COMPREPLY < <(compgen -P "$before" -W "$words" -- "$current")
     return
   fi
   for word in ${list:+${!list}}; do
     [[ $word == *=?* ]] && word=${word%%=*}=
     [[ " $words " == *" $word "* ]] || words+=" $word"
   done
-  mapfile -t COMPREPLY < <(compgen -W "$words" -- "$current")
+  mapfile -t COMPREPLY < <(compgen -P "$before" -W "$words" -- "$current")
   [[ ${COMPREPLY[0]} != *= ]] || compopt -o nospace 2>/dev/null
   if [ -n "$extensions" ]; then
     for extension in $extensions; do

@@ -82,7 +82,7 @@ std::string bash_value(Value const& value) {
          (is_any_file                         ? "file"
           : value.kind == Value::Kind::folder ? "folder"
                                               : "none") +
-         " list=" + value.list;
+         " list=" + value.list + " commas=" + (value.has_commas ? "yes" : "");
 }
 
 std::string bash_case(Command const& command, std::string const& path) {
@@ -137,8 +137,8 @@ std::string zsh_message(Value const& value) {
 std::string zsh_value_with_list(Value const& value) {
   bool const is_file = value.kind == Value::Kind::file;
   // A command after a space is called by _arguments without options of its own.
-  return zsh_message(value) + " _stagecraft_list " + value.list +
-         (is_file ? " _files" + zsh_pattern(value) : "");
+  return zsh_message(value) + (value.has_commas ? " _stagecraft_items " : " _stagecraft_list ") +
+         value.list + (is_file ? " _files" + zsh_pattern(value) : "");
 }
 
 /// A value in the syntax of zsh's _arguments: `:message:action`.

@@ -15,6 +15,21 @@ _stagecraft_list() {
   return status_of_all
 }
 
+# The same for a list with commas: after the first, offers values of what the list began with.
+_stagecraft_items() {
+  if [[ $PREFIX != *,* ]]; then
+    _stagecraft_list "$@"
+    return
+  fi
+  local -a all=(${(P)1})
+  if [[ $PREFIX == *=* ]]; then
+    all=(${(M)all:#${PREFIX%%=*}=?*})
+    all=(${all#*=})
+  fi
+  compset -P '*,'
+  compadd -S '' -- ${all:#*=*}
+}
+
 _@program@() {
   local curcontext=$curcontext command=$words[2]
   local -a words_of_program specs

@@ -96,6 +96,18 @@ MemoryObservation observation_of(CommandLine const& line, std::string const& opt
   return seen;
 }
 
+/// What to do with a fitted stack.
+std::string next_text(std::optional<std::filesystem::path> const& folder) {
+  std::string const where = folder ? (*folder / "").string() : "DIR/";
+  return std::string{folder ? "Next: " : "Next: -o DIR writes the stack and the run; then "} +
+         "`stagecraft explain " + where +
+         "run.yaml` says where the time and\nthe memory go, and "
+         "`stagecraft plan MODEL --software " +
+         where +
+         "software.yaml ...` searches with the "
+         "stack.\n";
+}
+
 /// Writes the stack and a run file that names it, and tells what was fitted.
 template <typename Factor>
 FitOutcome outcome_of(Factor const& factor,
@@ -111,7 +123,7 @@ FitOutcome outcome_of(Factor const& factor,
     outcome.files.push_back(write_yaml(*folder / "run.yaml", run + " with that stack", content));
   }
   outcome.document = to_json(factor, outcome.files);
-  outcome.text = factor_text(factor);
+  outcome.text = factor_text(factor) + next_text(folder);
   return outcome;
 }
 

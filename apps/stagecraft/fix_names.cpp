@@ -160,15 +160,22 @@ std::string name_in(std::string const& text) { return text.substr(0, text.find('
 void read_fix(std::string const& text, SearchFilter& filter) {
   std::size_t const equals = text.find('=');
   std::string const list = equals == std::string::npos ? "" : text.substr(equals + 1);
-  if (list_items(list).empty()) refuse_fix(text, "NAME=VALUE, or several values with commas");
+  if (list_items(list).empty()) {
+    refuse_fix(text, "NAME=VALUE or NAME=VALUE,VALUE, with --fix again for each other name: " +
+                         listed_names(", ") + ", layout");
+  }
   if (FixName const* const fix = find_name(name_in(text))) {
     fix->read({text, list}, filter);
   } else if (text == "layout=even") {
     filter.only_even = true;
   } else {
-    refuse_fix(text, listed_names(", ") +
-                         " = values, or layout=even; what is not searched is held by --set, as in "
-                         "--set parallel.overlap_gradients=true");
+    std::vector<std::string> names{"layout"};
+    for (FixName const& known : fix_names) names.emplace_back(known.name);
+    std::string const meant = did_you_mean(name_in(text), names);
+    refuse_fix(text, listed_names(", ") + " = values, or layout=even" +
+                         (meant.empty() ? "; what is not searched is held by --set, as in --set "
+                                          "parallel.overlap_gradients=true"
+                                        : meant));
   }
 }
 

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <utility>
 
+#include "libsim/units/parse_number.hpp"
 #include "libsim/units/quantity.hpp"
 
 namespace stagecraft {
@@ -21,15 +22,19 @@ Seconds read_time(CommandLine const& line, std::string const& option) {
                          std::string{accepted_quantity<Seconds>()}};
 }
 
-double positive(std::string const& option, std::string const& text, std::string const& number) {
-  double const value = number_from_zero("--" + option, number);
-  if (value > 0) return value;
-  throw CommandLineError{"--" + option, "'" + text + "'", "a number above 0"};
+double positive(std::string const& option,
+                std::string const& text,
+                std::string const& number,
+                std::string const& accepted = "a number above 0") {
+  auto const value = parse_number<double>(number);
+  if (value && *value > 0) return *value;
+  throw CommandLineError{"--" + option, "'" + text + "'", accepted};
 }
 
 double positive(CommandLine const& line, std::string const& option) {
   std::string const& text = line.value(option);
-  return positive(option, text, without_suffix(text));
+  return positive(option, text, without_suffix(text),
+                  "a number above 0, with k, M, B or T for 10^3, 10^6, 10^9 or 10^12: 300B, 15T");
 }
 
 /// Watts: `850`, `850W`, `0.85 kW`.
@@ -44,7 +49,7 @@ double read_power(std::string const& given) {
     }
   }
   while (text.ends_with(' ')) text.pop_back();
-  return scale * positive("power", given, text);
+  return scale * positive("power", given, text, "watts above 0, such as 850W or 0.85kW");
 }
 
 /// Reads `VALUE` into `common`, or `SYSTEM=VALUE,SYSTEM=VALUE` into `by_system`.

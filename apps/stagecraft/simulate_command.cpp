@@ -98,6 +98,12 @@ std::string what_if_table(SimulatedRun const& base, SimulatedRun const& run) {
   }
   std::string text = "against " + printable(base.name) + "\n" +
                      changes_text(changes_between(*base.config, *run.config)) + "\n" + table.text();
+  for (SimulatedRun const* const one : {&base, &run}) {
+    std::string const peak = peak_of_mfu(one->config->training);
+    if (peak.empty()) continue;
+    text += std::string{"MFU of "} + (one == &base ? "the base line" : "this run") + " is of the " +
+            peak + "\n";
+  }
   int const gpus = world_size(base.config->training.parallel);
   int const other = world_size(run.config->training.parallel);
   if (gpus != other) {

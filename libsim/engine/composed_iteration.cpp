@@ -16,6 +16,14 @@ bool is_of_a_task(RankTrace const& trace, std::size_t row) {
          trace.ops.op[row] != TraceVocabulary::iteration_overhead;
 }
 
+/// Whether a row says what the pass of row `first` waits for: the host, or units.
+bool is_wait_of(RankTrace const& trace, std::size_t first, std::size_t row) {
+  OpColumns const& ops = trace.ops;
+  constexpr auto units = static_cast<std::int64_t>(TracePhase::data_parallel);
+  return ops.op[row] == TraceVocabulary::host_wait ||
+         (ops.op[row] == ops.op[first] && ops.phase[row] == units && ops.phase[first] != units);
+}
+
 SimTime median(std::vector<std::int64_t>& times) {
   auto const middle = times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2);
   std::nth_element(times.begin(), middle, times.end());
@@ -82,8 +90,9 @@ std::vector<MeasuredTask> measured_tasks(StagePlan const& rank, RankTrace const&
     ++runs;
     skip_others();
     if (row == trace.ops.rows()) return;
+    std::size_t const first = row;
     std::int64_t duration = trace.ops.duration[row++];
-    while (row < trace.ops.rows() && trace.ops.op[row] == TraceVocabulary::host_wait) {
+    while (row < trace.ops.rows() && is_wait_of(trace, first, row)) {
       duration += trace.ops.duration[row++];
     }
     times[static_cast<std::size_t>(entry.task)].push_back(duration);

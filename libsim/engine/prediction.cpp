@@ -28,7 +28,6 @@ Prediction predict(SettledConfig const& config, System const& system) {
     stage.at_peak[Category::workspace] += costed.cost().workspace().count();
     stage.activation_peak = memory.activation_peak;
     stage.in_flight_chunks = memory.in_flight_chunks;
-    stage.busy = end.busy[i];
     stage.rank = memories[i].rank();
   }
   return prediction;

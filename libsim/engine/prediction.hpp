@@ -10,12 +10,11 @@
 
 namespace stagecraft {
 
-/// The memory that one stage holds and the time that it computes, as in StageResult.
+/// The memory that one stage holds, as in StageResult.
 struct StagePrediction {
   CategoryBytes at_peak;
   std::int64_t activation_peak = 0;
   std::int32_t in_flight_chunks = 0;
-  SimTime busy{0};
   int rank = 0;  ///< number in its stage of the rank that holds most
 
   std::int64_t peak() const { return at_peak.sum(); }

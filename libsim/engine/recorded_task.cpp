@@ -112,7 +112,10 @@ RecordedTask record_chunk(CostedPlan const& costed,
                           TaskProfile const& profile,
                           MemoryProfile memory) {
   ChunkSums const sums = chunk_sums(costed.plan().programs, task);
-  SimTime const computed = profile.duration - profile.host_waits.sum();
+  // What a unit waits for has a row of its own, as waits for the host have.
+  SimTime const exposed = profile.shares.data_parallel - profile.host_waits.data_parallel;
+  SimTime const ran = profile.duration - profile.host_waits.sum();
+  SimTime const computed = ran - exposed;
   RecordedOp const row{.end = computed,
                        .op = vocabulary.index_of(pass_of(task)),
                        .phase = phase_of(pass_of(task)),
@@ -127,9 +130,11 @@ RecordedTask record_chunk(CostedPlan const& costed,
       costed.plan().programs, task, costed.blocks(), memory.peak_block, memory.peak_op));
   RecordedTask recorded{.ops = {row},
                         .memory = recorded_memory(memory, peak_offset, profile.duration)};
-  if (computed < profile.duration) {
-    recorded.ops.push_back(recorded_wait(computed, profile.duration));
+  if (exposed > SimTime{0}) {
+    recorded.ops.push_back(
+        {.start = computed, .end = ran, .op = row.op, .phase = TracePhase::data_parallel});
   }
+  if (ran < profile.duration) recorded.ops.push_back(recorded_wait(ran, profile.duration));
   return recorded;
 }
 

@@ -161,7 +161,10 @@ Simulation simulate(CostedPlan const& costed, TimeRecorder* recorder) {
     stage.stage = plan.stages[StageId::of_index(r)].stage.value();
     stage.layers = layers_of_stage(plan, plan.stages[StageId::of_index(r)]);
     stage.in_flight_chunks = memory[r].memory.in_flight_chunks;
-    stage.busy = timeline.stages[r].busy;
+    // Passes hold what sharded units wait for.
+    TimeShares within = observer.shares(r);
+    within -= observer.host_waits(r);
+    stage.busy = timeline.stages[r].busy - within.data_parallel - within.offload;
     stage.at_peak = memory[r].memory.at_peak;
     stage.at_peak[Category::workspace] += cost.workspace().count();
     stage.activation_peak = memory[r].memory.activation_peak;
@@ -173,9 +176,9 @@ Simulation simulate(CostedPlan const& costed, TimeRecorder* recorder) {
     stage.peak_at = observer.peak_at(r);
     stage.fits = Bytes{stage.peak()} <= room && stage.fits_host;
     stage.verdict = stage.fits ? Verdict::fits : Verdict::does_not_fit;
-    if (timeline.stages[r].busy > timeline.stages[busiest].busy) busiest = r;
+    if (stage.busy > result.stages[busiest].busy) busiest = r;
   }
-  result.ideal = timeline.stages[busiest].busy;
+  result.ideal = result.stages[busiest].busy;
   StageTimeline const& of_busiest = timeline.stages[busiest];
   result.breakdown.shares = observer.shares(busiest);
   result.breakdown.shares -= observer.host_waits(busiest);

@@ -24,7 +24,7 @@ struct StageResult {
   std::int32_t stage = 0;
   std::int64_t layers = 0;
   std::int32_t in_flight_chunks = 0;
-  SimTime busy{0};  ///< time of its compute stream, without any waiting
+  SimTime busy{0};  ///< time of its compute stream, without any waiting; with host wait
   /// Whether the stage fits, by its verdict.
   bool fits = true;
   Verdict verdict = Verdict::fits;
@@ -65,6 +65,9 @@ struct Breakdown {
   SimTime transfer{0};
   SimTime bubble{0};
   SimTime host_wait{0};  ///< waiting until the host has issued kernels
+
+  /// Waiting, as every output counts it: bubble, and communication that no computation hides.
+  SimTime waiting() const { return bubble + transfer + shares.data_parallel + shares.offload; }
 };
 
 /// The outcome of an iteration. FLOPs are for the whole job.
@@ -82,6 +85,7 @@ struct Simulation {
   std::vector<StageResult> stages;
   Breakdown breakdown;
 
+  /// Waiting, and the fixed overhead of an iteration, over the ideal time.
   double bubble_fraction() const {
     return ideal.count() == 0 ? 0.0
                               : static_cast<double>((iteration - ideal).count()) /

@@ -161,6 +161,7 @@ Json to_json(Explanation const& explanation, RunConfig const& run) {
             {"exposed_units", list_of(explanation.exposed, exposed_json)},
             {"busiest_stage",
              {{"stage", busiest_stage(explanation.simulation)},
+              {"waiting_seconds", to_seconds(explanation.simulation.breakdown.waiting())},
               {"seconds", kinds_json(explanation.busiest)}}},
             {"changes", changes_json(explanation.effects)},
             {"best", best_json(explanation.best)},

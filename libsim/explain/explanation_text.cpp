@@ -138,7 +138,11 @@ std::string time_section(Explanation const& explanation, ExplanationStyle const&
       "the one before, that leads from the start of an iteration to its end: only what "
       "shortens it shortens the iteration. Beside it, the busiest stage.",
       style.width);
-  text += table.text() + wrapped(course_text(path, unit), style.width);
+  text += table.text();
+  text += wrapped(
+      "Waiting (bubble and exposed communication): " + waiting_text(explanation.simulation) + ".",
+      style.width);
+  text += wrapped(course_text(path, unit), style.width);
   std::string const exposed = exposed_text(explanation.exposed);
   if (!exposed.empty()) text += wrapped(exposed, style.width);
   StageResult const& stage = explanation.simulation.stages[busiest];

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "libsim/model/model_names.hpp"
@@ -118,16 +119,36 @@ class RecomputeChanges {
         uses_, [](PolicyUse const& use) { return use.policy.early_stop.value_or(false); });
   }
 
-  /// The value of the key `recompute` with early_stop as the run has it.
-  std::string with_early_stop(std::string const& value) const {
-    if (!stops_early() || value == "none") return value;
-    if (value.back() != '}') return "{granularity: " + value + ", early_stop: true}";
-    return value.substr(0, value.size() - 1) + ", early_stop: true}";
+  /// The value of the key `recompute` with what the run says beside it: its early_stop, and in a
+  /// map the modules and the way of keeping checkpoints that its policies of the same granularity
+  /// have in common. A granularity alone stands for its defaults, which is a change of these.
+  std::string with_run_keys(std::string const& value) const {
+    std::string kept;
+    bool const is_map = value.back() == '}';
+    auto const all_have = [&](Granularity granularity, auto const& property) {
+      std::string const name{name_of(granularity)};
+      return is_map && value.starts_with("{granularity: " + name) && !uses_.empty() &&
+             std::ranges::all_of(uses_, [&](PolicyUse const& use) {
+               return use.policy.granularity == granularity && property(use.policy);
+             });
+    };
+    bool const has_modules = all_have(Granularity::selective, [&](RecomputePolicy const& policy) {
+      return policy.modules == uses_.front().policy.modules && policy.modules != usual_.modules;
+    });
+    if (has_modules) kept += ", modules: " + nlohmann::json(uses_.front().policy.modules).dump();
+    bool const has_shards =
+        value.find("sharded_checkpoints") == std::string::npos &&
+        all_have(Granularity::full, [](auto const& policy) { return policy.sharded_checkpoints; });
+    if (has_shards) kept += ", sharded_checkpoints: true";
+    if (stops_early() && value != "none") kept += ", early_stop: true";
+    if (kept.empty()) return value;
+    if (!is_map) return "{granularity: " + value + kept + "}";
+    return value.substr(0, value.size() - 1) + kept + "}";
   }
 
   void add_policy(std::string const& what, std::string const& value) {
     changes_.push_back(
-        {.what = what, .set = {"recompute=" + with_early_stop(value)}, .undoes = undone_by(value)});
+        {.what = what, .set = {"recompute=" + with_run_keys(value)}, .undoes = undone_by(value)});
   }
 
   void add_partial(std::string const& what, PolicyUse const& use, Granularity granularity) {
@@ -143,6 +164,7 @@ class RecomputeChanges {
   }
 
   TrainingConfig const& config_;
+  RecomputePolicy const usual_{};
   std::vector<RecomputePolicy> by_stage_;
   std::vector<PolicyUse> uses_;
   std::vector<Change> changes_;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "libsim/ranks/unit_groups.hpp"
+#include "libsim/training/sharding_reader.hpp"
 #include "libsim/training/training_names.hpp"
 
 namespace stagecraft {
@@ -19,7 +20,37 @@ bool contains(auto const& kinds, ShardingKind kind) {
   return std::ranges::find(kinds, kind) != kinds.end();
 }
 
-/// The kinds of the run's framework that share out another part of the state than the run does.
+/// "zero2", or "zero2, reductions beside the backward": how reductions run is said if that is not
+/// as the kind does by itself.
+std::string kind_text(Sharding const& sharding) {
+  std::string const name{name_of(sharding.kind)};
+  if (sharding.overlap == sharding.traits().overlap) return name;
+  return name +
+         (sharding.overlap ? ", reductions beside the backward" : ", reductions between passes");
+}
+
+Change change_of(Sharding const& sharding, std::string what, std::string undoes = {}) {
+  nlohmann::ordered_json const value = short_json(sharding);
+  std::string const text = value.is_string() ? value.get<std::string>() : value.dump();
+  return change_to("sharding=" + text, std::move(what), std::move(undoes));
+}
+
+/// A change to another kind, which keeps the run's values of the keys that both kinds have.
+Change change_of_kind(Sharding const& now, Sharding const& other) {
+  switch (other.traits().shares) {
+    case SharedState::optimizer:
+      return change_of(
+          other, "the optimizer's state sharded alone",
+          now.kind == ShardingKind::none ? "" : std::string{name_of(now.kind)} + " sharding");
+    case SharedState::parameters:
+      return change_of(other, "parameters sharded, too (" + kind_text(other) + ")");
+    default:
+      return change_of(other, "gradients sharded, and parameters not (" + kind_text(other) + ")");
+  }
+}
+
+/// The kinds of the run's framework that share out another part of the state than the run does. If
+/// the run does not say how reductions run, and a kind knows two ways, both.
 void append_kinds(std::vector<Change>& changes,
                   TrainingConfig const& config,
                   Software const& software) {
@@ -32,17 +63,11 @@ void append_kinds(std::vector<Change>& changes,
     SharedState const shared = traits_of(kind).shares;
     if (kind == ShardingKind::none || shared == now.traits().shares) continue;
     if (traits_of(kind).has_units() && !may_share_all) continue;
-    std::string const name{name_of(kind)};
-    changes.push_back(
-        shared == SharedState::optimizer
-            ? change_to("sharding=" + name, "the optimizer's state sharded alone",
-                        now.kind == ShardingKind::none
-                            ? ""
-                            : std::string{name_of(now.kind)} + " sharding")
-            : change_to("sharding=" + name,
-                        shared == SharedState::parameters
-                            ? "parameters sharded, too (" + name + ")"
-                            : "gradients sharded, and parameters not (" + name + ")"));
+    Sharding other = as_kind(now, kind);
+    changes.push_back(change_of_kind(now, other));
+    if (!other.traits().has_buckets() || now.traits().has_buckets()) continue;
+    other.overlap = !other.overlap;
+    changes.push_back(change_of_kind(now, other));
   }
 }
 
@@ -65,6 +90,12 @@ std::vector<Change> sharding_changes(TrainingConfig const& config, System const&
   std::vector<Change> changes;
   if (replicas == 1) return changes;
   append_kinds(changes, config, system.software);
+  if (now.traits().has_buckets()) {
+    changes.push_back(now.overlap
+                          ? change_to("sharding.overlap=false", "reductions between passes",
+                                      "reductions beside the backward")
+                          : change_to("sharding.overlap=true", "reductions beside the backward"));
+  }
   if (!now.shares_parameters()) return changes;
   if (now.reshard_after_forward.kind == Reshard::Kind::no) {
     changes.push_back(change_to("sharding.reshard_after_forward=auto", "reshard after forward",

@@ -156,7 +156,7 @@ class ChangeList {
       if (is_copied && overlaps_gradients(config_)) {
         change.set.emplace_back("parallel.overlap_gradients=false");
       }
-      change.set.push_back("schedule=" + std::string{name_of(kind)});
+      change.set.push_back(ordered_setting(kind));
       changes_.push_back(std::move(change));
     }
   }
@@ -276,6 +276,16 @@ class ChangeList {
            (schedule.step == StepSync::barrier ? ""
                                                : ", step: " + std::string{name_of(schedule.step)}) +
            ", scatter_gather: " + (schedule.scatter_gather ? "true" : "false") + "}";
+  }
+
+  /// A kind that follows an order, with what the run says of transfers and of the step.
+  std::string ordered_setting(ScheduleKind kind) const {
+    ScheduleConfig const usual{.kind = kind, .p2p = P2p::overlapped};
+    ScheduleConfig schedule = usual;
+    schedule.scatter_gather = config_.schedule.scatter_gather;
+    schedule.step = config_.schedule.step;
+    return schedule == usual ? "schedule=" + std::string{name_of(kind)}
+                             : schedule_setting(schedule);
   }
 
   /// Layers for another number of stages: as many on each if possible, else fewer on the first and

@@ -162,6 +162,8 @@ Json to_json(StackFactor const& factor, std::vector<std::string> const& files) {
   json.update({{"measured_seconds", factor.measured},
                {"predicted_seconds_before", factor.predicted_before},
                {"predicted_seconds", factor.predicted},
+               {"interval_seconds", factor.interval},
+               {"within_interval", factor.interval ? Json(factor.is_expected()) : Json(nullptr)},
                {"files", files}});
   return json;
 }
@@ -219,21 +221,24 @@ std::string fit_text(Fit const& fit, FitData const& data) {
 
 namespace {
 
+/// Whether the measured time was to be expected.
+std::string expectation_text(StackFactor const& factor) {
+  if (!factor.interval) {
+    return "No 80 % interval is known for this run: " + factor.interval_reason + ".\n";
+  }
+  return "The measured time lies " + std::string{factor.is_expected() ? "inside" : "outside"} +
+         " of the run's own 80 % interval, " + decimals((*factor.interval)[0], 2) + " to " +
+         decimals((*factor.interval)[1], 2) + " s.\n";
+}
+
 /// Why the run file may not be the run that was measured; empty if nothing says so.
 std::string doubt_text(StackFactor const& factor) {
-  std::string reason;
-  if (!factor.is_credible()) {
-    reason =
-        "Of the measured runs of experiments/validation four took more than three times as "
-        "long as predicted,\nand none less than half as long.";
-  } else if (!factor.is_expected()) {
-    reason = "The measured time lies outside of the run's own 80 % interval, " +
-             decimals((*factor.interval)[0], 2) + " to " + decimals((*factor.interval)[1], 2) +
-             " s.";
-  }
-  if (reason.empty()) return {};
-  return "\n" + reason +
-         " Check that the run file is the run that was measured\n(batch, layout, system, software),"
+  if (factor.is_credible() && factor.is_expected()) return {};
+  return std::string{factor.is_credible()
+                         ? ""
+                         : "Of the measured runs of experiments/validation four took more than "
+                           "three times as long as predicted,\nand none less than half as long. "} +
+         "Check that the run file is the run that was measured\n(batch, layout, system, software),"
          " and that the time is that of one iteration.\n";
 }
 
@@ -244,14 +249,14 @@ std::string factor_text(StackFactor const& factor) {
          decimals(factor.predicted_before, 3) + " s, measured " + decimals(factor.measured, 3) +
          " s\n" + "software.factor " + decimals(factor.prior, 4) + " -> " +
          decimals(factor.value(), 4) + "; the prediction is now " + decimals(factor.predicted, 3) +
-         R"( s
-
+         " s\n" + expectation_text(factor) + doubt_text(factor) +
+         R"(
 The factor multiplies every duration. It moves all plans alike, so that which of them is fastest does
 not change, and it does not show what was slow: kernels, the network or the host. Plans with another
 precision, microbatch or number of nodes may need another factor. One run gives no bound: it does
 not show how far off predictions of other plans are. `stagecraft fit DATA.csv` fits constants to
 several runs.
-)" + doubt_text(factor);
+)";
 }
 
 namespace {
@@ -306,7 +311,9 @@ std::string factor_text(MemoryFactor const& factor) {
     text += "The allocator is predicted to have only " + bytes_text(factor.room) +
             ": what else holds the device's memory is\noverestimated (`memory.reserve`).\n";
   }
-  if (!factor.is_expected()) {
+  if (factor.is_expected()) {
+    text += "What was seen lies inside of these 80 %.\n";
+  } else {
     text +=
         "\nWhat was seen lies outside of these 80 %. Check that the run file is the run that was "
         "measured\n(batch, layout, recompute, system, software), and that nothing else was on "

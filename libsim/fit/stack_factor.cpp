@@ -33,7 +33,9 @@ StackFactor fit_factor(RunConfig run, Seconds measured, std::string const& name)
   result.measured = measured.value;
   Simulation const before = simulate(make_plan(training), run.system);
   result.predicted_before = to_seconds(before.iteration);
-  result.interval = interval_of(before, run.training, run.system).seconds;
+  TimeInterval const interval = interval_of(before, run.training, run.system);
+  result.interval = interval.seconds;
+  result.interval_reason = interval.reason;
   double const least = mfu_causal(before, run.training) * result.predicted_before;
   if (measured.value < least) {
     refuse(measured, "at least " + readable_text(Seconds{least}) +

@@ -17,6 +17,7 @@ struct StackFactor {
   double predicted = 0;                             ///< seconds
   double measured = 0;                              ///< seconds
   std::optional<std::array<double, 2>> interval{};  ///< 80 % of the prediction before, seconds
+  std::string interval_reason{};                    ///< what stands behind it, or why there is none
 
   double value() const { return run.system.software.factor.value; }
 

@@ -1,6 +1,9 @@
 #include "libsim/hardware/compared_runs.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <cmath>
 
 #include "libsim/config/section_reader.hpp"
 #include "libsim/config/yaml_tree.hpp"
@@ -56,6 +59,13 @@ bool is_compared(std::string const& system) {
                              [&](auto const& runs) { return runs.system == system; });
 }
 
+std::string direction_text(ComparedRuns const& runs) {
+  // Errors of either sign cancel in the signed median.
+  bool const is_biased = std::abs(runs.median_signed_percent) > runs.median_percent / 2;
+  if (!is_biased) return {};
+  return runs.median_signed_percent < 0 ? ", mostly too short" : ", mostly too long";
+}
+
 std::string regime_text(TrainingConfig const& config, Software const& software) {
   std::string text = has_experts(config.model) ? "mixtures of experts" : "dense models";
   if (config.parallel.context > 1) text += " with context parallelism";
@@ -63,6 +73,21 @@ std::string regime_text(TrainingConfig const& config, Software const& software) 
   std::string const bits =
       recipe == Recipe::none ? std::string{name_of(config.model.precision)} : bits_text(recipe);
   return text + " in " + bits + " with the stack '" + std::string{described_stack(software)} + "'";
+}
+
+std::string expert_errors_text(System const& system) {
+  std::string own;
+  std::string all;
+  for (ComparedRuns const& runs : compared_runs()) {
+    if (!runs.experts) continue;
+    std::string const text = fmt::format("{:.1f} % on {} ({} runs{})", runs.median_percent,
+                                         runs.system, runs.runs, direction_text(runs));
+    for (std::string* const list : {&own, &all}) {
+      if (list == &own && runs.accelerator != system.accelerator.name) continue;
+      *list += (list->empty() ? "" : ", ") + text;
+    }
+  }
+  return "the median error of such runs in 16 bits is " + (own.empty() ? all : own);
 }
 
 ComparedRuns const* compared_runs_of(TrainingConfig const& config, System const& system) {

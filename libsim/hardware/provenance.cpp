@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <cmath>
 #include <utility>
 
 #include "libsim/config/did_you_mean.hpp"
@@ -92,14 +91,9 @@ std::string comparison_text(TrainingConfig const& config, System const& system) 
   if (!settings.empty()) {
     return "no run of " + regime + " was measured on it with " + joined(settings);
   }
-  // Errors of either sign cancel in the signed median.
-  bool const is_biased = std::abs(compared->median_signed_percent) > compared->median_percent / 2;
-  std::string const direction = !is_biased                            ? ""
-                                : compared->median_signed_percent < 0 ? ", mostly too short"
-                                                                      : ", mostly too long";
   return "on " + std::to_string(compared->runs) + " measured runs of " + regime +
          " its predictions were off by " + fmt::format("{:.1f}", compared->median_percent) +
-         " % in the median" + direction;
+         " % in the median" + direction_text(*compared);
 }
 
 }  // namespace

@@ -167,7 +167,7 @@ TimeInterval time_interval(double seconds,
   if (interval.regime == nullptr) {
     interval.reason = "fewer than " + std::to_string(fewest_units) + " sources of measured runs ";
     if (has_experts(config.model)) {
-      interval.reason += "of mixtures of experts";
+      interval.reason += "of mixtures of experts; " + expert_errors_text(system);
     } else if (config.low_precision.recipe != Recipe::none) {
       interval.reason += "in 8 or 4 bits";
     } else if (!is_in_16_bits(config)) {

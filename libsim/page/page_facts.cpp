@@ -10,6 +10,7 @@
 #include "libsim/page/trace_origin.hpp"
 #include "libsim/plan/make_plan.hpp"
 #include "libsim/report/run_verdict.hpp"
+#include "libsim/report/simulation_json.hpp"
 #include "libsim/report/text_table.hpp"
 
 namespace stagecraft {
@@ -65,7 +66,9 @@ PageFact iteration_fact(PageTrace const& trace) {
     if (trace.iteration > 0 && trace.capacity && is_of_job) {
       double const peak = peak_flops_per_second(training, trace.config->system);
       fact.sentence += ", " + percent_text(model_flops(training) / seconds(trace.iteration), peak) +
-                       " of the peak of its GPUs (MFU)";
+                       " of the peak of its GPUs (MFU" +
+                       (peak_of_mfu(training).empty() ? "" : "; the " + peak_of_mfu(training)) +
+                       ")";
     }
   }
   fact.sentence += "." + interval_sentence(trace);
@@ -106,38 +109,15 @@ PageFact memory_fact(PageTrace const& trace) {
                   " into the iteration. ";
   if (left >= 0) {
     fact.sentence += "Of its " + bytes_text(capacity) + ", " + bytes_text(left) +
-                     " stay free beside " + bytes_text(reserve) + " kept in reserve.";
+                     " hold no tensor beside the " + bytes_text(reserve) +
+                     " of the reserve; an allocator takes some of that" +
+                     (trace.predicted ? ": see the device." : ".");
   } else {
     fact.is_alarming = true;
     fact.sentence += "It does not fit: with " + bytes_text(reserve) + " kept in reserve, " +
                      bytes_text(-left) + " are missing of " + bytes_text(capacity) + ".";
   }
   return fact;
-}
-
-/// Sums over all ranks, in s; their quotients are means.
-struct Waiting {
-  double bubble = 0;
-  double transfer = 0;
-  double data_parallel = 0;
-  double offload = 0;
-  double host_wait = 0;  ///< for which the ranks count as busy
-  double iteration = 0;
-
-  double all() const { return bubble + transfer + data_parallel + offload; }
-};
-
-Waiting waiting_of(PageTrace const& trace) {
-  Waiting sum;
-  for (RankFigures const& rank : trace.figures) {
-    sum.iteration += seconds(trace.iteration);
-    sum.transfer += seconds(rank.times.transfer);
-    sum.data_parallel += seconds(rank.times.data_parallel);
-    sum.offload += seconds(rank.times.offload);
-    sum.host_wait += seconds(rank.times.host_wait);
-    sum.bubble += seconds(rank.times.bubble(trace.iteration));
-  }
-  return sum;
 }
 
 bool has_one_stage(PageTrace const& trace) {
@@ -158,35 +138,51 @@ std::string reason_to_wait(PageTrace const& trace) {
                   : "because it waits for other stages, or prepares its next op";
 }
 
+/// The waiting of a mean rank, if there are several stages: that of the busiest is the least.
+std::string mean_sentence(PageTrace const& trace) {
+  if (has_one_stage(trace)) return {};
+  double waiting = 0;
+  for (RankFigures const& rank : trace.figures) {
+    waiting += seconds(rank.times.waiting(trace.iteration));
+  }
+  double const whole = static_cast<double>(trace.figures.size()) * seconds(trace.iteration);
+  return " The mean over all stages is " + percent_text(waiting, whole) + ".";
+}
+
 PageFact waiting_fact(PageTrace const& trace) {
-  Waiting const sum = waiting_of(trace);
-  PageFact fact{
-      .heading = "Waiting, mean", .value = percent_text(sum.all(), sum.iteration), .sentence = {}};
-  auto const ranks = static_cast<double>(trace.figures.size());
-  auto const share = [&](double time) {
-    return time_text(time / ranks) + " (" + percent_text(time, sum.iteration) + ")";
+  RankFigures const& rank = busiest(trace);
+  StreamTimes const& times = rank.times;
+  std::int64_t const waiting = times.waiting(trace.iteration);
+  auto const share = [&](std::int64_t time) {
+    return percent_text(seconds(time), seconds(trace.iteration));
   };
-  if (sum.all() < 0.0005 * sum.iteration) {
-    fact.sentence = "No " + member_of(trace) + " waits for another stage";
+  auto const part = [&](std::int64_t time) {
+    return time_text(seconds(time)) + " (" + share(time) + ")";
+  };
+  PageFact fact{.heading = "Waiting of the busiest stage", .value = share(waiting), .sentence = {}};
+  std::string const who = "A " + member_of(trace) + " of stage " + std::to_string(rank.stage);
+  if (waiting < trace.iteration / 2000) {
+    fact.sentence = who + " does not wait for another stage";
     fact.sentence += has_one_stage(trace) ? ": there is only one." : ".";
   } else {
-    fact.sentence = "On average a " + member_of(trace) + " spends " + share(sum.bubble) +
-                    " of an iteration idle, " + reason_to_wait(trace);
+    fact.sentence = who + " spends " + part(times.bubble(trace.iteration)) +
+                    " of an iteration idle (bubble), " + reason_to_wait(trace);
     if (!has_one_stage(trace)) {
-      fact.sentence += ", " + share(sum.transfer) + " while data moves between stages";
+      fact.sentence += ", " + part(times.transfer) + " while data moves between stages";
     }
-    if (sum.data_parallel > 0) {
+    if (times.data_parallel > 0) {
       fact.sentence +=
-          ", and " + share(sum.data_parallel) +
+          ", and " + part(times.data_parallel) +
           " while gradients and parameters travel between the ranks that share its layers";
     }
-    if (sum.offload > 0) {
-      fact.sentence += ", and " + share(sum.offload) + " while the host updates what it holds";
+    if (times.offload > 0) {
+      fact.sentence += ", and " + part(times.offload) + " while the host updates what it holds";
     }
     fact.sentence += ".";
   }
-  if (sum.host_wait > 0) {
-    fact.sentence += " Of its busy time, " + share(sum.host_wait) +
+  fact.sentence += mean_sentence(trace);
+  if (times.host_wait > 0) {
+    fact.sentence += " Of its busy time, " + part(times.host_wait) +
                      " is host wait: until the host has issued kernels.";
   }
   if (trace.config && trace.config->training.parallel.tensor > 1) {

@@ -49,6 +49,12 @@ StageResult const& tightest(PagePlan const& plan) {
   return *std::ranges::min_element(plan.simulation->stages, {}, &StageResult::margin);
 }
 
+/// Of which peak its MFU is a share.
+std::string peak_words(PagePlan const& plan) {
+  std::string const peak = peak_of_mfu(*plan.config);
+  return peak.empty() ? "peak" : peak;
+}
+
 std::string interval_words(PagePlan const& plan) {
   TimeInterval const interval = interval_of(*plan.simulation, *plan.config, *plan.system);
   if (!interval.seconds) return "no interval is known";
@@ -56,18 +62,20 @@ std::string interval_words(PagePlan const& plan) {
   return "80 %: " + time_text(low) + " to " + time_text(high);
 }
 
-std::vector<PageFact> facts_of(PagePlan const& plan) {
+std::vector<PageFact> facts_of(PagePlan const& plan, PageQuestion const& question) {
   OperatingFigures const figures = figures_of(plan);
   std::vector<PageFact> facts;
-  facts.push_back({.heading = "Best of the candidates",
-                   .value = plan.cluster,
-                   .sentence = "Laid out as " + plan.layout + "."});
+  facts.push_back(
+      {.heading = question.faster.empty() ? "Best of the candidates" : "Best that can be started",
+       .value = plan.cluster,
+       .sentence = "Laid out as " + plan.layout + "." +
+                   (question.faster.empty() ? "" : " " + question.faster)});
   facts.push_back(
       {.heading = "One iteration",
        .value = time_text(to_seconds(plan.simulation->iteration)),
        .sentence = grouped(plan.simulation->tokens_per_second) + " tokens per second, " +
-                   decimals(100 * plan.simulation->mfu, 1) + " % of the peak (MFU; " +
-                   decimals(100 * mfu_causal(*plan.simulation, *plan.config), 1) +
+                   decimals(100 * plan.simulation->mfu, 1) + " % of the " + peak_words(plan) +
+                   " (MFU; " + decimals(100 * mfu_causal(*plan.simulation, *plan.config), 1) +
                    " % with causal attention counted half). " + interval_words(plan) + "."});
   std::string const hours = grouped(figures.gpu_hours_per_trillion_tokens) + " GPU hours";
   if (figures.cost_per_day) {
@@ -108,7 +116,7 @@ std::string column_heading(std::string const& text) {
   return "<th scope=\"col\">" + text + "</th>";
 }
 
-std::string candidates_html(std::vector<PagePlan> const& plans) {
+std::string candidates_html(std::vector<PagePlan> const& plans, std::size_t headline) {
   OperatingRates const& rates = plans.front().rates;
   std::string const currency = rates.currency.empty() ? "" : ", " + html_text(rates.currency);
   std::string html = "<table class=\"plans ranked\">\n<thead><tr>" + column_heading("cluster") +
@@ -127,15 +135,18 @@ std::string candidates_html(std::vector<PagePlan> const& plans) {
     Simulation const& simulation = *plan.simulation;
     std::int64_t peak = 0;
     for (StageResult const& stage : simulation.stages) peak = std::max(peak, stage.peak());
-    html += "<tr><th scope=\"row\">" + html_text(label_of(plans, plan)) + "<small>" +
-            html_text(plan.system->accelerator.name) + "</small></th><td class=\"text\">" +
-            html_text(plan.layout) +
-            (plan.note.empty() ? "" : "<small>" + html_text(plan.note) + "</small>") + "</td>" +
-            plan_cell(time_text(to_seconds(simulation.iteration)), interval_words(plan)) +
-            plan_cell(grouped(simulation.tokens_per_second)) +
-            plan_cell(decimals(100 * simulation.mfu, 1) + " %",
-                      decimals(100 * mfu_causal(simulation, *plan.config), 1) + " % causal") +
-            plan_cell(grouped(figures.gpu_hours_per_trillion_tokens));
+    bool const is_headline = &plan == &plans.at(headline);
+    html +=
+        std::string{is_headline ? "<tr class=\"chosen\">" : "<tr>"} + "<th scope=\"row\">" +
+        html_text(label_of(plans, plan)) + "<small>" + html_text(plan.system->accelerator.name) +
+        "</small></th><td class=\"text\">" + html_text(plan.layout) +
+        (plan.note.empty() ? "" : "<small>" + html_text(plan.note) + "</small>") + "</td>" +
+        plan_cell(time_text(to_seconds(simulation.iteration)), interval_words(plan)) +
+        plan_cell(grouped(simulation.tokens_per_second)) +
+        plan_cell(decimals(100 * simulation.mfu, 1) + " %",
+                  decimals(100 * mfu_causal(simulation, *plan.config), 1) + " % causal" +
+                      (peak_of_mfu(*plan.config).empty() ? "" : ", of the " + peak_words(plan))) +
+        plan_cell(grouped(figures.gpu_hours_per_trillion_tokens));
     if (rates.price) {
       html += plan_cell(amount_text(*figures.cost_per_day),
                         amount_text(*plan.rates.price) + " per GPU hour") +
@@ -279,7 +290,8 @@ std::string plans_page(std::vector<PagePlan> const& plans, PageQuestion const& q
   std::string subtitle;
   for (std::string const& line : question.subtitle) subtitle += "<p>" + html_text(line) + "</p>\n";
   std::string const origins =
-      "<details><summary>The command, and the run file of the best</summary>\n<dl><dt>Command</dt>"
+      "<details><summary>The command, and the run file of the plan "
+      "above</summary>\n<dl><dt>Command</dt>"
       "<dd><code>" +
       html_text(question.command_line) + "</code></dd></dl>\n<pre tabindex=\"0\">" +
       html_text(question.run_file) + "</pre></details>\n";
@@ -287,8 +299,8 @@ std::string plans_page(std::vector<PagePlan> const& plans, PageQuestion const& q
                 {{"title", html_text(question.title)},
                  {"subtitle", subtitle},
                  {"style", page_style()},
-                 {"summary", cards_html(facts_of(plans.front()))},
-                 {"candidates", candidates_html(plans)},
+                 {"summary", cards_html(facts_of(plans.at(question.headline), question))},
+                 {"candidates", candidates_html(plans, question.headline)},
                  {"spending-heading",
                   plans.front().rates.price ? "Where the money goes" : "Where the GPU hours go"},
                  {"spending", spending_html(plans)},

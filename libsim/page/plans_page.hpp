@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -27,7 +28,9 @@ struct PageQuestion {
   std::vector<std::string> subtitle;  ///< a line each
   std::vector<std::string> remarks;   ///< on what is uncertain
   std::string command_line;
-  std::string run_file;  ///< of the first plan, YAML
+  std::string run_file;      ///< of the plan that the page recommends, YAML
+  std::size_t headline = 0;  ///< the number of that plan: the best that can be started
+  std::string faster;        ///< why the first plan is not recommended; empty if it is
 };
 
 /// One HTML file for those who decide: the plans with their time, memory and money, what the time

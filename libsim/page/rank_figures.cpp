@@ -43,8 +43,9 @@ RecomputeShares::RecomputeShares(RunConfig const& config) {
       TaskProfile const& profile = profiles[index];
       bool const may_recompute =
           task.kind == Task::Kind::backward || task.kind == Task::Kind::input_gradient;
-      // The row of the pass is without what waits for the host.
-      SimTime const computed = profile.duration - profile.host_waits.sum();
+      // The row of the pass is without what waits for the host, or for units.
+      SimTime const exposed = profile.shares.data_parallel - profile.host_waits.data_parallel;
+      SimTime const computed = profile.duration - profile.host_waits.sum() - exposed;
       if (!may_recompute || computed == SimTime{0}) return;
       SimTime const recomputed = profile.shares.recompute - profile.host_waits.recompute;
       double const share =

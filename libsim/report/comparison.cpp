@@ -254,6 +254,10 @@ Comparison compare(TraceReader const& a, TraceReader const& b, PlanCheck check) 
   if (comparison.same_plan() && comparison.same_detail) {
     comparison.rows = compare_rows_of(a, b, ranks);
   }
+  for (std::size_t const side : {0U, 1U}) {
+    comparison.waiting_seconds[side] =
+        seconds(first_of_stage(ranks[side], comparison.stage).times.waiting(iteration[side]));
+  }
   comparison.contributions =
       contributions_on(comparison.stage, ranks, iteration, comparison.same_detail);
   return comparison;

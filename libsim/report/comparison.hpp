@@ -55,8 +55,9 @@ struct Comparison {
   /// The same ranks row by row; empty if the traces are of two plans or of two details, whose rows
   /// are not the same ones.
   std::vector<RowComparison> rows;
-  std::vector<OpComparison> ops;  ///< by the sum of both times, largest first
-  std::int32_t stage = 0;         ///< the one with most compute time in A (ties: the lowest)
+  std::vector<OpComparison> ops;   ///< by the sum of both times, largest first
+  std::int32_t stage = 0;          ///< the one with most compute time in A (ties: the lowest)
+  Pair<double> waiting_seconds{};  ///< of that stage: bubble and exposed communication
   std::vector<Contribution> contributions;  ///< on that stage, largest difference first
   bool same_detail = true;                  ///< false if one has whole chunks and the other has ops
 

@@ -134,7 +134,9 @@ std::string stage_table(Comparison const& comparison) {
   for (Contribution const& part : comparison.contributions) add(part.phase, part.seconds);
   table.add_rule();
   add("iteration", comparison.iteration_seconds);
-  return table.text();
+  return table.text() + "waiting (bubble and exposed communication): A " +
+         decimals(comparison.waiting_seconds[0], 6) + " s, B " +
+         decimals(comparison.waiting_seconds[1], 6) + " s\n";
 }
 
 std::string op_table(Comparison const& comparison) {
@@ -330,6 +332,7 @@ nlohmann::ordered_json to_json(Comparison const& comparison) {
       {"same_work", comparison.rows.empty() ? nlohmann::ordered_json(nullptr)
                                             : nlohmann::ordered_json(comparison.is_same_work())},
       {"stage", comparison.stage},
+      {"waiting_seconds", comparison.waiting_seconds},
       {"phases", list_of(comparison.contributions, phase_json)},
       {"explanation", explain_difference(comparison)},
       {"rows_explanation", explain_rows(comparison)}};

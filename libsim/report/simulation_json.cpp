@@ -5,8 +5,10 @@
 #include "libsim/config/optional_json.hpp"
 #include "libsim/host/schemas.hpp"
 #include "libsim/interval/measured_range.hpp"
+#include "libsim/model/model_names.hpp"
 #include "libsim/modules/blocks.hpp"
 #include "libsim/plan/fingerprint.hpp"
+#include "libsim/program/quantisation.hpp"
 #include "libsim/report/operation.hpp"
 #include "libsim/report/run_verdict.hpp"
 
@@ -93,10 +95,12 @@ Json to_json(Simulation const& simulation, TrainingPlan const& plan) {
           {"relative_error", simulation.relative_error},
           {"ideal_seconds", seconds(simulation.ideal)},
           {"bubble_fraction", simulation.bubble_fraction()},
+          {"waiting_seconds", seconds(simulation.breakdown.waiting())},
           {"model_flops", simulation.model_flops},
           {"hardware_flops", simulation.hardware_flops},
           {"mfu", simulation.mfu},
           {"mfu_causal", mfu_causal(simulation, plan.config)},
+          {"mfu_precision", name_of(plan.config.model.precision)},
           {"hfu", simulation.hfu},
           {"hfu_paper", simulation.hfu_paper},
           {"tokens_per_second", simulation.tokens_per_second},
@@ -116,6 +120,12 @@ double mfu_causal(Simulation const& simulation, TrainingConfig const& config) {
   double const attention = static_cast<double>(config.batch.global) *
                            static_cast<double>(attention_flops_per_sequence(config.model));
   return simulation.mfu * (1 - attention / 2 / simulation.model_flops);
+}
+
+std::string peak_of_mfu(TrainingConfig const& config) {
+  if (config.low_precision.recipe == Recipe::none) return {};
+  return std::string{name_of(config.model.precision)} + " peak, not of that in " +
+         bits_text(config.low_precision.recipe);
 }
 
 nlohmann::ordered_json simulation_results(Simulation const& simulation,

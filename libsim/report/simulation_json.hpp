@@ -1,6 +1,7 @@
 #pragma once
 
 #include <nlohmann/json.hpp>
+#include <string>
 
 #include "libsim/engine/simulation.hpp"
 #include "libsim/run/run_config.hpp"
@@ -12,6 +13,10 @@ namespace stagecraft {
 /// half of the FLOPs of both attention products are left out. Simulation::mfu counts them all, as
 /// Korthikanti et al. 2022 (appendix A) and Megatron-LM do; PaLM (Chowdhery et al. 2022) too.
 double mfu_causal(Simulation const& simulation, TrainingConfig const& config);
+
+/// Of which peak MFU and HFU of a run whose products have 8 or 4 bits are shares: that of the
+/// model's precision, "bf16 peak, not of that in 8 bits". Empty for other runs.
+std::string peak_of_mfu(TrainingConfig const& config);
 
 /// The results of a simulation with the interval of the iteration's time: the document of
 /// `simulate --json` without `config` and `warnings`. Bytes are integers and per GPU, times are in

@@ -84,9 +84,11 @@ std::string units_text(Simulation const& simulation, TrainingPlan const& plan) {
 std::string percent(double fraction) { return decimals(100 * fraction, 1) + " %"; }
 
 std::string rates(Simulation const& simulation, TrainingConfig const& config) {
+  std::string const peak = peak_of_mfu(config);
   std::string text = "iteration " + decimals(to_seconds(simulation.iteration), 3) + " s, " +
                      decimals(simulation.tokens_per_second, 0) + " tokens/s, MFU " +
-                     percent(simulation.mfu) + " (" + percent(mfu_causal(simulation, config)) +
+                     percent(simulation.mfu) + (peak.empty() ? "" : " of the " + peak) + " (" +
+                     percent(mfu_causal(simulation, config)) +
                      " with causal attention counted half), HFU " + percent(simulation.hfu);
   if (simulation.hfu_paper) {
     text += " (" + percent(*simulation.hfu_paper) + " as the paper counts)";
@@ -94,8 +96,8 @@ std::string rates(Simulation const& simulation, TrainingConfig const& config) {
   double const hours =
       gpu_hours_per_trillion_tokens(simulation.tokens_per_second, world_size(config.parallel));
   return text + "\ntraining on a trillion tokens takes " + thousand_hours_text(hours) +
-         " thousand GPU hours\nwaiting (bubble, exposed communication, overhead): " +
-         percent(simulation.bubble_fraction()) + " on top of what the busiest stage computes\n";
+         " thousand GPU hours\nwaiting (bubble and exposed communication): " +
+         waiting_text(simulation) + "\n";
 }
 
 std::string breakdown_table(Simulation const& simulation) {
@@ -299,6 +301,12 @@ std::string run_title(TrainingPlan const& plan, System const& system) {
           (microbatches(config) == 1 ? " microbatch of " : " microbatches of ") +
           std::to_string(config.batch.micro) + " per replica\n";
   return text;
+}
+
+std::string waiting_text(Simulation const& simulation) {
+  SimTime const waiting = simulation.breakdown.waiting();
+  return decimals(to_seconds(waiting), 3) + " s on the busiest stage, " +
+         percent(to_seconds(waiting) / to_seconds(simulation.iteration)) + " of the iteration";
 }
 
 std::array<BreakdownPart, 10> parts_of(Breakdown const& breakdown) {

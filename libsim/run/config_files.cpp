@@ -1,6 +1,7 @@
 #include "libsim/run/config_files.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -56,45 +57,47 @@ RunConfig read_run_config(std::optional<YamlNode> root,
   return read_run_tree(*root, std::move(diagnostics));
 }
 
-bool is_override(Place const& place) { return place.origin && place.origin->starts_with("--set "); }
+using Read = std::function<RunConfig(std::vector<std::string> const& overrides)>;
 
-/// The problems of a run whose file alone has none: what is wrong in the file is wrong for the
-/// overrides, those whose keys the problem names if it names any.
-std::vector<Problem> placed_at(std::vector<Problem> problems,
-                               std::vector<std::string> const& overrides) {
+/// Whether a run with some overrides has a problem of the same key at the same place.
+bool has_problem(Problem const& problem, Read const& read, std::vector<std::string> overrides) {
+  try {
+    read(overrides);
+    return false;
+  } catch (ConfigError const& error) {
+    return std::ranges::any_of(error.problems(), [&](Problem const& other) {
+      return other.key == problem.key && to_string(other.place) == to_string(problem.place);
+    });
+  }
+}
+
+/// Moves problems at lines of files that are there because of an override to that override, and
+/// says where the value of the file is.
+std::vector<Problem> at_overrides(std::vector<Problem> problems,
+                                  Read const& read,
+                                  std::vector<std::string> const& overrides) {
   for (Problem& problem : problems) {
-    if (is_override(problem.place)) continue;
-    std::string all;
-    std::string named;
-    for (std::string const& text : overrides) {
-      std::string const key = text.substr(0, text.find('='));
-      bool const is_named = problem.accepted.find(key) != std::string::npos || problem.key == key;
-      all += (all.empty() ? "" : " ") + ("--set " + printable(text));
-      if (is_named) named += (named.empty() ? "" : " ") + ("--set " + printable(text));
+    bool const is_in_file = problem.place.line > 0;
+    if (!is_in_file || problem.stands_alone || has_problem(problem, read, {})) continue;
+    for (std::string const& cause : overrides) {
+      std::vector<std::string> others = overrides;
+      std::erase(others, cause);
+      if (!others.empty() && has_problem(problem, read, others)) continue;
+      problem.accepted += "; the value found is that of " + to_string(problem.place);
+      problem.place = {std::make_shared<std::string const>("--set " + printable(cause))};
+      break;
     }
-    if (!problem.found.empty() && problem.place.line > 0) {
-      problem.found += " of " + to_string(problem.place);
-    }
-    problem.place = {std::make_shared<std::string const>(named.empty() ? all : named)};
   }
   return problems;
 }
 
-/// Reads a run with `read(overrides)`. A problem is placed at the overrides if the file alone has none.
-template <typename Read>
-RunConfig with_overrides(std::vector<std::string> const& overrides, Read const& read) {
+/// Reads a run; problems that overrides cause are at these.
+RunConfig read_with(Read const& read, std::vector<std::string> const& overrides) {
   try {
     return read(overrides);
   } catch (ConfigError const& error) {
-    bool const is_in_file = !std::ranges::all_of(
-        error.problems(), [](Problem const& problem) { return is_override(problem.place); });
-    if (overrides.empty() || !is_in_file) throw;
-    try {
-      read({});
-    } catch (ConfigError const&) {
-      throw error;
-    }
-    throw ConfigError{placed_at(error.problems(), overrides)};
+    if (overrides.empty()) throw;
+    throw ConfigError{at_overrides(error.problems(), read, overrides)};
   }
 }
 
@@ -102,21 +105,25 @@ RunConfig with_overrides(std::vector<std::string> const& overrides, Read const& 
 
 RunConfig load_run_config(std::filesystem::path const& path,
                           std::vector<std::string> const& overrides) {
-  return with_overrides(overrides, [&](std::vector<std::string> const& chosen) {
-    Diagnostics diagnostics;
-    auto root = parse_yaml_file(path, Place{}, "", diagnostics);
-    return read_run_config(std::move(root), path.parent_path(), chosen, std::move(diagnostics));
-  });
+  return read_with(
+      [&](std::vector<std::string> const& some) {
+        Diagnostics diagnostics;
+        auto root = parse_yaml_file(path, Place{}, "", diagnostics);
+        return read_run_config(std::move(root), path.parent_path(), some, std::move(diagnostics));
+      },
+      overrides);
 }
 
 RunConfig parse_run_config(std::string_view text,
                            std::filesystem::path const& origin,
-                           std::vector<std::string> const& overrides) {
-  return with_overrides(overrides, [&](std::vector<std::string> const& chosen) {
+                           std::vector<std::string> const& overrides,
+                           OverrideProblems place) {
+  auto const read = [&](std::vector<std::string> const& some) {
     Diagnostics diagnostics;
     auto root = parse_yaml(text, origin.string(), diagnostics);
-    return read_run_config(std::move(root), origin.parent_path(), chosen, std::move(diagnostics));
-  });
+    return read_run_config(std::move(root), origin.parent_path(), some, std::move(diagnostics));
+  };
+  return place == OverrideProblems::at_override ? read_with(read, overrides) : read(overrides);
 }
 
 ModelConfig load_model_file(std::filesystem::path const& path) {

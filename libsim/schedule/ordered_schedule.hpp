@@ -27,9 +27,7 @@ constexpr int copies_of(ScheduleKind kind) {
 }
 
 /// Whether the kind's own order has pairs of passes, which run beside each other.
-constexpr bool has_pairs(ScheduleKind kind) {
-  return kind == ScheduleKind::dualpipe || kind == ScheduleKind::dualpipev;
-}
+constexpr bool has_pairs(ScheduleKind kind) { return traits_of(kind).has_pairs; }
 
 /// Whether the kind's order follows from costs or from memory, so that it has to be settled before
 /// there is a plan (libsim/engine/settle.hpp).

@@ -45,6 +45,13 @@ PassSummary PassSummary::repeated(std::int64_t times) const {
           times * hidable};
 }
 
+PassSummary summary_of(BlockProgram const& block, Pass pass, CostModel const& cost) {
+  MemoryProfile const memory = profile_memory(block, pass);
+  PassTimes const times = time_pass(block, pass, cost);
+  return {times.duration.count(), memory.net.sum(), memory.peak,
+          exchange_time(nodes_of(block.ops(pass), times)).count()};
+}
+
 PieceSummary& PieceSummary::operator+=(PieceSummary const& next) {
   forward += next.forward;
   PassSummary back = next.backward;
@@ -85,12 +92,7 @@ BlockSummaries::BlockSummaries(SearchRequest const& request,
 
 PieceSummary BlockSummaries::summarize(BlockProgram block) const {
   if (has_split_) split_backward(block);
-  auto const pass = [&](Pass which) {
-    MemoryProfile const memory = profile_memory(block, which);
-    PassTimes const times = time_pass(block, which, cost_);
-    return PassSummary{times.duration.count(), memory.net.sum(), memory.peak,
-                       exchange_time(nodes_of(block.ops(which), times)).count()};
-  };
+  auto const pass = [&](Pass which) { return summary_of(block, which, cost_); };
   if (!has_split_) return {pass(Pass::forward), pass(Pass::backward), {}, {}};
   return {pass(Pass::forward), pass(Pass::backward), pass(Pass::input_gradient),
           pass(Pass::weight_gradient)};

@@ -28,6 +28,9 @@ struct PassSummary {
   PassSummary repeated(std::int64_t times) const;
 };
 
+/// That of a pass of a block.
+PassSummary summary_of(BlockProgram const& block, Pass pass, CostModel const& cost);
+
 /// All passes through consecutive blocks. Those of a split backward are empty unless some backward
 /// is split.
 struct PieceSummary {

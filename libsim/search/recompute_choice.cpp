@@ -5,9 +5,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include "libsim/engine/player/block_times.hpp"
 #include "libsim/plan/plan_programs.hpp"
-#include "libsim/program/memory_profile.hpp"
 
 namespace stagecraft {
 namespace {
@@ -61,15 +59,11 @@ UnitSummaries::ByMicrobatch UnitSummaries::made_passes(PolicyCode policy) const 
   config.recompute = {policy_of(policy)};
   TrainingPlan const plan = make_programs(config);
   CostModel const cost{request_.system, plan};
-  auto const summary = [&](BlockProgram const& block, Pass pass) {
-    MemoryProfile const memory = profile_memory(block, pass);
-    return PassSummary{time_pass(block, pass, cost).duration.count(), memory.net.sum(),
-                       memory.peak};
-  };
   std::vector<BlockPasses> blocks;
   blocks.reserve(plan.programs.blocks.size());
   for (BlockProgram const& block : plan.programs.blocks) {
-    blocks.push_back({summary(block, Pass::forward), summary(block, Pass::backward)});
+    blocks.push_back(
+        {summary_of(block, Pass::forward, cost), summary_of(block, Pass::backward, cost)});
   }
   ByMicrobatch passes;
   for (ChunkProgram const& chunk : plan.programs.chunks) {

@@ -341,15 +341,21 @@ std::vector<Sharding> unit_shardings(SearchRequest const& request,
     }
     TrainingConfig const config = make_config(request, arrangement, {RecomputePolicy{}}, sharding);
     if (!is_legal(config)) continue;
+    auto const append = [&](Sharding made) {
+      shardings.push_back(made);
+      if (!made.traits().has_buckets()) return;
+      made.overlap = !made.overlap;
+      shardings.push_back(made);
+    };
     if (!sharding.shares_parameters()) {
-      shardings.push_back(sharding);
+      append(sharding);
       continue;
     }
     for (int const group : unit_groups(config.parallel, request.system.node.accelerators.value)) {
       sharding.group = group;
       for (auto const after : {Reshard::Kind::automatic, Reshard::Kind::no}) {
         sharding.reshard_after_forward.kind = after;
-        shardings.push_back(sharding);
+        append(sharding);
       }
     }
   }

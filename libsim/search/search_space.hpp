@@ -145,9 +145,10 @@ std::vector<Sharding> whole_shardings(SearchRequest const& request,
 
 /// The shardings of one layout that share parameters as units: by kind, then by the ranks that
 /// share a unit (all, then the groups of unit_groups()), then with units that free their parameters
-/// after forward, as the kind does by default, and with units that keep them. To free the last unit
-/// as well would gather it twice in a row and hold no less. Empty for a layout whose units are not
-/// modelled, and if routing is forced, which lets memory differ between the ranks.
+/// after forward, as the kind does by default, and with units that keep them; each of these with
+/// reductions as the kind runs them and, if it has the key `overlap`, in the other way. To free the
+/// last unit as well would gather it twice in a row and hold no less. Empty for a layout whose
+/// units are not modelled, and if routing is forced, which lets memory differ between the ranks.
 std::vector<Sharding> unit_shardings(SearchRequest const& request,
                                      ShapeChoice const& shape,
                                      ScheduleChoice const& schedule);

@@ -87,6 +87,7 @@ std::shared_ptr<std::vector<StageFacts> const> StageFactsCache::of(Arrangement c
                 shares.last,
                 static_cast<std::int64_t>(sharding.kind),
                 sharding.group,
+                sharding.overlap ? 1 : 0,
                 static_cast<std::int64_t>(traits_of(arrangement.schedule.kind).placement)};
   {
     std::lock_guard const lock{mutex_};

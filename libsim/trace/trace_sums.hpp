@@ -59,6 +59,8 @@ struct StreamTimes {
   std::map<TracePhase, std::int64_t> collectives;
 
   std::int64_t busy() const { return computing + host_wait; }
+  /// Bubble, and communication that no computation hides.
+  std::int64_t waiting(std::int64_t iteration) const { return iteration - busy(); }
   /// What is left of an iteration.
   std::int64_t bubble(std::int64_t iteration) const {
     return iteration - busy() - transfer - data_parallel - offload;

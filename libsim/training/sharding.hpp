@@ -118,6 +118,10 @@ struct ShardingTraits {
 
   /// Whether blocks are units, which reduce their own gradients.
   constexpr bool has_units() const { return shares >= SharedState::gradients; }
+  /// Whether keys `bucket` and `overlap` are the kind's.
+  constexpr bool has_buckets() const {
+    return has_units() && framework == ShardingFramework::deepspeed;
+  }
   /// Whether Megatron-LM's flags say it.
   constexpr bool is_in_megatron() const {
     return framework == ShardingFramework::any || framework == ShardingFramework::megatron;
@@ -259,6 +263,29 @@ constexpr Sharding default_sharding(ShardingKind kind) {
           .bucket = traits.bucket,
           .reuse_distance = traits.reuse_distance,
           .overlap = traits.overlap};
+}
+
+/// The sharding of a run as another kind: the run's values of the keys that both kinds have, and
+/// the kind's own values of the others.
+constexpr Sharding as_kind(Sharding const& run, ShardingKind kind) {
+  Sharding changed = default_sharding(kind);
+  ShardingTraits const& was = run.traits();
+  ShardingTraits const& is = changed.traits();
+  if (!was.has_units() || !is.has_units()) return changed;
+  if (!was.reduces_every && !is.reduces_every) changed.sync = run.sync;
+  changed.reduce_dtype = run.reduce_dtype;
+  if (was.has_buckets() && is.has_buckets()) {
+    changed.bucket = run.bucket;
+    changed.overlap = run.overlap;
+  }
+  if (!run.shares_parameters() || !changed.shares_parameters()) return changed;
+  changed.group = run.group;
+  changed.reshard_after_forward = run.reshard_after_forward;
+  changed.reshard_after_backward = run.reshard_after_backward;
+  changed.prefetch = run.prefetch;
+  changed.stored_dtype = run.stored_dtype;
+  changed.parameter_dtype = run.parameter_dtype;
+  return changed;
 }
 
 /// What is in the memory of the node instead of the accelerator's. Key `offload`.

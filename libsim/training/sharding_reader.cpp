@@ -82,6 +82,20 @@ nlohmann::ordered_json to_json(Sharding const& sharding) {
   return writer.map();
 }
 
+nlohmann::ordered_json short_json(Sharding const& sharding) {
+  Sharding const usual = default_sharding(sharding.kind);
+  if (sharding == usual) return name_of(sharding.kind);
+  SectionWriter own;
+  visit_keys(own, sharding);
+  SectionWriter of_kind;
+  visit_keys(of_kind, usual);
+  nlohmann::ordered_json map{{"kind", name_of(sharding.kind)}};
+  for (auto const& [key, value] : own.map().items()) {
+    if (value != of_kind.map().at(key)) map[key] = value;
+  }
+  return map;
+}
+
 void read_field(ConfigNode const& node, Reshard& reshard) {
   using Kind = Reshard::Kind;
   if (node.reads("auto")) return;

@@ -237,17 +237,15 @@ void visit_keys(Visitor& keys, Low& low) {
 
 template <typename Visitor, OneOf<Sharding> Kind>
 void visit_keys(Visitor& keys, Kind& sharding) {
-  keys(
-      "kind", sharding.kind,
-      "What the ranks that hold the same parameters share out among themselves. "
-      "distributed_optimizer: optimizer state, as Megatron-LM does. zero1: the same, as DeepSpeed "
-      "does, with gradients of the model's type. zero2: gradients, too, which each block reduces "
-      "in "
-      "every microbatch. fsdp1, fsdp2: parameters and gradients, too, as PyTorch's "
-      "FullyShardedDataParallel and fully_shard do; each block is a unit, which gathers "
-      "its parameters when it runs. zero3: all, as DeepSpeed does, with shards of the model's type "
-      "beside master copies, reduced every microbatch. `sharding: NAME` is short for a map with "
-      "this key alone; the other keys are those of kinds with units.");
+  keys("kind", sharding.kind,
+       "What the ranks that hold the same parameters share out among themselves. "
+       "distributed_optimizer: optimizer state, as Megatron-LM does. zero1: the same, as DeepSpeed "
+       "does, with gradients of the model's type. zero2: gradients, too, which each block reduces "
+       "in every microbatch. fsdp1, fsdp2: parameters and gradients, too, as PyTorch's "
+       "FullyShardedDataParallel and fully_shard do; each block is a unit, which gathers its "
+       "parameters when it runs. zero3: all, as DeepSpeed does, with shards of the model's type "
+       "beside master copies, reduced every microbatch. `sharding: NAME` is short for a map with "
+       "this key alone; the other keys are those of kinds with units.");
   keys("group", sharding.group,
        "Ranks that share a parameter; the others hold copies of it. 0: all data and context ranks.",
        Between{0, most_ranks});

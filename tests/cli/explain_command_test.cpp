@@ -155,6 +155,29 @@ TEST_CASE("explain's changes of recompute stop early as the run's recompute does
   REQUIRE(changes > 2);
 }
 
+TEST_CASE("explain's changes keep what the run says of schedules and of recompute") {
+  json const explained = json_of(
+      "explain " + paper_run("22b-present") +
+      " --json --set 'parallel={tensor: 4, pipeline: 2}' --set 'schedule={kind: 1f1b, "
+      "scatter_gather: false}' --set 'recompute={granularity: full, sharded_checkpoints: true}'");
+  int kept = 0;
+  for (json const& change : explained.at("changes")) {
+    for (json const& set : change.at("set")) {
+      std::string const text = set;
+      CAPTURE(text);
+      if (text.starts_with("schedule=")) {
+        REQUIRE_THAT(text, Contains("scatter_gather: false"));
+        ++kept;
+      }
+      if (text.starts_with("recompute={granularity: full, layers: ")) {
+        REQUIRE_THAT(text, Contains("sharded_checkpoints: true"));
+        ++kept;
+      }
+    }
+  }
+  REQUIRE(kept > 3);
+}
+
 TEST_CASE("explain warns of choices that do not pay, with the reader's warnings before them") {
   json const explained =
       json::parse(run_stagecraft("explain " + paper_run("22b-present") +

@@ -35,6 +35,16 @@ TEST_CASE("fit says that a measured time is outside of the run's own interval", 
   };
   REQUIRE_THAT(fitted_to(0.9 * low), Contains("lies outside of the run's own 80 % interval"));
   REQUIRE_THAT(fitted_to(1.1 * low), !Contains("lies outside"));
+  REQUIRE_THAT(fitted_to(1.1 * low), Contains("lies inside of the run's own 80 % interval"));
+  auto const is_within = [&](double seconds) {
+    return json_of("fit " + paper_run("22b-present") + " --json --measured " +
+                   std::to_string(seconds) + "s")
+        .at("within_interval");
+  };
+  REQUIRE(is_within(0.9 * low) == false);
+  REQUIRE(is_within(1.1 * low) == true);
+  REQUIRE_THAT(fitted_to(1.1 * low),
+               Contains("stagecraft plan MODEL --software DIR/software.yaml"));
 }
 
 TEST_CASE("fit of one measurement writes files with which simulate predicts it", "[cli]") {

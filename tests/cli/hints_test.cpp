@@ -118,6 +118,29 @@ TEST_CASE("hints: a key that is set twice is refused") {
                   {"--fix: found 'tensor' more than once"});
 }
 
+TEST_CASE("hints: what plan is asked with a slip of the keyboard") {
+  std::string const question = "plan " + model + on_selene + " --gpus 64";
+  require_refusal(question + " --fix tensr=4",
+                  {"--fix: found 'tensr=4'", "did you mean 'tensor'?"});
+  require_refusal(question + " --fix tensor,pipeline",
+                  {"NAME=VALUE", "with --fix again for each other name: tensor, pipeline"});
+  require_refusal(question + " --tokens 15t",
+                  {"--tokens: found '15t'", "B or T for 10^3, 10^6, 10^9 or 10^12: 300B, 15T"});
+  require_refusal(question + " --sequence 8192", {"did you mean '--set model.sequence=VALUE'?"});
+  // 4 million sequences of 8,192 tokens are 33 billion; 4 million tokens are 488 of them.
+  require_refusal("plan " + model + " --system selene-a100 --gpus 64 --global-batch 4M",
+                  {"--global-batch: found '4M' sequences, which are 32.8 billion tokens",
+                   "that many tokens are --global-batch 488"});
+}
+
+TEST_CASE("hints: a problem that --set makes in a shipped file is at --set") {
+  // Llama 3 8B has 8 groups of keys and values, which 20 heads cannot share evenly.
+  require_refusal("plan " + model + on_selene +
+                      " --gpus 64 --set model.heads=20 --set "
+                      "model.head_dim=128",
+                  {"--set model.heads=20: model.kv_heads: found '8'", "llama3-8b.yaml:"});
+}
+
 TEST_CASE("hints: anchors and merges of YAML are read") {
   TemporaryFolder const folder;
   std::string const text =

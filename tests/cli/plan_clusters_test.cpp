@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <set>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -52,6 +53,46 @@ TEST_CASE("plans of several clusters are in one list, and each costs what its GP
     before = number(entry, "cost_per_trillion_tokens");
   }
   REQUIRE(systems == std::set<std::string>{"b200-hgx", "dgx-h100"});
+}
+
+TEST_CASE("an answer for many clusters has at most 40 lines of at most 100 columns") {
+  for (std::string const& asked :
+       {std::string{"dgx-h100,b200-hgx,selene-a100,aws-p5 --gpus 16 --precision none"},
+        std::string{"dgx-h100,b200-hgx,h20,gh200,h800,a100-4hdr,selene-a100,aws-p5 "
+                    "--gpus 8 --price 2/gpu-hour --power 1kW --tokens 1e12"}}) {
+    CAPTURE(asked);
+    ProgramResult const result = run_stagecraft(
+        "plan gpt2-xl --global-batch 32 --software megatron-core --fix micro=8 --system " + asked,
+        "COLUMNS=100");
+    INFO(result.errors);
+    REQUIRE(result.exit_code == 0);
+    std::istringstream lines{result.output};
+    int count = 0;
+    for (std::string line; std::getline(lines, line); ++count) REQUIRE(line.size() <= 100);
+    REQUIRE(count <= 40);
+    // The best of all is there.
+    REQUIRE_THAT(result.output, Contains("\n 1  "));
+  }
+}
+
+TEST_CASE("MFU of products in 8 bits is said to be of the peak in 16") {
+  // 989.4 TFLOP/s of an H100 in bf16, without sparsity: NVIDIA's data sheet.
+  std::string const command =
+      "plan llama2-7b --system dgx-h100 --gpus 8 --global-batch 16 --top 1 --precision current";
+  json const best = document(command).at("best")[0];
+  REQUIRE(best.at("mfu_precision") == "bf16");
+  TemporaryFolder const folder;
+  std::string const run = "'" + folder.write("r.yaml", best.at("config").dump()) + "'";
+  json const simulated = json_of("simulate --json " + run);
+  REQUIRE(simulated.at("mfu_precision") == "bf16");
+  REQUIRE(number(simulated, "mfu") == Approx(number(simulated, "model_flops") /
+                                             number(simulated, "iteration_seconds") / 8 / 989.4e12)
+                                          .epsilon(1e-3));
+  std::string const words = "of the bf16 peak, not of that in 8 bits";
+  REQUIRE_THAT(run_stagecraft("simulate " + run).output, Contains(words));
+  std::string const page = (folder.path() / "plans.html").string();
+  REQUIRE_THAT(run_stagecraft(command + " --all --report '" + page + "'").output, Contains(words));
+  REQUIRE_THAT(text_of(page), Contains(words));
 }
 
 TEST_CASE("recipes of products in 8 bits are compared, and words that are none are refused") {

@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <filesystem>
+#include <iomanip>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -116,6 +118,18 @@ TEST_CASE("plan --report writes a page of the candidates, their memory and their
   REQUIRE(run_stagecraft(search + "--report '" + one + "'").exit_code == 0);
   REQUIRE_THAT(text_of(one), Contains("<h2>Where the GPU hours go</h2>") &&
                                  Contains("the best that the flags of megatron-core can say"));
+  // What --kit starts comes first, on the page and in the terminal, with what the faster one lacks.
+  REQUIRE_THAT(text_of(one), Contains("Best that can be started") &&
+                                 Contains("Candidate 1 takes ") && Contains(" has no flags for "));
+  double const seconds = json::parse(run_stagecraft(search + "--json").output)
+                             .at("best_launchable")
+                             .at("iteration_seconds");
+  std::ostringstream start;
+  start << "to start: the best that the flags of megatron-core can say takes " << std::fixed
+        << std::setprecision(3) << seconds << " s: ";
+  std::string const answer = run_stagecraft(search, "COLUMNS=200").output;
+  REQUIRE_THAT(answer, Contains(start.str()));
+  REQUIRE(answer.find("to start: ") < answer.find("fastest plans that fit"));
   REQUIRE(run_stagecraft(search + "--report '" + (folder.path() / "no" / "x.html").string() + "'")
               .exit_code == 1);
 }

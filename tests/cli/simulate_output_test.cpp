@@ -71,7 +71,7 @@ TEST_CASE("simulate says money, energy and goodput of a run when asked") {
   REQUIRE(!json_of(run + " --json").contains("operation"));
   require_refusal(run + " --pue 1.2", {"--pue: found without --power"});
   require_refusal(run + " --power 0W", {"--power: found '0W'; accepted: a number above 0"});
-  require_refusal(run + " --power 1kkW", {"--power: found '1k'; accepted: a number from 0"});
+  require_refusal(run + " --power 1kkW", {"--power: found '1kkW'; accepted: watts above 0"});
   REQUIRE(json_of(run + " --json --power 0.5kW").at("operation").at("watts_per_gpu") == 500);
   require_refusal(run + " --restart-time 5", {"--restart-time: found '5'"});
 }
@@ -108,6 +108,20 @@ TEST_CASE("of what the host delays, the tables have a row and the document a mem
   // The device's own work and the waits are what an iteration takes longer.
   REQUIRE(document.at("iteration_seconds").get<double>() - waits ==
           Approx(simulated_22b().at("iteration_seconds").get<double>()).epsilon(0.02));
+}
+
+TEST_CASE("simulate says how far off predictions of models with experts were") {
+  // experiments/validation/regimes.md, by system: 17 runs on H100 and 12 on B200.
+  std::string const run =
+      "simulate " + paper_run("175b-present") +
+      " --set model=mixtral-8x7b --set 'parallel={tensor: 8, sequence: true}' --set "
+      "schedule=1f1b --set batch.global=8 --set system=";
+  std::string const h100 = "18.8 % on dgx-h100 (17 runs, mostly too short)";
+  std::string const b200 = "10.1 % on b200-hgx (12 runs, mostly too short)";
+  std::string const known = "the median error of such runs in 16 bits is ";
+  REQUIRE_THAT(run_stagecraft(run + "dgx-h100").output, Contains(known + h100 + "\n"));
+  // Of another accelerator, all that is known.
+  REQUIRE_THAT(run_stagecraft(run + "selene-a100").output, Contains(known + b200 + ", " + h100));
 }
 
 TEST_CASE("simulate names what was never validated") {

@@ -93,8 +93,13 @@ class Simulation:
 
     @property
     def bubble_fraction(self) -> float:
-        """(iteration - ideal) / ideal."""
+        """(iteration - ideal) / ideal: waiting and the fixed overhead of an iteration, over the ideal time."""
         return float(self._played["bubble_fraction"])
+
+    @property
+    def waiting_seconds(self) -> float:
+        """Waiting of the busiest stage: bubble and exposed communication, in seconds."""
+        return float(self._played["waiting_seconds"])
 
     @property
     def model_flops(self) -> float:
@@ -202,7 +207,7 @@ class Simulation:
         )
         return (
             f"<p>{self.iteration_seconds:.4g} s per iteration, MFU {100 * self.mfu:.1f} %, "
-            f"bubble {100 * self.bubble_fraction:.1f} %</p><table><tr><th>stage</th><th>layers</th>"
+            f"waiting {100 * self.waiting_seconds / self.iteration_seconds:.1f} %</p><table><tr><th>stage</th><th>layers</th>"
             f"<th>peak GiB</th><th>activations GiB</th><th>fits</th></tr>{rows}</table>"
         )
 

@@ -72,7 +72,7 @@ RunConfig load_base_with(ShardingKind sharding,
       text += "parallel: {data: " + ranks + ", expert: " + ranks + "}\n";
     }
     if (software) text += "software: " + quoted(*software) + "\n";
-    return parse_run_config(text, command_line, overrides);
+    return parse_run_config(text, command_line, overrides, OverrideProblems::at_override);
   } catch (ConfigError const& error) {
     throw ConfigError{at_options(error.problems())};
   }

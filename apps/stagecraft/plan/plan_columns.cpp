@@ -140,6 +140,10 @@ class TableMaker {
         shows(Expendable::causal) && std::ranges::any_of(plans_, differs_causally);
     legend_.emplace_back(has_causal ? "MFU counts all of attention, causal its half"
                                     : "MFU counts all of attention");
+    for (ShownPlan const& plan : plans_) {
+      std::string const peak = peak_of_mfu(plan->config);
+      if (!peak.empty()) legend_.push_back("MFU is of the " + peak);
+    }
     if (!has_causal) return;
     figure("causal", [](FoundPlan const& p, PlanOptions const&) {
       return decimals(100 * mfu_causal(p.simulation, p.config), 1);
@@ -267,6 +271,9 @@ class TableMaker {
     }
     if (has([](Sharding const& s) { return s.reshard_after_forward.kind == Reshard::Kind::no; })) {
       legend_.emplace_back("kept: units keep their parameters after forward");
+    }
+    if (has([](Sharding const& s) { return s.traits().has_buckets(); })) {
+      legend_.emplace_back("beside, between: where reductions run, of backward passes (overlap)");
     }
   }
 

@@ -86,7 +86,8 @@ std::vector<PagePlan> candidates_of(PlanAnswer const& answer, PlanRank rank) {
     for (std::size_t i = 0; i < std::min(shown, cluster.result.best.size()); ++i) {
       add({&cluster.result.best[i], cluster.options, &cluster}, "");
     }
-    if (auto const launched = launched_plan(cluster)) {
+    auto const launched = launched_plan(cluster);
+    if (launched && !cluster.options->launchable) {
       add(launched->plan,
           "the best that the flags of " + std::string{launched->framework->name} + " can say");
     }
@@ -101,7 +102,13 @@ std::vector<PagePlan> candidates_of(PlanAnswer const& answer, PlanRank rank) {
 /// The page of `plan --report`: the best plans of all clusters, and of each cluster the best that
 /// can be launched. Pre: some plan fits.
 std::string plan_page(PlanAnswer const& answer, PlanQuestion const& question) {
-  ShownPlan const& best = answer.best.front();
+  auto const launched = launched_plan(answer, question.rank);
+  bool const starts_another = launched && !is_first(*launched, answer);
+  ShownPlan const& best = starts_another ? launched->plan : answer.best.front();
+  std::vector<PagePlan> const candidates = candidates_of(answer, question.rank);
+  auto const headline = std::ranges::find_if(candidates, [&](PagePlan const& plan) {
+    return *plan.config == best->config && plan.system == &best.options->request.system;
+  });
   ModelConfig const& model = best->config.model;
   SearchRequest const& request = best.options->request;
   std::string clusters;
@@ -118,8 +125,10 @@ std::string plan_page(PlanAnswer const& answer, PlanQuestion const& question) {
       .remarks = answer.is_comparison() ? std::vector<std::string>{comparison_remark}
                                         : search_remarks(answer.clusters.front(), false),
       .command_line = question.command_line,
-      .run_file = to_yaml(RunConfig{best->config, request.system, {}})};
-  return plans_page(candidates_of(answer, question.rank), page);
+      .run_file = to_yaml(RunConfig{best->config, request.system, {}}),
+      .headline = static_cast<std::size_t>(headline - candidates.begin()),
+      .faster = starts_another ? why_not_started(*launched, answer, "Candidate 1") + "." : ""};
+  return plans_page(candidates, page);
 }
 
 /// The nearest numbers of GPUs, below and above, for which there are plans.
@@ -306,7 +315,8 @@ plan. Lists of systems and numbers are compared in one table.
     --fix recompute=selective,per_stage --json
   stagecraft plan model.yaml --system s.yaml --gpus 64 --global-batch 64 --margin 10% \
     --launchable megatron-core
-  stagecraft plan llama3-8b --system dgx-h100 --gpus 64 --global-batch 256 --sharding any
+  stagecraft plan llama3-8b --system dgx-h100 --gpus 64 --global-batch 256 --sharding any \
+    --set model.sequence=8192
   stagecraft plan llama2-7b --system dgx-h100,b200-hgx --gpus 16,8 --global-batch 64 \
     --price dgx-h100=2.5,b200-hgx=5 --rank cost --report clusters.html --kit launch
 )",

@@ -1,6 +1,7 @@
 #include "apps/stagecraft/plan/plan_launch.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <sstream>
 #include <stdexcept>
 #include <system_error>
@@ -58,6 +59,31 @@ std::string job_name(ModelConfig const& model) {
 }
 
 }  // namespace
+
+bool is_first(LaunchedPlan const& launched, PlanAnswer const& answer) {
+  ShownPlan const& first = answer.best.front();
+  return launched.plan->config == first->config && launched.plan.cluster == first.cluster;
+}
+
+std::string why_not_started(LaunchedPlan const& launched,
+                            PlanAnswer const& answer,
+                            std::string const& first) {
+  ShownPlan const& fastest = answer.best.front();
+  // Each cluster has a stack of its own, and so a framework.
+  LaunchFramework const& framework = printed_framework(*fastest.options);
+  double const less = 100 * (1 - to_seconds(fastest->simulation.iteration) /
+                                     to_seconds(launched.plan->simulation.iteration));
+  std::vector<std::string> missing = framework.gaps(fastest->config);
+  std::vector<std::string> const common = launched.framework->gaps(launched.plan->config);
+  std::erase_if(missing, [&](std::string const& gap) {
+    return std::ranges::find(common, gap) != common.end();
+  });
+  std::string const gaps = joined(missing, "; ");
+  return first + " takes " + decimals(std::abs(less), 1) + " % " + (less < 0 ? "more" : "less") +
+         (gaps.empty() ? ""
+                       : ", but cannot be started: " + std::string{framework.title} +
+                             " has no flags for " + gaps);
+}
 
 std::string why_not_first(LaunchedPlan const& launched) {
   FoundPlan const& plan = *launched.plan;

@@ -23,6 +23,16 @@ std::optional<LaunchedPlan> launched_plan(ClusterAnswer const& cluster);
 /// The best such plan of all clusters, by the question's rank.
 std::optional<LaunchedPlan> launched_plan(PlanAnswer const& answer, PlanRank rank);
 
+/// Whether it is the first plan of an answer.
+bool is_first(LaunchedPlan const& launched, PlanAnswer const& answer);
+
+/// By how much the first plan of an answer takes less time, and why nobody can start that one: "#1
+/// takes 3.0 % less and cannot be started: Megatron-LM has no flags for ...". `first` names it.
+/// Pre: not is_first().
+std::string why_not_started(LaunchedPlan const& launched,
+                            PlanAnswer const& answer,
+                            std::string const& first);
+
 /// Why it is not the fastest plan of its cluster, in a sentence; empty if it is.
 std::string why_not_first(LaunchedPlan const& launched);
 

@@ -29,6 +29,18 @@ namespace stagecraft {
 
 namespace {
 
+/// The words of --precision and of --sharding, without the commas.
+std::vector<std::string> recipe_words() {
+  std::vector<std::string> words{"any", std::string{name_of(Recipe::none)}};
+  for (RecipeTraits const& row : recipe_traits) words.emplace_back(name_of(row.recipe));
+  return words;
+}
+std::vector<std::string> sharding_words() {
+  std::vector<std::string> words{"any"};
+  for (auto const& [kind, name] : EnumNames<ShardingKind>::all) words.emplace_back(name);
+  return words;
+}
+
 std::vector<std::string> framework_names() {
   std::vector<std::string> names;
   for (LaunchFramework const& framework : launch_frameworks()) names.emplace_back(framework.name);
@@ -68,7 +80,7 @@ void hold_p2p(std::vector<std::string> const& overrides, SearchRequest& request)
 std::vector<Option> plan_options() {
   return {
       {.name = "system",
-       .value = system_value("S.yaml"),
+       .value = system_value("S.yaml").with_commas(),
        .description = "the machine, or several to compare: dgx-h100,b200-hgx"},
       {.name = "software",
        .value = software_value("W.yaml"),
@@ -83,7 +95,7 @@ std::vector<Option> plan_options() {
        .value = Value::text("B"),
        .description = "sequences per optimizer step"},
       {.name = "precision",
-       .value = Value::text("R,R,...|any"),
+       .value = Value::text("R,R,...|any").offering("recipes", recipe_words).with_commas(),
        .description = "recipes of low_precision to compare, none among them: none,current; or any, "
                       "all that the accelerator has"},
       {.name = "top",
@@ -99,18 +111,19 @@ std::vector<Option> plan_options() {
       {.name = "all", .description = "print everything, where the answer else keeps to 40 lines"},
       {.name = "front", .description = "also print the front of time against memory"},
       {.name = "fix",
-       .value = Value::text("NAME=VALUE,...").offering("fixed", fix_beginnings),
+       .value = Value::text("NAME=VALUE,...").offering("fixed", fix_beginnings).with_commas(),
        .may_repeat = true,
        .description = fix_description()},
       {.name = "sharding",
-       .value = Value::text("K,..."),
+       .value = Value::text("K,...").offering("shardings", sharding_words).with_commas(),
        .description = "the kinds of sharding to search: " + accepted_names<ShardingKind>() +
                       ", or any (default: those that the software stack has)"},
       {.name = "set",
        .value = setting_value(),
        .may_repeat = true,
        .description =
-           "override a key that is not searched, e.g. --set memory.reserve=4GiB; may be repeated"},
+           "override a key that is not searched, e.g. --set model.sequence=8192 or --set "
+           "memory.reserve=4GiB; may be repeated"},
       {.name = "margin",
        .value = Value::text("M"),
        .fallback = "5%",
@@ -133,7 +146,7 @@ std::vector<Option> plan_options() {
        .value = Value::file("F.html"),
        .description = "write a page that compares the plans: time, memory, money, uncertainty"},
       {.name = "kit",
-       .value = Value::text("DIR"),
+       .value = Value::folder(),
        .description = "write what starts the best plan that can be launched: scripts for torchrun "
                       "and Slurm, flags, a recipe, the run file; DIR is new or empty"},
       {.name = "json", .description = "print one JSON document"}};
@@ -141,19 +154,21 @@ std::vector<Option> plan_options() {
 
 namespace {
 
-/// A batch larger than any that was published is one of tokens by mistake: the largest have tens of
-/// millions of tokens.
-std::optional<std::string> batch_warning(SearchRequest const& request) {
+/// Refuses a batch larger than any that was published: it is one of tokens by mistake. The largest
+/// have tens of millions of tokens.
+void check_batch(std::string const& text, SearchRequest const& request) {
   constexpr double most_tokens = 5e8;
   double const tokens =
       static_cast<double>(request.global_batch) * static_cast<double>(request.base.model.sequence);
-  if (tokens <= most_tokens) return std::nullopt;
+  if (tokens <= most_tokens) return;
   std::int64_t const meant =
       std::max<std::int64_t>(request.global_batch / request.base.model.sequence, 1);
-  return "--global-batch counts sequences: " + std::to_string(request.global_batch) +
-         " of them are " + decimals(tokens * 1e-9, 1) +
-         " billion tokens per optimizer step. If it is a number of tokens, say --global-batch " +
-         std::to_string(meant);
+  throw CommandLineError{
+      "--global-batch",
+      "'" + text + "' sequences, which are " + decimals(tokens * 1e-9, 1) +
+          " billion tokens per optimizer step",
+      "sequences, at most 500 million tokens; that many tokens are --global-batch " +
+          std::to_string(meant)};
 }
 
 /// A system with a number of accelerators, as the command line has them.
@@ -239,6 +254,7 @@ PlanOptions read_plan_options(CommandLine const& line,
   request.base = std::move(base.training);
   request.system = std::move(base.system);
   options.warnings = std::move(base.warnings);
+  check_batch(line.value("global-batch"), request);
   hold_p2p(line.values_of("set"), request);
   request.margin =
       read_margin(line.value("margin"), request.system.accelerator.memory.value.count());
@@ -248,7 +264,6 @@ PlanOptions read_plan_options(CommandLine const& line,
   } else {
     seek_launchable(options);
   }
-  if (auto warning = batch_warning(request)) options.warnings.push_back(std::move(*warning));
   TrainingConfig job = request.base;  // on so many accelerators
   if (request.filter.context.size() == 1) job.parallel.context = request.filter.context.front();
   job.parallel.data = std::max(1, request.gpus / world_size(job.parallel));

@@ -104,20 +104,11 @@ std::string flags_text(PlanAnswer const& answer, PlanQuestion const& question, i
   FoundPlan const& plan = *launched->plan;
   LaunchFramework const& framework = *launched->framework;
   std::string text;
-  bool const is_first = plan.config == first->config && launched->plan.cluster == first.cluster;
   std::string const flags =
       is_whole && framework.flags ? "Megatron-LM's flags" : "the flags of its layout";
   std::vector<std::string> const gaps = framework.gaps(plan.config);
-  if (!is_first) {
-    double const more =
-        to_seconds(plan.simulation.iteration) / to_seconds(first->simulation.iteration) - 1;
-    std::string const where = launched->plan.cluster == first.cluster
-                                  ? ""
-                                  : " on " + name_of_cluster(*launched->plan.options);
-    text = "the best that the flags of " + std::string{framework.name} + " can say takes " +
-           decimals(to_seconds(plan.simulation.iteration), 3) + " s (" +
-           signed_decimals(100 * more, 1) + " %)" + where + ": " + layout_words(plan.config) +
-           "; " + flags + ":\n";
+  if (!is_first(*launched, answer)) {
+    text = flags + ", to start the plan at the top:\n";
   } else if (gaps.empty()) {
     text = "#1 is what " + std::string{framework.title} + " can run; " + flags + ":\n";
   } else {
@@ -131,6 +122,21 @@ std::string flags_text(PlanAnswer const& answer, PlanQuestion const& question, i
           : prose("--kit DIR writes it as scripts with all flags, -o FILE the run file of #1\n",
                   width);
   return prose(text, width) + flags_of(plan, framework, is_whole, width) + hint;
+}
+
+/// The plan to start, before all others, if the first one cannot be started; else empty.
+std::string start_text(PlanAnswer const& answer, PlanQuestion const& question, int width) {
+  auto const launched = launched_plan(answer, question.rank);
+  if (!launched || is_first(*launched, answer)) return {};
+  FoundPlan const& plan = *launched->plan;
+  std::string const where =
+      answer.is_comparison() ? " on " + name_of_cluster(*launched->plan.options) : "";
+  return "\n" +
+         prose("to start: the best that the flags of " + std::string{launched->framework->name} +
+                   " can say takes " + decimals(to_seconds(plan.simulation.iteration), 3) + " s" +
+                   where + ": " + layout_words(plan.config) + "; " +
+                   why_not_started(*launched, answer, "#1") + "\n",
+               width);
 }
 
 /// The heading and the legend of the tables.
@@ -197,6 +203,8 @@ std::string front_text(PlanAnswer const& answer,
 /// The parts of an answer, in their order.
 struct PlanPage {
   std::string searched;
+  std::string searched_in_all;  ///< in one line, of several clusters
+  std::string start;
   std::string heading;  ///< with the legend, and what all plans have in common
   std::string columns;
   std::vector<std::string> rows;
@@ -210,7 +218,8 @@ struct PlanPage {
 };
 
 std::string text_of(PlanPage const& page, int width) {
-  std::string text = page.searched + "\n" + page.heading + page.columns + joined(page.rows, "");
+  std::string text =
+      page.searched + page.start + "\n" + page.heading + page.columns + joined(page.rows, "");
   for (std::string const& line : page.stages) text += line + "\n";
   for (std::string const& remark : page.remarks) text += wrapped(remark, width, 2);
   return text + page.cut + page.front + page.flags;
@@ -243,9 +252,21 @@ std::string on_one_screen(PlanPage page, int width) {
       page.remarks.pop_back();
       return true;
     }
+    if (!page.searched_in_all.empty()) {
+      page.searched = std::exchange(page.searched_in_all, {});
+      return true;
+    }
     if (page.rows.size() > fewest_rows && drop_row(page)) return true;
-    if (page.stages.empty() && page.remarks.empty()) return false;
-    page.stages.empty() ? page.remarks.pop_back() : page.stages.clear();
+    if (!page.stages.empty()) {
+      page.stages.clear();
+      return true;
+    }
+    if (!page.remarks.empty()) {
+      page.remarks.pop_back();
+      return true;
+    }
+    if (page.rows.size() == 1) return false;
+    page.rows.pop_back();  // the best of a cluster, and of all the last
     return true;
   };
   while (lines_in(text) > screen_lines && cut()) {
@@ -287,10 +308,25 @@ std::string plan_text(PlanAnswer const& answer, PlanQuestion const& question, in
       page.needed.push_back(row);
     }
   }
-  page.stages = stage_lines(*answer.best.front());
-  if (!page.stages.empty()) page.stages.insert(page.stages.begin(), "the stages of #1:");
-  std::istringstream policies{wrapped(
-      "the stages of #1: recompute " + recompute_text(answer.best.front()->config), width, 2)};
+  page.start = start_text(answer, question, width);
+  if (answer.is_comparison()) {
+    std::int64_t considered = 0;
+    double seconds = 0;
+    for (ClusterAnswer const& cluster : answer.clusters) {
+      considered += cluster.result.considered;
+      seconds += cluster.seconds;
+    }
+    page.searched_in_all = counted(considered, "plan") + " searched in " + decimals(seconds, 2) +
+                           " s on " + counted(answer.clusters.size(), "cluster") + "\n";
+  }
+  auto const launched = launched_plan(answer, question.rank);
+  FoundPlan const& started = page.start.empty() ? *answer.best.front() : *launched->plan;
+  std::string const whose =
+      page.start.empty() ? "the stages of #1:" : "the stages of the plan to start:";
+  page.stages = stage_lines(started);
+  if (!page.stages.empty()) page.stages.insert(page.stages.begin(), whose);
+  std::istringstream policies{
+      wrapped(whose + " recompute " + recompute_text(started.config), width, 2)};
   for (std::string line; std::getline(policies, line);) page.policies.push_back(line);
   page.remarks = plan_remarks(answer, question.shows_all);
   page.flags = flags_text(answer, question, width);

@@ -66,6 +66,7 @@ std::string sharding_text(Sharding const& sharding) {
   std::string text{sharding.traits().short_name};
   if (sharding.group > 0) text += "/" + std::to_string(sharding.group);
   if (sharding.reshard_after_forward.kind == Reshard::Kind::no) text += " kept";
+  if (sharding.traits().has_buckets()) text += sharding.overlap ? " beside" : " between";
   return text;
 }
 

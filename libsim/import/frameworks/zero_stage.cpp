@@ -1,5 +1,8 @@
 #include "libsim/import/frameworks/zero_stage.hpp"
 
+#include <algorithm>
+#include <cstdint>
+
 #include "libsim/run/config_files.hpp"
 
 namespace stagecraft {
@@ -16,20 +19,25 @@ void write_zero_stage(FrameworkKeys& keys,
                       std::string_view key,
                       std::int64_t stage,
                       FrameworkRun& run) {
-  if (stage == 0) {
-    run.sections["sharding"] = "none";
-  } else if (stage == 1) {
-    run.sections["sharding"] = "zero1";
-  } else if (stage == 3) {
-    run.sections["sharding"] = {{"kind", "zero3"}};
+  auto const* const row = std::ranges::find_if(all_sharding_kinds, [&](ShardingTraits const& kind) {
+    auto const framework =
+        stage == 0 ? ShardingFramework::any : ShardingFramework::deepspeed;  // none is of any
+    return kind.framework == framework && static_cast<std::int64_t>(kind.shares) == stage;
+  });
+  if (row == all_sharding_kinds.end()) {
+    keys.report(key, "0, 1, 2, 3");
+    return;
+  }
+  nlohmann::ordered_json& sharding = run.sections["sharding"];
+  sharding = row->name;
+  if (!row->has_units()) return;
+  sharding = {{"kind", row->name}};
+  if (row->shares == SharedState::parameters) {
     keys.note(
         "ZeRO stage 3 is predicted without its persistence threshold; each layer gathers all its "
         "parameters, and the next one's ahead");
-  } else if (stage == 2) {
-    run.sections["sharding"] = {{"kind", "zero2"}};
-    if (!keys.has(key)) keys.note("the stage is Accelerate's default, 2");
-  } else {
-    keys.report(key, "0, 1, 2, 3");
+  } else if (!keys.has(key)) {
+    keys.note("the stage is Accelerate's default, 2");
   }
 }
 

@@ -61,6 +61,8 @@ struct OrderKindTraits {
   bool takes_limit = false;      ///< whether the order depends on a memory limit
   bool takes_memory = false;     ///< whether the order depends on the memory changes of each task
   bool splits_backward = false;  ///< the rule or heuristic that makes it may split backwards
+  /// Its own order has pairs of passes, which run beside each other.
+  bool has_pairs = false;
 };
 
 /// Every kind, in the order of OrderKind.
@@ -114,12 +116,14 @@ inline constexpr std::array order_kinds{
                     .name = "dualpipev",
                     .placement = PlacementShape::v,
                     .chunks = 2,
-                    .splits_backward = true},
+                    .splits_backward = true,
+                    .has_pairs = true},
     OrderKindTraits{.kind = OrderKind::dualpipe,
                     .name = "dualpipe",
                     .placement = PlacementShape::bidirectional,
                     .chunks = 2,
-                    .splits_backward = true},
+                    .splits_backward = true,
+                    .has_pairs = true},
     OrderKindTraits{.kind = OrderKind::group_interleaved,
                     .name = "group_interleaved",
                     .chunks = 0,

@@ -68,6 +68,10 @@ def check_zsh(name, zsh):
         assert zsh.completed("stagecraft simulate --set model.precision=bf") == "stagecraft simulate --set model.precision=bf16"
         assert zsh.completed("stagecraft plan --fix sch") == "stagecraft plan --fix schedule="
         assert zsh.completed("stagecraft plan --fix schedule=1f1b_") == "stagecraft plan --fix schedule=1f1b_v"
+        assert zsh.completed("stagecraft plan --fix schedule=1f1b,zbv,dualpi") == "stagecraft plan --fix schedule=1f1b,zbv,dualpipe"
+        assert zsh.completed("stagecraft plan --sharding fsdp2,zero1,di") == "stagecraft plan --sharding fsdp2,zero1,distributed_optimizer"
+        assert zsh.completed("stagecraft plan --system selene-a100,b200-h") == "stagecraft plan --system selene-a100,b200-hgx"
+        assert zsh.completed("stagecraft plan --precision none,mx") == "stagecraft plan --precision none,mxfp8"
         assert zsh.completed("stagecraft simulate su") == "stagecraft simulate sub/"
         assert zsh.completed("stagecraft compare tr") == "stagecraft compare trace.h5"
         assert zsh.completed("stagecraft sweep tr") == "stagecraft sweep trace.h5"
@@ -136,6 +140,12 @@ def check(program):
             assert complete("plan", "gpt3") == {"gpt3-175b"}
             assert complete("plan", "--system", "selene") == {"selene-a100"}
             assert {"nanotron", "megatron-core"} <= complete("plan", "--software", "")
+            # Items of lists with commas, which bash's script completes with what stands before them.
+            assert complete("plan", "--system", "selene-a100,dgx-h1") == {"selene-a100,dgx-h100"}
+            assert {"any", "none", "current", "mxfp8", "nvfp4"} <= complete("plan", "--precision", "")
+            assert complete("plan", "--precision", "none,mx") == {"none,mxfp8"}
+            assert complete("plan", "--sharding", "fsdp2,zero1,zero3,ze") == {f"fsdp2,zero1,zero3,zero{stage}" for stage in (1, 2, 3)}
+            assert complete("plan", "--fix", "recompute", "=", "none,sel") == {"none,selective"}
             assert complete("plan", "--fix", "expert") == {"expert=", "expert_tensor="}
             assert complete("compare", "") == {"trace.h5", "sub"}
             assert complete("sweep", "") == {"run.yaml", "trace.h5", "sub"}

@@ -120,8 +120,11 @@ TEST_CASE("a problem of an override names the override as its place", "[run]") {
 TEST_CASE("what is wrong in a file for an override alone is placed at the override", "[run]") {
   // 96 heads do not divide 12289, and the file says 96 of them for 12288.
   std::string const text = message({"batch.micro=1", "model.hidden=12289"});
-  REQUIRE_THAT(text, Catch::StartsWith("--set model.hidden=12289: model.heads: found '96' of "));
-  REQUIRE_THAT(text, Catch::Contains("gpt3-175b.yaml:4:8; accepted: a divisor of model.hidden"));
+  REQUIRE_THAT(text,
+               Catch::StartsWith("--set model.hidden=12289: model.heads: found '96'; accepted: "
+                                 "a divisor of model.hidden"));
+  REQUIRE_THAT(text, Catch::Contains("; the value found is that of ") &&
+                         Catch::Contains("gpt3-175b.yaml:4:8"));
 }
 
 TEST_CASE("an override that names a file that is not there says so at its place", "[run]") {
