@@ -37,11 +37,11 @@ class CudaBackend : public Backend {
   CudaBackend(KernelNeeds const& needs,
               int device,
               std::shared_ptr<ProductChoices> choices,
-              std::shared_ptr<CudnnChoice> cudnn)
+              std::shared_ptr<CudnnChoice> const& cudnn)
       : streams_{device},
         before_{memory_in_use()},
         pool_{make_keeping_pool(device)},
-        kernels_{needs, streams_.compute(), std::move(choices), std::move(cudnn)} {}
+        kernels_{needs, streams_.compute(), std::move(choices), cudnn} {}
   /// Waits, because other ranks of the process may still read this rank's tensors if the job
   /// failed.
   ~CudaBackend() override { cudaDeviceSynchronize(); }

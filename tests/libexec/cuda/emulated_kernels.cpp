@@ -108,7 +108,7 @@ struct CudaKernels::State {
 CudaKernels::CudaKernels(KernelNeeds const& needs,
                          CUstream_st* stream,
                          std::shared_ptr<ProductChoices> choices,
-                         std::shared_ptr<CudnnChoice> /*cudnn*/)
+                         std::shared_ptr<CudnnChoice> const& /*cudnn*/)
     : state_{std::make_unique<State>(
           State{stream, choices != nullptr, make_cuda_memory(workspace_bytes),
                 std::make_shared<CpuKernels>(needs, CpuKernelOptions{.gemm = GemmKind::plain})})} {}
