@@ -166,11 +166,11 @@ TEST_CASE("explain's changes keep what the run says of schedules and of recomput
       std::string const text = set;
       CAPTURE(text);
       if (text.starts_with("schedule=")) {
-        REQUIRE_THAT(text, Contains("scatter_gather: false"));
+        REQUIRE_THAT(text, Catch::Contains("scatter_gather: false"));
         ++kept;
       }
       if (text.starts_with("recompute={granularity: full, layers: ")) {
-        REQUIRE_THAT(text, Contains("sharded_checkpoints: true"));
+        REQUIRE_THAT(text, Catch::Contains("sharded_checkpoints: true"));
         ++kept;
       }
     }

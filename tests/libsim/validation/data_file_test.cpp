@@ -125,7 +125,7 @@ TEST_CASE("a column that is no key is refused, with the nearest one", "[validati
   REQUIRE(refusal("id,parallel.tensr,measured.fits\na,,true\n", base()) ==
           "f.csv:1:4: found the column 'parallel.tensr', which is an unknown key; accepted: in "
           "parallel: tensor, pipeline, interleave, data, sequence, expert, expert_tensor, "
-          "expert_overlap, shared_expert_overlap, "
+          "expert_overlap, shared_expert_overlap, dispatch_multiprocessors, "
           "context, context_method, "
           "overlap_gradients, "
           "gradient_bucket; did you mean 'tensor'?");
