@@ -45,7 +45,6 @@ Json zero_optimization(TrainingConfig const& config) {
     // Every parameter is shared out and gathered, as it was predicted.
     zero["stage3_param_persistence_threshold"] = 0;
     zero["stage3_max_reuse_distance"] = sharding.reuse_distance;
-    if (sharding.group > 0) zero["mics_shard_size"] = sharding.group;
   }
   if (config.offload.optimizer > 0) {
     zero["offload_optimizer"] = {{"device", "cpu"}, {"pin_memory", true}};

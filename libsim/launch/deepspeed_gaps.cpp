@@ -26,8 +26,9 @@ std::vector<std::string> deepspeed_gaps(TrainingConfig const& config) {
   };
   gap(!is_of_deepspeed(sharding.traits()) && sharding.kind != ShardingKind::none,
       "sharding: DeepSpeed's are " + names_of_kinds(is_of_deepspeed));
-  gap(sharding.group != 0 && !sharding.shares_parameters(),
-      "sharding.group: DeepSpeed has groups of ranks in stage 3");
+  // deepspeed/runtime/zero/mics.py asserts that the model was made in MiCS_Init; transformers makes
+  // it in zero.Init.
+  gap(sharding.group != 0, "sharding.group: the Trainer cannot start DeepSpeed's groups (MiCS)");
   bool const is_usual = sharding.reshard_after_forward == Reshard{} &&
                         sharding.reshard_after_backward && sharding.prefetch == Prefetch{} &&
                         sharding.stored_dtype == UnitType::automatic &&

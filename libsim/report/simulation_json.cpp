@@ -100,7 +100,7 @@ Json to_json(Simulation const& simulation, TrainingPlan const& plan) {
           {"hardware_flops", simulation.hardware_flops},
           {"mfu", simulation.mfu},
           {"mfu_causal", mfu_causal(simulation, plan.config)},
-          {"mfu_precision", name_of(plan.config.model.precision)},
+          {"mfu_precision", precision_of_mfu(plan.config)},
           {"hfu", simulation.hfu},
           {"hfu_paper", simulation.hfu_paper},
           {"tokens_per_second", simulation.tokens_per_second},
@@ -122,10 +122,15 @@ double mfu_causal(Simulation const& simulation, TrainingConfig const& config) {
   return simulation.mfu * (1 - attention / 2 / simulation.model_flops);
 }
 
+std::string_view precision_of_mfu(TrainingConfig const& config) {
+  return config.tf32 ? "tf32" : name_of(config.model.precision);
+}
+
 std::string peak_of_mfu(TrainingConfig const& config) {
-  if (config.low_precision.recipe == Recipe::none) return {};
-  return std::string{name_of(config.model.precision)} + " peak, not of that in " +
-         bits_text(config.low_precision.recipe);
+  std::string const peak = std::string{precision_of_mfu(config)} + " peak";
+  Recipe const recipe = config.low_precision.recipe;
+  if (recipe != Recipe::none) return peak + ", not of that in " + bits_text(recipe);
+  return config.tf32 ? peak + ", not of fp32's" : std::string{};
 }
 
 nlohmann::ordered_json simulation_results(Simulation const& simulation,

@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
 
 #include "libsim/engine/simulation.hpp"
 #include "libsim/run/run_config.hpp"
@@ -14,8 +15,11 @@ namespace stagecraft {
 /// Korthikanti et al. 2022 (appendix A) and Megatron-LM do; PaLM (Chowdhery et al. 2022) too.
 double mfu_causal(Simulation const& simulation, TrainingConfig const& config);
 
-/// Of which peak MFU and HFU of a run whose products have 8 or 4 bits are shares: that of the
-/// model's precision, "bf16 peak, not of that in 8 bits". Empty for other runs.
+/// The precision of whose peak MFU and HFU are shares: the model's, or "tf32".
+std::string_view precision_of_mfu(TrainingConfig const& config);
+
+/// That peak in words, of a run whose products have another: "bf16 peak, not of that in 8 bits",
+/// "tf32 peak, not of fp32's". Empty for other runs.
 std::string peak_of_mfu(TrainingConfig const& config);
 
 /// The results of a simulation with the interval of the iteration's time: the document of

@@ -216,8 +216,10 @@ void check_host(RunConfig const& config, ConfigNode const& root) {
 
 void check_run_time(RunConfig const& config, ConfigNode const& root) {
   if (!root.is_sound()) return;
-  double const peak =
-      config.system.accelerator.peak.value.at(config.training.model.precision).value;
+  // A sound run has a precision that the accelerator has.
+  double const peak = matrix_peak(config.system.accelerator.peak.value,
+                                  config.training.model.precision, config.training.tf32)
+                          ->value;
   constexpr double longest_seconds = 9e6;
   std::string const too_long = " an iteration could take more than 100 days";
   if (longest_iteration(config, peak) <= longest_seconds) return;

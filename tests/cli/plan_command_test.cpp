@@ -310,7 +310,7 @@ TEST_CASE(
                   {"--launchable: found 'megatron-2022', which can run no plan of this model (",
                    "model.positions rotary: Megatron-LM of 2022 has learned positions",
                    "model.norm rmsnorm: Megatron-LM of 2022 has LayerNorm",
-                   "; accepted: megatron-core, torchtitan, or no "});
+                   "; accepted: megatron-core, torchtitan, deepspeed, or no "});
   REQUIRE(
       run_stagecraft(plan("llama2-7b", 16, 64, "--top 1 --launchable megatron-core")).exit_code ==
       0);

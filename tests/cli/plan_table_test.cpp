@@ -70,7 +70,11 @@ TEST_CASE("plan prints at most 40 lines, whatever is asked, unless all is asked 
 }
 
 TEST_CASE("the stages of the best plan are all shown, equal neighbours in one line") {
-  std::string const search = plan("gpt3-175b", "--gpus 64 --global-batch 64 --top 1");
+  // Of a stack whose framework has no flags, so that no other plan than the first is to be started.
+  std::string const search =
+      plan("gpt3-175b",
+           "--gpus 64 --global-batch 64 --top 1 --software nanotron --fix tensor=8 "
+           "--fix pipeline=8 --fix schedule=interleaved");
   json const best = json_of(search + " --json").at("best")[0];
   TemporaryFolder const folder;
   json const stages =

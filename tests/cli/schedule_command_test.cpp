@@ -109,7 +109,7 @@ TEST_CASE("schedule refuses a bad command line with exit code 2 and says what is
            {"--schedule 1f1b -p 4 -n 99999999999999999999", "found '99999999999999999999'"},
            {"--schedule 1f1b -p 4 -n 1000000000", "accepted: a product of at most 1000000"},
            {"--schedule 1f1b -p 4 -n 8 -m 2",
-            "--chunks (-m): found '2'; accepted: 1, or --schedule interleaved, "
+            "--chunks (-m): found '2'; accepted: 1, or --schedule gpipe, interleaved, "
             "interleaved_zb, group_interleaved, searched"},
            {"--schedule gpipe -p 4 -n 8 --group 4", "accepted: only with --schedule interleaved"},
            {"--schedule interleaved -p 4 -n 8 -m 2 --group 3",
@@ -330,8 +330,9 @@ TEST_CASE("schedule shows what ranks of sharded stages communicate") {
   REQUIRE(result.at("peak_unsharded_stages") == nlohmann::json{1, 1});
   REQUIRE_THAT(run_stagecraft(words).output,
                Contains("rank 1 gathers 1 stage and holds at most 1: 1UNSHARD 1RECV_F0"));
-  require_refusal("schedule --schedule 1f1b -p 2 -n 2 --sharding zero3",
-                  {"--sharding: found 'zero3'; accepted: fsdp2"});
+  require_refusal(
+      "schedule --schedule 1f1b -p 2 -n 2 --sharding zero3",
+      {"--sharding: found 'zero3'; accepted with --schedule: fsdp2, without other keys"});
   require_refusal("schedule --schedule 1f1b -p 2 -n 2 --max-active-stages 2",
                   {"--max-active-stages: found '2'; accepted: only with --sharding"});
 }

@@ -70,7 +70,7 @@ TEST_CASE("simulate says money, energy and goodput of a run when asked") {
   REQUIRE(operation.at("cost").get<double>() == Approx(days * 24 * 64 * 2));
   REQUIRE(!json_of(run + " --json").contains("operation"));
   require_refusal(run + " --pue 1.2", {"--pue: found without --power"});
-  require_refusal(run + " --power 0W", {"--power: found '0W'; accepted: a number above 0"});
+  require_refusal(run + " --power 0W", {"--power: found '0W'; accepted: watts above 0"});
   require_refusal(run + " --power 1kkW", {"--power: found '1kkW'; accepted: watts above 0"});
   REQUIRE(json_of(run + " --json --power 0.5kW").at("operation").at("watts_per_gpu") == 500);
   require_refusal(run + " --restart-time 5", {"--restart-time: found '5'"});

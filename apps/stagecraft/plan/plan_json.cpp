@@ -34,7 +34,7 @@ nlohmann::ordered_json entry(FoundPlan const& plan,
   json["headroom_bytes"] = free_bytes(plan);
   json["mfu"] = plan.simulation.mfu;
   json["mfu_causal"] = mfu_causal(plan.simulation, plan.config);
-  json["mfu_precision"] = name_of(plan.config.model.precision);
+  json["mfu_precision"] = precision_of_mfu(plan.config);
   json["tokens_per_second"] = plan.simulation.tokens_per_second;
   json["tokens_per_second_per_gpu"] = tokens_per_gpu(plan, options);
   json["gpu_hours_per_trillion_tokens"] = figures.gpu_hours_per_trillion_tokens;

@@ -240,8 +240,8 @@ std::optional<LoweredOrder> read_lowered(CommandLine const& line, PipelineOrder 
     }
     return std::nullopt;
   }
-  if (read_units_sharding(line).kind != ShardingKind::fsdp2) {
-    refuse("--sharding", line.value("sharding"), "fsdp2", "with --schedule");
+  if (read_units_sharding(line) != default_sharding(ShardingKind::fsdp2)) {
+    refuse("--sharding", line.value("sharding"), "fsdp2, without other keys", "with --schedule");
   }
   return lowered(order, {.max_active_stages = line.whole_number("max-active-stages", 1, any_count),
                          .looks_ahead_by_rank = line.value("unshard-lookahead") == "auto",
