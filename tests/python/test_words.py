@@ -77,7 +77,7 @@ def seconds_of_page(page, stage):
 
 def waiting_of_page(page):
     """The card of waiting, in percent of the iteration."""
-    return float(re.search(r"Waiting of the busiest stage</dt><dd class=\"value\">([\d.]+) %", page)[1])
+    return float(re.search(r"Waiting of the busiest stage</dt><dd class=\"value\">([\d.]+)\s%", page)[1])
 
 
 class Words(unittest.TestCase):

@@ -122,6 +122,11 @@ class Simulation:
         return float(self._played["mfu_causal"])
 
     @property
+    def mfu_precision(self) -> str:
+        """The precision of whose peak both are fractions: the model's, or tf32."""
+        return str(self._played["mfu_precision"])
+
+    @property
     def hfu(self) -> float:
         """Hardware FLOPs utilization, a fraction of the peak."""
         return float(self._played["hfu"])
