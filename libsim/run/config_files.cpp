@@ -83,7 +83,9 @@ std::vector<Problem> at_overrides(std::vector<Problem> problems,
       std::vector<std::string> others = overrides;
       std::erase(others, cause);
       if (!others.empty() && has_problem(problem, read, others)) continue;
-      problem.accepted += "; the value found is that of " + to_string(problem.place);
+      if (cause.substr(0, cause.find('=')) != problem.key) {
+        problem.accepted += "; the value found is that of " + to_string(problem.place);
+      }
       problem.place = {std::make_shared<std::string const>("--set " + printable(cause))};
       break;
     }

@@ -18,6 +18,7 @@ namespace {
 
 TrainingConfig config_of(SearchRequest const& request, ShapeChoice const& shape) {
   TrainingConfig config = request.base;
+  config.sharding = fastest_sharding(request);
   config.parallel.tensor = shape.tensor;
   config.parallel.sequence = shape.sequence;
   config.parallel.context = shape.context;

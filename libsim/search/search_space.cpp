@@ -298,6 +298,13 @@ Sharding least_sharding(SearchRequest const& request) {
   return {.kind = keeps_low ? ShardingKind::distributed_optimizer : ShardingKind::none};
 }
 
+Sharding fastest_sharding(SearchRequest const& request) {
+  for (ShardingKind const kind : sharding_kinds(request)) {
+    if (traits_of(kind).has_model_gradients) return default_sharding(kind);
+  }
+  return least_sharding(request);
+}
+
 std::vector<ShardingKind> const& sharding_kinds(SearchRequest const& request) {
   std::vector<ShardingKind> const& asked = request.filter.sharding;
   return asked.empty() ? request.system.software.replicas.sharding.value : asked;

@@ -72,6 +72,10 @@ struct Arrangement {
 /// bits, which are made of master copies.
 Sharding least_sharding(SearchRequest const& request);
 
+/// That of the searched kinds without units with which passes take least: one whose gradients have
+/// the model's type, if there is one. Bounds hold for all kinds if they hold for it.
+Sharding fastest_sharding(SearchRequest const& request);
+
 /// The kinds of sharding that are searched: the filter's, or those that the software stack has.
 std::vector<ShardingKind> const& sharding_kinds(SearchRequest const& request);
 /// Whether some of these kinds share parameters as units, and whether some do not.

@@ -80,7 +80,9 @@ TEST_CASE("plan's table shows the kinds of sharding where they differ, in 100 co
   ProgramResult const result =
       run_stagecraft(search + "--sharding any --all --price 2.5/gpu-hour --tokens 1e12");
   REQUIRE(result.exit_code == 0);
-  REQUIRE_THAT(result.output, Contains(" sharding ") && Contains("best of other kinds"));
+  REQUIRE_THAT(
+      result.output,
+      Contains(" sharding ") && Contains("simulated of other kinds of sharding (--sharding KIND"));
   std::istringstream lines{result.output};
   for (std::string line; std::getline(lines, line) && line.find("--") == std::string::npos;) {
     CAPTURE(line);

@@ -56,6 +56,7 @@ std::string spelled_layout(TrainingConfig const& config) {
   add("data", parallel.data);
   text += (text.empty() ? "" : ", ") + std::string{"microbatches of "} +
           std::to_string(config.batch.micro);
+  if (config.sharding.shares_optimizer()) text += ", sharding " + sharding_text(config.sharding);
   return text + "; " + std::string{name_of(config.schedule.kind)} + ", recompute " +
          recompute_text(config);
 }

@@ -14,6 +14,7 @@ std::string layout_words(TrainingConfig const& config) {
   return "t " + std::to_string(parallel.tensor) + ", p " + std::to_string(parallel.pipeline) +
          ", m " + std::to_string(parallel.interleave) + ", d " + std::to_string(parallel.data) +
          ", b " + std::to_string(config.batch.micro) + ", " +
+         (config.sharding.has_units() ? sharding_text(config.sharding) + ", " : "") +
          std::string{name_of(config.schedule.kind)} + ", recompute " + recompute_text(config);
 }
 
@@ -33,11 +34,11 @@ std::string others_text(std::vector<Best> const& all, SimTime best, std::string 
       text += (text.empty() ? "" : ", ") + name + " +" + decimals(100 * more, 1) + " %";
     }
   }
-  if (!text.empty()) text = "best of other " + what + ", as far as simulated: " + text + "\n";
-  if (slow.empty()) return text;
   std::string const option = what == "schedules" ? "--fix schedule=KIND" : "--sharding KIND";
-  return text + "no plan among the best, or none that fits (" + option +
-         " alone says which): " + slow + "\n";
+  std::string const how = " (" + option + " alone finds its fastest): ";
+  if (!text.empty()) text = "simulated of other " + what + how + text + "\n";
+  if (slow.empty()) return text;
+  return text + "not simulated, or none that fits" + (text.empty() ? how : ": ") + slow + "\n";
 }
 
 }  // namespace

@@ -81,6 +81,7 @@ class Gaps {
     gap(!config_.sharding.traits().is_in_megatron(),
         "sharding: Megatron-LM's is distributed_optimizer, which shares the optimizer's state "
         "alone");
+    gap(config_.tf32, "tf32: Megatron-LM has no flag for it");
     gap(is_of_2022_ && config_.low_precision.recipe != Recipe::none,
         "low_precision: Megatron-LM of 2022 has no products in 8 or 4 bits");
     gap(is_of_2022_ && (config_.memory.gradient_dtype != StateType::fp32 ||
