@@ -82,6 +82,8 @@ class CommandParser {
       if (is_operation("&&") || is_operation("||") || is_operation("|")) {
         next.after = tokens_[at_++].word.text;
         skip_newlines();
+      } else if (is_operation("&")) {
+        next.after = "&";
       }
       commands.push_back(std::move(next));
     }

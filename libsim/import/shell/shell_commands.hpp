@@ -27,7 +27,8 @@ struct ShellCommand {
   ShellWord place;  ///< its first word
   std::vector<ShellToken> tokens;
   std::vector<ShellBranch> branches;
-  std::string after;  ///< what ties the next command to it: `&&`, `||`, `|`; empty if it is apart
+  std::string after;  ///< what ties the next command to it: `&&`, `||`, `|`; `&` if it does
+                      ///< not wait; empty if it is apart
 };
 
 using ShellCommands = std::vector<ShellCommand>;

@@ -10,7 +10,7 @@
 
 #include "libsim/import/shell/shell_arithmetic.hpp"
 #include "libsim/import/shell/shell_expansion.hpp"
-#include "libsim/import/shell/shell_pattern.hpp"
+#include "libsim/import/shell/shell_parameters.hpp"
 #include "libsim/units/parse_number.hpp"
 
 namespace stagecraft {
@@ -140,8 +140,8 @@ class TestReader {
       return operation == "!=" ? negated(is_empty) : is_empty;
     }
     if (is_equality) {
-      bool const is_same =
-          is_long_ ? matches_pattern(left.text, right.pattern) : left.text == right.text;
+      bool const is_same = is_long_ ? matches_with_options(left.text, right.pattern, variables_)
+                                    : left.text == right.text;
       return is_same == (operation != "!=");
     }
     if (operation == "<" || operation == "\\<") return left.text < right.text;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cstdint>
+#include <cstdlib>
 #include <optional>
 #include <string>
 #include <utility>
@@ -9,6 +11,7 @@
 #include "libsim/import/shell/shell_arithmetic.hpp"
 #include "libsim/import/shell/shell_parameters.hpp"
 #include "libsim/import/shell/shell_pattern.hpp"
+#include "libsim/units/parse_number.hpp"
 
 namespace stagecraft {
 namespace {
@@ -40,6 +43,7 @@ struct ExpanderMode {
   int depth = 0;                       ///< of defaults within defaults
   ShellVariables* settable = nullptr;  ///< in which `${NAME:=TEXT}` sets its variable
   bool is_pattern = false;             ///< what is quoted is escaped
+  bool is_one_word = false;            ///< what is not quoted is not split
 };
 
 /// Expands one word of a command; used once.
@@ -130,6 +134,10 @@ class Expander {
       put_quoted(joined(elements));
       return;
     }
+    if (quoting == Quoting::none && mode_.is_one_word) {
+      if (!elements.empty()) put(joined(elements));
+      return;
+    }
     if (elements.empty()) is_empty_list_ = true;
     for (std::size_t i = 0; i < elements.size(); ++i) {
       if (i > 0) end_word();
@@ -139,20 +147,70 @@ class Expander {
         continue;
       }
       std::string_view const text = elements[i].text;
+      std::string const separators = value_separators();
       for (std::size_t k = 0; k < text.size(); ++k) {
         char const c = text[k];
         // What could not be expanded is one word, whatever blanks are in it.
         if (std::size_t const end = end_of_substitution(text, k); end > k) {
           put(text.substr(k, end - k));
           k = end - 1;
-        } else if (!is_blank(c) && c != '\n') {
+        } else if (separators.find(c) == std::string::npos) {
           put({&c, 1});
-        } else if (has_word_) {
+        } else if (has_word_ || (!is_blank(c) && c != '\n' && !ends_with_word(text, k))) {
+          has_word_ = true;
           end_word();
           if (elements[i].line > 0) word_place_ = elements[i];
         }
       }
     }
+  }
+
+  /// The characters that separate the words of a value: IFS, if the script sets it.
+  std::string value_separators() const {
+    auto const known = variables_.find("IFS");
+    if (known == variables_.end()) return " \t\n\r";
+    return joined(known->second.elements);
+  }
+  /// Whether a separator at `at` stands behind blanks that have ended its word.
+  bool ends_with_word(std::string_view text, std::size_t at) const {
+    std::string const separators = value_separators();
+    std::size_t k = at;
+    while (k > 0 && is_blank(text[k - 1]) && separators.find(text[k - 1]) != std::string::npos) --k;
+    return k > 0 && k < at && separators.find(text[k - 1]) == std::string::npos;
+  }
+
+  /// Inserts what `seq` prints; false for other commands.
+  bool put_output(std::string_view command, Quoting quoting) {
+    constexpr std::string_view name = "seq ";
+    constexpr std::size_t most = 10'000;
+    std::size_t const start = std::min(command.find_first_not_of(" \t"), command.size());
+    command.remove_prefix(start);
+    if (!command.starts_with(name) || mode_.depth == deepest_) return false;
+    ShellWord const rest{std::string{command.substr(name.size())}, 0, 0};
+    std::vector<std::int64_t> numbers;
+    // Its words are split as a value that is in no quotes is.
+    ShellWord const value{"$_", 0, 0};
+    std::string const expanded =
+        joined(Expander{rest, variables_, {mode_.depth + 1, mode_.settable, false}}.run());
+    for (ShellWord const& word :
+         Expander{value, {{"_", {{{expanded, 0, 0}}}}}, {mode_.depth + 1, nullptr, false}}.run()) {
+      auto const number = parse_number<std::int64_t>(word.text);
+      if (!number || std::abs(*number) > std::int64_t{1} << 40) return false;
+      numbers.push_back(*number);
+    }
+    if (numbers.empty() || numbers.size() > 3) return false;
+    std::int64_t const first = numbers.size() > 1 ? numbers[0] : 1;
+    std::int64_t const step = numbers.size() > 2 ? numbers[1] : 1;
+    if (step == 0) return false;
+    ShellWord text = place_;
+    text.text.clear();
+    std::size_t count = 0;
+    for (std::int64_t i = first; step > 0 ? i <= numbers.back() : i >= numbers.back(); i += step) {
+      if (++count > most) return false;
+      text.text += (text.text.empty() ? "" : "\n") + std::to_string(i);
+    }
+    if (count > 0) put_value({text}, quoting, false);
+    return true;
   }
 
   /// Expands `${inner}`.
@@ -179,6 +237,24 @@ class Expander {
     return value.has_value();
   }
 
+  /// Inserts the text of `$'...'` from `at` on; returns the position behind it.
+  std::size_t put_escaped(std::size_t at) {
+    constexpr std::string_view letters = "ntr\\'\"";
+    constexpr std::string_view meanings = "\n\t\r\\'\"";
+    put_quoted("");
+    for (; at < text_.size() && text_[at] != '\''; ++at) {
+      bool const is_escape = text_[at] == '\\' && at + 1 < text_.size();
+      std::size_t const letter = is_escape ? letters.find(text_[at + 1]) : std::string_view::npos;
+      if (letter != std::string_view::npos) {
+        put_quoted(meanings.substr(letter, 1));
+        ++at;
+      } else {
+        put_quoted(text_.substr(at, 1));
+      }
+    }
+    return at + 1;
+  }
+
   /// Expands what begins with `$` or a backquote. What cannot be expanded is left as it is written.
   void expand_dollar(Quoting quoting) {
     std::size_t const start = at_;
@@ -188,6 +264,7 @@ class Expander {
       end = std::min(text_.find('`', start + 1), text_.size() - 1) + 1;
       std::size_t const first = text_.find_first_not_of(" \t", start + 1);
       is_done = first < end && text_[first] == '#';  // a comment among the words of a command
+      is_done = is_done || put_output(text_.substr(start + 1, end - start - 2), quoting);
     } else if (peek(1) == '(' || peek(1) == '{') {
       end = closing_bracket(text_, start + 1);
       std::string_view const inner = text_.substr(start + 2, end - start - 3);
@@ -195,18 +272,23 @@ class Expander {
         is_done = expand_braces(inner, quoting);
       } else if (inner.size() > 2 && inner.front() == '(' && inner.back() == ')') {
         is_done = put_arithmetic(inner.substr(1, inner.size() - 2));
+      } else {
+        is_done = put_output(inner, quoting);
       }
     } else if (peek(1) == '#') {
       end = start + 2;
       auto const arguments = variables_.find("@");
       bool const are_known = arguments != variables_.end();
-      put(are_known ? std::to_string(arguments->second.elements.size()) : "0");
-      is_done = true;
+      is_done = !variables_.contains("#");  // else their number is not known
+      if (is_done) put(are_known ? std::to_string(arguments->second.elements.size()) : "0");
     } else if (peek(1) == '@' || peek(1) == '*') {
       end = start + 2;
       auto const arguments = variables_.find("@");
       if (arguments != variables_.end()) put_value(arguments->second.elements, quoting, true);
       is_done = true;  // without --script's arguments as if it had been started without any
+    } else if (peek(1) == '\'' && quoting == Quoting::none) {
+      end = put_escaped(start + 2);
+      is_done = true;
     } else if (is_name_character(peek(1))) {
       end = start + 2;
       bool const is_digit = std::isdigit(static_cast<unsigned char>(peek(1))) != 0;
@@ -240,8 +322,12 @@ std::vector<ShellWord> expand_and_set(ShellWord const& written, ShellVariables& 
   return Expander{written, variables, {0, &variables, false}}.run();
 }
 
+std::string expand_value(ShellWord const& written, ShellVariables& variables) {
+  return joined(Expander{written, variables, {0, &variables, false, true}}.run());
+}
+
 std::string expand_pattern(ShellWord const& written, ShellVariables const& variables) {
-  return joined(Expander{written, variables, {0, nullptr, true}}.run());
+  return joined(Expander{written, variables, {0, nullptr, true, true}}.run());
 }
 
 std::vector<std::string> open_names(std::string_view text) {
