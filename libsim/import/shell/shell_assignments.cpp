@@ -146,6 +146,8 @@ bool ShellInterpreter::assign(ShellToken const& token) {
   std::vector<std::string> const written{value.text};
   if (!variables_.contains(name) && adds_to_itself(name, value.text)) variables_[name] = {};
   std::string joined;
+  auto const known = variables_.find(referred(name));
+  bool const is_array = known != variables_.end() && known->second.elements.size() > 1;
   if (appends && !variables_[name].elements.empty()) joined = variables_[name].elements[0].text;
   value.text = expand_value(value, variables_);
   if (attributes_.integers.contains(referred(name))) {
@@ -159,7 +161,12 @@ bool ShellInterpreter::assign(ShellToken const& token) {
   } else {
     value.text = joined + value.text;
   }
-  remember(name, {{value}}, written, appends);
+  ShellVariable all{{value}};
+  if (is_array) {  // what is assigned is its first element
+    all = known->second;
+    all.elements.front() = value;
+  }
+  remember(name, std::move(all), written, appends || is_array);
   return true;
 }
 

@@ -201,9 +201,10 @@ ShellInterpreter::Status ShellInterpreter::call(ShellCommand const& function,
 void ShellInterpreter::set_arguments(ShellWords arguments,
                                      std::vector<std::string> const& written) {
   std::erase_if(variables_, [](auto const& entry) { return is_argument(entry.first); });
-  // A word that is not set and in no quotes may be any number of words.
+  // A variable that is not set and in no quotes, or an array, may be any number of words.
   bool const is_counted = std::ranges::none_of(arguments, [&](ShellWord const& word) {
-    return is_unresolved(word.text) && std::ranges::find(written, word.text) != written.end();
+    return is_unresolved(word.text) &&
+           (word.text.ends_with("[@]}") || std::ranges::find(written, word.text) != written.end());
   });
   if (!is_counted) variables_["#"] = {};
   for (std::size_t i = 0; i < arguments.size(); ++i) {

@@ -124,34 +124,20 @@ void ShellInterpreter::set_options(ShellWords const& words,
 
 ShellInterpreter::Status ShellInterpreter::calculate(std::string const& expression) {
   std::string const text = joined(expand({expression, 0, 0}, variables_));
-  std::size_t const start = std::min(text.find_first_not_of(" \t"), text.size());
-  auto end = start;
-  while (end < text.size() && is_name_character(text[end])) ++end;
-  std::string const name = text.substr(start, end - start);
-  std::size_t const next = std::min(text.find_first_not_of(" \t", end), text.size());
-  std::string_view const rest = std::string_view{text}.substr(next);
-  std::string value;
-  if (rest.starts_with('=') && !rest.starts_with("==")) value = rest.substr(1);
-  if (rest.size() > 1 && rest[1] == '=' &&
-      std::string_view{"+-*/%"}.find(rest[0]) != std::string::npos) {
-    value = name + rest[0] + "(" + std::string{rest.substr(2)} + ")";
-  }
-  if (rest == "++" || rest == "--") value = name + rest[0] + "1";
-  if (!is_variable_name(name) || value.empty()) {
+  auto const step = shell_step(text, variables_);
+  if (!step) {
     auto const result = shell_arithmetic(text, variables_);
+    if (!result) {
+      for (std::string const& name : names_set_in(text)) forget(name);
+    }
     return result ? Status{*result != 0} : std::nullopt;
   }
-  // A variable that is not set counts as 0.
-  if (!variables_.contains(name) && value.starts_with(name)) value.replace(0, name.size(), "0");
-  auto const result = shell_arithmetic(value, variables_);
-  if (!result) {
-    forget(name);
+  if (!step->value) {
+    forget(step->name);
     return std::nullopt;
   }
-  remember(name, {{{std::to_string(*result), 0, 0}}}, {"$((" + text + "))"});
-  // `N++` is what N has been.
-  std::int64_t const before = rest == "++" ? *result - 1 : rest == "--" ? *result + 1 : *result;
-  return before != 0;
+  remember(step->name, {{{std::to_string(*step->value), 0, 0}}}, {"$((" + text + "))"});
+  return *step->result != 0;
 }
 
 ShellInterpreter::Status ShellInterpreter::shift(ShellWords const& words) {

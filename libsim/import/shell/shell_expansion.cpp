@@ -232,7 +232,14 @@ class Expander {
     ShellWord const word{std::string{expression}, 0, 0};
     auto const expanded =
         Expander{word, variables_, {mode_.depth + 1, mode_.settable, false}}.run();
-    auto const value = shell_arithmetic(joined(expanded), variables_);
+    std::string const text = joined(expanded);
+    auto const step = shell_step(text, variables_);
+    auto const value = step ? step->result : shell_arithmetic(text, variables_);
+    if (step && step->value && mode_.settable != nullptr) {
+      (*mode_.settable)[step->name] = {{{std::to_string(*step->value), 0, 0}}};
+    } else if (!value && mode_.settable != nullptr) {
+      for (std::string const& name : names_set_in(text)) mode_.settable->erase(name);
+    }
     if (value) put(std::to_string(*value));
     return value.has_value();
   }

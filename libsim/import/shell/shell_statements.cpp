@@ -21,8 +21,8 @@ constexpr std::array<std::string_view, 5> declaring_words{"export", "local", "de
 constexpr std::array<std::string_view, 4> leading_words{"time", "exec", "command", "builtin"};
 
 /// Commands that are taken to succeed.
-constexpr std::array<std::string_view, 14> succeeding_words{
-    "echo", "printf", "cd",    "mkdir",  "pushd", "popd",  "sleep",
+constexpr std::array<std::string_view, 15> succeeding_words{
+    "echo", "printf", "pwd",   "cd",     "mkdir", "pushd", "popd", "sleep",
     "wait", "trap",   "umask", "ulimit", "alias", "touch", "date"};
 
 /// Whether words contain the output of a command.
