@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "libsim/import/shell/shell_brackets.hpp"
 #include "libsim/units/parse_number.hpp"
 
 namespace stagecraft {
@@ -34,13 +35,7 @@ std::size_t behind_piece(std::string_view text, std::size_t at) {
   if (c != '$' || at + 1 == text.size() || (text[at + 1] != '{' && text[at + 1] != '(')) {
     return at + 1;
   }
-  char const close = text[at + 1] == '{' ? '}' : ')';
-  int depth = 0;
-  for (std::size_t i = at + 1; i < text.size(); ++i) {
-    if (text[i] == text[at + 1]) ++depth;
-    if (text[i] == close && --depth == 0) return i + 1;
-  }
-  return text.size();
+  return closing_bracket(text, at + 1);
 }
 
 /// The parts of a brace, and where it ends.

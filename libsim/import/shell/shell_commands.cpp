@@ -89,9 +89,23 @@ class CommandParser {
     }
   }
 
+  /// Whether a command with others inside it begins.
+  bool is_compound(std::size_t ahead) const {
+    constexpr std::array<std::string_view, 6> words{"{", "if", "while", "until", "for", "case"};
+    return is_operation("(", ahead) ||
+           (at_ + ahead < tokens_.size() && tokens_[at_ + ahead].kind == TokenKind::word &&
+            std::ranges::find(words, tokens_[at_ + ahead].word.text) != words.end());
+  }
+
   ShellCommand command() {
     ShellCommand command;
     command.place = tokens_[at_].word;
+    if (is_word("!") && depth_ < deepest_ && is_compound(1)) {
+      ++at_;
+      command = this->command();
+      command.is_negated = true;
+      return command;
+    }
     if (depth_ == deepest_) {
       read_simple(command);
       return command;

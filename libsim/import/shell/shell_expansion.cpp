@@ -2,41 +2,18 @@
 
 #include <algorithm>
 #include <cctype>
-#include <cstdint>
-#include <cstdlib>
 #include <optional>
 #include <string>
 #include <utility>
 
 #include "libsim/import/shell/shell_arithmetic.hpp"
+#include "libsim/import/shell/shell_brackets.hpp"
+#include "libsim/import/shell/shell_output.hpp"
 #include "libsim/import/shell/shell_parameters.hpp"
 #include "libsim/import/shell/shell_pattern.hpp"
-#include "libsim/units/parse_number.hpp"
 
 namespace stagecraft {
 namespace {
-
-/// The position after the bracket that closes the one at `open`.
-std::size_t closing_bracket(std::string_view text, std::size_t open) {
-  char const close = text[open] == '(' ? ')' : '}';
-  int depth = 0;
-  for (std::size_t i = open; i < text.size(); ++i) {
-    if (text[i] == text[open]) ++depth;
-    if (text[i] == close && --depth == 0) return i + 1;
-  }
-  return text.size();
-}
-
-/// The end of the `$(...)`, `${...}` or backquoted command at `at`; `at` if there is none.
-std::size_t end_of_substitution(std::string_view text, std::size_t at) {
-  if (text[at] == '`') {
-    std::size_t const end = text.find('`', at + 1);
-    return end == std::string_view::npos ? at : end + 1;
-  }
-  bool const opens =
-      text[at] == '$' && at + 1 < text.size() && (text[at + 1] == '(' || text[at + 1] == '{');
-  return opens ? closing_bracket(text, at + 1) : at;
-}
 
 /// What an expander does beside expanding.
 struct ExpanderMode {
@@ -182,34 +159,15 @@ class Expander {
   /// Inserts what `seq` prints; false for other commands.
   bool put_output(std::string_view command, Quoting quoting) {
     constexpr std::string_view name = "seq ";
-    constexpr std::size_t most = 10'000;
-    std::size_t const start = std::min(command.find_first_not_of(" \t"), command.size());
-    command.remove_prefix(start);
+    command.remove_prefix(std::min(command.find_first_not_of(" \t"), command.size()));
     if (!command.starts_with(name) || mode_.depth == deepest_) return false;
     ShellWord const rest{std::string{command.substr(name.size())}, 0, 0};
-    std::vector<std::int64_t> numbers;
-    // Its words are split as a value that is in no quotes is.
-    ShellWord const value{"$_", 0, 0};
-    std::string const expanded =
-        joined(Expander{rest, variables_, {mode_.depth + 1, mode_.settable, false}}.run());
-    for (ShellWord const& word :
-         Expander{value, {{"_", {{{expanded, 0, 0}}}}}, {mode_.depth + 1, nullptr, false}}.run()) {
-      auto const number = parse_number<std::int64_t>(word.text);
-      if (!number || std::abs(*number) > std::int64_t{1} << 40) return false;
-      numbers.push_back(*number);
-    }
-    if (numbers.empty() || numbers.size() > 3) return false;
-    std::int64_t const first = numbers.size() > 1 ? numbers[0] : 1;
-    std::int64_t const step = numbers.size() > 2 ? numbers[1] : 1;
-    if (step == 0) return false;
+    auto const output = output_of_seq(
+        joined(Expander{rest, variables_, {mode_.depth + 1, mode_.settable, false}}.run()));
+    if (!output) return false;
     ShellWord text = place_;
-    text.text.clear();
-    std::size_t count = 0;
-    for (std::int64_t i = first; step > 0 ? i <= numbers.back() : i >= numbers.back(); i += step) {
-      if (++count > most) return false;
-      text.text += (text.text.empty() ? "" : "\n") + std::to_string(i);
-    }
-    if (count > 0) put_value({text}, quoting, false);
+    text.text = *output;
+    if (!output->empty()) put_value({text}, quoting, false);
     return true;
   }
 
@@ -335,30 +293,6 @@ std::string expand_value(ShellWord const& written, ShellVariables& variables) {
 
 std::string expand_pattern(ShellWord const& written, ShellVariables const& variables) {
   return joined(Expander{written, variables, {0, nullptr, true, true}}.run());
-}
-
-std::vector<std::string> open_names(std::string_view text) {
-  std::vector<std::string> names;
-  bool const is_arithmetic = text.find("$((") != std::string_view::npos;
-  for (std::size_t i = 0; i < text.size();) {
-    std::size_t const start = i;
-    while (i < text.size() && is_name_character(text[i])) ++i;
-    if (i == start) {
-      ++i;
-      continue;
-    }
-    std::string const name{text.substr(start, i - start)};
-    bool const is_named =
-        start > 0 && (text[start - 1] == '$' || (start > 1 && text.substr(start - 2, 2) == "${"));
-    bool const is_word = std::isdigit(static_cast<unsigned char>(name[0])) == 0;
-    bool const is_new = std::find(names.begin(), names.end(), name) == names.end();
-    if (is_new && (is_named || (is_arithmetic && is_word))) names.push_back(name);
-  }
-  return names;
-}
-
-bool is_unresolved(std::string_view text) {
-  return text.find('$') != std::string_view::npos || text.find('`') != std::string_view::npos;
 }
 
 }  // namespace stagecraft

@@ -17,8 +17,9 @@ namespace {
 bool is_joint(std::string_view after) { return after == "&&" || after == "||"; }
 
 bool begins_with_not(ShellCommand const& command) {
-  return command.kind == ShellCommand::Kind::simple && command.tokens.size() > 1 &&
-         command.tokens.front().word.text == "!";
+  return command.is_negated ||
+         (command.kind == ShellCommand::Kind::simple && command.tokens.size() > 1 &&
+          command.tokens.front().word.text == "!");
 }
 
 /// The first word of a simple command, behind `!`; empty for others.
@@ -122,13 +123,17 @@ ShellInterpreter::Status ShellInterpreter::in_subshell(std::function<Status()> c
 ShellInterpreter::Status ShellInterpreter::follow_pipeline(ShellCommands const& commands,
                                                            std::size_t first,
                                                            std::size_t last) {
-  if (first == last) return follow(commands[first]);
+  if (first == last) {
+    Status const status = follow(commands[first]);
+    return commands[first].is_negated ? opposite(status) : status;
+  }
   bool const is_negated = begins_with_not(commands[first]);
   Status status;
   Status all = true;
   for (std::size_t i = first; i <= last; ++i) {
     status = in_subshell([&] { return follow(commands[i]); });
-    if (i == first && is_negated) status = opposite(status);
+    // A simple command takes the `!` of the pipeline as its own.
+    if (i == first && is_negated && !commands[i].is_negated) status = opposite(status);
     all = after_both(all, status, true);
   }
   if (has_option("pipefail")) status = all;
