@@ -150,6 +150,13 @@ TEST_CASE("commands that are known to succeed decide what follows", "[import]") 
        {"i=0; ((i++)) || L=5; ((++i)) && M=6; x.py --num-layers $L $M $i", "--num-layers|5|6|2"}});
 }
 
+TEST_CASE("! turns the status of commands in brackets and of pipelines", "[import]") {
+  check(
+      {{"L=1; if ! { false; }; then L=2; fi; ! (exit 1) && L=3$L; ! { true; } | false && L=4$L\n"
+        "x.py --num-layers $L",
+        "--num-layers|432"}});
+}
+
 TEST_CASE("what is set in a pipeline, in the background or in a subshell does not stay",
           "[import]") {
   check({{"L=1; echo hi | L=50; { L=18; } | cat; true && L=2 | cat; x.py --num-layers $L",
