@@ -64,7 +64,14 @@ void ShellInterpreter::keep_locals(std::vector<ShellToken> const& tokens) {
   }
 }
 
-void ShellInterpreter::declare(std::vector<ShellToken> const& tokens) {
+void ShellInterpreter::declare(std::vector<ShellToken> const& written) {
+  std::vector<ShellToken> tokens;
+  for (ShellToken const& token : written) {
+    ShellWords const words =
+        token.kind == ShellToken::Kind::word ? in_braces(token.word) : ShellWords{token.word};
+    for (ShellWord const& word : words)
+      tokens.push_back({token.kind, word, token.appends, token.elements});
+  }
   std::string const& word = tokens.front().word.text;
   bool is_map = false;
   bool is_global = false;

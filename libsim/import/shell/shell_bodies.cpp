@@ -203,8 +203,11 @@ void ShellInterpreter::set_arguments(ShellWords arguments,
   std::erase_if(variables_, [](auto const& entry) { return is_argument(entry.first); });
   // A variable that is not set and in no quotes, or an array, may be any number of words.
   bool const is_counted = std::ranges::none_of(arguments, [&](ShellWord const& word) {
-    return is_unresolved(word.text) &&
-           (word.text.ends_with("[@]}") || std::ranges::find(written, word.text) != written.end());
+    bool const is_bare = std::ranges::any_of(written, [&](std::string const& text) {
+      return text == word.text ||
+             "${" + text.substr(std::min<std::size_t>(1, text.size())) + "}" == word.text;
+    });
+    return is_unresolved(word.text) && (word.text.ends_with("[@]}") || is_bare);
   });
   if (!is_counted) variables_["#"] = {};
   for (std::size_t i = 0; i < arguments.size(); ++i) {

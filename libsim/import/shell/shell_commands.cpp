@@ -100,6 +100,7 @@ class CommandParser {
   ShellCommand command() {
     ShellCommand command;
     command.place = tokens_[at_].word;
+    if (is_word("time") && is_compound(1)) ++at_;
     if (is_word("!") && depth_ < deepest_ && is_compound(1)) {
       ++at_;
       command = this->command();

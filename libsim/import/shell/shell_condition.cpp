@@ -116,7 +116,10 @@ class TestReader {
   }
 
   Truth unary(char kind, TestItem const& operand) const {
-    if (kind == 'v' && !is_unresolved(operand.text)) return variables_.contains(operand.text);
+    if (kind == 'v' && !is_unresolved(operand.text)) {
+      auto const variable = variables_.find(operand.text);
+      return variable != variables_.end() && !variable->second.elements.empty();
+    }
     if (kind != 'z' && kind != 'n') return std::nullopt;
     Truth const truth = is_filled(operand);
     // `[ -n $A ]` is a test of the word -n alone if A is empty.

@@ -108,7 +108,7 @@ class Expander {
   /// Inserts the elements of a variable; `each` keeps them separate, as "${a[@]}" does.
   void put_value(std::vector<ShellWord> const& elements, Quoting quoting, bool each) {
     if (quoting == Quoting::quoted && !each) {
-      put_quoted(joined(elements));
+      put_quoted(joined(elements, value_separators().substr(0, 1)));
       return;
     }
     if (quoting == Quoting::none && mode_.is_one_word) {
@@ -145,7 +145,7 @@ class Expander {
   /// The characters that separate the words of a value: IFS, if the script sets it.
   std::string value_separators() const {
     auto const known = variables_.find("IFS");
-    if (known == variables_.end()) return " \t\n\r";
+    if (known == variables_.end() || known->second.elements.empty()) return " \t\n\r";
     return joined(known->second.elements);
   }
   /// Whether a separator at `at` stands behind blanks that have ended its word.
@@ -249,7 +249,8 @@ class Expander {
     } else if (peek(1) == '@' || peek(1) == '*') {
       end = start + 2;
       auto const arguments = variables_.find("@");
-      if (arguments != variables_.end()) put_value(arguments->second.elements, quoting, true);
+      if (arguments != variables_.end())
+        put_value(arguments->second.elements, quoting, peek(1) == '@');
       is_done = true;  // without --script's arguments as if it had been started without any
     } else if (peek(1) == '\'' && quoting == Quoting::none) {
       end = put_escaped(start + 2);

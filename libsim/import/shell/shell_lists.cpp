@@ -111,7 +111,7 @@ ShellInterpreter::Status ShellInterpreter::in_subshell(std::function<Status()> c
   ShellAttributes attributes = attributes_;
   ShellDoubts::Values values = doubts_.values();
   Status status = follow_it();
-  if (leaves_ == Leave::script) status = left_with_;
+  if (leaves_ == Leave::script || leaves_ == Leave::function) status = left_with_;
   leaves_ = Leave::nothing;
   variables_ = std::move(variables);
   functions_ = std::move(functions);

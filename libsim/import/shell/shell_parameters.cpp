@@ -199,9 +199,13 @@ std::optional<NamedValue> named_value(std::string_view inner, ShellVariables con
 
 }  // namespace
 
-std::string joined(ShellWords const& words) {
+std::string joined(ShellWords const& words, std::string_view between) {
   std::string text;
-  for (ShellWord const& word : words) text += (text.empty() ? "" : " ") + word.text;
+  bool is_first = true;
+  for (ShellWord const& word : words) {
+    if (!std::exchange(is_first, false) && !(text.empty() && between == " ")) text += between;
+    text += word.text;
+  }
   return text;
 }
 

@@ -9,8 +9,8 @@
 
 namespace stagecraft {
 
-/// The words with a blank between them.
-std::string joined(ShellWords const& words);
+/// The words with a text between them.
+std::string joined(ShellWords const& words, std::string_view between = " ");
 
 /// Whether an option of the shell is set, such as `errexit` or `nocasematch`.
 bool has_option(ShellVariables const& variables, std::string_view name);

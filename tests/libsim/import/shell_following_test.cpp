@@ -221,6 +221,12 @@ TEST_CASE("values are cut as IFS says", "[import]") {
          {"V=$'a b\\nc'; IFS=$'\\n'; x.py --num-layers 2 $V", "--num-layers|2|a b|c"}});
 }
 
+TEST_CASE("\"$*\" is one word, with the first character of IFS", "[import]") {
+  check(
+      {{"set -- a b; IFS=-; V=\"$*\"; x.py --num-layers 2 \"$*\" \"$V\"", "--num-layers|2|a-b|a-b"},
+       {"unset IFS; V='a b'; set -- $V; x.py --num-layers $#", "--num-layers|2"}});
+}
+
 TEST_CASE("options of patterns are followed", "[import]") {
   check(
       {{"shopt -s nocasematch\ncase ABC in abc) L=16;; *) L=20;; esac\nx.py --num-layers $L",
