@@ -1,5 +1,6 @@
 #include "libsim/import/shell/shell_arithmetic.hpp"
 
+#include <algorithm>
 #include <cctype>
 #include <charconv>
 #include <string>
@@ -119,6 +120,7 @@ class Calculator {
     while (!failed_) {
       char const operation = takes('+') ? '+' : takes('-') ? '-' : '\0';
       if (operation == '\0') break;
+      if (at_ < text_.size() && text_[at_] == operation) return fail();  // `N++`
       apply(value, operation, product());
     }
     return value;
@@ -153,8 +155,10 @@ class Calculator {
       value = choice();
       if (!takes(')')) fail();
     } else if (takes('-')) {
+      if (at_ < text_.size() && text_[at_] == '-') fail();  // `--N`
       apply(value, '-', factor());
     } else if (takes('+')) {
+      if (at_ < text_.size() && text_[at_] == '+') fail();
       value = factor();
     } else if (takes_all("!", "=")) {
       value = factor() == 0 ? 1 : 0;
@@ -218,6 +222,70 @@ class Calculator {
 std::optional<std::int64_t> shell_arithmetic(std::string_view expression,
                                              ShellVariables const& variables) {
   return Calculator{expression, variables, 0}.run();
+}
+
+std::optional<ShellStep> shell_step(std::string_view expression, ShellVariables const& variables) {
+  constexpr std::string_view blanks = " \t\n";
+  constexpr std::string_view operators = "+-*/%";
+  auto const skip = [&](std::size_t at) {
+    return std::min(expression.find_first_not_of(blanks, at), expression.size());
+  };
+  std::size_t start = skip(0);
+  std::string_view const sign = expression.substr(start, 2);
+  bool const is_prefix = sign == "++" || sign == "--";
+  if (is_prefix) start = skip(start + 2);
+  std::size_t end = start;
+  while (end < expression.size() && is_name_character(expression[end])) ++end;
+  ShellStep step;
+  step.name = expression.substr(start, end - start);
+  if (step.name.empty() || std::isdigit(static_cast<unsigned char>(step.name[0])) != 0) return {};
+  std::string_view rest = expression.substr(skip(end));
+  if (!rest.empty()) rest = rest.substr(0, rest.find_last_not_of(blanks) + 1);
+  // A variable that is not set counts as 0.
+  std::string const now = variables.contains(step.name) ? step.name : "0";
+  bool const is_suffix = !is_prefix && (rest == "++" || rest == "--");
+  std::string value;
+  if (is_prefix && rest.empty()) value = now + sign[0] + "1";
+  if (is_suffix) value = now + rest[0] + "1";
+  if (!is_prefix && rest.starts_with('=') && !rest.starts_with("==")) value = rest.substr(1);
+  if (!is_prefix && rest.size() > 1 && rest[1] == '=' &&
+      operators.find(rest[0]) != std::string_view::npos) {
+    value = now + rest[0] + "(" + std::string{rest.substr(2)} + ")";
+  }
+  if (value.empty()) return {};
+  step.value = shell_arithmetic(value, variables);
+  step.result = step.value;
+  if (step.value && is_suffix) *step.result -= rest[0] == '+' ? 1 : -1;
+  return step;
+}
+
+std::vector<std::string> names_set_in(std::string_view expression) {
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < expression.size();) {
+    std::size_t const start = i;
+    while (i < expression.size() && is_name_character(expression[i])) ++i;
+    if (i == start) {
+      ++i;
+      continue;
+    }
+    std::size_t const next = std::min(expression.find_first_not_of(" \t\n", i), expression.size());
+    std::string_view rest = expression.substr(next);
+    std::size_t const last =
+        start == 0 ? std::string_view::npos : expression.find_last_not_of(" \t\n", start - 1);
+    std::string_view const before = last == std::string_view::npos || last == 0
+                                        ? std::string_view{}
+                                        : expression.substr(last - 1, 2);
+    bool sets =
+        rest.starts_with("++") || rest.starts_with("--") || before == "++" || before == "--";
+    if (!rest.empty() && std::string_view{"+-*/%&|^"}.find(rest[0]) != std::string_view::npos) {
+      rest.remove_prefix(1);
+    } else if (rest.starts_with("<<") || rest.starts_with(">>")) {
+      rest.remove_prefix(2);
+    }
+    sets = sets || (rest.starts_with('=') && !rest.starts_with("=="));
+    if (sets) names.emplace_back(expression.substr(start, i - start));
+  }
+  return names;
 }
 
 }  // namespace stagecraft

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cctype>
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -29,125 +30,129 @@ bool reads_variables(ShellWords const& words) {
 }  // namespace
 
 bool ShellInterpreter::execute_builtin(ShellWords const& words,
-                                       std::vector<std::string> const& written) {
+                                       std::vector<std::string> const& written,
+                                       Status& status) {
   std::string const& name = words.front().text;
+  status = true;
   if (name == "eval") {
     auto before = std::exchange(written_again_, written);
-    execute_again(words);
+    status = execute_again(words);
     written_again_ = std::move(before);
   } else if (name == "shift") {
-    shift(words);
+    status = shift(words);
   } else if (name == "exit") {
     leave_script(words);
   } else if (name == "set") {
-    bool const has_dashes = words.size() > 1 && words[1].text == "--";
-    if (has_dashes) {
-      set_arguments({words.begin() + 2, words.end()});
-      doubts_.settle("@", written, false);
-    }
+    set_options(words, written);
+  } else if (name == "shopt") {
+    bool const is_set = words.size() > 1 && words[1].text == "-s";
+    bool const changes = is_set || (words.size() > 1 && words[1].text == "-u");
+    for (std::size_t i = 2; changes && i < words.size(); ++i) set_option(words[i].text, is_set);
+    if (!changes) status = std::nullopt;
   } else if (name == "unset") {
-    for (auto word = words.begin() + 1; word != words.end(); ++word) {
-      if (!is_variable_name(word->text)) continue;
-      variables_[word->text] = {};
-      doubts_.settle(word->text, {}, false);
-    }
+    unset(words);
   } else if (name == "let") {
-    for (auto word = words.begin() + 1; word != words.end(); ++word) calculate(word->text);
+    for (auto word = words.begin() + 1; word != words.end(); ++word) status = calculate(word->text);
   } else if (reads_variables(words)) {
     for (auto word = words.begin() + 1; word != words.end(); ++word) {
       if (is_variable_name(word->text)) forget(word->text);
     }
-    return false;
-  } else if (Leave const left = left_by(name); left != Leave::nothing && depth_ > 0) {
-    leaves_ = left;
+    status = std::nullopt;
+  } else if (Leave const left = left_by(name); left != Leave::nothing) {
+    leave_body(left, words);
   } else {
+    status = std::nullopt;
     return false;
   }
   return true;
 }
 
-void ShellInterpreter::leave_script(ShellWords const& words) {
-  if (undecided_ > 0) return;
-  if (!command_.empty()) {
-    leaves_ = Leave::script;
-    return;
+void ShellInterpreter::unset(ShellWords const& words) {
+  bool is_function = false;
+  for (auto word = words.begin() + 1; word != words.end(); ++word) {
+    std::string const& text = word->text;
+    std::size_t const bracket = text.find('[');
+    if (text.starts_with('-')) {
+      is_function = text == "-f";
+    } else if (is_function) {
+      functions_.erase(text);
+    } else if (bracket != std::string::npos) {
+      unset_element(text.substr(0, bracket),
+                    text.substr(bracket + 1, text.find(']') - bracket - 1));
+    } else if (is_variable_name(text) && !attributes_.constants.contains(text)) {
+      variables_[text] = {};
+      doubts_.settle(text, {}, false);
+    }
   }
-  // Before its command a script ends at what it takes as an error: the user sees what is missing.
-  note_at(words.front(), "the script ends here (exit); it is followed as if it did not");
 }
 
-void ShellInterpreter::forget(std::string const& name) {
-  if (given_.contains(name)) return;
-  variables_.erase(name);
-  doubts_.settle(name, {}, false);
+void ShellInterpreter::unset_element(std::string const& name, std::string const& index) {
+  auto const known = variables_.find(name);
+  if (known == variables_.end()) return;
+  ShellWords& elements = known->second.elements;
+  auto const number = shell_arithmetic(index, variables_);
+  auto const size = static_cast<std::int64_t>(elements.size());
+  if (number && (*number == size - 1 || *number == -1) && size > 0) {
+    elements.pop_back();
+  } else if (!number || (*number<size&& * number> - size)) {
+    forget(name);  // arrays with gaps are not known
+  }
+}
+
+void ShellInterpreter::set_option(std::string const& name, bool is_set) {
+  ShellWords& options = variables_["SHELLOPTS"].elements;
+  std::erase_if(options, [&](ShellWord const& option) { return option.text == name; });
+  if (is_set) options.push_back({name, 0, 0});
+}
+
+void ShellInterpreter::set_options(ShellWords const& words,
+                                   std::vector<std::string> const& written) {
+  std::size_t i = 1;
+  for (; i < words.size() && words[i].text.find_first_of("-+") == 0; ++i) {
+    std::string const& text = words[i].text;
+    if (text == "-" || text == "--") break;
+    bool const is_set = text[0] == '-';
+    if (text.find('e') != std::string::npos) set_option("errexit", is_set);
+    if (text.ends_with('o') && i + 1 < words.size()) set_option(words[++i].text, is_set);
+  }
+  bool const has_dashes = i < words.size() && words[i].text == "--";
+  if (i == words.size()) return;
+  if (has_dashes || words[i].text == "-") ++i;
+  set_arguments({words.begin() + static_cast<std::ptrdiff_t>(i), words.end()}, written);
+  doubts_.settle("@", written, false);
 }
 
 ShellInterpreter::Status ShellInterpreter::calculate(std::string const& expression) {
   std::string const text = joined(expand({expression, 0, 0}, variables_));
-  std::size_t const start = std::min(text.find_first_not_of(" \t"), text.size());
-  auto end = start;
-  while (end < text.size() && is_name_character(text[end])) ++end;
-  std::string const name = text.substr(start, end - start);
-  std::size_t const next = std::min(text.find_first_not_of(" \t", end), text.size());
-  std::string_view const rest = std::string_view{text}.substr(next);
-  std::string value;
-  if (rest.starts_with('=') && !rest.starts_with("==")) value = rest.substr(1);
-  if (rest.size() > 1 && rest[1] == '=' &&
-      std::string_view{"+-*/%"}.find(rest[0]) != std::string::npos) {
-    value = name + rest[0] + "(" + std::string{rest.substr(2)} + ")";
-  }
-  if (rest == "++" || rest == "--") value = name + rest[0] + "1";
-  if (!is_variable_name(name) || value.empty()) {
+  auto const step = shell_step(text, variables_);
+  if (!step) {
     auto const result = shell_arithmetic(text, variables_);
+    if (!result) {
+      for (std::string const& name : names_set_in(text)) forget(name);
+    }
     return result ? Status{*result != 0} : std::nullopt;
   }
-  // A variable that is not set counts as 0.
-  if (!variables_.contains(name) && value.starts_with(name)) value.replace(0, name.size(), "0");
-  auto const result = shell_arithmetic(value, variables_);
-  if (!result) {
-    forget(name);
+  if (!step->value) {
+    forget(step->name);
     return std::nullopt;
   }
-  remember(name, {{{std::to_string(*result), 0, 0}}}, {"$((" + text + "))"});
-  return *result != 0;
+  remember(step->name, {{{std::to_string(*step->value), 0, 0}}}, {"$((" + text + "))"});
+  return *step->result != 0;
 }
 
-void ShellInterpreter::shift(ShellWords const& words) {
+ShellInterpreter::Status ShellInterpreter::shift(ShellWords const& words) {
   ShellWords all = variables_["@"].elements;
   std::size_t number = 1;
   if (words.size() > 1) {
     auto const count = parse_number<std::size_t>(words[1].text);
-    if (!count) return;
+    if (!count) return std::nullopt;
     number = *count;
   }
-  if (number > all.size()) return;
+  if (number > all.size()) return variables_.contains("#") ? std::nullopt : Status{false};
+  bool const is_counted = !variables_.contains("#");
   all.erase(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(number));
-  set_arguments(std::move(all));
-}
-
-bool ShellInterpreter::assign_element(ShellToken const& token) {
-  std::string const& text = token.word.text;
-  std::size_t const bracket = text.find('[');
-  std::size_t const close = text.find(']');
-  if (bracket == std::string::npos || close == std::string::npos) return false;
-  std::string const name = text.substr(0, bracket);
-  auto const index = shell_arithmetic(text.substr(bracket + 1, close - bracket - 1), variables_);
-  ShellVariable value = variables_[name];
-  auto const size = static_cast<std::int64_t>(value.elements.size());
-  if (!index || *index < 0 || *index > size || text[close + 1] != '=') {
-    forget(name);
-    return true;
-  }
-  ShellWord element = token.word;
-  element.text = text.substr(close + 2);
-  std::vector<std::string> const written{element.text};
-  element.text = joined(expand_and_set(element, variables_));
-  if (*index == size) {
-    value.elements.push_back(element);
-  } else {
-    value.elements[static_cast<std::size_t>(*index)] = element;
-  }
-  remember(name, std::move(value), written, true);
+  set_arguments(std::move(all), {});
+  if (!is_counted) variables_["#"] = {};
   return true;
 }
 

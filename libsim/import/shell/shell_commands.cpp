@@ -82,14 +82,31 @@ class CommandParser {
       if (is_operation("&&") || is_operation("||") || is_operation("|")) {
         next.after = tokens_[at_++].word.text;
         skip_newlines();
+      } else if (is_operation("&")) {
+        next.after = "&";
       }
       commands.push_back(std::move(next));
     }
   }
 
+  /// Whether a command with others inside it begins.
+  bool is_compound(std::size_t ahead) const {
+    constexpr std::array<std::string_view, 6> words{"{", "if", "while", "until", "for", "case"};
+    return is_operation("(", ahead) ||
+           (at_ + ahead < tokens_.size() && tokens_[at_ + ahead].kind == TokenKind::word &&
+            std::ranges::find(words, tokens_[at_ + ahead].word.text) != words.end());
+  }
+
   ShellCommand command() {
     ShellCommand command;
     command.place = tokens_[at_].word;
+    if (is_word("time") && is_compound(1)) ++at_;
+    if (is_word("!") && depth_ < deepest_ && is_compound(1)) {
+      ++at_;
+      command = this->command();
+      command.is_negated = true;
+      return command;
+    }
     if (depth_ == deepest_) {
       read_simple(command);
       return command;

@@ -27,7 +27,9 @@ struct ShellCommand {
   ShellWord place;  ///< its first word
   std::vector<ShellToken> tokens;
   std::vector<ShellBranch> branches;
-  std::string after;  ///< what ties the next command to it: `&&`, `||`, `|`; empty if it is apart
+  bool is_negated = false;  ///< `!` stands before a command that is not simple
+  std::string after;        ///< what ties the next command to it: `&&`, `||`, `|`; `&` if it does
+                            ///< not wait; empty if it is apart
 };
 
 using ShellCommands = std::vector<ShellCommand>;

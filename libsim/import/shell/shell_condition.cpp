@@ -10,7 +10,7 @@
 
 #include "libsim/import/shell/shell_arithmetic.hpp"
 #include "libsim/import/shell/shell_expansion.hpp"
-#include "libsim/import/shell/shell_pattern.hpp"
+#include "libsim/import/shell/shell_parameters.hpp"
 #include "libsim/units/parse_number.hpp"
 
 namespace stagecraft {
@@ -116,7 +116,10 @@ class TestReader {
   }
 
   Truth unary(char kind, TestItem const& operand) const {
-    if (kind == 'v' && !is_unresolved(operand.text)) return variables_.contains(operand.text);
+    if (kind == 'v' && !is_unresolved(operand.text)) {
+      auto const variable = variables_.find(operand.text);
+      return variable != variables_.end() && !variable->second.elements.empty();
+    }
     if (kind != 'z' && kind != 'n') return std::nullopt;
     Truth const truth = is_filled(operand);
     // `[ -n $A ]` is a test of the word -n alone if A is empty.
@@ -140,8 +143,8 @@ class TestReader {
       return operation == "!=" ? negated(is_empty) : is_empty;
     }
     if (is_equality) {
-      bool const is_same =
-          is_long_ ? matches_pattern(left.text, right.pattern) : left.text == right.text;
+      bool const is_same = is_long_ ? matches_with_options(left.text, right.pattern, variables_)
+                                    : left.text == right.text;
       return is_same == (operation != "!=");
     }
     if (operation == "<" || operation == "\\<") return left.text < right.text;

@@ -7,39 +7,20 @@
 #include <utility>
 
 #include "libsim/import/shell/shell_arithmetic.hpp"
+#include "libsim/import/shell/shell_brackets.hpp"
+#include "libsim/import/shell/shell_output.hpp"
 #include "libsim/import/shell/shell_parameters.hpp"
 #include "libsim/import/shell/shell_pattern.hpp"
 
 namespace stagecraft {
 namespace {
 
-/// The position after the bracket that closes the one at `open`.
-std::size_t closing_bracket(std::string_view text, std::size_t open) {
-  char const close = text[open] == '(' ? ')' : '}';
-  int depth = 0;
-  for (std::size_t i = open; i < text.size(); ++i) {
-    if (text[i] == text[open]) ++depth;
-    if (text[i] == close && --depth == 0) return i + 1;
-  }
-  return text.size();
-}
-
-/// The end of the `$(...)`, `${...}` or backquoted command at `at`; `at` if there is none.
-std::size_t end_of_substitution(std::string_view text, std::size_t at) {
-  if (text[at] == '`') {
-    std::size_t const end = text.find('`', at + 1);
-    return end == std::string_view::npos ? at : end + 1;
-  }
-  bool const opens =
-      text[at] == '$' && at + 1 < text.size() && (text[at + 1] == '(' || text[at + 1] == '{');
-  return opens ? closing_bracket(text, at + 1) : at;
-}
-
 /// What an expander does beside expanding.
 struct ExpanderMode {
   int depth = 0;                       ///< of defaults within defaults
   ShellVariables* settable = nullptr;  ///< in which `${NAME:=TEXT}` sets its variable
   bool is_pattern = false;             ///< what is quoted is escaped
+  bool is_one_word = false;            ///< what is not quoted is not split
 };
 
 /// Expands one word of a command; used once.
@@ -127,7 +108,11 @@ class Expander {
   /// Inserts the elements of a variable; `each` keeps them separate, as "${a[@]}" does.
   void put_value(std::vector<ShellWord> const& elements, Quoting quoting, bool each) {
     if (quoting == Quoting::quoted && !each) {
-      put_quoted(joined(elements));
+      put_quoted(joined(elements, value_separators().substr(0, 1)));
+      return;
+    }
+    if (quoting == Quoting::none && mode_.is_one_word) {
+      if (!elements.empty()) put(joined(elements));
       return;
     }
     if (elements.empty()) is_empty_list_ = true;
@@ -139,20 +124,51 @@ class Expander {
         continue;
       }
       std::string_view const text = elements[i].text;
+      std::string const separators = value_separators();
       for (std::size_t k = 0; k < text.size(); ++k) {
         char const c = text[k];
         // What could not be expanded is one word, whatever blanks are in it.
         if (std::size_t const end = end_of_substitution(text, k); end > k) {
           put(text.substr(k, end - k));
           k = end - 1;
-        } else if (!is_blank(c) && c != '\n') {
+        } else if (separators.find(c) == std::string::npos) {
           put({&c, 1});
-        } else if (has_word_) {
+        } else if (has_word_ || (!is_blank(c) && c != '\n' && !ends_with_word(text, k))) {
+          has_word_ = true;
           end_word();
           if (elements[i].line > 0) word_place_ = elements[i];
         }
       }
     }
+  }
+
+  /// The characters that separate the words of a value: IFS, if the script sets it.
+  std::string value_separators() const {
+    auto const known = variables_.find("IFS");
+    if (known == variables_.end() || known->second.elements.empty()) return " \t\n\r";
+    return joined(known->second.elements);
+  }
+  /// Whether a separator at `at` stands behind blanks that have ended its word.
+  bool ends_with_word(std::string_view text, std::size_t at) const {
+    std::string const separators = value_separators();
+    std::size_t k = at;
+    while (k > 0 && is_blank(text[k - 1]) && separators.find(text[k - 1]) != std::string::npos) --k;
+    return k > 0 && k < at && separators.find(text[k - 1]) == std::string::npos;
+  }
+
+  /// Inserts what `seq` prints; false for other commands.
+  bool put_output(std::string_view command, Quoting quoting) {
+    constexpr std::string_view name = "seq ";
+    command.remove_prefix(std::min(command.find_first_not_of(" \t"), command.size()));
+    if (!command.starts_with(name) || mode_.depth == deepest_) return false;
+    ShellWord const rest{std::string{command.substr(name.size())}, 0, 0};
+    auto const output = output_of_seq(
+        joined(Expander{rest, variables_, {mode_.depth + 1, mode_.settable, false}}.run()));
+    if (!output) return false;
+    ShellWord text = place_;
+    text.text = *output;
+    if (!output->empty()) put_value({text}, quoting, false);
+    return true;
   }
 
   /// Expands `${inner}`.
@@ -174,9 +190,34 @@ class Expander {
     ShellWord const word{std::string{expression}, 0, 0};
     auto const expanded =
         Expander{word, variables_, {mode_.depth + 1, mode_.settable, false}}.run();
-    auto const value = shell_arithmetic(joined(expanded), variables_);
+    std::string const text = joined(expanded);
+    auto const step = shell_step(text, variables_);
+    auto const value = step ? step->result : shell_arithmetic(text, variables_);
+    if (step && step->value && mode_.settable != nullptr) {
+      (*mode_.settable)[step->name] = {{{std::to_string(*step->value), 0, 0}}};
+    } else if (!value && mode_.settable != nullptr) {
+      for (std::string const& name : names_set_in(text)) mode_.settable->erase(name);
+    }
     if (value) put(std::to_string(*value));
     return value.has_value();
+  }
+
+  /// Inserts the text of `$'...'` from `at` on; returns the position behind it.
+  std::size_t put_escaped(std::size_t at) {
+    constexpr std::string_view letters = "ntr\\'\"";
+    constexpr std::string_view meanings = "\n\t\r\\'\"";
+    put_quoted("");
+    for (; at < text_.size() && text_[at] != '\''; ++at) {
+      bool const is_escape = text_[at] == '\\' && at + 1 < text_.size();
+      std::size_t const letter = is_escape ? letters.find(text_[at + 1]) : std::string_view::npos;
+      if (letter != std::string_view::npos) {
+        put_quoted(meanings.substr(letter, 1));
+        ++at;
+      } else {
+        put_quoted(text_.substr(at, 1));
+      }
+    }
+    return at + 1;
   }
 
   /// Expands what begins with `$` or a backquote. What cannot be expanded is left as it is written.
@@ -188,6 +229,7 @@ class Expander {
       end = std::min(text_.find('`', start + 1), text_.size() - 1) + 1;
       std::size_t const first = text_.find_first_not_of(" \t", start + 1);
       is_done = first < end && text_[first] == '#';  // a comment among the words of a command
+      is_done = is_done || put_output(text_.substr(start + 1, end - start - 2), quoting);
     } else if (peek(1) == '(' || peek(1) == '{') {
       end = closing_bracket(text_, start + 1);
       std::string_view const inner = text_.substr(start + 2, end - start - 3);
@@ -195,18 +237,24 @@ class Expander {
         is_done = expand_braces(inner, quoting);
       } else if (inner.size() > 2 && inner.front() == '(' && inner.back() == ')') {
         is_done = put_arithmetic(inner.substr(1, inner.size() - 2));
+      } else {
+        is_done = put_output(inner, quoting);
       }
     } else if (peek(1) == '#') {
       end = start + 2;
       auto const arguments = variables_.find("@");
       bool const are_known = arguments != variables_.end();
-      put(are_known ? std::to_string(arguments->second.elements.size()) : "0");
-      is_done = true;
+      is_done = !variables_.contains("#");  // else their number is not known
+      if (is_done) put(are_known ? std::to_string(arguments->second.elements.size()) : "0");
     } else if (peek(1) == '@' || peek(1) == '*') {
       end = start + 2;
       auto const arguments = variables_.find("@");
-      if (arguments != variables_.end()) put_value(arguments->second.elements, quoting, true);
+      if (arguments != variables_.end())
+        put_value(arguments->second.elements, quoting, peek(1) == '@');
       is_done = true;  // without --script's arguments as if it had been started without any
+    } else if (peek(1) == '\'' && quoting == Quoting::none) {
+      end = put_escaped(start + 2);
+      is_done = true;
     } else if (is_name_character(peek(1))) {
       end = start + 2;
       bool const is_digit = std::isdigit(static_cast<unsigned char>(peek(1))) != 0;
@@ -240,32 +288,12 @@ std::vector<ShellWord> expand_and_set(ShellWord const& written, ShellVariables& 
   return Expander{written, variables, {0, &variables, false}}.run();
 }
 
+std::string expand_value(ShellWord const& written, ShellVariables& variables) {
+  return joined(Expander{written, variables, {0, &variables, false, true}}.run());
+}
+
 std::string expand_pattern(ShellWord const& written, ShellVariables const& variables) {
-  return joined(Expander{written, variables, {0, nullptr, true}}.run());
-}
-
-std::vector<std::string> open_names(std::string_view text) {
-  std::vector<std::string> names;
-  bool const is_arithmetic = text.find("$((") != std::string_view::npos;
-  for (std::size_t i = 0; i < text.size();) {
-    std::size_t const start = i;
-    while (i < text.size() && is_name_character(text[i])) ++i;
-    if (i == start) {
-      ++i;
-      continue;
-    }
-    std::string const name{text.substr(start, i - start)};
-    bool const is_named =
-        start > 0 && (text[start - 1] == '$' || (start > 1 && text.substr(start - 2, 2) == "${"));
-    bool const is_word = std::isdigit(static_cast<unsigned char>(name[0])) == 0;
-    bool const is_new = std::find(names.begin(), names.end(), name) == names.end();
-    if (is_new && (is_named || (is_arithmetic && is_word))) names.push_back(name);
-  }
-  return names;
-}
-
-bool is_unresolved(std::string_view text) {
-  return text.find('$') != std::string_view::npos || text.find('`') != std::string_view::npos;
+  return joined(Expander{written, variables, {0, nullptr, true, true}}.run());
 }
 
 }  // namespace stagecraft

@@ -8,21 +8,9 @@
 #include "libsim/import/shell/shell_condition.hpp"
 #include "libsim/import/shell/shell_expansion.hpp"
 #include "libsim/import/shell/shell_parameters.hpp"
-#include "libsim/import/shell/shell_pattern.hpp"
 
 namespace stagecraft {
 namespace {
-
-bool is_joint(std::string_view after) { return after == "&&" || after == "||"; }
-
-/// Whether a command is a test, whose result matters if it is not known. Other commands succeed.
-bool is_test(ShellCommand const& command) {
-  if (command.kind != ShellCommand::Kind::simple || command.tokens.empty()) return false;
-  auto token = command.tokens.begin();
-  if (token->word.text == "!" && token + 1 != command.tokens.end()) ++token;
-  std::string_view const word = token->word.text;
-  return word == "[" || word == "[[" || word == "test" || word.starts_with("((");
-}
 
 constexpr char const* undecided =
     "a condition that the script does not decide; its branch is skipped";
@@ -35,7 +23,7 @@ ScriptOutcome ShellInterpreter::run(ShellCommands commands) {
   outcome.command = std::move(command_);
   outcome.flags_of_variable = std::move(flags_of_variable_);
   report_doubts(outcome);
-  outcome.variables = std::move(variables_);
+  outcome.variables = std::move(outcome.command.empty() ? variables_ : variables_of_command_);
   return outcome;
 }
 
@@ -84,57 +72,15 @@ std::size_t ShellInterpreter::doubt(ShellWord const& place,
                                     std::string note) {
   std::string text;
   for (ShellToken const& token : what) text += (text.empty() ? "" : " ") + token.word.text;
+  if (text.empty()) text = place.text + " ...";  // of a command with others inside it
   return doubts_.add({place, printable(text), std::move(note), open_names(what, variables_), {}});
 }
 
 void ShellInterpreter::touch(std::size_t doubt, ShellCommands const& commands) {
-  if (doubts_.touch(doubt, commands, variables_, functions_)) may_have_left_ = true;
-}
-
-ShellInterpreter::Status ShellInterpreter::follow_all(ShellCommands const& commands) {
-  Status status = true;
-  for (std::size_t i = 0; i < commands.size() && leaves_ == Leave::nothing; ++i) {
-    status = follow(commands[i]);
-    if (!status && !is_test(commands[i])) status = true;
-    i = follow_joined(commands, i, status);
-  }
-  return status;
-}
-
-std::size_t ShellInterpreter::follow_joined(ShellCommands const& commands,
-                                            std::size_t first,
-                                            Status& status) {
-  std::size_t i = first;
-  while (leaves_ == Leave::nothing && is_joint(commands[i].after) && i + 1 < commands.size()) {
-    ShellCommand const& before = commands[i++];
-    bool const wants_success = before.after == "&&";
-    std::size_t const start = i;
-    while (commands[i].after == "|" && i + 1 < commands.size()) ++i;
-    bool const is_open = !status;
-    // A test that is not known fails, as it does if its variables are not set.
-    bool const runs = status.value_or(false) == wants_success;
-    ShellCommands const next(commands.begin() + static_cast<std::ptrdiff_t>(start),
-                             commands.begin() + static_cast<std::ptrdiff_t>(i) + 1);
-    if (runs) {
-      undecided_ += is_open ? 1 : 0;
-      Status result;
-      for (std::size_t k = start; k <= i; ++k) result = follow(commands[k]);
-      status = !result && !is_test(commands[i]) ? Status{true} : result;
-      undecided_ -= is_open ? 1 : 0;
-    }
-    // Other commands are taken to succeed, which is in doubt, too.
-    if (is_open || (!is_test(before) && !wants_success)) {
-      bool const leaves = next.front().kind == ShellCommand::Kind::simple &&
-                          left_by(next.front().place.text) != Leave::nothing;
-      touch(doubt(before.place, before.tokens,
-                  is_open && leaves
-                      ? "a condition that the script does not decide; what follows is skipped"
-                      : ""),
-            next);
-    }
-    if (!runs && is_open) status = false;
-  }
-  return i;
+  ShellEffects const effects = doubts_.touch(doubt, commands, variables_, functions_);
+  if (effects.leaves) may_leave_.insert(doubt);
+  if (effects.returns) may_return_.insert(doubt);
+  if (effects.leaves || effects.returns || effects.exits) may_have_left_ = true;
 }
 
 ShellInterpreter::Status ShellInterpreter::follow(ShellCommand const& command) {
@@ -144,27 +90,22 @@ ShellInterpreter::Status ShellInterpreter::follow(ShellCommand const& command) {
     case ShellCommand::Kind::group:
       return follow_all(command.branches.front().body);
     case ShellCommand::Kind::subshell: {
-      ShellVariables before = variables_;
-      Status const status = follow_all(command.branches.front().body);
-      variables_ = std::move(before);
-      if (leaves_ == Leave::script) leaves_ = Leave::nothing;
+      ++subshells_;
+      Status const status = in_subshell([&] { return follow_all(command.branches.front().body); });
+      --subshells_;
       return status;
     }
     case ShellCommand::Kind::condition:
-      follow_condition(command);
-      break;
+      return follow_condition(command);
     case ShellCommand::Kind::for_each:
-      follow_each(command);
-      break;
+      return follow_each(command);
     case ShellCommand::Kind::loop:
-      follow_loop(command);
-      break;
+      return follow_loop(command);
     case ShellCommand::Kind::other:
       skip_loop(command);
-      break;
+      return std::nullopt;
     case ShellCommand::Kind::choice:
-      follow_choice(command);
-      break;
+      return follow_choice(command);
     case ShellCommand::Kind::function:
       if (!command.tokens.empty() && !command.branches.empty()) {
         functions_[command.tokens.front().word.text] = &command;
@@ -174,35 +115,8 @@ ShellInterpreter::Status ShellInterpreter::follow(ShellCommand const& command) {
   return true;
 }
 
-ShellInterpreter::Status ShellInterpreter::holds_all(ShellCommands const& commands) {
-  Status truth = true;
-  std::string joint;
-  bool is_piped = false;
-  for (ShellCommand const& command : commands) {
-    Status next;
-    bool const is_open = command.after == "|" || is_piped;
-    bool const is_simple = command.kind == ShellCommand::Kind::simple;
-    if (is_simple && !is_open) next = execute(command);
-    if (!is_simple && !command.branches.empty() && command.branches.front().condition.empty()) {
-      next = holds_all(command.branches.front().body);
-    }
-    is_piped = command.after == "|";
-    if (is_piped) continue;
-    if (joint == "&&") {
-      bool const fails = (truth && !*truth) || (next && !*next);
-      truth = fails ? Status{false} : truth && next ? Status{true} : std::nullopt;
-    } else if (joint == "||") {
-      bool const succeeds = truth.value_or(false) || next.value_or(false);
-      truth = succeeds ? Status{true} : truth && next ? Status{false} : std::nullopt;
-    } else {
-      truth = next;
-    }
-    joint = command.after;
-  }
-  return truth;
-}
-
-void ShellInterpreter::follow_condition(ShellCommand const& command) {
+ShellInterpreter::Status ShellInterpreter::follow_condition(ShellCommand const& command) {
+  Status status = true;
   std::optional<std::size_t> number;
   std::vector<ShellBranch const*> open;
   for (ShellBranch const& branch : command.branches) {
@@ -216,18 +130,21 @@ void ShellInterpreter::follow_condition(ShellCommand const& command) {
       open.push_back(&branch);
     } else if (*truth) {
       undecided_ += number ? 1 : 0;
-      follow_all(branch.body);
+      ++branches_;
+      status = follow_all(branch.body);
+      --branches_;
       undecided_ -= number ? 1 : 0;
       open.push_back(&branch);
       break;
     }
   }
-  if (!number) return;
+  if (!number) return status;
   for (ShellBranch const* const branch : open) touch(*number, branch->body);
+  return std::nullopt;
 }
 
-void ShellInterpreter::follow_choice(ShellCommand const& command) {
-  if (command.tokens.empty()) return;
+ShellInterpreter::Status ShellInterpreter::follow_choice(ShellCommand const& command) {
+  if (command.tokens.empty()) return std::nullopt;
   ShellToken const& written = command.tokens.front();
   std::string const subject = joined(expand_and_set(written.word, variables_));
   bool is_open = is_unresolved(subject);
@@ -240,7 +157,7 @@ void ShellInterpreter::follow_choice(ShellCommand const& command) {
     for (ShellToken const& pattern : branch.patterns) {
       std::string const expanded = expand_pattern(pattern.word, variables_);
       if (is_unresolved(expanded)) is_open = true;
-      matches = matches || matches_pattern(text, expanded);
+      matches = matches || matches_with_options(text, expanded, variables_);
     }
     falls_through = false;
     if (!matches) continue;
@@ -249,16 +166,20 @@ void ShellInterpreter::follow_choice(ShellCommand const& command) {
     if (!falls_through && branch.end != ";;&") break;
   }
   undecided_ += is_open ? 1 : 0;
+  ++branches_;
+  Status status = true;
   for (ShellBranch const* const branch : runs) {
-    if (leaves_ == Leave::nothing) follow_all(branch->body);
+    if (leaves_ == Leave::nothing) status = follow_all(branch->body);
   }
+  --branches_;
   undecided_ -= is_open ? 1 : 0;
-  if (!is_open) return;
+  if (!is_open) return status;
   ShellToken const keyword{ShellToken::Kind::word, {"case", 0, 0}, false, {}};
   std::size_t const number = doubt(
       command.place, {keyword, written},
       "a case that the script does not decide; what runs if its variables are not set is taken");
   for (ShellBranch const& branch : command.branches) touch(number, branch.body);
+  return std::nullopt;
 }
 
 ScriptOutcome follow_script(std::vector<ShellToken> const& tokens,

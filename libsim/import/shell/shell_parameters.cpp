@@ -199,10 +199,28 @@ std::optional<NamedValue> named_value(std::string_view inner, ShellVariables con
 
 }  // namespace
 
-std::string joined(ShellWords const& words) {
+std::string joined(ShellWords const& words, std::string_view between) {
   std::string text;
-  for (ShellWord const& word : words) text += (text.empty() ? "" : " ") + word.text;
+  bool is_first = true;
+  for (ShellWord const& word : words) {
+    if (!std::exchange(is_first, false) && !(text.empty() && between == " ")) text += between;
+    text += word.text;
+  }
   return text;
+}
+
+bool has_option(ShellVariables const& variables, std::string_view name) {
+  auto const options = variables.find("SHELLOPTS");
+  return options != variables.end() &&
+         std::ranges::any_of(options->second.elements,
+                             [&](ShellWord const& option) { return option.text == name; });
+}
+
+bool matches_with_options(std::string const& text,
+                          std::string const& pattern,
+                          ShellVariables const& variables) {
+  if (!has_option(variables, "nocasematch")) return matches_pattern(text, pattern);
+  return matches_pattern(in_case(text, false, true), in_case(pattern, false, true));
 }
 
 std::optional<BracedValue> braced_value(std::string_view inner,

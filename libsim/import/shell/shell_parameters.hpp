@@ -9,8 +9,16 @@
 
 namespace stagecraft {
 
-/// The words with a blank between them.
-std::string joined(ShellWords const& words);
+/// The words with a text between them.
+std::string joined(ShellWords const& words, std::string_view between = " ");
+
+/// Whether an option of the shell is set, such as `errexit` or `nocasematch`.
+bool has_option(ShellVariables const& variables, std::string_view name);
+
+/// Whether a text matches a pattern, in any case of letters if the option `nocasematch` is set.
+bool matches_with_options(std::string const& text,
+                          std::string const& pattern,
+                          ShellVariables const& variables);
 
 /// What `${...}` stands for.
 struct BracedValue {

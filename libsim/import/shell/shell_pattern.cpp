@@ -1,10 +1,12 @@
 #include "libsim/import/shell/shell_pattern.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cctype>
 #include <cstddef>
 #include <optional>
 #include <utility>
+#include <vector>
 
 namespace stagecraft {
 namespace {
@@ -69,9 +71,85 @@ PatternElement element(std::string_view pattern, std::size_t at, char c) {
   return {pattern[letter] == c, letter + 1};
 }
 
+/// Whether a group such as `@(a|b)` begins at `at`.
+bool is_group(std::string_view pattern, std::size_t at) {
+  return at + 1 < pattern.size() && pattern[at + 1] == '(' &&
+         std::string_view{"?*+@!"}.find(pattern[at]) != std::string_view::npos;
+}
+
+bool has_group(std::string_view pattern) {
+  for (std::size_t i = 0; i < pattern.size(); ++i) {
+    if (pattern[i] == '\\') {
+      ++i;
+    } else if (is_group(pattern, i)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+/// Matches patterns with groups. Used for one pattern: it counts its steps, which may grow with a
+/// power of the length.
+class ExtendedMatch {
+ public:
+  bool matches(std::string_view text, std::string_view pattern) {
+    constexpr int most = 200'000;
+    if (++steps_ > most) return false;
+    if (pattern.empty()) return text.empty();
+    if (is_group(pattern, 0)) return matches_group(text, pattern);
+    if (pattern[0] == '*') {
+      for (std::size_t i = 0; i <= text.size(); ++i) {
+        if (matches(text.substr(i), pattern.substr(1))) return true;
+      }
+      return false;
+    }
+    if (text.empty()) return false;
+    PatternElement const next = element(pattern, 0, text[0]);
+    return next.matches && matches(text.substr(1), pattern.substr(next.end));
+  }
+
+ private:
+  bool matches_group(std::string_view text, std::string_view pattern) {
+    std::vector<std::string_view> choices;
+    std::size_t end = 2;
+    std::size_t start = 2;
+    for (int depth = 1; end < pattern.size(); ++end) {
+      if (pattern[end] == '\\') {
+        ++end;
+        continue;
+      }
+      if (pattern[end] == '(') ++depth;
+      if (pattern[end] == ')') --depth;
+      if (depth == 0 || (depth == 1 && pattern[end] == '|')) {
+        choices.push_back(pattern.substr(start, end - start));
+        start = end + 1;
+      }
+      if (depth == 0) break;
+    }
+    char const kind = pattern[0];
+    std::string_view const rest = pattern.substr(std::min(end + 1, pattern.size()));
+    std::string const again = "*" + std::string{pattern.substr(1)};
+    if ((kind == '?' || kind == '*') && matches(text, rest)) return true;
+    bool const repeats = kind == '*' || kind == '+';
+    for (std::size_t i = 0; i <= text.size(); ++i) {
+      bool is_one = false;
+      for (std::string_view const choice : choices) {
+        is_one = is_one || matches(text.substr(0, i), choice);
+      }
+      if (is_one == (kind == '!')) continue;
+      std::string_view const left = text.substr(i);
+      if (matches(left, rest) || (repeats && i > 0 && matches(left, again))) return true;
+    }
+    return false;
+  }
+
+  int steps_ = 0;
+};
+
 }  // namespace
 
 bool matches_pattern(std::string_view text, std::string_view pattern) {
+  if (has_group(pattern)) return ExtendedMatch{}.matches(text, pattern);
   std::size_t i = 0;
   std::size_t p = 0;
   // After a mismatch the last `*` takes one character more.
@@ -100,7 +178,7 @@ bool matches_pattern(std::string_view text, std::string_view pattern) {
 std::string as_pattern(std::string_view text) {
   std::string pattern;
   for (char const c : text) {
-    if (std::string_view{"*?[]\\"}.find(c) != std::string_view::npos) pattern += '\\';
+    if (std::string_view{"*?[]\\(|)"}.find(c) != std::string_view::npos) pattern += '\\';
     pattern += c;
   }
   return pattern;

@@ -5,9 +5,11 @@
 #include <string_view>
 #include <utility>
 
+#include "libsim/import/shell/shell_braces.hpp"
 #include "libsim/import/shell/shell_condition.hpp"
 #include "libsim/import/shell/shell_expansion.hpp"
 #include "libsim/import/shell/shell_interpreter.hpp"
+#include "libsim/import/shell/shell_launch_words.hpp"
 
 namespace stagecraft {
 namespace {
@@ -18,69 +20,23 @@ constexpr std::array<std::string_view, 5> declaring_words{"export", "local", "de
 /// Words before a command that do not change what it gets.
 constexpr std::array<std::string_view, 4> leading_words{"time", "exec", "command", "builtin"};
 
-bool has_flag(ShellWords const& words) {
-  return std::any_of(words.begin(), words.end(), [](ShellWord const& word) {
-    return word.text == "--num-layers" || word.text == "--encoder-num-layers" ||
-           word.text.rfind("--num-layers=", 0) == 0;
+/// Commands that are taken to succeed.
+constexpr std::array<std::string_view, 15> succeeding_words{
+    "echo", "printf", "pwd",   "cd",     "mkdir", "pushd", "popd", "sleep",
+    "wait", "trap",   "umask", "ulimit", "alias", "touch", "date"};
+
+/// Whether words contain the output of a command.
+bool has_command(std::vector<std::string> const& written) {
+  return std::ranges::any_of(written, [](std::string const& text) {
+    if (text.find('`') != std::string::npos) return true;
+    for (std::size_t at = text.find("$("); at != std::string::npos; at = text.find("$(", at + 2)) {
+      if (text.substr(at, 3) != "$((") return true;
+    }
+    return false;
   });
 }
 
-/// Splits those words again that are whole commands in quotes (`bash -c "torchrun ..."`).
-ShellWords cut_again(ShellWords const& words, ShellVariables const& variables) {
-  ShellWords result;
-  for (ShellWord const& word : words) {
-    if (word.text.find("--num-layers") == std::string::npos ||
-        word.text.find_first_of(" \t\n") == std::string::npos) {
-      result.push_back(word);
-      continue;
-    }
-    std::vector<std::string> ignored;
-    for (ShellToken const& token : shell_tokens(word.text, ignored)) {
-      if (token.kind != ShellToken::Kind::word) continue;
-      for (ShellWord& inner : expand(token.word, variables)) {
-        result.push_back({std::move(inner.text), word.line, word.column});
-      }
-    }
-  }
-  return result;
-}
-
-/// Whether a value is the output of a command and nothing else.
-bool is_command_output(std::string_view text) {
-  if (text.size() < 3) return false;
-  if (text.front() == '`') return text.find('`', 1) == text.size() - 1;
-  if (!text.starts_with("$(") || text.starts_with("$((") || text.back() != ')') return false;
-  int depth = 0;
-  for (std::size_t i = 1; i < text.size(); ++i) {
-    if (text[i] == '(') ++depth;
-    if (text[i] == ')' && --depth == 0) return i + 1 == text.size();
-  }
-  return false;
-}
-
-/// Whether a value begins or ends with what its variable has had, among other words:
-/// `A="$A --flag"`. A script that starts so starts from nothing.
-bool adds_to_itself(std::string_view name, std::string_view value) {
-  if (value.find_first_of(" \t\n") == std::string_view::npos) return false;
-  auto const names = open_names(value);
-  return value.find("$((") == std::string_view::npos &&
-         std::ranges::find(names, name) != names.end();
-}
-
 bool is_test_word(std::string_view word) { return word == "[" || word == "[[" || word == "test"; }
-
-bool is_assignment(ShellToken const& token) {
-  if (token.kind == ShellToken::Kind::array) return true;
-  if (token.kind != ShellToken::Kind::word) return false;
-  if (!assigned_name(token.word.text).empty()) return true;
-  std::string_view const text = token.word.text;
-  std::size_t const bracket = text.find('[');
-  std::size_t const equals = text.find("]=");
-  std::size_t const appends = text.find("]+=");
-  return bracket != 0 && bracket != std::string_view::npos &&
-         std::ranges::all_of(text.substr(0, bracket), is_name_character) &&
-         std::min(equals, appends) != std::string_view::npos;
-}
 
 }  // namespace
 
@@ -117,6 +73,7 @@ ShellInterpreter::Status ShellInterpreter::execute_words(
     return std::nullopt;
   }
   // A command gets its words before what is assigned for it.
+  std::vector<std::string> const written = written_words({first, end});
   ShellWords const words = words_of(first, end);
   std::vector<Local> before;
   for (auto token = assignments; token != first; ++token) {
@@ -127,35 +84,38 @@ ShellInterpreter::Status ShellInterpreter::execute_words(
     assign(*token);
   }
   if (words.empty()) {
-    bool const cuts =
-        std::ranges::any_of(before, [](Local const& local) { return local.name == "IFS"; });
-    if (cuts) note_at(command.place, "words are cut at blanks, not as IFS says");
-    return true;
+    bool const runs_commands = std::any_of(assignments, first, [](ShellToken const& token) {
+      return has_command(written_words({token}));
+    });
+    return runs_commands ? std::nullopt : Status{true};
   }
-  std::vector<std::string> const written = written_words({first, end});
   std::string const& name = words.front().text;
   Status status;
   if (name == "true" || name == ":" || name == "false") {
     status = name != "false";
   } else if (name == "getopts" && variables_["@"].elements.empty()) {
     status = false;
-  } else if (execute_builtin(words, written)) {
-    status = true;
+  } else if (execute_builtin(words, written, status)) {
   } else if (auto const function = functions_.find(name); function != functions_.end()) {
-    call(*function->second, words, written);
-  } else if (ShellWords const all = cut_again(words, variables_);
-             name != "echo" && name != "printf" && has_flag(all)) {
+    status = call(*function->second, words, written);
+  } else if (std::ranges::find(succeeding_words, name) != succeeding_words.end()) {
+    status = true;
+  } else if (ShellWords const all = cut_again(words, variables_, false); has_layers(all)) {
     start(command, all);
-    return std::nullopt;  // what is set for it is part of its environment
   }
-  for (auto local = before.rbegin(); local != before.rend(); ++local) {
+  restore(before);
+  return status;
+}
+
+void ShellInterpreter::restore(std::vector<Local>& locals) {
+  for (auto local = locals.rbegin(); local != locals.rend(); ++local) {
+    attributes_.references.erase(local->name);
     if (local->before) {
       variables_[local->name] = std::move(*local->before);
     } else {
       variables_.erase(local->name);
     }
   }
-  return status;
 }
 
 void ShellInterpreter::start(ShellCommand const& command, ShellWords words) {
@@ -168,10 +128,13 @@ void ShellInterpreter::start(ShellCommand const& command, ShellWords words) {
   bool const is_known = program != written.end() && program->find(' ') == std::string::npos;
   if (is_known) written.erase(written.begin(), program + 1);
   doubts_of_command_ = doubts_.reaching(written);
+  for (std::size_t const number : ends_) doubts_of_command_[number].insert("--num-layers");
+  variables_of_command_ = variables_;  // among them what is set for it alone
 }
 
-void ShellInterpreter::execute_again(ShellWords const& words) {
-  if (depth_ == deepest_ || ++runs_ > most_runs_) return;
+ShellInterpreter::Status ShellInterpreter::execute_again(ShellWords const& words) {
+  Status status;
+  if (depth_ == deepest_ || ++runs_ > most_runs_) return status;
   std::string text;
   for (auto word = words.begin() + 1; word != words.end(); ++word) text += word->text + " ";
   std::vector<std::string> ignored;
@@ -185,8 +148,9 @@ void ShellInterpreter::execute_again(ShellWords const& words) {
     for (ShellWord& element : token.elements) place(element);
   }
   ++depth_;
-  follow_all(scripts_.emplace_back(shell_commands(tokens)));
+  status = follow_all(scripts_.emplace_back(shell_commands(tokens)));
   --depth_;
+  return status;
 }
 
 ShellWords ShellInterpreter::words_of(std::vector<ShellToken>::const_iterator token,
@@ -206,94 +170,11 @@ ShellWords ShellInterpreter::words_of(std::vector<ShellToken>::const_iterator to
       }
       continue;
     }
-    for (ShellWord& word : expand_and_set(token->word, variables_)) {
-      words.push_back(std::move(word));
+    for (ShellWord const& written : in_braces(token->word)) {
+      for (ShellWord& word : expand_and_set(written, variables_)) words.push_back(std::move(word));
     }
   }
   return words;
-}
-
-void ShellInterpreter::keep_locals(std::vector<ShellToken> const& tokens) {
-  if (functions_open_ == 0) return;
-  for (auto token = tokens.begin() + 1; token != tokens.end(); ++token) {
-    std::string const name = token->word.text.substr(0, token->word.text.find_first_of("=+"));
-    auto const known = variables_.find(name);
-    locals_.push_back(
-        {name, known == variables_.end() ? std::nullopt : std::optional{known->second}});
-  }
-}
-
-void ShellInterpreter::declare(std::vector<ShellToken> const& tokens) {
-  if (tokens.front().word.text == "local") keep_locals(tokens);
-  bool is_map = false;
-  for (auto token = tokens.begin() + 1; token != tokens.end(); ++token) {
-    std::string const& text = token->word.text;
-    if (token->kind == ShellToken::Kind::operation) break;
-    if (text.starts_with('-') || text.starts_with('+')) {
-      is_map = is_map || text.find('A') != std::string::npos;
-    } else if (is_map) {
-      forget(text.substr(0, text.find('=')));  // arrays by name are not known
-    } else if (is_assignment(*token)) {
-      assign(*token);
-    }
-  }
-}
-
-bool ShellInterpreter::assign(ShellToken const& token) {
-  if (token.kind == ShellToken::Kind::array) {
-    ShellVariable value;
-    if (token.appends) value = variables_[token.word.text];
-    for (ShellWord const& element : token.elements) {
-      if (element.text.starts_with('[') && element.text.find("]=") != std::string::npos) {
-        forget(token.word.text);  // arrays by number or name
-        return true;
-      }
-      for (ShellWord& word : expand_and_set(element, variables_)) {
-        value.elements.push_back(std::move(word));
-      }
-    }
-    remember(token.word.text, std::move(value), written_words({token}), token.appends);
-    return true;
-  }
-  std::string const& text = token.word.text;
-  std::string const name{assigned_name(text)};
-  if (name.empty()) return assign_element(token);
-  std::size_t const equals = text.find('=');
-  bool const appends = text[equals - 1] == '+';
-  ShellWord value = token.word;
-  value.text = text.substr(equals + 1);
-  std::vector<std::string> const written{value.text};
-  if (!variables_.contains(name) && adds_to_itself(name, value.text)) variables_[name] = {};
-  std::string joined;
-  if (appends && !variables_[name].elements.empty()) joined = variables_[name].elements[0].text;
-  // An assigned value is not split: the value of `$A` keeps its blanks.
-  bool is_first = true;
-  for (ShellWord const& word : expand_and_set(value, variables_)) {
-    joined += (is_first ? "" : " ") + word.text;
-    is_first = false;
-  }
-  value.text = joined;
-  remember(name, {{value}}, written, appends);
-  return true;
-}
-
-void ShellInterpreter::remember(std::string const& name,
-                                ShellVariable value,
-                                std::vector<std::string> const& written,
-                                bool appends) {
-  bool const is_open = std::ranges::any_of(
-      value.elements, [](ShellWord const& word) { return is_unresolved(word.text); });
-  if (is_open && given_.contains(name)) return;
-  for (ShellWord& word : value.elements) {
-    if (is_command_output(word.text)) word.text = "${" + name + "}";
-  }
-  doubts_.settle(name, written, appends);
-  ShellWords words = cut_again(value.elements, variables_);
-  if (has_flag(words)) {
-    flags_of_variable_ = std::move(words);
-    doubts_of_variable_ = doubts_.reaching({"$" + name});
-  }
-  variables_[name] = std::move(value);
 }
 
 }  // namespace stagecraft

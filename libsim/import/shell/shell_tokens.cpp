@@ -185,9 +185,18 @@ class Tokenizer {
 
   /// Moves to the blank or operator that ends a word.
   void skip_word() {
+    std::size_t const start = at_;
     while (at_ < text_.size()) {
       char const c = text_[at_];
       if (is_blank(c) || c == '\n') return;
+      // A group of a pattern, such as `@(a|b)`; `!(...)` alone is a command.
+      bool const is_group =
+          c == '(' && at_ > start && text_[at_ - 1] != '$' &&
+          std::string_view{"?*+@!"}.find(text_[at_ - 1]) != std::string_view::npos;
+      if (is_group && text_.substr(start, at_ - start) != "!") {
+        skip_brackets();
+        continue;
+      }
       if (std::string_view{";|&()<>"}.find(c) != std::string_view::npos) return;
       skip_piece();
     }
@@ -224,8 +233,11 @@ class Tokenizer {
   /// Moves past `$(...)` or `${...}`, in which blanks and operators do not end a word.
   void skip_dollar() {
     advance();
+    if (peek(0) == '(' || peek(0) == '{') skip_brackets();
+  }
+
+  void skip_brackets() {
     char const open = peek(0);
-    if (open != '(' && open != '{') return;
     char const close = open == '(' ? ')' : '}';
     for (int depth = 0; at_ < text_.size();) {
       if (text_[at_] == open) ++depth;

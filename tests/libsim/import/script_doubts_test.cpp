@@ -74,6 +74,42 @@ TEST_CASE("flags of a branch, a loop or a test that is not followed are named th
   }
 }
 
+TEST_CASE("a command that may fail, or a loop over what is not known, is a doubt", "[import]") {
+  std::string const run = "\npython x.py " + model_flags + "--global-batch-size $B\n";
+  for (std::string const& script :
+       {"B=1; grep -q x F && B=2" + run, "B=1; ! grep -q x F && B=2" + run,
+        "B=1; echo A100 | grep -q H100 && B=2" + run, "B=1; command -v P >/dev/null && B=2" + run,
+        "B=1; { grep -q x F; } && B=2" + run, "B=1; X=$(probe) && B=2" + run,
+        "f() { grep -q x F && return; B=2; }\nB=1; f" + run,
+        "B=1; for i in 1 2; do grep -q x F && break; B=$i; done" + run,
+        "B=1; for h in $(cat hosts); do B=$((B+1)); done" + run,
+        "B=1; for h in `cat hosts`; do B=$((B+1)); done" + run,
+        "B=1; for f in data/*; do B=$((B+1)); done" + run,
+        "B=1; for f in $LIST; do B=2; done" + run}) {
+    CAPTURE(script);
+    std::vector<std::string> const lines = left_out(script);
+    REQUIRE(lines.size() == 1);
+    REQUIRE(has_note(lines, "may be missing or have another value: --global-batch-size"));
+    REQUIRE_FALSE(has_note(lines, "left out:  ("));
+  }
+}
+
+TEST_CASE("commands that lead to the training command are no doubt", "[import]") {
+  for (std::string const before :
+       {"cd x && ", "mkdir -p x && ", "pip install y && ", "source venv/bin/activate && ",
+        "[ -d x ] || mkdir x\n", "[ -f x ] || exit 1\n"}) {
+    CAPTURE(before);
+    REQUIRE(left_out(before + "python x.py " + model_flags + "\n").empty());
+  }
+}
+
+TEST_CASE("an end of the script before its command is a doubt", "[import]") {
+  for (std::string const before : {"exit 0\n", "set -e\nfalse\n"}) {
+    CAPTURE(before);
+    REQUIRE(has_note(left_out(before + "python x.py " + model_flags + "\n"), "--num-layers"));
+  }
+}
+
 TEST_CASE("a flag whose value is not decided is named", "[import]") {
   std::string const script = "B=1\nif [ -d x ]; then B=4; fi\npython x.py " + model_flags +
                              "--global-batch-size $((B*2))\n";

@@ -129,6 +129,113 @@ TEST_CASE("a script ends at exit behind its command", "[import]") {
   check({{"x.py --num-layers 2\nexit 0\nx.py --num-layers 3", "--num-layers|2"}});
 }
 
+TEST_CASE("a function has the status of its last command or of return", "[import]") {
+  check(
+      {{"is_moe() { [[ $1 == *moe* ]]; }\nL=2; is_moe llama && L=3; is_moe xmoe && L=$((L+2))\n"
+        "x.py --num-layers $L",
+        "--num-layers|4"},
+       {"f() { [ $1 = a ] && return 0; return 3; }\nL=2; if f b; then L=3; elif f a; then L=5; fi\n"
+        "x.py --num-layers $L",
+        "--num-layers|5"},
+       {"f() { return; }; L=1; false; f || L=2; x.py --num-layers $L", "--num-layers|2"},
+       {"f() { for i in 1 2; do [ $i = 2 ]; done; }; L=1; f && L=4; x.py --num-layers $L",
+        "--num-layers|4"}});
+}
+
+TEST_CASE("commands that are known to succeed decide what follows", "[import]") {
+  check(
+      {{"cd /x && L=3; mkdir -p y && L=4$L; x.py --num-layers $L", "--num-layers|43"},
+       {"L=1; ! false && L=2; false && L=3; x.py --num-layers $L", "--num-layers|2"},
+       {"L=1; true && { L=4; false; } || L=$((L+10)); x.py --num-layers $L", "--num-layers|14"},
+       {"i=0; ((i++)) || L=5; ((++i)) && M=6; x.py --num-layers $L $M $i", "--num-layers|5|6|2"}});
+}
+
+TEST_CASE("! turns the status of commands in brackets and of pipelines", "[import]") {
+  check(
+      {{"L=1; if ! { false; }; then L=2; fi; ! (exit 1) && L=3$L; ! { true; } | false && L=4$L\n"
+        "x.py --num-layers $L",
+        "--num-layers|432"}});
+}
+
+TEST_CASE("what is set in a pipeline, in the background or in a subshell does not stay",
+          "[import]") {
+  check({{"L=1; echo hi | L=50; { L=18; } | cat; true && L=2 | cat; x.py --num-layers $L",
+          "--num-layers|1"},
+         {"L=1; while true; do L=12; break; done | cat; x.py --num-layers $L", "--num-layers|1"},
+         {"L=1; f() { L=9; }; f & if true; then L=3; fi &\nwait; x.py --num-layers $L",
+          "--num-layers|1"},
+         {"f() { L=12; }; (f() { L=16; }); f; x.py --num-layers $L", "--num-layers|12"},
+         {"L=1; ( exit 3 ) || L=2; ( exit 0; L=3 ) && M=4; x.py --num-layers $L $M",
+          "--num-layers|2|4"},
+         {"L=1; true | false && L=4; false | true && L=$((L+1)); set -o pipefail\n"
+          "false | true || L=$((L+2)); x.py --num-layers $L",
+          "--num-layers|4"}});
+}
+
+TEST_CASE("loops go over what seq prints", "[import]") {
+  check({{"N=3; for i in $(seq 3) $(seq 2 $N) `seq 9 -4 1`; do A+=$i,; done; x.py --num-layers $A",
+          "--num-layers|1,2,3,2,3,9,5,1,"},
+         {"x.py --num-layers 2 $(seq 3 1) \"$(seq 2)\"", "--num-layers|2|1\n2"}});
+}
+
+TEST_CASE("break and continue leave as many loops as they say", "[import]") {
+  char const* const loops = "for i in 1 2; do for j in 1 2 3; do [ $j = 2 ] && ";
+  std::string const end = "; A+=$j; done; A+=x; done; x.py --num-layers $A";
+  REQUIRE(arguments_of(loops + std::string{"continue 2"} + end) == "--num-layers|11");
+  REQUIRE(arguments_of(loops + std::string{"break 2"} + end) == "--num-layers|1");
+  REQUIRE(arguments_of(loops + std::string{"break"} + end) == "--num-layers|1x1x");
+}
+
+TEST_CASE("braces make words of arrays, loops and commands", "[import]") {
+  check({{"A=({1..5} a{b,c}); x.py --num-layers \"${A[@]}\"", "--num-layers|1|2|3|4|5|ab|ac"},
+         {"for i in {10..30..10} {c..a} {08..10}; do A+=$i,; done; x.py --num-layers $A",
+          "--num-layers|10,20,30,c,b,a,08,09,10,"},
+         {"B=7; x.py --num-layers 2 x{1,${B}}{a,} \"{1,2}\" '{1..2}' {1} ${B}{,}",
+          "--num-layers|2|x1a|x1|x7a|x7|{1,2}|{1..2}|{1}|7|7"}});
+}
+
+TEST_CASE("unset, set and quoted words are those of bash", "[import]") {
+  check({{"f() { L=5; }; L=3; unset -f f; f 2>/dev/null; x.py --num-layers $L", "--num-layers|3"},
+         {"A=(1 2 3); unset 'A[2]'; A+=x; x.py --num-layers \"${A[@]}\"", "--num-layers|1x|2"},
+         {"T=4; unset -f T; x.py --num-layers $T", "--num-layers|4"},
+         {"set 12 16; x.py --num-layers $2; set -e 5; x.py --num-layers $1", "--num-layers|5"},
+         {"E=; f() { N=$#; }; f $E \"\" \"$E\"; x.py --num-layers $N", "--num-layers|2"},
+         {"V='--a b'; x.py --num-layers 2 \"$V --num-layers 3\"",
+          "--num-layers|2|--a b --num-layers 3"}});
+}
+
+TEST_CASE("variables are numbers, other variables or constants as they are declared", "[import]") {
+  check({{"declare -i N=12 M; N+=4; M=N*2; x.py --num-layers $N $M", "--num-layers|16|32"},
+         {"L=12; declare -n r=L; r=18; x.py --num-layers $L $r", "--num-layers|18|18"},
+         {"f() { local -n to=$1; to=11; }; L=1; f L; x.py --num-layers $L", "--num-layers|11"},
+         {"f() { declare L=9; declare -g M=8; }; L=3; f; x.py --num-layers $L $M",
+          "--num-layers|3|8"},
+         {"readonly L=40\nL=12 2>/dev/null\nx.py --num-layers $L", "--num-layers|40"},
+         {"L=12; A=$((L++)); x.py --num-layers $L $A $((L -= 3)) $L", "--num-layers|13|12|10|10"}});
+}
+
+TEST_CASE("values are cut as IFS says", "[import]") {
+  check({{"V=1,2,4; OLD=$IFS; IFS=,; A=($V); IFS=$OLD; x.py --num-layers ${#A[@]} ${A[1]}",
+          "--num-layers|3|2"},
+         {"V='a : b::c:'; IFS=' :'; x.py --num-layers 2 $V", "--num-layers|2|a|b||c"},
+         {"V=$'a b\\nc'; IFS=$'\\n'; x.py --num-layers 2 $V", "--num-layers|2|a b|c"}});
+}
+
+TEST_CASE("\"$*\" is one word, with the first character of IFS", "[import]") {
+  check(
+      {{"set -- a b; IFS=-; V=\"$*\"; x.py --num-layers 2 \"$*\" \"$V\"", "--num-layers|2|a-b|a-b"},
+       {"unset IFS; V='a b'; set -- $V; x.py --num-layers $#", "--num-layers|2"}});
+}
+
+TEST_CASE("options of patterns are followed", "[import]") {
+  check(
+      {{"shopt -s nocasematch\ncase ABC in abc) L=16;; *) L=20;; esac\nx.py --num-layers $L",
+        "--num-layers|16"},
+       {"shopt -s extglob\ncase 13b in @(7b|13b)) L=5;; *) L=6;; esac\nx.py --num-layers $L",
+        "--num-layers|5"},
+       {"L=1; [[ llama-13b == llama-+([0-9])b ]] && L=2; x.py --num-layers $L", "--num-layers|2"}});
+}
+
 TEST_CASE("arithmetic compares, chooses and knows bases", "[import]") {
   ShellVariables const variables{{"A", {{{"6", 0, 0}}}}};
   REQUIRE(shell_arithmetic("A > 5 ? A * 2 : 1", variables) == 12);
