@@ -139,9 +139,8 @@ TEST_CASE("way out: if nothing fits, plan says how many GPUs the state needs and
 }
 
 TEST_CASE("way out: files given to the wrong command name the right one") {
-  require_refusal(
-      "import huggingface '" + fixtures + "scripts/train_gpt3_175b_distributed.sh'",
-      {"found a launch script, which stagecraft import megatron --script FILE reads"});
+  require_refusal("import huggingface '" + fixtures + "scripts/train_gpt3_175b_distributed.sh'",
+                  {"found a launch script, which stagecraft import megatron --script FILE reads"});
   require_refusal(
       "import megatron --script '" + fixtures + "configs/llama-2-7b.json'",
       {"found a config.json of Hugging Face, which stagecraft import huggingface FILE reads"});
