@@ -225,7 +225,7 @@ TEST_CASE("an imported run that the system cannot run is refused at the script",
   REQUIRE_THAT(import.errors, Catch::Contains(script + ": model.attention: found 'flash'"));
 }
 
-TEST_CASE("--strict refuses experts that the script may or may not have", "[cli]") {
+TEST_CASE("import --strict refuses experts that the script may or may not have", "[cli]") {
   TemporaryFolder const folder;
   std::string const script =
       folder.write("moe.sh", "case $TYPE in moe) E='--num-experts 8' ;; esac\npython x.py " +
