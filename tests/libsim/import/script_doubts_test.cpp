@@ -49,7 +49,7 @@ TEST_CASE("flags of a case that the script does not decide are named", "[import]
           "MODEL=VALUE decides)"});
 }
 
-TEST_CASE("--strict refuses a case that the script does not decide", "[import]") {
+TEST_CASE("strict import refuses a case that the script does not decide", "[import]") {
   REQUIRE_THROWS_WITH(
       import_text(undecided_case, strict()),
       "s.sh:1:1: case $MODEL: found what the script does not decide; may be missing "
@@ -149,7 +149,7 @@ TEST_CASE("flags of a branch that is known not to run are not missing", "[import
               .empty());
 }
 
-TEST_CASE("--strict refuses a word that is not set and may be flags", "[import]") {
+TEST_CASE("strict import refuses a word that is not set and may be flags", "[import]") {
   std::string const script = "python x.py " + model_flags + "$MOE_ARGS\n";
   REQUIRE_THROWS_WITH(import_text(script, strict()),
                       Catch::Contains("$MOE_ARGS: found a word that the script does not set") &&
