@@ -1,5 +1,5 @@
 #!/bin/sh
-# test_names_test.sh CMAKE: test_names.cmake refuses a name with a semicolon, and only that.
+# test_names_test.sh CMAKE: test_names.cmake refuses a name with a semicolon, or a dash at its beginning, and only that.
 set -eu
 folder=$(mktemp -d)
 trap 'rm -r "$folder"' EXIT
@@ -14,3 +14,8 @@ if output=$(check "'good' 'bad; worse'" "$1"); then
   exit 1
 fi
 echo "$output" | grep -q "found 'bad; worse'"
+if output=$(check "'good' '--worse'" "$1"); then
+  echo "a name that begins with a dash was accepted"
+  exit 1
+fi
+echo "$output" | grep -q "found '--worse'"
