@@ -12,7 +12,7 @@
 namespace stagecraft {
 namespace {
 
-std::string_view without_dashes(std::string_view flag) {
+std::string_view bare_flag(std::string_view flag) {
   return flag.starts_with("--") ? flag.substr(2) : flag;
 }
 
@@ -20,7 +20,7 @@ std::string_view without_dashes(std::string_view flag) {
 bool is_idle(std::string_view flag) {
   constexpr std::array<std::string_view, 7> launcher{"nproc", "nnodes",   "node",     "master",
                                                      "rdzv",  "num_gpus", "num_nodes"};
-  std::string_view const name = without_dashes(flag);
+  std::string_view const name = bare_flag(flag);
   if (std::ranges::any_of(launcher, [&](auto const start) { return name.starts_with(start); })) {
     return true;
   }
@@ -75,7 +75,7 @@ void leave_out_doubts(std::vector<ScriptDoubt> const& doubts,
       for (std::string const& flag : flags) {
         std::string_view const written = flag;
         list += list.empty() ? "" : ",";
-        list += written.starts_with('$') ? written.substr(1) : without_dashes(written);
+        list += written.starts_with('$') ? written.substr(1) : bare_flag(written);
       }
       diagnostics.add({Place{file, doubt.place.line, doubt.place.column}, doubt.what,
                        "what the script does not decide; " + concerned,
