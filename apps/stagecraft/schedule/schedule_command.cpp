@@ -19,6 +19,7 @@
 #include "libsim/schedule/generators/order_search.hpp"
 #include "libsim/schedule/orders/order_kind.hpp"
 #include "libsim/training/training_names.hpp"
+#include "libsim/units/quantity.hpp"
 
 namespace stagecraft {
 
