@@ -60,7 +60,9 @@ RunConfig read_run_config(std::optional<YamlNode> root,
 using Read = std::function<RunConfig(std::vector<std::string> const& overrides)>;
 
 /// Whether a run with some overrides has a problem of the same key at the same place.
-bool has_problem(Problem const& problem, Read const& read, std::vector<std::string> overrides) {
+bool has_problem(Problem const& problem,
+                 Read const& read,
+                 std::vector<std::string> const& overrides) {
   try {
     read(overrides);
     return false;

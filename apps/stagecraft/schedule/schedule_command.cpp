@@ -1,10 +1,5 @@
-#include <algorithm>
-#include <cstdint>
 #include <iostream>
-#include <limits>
-#include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "apps/program/command_line.hpp"
