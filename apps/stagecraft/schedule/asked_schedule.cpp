@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <ranges>
 #include <utility>
 
 #include "apps/program/command_line.hpp"
@@ -341,8 +340,8 @@ nlohmann::ordered_json to_json(AskedSchedule const& asked) {
                    [&](StageRuns const& stage) { return played.in_units(stage.*time); });
   };
   auto const most = [&](InFlight until) {
-    return list_of(std::views::iota(std::size_t{0}, order.stages.size()),
-                   [&](std::size_t stage) { return most_in_flight(order, stage, until); });
+    return list_of(order.placement.stage_ids(),
+                   [&](StageId stage) { return most_in_flight(order, stage.index(), until); });
   };
   Json document{{"schema", schedule_schema},
                 {"orders", list_of(order.stages, order_text)},

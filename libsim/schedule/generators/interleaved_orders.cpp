@@ -81,6 +81,7 @@ PipelineOrder interleaved_order(int stages, int microbatches, int chunks, int gr
 PipelineOrder looped_order(int stages, int microbatches, int chunks) {
   std::vector<OrderTask> tasks;
   std::vector<ChunkRun> const forwards = grouped_forwards(microbatches, chunks, microbatches);
+  tasks.reserve(2 * forwards.size());
   for (ChunkRun const& run : forwards) tasks.push_back({.run = run});
   for (auto run = forwards.rbegin(); run != forwards.rend(); ++run) {
     tasks.push_back({.run = {Pass::backward, run->microbatch, run->chunk}});
