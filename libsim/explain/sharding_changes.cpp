@@ -23,7 +23,7 @@ bool contains(auto const& kinds, ShardingKind kind) {
 /// "zero2", or "zero2, reductions beside the backward": how reductions run is said if that is not
 /// as the kind does by itself.
 std::string kind_text(Sharding const& sharding) {
-  std::string const name{name_of(sharding.kind)};
+  std::string name{name_of(sharding.kind)};
   if (sharding.overlap == sharding.traits().overlap) return name;
   return name +
          (sharding.overlap ? ", reductions beside the backward" : ", reductions between passes");
