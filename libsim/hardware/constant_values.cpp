@@ -42,10 +42,10 @@ void read_value(ConfigNode const& node, FlopsPerSecond& value) { read_rate(node,
 
 namespace {
 
-/// The peaks of products in fewer bits than activations have.
-constexpr std::array low_peaks{std::pair{std::string_view{"tf32"}, &MatrixPeaks::tf32},
-                               std::pair{std::string_view{"fp8"}, &MatrixPeaks::fp8},
-                               std::pair{std::string_view{"fp4"}, &MatrixPeaks::fp4}};
+/// The peaks that an accelerator may lack.
+constexpr std::array optional_peaks{std::pair{std::string_view{"tf32"}, &MatrixPeaks::tf32},
+                                    std::pair{std::string_view{"fp8"}, &MatrixPeaks::fp8},
+                                    std::pair{std::string_view{"fp4"}, &MatrixPeaks::fp4}};
 
 }  // namespace
 
@@ -55,7 +55,7 @@ void read_value(ConfigNode const& node, MatrixPeaks& peaks) {
     ConfigNode const peak = reader.take(word);
     if (peak.exists()) read_value(peak, peaks[precision]);
   }
-  for (auto const& [word, field] : low_peaks) {
+  for (auto const& [word, field] : optional_peaks) {
     ConfigNode const peak = reader.take(word);
     if (peak.exists()) read_value(peak, (peaks.*field).emplace());
   }
@@ -266,7 +266,7 @@ nlohmann::ordered_json value_json(MatrixPeaks const& peaks) {
   auto map = nlohmann::ordered_json::object();
   for (auto const& [precision, peak] : peaks)
     map[std::string{name_of(precision)}] = exact_text(peak);
-  for (auto const& [word, field] : low_peaks) {
+  for (auto const& [word, field] : optional_peaks) {
     if (auto const& peak = peaks.*field) map[std::string{word}] = exact_text(*peak);
   }
   return map;
