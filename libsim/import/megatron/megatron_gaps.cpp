@@ -16,8 +16,9 @@
 namespace stagecraft {
 namespace {
 
-/// Collects the gaps that the descriptors of a section's keys name. Searches ask for those of each
-/// plan, so that texts are made only of what is there.
+/// Collects the gaps that the descriptors of a section's keys name; without a section, those of the
+/// run's keys outside of sections. Searches ask for those of each plan, so that texts are made only
+/// of what is there.
 class KeyGaps : public KeyVisitor<KeyGaps> {
  public:
   KeyGaps(std::vector<std::string>& gaps, std::string_view section, KeyGaps const* outer = nullptr)
@@ -28,6 +29,7 @@ class KeyGaps : public KeyVisitor<KeyGaps> {
     if constexpr (is_optional<Field>) {
       if (field) this->key(key, *field);
     } else if constexpr (HasKeys<Field const, KeyGaps>) {
+      if (section_.empty()) return;
       KeyGaps below{gaps_, key.name, this};
       visit_keys(below, field);
     } else if (!key.gap.instead.empty() && is_there(key.gap.word, field)) {
@@ -53,6 +55,7 @@ class KeyGaps : public KeyVisitor<KeyGaps> {
     }
   }
   std::string path() const {
+    if (section_.empty()) return {};
     return (outer_ == nullptr ? "" : outer_->path()) + std::string{section_} + ".";
   }
 
@@ -81,7 +84,6 @@ class Gaps {
     gap(!config_.sharding.traits().is_in_megatron(),
         "sharding: Megatron-LM's is distributed_optimizer, which shares the optimizer's state "
         "alone");
-    gap(config_.tf32, "tf32: Megatron-LM has no flag for it");
     gap(is_of_2022_ && config_.low_precision.recipe != Recipe::none,
         "low_precision: Megatron-LM of 2022 has no products in 8 or 4 bits");
     gap(is_of_2022_ && (config_.memory.gradient_dtype != StateType::fp32 ||
@@ -99,6 +101,7 @@ class Gaps {
             config_.parallel.context_method == ContextMethod::contiguous_ring,
         "parallel.context_method contiguous_ring: Megatron-LM's ranks have two chunks of rows, so "
         "that they attend to as many keys");
+    add_of_keys("", config_);
     add_of_keys("memory", MemorySection{config_.memory, is_sharded});
     add_of_keys("parallel", config_.parallel);
     add_of_keys("batch", config_.batch);

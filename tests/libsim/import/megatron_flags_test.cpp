@@ -1,5 +1,6 @@
 #include "libsim/import/megatron/megatron_flags.hpp"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <string>
 #include <vector>
@@ -59,6 +60,16 @@ TEST_CASE("the flags of split sequences read back", "[import]") {
   config.parallel.context_method = ContextMethod::contiguous_ring;
   REQUIRE_THAT(flags(), !Catch::Contains("--cp-comm-type"));
   REQUIRE(megatron_gaps(config).size() == without + 1);
+}
+
+TEST_CASE("flags do not say products in TF32", "[import]") {
+  // Megatron-LM's arguments.py has no such flag; PyTorch computes in fp32 unless it is told.
+  TrainingConfig config = odd_runs().front().config;
+  std::size_t const without = megatron_gaps(config).size();
+  config.tf32 = true;
+  std::vector<std::string> const gaps = megatron_gaps(config);
+  REQUIRE(gaps.size() == without + 1);
+  REQUIRE(std::ranges::count(gaps, "tf32 true: Megatron-LM has no flag for it") == 1);
 }
 
 TEST_CASE("the flags of runs on an edge of what is legal read back", "[import]") {
