@@ -139,9 +139,7 @@ std::string time_section(Explanation const& explanation, ExplanationStyle const&
       "shortens it shortens the iteration. Beside it, the busiest stage.",
       style.width);
   text += table.text();
-  text += wrapped(
-      "Waiting (bubble and exposed communication): " + waiting_text(explanation.simulation) + ".",
-      style.width);
+  text += wrapped(waiting_text(explanation.simulation) + ".", style.width);
   text += wrapped(course_text(path, unit), style.width);
   std::string const exposed = exposed_text(explanation.exposed);
   if (!exposed.empty()) text += wrapped(exposed, style.width);

@@ -10,6 +10,7 @@
 #include "libsim/config/optional_json.hpp"
 #include "libsim/config/problem.hpp"
 #include "libsim/host/schemas.hpp"
+#include "libsim/report/simulation_tables.hpp"
 #include "libsim/report/text_table.hpp"
 #include "libsim/units/quantity.hpp"
 
@@ -134,7 +135,7 @@ std::string stage_table(Comparison const& comparison) {
   for (Contribution const& part : comparison.contributions) add(part.phase, part.seconds);
   table.add_rule();
   add("iteration", comparison.iteration_seconds);
-  return table.text() + "waiting (bubble and exposed communication): A " +
+  return table.text() + std::string{waiting_words} + "A " +
          decimals(comparison.waiting_seconds[0], 6) + " s, B " +
          decimals(comparison.waiting_seconds[1], 6) + " s\n";
 }

@@ -96,8 +96,7 @@ std::string rates(Simulation const& simulation, TrainingConfig const& config) {
   double const hours =
       gpu_hours_per_trillion_tokens(simulation.tokens_per_second, world_size(config.parallel));
   return text + "\ntraining on a trillion tokens takes " + thousand_hours_text(hours) +
-         " thousand GPU hours\nwaiting (bubble and exposed communication): " +
-         waiting_text(simulation) + "\n";
+         " thousand GPU hours\n" + waiting_text(simulation) + "\n";
 }
 
 std::string breakdown_table(Simulation const& simulation) {
@@ -305,7 +304,8 @@ std::string run_title(TrainingPlan const& plan, System const& system) {
 
 std::string waiting_text(Simulation const& simulation) {
   SimTime const waiting = simulation.breakdown.waiting();
-  return decimals(to_seconds(waiting), 3) + " s on the busiest stage, " +
+  return std::string{waiting_words} + decimals(to_seconds(waiting), 3) +
+         " s on the busiest stage, " +
          percent(to_seconds(waiting) / to_seconds(simulation.iteration)) + " of the iteration";
 }
 

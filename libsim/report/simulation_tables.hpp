@@ -15,7 +15,11 @@ std::string parameters_text(ModelConfig const& model);
 /// Lines that say what is run, on which system, and how it is parallelized.
 std::string run_title(TrainingPlan const& plan, System const& system);
 
-/// "0.605 s on the busiest stage, 4.4 % of the iteration"
+/// What waiting is, in every table.
+inline constexpr std::string_view waiting_words = "waiting (bubble and exposed communication): ";
+
+/// "waiting (bubble and exposed communication): 0.605 s on the busiest stage, 4.4 % of the
+/// iteration"
 std::string waiting_text(Simulation const& simulation);
 
 /// A part of an iteration's time, by the name that people read.

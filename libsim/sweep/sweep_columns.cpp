@@ -79,6 +79,8 @@ constexpr std::array reals{
                [](Result result, Plan) { return to_seconds(result.iteration); }},
     RealColumn{"ideal_seconds", "s", [](Result result, Plan) { return to_seconds(result.ideal); }},
     RealColumn{"bubble_fraction", "", [](Result result, Plan) { return result.bubble_fraction(); }},
+    RealColumn{"waiting_seconds", "s",
+               [](Result result, Plan) { return to_seconds(result.breakdown.waiting()); }},
     RealColumn{"model_flops", "FLOP", [](Result result, Plan) { return result.model_flops; }},
     RealColumn{"hardware_flops", "FLOP", [](Result result, Plan) { return result.hardware_flops; }},
     RealColumn{"mfu", "", [](Result result, Plan) { return result.mfu; }},

@@ -156,15 +156,6 @@ std::vector<std::pair<NamedColumn const*, std::string>> cost_columns(ColumnFile 
   return columns;
 }
 
-/// Waiting over the iteration: bubble, and communication that no computation hides.
-double waiting_of(ColumnFile const& table, std::size_t row) {
-  double waiting = 0;
-  for (char const* const part : {"bubble", "pipeline_transfer", "data_parallel", "offload"}) {
-    waiting += reals_of(table, std::string{"breakdown_seconds_"} + part)[row];
-  }
-  return waiting / reals_of(table, "iteration_seconds")[row];
-}
-
 std::string best_table(ColumnFile const& table, SweepRank rank) {
   constexpr std::size_t most_shown = 5;
   std::vector<std::size_t> const rows = best_rows(table, rank, most_shown);
@@ -187,7 +178,9 @@ std::string best_table(ColumnFile const& table, SweepRank rank) {
     cells.push_back(decimals(merit_of(table, row, SweepRank::tokens_per_second_per_gpu), 0));
     cells.push_back(thousand_hours_text(reals_of(table, "gpu_hours_per_trillion_tokens")[row]));
     cells.push_back(decimals(100 * reals_of(table, "mfu")[row], 1));
-    cells.push_back(decimals(100 * waiting_of(table, row), 1));
+    cells.push_back(decimals(
+        100 * reals_of(table, "waiting_seconds")[row] / reals_of(table, "iteration_seconds")[row],
+        1));
     cells.push_back(gibibytes(static_cast<std::int64_t>(reals_of(table, "peak_bytes")[row])));
     for (auto const& [column, heading] : costs) {
       cells.push_back(amount_text(std::get<std::vector<double>>(column->values)[row]));
