@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
-#include "libsim/plan/units/unit_types.hpp"
+#include "libsim/model/model_names.hpp"
 #include "libsim/training/training_names.hpp"
 
 namespace stagecraft {
@@ -11,30 +11,11 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-std::string_view precision_word(TrainingConfig const& config) {
-  return config.model.precision == Precision::fp16 ? "fp16" : "bf16";
-}
-
-/// DeepSpeed's stage.
-int stage_of(Sharding const& sharding) {
-  switch (sharding.traits().shares) {
-    case SharedState::nothing:
-      return 0;
-    case SharedState::optimizer:
-      return 1;
-    case SharedState::gradients:
-      return 2;
-    case SharedState::parameters:
-      break;
-  }
-  return 3;
-}
-
 /// Keys of deepspeed/runtime/zero/config.py, those written whose values are not what DeepSpeed
 /// would take by itself.
 Json zero_optimization(TrainingConfig const& config) {
   Sharding const& sharding = config.sharding;
-  int const stage = stage_of(sharding);
+  int const stage = sharding.traits().zero_stage();
   Json zero{{"stage", stage}};
   if (stage >= 2) {
     zero["contiguous_gradients"] = sharding.bucket > 0;
@@ -57,7 +38,7 @@ std::string deepspeed_json(TrainingConfig const& config) {
   Json file{{"train_batch_size", config.batch.global},
             {"train_micro_batch_size_per_gpu", config.batch.micro},
             {"gradient_accumulation_steps", microbatches(config)},
-            {precision_word(config), {{"enabled", true}}},
+            {name_of(config.model.precision), {{"enabled", true}}},
             {"gradient_clipping", numbers.clip},
             {"optimizer",
              {{"type", "AdamW"},
@@ -67,9 +48,10 @@ std::string deepspeed_json(TrainingConfig const& config) {
                 {"eps", numbers.epsilon},
                 {"weight_decay", numbers.weight_decay}}}}},
             {"zero_optimization", zero_optimization(config)}};
-  bool const is_usual = !config.sharding.has_units() ||
-                        unit_types(config).reduced == activation_type(config.model.precision);
-  if (!is_usual) file["communication_data_type"] = "fp32";
+  UnitType const reduced = config.sharding.reduce_dtype;
+  if (config.sharding.has_units() && reduced != UnitType::automatic) {
+    file["communication_data_type"] = name_of(reduced);
+  }
   return file.dump(2) + "\n";
 }
 
@@ -88,7 +70,7 @@ std::string accelerate_yaml(LaunchJob const& job) {
          "deepspeed_config:\n"
          "  deepspeed_config_file: deepspeed.json\n"
          "  zero3_init_flag: " +
-         (stage_of(job.config.sharding) == 3 ? "true\n" : "false\n");
+         (job.config.sharding.shares_parameters() ? "true\n" : "false\n");
 }
 
 std::string accelerate_script(LaunchJob const& job) {
@@ -137,10 +119,10 @@ std::string arguments_text(TrainingConfig const& config) {
       argument("max_steps", std::int64_t{50}) +
       argument("per_device_train_batch_size", config.batch.micro) +
       argument("gradient_accumulation_steps", microbatches(config)) +
-      argument(precision_word(config), true) + argument("learning_rate", numbers.learning_rate) +
-      argument("adam_beta1", numbers.beta1) + argument("adam_beta2", numbers.beta2) +
-      argument("adam_epsilon", numbers.epsilon) + argument("weight_decay", numbers.weight_decay) +
-      argument("max_grad_norm", numbers.clip) +
+      argument(name_of(config.model.precision), true) +
+      argument("learning_rate", numbers.learning_rate) + argument("adam_beta1", numbers.beta1) +
+      argument("adam_beta2", numbers.beta2) + argument("adam_epsilon", numbers.epsilon) +
+      argument("weight_decay", numbers.weight_decay) + argument("max_grad_norm", numbers.clip) +
       "    logging_steps=1,\n    save_strategy=\"no\",\n    report_to=\"none\",\n";
   if (config.recompute.front().granularity == RecomputeGranularity::full) {
     bool const stops = *settled_with_stack(config).recompute.front().early_stop;
@@ -186,9 +168,9 @@ std::vector<LaunchFile> deepspeed_files(LaunchJob const& job) {
 }
 
 std::string deepspeed_layout_flags(TrainingConfig const& config) {
-  return "--use_deepspeed --zero_stage " + std::to_string(stage_of(config.sharding)) +
+  return "--use_deepspeed --zero_stage " + std::to_string(config.sharding.traits().zero_stage()) +
          " --gradient_accumulation_steps " + std::to_string(microbatches(config)) +
-         " --mixed_precision " + std::string{precision_word(config)} +
+         " --mixed_precision " + std::string{name_of(config.model.precision)} +
          (config.offload.optimizer > 0 ? " --offload_optimizer_device cpu" : "");
 }
 

@@ -122,6 +122,8 @@ struct ShardingTraits {
   constexpr bool has_buckets() const {
     return has_units() && framework == ShardingFramework::deepspeed;
   }
+  /// The stage of ZeRO: how much of the state is shared out. Pre: DeepSpeed's, or none.
+  constexpr int zero_stage() const { return static_cast<int>(shares); }
   /// Whether Megatron-LM's flags say it.
   constexpr bool is_in_megatron() const {
     return framework == ShardingFramework::any || framework == ShardingFramework::megatron;

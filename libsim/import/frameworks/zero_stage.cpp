@@ -22,7 +22,7 @@ void write_zero_stage(FrameworkKeys& keys,
   auto const* const row = std::ranges::find_if(all_sharding_kinds, [&](ShardingTraits const& kind) {
     auto const framework =
         stage == 0 ? ShardingFramework::any : ShardingFramework::deepspeed;  // none is of any
-    return kind.framework == framework && static_cast<std::int64_t>(kind.shares) == stage;
+    return kind.framework == framework && kind.zero_stage() == stage;
   });
   if (row == all_sharding_kinds.end()) {
     keys.report(key, "0, 1, 2, 3");
