@@ -128,7 +128,9 @@ std::string plan_page(PlanAnswer const& answer, PlanQuestion const& question) {
       .command_line = question.command_line,
       .run_file = to_yaml(RunConfig{best->config, request.system, {}}),
       .headline = static_cast<std::size_t>(headline - candidates.begin()),
-      .faster = starts_another ? why_not_started(*launched, answer, "Candidate 1") + "." : ""};
+      .faster = starts_another
+                    ? why_not_started(*launched, answer.best.front(), "Candidate 1") + "."
+                    : ""};
   return plans_page(candidates, page);
 }
 

@@ -66,9 +66,8 @@ bool is_first(LaunchedPlan const& launched, PlanAnswer const& answer) {
 }
 
 std::string why_not_started(LaunchedPlan const& launched,
-                            PlanAnswer const& answer,
-                            std::string const& first) {
-  ShownPlan const& fastest = answer.best.front();
+                            ShownPlan const& fastest,
+                            std::string const& name) {
   // Each cluster has a stack of its own, and so a framework.
   LaunchFramework const& framework = printed_framework(*fastest.options);
   double const less = 100 * (1 - to_seconds(fastest->simulation.iteration) /
@@ -79,7 +78,7 @@ std::string why_not_started(LaunchedPlan const& launched,
     return std::ranges::find(common, gap) != common.end();
   });
   std::string const gaps = joined(missing, "; ");
-  return first + " takes " + decimals(std::abs(less), 1) + " % " + (less < 0 ? "more" : "less") +
+  return name + " takes " + decimals(std::abs(less), 1) + " % " + (less < 0 ? "more" : "less") +
          (gaps.empty() ? ""
                        : ", but cannot be started: " + std::string{framework.title} +
                              " has no flags for " + gaps);
@@ -89,13 +88,9 @@ std::string why_not_first(LaunchedPlan const& launched) {
   FoundPlan const& plan = *launched.plan;
   FoundPlan const& first = launched.plan.cluster->result.best.front();
   if (plan.config == first.config) return "";
-  double const more =
-      100 * (to_seconds(plan.simulation.iteration) / to_seconds(first.simulation.iteration) - 1);
-  std::vector<std::string> const gaps = launched.framework->gaps(first.config);
-  std::string const text = "The fastest plan on this cluster is another: this one takes " +
-                           decimals(more, 1) + " % longer. " +
-                           std::string{launched.framework->title} + " cannot say that one: ";
-  return text + joined(gaps, "; ") + ".";
+  return why_not_started(launched, {&first, launched.plan.options, launched.plan.cluster},
+                         "The fastest plan on this cluster") +
+         ".";
 }
 
 std::optional<LaunchedPlan> launched_plan(ClusterAnswer const& cluster) {

@@ -26,12 +26,11 @@ std::optional<LaunchedPlan> launched_plan(PlanAnswer const& answer, PlanRank ran
 /// Whether it is the first plan of an answer.
 bool is_first(LaunchedPlan const& launched, PlanAnswer const& answer);
 
-/// By how much the first plan of an answer takes less time, and why nobody can start that one: "#1
-/// takes 3.0 % less and cannot be started: Megatron-LM has no flags for ...". `first` names it.
-/// Pre: not is_first().
+/// How much less time a faster plan takes, and why it cannot be started: "#1 takes 3.0 % less, but
+/// cannot be started: Megatron-LM has no flags for ...". `name` names it. Pre: it is another plan.
 std::string why_not_started(LaunchedPlan const& launched,
-                            PlanAnswer const& answer,
-                            std::string const& first);
+                            ShownPlan const& fastest,
+                            std::string const& name);
 
 /// Why it is not the fastest plan of its cluster, in a sentence; empty if it is.
 std::string why_not_first(LaunchedPlan const& launched);

@@ -135,7 +135,7 @@ std::string start_text(PlanAnswer const& answer, PlanQuestion const& question, i
          prose("to start: the best that the flags of " + std::string{launched->framework->name} +
                    " can say takes " + decimals(to_seconds(plan.simulation.iteration), 3) + " s" +
                    where + ": " + layout_words(plan.config) + "; " +
-                   why_not_started(*launched, answer, "#1") + "\n",
+                   why_not_started(*launched, answer.best.front(), "#1") + "\n",
                width);
 }
 
