@@ -21,11 +21,10 @@ bool is_idle(std::string_view flag) {
   constexpr std::array<std::string_view, 7> launcher{"nproc", "nnodes",   "node",     "master",
                                                      "rdzv",  "num_gpus", "num_nodes"};
   std::string_view const name = bare_flag(flag);
-  if (std::ranges::any_of(launcher, [&](auto const start) { return name.starts_with(start); })) {
-    return true;
+  if (MegatronFlag const* const known = find_flag(name)) {
+    return known->effect == MegatronFlag::Effect::none;
   }
-  MegatronFlag const* const known = find_flag(name);
-  return known != nullptr && known->effect == MegatronFlag::Effect::none;
+  return std::ranges::any_of(launcher, [&](auto const start) { return name.starts_with(start); });
 }
 
 std::string line_of(ScriptDoubt const& doubt) { return "line " + std::to_string(doubt.place.line); }
