@@ -99,4 +99,24 @@ std::vector<std::string> TemporaryFolder::names() const {
   return names;
 }
 
+std::string replicated_run(TemporaryFolder const& folder,
+                           std::string const& rate,
+                           int microbatches) {
+  std::string const link = "{value: {latency: 0 us, bandwidth: " + rate + "}, source: invented}";
+  return "'" +
+         folder.write(
+             "run.yaml",
+             "model: {layers: 6, hidden: 1024, heads: 8, sequence: 512, vocabulary: 1024,\n"
+             "        norm: rmsnorm, positions: rotary, tied_embeddings: false, biases: "
+             "false, dropout: 0,\n"
+             "        attention: flash, causal_mask: none, precision: bf16}\n"
+             "system: {base: dgx-h100, node: {all_gather: " +
+                 link + ", reduce_scatter: " + link +
+                 "}}\n"
+                 "parallel: {tensor: 1, data: 8}\n"
+                 "batch: {global: " +
+                 std::to_string(8 * microbatches) + ", micro: 1}\n") +
+         "' ";
+}
+
 }  // namespace stagecraft

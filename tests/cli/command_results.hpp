@@ -46,4 +46,10 @@ class TemporaryFolder {
   std::filesystem::path path_;
 };
 
+/// Eight replicas of a model of six layers in bf16, on one node whose links move `rate`: a run file
+/// in the folder, quoted for a shell.
+std::string replicated_run(TemporaryFolder const& folder,
+                           std::string const& rate,
+                           int microbatches = 1);
+
 }  // namespace stagecraft

@@ -299,4 +299,80 @@ TEST_CASE("explain refuses what simulate refuses") {
   require_refusal("explain " + paper_run("22b-present") + " --everything", {"--everything"});
 }
 
+TEST_CASE("explain offers what the run's framework has, each with what simulate then says") {
+  TemporaryFolder const folder;
+  std::string const run =
+      replicated_run(folder, "300 GB/s", 2) + "--set parallel.data=16 --set batch.global=32 ";
+  std::string const group = "units shared by the 8 ranks of a node, copies beyond";
+  struct Case {
+    std::string kept;  ///< options of the run beside its sharding
+    std::string kind;  ///< its sharding
+    std::vector<std::string> offered;
+  };
+  for (Case const& c : std::vector<Case>{
+           {"", "", {"distributed optimizer"}},
+           {"--set software=torchtitan ", "", {"parameters sharded, too (fsdp2)"}},
+           {"",
+            "--set sharding=fsdp2 ",
+            {"no reshard after forward", group, "gradients reduced in every microbatch"}},
+           {"",
+            "--set sharding=zero1 ",
+            {"gradients sharded, and parameters not (zero2)",
+             "gradients sharded, and parameters not (zero2, reductions beside the backward)",
+             "parameters sharded, too (zero3)",
+             "parameters sharded, too (zero3, reductions between passes)"}},
+           {"",
+            "--set sharding=zero3 ",
+            {"the optimizer's state sharded alone",
+             "gradients sharded, and parameters not (zero2, reductions beside the backward)",
+             "reductions between passes", "no reshard after forward", group}}}) {
+    CAPTURE(c.kept, c.kind);
+    std::vector<std::string> named;
+    json const explained = json_of("explain --json " + run + c.kept + c.kind);
+    for (json const& change : explained.at("changes")) {
+      std::string const set = change.at("set").at(0);
+      bool const is_short = set.rfind("memory.distributed_optimizer", 0) == 0;
+      if (set.rfind("sharding", 0) != 0 && !is_short) continue;
+      named.push_back(change.at("change"));
+      CAPTURE(named.back());
+      bool const replaces_all = set.rfind("sharding=", 0) == 0;
+      json const simulated = json_of("simulate --json " + run + c.kept +
+                                     (replaces_all ? "" : c.kind) + "--set '" + set + "'");
+      REQUIRE(change.at("iteration_seconds") == simulated.at("iteration_seconds"));
+      REQUIRE(change.at("peak_bytes") == simulated.at("stages")[0].at("peak_bytes"));
+    }
+    REQUIRE(named == c.offered);
+  }
+}
+
+TEST_CASE("a change of the kind of sharding keeps what the run says of keys that both kinds have") {
+  // What explain offers is what one who edits the run file gets: the word after `kind` changes.
+  TemporaryFolder const folder;
+  std::string const run = replicated_run(folder, "300 GB/s", 2);
+  auto const with = [&](std::string const& kind) {
+    return run + "--set 'sharding={kind: " + kind + ", overlap: true, bucket: 30000000}'";
+  };
+  json const edited = json_of("simulate --json " + with("zero2"));
+  json const explained = json_of("explain --json " + with("zero3"));
+  int offered = 0;
+  for (json const& change : explained.at("changes")) {
+    std::string const set = change.at("set").at(0);
+    if (set.find("zero2") == std::string::npos) continue;
+    ++offered;
+    REQUIRE(change.at("iteration_seconds") == edited.at("iteration_seconds"));
+    REQUIRE(change.at("peak_bytes") == edited.at("stages")[0].at("peak_bytes"));
+  }
+  REQUIRE(offered == 1);
+  // Nothing of units of PyTorch is lost either: copies on each node.
+  json const copied =
+      json_of("explain --json " + run + "--set 'sharding={kind: fsdp2, group: 4, sync: every}'");
+  json const other =
+      json_of("simulate --json " + run + "--set 'sharding={kind: fsdp1, group: 4, sync: every}'");
+  for (json const& change : copied.at("changes")) {
+    std::string const set = change.at("set").at(0);
+    if (set.find("fsdp1") == std::string::npos) continue;
+    REQUIRE(change.at("iteration_seconds") == other.at("iteration_seconds"));
+  }
+}
+
 }  // namespace stagecraft::explain_command_test

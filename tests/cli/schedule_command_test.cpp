@@ -337,4 +337,33 @@ TEST_CASE("schedule shows what ranks of sharded stages communicate") {
                   {"--max-active-stages: found '2'; accepted: only with --sharding"});
 }
 
+TEST_CASE("units issue the collectives that PyTorch's FSDP2 was recorded to issue") {
+  std::ifstream file{STAGECRAFT_SOURCE_DIR "/tests/oracle/fsdp2_collectives.json"};
+  nlohmann::json const recorded = nlohmann::json::parse(file).at("fsdp2_collectives");
+  REQUIRE(recorded.size() == 8);
+  for (auto const& entry : recorded) {
+    CAPTURE(entry.at("name"));
+    nlohmann::json const& asked = entry.at("parameters");
+    std::string sharding = "kind: fsdp2";
+    if (asked.contains("raf")) {
+      std::string reshard = asked.at("raf");
+      if (reshard == "False") reshard = "false";
+      sharding += ", reshard_after_forward: " + reshard;
+    }
+    if (asked.contains("reshard_bwd")) sharding += ", reshard_after_backward: false";
+    if (asked.contains("prefetch")) {
+      sharding += ", prefetch: " + asked.at("prefetch").get<std::string>();
+    }
+    bool const has_copies = asked.contains("hsdp");
+    if (has_copies) sharding += ", group: 4";
+    std::string const block = has_copies ? ",524" : ",528";
+    std::string const microbatches =
+        asked.contains("micro") ? " -n " + asked.at("micro").get<std::string>() : "";
+    REQUIRE(json_of("schedule --json --units 128" + block + block + block + block +
+                    " --sharding '{" + sharding + "}'" + microbatches +
+                    (asked.contains("ck") ? " --recompute" : ""))
+                .at("events") == entry.at("events"));
+  }
+}
+
 }  // namespace stagecraft::schedule_command_test
