@@ -57,8 +57,8 @@ std::string direction_text(ComparedRuns const& runs);
 std::string regime_text(TrainingConfig const& config, Software const& software);
 
 /// How far off predictions of measured runs of mixtures of experts in 16 bits were: on the system's
-/// accelerator, or if there are none, on each. "the median error of such runs is 18.8 % on dgx-h100
-/// (17 runs, mostly too short)".
+/// accelerator, or if there are none, on each. "the median error of such runs in 16 bits is 18.8 %
+/// on dgx-h100 (17 runs, mostly too short)".
 std::string expert_errors_text(System const& system);
 
 /// The runs on a system (by its name, with its stack) of the regime of a configuration; null if

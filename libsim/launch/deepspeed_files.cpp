@@ -11,8 +11,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// Keys of deepspeed/runtime/zero/config.py, those written whose values are not what DeepSpeed
-/// would take by itself.
+/// Keys of deepspeed/runtime/zero/config.py. Those whose defaults are what was predicted are left
+/// out.
 Json zero_optimization(TrainingConfig const& config) {
   Sharding const& sharding = config.sharding;
   int const stage = sharding.traits().zero_stage();

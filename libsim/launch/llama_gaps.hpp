@@ -8,7 +8,7 @@
 
 namespace stagecraft {
 
-/// What a framework's model of Llama leaves open.
+/// What a framework's Llama can do.
 struct LlamaModel {
   std::string_view owner;     ///< whose it is, for people: "torchtitan"
   bool may_tie = false;       ///< whether embedding and head may have one table
@@ -16,8 +16,7 @@ struct LlamaModel {
   bool has_half = false;      ///< whether it computes in fp16, too
 };
 
-/// What a model has that the framework's Llama has not, each with what that is; empty if it has
-/// all.
+/// What the framework's Llama lacks for a model, a sentence each; empty if it lacks nothing.
 std::vector<std::string> llama_gaps(ModelConfig const& model, LlamaModel const& llama);
 
 }  // namespace stagecraft

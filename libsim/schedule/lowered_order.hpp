@@ -27,7 +27,7 @@ struct LoweredAction {
   };
   Kind kind = Kind::compute;
   VirtualStageId stage{};
-  MicrobatchId microbatch{};  ///< none of unshard, reshard and reductions
+  MicrobatchId microbatch{};  ///< unused by unshard, reshard and reductions
   Pass pass = Pass::forward;  ///< compute only
   bool is_paired = false;     ///< compute only: it overlaps the action after it
 

@@ -72,8 +72,8 @@ struct Arrangement {
 /// bits, which are made of master copies.
 Sharding least_sharding(SearchRequest const& request);
 
-/// That of the searched kinds without units with which passes take least: one whose gradients have
-/// the model's type, if there is one. Bounds hold for all kinds if they hold for it.
+/// The sharding, among the searched kinds without units, whose passes are fastest: one whose
+/// gradients have the model's type, if there is one. A lower bound for it holds for all of them.
 Sharding fastest_sharding(SearchRequest const& request);
 
 /// The kinds of sharding that are searched: the filter's, or those that the software stack has.

@@ -10,7 +10,7 @@ namespace stagecraft {
 ShardingTraits const& sharding_traits(FrameworkRun& run) {
   nlohmann::ordered_json const& sharding = run.sections["sharding"];
   nlohmann::ordered_json const& kind = sharding.is_object() ? sharding["kind"] : sharding;
-  // A stage that there is not has been reported, and has left no kind.
+  // A stage that does not exist has been reported, and has left no kind.
   return traits_of(kind.is_string() ? value_named<ShardingKind>(kind.get<std::string>()).value()
                                     : ShardingKind::none);
 }

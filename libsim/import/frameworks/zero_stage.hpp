@@ -10,7 +10,7 @@ namespace stagecraft {
 
 /// Writes the sharding with which a ZeRO stage of DeepSpeed is predicted. `key` is the file's key for
 /// the stage. Each stage is a kind of its own: 4 + 12 / N, 2 + 14 / N and 16 / N bytes of a
-/// parameter on N ranks. Reports a stage that there is not.
+/// parameter on N ranks. Reports a stage that does not exist.
 /// Source: deepspeed/runtime/zero/{stage_1_and_2,stage3}.py.
 void write_zero_stage(FrameworkKeys& keys,
                       std::string_view key,

@@ -34,12 +34,12 @@ struct LaunchCommand {
   std::vector<ScriptDoubt> doubts{};  ///< what was not followed and may change flags
 };
 
-/// Reads a shell script that starts training, as follow_script() follows it. Sourced files, and loops
-/// whose condition is not known, are not followed; of an `if` or a `case` that depends on what the
-/// script does not set, what runs without it is taken. All are noted, as doubts if flags depend on
-/// them. The command is the last one with --num-layers, in quotes or not; `preset` are variables
-/// that are set before the script runs. Reports a problem to `diagnostics` if there is no such
-/// command.
+/// Reads a shell script that starts training, as follow_script() follows it. It skips sourced files,
+/// and loops whose condition is unknown. If an `if` or a `case` depends on a variable that the
+/// script does not set, it takes the branch that runs while the variable is unset. Each of these is
+/// noted, as a doubt if flags depend on it. The command is the last one with --num-layers, in
+/// quotes or not. `preset` holds variables that are set before the script runs. Reports a problem
+/// to `diagnostics` if the script has no such command.
 LaunchCommand read_launch_script(std::string_view text,
                                  std::string const& origin,
                                  std::map<std::string, std::string> const& preset,

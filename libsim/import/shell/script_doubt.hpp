@@ -8,7 +8,8 @@
 
 namespace stagecraft {
 
-/// A place where it cannot be known how a script goes on, and what that may change in its command.
+/// A place from which a script may go on in more than one way, and the flags of its command that
+/// depend on it.
 struct ScriptDoubt {
   ShellWord place{};
   std::string what{};                ///< as it is written, such as `case $MODEL in`

@@ -38,7 +38,7 @@ std::size_t behind_piece(std::string_view text, std::size_t at) {
   return closing_bracket(text, at + 1);
 }
 
-/// The parts of a brace, and where it ends.
+/// The parts of a brace expression, and its end in the text.
 struct Brace {
   std::vector<std::string_view> parts;
   std::size_t end = 0;
@@ -65,7 +65,7 @@ std::optional<Brace> brace_at(std::string_view text, std::size_t open) {
   return std::nullopt;
 }
 
-/// The texts of `FIRST..LAST` or `FIRST..LAST..STEP`; empty if it is no such range.
+/// The texts of `FIRST..LAST` or `FIRST..LAST..STEP`; empty if the text is not such a range.
 std::vector<std::string> texts_in_range(std::string_view text) {
   std::size_t const dots = text.find("..");
   if (dots == std::string_view::npos) return {};

@@ -152,7 +152,7 @@ class TestReader {
     if (operation[0] != '-') return std::nullopt;
     auto const a = number_in(left.text);
     auto const b = number_in(right.text);
-    // `[` takes what is no number as an error, which is as if the test failed.
+    // `[` reports an operand that is not a number as an error, and fails.
     if (!a || !b) return is_long_ ? std::nullopt : Truth{false};
     if (operation == "-eq") return *a == *b;
     if (operation == "-ne") return *a != *b;

@@ -24,7 +24,7 @@ class ShellDoubts {
   using Taints = std::map<std::size_t, Taint>;  ///< by doubt
 
  public:
-  /// Of each variable what is in doubt; "": other commands.
+  /// The doubts about the value of each variable; "" stands for other commands.
   using Values = std::map<std::string, Taints, std::less<>>;
 
   /// The number of a doubt; that of an equal one, if a loop has come to its place before.

@@ -101,7 +101,7 @@ class Expander {
       }
     }
     ++at_;
-    // "${A[@]}" of an array without elements is no word.
+    // "${A[@]}" of an empty array expands to no word at all.
     if (is_empty_list_ && current_.empty() && words_.size() == count) has_word_ = had_word;
   }
 

@@ -128,8 +128,8 @@ class ShellInterpreter {
   void restore(std::vector<Local>& locals);
 
   // shell_builtins.cpp: commands of the shell itself
-  /// Executes a command that changes variables, arguments or the way through the script; false if
-  /// it is none.
+  /// Executes a command that changes variables, arguments or the way through the script. Returns
+  /// false if the words are another command.
   bool execute_builtin(ShellWords const& words,
                        std::vector<std::string> const& written,
                        Status& status);
@@ -193,9 +193,10 @@ class ShellInterpreter {
 };
 
 /// Follows a script from its first statement to its last: assignments, arrays, `if`, `case`, loops
-/// and its own functions. Commands are not run; those of which that is not known are taken to
-/// succeed, with a doubt. Of a condition or a `case` that the script does not decide what runs if
-/// its variables are not set; a loop of that kind is skipped, and so is a sourced file.
+/// and its own functions. It runs no commands: it takes those whose status it does not know to
+/// succeed, with a doubt. If the script does not decide a condition or a `case`, it takes the
+/// branch that runs while the variables are unset. It skips a loop that the script does not decide,
+/// and sourced files.
 ///
 /// A variable that a command sets (`N=$(nproc)`) is one that the script does not set. The variables
 /// in `given` have values from the user, which only an assignment that can be settled replaces.

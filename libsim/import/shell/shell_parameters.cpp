@@ -162,13 +162,14 @@ std::optional<BracedValue> changed(BracedValue value,
   return value;
 }
 
-/// The value of a variable, and what stands behind its name and index; nullopt if the index is not
-/// known. There is no value if the variable is not set.
+/// A variable with its value, and the text behind its name and index. `value` is empty if the
+/// variable is not set.
 struct NamedValue {
   std::string name;
   std::optional<BracedValue> value;
   std::string_view rest;
 };
+/// Returns nullopt if the index is unknown.
 std::optional<NamedValue> named_value(std::string_view inner, ShellVariables const& variables) {
   bool const is_all = inner == "@" || inner == "*";
   auto const name_end =

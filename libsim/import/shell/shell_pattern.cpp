@@ -28,7 +28,7 @@ bool is_of_class(unsigned char c, std::string_view name) {
   return false;
 }
 
-/// What one element of a pattern says of a character, and where the element ends.
+/// Whether an element of a pattern matches a character, and the end of the element in the pattern.
 struct PatternElement {
   bool matches = false;
   std::size_t end = 0;
@@ -60,7 +60,7 @@ std::optional<PatternElement> bracket(std::string_view pattern, std::size_t at, 
   return std::nullopt;
 }
 
-/// The element at `at`, which is no `*`.
+/// The element at `at`, which is not a `*`.
 PatternElement element(std::string_view pattern, std::size_t at, char c) {
   if (pattern[at] == '?') return {true, at + 1};
   if (pattern[at] == '[') {

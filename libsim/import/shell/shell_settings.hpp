@@ -53,7 +53,7 @@ std::vector<std::string> written_words(std::vector<ShellToken> const& tokens);
 /// The variables that get flags somewhere in the commands.
 std::set<std::string> variables_of_flags(ShellCommands const& commands);
 
-/// The name in `NAME=...` or `NAME+=...`; empty if a word is no assignment.
+/// The name in `NAME=...` or `NAME+=...`; empty if the word is not an assignment.
 std::string_view assigned_name(std::string_view word);
 
 }  // namespace stagecraft
