@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <optional>
 #include <random>
 #include <string>
@@ -25,10 +26,18 @@ namespace {
 constexpr std::int64_t mebibyte = 1 << 20;
 constexpr std::size_t most_enumerated = 3000;
 
-/// How many searches are drawn: a few, or as many as STAGECRAFT_DRAWN_SEARCHES says.
-int drawn_searches(int few) {
-  char const* const text = std::getenv("STAGECRAFT_DRAWN_SEARCHES");
-  return text == nullptr ? few : std::atoi(text);
+/// The seeds of the searches that are drawn, counted from `first`: a few, or those from
+/// STAGECRAFT_FIRST_SEARCH on, as many as STAGECRAFT_DRAWN_SEARCHES says.
+std::vector<std::uint32_t> drawn_seeds(std::uint32_t first, int few) {
+  auto const value_or = [](char const* variable, int otherwise) {
+    char const* const text = std::getenv(variable);
+    return text == nullptr ? otherwise : std::atoi(text);
+  };
+  std::vector<std::uint32_t> seeds(
+      static_cast<std::size_t>(value_or("STAGECRAFT_DRAWN_SEARCHES", few)));
+  std::iota(seeds.begin(), seeds.end(),
+            first + static_cast<std::uint32_t>(value_or("STAGECRAFT_FIRST_SEARCH", 0)));
+  return seeds;
 }
 
 class Draw {
@@ -256,7 +265,7 @@ std::optional<Answer> best_enumerated(SearchRequest const& request,
 TEST_CASE("more room never gives a slower plan, whether the margin shrinks or the device grows",
           "[search][long]") {
   int seen = 0;
-  for (std::uint32_t seed = 0; std::cmp_less(seed, drawn_searches(2)); ++seed) {
+  for (std::uint32_t const seed : drawn_seeds(0, 2)) {
     SearchRequest request = drawn_search(seed);
     // From what nothing fits into to what everything fits into.
     std::optional<Answer> before;
@@ -294,7 +303,7 @@ TEST_CASE("more room never gives a slower plan, whether the margin shrinks or th
 TEST_CASE("the answer is the best of all plans that are enumerated without the search's code",
           "[search][long]") {
   int compared = 0;
-  for (std::uint32_t seed = 100; std::cmp_less(seed, 100 + drawn_searches(2)); ++seed) {
+  for (std::uint32_t const seed : drawn_seeds(100, 2)) {
     SearchRequest request = drawn_search(seed);
     request.filter.recompute = {RecomputeKind::none, RecomputeKind::selective,
                                 RecomputeKind::uniform, RecomputeKind::block,
