@@ -266,6 +266,7 @@ bool MegatronArguments::is_moot(MegatronFlag const& flag) const {
     auto const needed = split_text(flag.needs, " ");
     if (std::ranges::none_of(needed, [&](std::string_view name) { return has(name); })) return true;
   }
+  if (flag.name == "deepspeed-config" || flag.name == "deepspeed_config") return has("zero-stage");
   if (flag.name == "no-masked-softmax-fusion") {
     std::string const backend = text("attention-backend").value_or("");
     return has("use-flash-attn") || backend == "flash" || backend == "fused";

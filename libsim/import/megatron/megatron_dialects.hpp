@@ -74,6 +74,11 @@ inline constexpr std::string_view effects_of_dialects = R"(
 full-attention-interval=0 | program | linear attention in most layers | attention over all tokens before
 layerwise-disaggregated-training! | program | split between two sites | ranks of one kind, all near
 eval-only | program | an evaluation | a step of training
+no-train | program | an evaluation | a step of training
+patch-size | program | a model of images | a model of text
+disable-vision-class-token! | program | a model of images | a model of text
+deepspeed-config | large | less memory | no parameters, gradients or state shared, as without --zero-stage
+deepspeed_config | large | less memory | no parameters, gradients or state shared, as without --zero-stage
 stage=sft | large | more time and memory | training on one text, without a second model
 dpo-loss-type | large | more time and memory | training on one text, without a second model
 kd! | large | more time and memory | a step without a teacher

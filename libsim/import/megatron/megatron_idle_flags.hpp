@@ -124,7 +124,7 @@ inline constexpr std::string_view idle_flags_of_execution =
     "cpu-offloading-retain-pinned-cpu-buffers! create-moe-param-group! cross-entropy-fusion-impl "
     "cuda-graph-modules* cuda-graph-scope* data-parallel-random-init! "
     "ddp-pad-buckets-for-high-nccl-busbw! decoder-seq-length deepspeed! "
-    "deepspeed-activation-checkpointing! deepspeed-config deepspeed_config "
+    "deepspeed-activation-checkpointing! "
     "delay-offload-until-cuda-graph! delta-offload-bytes-across-pp-ranks "
     "disable-align-grad-reduce! disable-async-tensor-model-parallel-allreduce! "
     "disable-bf16-reduced-precision-matmul! disable-clone-scatter-output-in-embedding! "

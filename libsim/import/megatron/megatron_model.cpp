@@ -145,7 +145,10 @@ void read_mlp(MegatronArguments& arguments, ModelConfig& model) {
 
 void read_vocabulary(MegatronArguments& arguments, ModelConfig& model) {
   IntegerRange const range{0, std::int64_t{1} << 31};
-  std::string const tokenizer = arguments.text("tokenizer-type").value_or("GPT2BPETokenizer");
+  // Pai-Megatron-Patch builds its own tokenizer in place of Megatron-LM's.
+  std::string const tokenizer =
+      arguments.text("patch-tokenizer-type")
+          .value_or(arguments.text("tokenizer-type").value_or("GPT2BPETokenizer"));
   auto const multiple = arguments.integer("make-vocab-size-divisible-by", {1, 1 << 20});
   model.vocabulary_multiple = arguments.has("no-pad-vocab-size") ? 1 : multiple.value_or(128);
   auto const padded = arguments.integer("padded-vocab-size", range);
@@ -206,7 +209,14 @@ void read_attention(MegatronArguments& arguments, MegatronVersion version, Model
   std::string const backend = arguments.text("attention-backend").value_or("auto");
   bool const is_named = backend != "auto" || arguments.has("use-flash-attn");
   if (is_local_megatron(arguments, version)) {
-    model.attention = Attention::unfused;  // the only one of Megatron-Core's own modules
+    // MindSpeed's layers, and those before Megatron-Core, run what the flag says.
+    bool const is_flash = arguments.has("use-flash-attn");
+    model.attention = is_flash ? Attention::flash : Attention::unfused;
+    if (is_flash) {
+      arguments.note(
+          "--transformer-impl local with --use-flash-attn: flash, as MindSpeed and legacy models "
+          "do; Megatron-Core's local layers do not read it (leave it out for them)");
+    }
     return;
   }
   if (backend == "flash" || backend == "fused" || arguments.has("use-flash-attn")) {

@@ -202,6 +202,8 @@ TEST_CASE("flags of MindSpeed-LLM and Pai-Megatron-Patch without effect are left
   REQUIRE(handler != import.left_out.end());
   REQUIRE(handler->effect == OmittedEffect::none);
   REQUIRE(import.config.model.vocabulary == 50304);
+  REQUIRE_THAT(refusal(program + "--patch-tokenizer-type LLamaTokenizer"),
+               Catch::Contains("the number of tokens of LLamaTokenizer"));
   std::string const split =
       program + vocabulary +
       "--use-flash-attn --attention-dropout 0 --context-parallel-size 2 --context-parallel-algo ";

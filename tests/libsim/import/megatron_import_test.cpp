@@ -39,6 +39,9 @@ TEST_CASE("local modules have unfused attention and a stack of their own", "[imp
   MegatronImport const local = read(plain + "--transformer-impl local --attention-backend flash");
   REQUIRE(local.software == "megatron-core-local");
   REQUIRE(local.config.model.attention == Attention::unfused);
+  // MindSpeed's own dot_product_attention.py reads the flag.
+  REQUIRE(read(plain + "--transformer-impl local --use-flash-attn").config.model.attention ==
+          Attention::flash);
   MegatronImport const other = read(plain + "--transformer-impl transformer_engine");
   REQUIRE(other.software == "megatron-core");
   REQUIRE(other.config.model.attention == Attention::flash);

@@ -137,7 +137,9 @@ TEST_CASE("flags of another kind of program are refused by its name", "[import]"
                                          {"--perform-rl-step", "reinforcement learning"},
                                          {"--full-attention-interval 4", "linear attention"},
                                          {"--layerwise-disaggregated-training", "split between"},
-                                         {"--eval-only True", "an evaluation"}}) {
+                                         {"--eval-only True", "an evaluation"},
+                                         {"--no-train 1", "an evaluation"},
+                                         {"--patch-size 16", "a model of images"}}) {
     CAPTURE(c.flags);
     REQUIRE_THAT(refusal(plain + c.flags),
                  Catch::Contains(std::string{"as it makes the run "} + c.kind));
@@ -146,6 +148,17 @@ TEST_CASE("flags of another kind of program are refused by its name", "[import]"
   std::string const message =
       refusal(plain + "--perform-rl-step --grpo-iterations 1 --langrl-env-config x");
   REQUIRE(std::ranges::count(message, '\n') == 0);
+}
+
+TEST_CASE(
+    "a file of DeepSpeed that decides what ranks share is left out with a line, unless a flag does",
+    "[import]") {
+  auto const large = [](std::string const& flags) {
+    return std::ranges::count(read(plain + flags).left_out, OmittedEffect::large,
+                              &Omission::effect);
+  };
+  REQUIRE(large("--deepspeed --deepspeed_config zero.json") == 1);
+  REQUIRE(large("--deepspeed --deepspeed_config zero.json --zero-stage 1") == 0);
 }
 
 TEST_CASE("types of gradients and moments, and overlapped exchanges, are keys", "[import]") {
