@@ -72,8 +72,8 @@ std::vector<Option> run_options() {
           json_option()};
 }
 
-Value run_file() {
-  return Value::file("CONFIG.yaml").offering("runs", [] {
+Value run_file(std::string shown) {
+  return Value::file(std::move(shown)).offering("runs", [] {
     std::vector<std::string> names;
     for (std::string const& folder : run_folders()) {
       std::vector<std::string> const of_folder = names_of(folder);

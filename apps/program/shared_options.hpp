@@ -26,7 +26,7 @@ int core_count();
 /// --set, --print-config and --json.
 std::vector<Option> run_options();
 /// The argument of a command that works on one run file.
-Value run_file();
+Value run_file(std::string shown = "CONFIG.yaml");
 
 // Values for which completion offers names of configs. `shown`: as help shows the value.
 

@@ -349,7 +349,7 @@ has other columns, ends with 2.
                    .description = "write the fitted files there"},
                   jobs_option(),
                   json_option()},
-      .argument = Value::file("FILE"),
+      .argument = run_file("FILE"),
       .run = run_fit};
 }
 

@@ -12,15 +12,13 @@
 #include "apps/stagecraft/commands.hpp"
 #include "apps/stagecraft/import_output.hpp"
 #include "libsim/config/did_you_mean.hpp"
-#include "libsim/config/yaml_text.hpp"
-#include "libsim/config/yaml_tree.hpp"
 #include "libsim/hardware/recipe_support.hpp"
 #include "libsim/host/output_file.hpp"
-#include "libsim/import/foreign_format.hpp"
 #include "libsim/import/huggingface/huggingface_import.hpp"
 #include "libsim/import/megatron/megatron_import.hpp"
 #include "libsim/import/megatron/megatron_settings.hpp"
 #include "libsim/import/omissions.hpp"
+#include "libsim/import/settings_files.hpp"
 #include "libsim/import/shell/launch_script.hpp"
 #include "libsim/import/text_file.hpp"
 #include "libsim/model/model_config_reader.hpp"
@@ -66,37 +64,6 @@ MegatronOptions megatron_options(CommandLine const& line) {
         line.value("megatron") == "2022" ? MegatronVersion::of_2022 : MegatronVersion::current;
   }
   return wanted;
-}
-
-/// The flags that a YAML file with Megatron's names says; its settings that are not flags are added
-/// to `left_out`.
-LaunchCommand read_settings_file(std::string const& file,
-                                 std::map<std::string, std::string> const& variables,
-                                 std::vector<Omission>& left_out) {
-  std::string const text =
-      with_variables(read_text_file(file, "a run file with Megatron's names"), variables);
-  Diagnostics diagnostics;
-  if (auto const format = foreign_format(text)) {
-    diagnostics.add({Place{std::make_shared<std::string const>(file)}, "", text_of(*format),
-                     "a run file of Primus, Megatron-Bridge, ms-swift, verl or Megatron-LM"});
-  }
-  diagnostics.throw_if_any();
-  std::optional<YamlNode> const root = parse_yaml(text, file, diagnostics);
-  diagnostics.throw_if_any();
-  MegatronSettings settings = read_megatron_settings(*root);
-  left_out.insert(left_out.end(), settings.left_out.begin(), settings.left_out.end());
-  LaunchCommand launch{.launcher = {},
-                       .arguments = std::move(settings.flags),
-                       .world_size = {},
-                       .environment = std::move(settings.environment)};
-  if (!settings.program.empty()) {
-    launch.notes.push_back("read as a run file of " + settings.program);
-  }
-  for (std::string const& other : settings.files) {
-    launch.notes.push_back("what " + printable(other) +
-                           " says is not read, unless --yaml names it before this file");
-  }
-  return launch;
 }
 
 /// The launch command of the script or the settings of the YAML file, if one is named, with the

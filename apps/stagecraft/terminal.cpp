@@ -30,7 +30,7 @@ int standard_output_width() {
 
 }  // namespace
 
-ProgressBar::ProgressBar() : is_on_terminal_{isatty(STDERR_FILENO) == 1} {}
+ProgressBar::ProgressBar(Pace pace) : pace_{pace}, is_on_terminal_{isatty(STDERR_FILENO) == 1} {}
 
 ProgressBar::~ProgressBar() {
   if (is_shown_) std::cerr << "\r\x1b[K" << std::flush;
@@ -54,8 +54,10 @@ void ProgressBar::show(std::string const& part,
   double const seconds = std::chrono::duration<double>(now - begin_).count();
   std::string reached = decimals(100 * done, 0) + " %";
   if (seconds > 0.2 && done > first_done_) {
-    reached += ", " + decimals((count - first_count_) / seconds, 0) + " " + unit + "/s, " +
-               decimals(seconds * (1 - done) / (done - first_done_), 0) + " s left";
+    reached += ", " + decimals((count - first_count_) / seconds, 0) + " " + unit + "/s, ";
+    reached += pace_ == Pace::even
+                   ? decimals(seconds * (1 - done) / (done - first_done_), 0) + " s left"
+                   : decimals(std::chrono::duration<double>(now - start_).count(), 0) + " s so far";
   }
   if (!is_on_terminal_) {
     std::cerr << "note: " << part << " " << reached << '\n' << std::flush;

@@ -97,7 +97,11 @@ class SequenceReader {
 
   void read_line() {
     std::string_view const word = next_field();
-    if (word.size() != 1) refuse(word, letters);
+    // The word is not quoted: the file may be one that is nobody's business.
+    if (word.size() != 1) {
+      refuse("found a word of " + std::to_string(word.size()) +
+             " characters; accepted: " + letters);
+    }
     switch (word.front()) {
       case 'a':
         read_allocation();

@@ -178,6 +178,18 @@ void fit_to_death(Sourced<double>& factor,
       factor.value * prior.spread * std::sqrt(std::max(0.0, 1 + a * mean - mean * mean));
 }
 
+/// Refuses fewer bytes than parameters, gradients and optimizer state have, whatever the stack.
+void refuse_less_than_state(MemoryObservation const& seen, StageResult const& predicted) {
+  Bytes const state{predicted.at_peak[Category::parameters] +
+                    predicted.at_peak[Category::gradients] +
+                    predicted.at_peak[Category::optimizer]};
+  if (seen.kind == Kind::died || seen.bytes >= state) return;
+  refuse(option_of(seen.kind), "'" + exact_text(seen.bytes) + "'",
+         "at least the " + readable_text(state) +
+             " of parameters, gradients and optimizer state on stage " +
+             std::to_string(predicted.stage) + ": fewer were of another run");
+}
+
 /// Makes the predicted bytes the measured ones.
 void fit_to_bytes(Sourced<double>& factor, MemoryFactor const& result) {
   factor.value *=
@@ -228,6 +240,7 @@ MemoryFactor fit_memory_factor(RunConfig run,
   StageResult const& predicted = before.stages[result.stage.index()];
   FittedStage const stage{plan, run.system, plan.stages[result.stage], {plan, predicted.rank()}};
   bool const has_died = seen.kind == Kind::died;
+  refuse_less_than_state(seen, predicted);
   result.predicted_before =
       has_died ? predicted.reservation->reserved : stage.bytes(seen.kind, result.prior);
   double const spread_of_80 = normal_quantile_of_90 * prior.spread;

@@ -91,8 +91,7 @@ class ExpertCheck : CombinationCheck {
     std::int64_t const split =
         std::int64_t{parallel.sequence ? parallel.tensor : 1} * parallel.context;
     if (!sound({"batch.micro"}) || config_.model.sequence % split != 0) return;
-    std::int64_t const choices =
-        config_.model.sequence / split * config_.batch.micro * experts.per_token;
+    std::int64_t const choices = choices_of_rank(config_, experts);
     if (choices % experts.count == 0) return;
     refuse(key_of("count"), experts.count,
            "with balanced routing, a divisor of the " + to_text(choices) +

@@ -108,11 +108,34 @@ class RoutingCheck : CombinationCheck {
   }
 };
 
+/// Ranks that split the sequence where experts read it.
+std::int64_t sequence_ranks(ParallelLayout const& parallel) {
+  return std::int64_t{parallel.sequence ? parallel.tensor : 1} * parallel.context;
+}
+
 }  // namespace
 
 double largest_routing_factor(ExpertsConfig const& experts, int ranks) {
   return std::min(static_cast<double>(ranks),
                   static_cast<double>(experts.count) / static_cast<double>(experts.per_token));
+}
+
+std::int64_t choices_of_rank(TrainingConfig const& config, ExpertsConfig const& experts) {
+  std::int64_t const split = sequence_ranks(config.parallel);
+  return config.model.sequence / split * config.batch.micro * experts.per_token;
+}
+
+bool settle_routing(TrainingConfig& config) {
+  if (!config.routing.is_balanced()) return false;
+  if (config.model.sequence % sequence_ranks(config.parallel) != 0) return false;
+  for (LayerRun const& run : layer_runs(config.model)) {
+    if (!run.kind.experts ||
+        choices_of_rank(config, *run.kind.experts) % run.kind.experts->count == 0)
+      continue;
+    config.routing.factor = 1;
+    return true;
+  }
+  return false;
 }
 
 void check_routing(TrainingConfig const& config, ConfigNode const& root) {

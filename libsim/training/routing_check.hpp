@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+
 #include "libsim/config/config_node.hpp"
 #include "libsim/training/training_config.hpp"
 
@@ -9,6 +11,13 @@ namespace stagecraft {
 /// a token chooses an expert at most once, so a rank's experts are chosen at most a few times as
 /// often as with balanced routing.
 double largest_routing_factor(ExpertsConfig const& experts, int ranks);
+
+/// The choices that the tokens of a rank make in one microbatch.
+std::int64_t choices_of_rank(TrainingConfig const& config, ExpertsConfig const& experts);
+
+/// Makes counts as even as they can be (`routing.factor` 1) if routing is balanced and a rank's
+/// choices do not divide by the experts of some layer. Returns whether it did.
+bool settle_routing(TrainingConfig& config);
 
 /// Reports settings that `routing` and `dispatch` cannot be combined with, and rows of a file of
 /// counts that do not fit, with their lines. Warns if the router decides, because nothing predicts

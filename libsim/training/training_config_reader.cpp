@@ -23,6 +23,7 @@
 #include "libsim/training/low_precision/low_precision_reader.hpp"
 #include "libsim/training/recompute_reader.hpp"
 #include "libsim/training/repeated_heads.hpp"
+#include "libsim/training/routing_check.hpp"
 #include "libsim/training/routing_reader.hpp"
 #include "libsim/training/sharding_reader.hpp"
 #include "libsim/training/training_config_checks.hpp"
@@ -205,6 +206,14 @@ TrainingConfig read_training_config(ConfigNode const& root) {
     config.parallel.interleave = std::max(1, chunks_of(config.schedule));
   }
   settle_expert_overlap(config);
+  auto const is_sound = [&](std::string_view key) { return root.child(key).is_sound(); };
+  if (is_sound("model") && is_sound("parallel") && is_sound("batch") && is_sound("routing") &&
+      settle_routing(config)) {
+    root.child("routing").warn(
+        "balanced, and the choices of a rank's tokens do not divide by the experts: counts are as "
+        "even "
+        "as they can be (routing.factor 1)");
+  }
   check_training_config(config, root);
   if (config.parallel.sequence && config.parallel.tensor == 1 &&
       root.child("parallel").is_sound()) {

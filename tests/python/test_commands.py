@@ -11,6 +11,7 @@ import command
 import numpy
 import stagecraft
 import stagecraft.plots
+from stagecraft._words import options
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
@@ -42,6 +43,13 @@ class Documents(unittest.TestCase):
         for document in (again, again["best"][0]):
             with self.assertRaisesRegex(KeyError, "; did you mean '(iteration_seconds|pareto)'"):
                 document["paret" if document is again else "iteration_second"]
+        cfg = stagecraft.load("175b-present")
+        with self.assertRaisesRegex(KeyError, "; did you mean 'activations'"):
+            stagecraft.simulate(cfg).stages[0].at_peak["activation"]
+        with self.assertRaisesRegex(stagecraft.ConfigError, "^rank: found 'cost' without price; "):
+            stagecraft.plan(**self.small, rank="cost")
+        with self.assertRaisesRegex(stagecraft.ConfigError, "^kind: found '1f1'"):
+            stagecraft.schedule("1f1", 4, 8)
         frame = found.to_dataframe()
         self.assertEqual(list(frame["iteration_seconds"]), [best["iteration_seconds"] for best in found["best"]])
         self.assertEqual(list(frame["config.parallel.tensor"]),
@@ -187,6 +195,7 @@ class Tables(unittest.TestCase):
         best = stagecraft.plan(**Documents.small, top=1, **rates)["best"][0]
         self.assertAlmostEqual(best["operation"]["joules_per_iteration"],
                                500 * 1.2 * Documents.small["gpus"] * best["iteration_seconds"])
+        self.assertEqual(options(price={"a": 2.5, "b": 5}), ["--price=a=2.5,b=5"])
         slower = stagecraft.plan(**Documents.small, top=1, checkpoint_time="600 s", restart_time="3600 s", **rates)
         self.assertLess(slower["best"][0]["operation"]["goodput"]["share"], best["operation"]["goodput"]["share"])
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Iterable, Iterator, Mapping, Union
+from typing import Any, Iterable, Iterator, Mapping, TypeVar, Union
 
 from . import _core
 
 Source = Union[str, bytes, "os.PathLike[str]", "os.PathLike[bytes]", Mapping[str, Any]]
 """What a run can be read from: a path, a name in the package, or a mapping of the keys."""
+
+Value = TypeVar("Value")
 
 _shipped = "stagecraft:configs/"
 
@@ -74,6 +76,13 @@ def did_you_mean(word: str, words: Iterable[str]) -> str:
 
     near = difflib.get_close_matches(word, list(words), 1)
     return f"; did you mean {near[0]!r}?" if near else ""
+
+
+class Named(dict[str, Value]):
+    """A dict whose KeyErrors name the nearest key."""
+
+    def __missing__(self, key: object) -> Value:
+        raise KeyError(f"{key}{did_you_mean(str(key), self)}")
 
 
 def _keys(config: Mapping[str, Any], prefix: str = "") -> Iterator[str]:

@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING, Any, Mapping, Sequence, Union
 
 from . import _core
-from ._config import Config, did_you_mean, path_text, run_of, value_text
+from ._config import Config, Named, path_text, run_of, value_text
 from ._progress import Progress, listener
 from ._words import jobs, options, repeated, settings
 
@@ -20,11 +20,8 @@ _tables = {"plan": "best", "explanation": "changes", "fit": "constants"}
 """The list that is the answer, by the name in `schema`."""
 
 
-class Document(dict[str, Any]):
-    """A document of `--json`, or a part of one: a dict whose KeyErrors name the nearest key."""
-
-    def __missing__(self, key: object) -> Any:
-        raise KeyError(f"{key}{did_you_mean(str(key), self)}")
+class Document(Named[Any]):
+    """A document of `--json`, or a part of one."""
 
     def to_dataframe(self, member: str | None = None) -> pandas.DataFrame:
         """A list of the document as a table, one row per item; nested members have dotted names.
@@ -76,7 +73,7 @@ def plan(
     top: int = 10,
     fix: Mapping[str, Any] | None = None,
     set: Mapping[str, Any] | None = None,
-    price: str | None = None,
+    price: str | Mapping[str, float] | None = None,
     power: str | None = None,
     pue: float | None = None,
     tokens: float | str | None = None,
@@ -100,7 +97,7 @@ def plan(
     top: how many of the fastest plans to return.
     fix: values that plans may have, such as {"tensor": [4, 8], "recompute": "selective"}.
     set: other values of keys that are not searched, such as {"memory.reserve": "4 GiB"}.
-    price: per GPU hour, such as "2.5/gpu-hour" or "2.5 EUR/gpu-hour", or by system "dgx-h100=2.5,b200-hgx=5".
+    price: per GPU hour, such as "2.5/gpu-hour" or "2.5 EUR/gpu-hour", or by system {"dgx-h100": 2.5, "b200-hgx": 5}.
     power: mean power of a node per GPU, such as "850W"; pue: power of the building per power of its computers.
     tokens: to train on; adds days and, with a price, the cost.
     gpu_hours_per_failure: GPU hours between interruptions, such as 40e3; adds the goodput.
@@ -209,7 +206,7 @@ def fit(
     system: Path | None = None,
     software: Path | None = None,
     constants: Sequence[str] | None = None,
-    measured: str | None = None,
+    measured: str | float | None = None,
     died: bool = False,
     reserved: str | None = None,
     allocated: str | None = None,
@@ -224,7 +221,7 @@ def fit(
     """Fits constants of a system and its software to measured runs.
 
     data: data files (CSV); with what one run showed, its run file: `measured`, the time of its iteration, such as
-        "12.9s"; `died`, that a rank ran out of memory; `reserved` or `allocated`, bytes of a rank, such as "71.3GiB".
+        "12.9s" or 12.9 in seconds; `died`, that a rank ran out of memory; `reserved` or `allocated`, bytes of a rank, such as "71.3GiB".
     stage: the stage of that rank; None: the fullest.
     tried_bytes: with `died`: what it tried to allocate.
     constants: keys such as "system.calibration.gemm_efficiency"; None: those that the files mark as fitted.
@@ -239,7 +236,7 @@ def fit(
             system=system,
             software=software,
             constants=constants,
-            measured=measured,
+            measured=f"{measured}s" if isinstance(measured, (int, float)) else measured,
             died=died,
             reserved=reserved,
             allocated=allocated,

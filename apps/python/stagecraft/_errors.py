@@ -10,14 +10,16 @@ _option = re.compile(
     r"--(gpus|global-batch|fix|set|top|price|power|pue|tokens|gpu-hours-per-failure|checkpoint-time|restart-time|margin|safety"
     r"|launchable|exhaustive|system|software|constants|measured|base|output|jobs|require-fit|pipeline|microbatches|chunks|group"
     r"|forward|input-gradient|weight-gradient|backward|transfer|p2p|memory|memory-limit|variant|expert-overlap"
-    r"|recompute-chunks|order|seed|iterations|seconds)\b(?!-)"
+    r"|recompute-chunks|order|seed|iterations|seconds|rank|sharding|precision|died|reserved|allocated|stage|tried-bytes|schedule)\b(?!-)"
 )
+
+_names = {"schedule": "kind"}
+"""Arguments that are not named as their options."""
 
 
 def in_python(text: str) -> str:
     """A message of a command with the names of arguments in place of options: `gpus` for --gpus, a key for --set KEY."""
-    return _option.sub(lambda option: option[1].replace("-", "_"), _setting.sub("", text))
-
+    return _option.sub(lambda option: _names.get(option[1], option[1].replace("-", "_")), _setting.sub("", text))
 
 
 class Problem(NamedTuple):

@@ -47,7 +47,7 @@ def sweep(
     shard: str | None = None,
     resume: bool = False,
     limit: int | None = None,
-    price: str | None = None,
+    price: str | Mapping[str, float] | None = None,
     power: str | None = None,
     pue: float | None = None,
     tokens: float | str | None = None,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Mapping, Protocol
 
+from ._config import Named
+
 
 class _Documents(Protocol):
     """What a stage is read from: a prediction's document before the allocator's replay, and after it."""
@@ -101,7 +103,7 @@ class Stage(Mapping[str, Any]):
     @property
     def at_peak(self) -> dict[str, int]:
         """Bytes by category at the peak."""
-        return dict(self["at_peak"])
+        return Named(self["at_peak"])
 
     @property
     def activation_peak_bytes(self) -> int:

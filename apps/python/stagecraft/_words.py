@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Iterable, Mapping
+from collections.abc import Mapping
+from typing import Any, Iterable
 
 from ._config import path_text, value_text
 from ._errors import ConfigError, Problem
@@ -12,7 +13,7 @@ from ._errors import ConfigError, Problem
 def options(**values: Any) -> list[str]:
     """`--some-option=value` for each some_option=value; nothing for None and False, a switch for True.
 
-    A list, tuple or range gives one value with commas.
+    A list, tuple or range gives one value with commas, a mapping one with KEY=VALUE.
     """
     words = []
     for name, value in values.items():
@@ -23,6 +24,8 @@ def options(**values: Any) -> list[str]:
             words.append(option)
         elif isinstance(value, (list, tuple, range)):
             words.append(f"{option}={','.join(value_text(one) for one in value)}")
+        elif isinstance(value, Mapping):
+            words.append(f"{option}={','.join(f'{key}={value_text(one)}' for key, one in value.items())}")
         elif isinstance(value, (str, bytes, os.PathLike)):
             words.append(f"{option}={path_text(value)}")
         else:

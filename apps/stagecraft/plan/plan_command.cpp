@@ -251,7 +251,8 @@ int run_plan(CommandLine const& line) {
   PlanQuestion const question = read_plan_question(line);
   print_warnings(question);
   require_outputs(question);
-  std::optional<ProgressBar> bar{std::in_place};
+  // Which shapes and orders are slow to search is not known before.
+  std::optional<ProgressBar> bar{std::in_place, Pace::uneven};
   PlanAnswer const answer =
       plan_as_asked(question, [&](char const* part, double share, double count) {
         bar->show(part, share, count, "plans");

@@ -368,7 +368,8 @@ words. Groups vary slowest, the last key fastest.
   stagecraft sweep --merge part-*.h5 -o big.h5
 )",
       .options = joined_options({sweep_options(), operating_options()}),
-      .argument = Value::file("SWEEP.yaml SHARD.h5", {"yaml", "h5"}),
+      .argument = Value::file("SWEEP.yaml SHARD.h5", {"yaml", "h5"})
+                      .offering("sweeps", [] { return names_of("sweeps"); }),
       .run = run_sweep_command};
 }
 

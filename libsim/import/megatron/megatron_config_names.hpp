@@ -88,6 +88,7 @@ inline constexpr std::string_view idle_config_names =
     "stderr_sink_level store_param_remainders tensorboard_dir tp_comm_atomic_ag "
     "tp_comm_atomic_rs tp_comm_overlap_disable_fc1 tp_comm_overlap_disable_qkv tp_only_amax_red "
     "trainable tuner_type use_cpu_initialization use_gloo_process_groups use_mamba_mem_eff_path "
+    "use_mbridge "
     "use_te use_transformer_engine use_transformer_engine_full_layer_spec user_name work_group "
     "workspace";
 

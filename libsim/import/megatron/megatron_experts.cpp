@@ -8,6 +8,7 @@
 #include "libsim/import/megatron/megatron_keys.hpp"
 #include "libsim/import/number_ranges.hpp"
 #include "libsim/model/model_keys.hpp"
+#include "libsim/training/routing_check.hpp"
 #include "libsim/units/parse_number.hpp"
 
 namespace stagecraft {
@@ -188,16 +189,10 @@ void read_beside_experts(MegatronArguments& arguments,
                      {"norms before attention and experts alone", "more time and memory"});
     config.model.norms = NormPlaces::pre;
   }
-  std::int64_t const split =
-      std::int64_t{config.parallel.sequence ? config.parallel.tensor : 1} * config.parallel.context;
-  std::int64_t const choices =
-      config.model.sequence / split * config.batch.micro * experts.per_token;
-  bool const is_even = choices % experts.count == 0;
-  if (!config.routing.is_balanced() || is_even) return;
-  arguments.note("the " + std::to_string(choices) +
+  if (!settle_routing(config)) return;
+  arguments.note("the " + std::to_string(choices_of_rank(config, experts)) +
                  " choices of a rank's tokens do not divide by " + std::to_string(experts.count) +
                  " experts: routing.factor 1, as even as can be");
-  config.routing.factor = 1;
 }
 
 }  // namespace

@@ -223,7 +223,7 @@ class Gaps {
       gap(!router.normalise || is_before,
           "model.experts.router: the flags say scores that are divided by their sum");
     }
-    gap(config_.routing.factor.has_value(),
+    gap(config_.routing.factor.value_or(1) != 1,
         "routing.factor: no flag says how uneven the router is");
     gap(static_cast<bool>(config_.routing.counts),
         "routing.file: no flag says which experts tokens choose");

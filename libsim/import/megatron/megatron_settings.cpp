@@ -229,7 +229,9 @@ class SettingsReader {
     }
     if (name == "group_query_attention" && is_false(node.text)) has_groups_ = false;
     if (settings_.environment.set(name, node.text)) return;
-    if (name == "model" || name == "extends" || name == "includes") {
+    bool const is_file = !setting.values.empty() && setting.values.front().ends_with(".yaml");
+    if (name == "model" || name == "extends" || name == "includes" ||
+        (name == "config" && is_file)) {
       for (std::string const& value : setting.values) {
         if (value.ends_with(".yaml")) settings_.files.push_back(value);
       }

@@ -25,7 +25,13 @@ void read_full(MegatronArguments& arguments, bool is_old, RecomputePolicy& polic
   } else if (method != "uniform") {
     arguments.report(method_flag, "uniform, block");
   }
-  auto const layers = arguments.integer(layers_flag, {1, 100'000});
+  // Of a block no layer may be recomputed (transformer_block.py, _checkpointed_forward).
+  bool const is_block = policy.method == RecomputeMethod::block;
+  auto const layers = arguments.integer(layers_flag, {is_block ? 0 : 1, 100'000});
+  if (layers == 0) {
+    policy = {};
+    return;
+  }
   if (!layers && !is_old && !arguments.has(layers_flag)) {
     arguments.note(
         "--recompute-num-layers left out: 1, as Megatron-LM of 2022 and its descendants "

@@ -25,7 +25,7 @@ std::string refusal_of(std::string const& text) {
 TEST_CASE("a wrong line of a sequence is refused with its number", "[allocator]") {
   auto const [line, message] = GENERATE(table<std::string, std::string>({
       {"x 1", "found 'x'; accepted: a, f, r, t, d, n, F, e, q"},
-      {"alloc 2 512", "found 'alloc'"},
+      {"alloc 2 512", "found a word of 5 characters"},
       {"a 2", "found the end of the line; accepted: SIZE"},
       {"a", "found the end of the line; accepted: ID"},
       {"a 1 512", "found ID 1, which is allocated already"},

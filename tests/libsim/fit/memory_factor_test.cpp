@@ -53,13 +53,22 @@ TEST_CASE("measured bytes of a run give the factor with which it holds them", "[
     REQUIRE_THAT(fitted.run.system.software.memory.factor.fitted, Catch::Contains("mine.yaml"));
     // What the measured run shows replaces the bias of the runs of others.
     MemoryFactor const again = fit_memory_factor(
-        fitted.run, {.kind = kind, .bytes = Bytes{2 * seen.count() / 3}}, "mine.yaml");
+        fitted.run, {.kind = kind, .bytes = Bytes{9 * seen.count() / 10}}, "mine.yaml");
     REQUIRE(again.prior == fitted.value());
-    REQUIRE(again.value() == Approx(2 * fitted.value() / 3));
+    REQUIRE(again.value() == Approx(9 * fitted.value() / 10));
     REQUIRE(again.interval[0] * again.interval[1] ==
             Approx(static_cast<double>(seen.count()) * static_cast<double>(seen.count())));
     REQUIRE(!again.is_expected());
   }
+}
+
+TEST_CASE("fewer bytes than parameters, gradients and optimizer state have are refused", "[fit]") {
+  // 22B on 8 ranks: 18 bytes of each of 2.76 billion parameters are 46 GiB.
+  REQUIRE_THROWS_WITH(fit_memory_factor(run_with("nanotron"),
+                                        {.kind = MemoryObservation::Kind::reserved,
+                                         .bytes = Bytes{std::int64_t{45} << 30}},
+                                        "mine.yaml"),
+                      Catch::Contains("--reserved: found '45 GiB'; accepted: at least the 46"));
 }
 
 TEST_CASE("a factor multiplies all that an allocator holds, against the device's room", "[fit]") {

@@ -226,7 +226,8 @@ TEST_CASE("GLM 4.5, MiniMax M2, dots.llm1 and Kimi K2 have the parameters of a h
   REQUIRE(parameter_count(read("dots1", shared)) == words + of_shared + 3 * 2 * 16);
   // Norms over all heads: 64 of queries, 32 of keys.
   REQUIRE(parameter_count(read("minimax_m2", R"("intermediate_size": 32, "num_local_experts": 8,
-              "use_qk_norm": true, "use_mtp": true, "num_mtp_modules": 3)")) ==
+              "use_qk_norm": true, "use_mtp": true, "num_mtp_modules": 3,
+              "mlp_intermediate_size": 128, "shared_moe_mode": "sigmoid", "layernorm_mlp_beta": 1.0)")) ==
           words + 3 * (attention + 2 * 64 + 64 + 32 + 8 * expert + router));
   std::string const latent =
       shared + R"(, "q_lora_rank": 32, "kv_lora_rank": 16, "qk_nope_head_dim": 8,

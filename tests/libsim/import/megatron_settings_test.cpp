@@ -1,13 +1,18 @@
 #include "libsim/import/megatron/megatron_settings.hpp"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
+#include <filesystem>
+#include <fstream>
 #include <string>
 #include <vector>
 
 #include "libsim/config/yaml_tree.hpp"
 #include "libsim/import/foreign_format.hpp"
 #include "libsim/import/megatron/megatron_import.hpp"
+#include "libsim/import/settings_files.hpp"
 #include "tests/libsim/import/megatron_round_trip.hpp"
+#include "tests/libsim/run/temporary_folder.hpp"
 
 // Run files of programs around Megatron, which have the flags' names with underscores.
 
@@ -50,6 +55,34 @@ TEST_CASE("a file of Primus has Megatron's flags in its overrides", "[import]") 
   REQUIRE(import.config.model.biases);
   REQUIRE_FALSE(import.config.parallel.overlap_gradients.value_or(false));
   REQUIRE(import.left_out.back().name == "--no-gradient-accumulation-fusion");
+}
+
+TEST_CASE("a file is read after those that it names, beside it or where Primus has its own",
+          "[import]") {
+  TemporaryFolder const folder;
+  auto const write = [&](std::string const& name, std::string const& text) {
+    std::filesystem::path const path = folder.path() / name;
+    std::filesystem::create_directories(path.parent_path());
+    std::ofstream{path} << text;
+    return path.string();
+  };
+  write("primus/configs/models/megatron/llama.yaml", "extends: [base.yaml]\nnum_layers: 24\n");
+  write("primus/configs/models/megatron/base.yaml", "num_layers: 12\nhidden_size: 1024\nx: 1\n");
+  write("primus/configs/modules/megatron/trainer.yaml", "bf16: true\nglobal_batch_size: 16\n");
+  std::string const run = write("examples/run.yaml",
+                                "exp_name: x\nmodules:\n  pre_trainer:\n    config: trainer.yaml\n"
+                                "    model: llama.yaml\n    overrides: {global_batch_size: 64}\n");
+  std::vector<Omission> left_out;
+  LaunchCommand const command = read_settings_file(run, {}, left_out);
+  std::vector<std::string> words;
+  for (ShellWord const& word : command.arguments) words.push_back(word.text);
+  REQUIRE(words == std::vector<std::string>{"--bf16", "--global-batch-size=16", "--num-layers=12",
+                                            "--hidden-size=1024", "--num-layers=24",
+                                            "--global-batch-size=64"});
+  // x, of a file of defaults, and not exp_name.
+  REQUIRE(std::ranges::find(left_out, std::string{"x"}, &Omission::name)->effect ==
+          OmittedEffect::none);
+  REQUIRE(command.notes == std::vector<std::string>{"read as a run file of Primus"});
 }
 
 TEST_CASE("a file of Megatron-Bridge has the names of Megatron's configuration", "[import]") {

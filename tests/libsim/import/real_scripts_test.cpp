@@ -200,6 +200,11 @@ TEST_CASE("10: block recompute of more layers than a chunk has is that of the ch
                   "--recompute-method block --recompute-num-layers 24");
   REQUIRE(import.config.recompute.front().layers == 6);
   REQUIRE(has_note(import.notes, "that of all 6 layers of a chunk"));
+  REQUIRE(import_text("python x.py " + model_flags +
+                      "--recompute-granularity full --recompute-method block "
+                      "--recompute-num-layers 0")
+              .config.recompute.front()
+              .granularity == RecomputeGranularity::none);
 }
 
 TEST_CASE("11: eval expands a second time", "[import]") {

@@ -109,15 +109,15 @@ TEST_CASE("experts are cut by divisors, over tensor and data ranks, with sequenc
           "experts and parallel.tensor is 2");
 }
 
-TEST_CASE("balanced routing wants as many choices of every expert", "[plan]") {
-  std::string const accepted =
-      "accepted: with balanced routing, a divisor of the 64 choices that the tokens of a rank make";
-  REQUIRE_THAT(message("", "{count: 24, per_token: 2, ffn_hidden: 96}"),
-               Catch::Contains("x.yaml:1:91: model.experts.count: found '24'; " + accepted));
-  // Of the 32 tokens a context rank has 16, which make 32 choices.
-  REQUIRE_THAT(message("parallel: {context: 2}",
-                       "{count: 64, per_token: 2, ffn_hidden: 96}, attention: flash, dropout: 0"),
-               Catch::Contains("a divisor of the 32 choices that the tokens of a rank make"));
+TEST_CASE("choices that do not divide by the experts are made as even as they can be", "[plan]") {
+  // 32 tokens of a rank make 64 choices; of a context rank 16 tokens make 32.
+  REQUIRE(read("", "{count: 16, per_token: 2, ffn_hidden: 96}").routing.is_balanced());
+  REQUIRE(read("", "{count: 24, per_token: 2, ffn_hidden: 96}").routing.factor == 1);
+  std::string const flash = "ffn_hidden: 96}, attention: flash, dropout: 0";
+  REQUIRE(read("", "{count: 64, per_token: 2, " + flash).routing.is_balanced());
+  REQUIRE(read("parallel: {context: 2}", "{count: 64, per_token: 2, " + flash).routing.factor == 1);
+  REQUIRE_FALSE(
+      read("routing: natural", "{count: 24, per_token: 2, ffn_hidden: 96}").routing.factor);
 }
 
 TEST_CASE("keys of experts that do not go together are refused", "[plan]") {

@@ -1,0 +1,101 @@
+#include "libsim/import/settings_files.hpp"
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "libsim/config/problem.hpp"
+#include "libsim/config/yaml_text.hpp"
+#include "libsim/config/yaml_tree.hpp"
+#include "libsim/import/foreign_format.hpp"
+#include "libsim/import/megatron/megatron_settings.hpp"
+#include "libsim/import/text_file.hpp"
+
+namespace stagecraft {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// The path of a file that another one names; nullopt if it is not there.
+std::optional<fs::path> find_named(fs::path const& namer, std::string const& name) {
+  std::error_code ignored;
+  fs::path const beside = namer.parent_path() / name;
+  if (fs::is_regular_file(beside, ignored)) return beside;
+  fs::path folder = fs::absolute(namer, ignored).parent_path();
+  for (; folder.has_relative_path(); folder = folder.parent_path()) {
+    for (char const* const kind : {"models", "modules"}) {
+      fs::path const shipped = folder / "primus/configs" / kind / "megatron" / name;
+      if (fs::is_regular_file(shipped, ignored)) return shipped;
+    }
+  }
+  return std::nullopt;
+}
+
+/// Reads files one after the other into one command. Each is read once.
+class SettingsFiles {
+ public:
+  SettingsFiles(std::map<std::string, std::string> const& variables,
+                std::vector<Omission>& left_out)
+      : variables_{variables}, left_out_{left_out} {}
+
+  /// Appends the flags of the files that this one names, and then its own.
+  void read(fs::path const& file, bool is_named) {
+    if (!known_.insert(fs::weakly_canonical(file)).second) return;
+    MegatronSettings settings = settings_of(file.string());
+    if (!settings.program.empty() && !is_named) {
+      launch_.notes.push_back("read as a run file of " + settings.program);
+    }
+    for (std::string const& name : settings.files) {
+      if (auto const found = find_named(file, name)) {
+        read(*found, true);
+      } else {
+        launch_.notes.push_back(
+            "what " + printable(name) +
+            " says is not read: it is not beside this file, nor in "
+            "primus/configs of a folder above; --yaml takes it before this file");
+      }
+    }
+    for (Omission& omission : settings.left_out) {
+      if (is_named) omission.effect = OmittedEffect::none;
+      left_out_.push_back(std::move(omission));
+    }
+    launch_.environment.add(settings.environment);
+    launch_.arguments.insert(launch_.arguments.end(), settings.flags.begin(), settings.flags.end());
+  }
+
+  LaunchCommand command() && { return std::move(launch_); }
+
+ private:
+  MegatronSettings settings_of(std::string const& file) const {
+    std::string const text =
+        with_variables(read_text_file(file, "a run file with Megatron's names"), variables_);
+    Diagnostics diagnostics;
+    if (auto const format = foreign_format(text)) {
+      diagnostics.add({Place{std::make_shared<std::string const>(file)}, "", text_of(*format),
+                       "a run file of Primus, Megatron-Bridge, ms-swift, verl or Megatron-LM"});
+    }
+    diagnostics.throw_if_any();
+    std::optional<YamlNode> const root = parse_yaml(text, file, diagnostics);
+    diagnostics.throw_if_any();
+    return read_megatron_settings(*root);
+  }
+
+  std::map<std::string, std::string> const& variables_;
+  std::vector<Omission>& left_out_;
+  std::set<fs::path> known_;
+  LaunchCommand launch_;
+};
+
+}  // namespace
+
+LaunchCommand read_settings_file(std::string const& file,
+                                 std::map<std::string, std::string> const& variables,
+                                 std::vector<Omission>& left_out) {
+  SettingsFiles files{variables, left_out};
+  files.read(file, false);
+  return std::move(files).command();
+}
+
+}  // namespace stagecraft
