@@ -83,6 +83,16 @@ TEST_CASE("plan takes a model whose router differs in order alone with --launcha
   json const best = json::parse(result.output).at("best")[0];
   REQUIRE(best.at("config").at("model").at("experts").at("router").at("order") == "after");
   REQUIRE(best.at("megatron_gaps").empty());
+  // A kit asks for the same flags.
+  TemporaryFolder const folder;
+  ProgramResult const kit = run_stagecraft(
+      "plan qwen3-30b-a3b --system dgx-h100 --gpus 16 --global-batch 16 --fix tensor=1 "
+      "--fix pipeline=2 --fix expert=8 --fix micro=1 --top 1 --json --kit '" +
+      (folder.path() / "kit").string() + "'");
+  REQUIRE(kit.exit_code == 0);
+  REQUIRE_THAT(kit.errors, Contains("router.order is after, as Megatron-LM has it, not before"));
+  REQUIRE(json::parse(kit.output).at("best_launchable").at("iteration_seconds") ==
+          best.at("iteration_seconds"));
 }
 
 TEST_CASE("of several clusters the kit is of the best by the rank") {
