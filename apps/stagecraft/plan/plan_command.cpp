@@ -222,7 +222,8 @@ void write_outputs(PlanAnswer const& answer, PlanQuestion const& question) {
   if (!question.kit) return;
   auto const launched = launched_plan(answer, question.rank);
   if (!launched) {
-    std::cerr << "note: --kit: no plan that can be launched fits; nothing is written\n";
+    std::cerr << "note: --kit: of the plans searched, none that can be launched fits; nothing "
+                 "is written\n";
     return;
   }
   std::string const lost = why_not_first(*launched);

@@ -95,8 +95,9 @@ std::string flags_text(PlanAnswer const& answer, PlanQuestion const& question, i
                    width) +
              flags_of(*first, framework, is_whole, width);
     }
-    std::string text =
-        options.stack_framework ? "no plan that the flags of " + name + " can say fits\n" : "";
+    std::string text = options.stack_framework ? "of the plans searched, none that the flags of " +
+                                                     name + " can say fits\n"
+                                               : "";
     text += "These flags do not run #1: " + std::string{framework.title} + " has none for\n";
     for (std::string const& gap : framework.gaps(first->config)) text += "  " + gap + "\n";
     return prose(text, width) + flags_of(*first, framework, is_whole, width);
