@@ -112,6 +112,15 @@ std::string plan_page(PlanAnswer const& answer, PlanQuestion const& question) {
   });
   ModelConfig const& model = best->config.model;
   SearchRequest const& request = best.options->request;
+  std::vector<std::string> remarks;
+  if (answer.is_comparison()) {
+    remarks.emplace_back(comparison_remark);
+  } else {
+    for (PlanRemark const& remark : search_remarks(answer.clusters.front(), false)) {
+      std::string line = remark.text(0);
+      if (!line.empty()) remarks.push_back(std::move(line));
+    }
+  }
   std::string clusters;
   for (PlanOptions const& options : question.clusters) {
     clusters += (clusters.empty() ? "" : ", ") + name_of_cluster(options);
@@ -123,8 +132,7 @@ std::string plan_page(PlanAnswer const& answer, PlanQuestion const& question) {
                        " sequences of " + std::to_string(model.sequence) +
                        " tokens per iteration; ranked by " + name_of(question.rank) + ".",
                    "Predicted by simulation; what stands behind the numbers is at the end."},
-      .remarks = answer.is_comparison() ? std::vector<std::string>{comparison_remark}
-                                        : search_remarks(answer.clusters.front(), false),
+      .remarks = std::move(remarks),
       .command_line = question.command_line,
       .run_file = to_yaml(RunConfig{best->config, request.system, {}}),
       .headline = static_cast<std::size_t>(headline - candidates.begin()),
