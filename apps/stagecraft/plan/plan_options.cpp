@@ -15,6 +15,7 @@
 #include "apps/stagecraft/plan/plan_launchable.hpp"
 #include "apps/stagecraft/plan/plan_margin.hpp"
 #include "libsim/config/did_you_mean.hpp"
+#include "libsim/config/problem.hpp"
 #include "libsim/hardware/provenance.hpp"
 #include "libsim/hardware/recipe_support.hpp"
 #include "libsim/model/model_config.hpp"
@@ -254,6 +255,15 @@ PlanOptions read_plan_options(CommandLine const& line,
   request.base = std::move(base.training);
   request.system = std::move(base.system);
   options.warnings = std::move(base.warnings);
+  options.overrides = line.values_of("set");
+  options.base_without = [line, system = cluster.system,
+                          recipe](std::string const& text) -> std::optional<TrainingConfig> {
+    try {
+      return read_plan_base(line, system, recipe, text).training;
+    } catch (ConfigError const&) {
+      return std::nullopt;
+    }
+  };
   check_batch(line.value("global-batch"), request);
   hold_p2p(line.values_of("set"), request);
   request.margin =
