@@ -351,7 +351,15 @@ std::filesystem::path read_kit(std::string const& text) {
 PlanQuestion read_plan_question(CommandLine const& line) {
   std::vector<std::string> const& models = line.arguments();
   if (models.size() != 1) {
-    throw CommandLineError{"MODEL", file_count(models.size()), "one model file"};
+    auto const setting = std::ranges::find_if(
+        models, [](std::string const& text) { return text.find('=') != std::string::npos; });
+    if (setting == models.end()) {
+      throw CommandLineError{"MODEL", file_count(models.size()), "one model file"};
+    }
+    bool const is_fix = has_fix_name(*setting);
+    throw CommandLineError{"MODEL", "'" + *setting + "' beside the model",
+                           "one model file; an option stands before each value: " +
+                               std::string{is_fix ? "--fix " : "--set "} + *setting};
   }
   PlanQuestion question;
   std::vector<Cluster> const clusters = read_clusters(line);
