@@ -254,8 +254,10 @@ std::string doubt_text(StackFactor const& factor) {
         "predicted,\nand none less than half as long. ";
   } else if (is_far) {
     text = "Of dense runs in 16 bits, wherever they were measured, 80 % would lie within " +
-           seconds_text(factor.widest) +
-           ". A time\nso far off usually is that of another run or of other software. ";
+           seconds_text(factor.widest) + ".\n";
+  }
+  if (!text.empty()) {
+    text += "A time so far off usually is that of another run or of other software.\n";
   }
   return text +
          "Check that the run file is the run that was measured\n(batch, layout, system, software),"
