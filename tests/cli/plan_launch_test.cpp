@@ -95,6 +95,19 @@ TEST_CASE("plan takes a model whose router differs in order alone with --launcha
           best.at("iteration_seconds"));
 }
 
+TEST_CASE("that no plan can be started is said of those searched") {
+  TemporaryFolder const folder;
+  std::string const kit = (folder.path() / "kit").string();
+  ProgramResult const result =
+      run_stagecraft(search + "--fix pipeline=4 --fix schedule=zbv --kit '" + kit + "'");
+  REQUIRE(result.exit_code == 0);
+  REQUIRE_THAT(
+      in_one_line(result.output),
+      Contains("of the plans searched, none that the flags of megatron-core can say fits"));
+  REQUIRE_THAT(result.errors, Contains("of the plans searched, none that can be launched fits"));
+  REQUIRE_FALSE(std::filesystem::exists(kit));
+}
+
 TEST_CASE("of several clusters the kit is of the best by the rank") {
   TemporaryFolder const folder;
   std::string const clusters =
