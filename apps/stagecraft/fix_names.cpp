@@ -155,7 +155,23 @@ std::string listed_names(std::string const& before_last) {
 
 std::string name_in(std::string const& text) { return text.substr(0, text.find('=')); }
 
+/// "--fix tensor=1,2 --fix pipeline=1": what was meant by one option with several names, or empty.
+std::string one_name_each(std::string const& text) {
+  std::string options;
+  int names = 0;
+  for (std::string const& item : list_items(text)) {
+    bool const has_name = item.find('=') != std::string::npos;
+    if (has_name && ++names > 1 && !find_name(name_in(item)) && item != "layout=even") return {};
+    options += (has_name ? (names > 1 ? " --fix " : "--fix ") : ",") + item;
+  }
+  return names > 1 ? options : std::string{};
+}
+
 }  // namespace
+
+bool has_fix_name(std::string const& text) {
+  return find_name(name_in(text)) != nullptr || text.starts_with("layout=");
+}
 
 void read_fix(std::string const& text, SearchFilter& filter) {
   std::size_t const equals = text.find('=');
@@ -163,6 +179,9 @@ void read_fix(std::string const& text, SearchFilter& filter) {
   if (list_items(list).empty()) {
     refuse_fix(text, "NAME=VALUE or NAME=VALUE,VALUE, with --fix again for each other name: " +
                          listed_names(", ") + ", layout");
+  }
+  if (std::string const meant = one_name_each(text); !meant.empty()) {
+    refuse_fix(text, "one name for each --fix: " + meant);
   }
   if (FixName const* const fix = find_name(name_in(text))) {
     fix->read({text, list}, filter);

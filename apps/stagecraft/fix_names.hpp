@@ -12,6 +12,9 @@ namespace stagecraft {
 /// \throws CommandLineError  if there is no such name, or if the name does not take a value.
 void read_fix(std::string const& text, SearchFilter& filter);
 
+/// Whether a text such as tensor=8 begins with a name of --fix.
+bool has_fix_name(std::string const& text);
+
 /// What --fix can hold, for the help of the command.
 std::string fix_description();
 

@@ -37,19 +37,19 @@ double positive(CommandLine const& line, std::string const& option) {
                   "a number above 0, with k, M, B or T for 10^3, 10^6, 10^9 or 10^12: 300B, 15T");
 }
 
-/// Watts: `850`, `850W`, `0.85 kW`.
+/// Watts: `850W`, `0.85 kW`.
 double read_power(std::string const& given) {
+  constexpr char const* accepted = "watts above 0 with their unit, such as 850W or 0.85kW";
   std::string text = given;
   double scale = 1;
-  if (text.ends_with('W')) {
+  if (!text.ends_with('W')) throw CommandLineError{"--power", "'" + given + "'", accepted};
+  text.pop_back();
+  if (text.ends_with('k')) {
     text.pop_back();
-    if (text.ends_with('k')) {
-      text.pop_back();
-      scale = 1000;
-    }
+    scale = 1000;
   }
   while (text.ends_with(' ')) text.pop_back();
-  return scale * positive("power", given, text, "watts above 0, such as 850W or 0.85kW");
+  return scale * positive("power", given, text, accepted);
 }
 
 /// Reads `VALUE` into `common`, or `SYSTEM=VALUE,SYSTEM=VALUE` into `by_system`.

@@ -51,9 +51,19 @@ std::int64_t fullest_peak(Simulation const& simulation) {
   return largest_peak(simulation.stages).count();
 }
 
+bool is_by_allocator(SimulatedRun const& run) {
+  return decides_by_allocator(run.config->system.software);
+}
+
+/// What the verdict is about: the least that is left on a device, or where counted bytes decide,
+/// what the fullest stage leaves beside the reserve.
 std::int64_t free_bytes(SimulatedRun const& run) {
+  std::vector<StageResult> const& stages = run.simulation->stages;
+  if (is_by_allocator(run)) {
+    return std::ranges::min_element(stages, {}, &StageResult::margin)->margin;
+  }
   Bytes const room = room_for(run.config->training.memory, run.config->system.accelerator);
-  return (room - largest_peak(run.simulation->stages)).count();
+  return (room - largest_peak(stages)).count();
 }
 
 double tokens_per_gpu(SimulatedRun const& run) {
@@ -87,7 +97,9 @@ std::string what_if_table(SimulatedRun const& base, SimulatedRun const& run) {
   add("MFU %", 100 * a.mfu, 100 * b.mfu, 1);
   add("peak GiB, fullest stage", static_cast<double>(fullest_peak(a)) / gibibyte,
       static_cast<double>(fullest_peak(b)) / gibibyte, 2);
-  add("free GiB beside the reserve", static_cast<double>(free_bytes(base)) / gibibyte,
+  bool const has_device = is_by_allocator(base) || is_by_allocator(run);
+  add(has_device ? "free GiB, fullest device" : "free GiB beside the reserve",
+      static_cast<double>(free_bytes(base)) / gibibyte,
       static_cast<double>(free_bytes(run)) / gibibyte, 2);
   table.add_rule();
   auto const before = parts_of(a.breakdown);
@@ -173,12 +185,21 @@ std::optional<TraceRequest> read_trace_request(CommandLine const& line, RunArgum
   return request;
 }
 
+/// The simulation of a run, with what its devices hold.
+Simulation simulation_of(RunConfig const& config) {
+  TrainingPlan const plan = make_plan(as_settled(config.training));
+  Simulation simulation = simulate(plan, config.system);
+  add_reservations(simulation, plan, config.system,
+                   static_cast<int>(std::thread::hardware_concurrency()));
+  return simulation;
+}
+
 /// The base line of a what-if.
 struct BaseLine {
   explicit BaseLine(std::string const& file)
       : config{ready_run(load_run_config(file_on_command_line(file, run_folders()), {}))},
         name{file},
-        simulation{simulate(make_plan(as_settled(config.training)), config.system)} {}
+        simulation{simulation_of(config)} {}
 
   SimulatedRun run() const { return {name, &config, &simulation}; }
 

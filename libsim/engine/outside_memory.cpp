@@ -5,6 +5,8 @@
 #include <set>
 #include <utility>
 
+#include "libsim/hardware/software.hpp"
+
 namespace stagecraft {
 namespace {
 
@@ -149,6 +151,10 @@ std::int64_t bytes_outside(TrainingPlan const& plan, System const& system, Stage
   if (memory.reserve) return memory.reserve->count();
   auto const outside = outside_memory(plan, system, stage);
   return outside ? outside->sum() : memory.kept_in_reserve().count();
+}
+
+bool keeps_reserve(MemoryConfig const& memory, System const& system) {
+  return memory.reserve || !system.device || !decides_by_allocator(system.software);
 }
 
 Bytes fullest_host(TrainingPlan const& plan, System const& system) {

@@ -33,6 +33,10 @@ std::optional<OutsideMemory> outside_memory(TrainingPlan const& plan,
 /// else the sum of OutsideMemory, or the usual reserve if that is not known.
 std::int64_t bytes_outside(TrainingPlan const& plan, System const& system, StagePlan const& stage);
 
+/// Whether memory.reserve, set or usual, has a part in the verdict of a run: unless the allocator
+/// decides beside what the system says of its devices.
+bool keeps_reserve(MemoryConfig const& memory, System const& system);
+
 /// What the ranks of a node have in its memory together, of the node whose ranks have most. Ranks
 /// fill nodes in the order of their numbers.
 Bytes fullest_host(TrainingPlan const& plan, System const& system);

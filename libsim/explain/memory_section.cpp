@@ -151,7 +151,9 @@ std::string reserved_section(Explanation const& explanation,
                                : " (no probability: ") +
                       fit.reason +
                       "). Reserved is what the allocator takes from the device; "
-                      "device adds driver, context and NCCL, or the reserve of the run.",
+                      "device adds " +
+                      (simulation.stages.front().outside ? "driver, context and NCCL."
+                                                         : "the reserve of the run."),
                   style.width);
   if (!explanation.figures.is_by_allocator) {
     text += wrapped(

@@ -224,6 +224,7 @@ class ChangeList {
       changes_.push_back({.what = "balanced routing", .set = {"routing=balanced"}});
     }
     add_dispatchers();
+    add_key("tf32", model.precision == Precision::fp32 && system_.accelerator.peak.value.tf32);
     add_key("parallel.shared_expert_overlap", has_shared_experts(model) && parallel.expert > 1);
     for (KeyText const& text : run_keys()) add_key(text.key);
     if (parallel.pipeline > 1 && !has_order(config_.schedule.kind)) {

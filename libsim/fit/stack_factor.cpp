@@ -36,6 +36,7 @@ StackFactor fit_factor(RunConfig run, Seconds measured, std::string const& name)
   TimeInterval const interval = interval_of(before, run.training, run.system);
   result.interval = interval.seconds;
   result.interval_reason = interval.reason;
+  result.widest = widest_interval(result.predicted_before, before.relative_error);
   double const least = mfu_causal(before, run.training) * result.predicted_before;
   if (measured.value < least) {
     refuse(measured, "at least " + readable_text(Seconds{least}) +
@@ -55,6 +56,8 @@ StackFactor fit_factor(RunConfig run, Seconds measured, std::string const& name)
                          readable_text(Seconds{result.predicted_before}) + ")");
   }
   result.predicted = to_seconds(predict(training, run.system).iteration);
+  result.interval_after =
+      time_interval(result.predicted, before.relative_error, run.training, run.system).seconds;
   result.run = std::move(run);
   return result;
 }

@@ -18,6 +18,10 @@ struct StackFactor {
   double measured = 0;                              ///< seconds
   std::optional<std::array<double, 2>> interval{};  ///< 80 % of the prediction before, seconds
   std::string interval_reason{};                    ///< what stands behind it, or why there is none
+  /// 80 % of the prediction with the factor, seconds; empty if there is none.
+  std::optional<std::array<double, 2>> interval_after{};
+  /// 80 % of the prediction before by all measured runs, seconds: see widest_interval().
+  std::array<double, 2> widest{};
 
   double value() const { return run.system.software.factor.value; }
 
@@ -25,6 +29,9 @@ struct StackFactor {
   bool is_expected() const {
     return !interval || (measured >= (*interval)[0] && measured <= (*interval)[1]);
   }
+
+  /// Whether it lies in that of all measured runs, wherever they ran.
+  bool is_usual() const { return measured >= widest[0] && measured <= widest[1]; }
 
   /// Whether the measured time is as close to the predicted one as in nearly all measured runs: of
   /// 1,494 that experiments/validation predicts, all but 4 took 0.75 to 3 times as long.

@@ -1,5 +1,7 @@
 #include "libsim/interval/time_interval.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <initializer_list>
@@ -56,6 +58,16 @@ std::string text_of(ResidualRegime const& regime) {
          (regime.accelerator.empty() ? "A100 and H100" : regime.accelerator);
 }
 
+/// Which way predictions of a regime's runs erred: "took 6.2 % longer than predicted in the mean".
+/// Empty if they did not.
+std::string bias_text(ResidualRegime const& regime) {
+  double const percent = 100 * (std::exp(regime.bias) - 1);
+  constexpr double least_shown = 0.05;  // rounds to 0.1
+  if (std::abs(percent) < least_shown) return {};
+  return fmt::format("took {:.1f} % {} than predicted in the mean", std::abs(percent),
+                     percent > 0 ? "longer" : "less");
+}
+
 /// The family of a system's accelerator; nullopt if it is none of those whose runs have residuals.
 std::optional<std::string_view> measured_family(System const& system) {
   for (std::string_view const family : {"A100", "H100"}) {
@@ -109,6 +121,13 @@ bool is_in_16_bits(TrainingConfig const& config) {
   return precision == Precision::fp16 || precision == Precision::bf16;
 }
 
+std::array<double, 2> interval_by(ResidualRegime const& regime,
+                                  double seconds,
+                                  double relative_error) {
+  double const half = regime.scale * relative_error;
+  return {seconds * std::exp(regime.bias - half), seconds * std::exp(regime.bias + half)};
+}
+
 /// Whether some regime has runs like these, wherever they lie.
 bool has_regime(TrainingConfig const& config, System const& system) {
   return is_in_16_bits(config) && config.low_precision.recipe == Recipe::none &&
@@ -146,6 +165,7 @@ RegimeChoice regime_of(TrainingConfig const& config,
   for (ResidualRegime const& regime : regimes) {
     if (!is_of(regime, system)) continue;
     choice.regime = &regime;
+    if (choice.closest == nullptr) choice.closest = &regime;
     std::vector<std::string> settings = changed_constants(regime, system);
     std::ranges::copy(settings_outside_of(regime, config, system), std::back_inserter(settings));
     choice.holds_run = settings.empty();
@@ -189,16 +209,22 @@ TimeInterval time_interval(double seconds,
         "err apart as in " +
         text_of(*interval.regime);
   } else if (choice.holds_run) {
-    double const middle = interval.regime->bias;
-    double const half = interval.regime->scale * relative_error;
-    interval.seconds = {{seconds * std::exp(middle - half), seconds * std::exp(middle + half)}};
+    interval.seconds = interval_by(*interval.regime, seconds, relative_error);
     interval.reason = text_of(*interval.regime);
+    std::string const bias = bias_text(*interval.regime);
+    if (!bias.empty()) interval.reason += ", which " + bias;
   } else {
     interval.reason = outside;
+    std::string const bias = bias_text(*choice.closest);
+    if (!bias.empty()) interval.reason += "; " + text_of(*choice.closest) + " " + bias;
     return interval;
   }
   if (!outside.empty()) interval.reason += "; " + outside;
   return interval;
+}
+
+std::array<double, 2> widest_interval(double seconds, double relative_error) {
+  return interval_by(residual_regimes().back(), seconds, relative_error);
 }
 
 double probability_faster(double shorter, double longer, ResidualRegime const* regime) {

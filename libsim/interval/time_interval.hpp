@@ -50,8 +50,9 @@ struct TimeInterval {
 
 /// The regime that says how far off the prediction of a run may be.
 struct RegimeChoice {
-  ResidualRegime const* regime = nullptr;  ///< null: none has runs like this
-  bool holds_run = false;                  ///< whether the run lies among those of the regime
+  ResidualRegime const* regime = nullptr;   ///< null: none has runs like this
+  bool holds_run = false;                   ///< whether the run lies among those of the regime
+  ResidualRegime const* closest = nullptr;  ///< the narrowest, whether or not it holds the run
   /// What lies outside of the runs of the narrowest regime, or if the run lies among those of none,
   /// of the widest: see outside_of_measured().
   std::vector<std::string> outside;
@@ -75,6 +76,10 @@ TimeInterval time_interval(double seconds,
                            double relative_error,
                            TrainingConfig const& config,
                            System const& system);
+
+/// The interval of the same kind by all measured runs in 16 bits, wherever they ran. Of a run that
+/// is not like them it says nothing but how rare it was that a prediction was as far off.
+std::array<double, 2> widest_interval(double seconds, double relative_error);
 
 /// The probability that the run predicted to take `shorter` seconds is the faster one of two that
 /// differ in the plan only. 1/2 if nothing was measured.

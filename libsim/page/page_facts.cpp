@@ -5,7 +5,6 @@
 
 #include "libsim/engine/flops.hpp"
 #include "libsim/engine/simulation.hpp"
-#include "libsim/engine/verdict.hpp"
 #include "libsim/page/page_text.hpp"
 #include "libsim/page/trace_origin.hpp"
 #include "libsim/plan/make_plan.hpp"
@@ -100,21 +99,23 @@ PageFact memory_fact(PageTrace const& trace) {
     return fact;
   }
   std::int64_t const capacity = *trace.capacity;
-  std::int64_t const reserve = trace.config->training.memory.kept_in_reserve().count();
-  std::int64_t const left =
-      room_for(trace.config->training.memory, trace.config->system.accelerator).count() - peak;
+  std::int64_t const reserve = reserve_of(trace);
+  std::int64_t const left = capacity - reserve - peak;
+  std::string const beside =
+      reserve > 0 ? " beside the " + bytes_text(reserve) + " of the reserve" : std::string{};
   fact.sentence = "A " + member_of(trace) + " of stage " + std::to_string(rank.stage) + " is " +
                   percent_text(static_cast<double>(peak), static_cast<double>(capacity)) +
                   " full at its peak, " + time_text(seconds(rank.peak_time)) +
                   " into the iteration. ";
   if (left >= 0) {
-    fact.sentence += "Of its " + bytes_text(capacity) + ", " + bytes_text(left) +
-                     " hold no tensor beside the " + bytes_text(reserve) +
-                     " of the reserve; an allocator takes some of that" +
-                     (trace.predicted ? ": see the device." : ".");
+    fact.sentence +=
+        "Of its " + bytes_text(capacity) + ", " + bytes_text(left) + " hold no tensor" + beside +
+        "; " + (reserve > 0 ? "an allocator takes" : "allocator, driver, context and NCCL take") +
+        " some of that" + (trace.predicted ? ": see the device." : ".");
   } else {
     fact.is_alarming = true;
-    fact.sentence += "It does not fit: with " + bytes_text(reserve) + " kept in reserve, " +
+    fact.sentence += "It does not fit: " +
+                     (reserve > 0 ? "with " + bytes_text(reserve) + " kept in reserve, " : "") +
                      bytes_text(-left) + " are missing of " + bytes_text(capacity) + ".";
   }
   return fact;
@@ -240,9 +241,9 @@ PageFact device_fact(PageTrace const& trace) {
   fact.is_alarming = verdict == Verdict::does_not_fit;
   fact.sentence = "Predicted for stage " + std::to_string(stage.stage) +
                   ", which has least left: its allocator reserves " +
-                  bytes_text(stage.reservation->reserved) +
-                  "; the rest is driver, context and NCCL, or the reserve of the run. Of " +
-                  bytes_text(*trace.capacity) + ", " +
+                  bytes_text(stage.reservation->reserved) + "; the rest is " +
+                  (stage.outside ? "driver, context and NCCL" : "the reserve of the run") +
+                  ". Of " + bytes_text(*trace.capacity) + ", " +
                   (stage.margin < 0 ? bytes_text(-stage.margin) + " are missing"
                                     : bytes_text(stage.margin) + " are left") +
                   ". The run " + std::string{text_of(verdict)} +

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "libsim/cost/cost_model.hpp"
+#include "libsim/engine/outside_memory.hpp"
 #include "libsim/engine/settle.hpp"
 #include "libsim/page/category_style.hpp"
 #include "libsim/page/row_reduction.hpp"
@@ -131,8 +132,7 @@ void add_data(PageTrace& page, TraceReader const& trace, RecomputeShares const& 
   data["ranks"] = ranks;
   data["capacity"] = nullptr;
   if (page.capacity) data["capacity"] = *page.capacity;
-  data["reserve"] = 0;
-  if (page.config) data["reserve"] = page.config->training.memory.kept_in_reserve().count();
+  data["reserve"] = reserve_of(page);
   data["far_above"] = far_above;
   // Names come from files and may not be UTF-8.
   page.data = data.dump(-1, ' ', true, nlohmann::ordered_json::error_handler_t::replace);
@@ -155,6 +155,12 @@ std::optional<Simulation> predicted_of(PageTrace const& page) {
 }
 
 }  // namespace
+
+std::int64_t reserve_of(PageTrace const& trace) {
+  if (!trace.config) return 0;
+  MemoryConfig const& memory = trace.config->training.memory;
+  return keeps_reserve(memory, trace.config->system) ? memory.kept_in_reserve().count() : 0;
+}
 
 PageTrace read_page_trace(TraceReader const& trace,
                           std::vector<std::int32_t> const& ranks,

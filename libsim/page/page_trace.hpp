@@ -40,6 +40,9 @@ PageTrace read_page_trace(TraceReader const& trace,
                           std::vector<std::int32_t> const& ranks,
                           std::size_t most_rows = 1'500'000);
 
+/// The bytes of memory.reserve that the run must leave free; 0 if it has no part in the verdict.
+std::int64_t reserve_of(PageTrace const& trace);
+
 /// The figures of the rank that is fullest of all (ties: the lowest). Pre: there is a rank.
 RankFigures const& fullest(PageTrace const& trace);
 

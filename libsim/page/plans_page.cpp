@@ -236,7 +236,10 @@ std::string memory_html(std::vector<PagePlan> const& plans) {
     std::string const name{row.name};
     legend += key_html("m-" + name, name);
   }
-  legend += key_html("p-transfer", "fragments, driver, context, NCCL or reserve") +
+  bool const has_reserve = std::ranges::any_of(
+      plans, [](PagePlan const& plan) { return !plan.simulation->stages.front().outside; });
+  legend += key_html("p-transfer", has_reserve ? "fragments, driver, context, NCCL or reserve"
+                                               : "fragments, driver, context, NCCL") +
             key_html("hatched", "free") + "</div>\n";
   std::string bars = "<div class=\"panel shares\">\n";
   for (PagePlan const& plan : plans) {

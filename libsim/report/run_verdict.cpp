@@ -4,6 +4,7 @@
 #include <array>
 
 #include "libsim/engine/verdict.hpp"
+#include "libsim/hardware/software.hpp"
 #include "libsim/interval/fit_probability.hpp"
 #include "libsim/report/text_table.hpp"
 #include "libsim/units/quantity.hpp"
@@ -25,7 +26,8 @@ std::string memory_excess(Simulation const& simulation, RunConfig const& run) {
   Bytes const capacity = run.system.accelerator.memory.value;
   Bytes const excess =
       Bytes{fullest->peak()} - room_for(run.training.memory, run.system.accelerator);
-  if (excess.count() <= 0 && fullest->reservation) {
+  bool const is_by_allocator = decides_by_allocator(run.system.software);
+  if ((excess.count() <= 0 || is_by_allocator) && fullest->reservation) {
     Bytes const reserved{fullest->reservation->reserved};
     return (count == 1 ? "stage " + stages + " does not fit: its allocator reserves "
                        : "stages " + stages + " do not fit: the allocator of stage " +

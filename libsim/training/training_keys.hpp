@@ -403,7 +403,7 @@ void visit_keys(Visitor& keys, Config& config) {
       "tf32", config.tf32,
       "With model.precision fp32: whether products read their operands as TF32 (19 of 32 bits), as "
       "torch.backends.cuda.matmul.allow_tf32 lets them. Memory stays as it is.",
-      NotInMegatron{"Megatron-LM has no flag for it", "true"});
+      NotInMegatron{"Megatron-LM has no flag for it", "true"}, Tried{"products in TF32"});
   keys("low_precision", config.low_precision);
   keys("sharding", config.sharding);
   keys("offload", config.offload,

@@ -124,6 +124,16 @@ TEST_CASE("hints: what plan is asked with a slip of the keyboard") {
                   {"--fix: found 'tensr=4'", "did you mean 'tensor'?"});
   require_refusal(question + " --fix tensor,pipeline",
                   {"NAME=VALUE", "with --fix again for each other name: tensor, pipeline"});
+  require_refusal(question + " --fix tensor=1,2,pipeline=1",
+                  {"--fix: found 'tensor=1,2,pipeline=1'; accepted: one name for each --fix: "
+                   "--fix tensor=1,2 --fix pipeline=1\n"});
+  require_refusal(question + " --fix tensor=1 pipeline=1",
+                  {"MODEL: found 'pipeline=1' beside the model", ": --fix pipeline=1\n"});
+  require_refusal(question + " model.sequence=8192", {": --set model.sequence=8192\n"});
+  require_refusal(question + " --safety 99%", {"--safety: found '99%'", "such as 0.99"});
+  require_refusal(question + " --power 850",
+                  {"--power: found '850'; accepted: watts above 0 with their unit, such as 850W"});
+  require_refusal(question + " --power dgx-h100=850", {"--power: found '850'", "0.85kW"});
   require_refusal(question + " --tokens 15t",
                   {"--tokens: found '15t'", "B or T for 10^3, 10^6, 10^9 or 10^12: 300B, 15T"});
   require_refusal(question + " --sequence 8192", {"did you mean '--set model.sequence=VALUE'?"});

@@ -83,6 +83,29 @@ TEST_CASE("plan takes a model whose router differs in order alone with --launcha
   json const best = json::parse(result.output).at("best")[0];
   REQUIRE(best.at("config").at("model").at("experts").at("router").at("order") == "after");
   REQUIRE(best.at("megatron_gaps").empty());
+  // A kit asks for the same flags.
+  TemporaryFolder const folder;
+  ProgramResult const kit = run_stagecraft(
+      "plan qwen3-30b-a3b --system dgx-h100 --gpus 16 --global-batch 16 --fix tensor=1 "
+      "--fix pipeline=2 --fix expert=8 --fix micro=1 --top 1 --json --kit '" +
+      (folder.path() / "kit").string() + "'");
+  REQUIRE(kit.exit_code == 0);
+  REQUIRE_THAT(kit.errors, Contains("router.order is after, as Megatron-LM has it, not before"));
+  REQUIRE(json::parse(kit.output).at("best_launchable").at("iteration_seconds") ==
+          best.at("iteration_seconds"));
+}
+
+TEST_CASE("that no plan can be started is said of those searched") {
+  TemporaryFolder const folder;
+  std::string const kit = (folder.path() / "kit").string();
+  ProgramResult const result =
+      run_stagecraft(search + "--fix pipeline=4 --fix schedule=zbv --kit '" + kit + "'");
+  REQUIRE(result.exit_code == 0);
+  REQUIRE_THAT(
+      in_one_line(result.output),
+      Contains("of the plans searched, none that the flags of megatron-core can say fits"));
+  REQUIRE_THAT(result.errors, Contains("of the plans searched, none that can be launched fits"));
+  REQUIRE_FALSE(std::filesystem::exists(kit));
 }
 
 TEST_CASE("of several clusters the kit is of the best by the rank") {

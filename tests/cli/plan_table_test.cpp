@@ -1,5 +1,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <iterator>
+#include <regex>
 #include <set>
 #include <sstream>
 #include <string>
@@ -66,6 +68,30 @@ TEST_CASE("plan prints at most 40 lines, whatever is asked, unless all is asked 
     std::string const all = run_stagecraft(search + " --all", "unset COLUMNS;").output;
     REQUIRE(std::count(all.begin(), all.end(), '\n') > 40);
     REQUIRE_THAT(all, Contains("--num-layers ") && Contains("\ntime against memory: "));
+  }
+}
+
+TEST_CASE("plan names no row that it does not print") {
+  std::regex const row{"^ *(\\d+) ", std::regex::multiline};
+  std::regex const name{"#(\\d+)"};
+  auto const numbers = [](std::string const& text, std::regex const& pattern) {
+    std::set<int> found;
+    for (std::sregex_iterator match{text.begin(), text.end(), pattern}, end; match != end;
+         ++match) {
+      found.insert(std::stoi((*match)[1]));
+    }
+    return found;
+  };
+  for (std::string const& search :
+       {plan("gpt3-175b", "--gpus 64 --global-batch 64 --margin 0"),
+        plan("gpt-22b", "--gpus 16 --global-batch 256 --top 50 --margin 0"),
+        plan("gpt-22b", "--gpus 8 --global-batch 8 --margin 0 --front")}) {
+    CAPTURE(search);
+    std::string const text = run_stagecraft(search, "unset COLUMNS;").output;
+    std::set<int> const rows = numbers(text, row);
+    std::set<int> const named = numbers(text, name);
+    CAPTURE(text);
+    REQUIRE(std::ranges::includes(rows, named));
   }
 }
 

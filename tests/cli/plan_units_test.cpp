@@ -171,6 +171,10 @@ TEST_CASE("plan refuses unknown kinds of sharding, and a framework that has none
       {"--launchable: found 'torchtitan', which can run no plan of this model (",
        "torchtitan's Llama has RMSNorm"});
   require_refusal(search + "--software torchtitan --fix pipeline=2", {"--fix: found 'pipeline=2'"});
+  // Units in 8 bits are not modelled, whatever the number of GPUs.
+  require_refusal(search + "--launchable torchtitan --set low_precision=current",
+                  {"--set: found 'low_precision=current', with which no run of this model is legal",
+                   "with the software 'torchtitan'"});
 }
 
 }  // namespace stagecraft::plan_units_test

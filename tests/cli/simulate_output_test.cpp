@@ -1,4 +1,7 @@
+#include <algorithm>
 #include <catch2/catch.hpp>
+#include <cstdint>
+#include <limits>
 
 #include "tests/cli/command_results.hpp"
 #include "tests/cli/run_program.hpp"
@@ -47,6 +50,46 @@ TEST_CASE("simulate --against shows a base line, what differs and by how much") 
   require_refusal("simulate " + base + " --against none.yaml", {"none.yaml"});
   // A bundled run has a name, here too.
   REQUIRE(run_stagecraft("simulate 22b-full --against 22b-present").exit_code == 0);
+}
+
+TEST_CASE("no reserve is spoken of where what is on the device beside the allocator is known") {
+  TemporaryFolder const folder;
+  std::string const core = folder.write(
+      "core.yaml",
+      "{model: llama2-7b, system: dgx-h100, software: megatron-core, parallel: {tensor: 8, "
+      "sequence: true}, batch: {global: 8, micro: 1}}");
+  std::string const what_if =
+      "simulate '" + core + "' --set batch.micro=2 --against '" + core + "'";
+  auto const least_margin = [](json const& simulation) {
+    auto least = std::numeric_limits<std::int64_t>::max();
+    for (json const& stage : simulation.at("stages")) {
+      least = std::min(least, stage.at("margin_bytes").get<std::int64_t>());
+    }
+    return least;
+  };
+  REQUIRE(json::parse(run_stagecraft(what_if + " --json").output).at("against").at("free_bytes") ==
+          least_margin(json::parse(run_stagecraft("simulate '" + core + "' --json").output)));
+  ProgramResult const tables = run_stagecraft(what_if);
+  REQUIRE_THAT(tables.output, Contains("free GiB, fullest device") && !Contains("the reserve"));
+  std::string const trace = (folder.path() / "core.h5").string();
+  std::string const page = (folder.path() / "core.html").string();
+  REQUIRE(run_stagecraft("simulate '" + core + "' --trace '" + trace + "'").exit_code == 0);
+  REQUIRE(run_stagecraft("report '" + trace + "' -o '" + page + "'").exit_code == 0);
+  std::string const html = text_of(page);
+  std::string const facts = html.substr(0, html.find("timeline-heading"));
+  REQUIRE_THAT(facts, Contains("the rest is driver, context and NCCL. Of") &&
+                          !Contains("of the reserve") && !Contains("reserve of the run"));
+  // An H800 has the memory and the switches of an H100.
+  REQUIRE_THAT(run_stagecraft("simulate '" + core + "' --set system=h800").output,
+               Contains("of driver, CUDA context and NCCL"));
+  // A reserve that is set takes the place of what is known.
+  REQUIRE_THAT(run_stagecraft("simulate '" + core + "' --set memory.reserve=4GiB").output,
+               Contains("4.00 GiB of reserve"));
+  REQUIRE_THAT(run_stagecraft("simulate '" + core +
+                              "' --require-fit --set 'batch={global: 256, "
+                              "micro: 32}'")
+                   .errors,
+               !Contains("of reserve"));
 }
 
 TEST_CASE("simulate says money, energy and goodput of a run when asked") {

@@ -127,9 +127,11 @@ std::optional<std::string> default_software(CommandLine const& line, RunConfig c
 
 RunConfig read_plan_base(CommandLine const& line,
                          std::string const& system,
-                         std::optional<Recipe> recipe) {
+                         std::optional<Recipe> recipe,
+                         std::string const& without) {
   std::string const& model = line.arguments().front();
   std::vector<std::string> overrides = line.values_of("set");
+  std::erase(overrides, without);
   for (std::string const& text : overrides) {
     if (recipe && text.starts_with("low_precision")) {
       throw CommandLineError{"--set", "'" + text + "'",

@@ -11,10 +11,11 @@ namespace stagecraft {
 
 /// The run that the search on a system varies, in a recipe of --precision if there is one, with the
 /// software stack that --software or --set names: else that of --launchable, else that of the paper
-/// on the paper's cluster, and of today elsewhere.
+/// on the paper's cluster, and of today elsewhere. `without` is a --set that is left out.
 /// \throws CommandLineError  if --set names a key that the search decides. \throws ConfigError
 RunConfig read_plan_base(CommandLine const& line,
                          std::string const& system,
-                         std::optional<Recipe> recipe);
+                         std::optional<Recipe> recipe,
+                         std::string const& without = {});
 
 }  // namespace stagecraft

@@ -32,6 +32,7 @@
 #include "libsim/report/text_table.hpp"
 #include "libsim/run/run_config.hpp"
 #include "libsim/search/search_space.hpp"
+#include "libsim/training/training_config_checks.hpp"
 #include "libsim/training/training_names.hpp"
 
 namespace stagecraft {
@@ -112,6 +113,15 @@ std::string plan_page(PlanAnswer const& answer, PlanQuestion const& question) {
   });
   ModelConfig const& model = best->config.model;
   SearchRequest const& request = best.options->request;
+  std::vector<std::string> remarks;
+  if (answer.is_comparison()) {
+    remarks.emplace_back(comparison_remark);
+  } else {
+    for (PlanRemark const& remark : search_remarks(answer.clusters.front(), false)) {
+      std::string line = remark.text(0);
+      if (!line.empty()) remarks.push_back(std::move(line));
+    }
+  }
   std::string clusters;
   for (PlanOptions const& options : question.clusters) {
     clusters += (clusters.empty() ? "" : ", ") + name_of_cluster(options);
@@ -123,8 +133,7 @@ std::string plan_page(PlanAnswer const& answer, PlanQuestion const& question) {
                        " sequences of " + std::to_string(model.sequence) +
                        " tokens per iteration; ranked by " + name_of(question.rank) + ".",
                    "Predicted by simulation; what stands behind the numbers is at the end."},
-      .remarks = answer.is_comparison() ? std::vector<std::string>{comparison_remark}
-                                        : search_remarks(answer.clusters.front(), false),
+      .remarks = std::move(remarks),
       .command_line = question.command_line,
       .run_file = to_yaml(RunConfig{best->config, request.system, {}}),
       .headline = static_cast<std::size_t>(headline - candidates.begin()),
@@ -151,6 +160,33 @@ std::string near_numbers(SearchRequest request) {
   return text;
 }
 
+/// Why the simplest run on all accelerators is illegal: " (KEY: found X; accepted: Y)", or empty.
+std::string first_problem(SearchRequest const& request) {
+  Arrangement const simplest{
+      {}, {.data = request.gpus}, {.first = request.base.model.layers, .middle = 0, .last = 0}};
+  for (ShardingKind const kind : sharding_kinds(request)) {
+    TrainingConfig const config =
+        make_config(request, simplest, {RecomputePolicy{}}, default_sharding(kind));
+    std::vector<Problem> const problems = problems_of(config);
+    if (!problems.empty()) return " (" + to_string(problems.front()) + ")";
+  }
+  return {};
+}
+
+/// Reports a --set without which there would be plans.
+void refuse_override(PlanOptions const& plan, SearchRequest const& free) {
+  for (std::string const& text : plan.overrides) {
+    std::optional<TrainingConfig> base = plan.base_without(text);
+    if (!base) continue;
+    SearchRequest without = free;
+    without.base = *std::move(base);
+    if (!has_plans(without)) continue;
+    throw CommandLineError{
+        "--set", "'" + text + "', with which no run of this model is legal" + first_problem(free),
+        "another value, or none, with the software '" + free.system.software.name + "'"};
+  }
+}
+
 /// Reports that there is no plan: because of --fix, or even without it.
 [[noreturn]] void refuse_empty_space(PlanOptions const& plan) {
   SearchRequest free = plan.request;
@@ -158,6 +194,7 @@ std::string near_numbers(SearchRequest request) {
   std::string const run = "some legal run of this model on " + std::to_string(free.gpus) +
                           " GPUs with a global batch of " + std::to_string(free.global_batch);
   if (!has_plans(free)) {
+    refuse_override(plan, free);
     throw CommandLineError{"--gpus", "'" + std::to_string(free.gpus) + "'",
                            "a number that is the product tensor x pipeline x data of a legal run "
                            "of this model with --global-batch " +
@@ -222,7 +259,8 @@ void write_outputs(PlanAnswer const& answer, PlanQuestion const& question) {
   if (!question.kit) return;
   auto const launched = launched_plan(answer, question.rank);
   if (!launched) {
-    std::cerr << "note: --kit: no plan that can be launched fits; nothing is written\n";
+    std::cerr << "note: --kit: of the plans searched, none that can be launched fits; nothing "
+                 "is written\n";
     return;
   }
   std::string const lost = why_not_first(*launched);

@@ -72,10 +72,17 @@ void seek_launchable(PlanOptions& options) {
       framework_of_stack(described_stack(options.request.system.software));
   if (!framework) return;
   options.stack_framework = framework;
-  for (std::string const& gap : framework->gaps_of_model(options.request.base)) {
+  TrainingConfig base = options.request.base;
+  std::string const change =
+      framework->take_order != nullptr ? framework->take_order(base) : std::string{};
+  for (std::string const& gap : framework->gaps_of_model(base)) {
     if (is_of_vocabulary(gap)) continue;
     options.stack_gap = gap;
     return;
+  }
+  options.request.base = std::move(base);
+  if (!change.empty()) {
+    options.warnings.push_back("flags of " + std::string{framework->name} + ": " + change);
   }
   options.request.is_launchable = [framework](TrainingConfig const& config) {
     return is_launchable(config, *framework);

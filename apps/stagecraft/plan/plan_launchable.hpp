@@ -11,6 +11,7 @@ namespace stagecraft {
 void read_launchable(std::string const& text, PlanOptions& options);
 
 /// Asks for the best plan that the flags of the software stack can say, if they can say the model.
+/// The model then computes in their order, with a warning if that is another one.
 void seek_launchable(PlanOptions& options);
 
 }  // namespace stagecraft

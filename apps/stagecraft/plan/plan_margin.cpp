@@ -8,6 +8,7 @@
 #include "apps/program/command_line.hpp"
 #include "libsim/hardware/software.hpp"
 #include "libsim/interval/fit_probability.hpp"
+#include "libsim/units/parse_number.hpp"
 #include "libsim/units/quantity.hpp"
 
 namespace stagecraft {
@@ -41,11 +42,12 @@ void keep_to_measured_pipelines(PlanOptions& options) {
 
 /// Refuses software of which nothing was measured.
 double probability_of(std::string const& text, SearchRequest const& request) {
-  double const probability = number_from_zero("--safety", text);
-  if (probability >= 1) {
+  auto const given = parse_number<double>(text);
+  if (!given || *given < 0 || *given >= 1) {
     throw CommandLineError{"--safety", "'" + text + "'",
                            "a probability from 0 to below 1, such as 0.99"};
   }
+  double const probability = *given;
   std::string known;
   for (MemoryRegime const& regime : memory_regimes()) {
     if (regime.software == described_stack(request.system.software)) return probability;

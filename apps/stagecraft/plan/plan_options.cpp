@@ -15,6 +15,7 @@
 #include "apps/stagecraft/plan/plan_launchable.hpp"
 #include "apps/stagecraft/plan/plan_margin.hpp"
 #include "libsim/config/did_you_mean.hpp"
+#include "libsim/config/problem.hpp"
 #include "libsim/hardware/provenance.hpp"
 #include "libsim/hardware/recipe_support.hpp"
 #include "libsim/model/model_config.hpp"
@@ -254,6 +255,15 @@ PlanOptions read_plan_options(CommandLine const& line,
   request.base = std::move(base.training);
   request.system = std::move(base.system);
   options.warnings = std::move(base.warnings);
+  options.overrides = line.values_of("set");
+  options.base_without = [line, system = cluster.system,
+                          recipe](std::string const& text) -> std::optional<TrainingConfig> {
+    try {
+      return read_plan_base(line, system, recipe, text).training;
+    } catch (ConfigError const&) {
+      return std::nullopt;
+    }
+  };
   check_batch(line.value("global-batch"), request);
   hold_p2p(line.values_of("set"), request);
   request.margin =
@@ -341,7 +351,15 @@ std::filesystem::path read_kit(std::string const& text) {
 PlanQuestion read_plan_question(CommandLine const& line) {
   std::vector<std::string> const& models = line.arguments();
   if (models.size() != 1) {
-    throw CommandLineError{"MODEL", file_count(models.size()), "one model file"};
+    auto const setting = std::ranges::find_if(
+        models, [](std::string const& text) { return text.find('=') != std::string::npos; });
+    if (setting == models.end()) {
+      throw CommandLineError{"MODEL", file_count(models.size()), "one model file"};
+    }
+    bool const is_fix = has_fix_name(*setting);
+    throw CommandLineError{"MODEL", "'" + *setting + "' beside the model",
+                           "one model file; an option stands before each value: " +
+                               std::string{is_fix ? "--fix " : "--set "} + *setting};
   }
   PlanQuestion question;
   std::vector<Cluster> const clusters = read_clusters(line);

@@ -95,8 +95,9 @@ std::string flags_text(PlanAnswer const& answer, PlanQuestion const& question, i
                    width) +
              flags_of(*first, framework, is_whole, width);
     }
-    std::string text =
-        options.stack_framework ? "no plan that the flags of " + name + " can say fits\n" : "";
+    std::string text = options.stack_framework ? "of the plans searched, none that the flags of " +
+                                                     name + " can say fits\n"
+                                               : "";
     text += "These flags do not run #1: " + std::string{framework.title} + " has none for\n";
     for (std::string const& gap : framework.gaps(first->config)) text += "  " + gap + "\n";
     return prose(text, width) + flags_of(*first, framework, is_whole, width);
@@ -211,7 +212,7 @@ struct PlanPage {
   std::vector<std::size_t> needed;  ///< of the rows: the best of each cluster
   std::vector<std::string> stages;
   std::vector<std::string> policies;  ///< of the stages, where these are too many
-  std::vector<std::string> remarks;
+  std::vector<PlanRemark> remarks;
   std::string cut;  ///< what was left out, or empty
   std::string front;
   std::string flags;
@@ -221,7 +222,10 @@ std::string text_of(PlanPage const& page, int width) {
   std::string text =
       page.searched + page.start + "\n" + page.heading + page.columns + joined(page.rows, "");
   for (std::string const& line : page.stages) text += line + "\n";
-  for (std::string const& remark : page.remarks) text += wrapped(remark, width, 2);
+  for (PlanRemark const& remark : page.remarks) {
+    std::string const line = remark.text(page.rows.size());
+    if (!line.empty()) text += wrapped(line, width, 2);
+  }
   return text + page.cut + page.front + page.flags;
 }
 
@@ -329,6 +333,8 @@ std::string plan_text(PlanAnswer const& answer, PlanQuestion const& question, in
       wrapped(whose + " recompute " + recompute_text(started.config), width, 2)};
   for (std::string line; std::getline(policies, line);) page.policies.push_back(line);
   page.remarks = plan_remarks(answer, question.shows_all);
+  std::erase_if(page.remarks,
+                [&](PlanRemark const& remark) { return remark.text(page.rows.size()).empty(); });
   page.flags = flags_text(answer, question, width);
   return shows_front ? text_of(page, width) : on_one_screen(std::move(page), width);
 }

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -25,6 +26,10 @@ struct PlanOptions {
   std::string system;            ///< as the command line calls it
   std::vector<FixOption> fixes;  ///< request.filter consists of these
   std::vector<std::string> warnings;
+  std::vector<std::string> overrides;  ///< each --set
+  /// The run that is searched without one of them, to find what was wrong with it; nullopt if that
+  /// is none.
+  std::function<std::optional<TrainingConfig>(std::string const&)> base_without;
   OperatingRates rates;
   LaunchFramework const* launchable = nullptr;  ///< only what this one can run; null: any
   /// Without it: that of the software stack, of which the best plan is also shown; null: none.

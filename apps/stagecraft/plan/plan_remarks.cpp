@@ -1,6 +1,7 @@
 #include "apps/stagecraft/plan/plan_remarks.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <optional>
 #include <sstream>
 #include <utility>
@@ -22,24 +23,28 @@ namespace stagecraft {
 namespace {
 
 /// Says how little the best leaves if that is less than the margin, and which plan leaves enough.
-std::string margin_text(SearchResult const& result, PlanOptions const& options) {
+/// `rows` are shown.
+std::string margin_text(SearchResult const& result, PlanOptions const& options, std::size_t rows) {
   FoundPlan const& best = result.best.front();
   if (has_margin(best, options)) return {};
-  std::string text = "#1 leaves " + gibibytes(free_bytes(best)) +
-                     " GiB of its device free, less than " + decimals(100 * usual_margin, 0) +
-                     " % of it; ";
-  for (auto const& [name, plans] :
-       {std::pair{"#", &result.best}, {"of --front #", &result.front}}) {
-    for (std::size_t i = 0; i < plans->size(); ++i) {
-      FoundPlan const& plan = (*plans)[i];
-      if (!has_margin(plan, options)) continue;
-      double const more =
-          to_seconds(plan.simulation.iteration) / to_seconds(best.simulation.iteration) - 1;
-      return text + name + std::to_string(i + 1) + " leaves " + gibibytes(free_bytes(plan)) +
-             " GiB and takes " + decimals(100 * more, 1) + " % longer\n";
-    }
+  std::string const text = "#1 leaves " + gibibytes(free_bytes(best)) +
+                           " GiB of its device free, less than " + decimals(100 * usual_margin, 0) +
+                           " % of it; ";
+  for (std::vector<FoundPlan> const* const plans : {&result.best, &result.front}) {
+    auto const found = std::ranges::find_if(
+        *plans, [&](FoundPlan const& plan) { return has_margin(plan, options); });
+    if (found == plans->end()) continue;
+    auto const number = static_cast<std::size_t>(found - plans->begin());
+    bool const is_shown = plans == &result.best && number < rows;
+    double const more =
+        to_seconds(found->simulation.iteration) / to_seconds(best.simulation.iteration) - 1;
+    return text +
+           (is_shown ? "#" + std::to_string(number + 1)
+                     : "a plan with " + layout_words(found->config)) +
+           " leaves " + gibibytes(free_bytes(*found)) + " GiB and takes " +
+           decimals(100 * more, 1) + " % longer";
   }
-  return text + "no plan shown leaves more\n";
+  return text + "no plan of the answer leaves more";
 }
 
 /// How far the best is from what any order of its passes takes.
@@ -73,14 +78,20 @@ std::string remark_text(FoundPlan const& best) {
   return heads ? "#1: " + *heads + "\n" : "";
 }
 
-/// Which plans may be as fast as the best.
-std::string ties_text(SearchResult const& result, PlanOptions const& options, bool is_whole) {
+/// Which plans may be as fast as the best. `rows` are shown.
+std::string ties_text(SearchResult const& result,
+                      PlanOptions const& options,
+                      bool is_whole,
+                      std::size_t rows) {
   if (result.best.size() == 1) return {};  // nothing was compared
-  std::vector<std::size_t> const rivals = rivals_of(result, options);
-  if (rivals.empty()) {
-    return "each of the other plans is slower with a probability of at least 80 %\n";
+  std::vector<std::size_t> ties = near_ties(result, options);
+  if (ties.empty()) return "each of the other plans is slower with a probability of at least 80 %";
+  std::size_t const all = ties.size();
+  std::erase_if(ties, [&](std::size_t i) { return i >= rows; });
+  if (ties.size() < 2) {
+    return counted(static_cast<std::int64_t>(all) - 1, "other plan") +
+           " may be as fast as the best (less than 80 % sure to be slower)";
   }
-  std::vector<std::size_t> const ties = near_ties(result, options);
   double const best = to_seconds(result.best.front().simulation.iteration);
   auto const tie_text = [&](std::size_t i) {
     double const more = to_seconds(result.best[i].simulation.iteration) / best - 1;
@@ -91,9 +102,16 @@ std::string ties_text(SearchResult const& result, PlanOptions const& options, bo
       "may be as fast as the best (less than 80 % sure to be slower), smallest peak first: ";
   std::size_t const shown = is_whole ? ties.size() : std::min<std::size_t>(ties.size(), 3);
   for (std::size_t k = 0; k < shown; ++k) text += (k > 0 ? ", " : "") + tie_text(ties[k]);
-  if (shown < ties.size()) text += ", and " + std::to_string(ties.size() - shown) + " more";
-  return text + "\nto tell them apart, measure an iteration of #" +
-         std::to_string(rivals.front() + 1) + " and one of #1\n";
+  if (shown < all) text += ", and " + std::to_string(all - shown) + " more";
+  return text;
+}
+
+/// What would tell them apart, if that can be said of rows.
+std::string apart_text(SearchResult const& result, PlanOptions const& options, std::size_t rows) {
+  std::vector<std::size_t> const rivals = rivals_of(result, options);
+  if (rivals.empty() || rivals.front() >= rows) return {};
+  return "to tell them apart, measure an iteration of #" + std::to_string(rivals.front() + 1) +
+         " and one of #1";
 }
 
 std::string left_out_text(std::int64_t count, std::string const& reason) {
@@ -102,15 +120,14 @@ std::string left_out_text(std::int64_t count, std::string const& reason) {
          "\n";
 }
 
-std::vector<std::string> lines_of(std::string const& text) {
+/// One remark per line.
+void append_lines(std::vector<PlanRemark>& remarks, std::string const& text) {
   std::istringstream lines{text};
-  std::vector<std::string> list;
-  for (std::string line; std::getline(lines, line);) list.push_back(line);
-  return list;
+  for (std::string line; std::getline(lines, line);) remarks.emplace_back(line);
 }
 
 /// What to know of the best plan of one cluster.
-std::string remarks_of(ClusterAnswer const& cluster) {
+std::vector<PlanRemark> remarks_of(ClusterAnswer const& cluster) {
   SearchResult const& result = cluster.result;
   PlanOptions const& options = *cluster.options;
   FoundPlan const& best = result.best.front();
@@ -119,9 +136,14 @@ std::string remarks_of(ClusterAnswer const& cluster) {
     text += goodput_text(*goodput) +
             (options.rates.tokens ? "; days, cost and energy count it" : "; costs count it") + "\n";
   }
-  return text + margin_text(result, options) + remark_text(best) +
-         "best: " + interval_text(interval_of_plan(best, options)) + "\n" +
-         unmeasured_text(unmeasured_settings(best.config, options.request.system));
+  std::vector<PlanRemark> remarks;
+  append_lines(remarks, text);
+  remarks.emplace_back([&](std::size_t rows) { return margin_text(result, options, rows); });
+  append_lines(remarks,
+               remark_text(best) + "best: " + interval_text(interval_of_plan(best, options)) +
+                   "\n" +
+                   unmeasured_text(unmeasured_settings(best.config, options.request.system)));
+  return remarks;
 }
 
 /// What to know of the clusters that are compared: a line each, or two.
@@ -150,31 +172,39 @@ std::string remarks_of(PlanAnswer const& answer) {
 
 }  // namespace
 
-std::vector<std::string> plan_remarks(PlanAnswer const& answer, bool is_whole) {
-  if (answer.is_comparison()) return lines_of(remarks_of(answer));
-  ClusterAnswer const& cluster = answer.clusters.front();
-  std::vector<std::string> remarks = lines_of(remarks_of(cluster));
-  for (std::string& remark : search_remarks(cluster, is_whole)) {
-    remarks.push_back(std::move(remark));
+std::vector<PlanRemark> plan_remarks(PlanAnswer const& answer, bool is_whole) {
+  std::vector<PlanRemark> remarks;
+  if (answer.is_comparison()) {
+    append_lines(remarks, remarks_of(answer));
+    return remarks;
   }
+  ClusterAnswer const& cluster = answer.clusters.front();
+  remarks = remarks_of(cluster);
+  std::vector<PlanRemark> searched = search_remarks(cluster, is_whole);
+  std::ranges::move(searched, std::back_inserter(remarks));
   return remarks;
 }
 
-std::vector<std::string> search_remarks(ClusterAnswer const& cluster, bool is_whole) {
+std::vector<PlanRemark> search_remarks(ClusterAnswer const& cluster, bool is_whole) {
   SearchResult const& result = cluster.result;
   PlanOptions const& options = *cluster.options;
   FoundPlan const& best = result.best.front();
   std::string const passes = " chunk passes (pipeline x interleave x microbatches)";
+  std::vector<PlanRemark> remarks;
+  remarks.emplace_back(
+      [&, is_whole](std::size_t rows) { return ties_text(result, options, is_whole, rows); });
+  remarks.emplace_back([&](std::size_t rows) { return apart_text(result, options, rows); });
   std::string text =
-      ties_text(result, options, is_whole) + schedules_text(result) +
-      bound_text(result, options, is_whole) + to_text(unsearched_overlaps(best, options)) +
+      schedules_text(result) + bound_text(result, options, is_whole) +
+      to_text(unsearched_overlaps(best, options)) +
       left_out_text(result.unordered,
                     "their orders have more than " + std::to_string(most_ordered_passes) + passes) +
       left_out_text(result.oversized, "they have more than " +
                                           std::to_string(max_scheduled_forwards) + passes +
                                           ", the most that a run may have");
   if (result.run_out > 0) text += run_out_text(result, options) + "\n";
-  return lines_of(text);
+  append_lines(remarks, text);
+  return remarks;
 }
 
 std::string searched_text(ClusterAnswer const& cluster, bool is_whole) {

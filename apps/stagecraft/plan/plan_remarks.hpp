@@ -1,19 +1,39 @@
 #pragma once
 
+#include <cstddef>
+#include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "apps/stagecraft/plan/plan_answer.hpp"
 
 namespace stagecraft {
 
-/// What to know of the best plans of an answer, in lines of any width: what matters most comes
-/// first. Pre: some plan fits.
-std::vector<std::string> plan_remarks(PlanAnswer const& answer, bool is_whole);
+/// A line of any width, which may name plans by their rows: only by those that a reader sees. Empty
+/// if it has nothing to say of these.
+class PlanRemark {
+ public:
+  /// One that names no row.
+  explicit PlanRemark(std::string text) : text_{std::move(text)} {}
+  /// What it says if the first so many rows are shown.
+  explicit PlanRemark(std::function<std::string(std::size_t)> of_rows)
+      : of_rows_{std::move(of_rows)} {}
+
+  std::string text(std::size_t rows) const { return of_rows_ ? of_rows_(rows) : text_; }
+
+ private:
+  std::string text_;
+  std::function<std::string(std::size_t)> of_rows_;
+};
+
+/// What to know of the best plans of an answer: what matters most comes first. The answer must
+/// outlive it. Pre: some plan fits.
+std::vector<PlanRemark> plan_remarks(PlanAnswer const& answer, bool is_whole);
 
 /// The part of it about what else was searched on a cluster, and what was not: plans that may be as
 /// fast, other schedules, bounds. Pre: some plan of it fits.
-std::vector<std::string> search_remarks(ClusterAnswer const& cluster, bool is_whole);
+std::vector<PlanRemark> search_remarks(ClusterAnswer const& cluster, bool is_whole);
 
 /// Why intervals do not say how sure a comparison of clusters is.
 inline constexpr char const* comparison_remark =

@@ -102,7 +102,8 @@ BlockSpan span_of(Programs const& programs, Task const& task) {
   return span;
 }
 
-/// The time that two passes through chunks save if they run beside each other.
+/// The time that two passes through chunks save if they run beside each other. What is saved are
+/// exchanges: each pass saves the part of it that its own are of those of both.
 /// Layers run in pairs; what comes before and after them, and layers without a partner, run alone.
 TimeShares hidden_in_pair(Programs const& programs,
                           Task const& forward,
@@ -113,6 +114,7 @@ TimeShares hidden_in_pair(Programs const& programs,
   BlockSpan const back = span_of(programs, backward);
   SimTime alone{0};
   SimTime issued{0};
+  SimTime sent{0};      // exchanges of the forward
   SimTime returned{0};  // exchanges of the backward
   auto const nodes = [&](BlockSpan const& span, std::size_t number, Pass pass) {
     std::size_t const block = span.blocks[number].block;
@@ -121,7 +123,11 @@ TimeShares hidden_in_pair(Programs const& programs,
     issued += times.duration - times.host_ahead;
     return nodes_of(programs.blocks[block].ops(pass), times);
   };
-  auto const of_forward = [&](std::size_t i) { return nodes(ahead, i, pass_of(forward)); };
+  auto const of_forward = [&](std::size_t i) {
+    std::vector<PassNode> made = nodes(ahead, i, pass_of(forward));
+    sent += exchange_time(made);
+    return made;
+  };
   auto const of_backward = [&](std::size_t i) {
     std::vector<PassNode> made = nodes(back, i, pass_of(backward));
     returned += exchange_time(made);
@@ -141,7 +147,10 @@ TimeShares hidden_in_pair(Programs const& programs,
   // The host issues both.
   SimTime const hidden = std::max(alone - std::max(pair.end(), issued), SimTime{0});
   TimeShares shares;
-  shares.backward = std::min(hidden, returned);
+  if (hidden == SimTime{0}) return shares;
+  WideTime const of_backward_part = static_cast<WideTime>(hidden.count()) * returned.count();
+  shares.backward =
+      SimTime{static_cast<std::int64_t>(of_backward_part / (sent + returned).count())};
   shares.forward = hidden - shares.backward;
   return shares;
 }

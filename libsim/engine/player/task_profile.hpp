@@ -49,7 +49,7 @@ struct TaskProfile {
   /// Part of the duration in which collectives use the links of gradient reductions.
   SimTime on_links{0};
   /// The time that this task and the one beside it (Task::beside) save together, forward and
-  /// backward apart. It is taken off this task, which comes second.
+  /// backward apart, by their exchanges. It is taken off this task, which comes second.
   TimeShares hidden{};
 
   /// How much of the shortened duration has passed when `alone` of the task's own time would have.

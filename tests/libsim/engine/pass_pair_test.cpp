@@ -105,6 +105,25 @@ TEST_CASE("the second task of a pair takes what the pair leaves of both", "[engi
   REQUIRE(profile.hidden.sum() <= exchanges);
 }
 
+TEST_CASE("what a pair hides of its exchanges counts as forward and backward by halves",
+          "[engine]") {
+  System system = slow_network();
+  // Forward and backward send the same bytes: the backward returns the gradients of what the
+  // forward sent. So half of what is hidden is the forward's, however much of it that is.
+  for (double const bandwidth : {1e9, 1e12}) {
+    CAPTURE(bandwidth);
+    system.node.all_gather.value.bandwidth = {bandwidth};
+    TrainingPlan const plan = make_plan(as_settled(mixture(true)));
+    CostedPlan const costed{plan, system};
+    auto const second = std::ranges::find_if(costed.tasks(0), [](TaskProfile const& profile) {
+      return profile.hidden.sum() > SimTime{0};
+    });
+    REQUIRE(second != costed.tasks(0).end());
+    double const both = static_cast<double>(second->hidden.sum().count());
+    REQUIRE(static_cast<double>(second->hidden.forward.count()) == Approx(both / 2).epsilon(0.02));
+  }
+}
+
 TEST_CASE("a pair loses the multiprocessors that DeepEP's kernels occupy while tokens travel",
           "[engine]") {
   System system = slow_network();

@@ -207,6 +207,23 @@ TEST_CASE("of a model with shared experts, computing them beside the exchanges i
                                                    "parallel.shared_expert_overlap=false"});
 }
 
+TEST_CASE("of a run in 32 bits, products in TF32 are tried where the accelerator has them") {
+  auto const change_of = [](std::string const& system, std::string const& precision) {
+    RunConfig const run = load_run_config(paper + "22b-present.yaml",
+                                          {"model.precision=" + precision, "system=" + system});
+    std::string found;
+    for (Change const& change : single_changes(run.training, run.system)) {
+      if (change.what.find("TF32") != std::string::npos) {
+        found += change.what + ": " + change.set.front();
+      }
+    }
+    return found;
+  };
+  REQUIRE(change_of("dgx-h100", "fp32") == "products in TF32: tf32=true");
+  REQUIRE(change_of("dgx-h100", "bf16").empty());
+  REQUIRE(change_of("v100-dgx2", "fp32").empty());  // Volta has none
+}
+
 TEST_CASE("another number of stages has a layout of its own") {
   // 32 layers on two stages, as a plan wrote them: what suits two stages does not suit others.
   auto const layout_of = [](std::vector<std::string> const& overrides, std::string const& what) {

@@ -74,12 +74,36 @@ TEST_CASE("a factor that hardly any measured run needs is doubted", "[fit]") {
     return factor_text(fit_factor(run, Seconds{seconds}, "r.yaml"));
   };
   double const predicted = fit_factor(run, Seconds{1}, "r.yaml").predicted_before;
-  for (double const factor : {0.6, 1.0, 2.8}) {
+  // 80 % of dense runs anywhere are from 46.4 % too short to as much too long in the median, after
+  // a bias of 2.2 % (experiments/validation, Intervals).
+  for (double const factor : {0.8, 1.0, 1.25}) {
     REQUIRE_THAT(text(factor * predicted), !Catch::Contains("Check that"));
   }
-  for (double const factor : {0.48, 3.2}) {
-    REQUIRE_THAT(text(factor * predicted), Catch::Contains("Check that"));
+  for (double const factor : {0.5, 2.0, 2.8}) {
+    REQUIRE_THAT(text(factor * predicted), Catch::Contains("of another run or of other software") &&
+                                               Catch::Contains("Check that"));
   }
+  for (double const factor : {0.48, 3.2}) {
+    REQUIRE_THAT(text(factor * predicted),
+                 Catch::Contains("three times as long") && Catch::Contains("Check that"));
+  }
+}
+
+TEST_CASE("without an interval a fit says that nothing judges it, and what simulate then gives",
+          "[fit]") {
+  // No sequence as long was measured on the machine.
+  RunConfig const run =
+      load_run_config(std::string{paper} + "22b-present.yaml",
+                      {"model.attention=flash", "model.sequence=16384", "software=megatron-2022"});
+  StackFactor const fitted = fit_factor(run, Seconds{20}, "r.yaml");
+  REQUIRE_FALSE(fitted.interval.has_value());
+  Simulation const after = simulate(make_plan(as_settled(fitted.run.training)), fitted.run.system);
+  auto const interval = interval_of(after, fitted.run.training, fitted.run.system).seconds;
+  REQUIRE(interval.has_value());
+  REQUIRE(fitted.interval_after.value()[0] == Approx((*interval)[0]).epsilon(1e-8));
+  REQUIRE(fitted.interval_after.value()[1] == Approx((*interval)[1]).epsilon(1e-8));
+  REQUIRE_THAT(factor_text(fitted), Catch::Contains("Nothing stands behind a judgement") &&
+                                        Catch::Contains("With the factor, `simulate` gives "));
 }
 
 TEST_CASE("a measurement faster than the accelerators' peak is refused", "[fit]") {
