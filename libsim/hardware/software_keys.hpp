@@ -15,7 +15,8 @@ void visit_keys(Visitor& keys, Section& host) {
        "is done sooner it waits: a pass of a block takes the longer of the two.");
   keys("gemm", host.gemm, "The same of a matrix product.");
   keys("launches", host.launches,
-       "Kernels that the stack launches for an op of a kind, if not one: {rotary: 6}.",
+       "Kernels that the stack launches for an op of a kind, if not one: {rotary: 6}. Of "
+       "grouped_gemm, and of biases of experts times probabilities, for each expert of the rank.",
        factor_range);
   keys("call", host.call,
        "On top, per call of a module, or of a function that has a backward of its own.");

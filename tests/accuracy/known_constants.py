@@ -134,7 +134,14 @@ SOFTWARE = (
         ("route", 3 + 2 + 1 + 2 * (1 + 6) + 2), ("route_backward", 8), ("count_choices", 6), ("router_loss", 4 + 1),
         ("router_loss_backward", 4), ("permute", 2 + 6 + 1 + 1 + 2 + 2), ("permute_backward", 10), ("unpermute", 10),
         ("unpermute_backward", 3), ("weighted_activation", 2), ("weighted_activation_backward", 4), ("add_log_sums", 3),
-        ("add_rescaled_context", 3), ("rescale_context", 2))),
+        ("add_rescaled_context", 3), ("rescale_context", 2), ("grouped_bias_add", 0.001), ("grouped_bias_gradient", 0.001),
+        ("weighted_bias_add", 1 + 1), ("weighted_bias_gradient", 1 + 1 + 1 + 1), ("bias_probability_gradient", 1 + 1 + 1))),
+    # TEGroupedMLP._apply_bias, bytes of an element, forward and backward: products and sums in 32 bits.
+    ("megatron-core", "kernels.traffic.grouped_bias_add", 0.001),
+    ("megatron-core", "kernels.traffic.grouped_bias_gradient", 0.001),
+    ("megatron-core", "kernels.traffic.weighted_bias_add", (4 + (2 + 4 + 4) + (4 + 4) + (4 + 2)) / (2 + 2)),
+    ("megatron-core", "kernels.traffic.weighted_bias_gradient", ((4 + 4) + 4) / 2),
+    ("megatron-core", "kernels.traffic.bias_probability_gradient", ((2 + 4) + (4 + 2) + (2 + 2) + (4 + 4) + 4) / 2),
     *(("megatron-core", f"host.calls.{kind}", calls) for kind, calls in (
         ("gemm", 4 / 3), ("grouped_gemm", 4 / 3), ("flash_attention", 2 + 1), ("flash_attention_backward", 1),
         ("causal_softmax", 3 + 1), ("causal_softmax_backward", 1), ("dropout", 1), ("bias_dropout_add", 1 + 8 / 2),
@@ -157,6 +164,7 @@ SOFTWARE = (
     ("megatron-core-local", "memory.router_workspace.9", 32 * MiB + 1024),
     ("megatron-core-local", "memory.global_buffer.causal_softmax", 1),  # input and output of a product
     ("megatron-core-local", "memory.global_buffer.all_gather", 1),
+    ("megatron-core", "memory.temporary.weighted_bias_add", (4 + 4) / 2),  # bytes: sums, their concatenation; a row in 16 bits
     ("megatron-core", "memory.held_of_prediction.cross_entropy", 2 / 4),  # bytes: logits of 16 bits, their softmax of 32
     # DecoupledAdamW in fp32: two kernels for each moment, root, division, epsilon, update; over one that reads four tensors
     # and writes three.

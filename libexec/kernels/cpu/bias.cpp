@@ -190,6 +190,14 @@ void grouped_bias_gradient(KernelContext const& context, KernelCall const& call)
   });
 }
 
+void weighted_bias_add(KernelContext const& context, KernelCall const& call) {
+  grouped_bias_add(context, call);
+}
+
+void weighted_bias_gradient(KernelContext const& context, KernelCall const& call) {
+  grouped_bias_gradient(context, call);
+}
+
 void bias_probability_gradient(KernelContext const& context, KernelCall const& call) {
   with_storage_type(call, [&](auto tag) {
     using S = decltype(tag);

@@ -92,6 +92,9 @@ GroupedLinear down_of(ProgramBuilder const& builder, ExpertsLayer const& layer) 
       .counts = layer.places.computed};
 }
 
+/// Whether the bias is multiplied by the probability of each row.
+bool is_weighted(GroupedLinear const& linear) { return linear.probabilities != no_tensor; }
+
 TensorId grouped_forward(ProgramBuilder& builder,
                          GroupedLinear const& linear,
                          QuantisedOperands& low,
@@ -116,7 +119,8 @@ TensorId grouped_forward(ProgramBuilder& builder,
                    .transpose_b = true},
                   x, weight, result);
   if (linear.bias != no_tensor) {
-    builder.add(OpKind::grouped_bias_add, {linear.owner, "bias_add"}, Phase::forward,
+    builder.add(is_weighted(linear) ? OpKind::weighted_bias_add : OpKind::grouped_bias_add,
+                {linear.owner, "bias_add"}, Phase::forward,
                 {result, linear.bias, linear.probabilities, linear.counts}, {result});
   }
   return result;
@@ -153,9 +157,10 @@ TensorId grouped_backward(ProgramBuilder& builder,
                   gradient.by_columns(), is_low ? low.input.by_columns() : x,
                   builder.gradient_of(linear.weight));
   if (linear.bias != no_tensor) {
-    Op& op = builder.add(OpKind::grouped_bias_gradient, {linear.owner, "bias_gradient"},
-                         Phase::weight_gradient, {dy, linear.probabilities, linear.counts},
-                         {builder.gradient_of(linear.bias)});
+    Op& op = builder.add(
+        is_weighted(linear) ? OpKind::weighted_bias_gradient : OpKind::grouped_bias_gradient,
+        {linear.owner, "bias_gradient"}, Phase::weight_gradient,
+        {dy, linear.probabilities, linear.counts}, {builder.gradient_of(linear.bias)});
     op.traffic += builder.tensor(builder.gradient_of(linear.bias)).bytes();  // read too
   }
   return result;

@@ -234,15 +234,17 @@ TEST_CASE("biases of experts on a device, and their gradients, are those of a CP
     if (!is_even) reads.push_back({3});
     return reads;
   };
-  require_agreement(rank, {.kind = OpKind::grouped_bias_add,
-                           .tensors = {x, bias, factors, some_counts()},
-                           .reads = with_more({{0}, {1}}),
-                           .writes = {{0}}});
-  require_agreement(rank, {.kind = OpKind::grouped_bias_gradient,
-                           .tensors = {x, TestTensor::random(wide, {groups * columns}, 4), factors,
-                                       some_counts()},
-                           .reads = with_more({{0}}),
-                           .writes = {{1}}});
+  require_agreement(rank,
+                    {.kind = has_factors ? OpKind::weighted_bias_add : OpKind::grouped_bias_add,
+                     .tensors = {x, bias, factors, some_counts()},
+                     .reads = with_more({{0}, {1}}),
+                     .writes = {{0}}});
+  require_agreement(
+      rank,
+      {.kind = has_factors ? OpKind::weighted_bias_gradient : OpKind::grouped_bias_gradient,
+       .tensors = {x, TestTensor::random(wide, {groups * columns}, 4), factors, some_counts()},
+       .reads = with_more({{0}}),
+       .writes = {{1}}});
   if (has_factors) return;
   require_agreement(rank, {.kind = OpKind::bias_probability_gradient,
                            .tensors = {x, bias, TestTensor{wide, {all}}, some_counts()},

@@ -68,6 +68,21 @@ TEST_CASE("an op costs the host its launches and its calls, by the speed of the 
   REQUIRE(cost.host_time(product) == to_sim_time(4 * 2 * 20e-6 / 2));
 }
 
+TEST_CASE("biases of experts times probabilities are launched for each expert of the rank",
+          "[cost]") {
+  TrainingConfig config = modest_run(1, 1, 2);
+  config.model.experts = ExpertsConfig{.count = 8, .per_token = 2, .ffn_hidden = 512};
+  config.parallel.expert = 2;
+  TrainingPlan const plan = make_outline(config);
+  System system = invented_system();
+  system.software.host.kernel.value = {10e-6};
+  REQUIRE(CostModel{system, plan}.host_time(op_of(OpKind::weighted_bias_add)) ==
+          to_sim_time(10e-6));
+  system.software.host.launches.value = {{OpKind::weighted_bias_add, 2}};
+  REQUIRE(CostModel{system, plan}.host_time(op_of(OpKind::weighted_bias_add)) ==
+          to_sim_time(4 * 2 * 10e-6));
+}
+
 TEST_CASE("a gradient that is added apart, and an output that is filled, are launches", "[cost]") {
   TrainingConfig config = two_nodes();
   config.deterministic = true;

@@ -147,6 +147,14 @@ void grouped_bias_gradient(CudaContext const& context, KernelCall const& call) {
   });
 }
 
+void weighted_bias_add(CudaContext const& context, KernelCall const& call) {
+  grouped_bias_add(context, call);
+}
+
+void weighted_bias_gradient(CudaContext const& context, KernelCall const& call) {
+  grouped_bias_gradient(context, call);
+}
+
 void bias_probability_gradient(CudaContext const& context, KernelCall const& call) {
   with_storage_type(call, [&](auto tag) {
     using S = decltype(tag);
