@@ -205,10 +205,19 @@ void add_reservations(Simulation& simulation,
                       System const& system,
                       int jobs) {
   StageAllocators const allocators{plan, system};
+  add_reservations(simulation, plan, system, jobs,
+                   [&](StageId stage, int rank) { return allocators.reserve(stage, rank); });
+}
+
+void add_reservations(Simulation& simulation,
+                      TrainingPlan const& plan,
+                      System const& system,
+                      int jobs,
+                      ReserveStage const& reserve) {
   parallel_for(jobs, plan.stages.size(), [&](std::size_t i) {
     StageResult& stage = simulation.stages[i];
     auto const id = StageId::of_index(i);
-    ReservedStage const reserved = allocators.reserve(id, stage.rank());
+    ReservedStage const reserved = reserve(id, stage.rank());
     stage.reservation = reserved.reservation;
     stage.device = reserved.device;
     stage.margin = reserved.margin;

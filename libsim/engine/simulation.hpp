@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -8,6 +9,7 @@
 #include "libsim/engine/player/recorded_times.hpp"
 #include "libsim/engine/player/task_profile.hpp"
 #include "libsim/engine/rank_busy.hpp"
+#include "libsim/engine/stage_allocators.hpp"
 #include "libsim/engine/verdict.hpp"
 #include "libsim/hardware/system.hpp"
 #include "libsim/memory/rank_memory.hpp"
@@ -105,6 +107,15 @@ void add_reservations(Simulation& simulation,
                       TrainingPlan const& plan,
                       System const& system,
                       int jobs);
+
+/// What a stage of a plan reserves for its fullest rank, given by its number there.
+using ReserveStage = std::function<ReservedStage(StageId stage, int rank)>;
+/// The same with what `reserve` knows of the plan's stages. Threads share it.
+void add_reservations(Simulation& simulation,
+                      TrainingPlan const& plan,
+                      System const& system,
+                      int jobs,
+                      ReserveStage const& reserve);
 
 /// An iteration that is played once for all who read it: its result and all its times. The plan and
 /// the system must outlive it.

@@ -260,7 +260,7 @@ class Search {
       std::vector<StageId> const changed =
           is_filled ? filling->second.changed() : std::vector<StageId>{};
       trials[i] =
-          try_plan(request_, config, changed, batch[i], source_.room(),
+          try_plan(request_, reserved_, config, changed, batch[i], source_.room(),
                    [&](Outcome const& outcome) { return may_belong(outcome, config, is_filled); });
       configs[i] = std::move(config);
       if (!is_filled) report_within(++simulated);
@@ -408,6 +408,7 @@ class Search {
   SearchResult result_;
   std::optional<Outcome> fastest_to_run_out_;
   std::map<std::size_t, Simulation> simulations_;  ///< by plan, of outcomes in standings_
+  ReservedStages reserved_;
   std::int64_t continued_ = 0;      ///< of the candidates: others that were gone on with
   std::int64_t empty_windows_ = 0;  ///< no microbatch of theirs can be stored
   Part part_ = Part::bounds;        ///< that was reported last

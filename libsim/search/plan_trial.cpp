@@ -21,12 +21,6 @@ Bytes counted_of(SearchRequest const& request, Prediction const& prediction, Sta
          request.system.calibration.workspace.value;
 }
 
-/// Simulates all of a plan, and asks its device.
-void simulate_fully(Trial& trial, SearchRequest const& request, TrainingConfig const& config) {
-  trial.simulation = simulate_with_reservations(request, config);
-  trial.refused = refused_stages(request, config, *trial.simulation);
-}
-
 }  // namespace
 
 Simulation simulate_with_reservations(SearchRequest const& request,
@@ -39,29 +33,36 @@ Simulation simulate_with_reservations(SearchRequest const& request,
 }
 
 Trial try_plan(SearchRequest const& request,
+               ReservedStages& known,
                TrainingConfig const& config,
                std::vector<StageId> const& changed,
                std::size_t plan,
                Bytes most,
                MayBelong const& may_belong) {
-  Prediction const prediction = predict(as_settled(config), request.system);
+  SettledConfig const settled = as_settled(config);
+  Prediction const prediction = predict(settled, request.system);
   Trial trial{.outcome = outcome_of(prediction, plan)};
   trial.is_wanted = may_belong(trial.outcome);
   if (!trial.is_wanted) return trial;
   for (StageId const stage : IdRange<StageId>{static_cast<int>(prediction.stages.size())}) {
     if (counted_of(request, prediction, stage) > most) trial.refused.push_back(stage);
   }
-  if (trial.refused.empty() && !changed.empty()) {
-    TrainingPlan const made = make_plan(as_settled(config));
-    StageAllocators const allocators{made, request.system};
-    for (StageId const stage : changed) {
-      StagePrediction const& predicted = prediction.stages[stage.index()];
-      if (!accepts(request, config, allocators.reserve(stage, predicted.rank), predicted.peak())) {
-        trial.refused.push_back(stage);
-      }
+  if (!trial.refused.empty()) return trial;
+  TrainingPlan const made = make_plan(settled);
+  StageAllocators const allocators{made, request.system};
+  auto const reserve = [&](StageId stage, int rank) {
+    return known.reserve(allocators, settled, stage, rank);
+  };
+  for (StageId const stage : changed) {
+    StagePrediction const& predicted = prediction.stages[stage.index()];
+    if (!accepts(request, config, reserve(stage, predicted.rank), predicted.peak())) {
+      trial.refused.push_back(stage);
     }
   }
-  if (trial.refused.empty()) simulate_fully(trial, request, config);
+  if (!trial.refused.empty()) return trial;
+  trial.simulation = simulate(made, request.system);
+  add_reservations(*trial.simulation, made, request.system, 1, reserve);
+  trial.refused = refused_stages(request, config, *trial.simulation);
   return trial;
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "libsim/engine/simulation.hpp"
+#include "libsim/search/reserved_stages.hpp"
 #include "libsim/search/search_request.hpp"
 #include "libsim/search/standings.hpp"
 
@@ -27,8 +28,9 @@ using MayBelong = std::function<bool(Outcome const&)>;
 
 /// Simulates a plan, and replays its allocators if it may belong to the answer. Stages in
 /// `changed`, whose policies differ from those of a plan that was tried, are replayed first.
-/// `most`: what a stage may hold by counted bytes (most_counted()).
+/// `most`: what a stage may hold by counted bytes (most_counted()). `known`: of this search.
 Trial try_plan(SearchRequest const& request,
+               ReservedStages& known,
                TrainingConfig const& config,
                std::vector<StageId> const& changed,
                std::size_t plan,
