@@ -94,6 +94,23 @@ FlatRange StepRunner::number(TensorId tensor) {
   }
 }
 
+std::vector<FlatRange> StepRunner::ranges_of(StepOp const& op) const {
+  // Units have left the rank its own shards of gradients alone.
+  bool const is_cut =
+      op.reads[0] == step_tensor::gradients && context_.plan.config.sharding.has_units();
+  std::vector<FlatRange> ranges;
+  for (ParameterRange const& range : op.ranges) {
+    if (!is_cut) {
+      ranges.push_back(parameters_.tensor(op.reads[0]).part(range.first, range.count));
+      continue;
+    }
+    for (OwnedRun const& run : parameters_.owned(range.first, range.count)) {
+      ranges.push_back(parameters_.part(op.reads[0], run));
+    }
+  }
+  return ranges;
+}
+
 std::vector<Collective> StepRunner::collectives_of(StepOp const& op) {
   TensorId const tensor = op.reads[0];
   if (is_number(tensor)) {
@@ -113,8 +130,7 @@ std::vector<Collective> StepRunner::collectives_of(StepOp const& op) {
   GroupMembership const group =
       context_.plan.groups.membership(op.group.value(), context_.rank).value();
   std::vector<Collective> collectives;
-  for (ParameterRange const& range : op.ranges) {
-    FlatRange const whole = parameters_.tensor(tensor).part(range.first, range.count);
+  for (FlatRange const& whole : ranges_of(op)) {
     Collective collective{.type = whole.type,
                           .source = whole.data,
                           .target = whole.data,

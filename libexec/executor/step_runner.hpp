@@ -34,6 +34,8 @@ class StepRunner {
   KernelCall call_of(StepOp const& op, ParameterRange const& range, OwnedRun const& run);
   /// A tensor without an element per parameter.
   FlatRange number(TensorId tensor);
+  /// What a collective moves.
+  std::vector<FlatRange> ranges_of(StepOp const& op) const;
   std::vector<Collective> collectives_of(StepOp const& op);
 
   RankContext const& context_;
