@@ -243,7 +243,7 @@ stages_of() {
 }
 # FSDP2's plan: of a rank among 64 alone, and four layers as a job of one rank over NCCL.
 units() {
-  local run=("$configs/examples/llama3-8b-fp8.yaml" --set low_precision=none --set memory.distributed_optimizer=false
+  local run=("$configs/examples/llama3-8b-fp8.yaml" --set low_precision=none --set "memory={}"
     --set sharding=fsdp2 --set "system=$configs/systems/h200.yaml" "${shapes[@]}")
   local of_64=(--set parallel.data=64 --set batch.global=128) alone=(--set parallel.data=1 --set batch.global=2 --set model.layers=4)
   local over_nccl=(--ranks nccl --rank 0 --world-size 1 --local-rank 0 --rendezvous "$out/rendezvous")
