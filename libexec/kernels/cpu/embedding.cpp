@@ -1,8 +1,6 @@
 #include <algorithm>
-#include <cstddef>
 #include <cstdint>
-#include <numeric>
-#include <vector>
+#include <type_traits>
 
 #include "libexec/kernels/element.hpp"
 #include "libexec/kernels/kernels.hpp"
@@ -11,29 +9,31 @@
 namespace stagecraft::STAGECRAFT_ISA {
 namespace {
 
-/// Adds to the row of each word the gradients of its tokens, in their order, and rounds the sum.
+/// Adds to the row of each word the gradients of its tokens, in their order. Sums that are narrower
+/// than their gradient are rounded once: the first token of a word looks for the others, as there
+/// is no memory for links.
 template <typename S, typename G>
 void sum_words(KernelContext const& context, EmbeddingBackwardOperands<S, G> const& of) {
-  std::vector<std::int64_t> order(static_cast<std::size_t>(of.count));
-  std::iota(order.begin(), order.end(), std::int64_t{0});
-  std::stable_sort(order.begin(), order.end(),
-                   [&](std::int64_t a, std::int64_t b) { return of.tokens[a] < of.tokens[b]; });
+  constexpr bool is_wide = std::is_same_v<G, Compute<S>>;
   constexpr std::int64_t block = 128;
   std::int64_t const h = of.columns;
+  std::int64_t const* const end = of.tokens + of.count;
+  // Split by columns, so that a word that occurs often is summed in the order of its tokens.
   context.pool->run((h + block - 1) / block, [&](std::int64_t task, int) {
     std::int64_t const first = task * block;
     std::int64_t const width = std::min(block, h - first);
     Compute<S> sum[block];
-    for (auto token = order.begin(); token != order.end();) {
-      std::int64_t const word = of.tokens[*token];
-      std::int64_t const row = of.lookup.row_of(word);
-      G* const to = of.gradient + std::max<std::int64_t>(row, 0) * h + first;
+    for (std::int64_t const* token = of.tokens; token != end; ++token) {
+      std::int64_t const row = of.lookup.row_of(*token);
+      bool const is_summed = !is_wide && std::find(of.tokens, token, *token) != token;
+      if (row < 0 || is_summed) continue;
+      G* const to = of.gradient + row * h + first;
       for (std::int64_t j = 0; j < width; ++j) sum[j] = widen(to[j]);
-      for (; token != order.end() && of.tokens[*token] == word; ++token) {
-        S const* const from = of.dy + *token * h + first;
+      for (std::int64_t const* other = token; other != end;
+           other = is_wide ? end : std::find(other + 1, end, *token)) {
+        S const* const from = of.dy + (other - of.tokens) * h + first;
         for (std::int64_t j = 0; j < width; ++j) sum[j] += widen(from[j]);
       }
-      if (row < 0) continue;  // another rank has it
       for (std::int64_t j = 0; j < width; ++j) to[j] = narrow<G>(sum[j]);
     }
   });
