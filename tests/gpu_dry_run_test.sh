@@ -15,7 +15,8 @@ run() { BUNDLE=$folder/bundle OUT=$folder/out "$source/experiments/gpu/run.sh" -
 
 run all >"$folder/said" 2>&1 || { cat "$folder/said" && exit 1; }
 grep 'not as predicted' "$folder/said" && exit 1
-[ "$(grep -c 'as predicted, to the byte' "$folder/said")" -eq 20 ]  # 1 stage of 22B and 3 of each other model, twice
+[ "$(grep -c 'as predicted, to the byte' "$folder/said")" -eq 22 ]  # 1 stage of 22B and 3 of each other model, twice; FSDP2 twice
+grep -q 'own, forward' "$folder/said"  # attention, out of a trace
 [ "$(grep -c 'replayed equal' "$folder/said")" -eq 8 ]
 [ -s "$folder/out.tar.gz" ]
 

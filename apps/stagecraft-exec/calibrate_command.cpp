@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <iostream>
+#include <memory>
 #include <string>
 
 #include "apps/program/output_paths.hpp"
@@ -11,6 +12,7 @@
 #include "apps/stagecraft-exec/device_choice.hpp"
 #include "libexec/backends/cpu_backend.hpp"
 #include "libexec/backends/cuda_backend.hpp"
+#include "libexec/calibration/clock_watch.hpp"
 #include "libexec/calibration/collective_measurement.hpp"
 #include "libexec/calibration/kernel_measurement.hpp"
 #include "libexec/calibration/measurement.hpp"
@@ -50,12 +52,17 @@ class SystemMaker {
   void measure_links();
   void measure_flash_efficiency(Precision precision);
   void set_neutral_constants();
+  /// How the clock moves while the device runs layers; empty if nobody says it.
+  std::string clock_in_layers(DeviceLoad const& load);
+  /// Says how it moved since then, too, in the source and on standard error. Pre: there is clock_.
+  void note_clock(Precision precision, std::string const& in_layers);
 
   DeviceChoice device_;
   std::string source_;
   System system_;
   bool has_flash_efficiency_ = false;
   SteadyMedians medians_;
+  std::unique_ptr<ClockWatch> clock_;  ///< null on a CPU, and if a GPU's clock is not known
 };
 
 constexpr int ranks_of_collectives = 2;
@@ -103,6 +110,11 @@ SystemMaker::SystemMaker(DeviceChoice const& device, System const& like)
     : device_{device}, system_{like} {
   start(device);
   CudaDevice const facts = find_cuda_devices().devices.at(static_cast<std::size_t>(device.ordinal));
+  clock_ = std::make_unique<ClockWatch>(facts.address);
+  if (!clock_->obstacle().empty()) {
+    std::cerr << "the clock is not known: " << clock_->obstacle() << '\n';
+    clock_.reset();
+  }
   set(system_.accelerator.multiprocessors, facts.multiprocessors, "cudaGetDeviceProperties");
   set(system_.accelerator.memory, facts.memory, "cudaGetDeviceProperties");
   assume(system_.accelerator.peak, like.name);
@@ -148,8 +160,16 @@ void SystemMaker::start(DeviceChoice const& device) {
 void SystemMaker::measure(Precision precision) {
   std::cerr << name_of(precision) << ": matrix products\n";
   auto const backend = backend_for(device_, precision);
-  auto forms = measure_gemm(*backend, precision, measurement_scale(device_.kind),
-                            VirtualClock{device_.cpu.threads == 1}, medians_);
+  MeasurementScale const scale = measurement_scale(device_.kind);
+  DeviceLoad load;
+  std::string clocks;
+  if (device_.kind == DeviceKind::cuda) {
+    load = layer_load(with_first_products(device_).parts(), scale, precision);
+    clocks = clock_in_layers(load);
+  }
+  auto forms = measure_gemm(*backend, precision, scale, VirtualClock{device_.cpu.threads == 1},
+                            medians_, load);
+  if (clock_) note_clock(precision, clocks);
   double best = 1;
   for (auto const& [form, grid] : forms) {
     for (FlopsPerSecond const rate : grid.rates) best = std::max(best, rate.value);
@@ -169,6 +189,22 @@ void SystemMaker::measure(Precision precision) {
   system_.accelerator.bandwidth.value.value =
       std::max(system_.accelerator.bandwidth.value.value, add);
   system_.accelerator.bandwidth.source = "adding two tensors; " + source_;
+}
+
+std::string SystemMaker::clock_in_layers(DeviceLoad const& load) {
+  if (!clock_) return {};
+  constexpr double warming = 1;  // second; a clock follows the power within tenths of it
+  load(warming);
+  clock_->take();
+  load(warming);
+  return clock_text(clock_->take(), clock_->limits());
+}
+
+void SystemMaker::note_clock(Precision precision, std::string const& in_layers) {
+  std::string const text =
+      in_layers + " in layers, " + clock_text(clock_->take(), clock_->limits()) + " among products";
+  std::cerr << name_of(precision) << ": clock of multiprocessors " << text << '\n';
+  system_.measured->gemm.source += "; " + std::string{name_of(precision)} + ": " + text;
 }
 
 std::string SystemMaker::note_busy() {

@@ -1,4 +1,4 @@
-"""Measures in PyTorch what fp8_products measures, and a whole layer in bf16 and with its products in FP8.
+"""Measures in PyTorch what fp8_products measures, attention, and a whole layer in bf16 and with its products in FP8.
 
 usage: fp8_torch.py [--cpu]     --cpu: small shapes, nothing compiled; for a machine without a GPU
 
@@ -82,6 +82,27 @@ def copies():
                    "seconds": seconds(lambda: quantise(x, kind))}
 
 
+def attentions():
+    """Causal attention of the layer's heads, which share keys, forward and backward alone."""
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+
+    q, k, v = (torch.randn(1, heads, TOKENS, HEAD, dtype=torch.bfloat16, device=DEVICE, requires_grad=True)
+               for heads in (HEADS, 1, 1))
+    gradient = torch.randn_like(q)
+
+    def forward():
+        return torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
+
+    for name, backend in (("flash", SDPBackend.FLASH_ATTENTION), ("cudnn", SDPBackend.CUDNN_ATTENTION)):
+        with sdpa_kernel(backend):
+            entry = {"backend": name, "forward_seconds": seconds(forward), "backward_seconds": None}
+            if entry["forward_seconds"] is not None:
+                context = forward()
+                entry["backward_seconds"] = seconds(
+                    lambda context=context: torch.autograd.grad(context, (q, k, v), gradient, retain_graph=True))
+        yield entry
+
+
 class Fp8Linear(torch.autograd.Function):
     """x W^T with all three products in FP8."""
 
@@ -162,7 +183,7 @@ def main():
         torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction = False
     device = "cpu" if ON_CPU else torch.cuda.get_device_name()
     print(json.dumps({"kind": "facts", "torch": torch.__version__, "device": device, "tokens": TOKENS}), flush=True)
-    for kind, entries in (("product", products), ("copy", copies), ("layer", layers)):
+    for kind, entries in (("product", products), ("copy", copies), ("attention", attentions), ("layer", layers)):
         for entry in entries():
             print(json.dumps({"kind": kind, **entry}), flush=True)
 

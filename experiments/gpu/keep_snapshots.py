@@ -46,7 +46,7 @@ def keep(folder):
         # The fraction that snapshots.py set; the statistics have no more of it than the bytes that it allows.
         fraction = case["capacity"] / case["total"] if case["capacity"] < case["total"] else None
         cases.append({"name": name, "torch": case["torch"], "gpu": case["gpu"], "settings": case["settings"],
-                      "capacity": case["total"], "fraction": fraction, "died": case["died"],
+                      "ranks": case.get("ranks", 0), "capacity": case["total"], "fraction": fraction, "died": case["died"],
                       "end": {ours: case["stats"][its] for ours, its in STATS.items()}})
     (KEPT / "cases.json").write_text(json.dumps(cases, indent=1) + "\n")
 

@@ -7,7 +7,7 @@ import pathlib
 import re
 import sys
 
-from summary import PEERS, computation, fp8_rows, layer_rows, load, mean, peer_of, predicted_seconds, seconds
+from summary import PEERS, attention_rows, clocks, computation, fp8_rows, layer_rows, load, mean, peer_of, predicted_seconds, seconds
 
 HERE = pathlib.Path(__file__).parent
 RESULTS = HERE / "results" / "h200"
@@ -64,10 +64,35 @@ def layer_70b():
     return beside_peer("layer", layer_rows(RESULTS))
 
 
+def attention():
+    """That layer's attention alone."""
+    return beside_peer("attention", attention_rows(RESULTS))
+
+
+def clock():
+    """How calibrate found the clock to move."""
+    text = table("precision", "in layers", "among products")
+    for said in clocks(RESULTS):
+        text += row(*said)
+    return text
+
+
+def units():
+    """FSDP2's plan: what a rank of many holds alone, and a job of one rank over NCCL."""
+    text = table("run", "counted", "predicted", "seconds")
+    for run, what in (("fsdp2", "a rank of 64, alone"), ("fsdp2-alone", "a job of one rank")):
+        measured, predicted = load(RESULTS / f"shard-{run}-0.json"), load(RESULTS / f"shard-{run}.predicted.json")
+        if measured and predicted:
+            rank, wanted = measured["ranks"][0], predicted["stages"][0]["at_peak"]
+            counted = [sum(bytes for key, bytes in peak.items() if key != "workspace") for peak in (rank["at_peak"], wanted)]
+            text += row(what, *(f"{value:,} B" for value in counted), f"{measured['steps'][-1]['seconds']:.3f}")
+    return text
+
+
 def main():
     page = HERE / "README.md"
     old = new = page.read_text()
-    for maker in (layer, calibrated, fp8, layer_70b):
+    for maker in (layer, calibrated, clock, units, fp8, layer_70b, attention):
         new = re.sub(rf"(<!-- {maker.__name__}\(\) of page.py -->\n).*?\n(?=\n)",
                      lambda found, made=maker(): found[1] + made, new, flags=re.DOTALL)
     if "--check" not in sys.argv:

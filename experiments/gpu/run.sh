@@ -7,7 +7,8 @@
 #   tests         the kernels, whole models and NCCL against the CPU, at once
 #   snapshots     what PyTorch's allocator does with a small model, for `stagecraft allocator`
 #   measurements  the layer beside PyTorch's, calibrate, and what it predicts; wants the GPU for itself
-#   shards        first, middle and last stage of the eight rows of table 5, alone
+#   shards        first, middle and last stage of the eight rows of table 5, alone; and FSDP2's plan, of a rank of many
+#                 alone, and of a job of one rank over NCCL
 #   fp8           the products of a 70B layer in bf16 and FP8 beside PyTorch's, and the layer with both attentions
 #   sanitizers    the kernels' tests under compute-sanitizer; not part of all
 #   --dry-run     every step with small shapes on the CPU, on a machine without a GPU. What only a GPU can do is taken
@@ -109,15 +110,28 @@ ours_in_sanitizer() {
   LD_LIBRARY_PATH=$libraries compute-sanitizer --tool "$1" --error-exitcode 1 "$bundle/bin/test_cuda_kernels_on_device"
 }
 
-# The first says how little some of the others may have; all together need more memory than a GPU has.
+# The first says how little some of the others may have; all together need more memory than a GPU has. `all` records what
+# is not kept yet: a recording is PyTorch's, whatever the commit.
 snapshots() {
-  local some name
-  for some in uneven 'uneven_tight uneven_collected steady' 'uneven_expandable uneven_unsplit uneven_rounded recomputed'; do
+  local some name wanted pids
+  for some in uneven 'uneven_tight uneven_collected steady' 'uneven_expandable uneven_unsplit uneven_rounded recomputed' \
+    'sharded sharded_recomputed'; do
+    wanted=() pids=()
     for name in $some; do
-      step 60 "snapshot-$name.txt" recorded "$name" &
+      if [ -f "experiments/gpu/results/allocator/$name.pickle.gz" ]; then
+        [ -z "$new_only" ] || continue
+      elif [ -n "$dry" ]; then
+        echo "   -    snapshot-$name.txt  left out: no recording is kept"
+        continue
+      fi
+      wanted+=("$name")
     done
-    wait
-    for name in $some; do step 20 "replay-$name.json" replayed "$name"; done
+    for name in "${wanted[@]}"; do
+      step 60 "snapshot-$name.txt" recorded "$name" &
+      pids+=($!)
+    done
+    [ ${#pids[@]} -eq 0 ] || wait "${pids[@]}"
+    for name in "${wanted[@]}"; do step 20 "replay-$name.json" replayed "$name"; done
   done
 }
 recorded() {
@@ -187,36 +201,74 @@ fp8() {
       [ "$attention" = own ] || continue
       chosen=()
     fi
+    step 40 "attention-$attention.csv" attention_alone "$attention" "$configs/examples/llama2-70b-64-h100.yaml" "${on_device[@]}" \
+      "${chosen[@]}" --set "model=$configs/models/llama3-70b.yaml" --set "system=$configs/systems/h200.yaml" "${shapes[@]}"
     step 40 "layer-70b-$attention.json" ours stagecraft-exec measure layer "$configs/examples/llama2-70b-64-h100.yaml" "${on_device[@]}" \
       "${fastest[@]}" "${chosen[@]}" --repeats 10 --json --set "model=$configs/models/llama3-70b.yaml" --set "system=$configs/systems/h200.yaml" \
       "${shapes[@]}"
   done
 }
 
-# Warm-up, the first backward and a few microbatches more, of one rank of each stage.
+# Of a layer whose ops run one by one, the rows of attention.
+attention_alone() {
+  ours stagecraft-exec run "${@:2}" --ranks solo --rank 0 --set model.layers=1 --set parallel.pipeline=1 --set parallel.data=1 \
+    --set batch.global=2 --steps 3 --trace "$out/attention-$1.h5" --detail op >&2 &&
+    ours stagecraft export "$out/attention-$1.h5" --format csv -o "$out/attention-$1.all.csv" >&2 &&
+    grep -E '^rank|attention' "$out/attention-$1.all.csv"
+}
+
+# What is measured least comes first. Three stages make an iteration of a row of table 5.
 shards() {
-  local model case config stages ranks stage rank sequences
-  for model in 22b 175b 530b 1t; do
-    for case in full present; do
-      config="$configs/paper/$model-$case.yaml"
-      read -r stages ranks sequences < <(ours stagecraft simulate "$config" "${shapes[@]}" --json | "$python" experiments/gpu/shard_plan.py)
-      step 20 "shard-$model-$case.predicted.json" ours stagecraft simulate "$config" "${shapes[@]}" --set "batch.global=$sequences" --json
-      for stage in 0 $((stages / 2)) $((stages - 1)); do
-        rank=$((stage * ranks))
-        step 60 "shard-$model-$case-$stage.json" ours stagecraft-exec run "$config" --ranks solo --rank "$rank" "${on_device[@]}" --steps 2 \
-          "${shapes[@]}" --set "batch.global=$sequences" --trace "$out/shard-$model-$case-$stage.h5" --detail chunk --json
-        [ "$stages" -gt 1 ] || break
-      done
-    done
-  done
+  stages_of 1t present
+  units
+  stages_of 175b present
+  stages_of 530b present
+  stages_of 22b full
+  stages_of 22b present
+  stages_of 175b full
+  stages_of 530b full
+  stages_of 1t full
   [ -n "$dry" ] || step 30 reproduced.txt ours stagecraft reproduce table4 table5 --executed "$out"
+}
+# Warm-up, the first backward and a few microbatches more, of one rank of the first stage, one from the middle, and the last.
+stages_of() {
+  local name=shard-$1-$2 config=$configs/paper/$1-$2.yaml stages ranks stage sequences
+  read -r stages ranks sequences < <(ours stagecraft simulate "$config" "${shapes[@]}" --json | "$python" experiments/gpu/shard_plan.py)
+  step 20 "$name.predicted.json" ours stagecraft simulate "$config" "${shapes[@]}" --set "batch.global=$sequences" --json
+  for stage in 0 $((stages / 2)) $((stages - 1)); do
+    step 60 "$name-$stage.json" ours stagecraft-exec run "$config" --ranks solo --rank $((stage * ranks)) "${on_device[@]}" --steps 2 \
+      "${shapes[@]}" --set "batch.global=$sequences" --trace "$out/$name-$stage.h5" --detail chunk --json
+    [ "$stages" -gt 1 ] || break
+  done
+}
+# FSDP2's plan: of a rank among 64 alone, and four layers as a job of one rank over NCCL.
+units() {
+  local run=("$configs/examples/llama3-8b-fp8.yaml" --set low_precision=none --set "memory={}"
+    --set sharding=fsdp2 --set "system=$configs/systems/h200.yaml" "${shapes[@]}")
+  local of_64=(--set parallel.data=64 --set batch.global=128) alone=(--set parallel.data=1 --set batch.global=2 --set model.layers=4)
+  local over_nccl=(--ranks nccl --rank 0 --world-size 1 --local-rank 0 --rendezvous "$out/rendezvous")
+  if [ -n "$dry" ]; then
+    run+=(--set model.ffn_hidden=256 --set model.kv_heads=8) over_nccl=(--ranks threads)
+  fi
+  step 20 shard-fsdp2.predicted.json ours stagecraft simulate "${run[@]}" "${of_64[@]}" --json
+  step 60 shard-fsdp2-0.json ours stagecraft-exec run "${run[@]}" "${of_64[@]}" --ranks solo --rank 0 "${on_device[@]}" --steps 2 --json
+  step 20 shard-fsdp2-alone.predicted.json ours stagecraft simulate "${run[@]}" "${alone[@]}" --json
+  step 60 shard-fsdp2-alone-0.json ours stagecraft-exec run "${run[@]}" "${alone[@]}" "${over_nccl[@]}" "${on_device[@]}" --steps 3 --json
 }
 
 export out python dry
-export -f facts ours_in_sanitizer recorded replayed
-trap 'echo; "$python" experiments/gpu/summary.py "$out"; tar -czf "$out.tar.gz" -C "$(dirname "$out")" "$(basename "$out")"' EXIT
+export -f facts ours_in_sanitizer recorded replayed attention_alone
+# Whole at any instant, so that what is cut off has what there was.
+archive() {
+  tar -czf "$out.tar.gz.partial" -C "$(dirname "$out")" "$(basename "$out")" && mv "$out.tar.gz.partial" "$out.tar.gz"
+}
+trap 'echo; "$python" experiments/gpu/summary.py "$out"; archive' EXIT
 [ $# -gt 0 ] || set -- all
-[ "$*" != all ] || set -- tests snapshots measurements shards fp8
+new_only=
+if [ "$*" = all ]; then
+  set -- tests snapshots measurements shards fp8
+  [ -n "$dry" ] || new_only=yes
+fi
 for part in "$@"; do
   case "$part" in
     tests | sanitizers | snapshots | measurements | shards | fp8) ;;
@@ -224,11 +276,17 @@ for part in "$@"; do
   esac
 done
 step 30 facts.txt facts
-# The last part would otherwise have what the stages leave.
+# The last part would otherwise have what the stages leave. Neither tests nor recordings want the GPU for themselves.
 for part in "$@"; do
   reserve=0
   [[ " $* " != *" fp8 "* || "$part" == fp8 ]] || reserve=100
-  "$part"
+  if [[ "$part" == tests && " $* " == *" snapshots "* ]]; then
+    tests &
+  else
+    "$part"
+    wait
+  fi
+  archive
 done
 
 [ -z "$(find "$out" -name '*.failed' -print -quit)" ]

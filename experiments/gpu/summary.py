@@ -3,6 +3,7 @@
 usage: summary.py FOLDER
 """
 
+import csv
 import json
 import pathlib
 import re
@@ -98,6 +99,8 @@ def say_predictions(out):
 
         print(f"  {path.stem[10:]:5} " + " ".join(f"{row['case']} {error:+.1f} %" for row, error in zip(run["rows"], own))
               + ("" if order(measured) == order(predicted) else "  (in another order)"))
+    for precision, in_layers, among_products in clocks(out):
+        print(f"clock, {precision}: {in_layers} in layers\n  {among_products} among products")
     if errors:
         print(f"predicted after calibrate: {statistics.mean(map(abs, errors)):.1f} % on average,"
               f" {max(map(abs, errors)):.1f} % at most off")
@@ -203,8 +206,38 @@ def layer_rows(out):
     return rows
 
 
+def attention_rows(out):
+    """Flash attention alone, forward and backward: name, and ours and PyTorch's in seconds. Of ours, the median over the
+    microbatches of a trace."""
+    peers = {line["backend"]: line for line in of_kind(load_lines(out / "fp8-torch.jsonl"), "attention")}
+    rows = []
+    for attention, peer in (("own", "flash"), ("cudnn", "flash"), ("cudnn", "cudnn")):
+        try:
+            with open(out / f"attention-{attention}.csv", newline="") as file:
+                ops = [op for op in csv.DictReader(file) if op["op"] in ("core_attention.flash", "core_attention.flash_backward")]
+        except OSError:
+            continue
+        for part in ("forward", "backward"):
+            own = [1e-12 * int(op["duration_ps"]) for op in ops if op["op"].endswith(".flash") == (part == "forward")]
+            if own:
+                rows.append((f"{attention}, {part}, beside PyTorch's {peer}", statistics.median(own),
+                             peers.get(peer, {}).get(f"{part}_seconds")))
+    return rows
+
+
+def clocks(out):
+    """What calibrate says of the clock, by precision: in layers, and among products."""
+    try:
+        text = (out / "calibrated.yaml").read_text()
+    except OSError:
+        return []
+    said = re.findall(r"(\w+): ([^;]*; [^;]*) in layers, ([^;]*; [^;]*) among products", " ".join(text.split()))
+    return list(dict.fromkeys(said))
+
+
 def say_fp8(out):
-    for title, rows in (("products of a 70B layer, t = 8, 8192 tokens", fp8_rows(out)), ("the layer, computation", layer_rows(out))):
+    for title, rows in (("products of a 70B layer, t = 8, 8192 tokens", fp8_rows(out)), ("the layer, computation", layer_rows(out)),
+                        ("attention alone", attention_rows(out))):
         known = [row for row in rows if row[1] is not None]
         if not known:
             continue

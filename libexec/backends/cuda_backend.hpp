@@ -20,6 +20,7 @@ struct CudaDevice {
   int minor = 0;
   int multiprocessors = 0;
   Bytes memory;
+  std::string address;   ///< on the PCI bus, as nvidia-smi writes it
   std::string obstacle;  ///< why the kernels do not run on it, in one line; empty if they do
 };
 

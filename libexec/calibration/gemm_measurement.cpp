@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <optional>
 #include <vector>
 
 #include "libexec/backends/numbers.hpp"
@@ -13,7 +12,8 @@ constexpr int fewest_calls = 3;
 constexpr int most_calls = 50;
 constexpr double enough_seconds = 0.01;
 constexpr int queues = 3;
-constexpr double queue_seconds = 0.002;
+constexpr double queue_seconds = 0.001;
+constexpr double load_share = 3;  ///< of the time of a queue
 
 /// Random numbers on the device, of which each product takes different ones: in a model the
 /// operands are not in the cache either, because other kernels ran since they were written. Results
@@ -94,33 +94,26 @@ std::vector<double> one_by_one(Backend& backend,
 }
 
 /// A device that computes nothing but products reaches the limit of its power and slows down, an
-/// H200 by a sixth (experiments/gpu/results), which it does not in a layer. So memory is copied in
-/// between, and that time subtracted.
+/// H200 by a sixth (experiments/gpu/results), which it does not in a layer. So it runs layers most
+/// of the time, and their clock is that of the products.
 std::vector<double> on_device(Backend& backend,
                               OperandPool& pool,
-                              DeviceCopies& copies,
+                              DeviceLoad const& load,
                               GemmShape const& gemm) {
-  auto const products = [&](int calls, int copies_each) {
+  auto const products = [&](int calls) {
     return queued_seconds(backend, [&] {
-      for (int i = 0; i < calls; ++i) {
-        backend.run(pool.next(gemm));
-        copies.run(copies_each);
-      }
+      for (int i = 0; i < calls; ++i) backend.run(pool.next(gemm));
     });
   };
   // First the library chooses an algorithm, then the number of calls per queue is determined.
-  products(1, 0);
-  double const once = products(fewest_calls, 0) / fewest_calls;
-  int const calls = std::clamp(static_cast<int>(queue_seconds / once), fewest_calls, most_calls);
-  // Products take two thirds of the time of a layer like those of the paper.
-  int const copies_each = copies.count_in(once / 2);
+  products(1);
+  double const once = products(fewest_calls) / fewest_calls;
+  int const calls = std::clamp(static_cast<int>(queue_seconds / once), 1, most_calls);
   std::vector<double> times;
   times.reserve(queues);
   for (int i = 0; i < queues; ++i) {
-    double const both = products(calls, copies_each);
-    double const copying =
-        copies_each == 0 ? 0 : queued_seconds(backend, [&] { copies.run(calls * copies_each); });
-    times.push_back((both - copying) / calls);
+    if (load) load(load_share * calls * once);
+    times.push_back(products(calls) / calls);
   }
   return times;
 }
@@ -156,14 +149,14 @@ std::map<GemmForm, GemmGrid> measure_gemm(Backend& backend,
                                           Precision precision,
                                           MeasurementScale const& scale,
                                           VirtualClock const& clock,
-                                          SteadyMedians& medians) {
+                                          SteadyMedians& medians,
+                                          DeviceLoad const& load) {
   OperandPool pool{backend, precision, scale.operand_bytes};
-  std::optional<DeviceCopies> copies;
-  if (backend.timeline() != nullptr) copies.emplace(backend);
+  bool const is_queued = backend.timeline() != nullptr;
   auto const seconds = [&](GemmShape const& gemm) {
     return medians.of([&] {
-      return copies ? on_device(backend, pool, *copies, gemm)
-                    : one_by_one(backend, pool, clock, gemm);
+      return is_queued ? on_device(backend, pool, load, gemm)
+                       : one_by_one(backend, pool, clock, gemm);
     });
   };
   std::map<GemmForm, GemmGrid> measured;

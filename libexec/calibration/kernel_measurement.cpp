@@ -1,9 +1,11 @@
 #include "libexec/calibration/kernel_measurement.hpp"
 
 #include <algorithm>
+#include <memory>
 #include <string>
 #include <utility>
 
+#include "libexec/calibration/layer_measurement.hpp"
 #include "libexec/calibration/measurement.hpp"
 #include "libexec/executor/job.hpp"
 #include "libsim/plan/make_plan.hpp"
@@ -134,7 +136,35 @@ double timing_overhead(ExecutionParts const& parts, Precision precision) {
   return std::max(median(alone) - median(queued), 0.0);
 }
 
+/// A layer that runs again and again, and what it runs with.
+struct LoadLayer {
+  FreeCommunication free;
+  MeasuredLayer layer;
+  double seconds = 0;  ///< of a forward and a backward
+
+  LoadLayer(TrainingConfig const& config, ExecutionParts const& parts)
+      : layer{config, costed(parts, free), 1} {
+    layer.run_queued();  // lets libraries allocate
+    seconds = to_seconds(layer.run_queued());
+  }
+
+ private:
+  static ExecutionParts costed(ExecutionParts parts, FreeCommunication const& free) {
+    parts.costs = &free;
+    return parts;
+  }
+};
+
 }  // namespace
+
+DeviceLoad layer_load(ExecutionParts const& parts,
+                      MeasurementScale const& scale,
+                      Precision precision) {
+  auto const layer = std::make_shared<LoadLayer>(model_of(scale.load, precision), parts);
+  return [layer](double seconds) {
+    for (double left = seconds; left > 0; left -= layer->seconds) layer->layer.run_queued();
+  };
+}
 
 KernelCost fit_kernel(std::vector<KernelSample> const& samples) {
   constexpr double fastest = 1e15;  // bytes per second, for kernels whose time is all latency

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <map>
 #include <vector>
 
@@ -11,14 +12,24 @@
 
 namespace stagecraft {
 
+/// Keeps a device busy for about so many seconds, and waits.
+using DeviceLoad = std::function<void(double seconds)>;
+
+/// Forwards and backwards of a layer of a Transformer. A device that runs them has the power and
+/// the clock that it has in training. Pre: the backends of `parts` have timelines.
+DeviceLoad layer_load(ExecutionParts const& parts,
+                      MeasurementScale const& scale,
+                      Precision precision);
+
 /// Measures products of every form on a grid of shapes, on random numbers. A time is the median of
 /// several calls by the stopwatch of `clock`, or on an asynchronous device of several queues of
-/// calls, between which it copies memory for half as long as the products take.
+/// calls, before each of which it runs `load` for three times as long.
 std::map<GemmForm, GemmGrid> measure_gemm(Backend& backend,
                                           Precision precision,
                                           MeasurementScale const& scale,
                                           VirtualClock const& clock,
-                                          SteadyMedians& medians);
+                                          SteadyMedians& medians,
+                                          DeviceLoad const& load = {});
 
 /// One run of a kernel: the bytes that it moves according to its op, and its time.
 struct KernelSample {

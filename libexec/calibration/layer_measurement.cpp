@@ -79,22 +79,15 @@ class MeasuredLayer::Rank {
     if (backend_->timeline() == nullptr) return times;
     // A device runs its kernels from a queue, so of the passage op by op only the time that
     // communication adds counts. Its copies, which replace those of the absent ranks, are included.
-    DeviceTimeline& device = *backend_->timeline();
-    rank_clock_.times_computations(false);
-    communicator_.moves_tensors(false);
-    Passage queued = take_through([&] {
-      DeviceTimeline::Mark const mark = device.mark();
-      return TimeSpan{.marks = MarkSpan{mark, mark}};
-    });
-    rank_clock_.times_computations(true);
-    communicator_.moves_tensors(true);
-    device.synchronize();
-    for (TimeSpan* const time : {&queued.forward, &queued.backward}) {
-      *time = {device.time_of(time->marks->start), device.time_of(time->marks->end)};
-    }
+    Passage const queued = take_through_queue();
     times.forward = times.forward_communication + queued.forward.end - queued.forward.start;
     times.backward = times.backward_communication + queued.backward.end - queued.backward.start;
     return times;
+  }
+
+  SimTime run_queued() {
+    Passage const queued = take_through_queue();
+    return queued.backward.end - queued.forward.start;
   }
 
   Bytes saved() const { return saved_; }
@@ -141,6 +134,23 @@ class MeasuredLayer::Rank {
     return passage;
   }
 
+  Passage take_through_queue() {
+    DeviceTimeline& device = *backend_->timeline();
+    rank_clock_.times_computations(false);
+    communicator_.moves_tensors(false);
+    Passage queued = take_through([&] {
+      DeviceTimeline::Mark const mark = device.mark();
+      return TimeSpan{.marks = MarkSpan{mark, mark}};
+    });
+    rank_clock_.times_computations(true);
+    communicator_.moves_tensors(true);
+    device.synchronize();
+    for (TimeSpan* const time : {&queued.forward, &queued.backward}) {
+      *time = {device.time_of(time->marks->start), device.time_of(time->marks->end)};
+    }
+    return queued;
+  }
+
   static Buffer& buffer_of(BlockInstance& layer, TensorId buffer) {
     return layer.buffers[static_cast<std::size_t>(buffer)];
   }
@@ -184,6 +194,8 @@ MeasuredLayer::MeasuredLayer(TrainingConfig const& config,
 MeasuredLayer::~MeasuredLayer() = default;
 
 MeasuredLayer::Times MeasuredLayer::run() { return rank_->run(); }
+
+SimTime MeasuredLayer::run_queued() { return rank_->run_queued(); }
 
 Bytes MeasuredLayer::saved() const { return rank_->saved(); }
 

@@ -34,6 +34,10 @@ class MeasuredLayer {
   /// Runs one microbatch through the layer and back.
   Times run();
 
+  /// Runs it as a training run does, with kernels queued and without communication. Returns how
+  /// long the device took. Pre: the backend has a timeline.
+  SimTime run_queued();
+
   /// What the last forward left allocated for its backward, counted at the allocator. It includes
   /// the layer's input, but not its output, which is the next layer's input.
   Bytes saved() const;

@@ -53,9 +53,11 @@ struct MeasurementScale {
   std::size_t operand_bytes = 0;
   /// The models whose kernels are measured.
   struct Model {
-    std::int64_t hidden, heads, sequence, micro;
+    std::int64_t hidden = 0, heads = 0, sequence = 0, micro = 0;
   };
   std::vector<Model> models;
+  /// The model whose layer a device runs between products.
+  Model load{};
   /// Whether flash attention is measured by its bytes like other kernels, which is valid only for
   /// small models, or by its arithmetic.
   bool flash_by_bytes = true;
@@ -67,8 +69,7 @@ MeasurementScale measurement_scale(DeviceKind device);
 /// The seconds that a device takes for what `issue` queues. Pre: the backend has a timeline.
 double queued_seconds(Backend& backend, std::function<void()> const& issue);
 
-/// Copies within the memory of a device, larger than its caches: what other kernels do between two
-/// products of a model. Pre: the backend has a timeline.
+/// Copies within the memory of a device, larger than its caches. Pre: the backend has a timeline.
 class DeviceCopies {
  public:
   explicit DeviceCopies(Backend& backend);
@@ -78,13 +79,12 @@ class DeviceCopies {
   DeviceCopies& operator=(DeviceCopies const&) = delete;
   DeviceCopies& operator=(DeviceCopies&&) = delete;
 
-  void run(int count);
-  /// How many take about `seconds`; none if a single one takes longer.
-  int count_in(double seconds) const { return static_cast<int>(seconds / seconds_each_); }
   /// Bytes read and written.
   BytesPerSecond bandwidth() const;
 
  private:
+  void run(int count);
+
   static constexpr std::size_t bytes = std::size_t{128} << 20;
   Backend& backend_;
   void* from_;

@@ -1,7 +1,6 @@
 #include "libexec/comm/solo_communicator.hpp"
 
 #include <algorithm>
-#include <functional>
 #include <stdexcept>
 #include <vector>
 
@@ -9,17 +8,6 @@
 #include "libexec/comm/stage_edges.hpp"
 
 namespace stagecraft {
-namespace {
-
-/// Whether an address is inside the whole tensor.
-bool is_inside(void const* address, Collective const& collective) {
-  std::byte const* const begin = static_cast<std::byte const*>(collective.target);
-  std::byte const* const end = element_at(collective.target, collective.elements, collective.type);
-  std::less<> const before;
-  return !before(address, begin) && before(address, end);
-}
-
-}  // namespace
 
 SoloCommunicator::SoloCommunicator(TrainingPlan const& plan,
                                    RankId rank,
@@ -106,7 +94,6 @@ void SoloCommunicator::compute(Collective const& collective, Group const& group)
       return;
     }
     case OpKind::all_gather: {
-      if (is_inside(collective.source, collective)) return;
       std::int64_t const own =
           collective.piece_begin(group.member + 1) - collective.piece_begin(group.member);
       for (std::int64_t i = 0; i < group.size; ++i) {

@@ -10,6 +10,8 @@
 
 #include "libexec/backends/numbers.hpp"
 #include "libexec/executor/rank_context.hpp"
+#include "libexec/executor/unit_layout.hpp"
+#include "libexec/kernels/operands/operand_checks.hpp"
 
 namespace stagecraft {
 namespace {
@@ -34,6 +36,25 @@ std::int64_t most_counted(BlockProgram const& block, TensorId counts) {
     }
   }
   return 0;
+}
+
+/// Whether a tensor is the gradient of a parameter of a sharded unit, which kernels that add would
+/// find uninitialized.
+bool is_unit_gradient(BlockProgram const& block, TensorId id) {
+  return block.tensor(id).category == Category::gathered &&
+         std::ranges::find(block.parameters, id, &Parameter::gradient) != block.parameters.end();
+}
+
+/// Whether an op moves what sharded units gather or reduce, or adds it up.
+bool is_of_unit(Op const& op) { return op.module == "unit"; }
+
+/// The parameters whose gradients the ops before op i read that have the same name.
+std::size_t read_before(std::vector<Op> const& ops, std::size_t i) {
+  std::size_t count = 0;
+  for (std::size_t k = 0; k < i; ++k) {
+    if (ops[k].name == ops[i].name) count += ops[k].kind == OpKind::add ? 1 : ops[k].reads.size();
+  }
+  return count;
 }
 
 }  // namespace
@@ -83,7 +104,7 @@ void BlockRunner::run(BlockInstance& instance, Pass pass) {
     } else if (is_product_with_bias(ops, i)) {
       has_bias = launch_with_bias(instance, ops[i], ops[i + 1]);
     } else {
-      run(instance, ops[i], static_cast<std::int32_t>(i));
+      run(instance, ops, i);
     }
     if (context_.recorder != nullptr) context_.recorder->begin_change();
     for (BufferMove const& move : buffers.after(i)) {
@@ -101,6 +122,12 @@ void BlockRunner::allocate(BlockInstance& instance, Op const& op, TensorId id) {
   try {
     instance.buffers[static_cast<std::size_t>(id)] =
         context_.allocator.allocate(label, tensor.category, tensor.type, tensor.shape);
+    bool const writes_all =
+        op.kind == OpKind::zero_fill || std::holds_alternative<GemmAttributes>(op.attributes);
+    if (!writes_all && is_unit_gradient(block_of(instance), id)) {
+      Operand const all = operand(instance, id);
+      fill_zero(context_.backend, {all.data, all.type, all.shape.elements()});
+    }
   } catch (MemoryLimitError const& error) {
     throw MemoryLimitError{"before " + to_string(op.name) + ": " + error.what()};
   }
@@ -136,10 +163,15 @@ void BlockRunner::release(BlockInstance& instance, Op const& op, TensorId id) {
   buffer = Buffer{};
 }
 
-void BlockRunner::run(BlockInstance& instance, Op const& op, std::int32_t position) {
+void BlockRunner::run(BlockInstance& instance, std::vector<Op> const& ops, std::size_t i) {
+  Op const& op = ops[i];
   forget_counts(instance, op);
   if (is_collective(op.kind)) {
-    start_collective(instance, op, position);
+    start_collective(instance, op, static_cast<std::int32_t>(i));
+    return;
+  }
+  if (is_of_unit(op) && op.kind != OpKind::wait && op.kind != OpKind::hold) {
+    move_unit(instance, op, read_before(ops, i));
     return;
   }
   switch (op.kind) {
@@ -179,6 +211,23 @@ void BlockRunner::launch(BlockInstance& instance, Op const& op) {
 void BlockRunner::launch(BlockInstance const& instance, Op const& op, KernelCall const& call) {
   ops_.compute(op, place_of(instance, op), [&] { context_.backend.run(call); });
   if (context_.on_op != nullptr) (*context_.on_op)(context_, op, call);
+}
+
+void BlockRunner::move_unit(BlockInstance& instance, Op const& op, std::size_t first) {
+  KernelCall whole = call_of(instance, op);
+  if (op.stream == Stream::gather) whole.writes[0] = own_part(whole.writes[0], op);
+  int const ranks = context_.plan.groups.members(context_.plan.roles.unit.value());
+  UnitLayout const layout{block_of(instance), ranks};
+  ops_.compute(op, place_of(instance, op), [&] {
+    for (KernelCall const& call : layout.pieces(whole, first)) context_.backend.run(call);
+  });
+}
+
+Operand BlockRunner::own_part(Operand part, Op const& op) const {
+  auto const group = context_.plan.groups.membership(op.group.value(), context_.rank);
+  part.data = static_cast<std::byte*>(part.data) +
+              group.value().member * part.shape.elements() * element_size(part.type);
+  return part;
 }
 
 std::vector<std::int32_t> const& BlockRunner::counts_of(BlockInstance& instance,
@@ -234,8 +283,11 @@ std::vector<std::int64_t> BlockRunner::sizes_of_pieces(BlockInstance& instance,
 }
 
 void BlockRunner::start_collective(BlockInstance& instance, Op const& op, std::int32_t position) {
-  Operand const source = operand(instance, op.reads[0]);
+  // Those of different groups have no order among themselves.
+  if (op.waits_for >= 0) ops_.finish(op.waits_for);
+  Operand source = operand(instance, op.reads[0]);
   Operand const target = operand(instance, op.writes[0]);
+  if (is_of_unit(op) && op.kind == OpKind::all_gather) source = own_part(source, op);
   std::int64_t const members = context_.plan.groups.members(op.group.value());
   std::int64_t const elements = std::max(source.shape.elements(), target.shape.elements());
   auto const* const shift = std::get_if<ShiftAttributes>(&op.attributes);
@@ -341,6 +393,8 @@ Operand BlockRunner::operand(BlockInstance const& instance, TensorId id) const {
     throw std::logic_error{to_string(tensor.name) + " is used while it has no buffer"};
   }
   operand.data = buffer.data() + tensor.offset * element_size(tensor.type);
+  // A parameter within its unit is not a view to kernels.
+  if (tensor.category == Category::gathered && is_contiguous(operand)) operand.strides = {};
   return operand;
 }
 
@@ -364,19 +418,22 @@ KernelCall BlockRunner::call_of(BlockInstance& instance, Op const& op) const {
       .site = dropout != nullptr ? dropout->site : DropoutSite::embedding};
   if (op.kind == OpKind::cross_entropy_backward) {
     // This is the mean over the tokens of a replica, of all its context ranks; replicas are
-    // averaged before their reduction.
-    double const tokens =
-        static_cast<double>(context_.plan.config.model.sequence * context_.plan.config.batch.micro *
-                            microbatches(context_.plan.config));
+    // averaged before their reduction, unless units reduce.
+    double const tokens = static_cast<double>(context_.plan.config.model.sequence *
+                                              context_.plan.config.batch.micro * batches_of_loss());
     call.loss_gradient =
         context_.state.loss_scale / tokens * std::get<VocabularyAttributes>(op.attributes).weight;
   }
   if (op.kind == OpKind::router_loss_backward) {
     // The mean over the microbatches of a replica, whose ranks have parts of each one's loss.
-    call.loss_gradient =
-        context_.state.loss_scale / static_cast<double>(microbatches(context_.plan.config));
+    call.loss_gradient = context_.state.loss_scale / static_cast<double>(batches_of_loss());
   }
   return call;
+}
+
+std::int64_t BlockRunner::batches_of_loss() const {
+  TrainingConfig const& config = context_.plan.config;
+  return microbatches(config) * (config.sharding.has_units() ? config.parallel.data : 1);
 }
 
 OpPlace BlockRunner::place_of(BlockInstance const& instance, Op const& op) const {

@@ -47,7 +47,12 @@ class BlockRunner {
 
  private:
   void allocate(BlockInstance& instance, Op const& op, TensorId id);
-  void run(BlockInstance& instance, Op const& op, std::int32_t position);
+  /// Runs op i.
+  void run(BlockInstance& instance, std::vector<Op> const& ops, std::size_t i);
+  /// Runs an op of a sharded unit. `first`: see UnitLayout.
+  void move_unit(BlockInstance& instance, Op const& op, std::size_t first);
+  /// The part of a gathered buffer that is the rank's own, given as the first of it.
+  Operand own_part(Operand part, Op const& op) const;
   void launch(BlockInstance& instance, Op const& op);
   void launch(BlockInstance const& instance, Op const& op, KernelCall const& call);
   /// Runs the product `op` together with the following `bias_add`, if the backend is faster so.
@@ -74,6 +79,9 @@ class BlockRunner {
   double sum_of(Operand const& losses) const;
   Operand operand(BlockInstance const& instance, TensorId id) const;
   KernelCall call_of(BlockInstance& instance, Op const& op) const;
+  /// The microbatches over which a loss is averaged: those of a replica or, as units sum the
+  /// gradients of replicas unscaled, of all.
+  std::int64_t batches_of_loss() const;
   OpPlace place_of(BlockInstance const& instance, Op const& op) const;
 
   RankContext const& context_;

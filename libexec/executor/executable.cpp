@@ -21,17 +21,24 @@ void require_executable(TrainingConfig const& config) {
   };
   std::string const executable_kinds =
       names_of_kinds([](auto const& kind) { return kind.may_execute; });
+  // A table that two units share, and gradients that kernels do not make.
+  bool const has_units = config.sharding.has_units();
   std::vector<Problem> problems;
-  for (Limit const& limit : {Limit{"memory.gradient_dtype", name_of(memory.gradient_dtype), "fp32",
-                                   memory.gradient_dtype == StateType::fp32},
-                             Limit{"memory.moments_dtype", name_of(memory.moments_dtype), "fp32",
-                                   memory.moments_dtype == StateType::fp32},
-                             Limit{"low_precision", name_of(config.low_precision.recipe), "none",
-                                   config.low_precision.recipe == Recipe::none},
-                             Limit{"tf32", "true", "false", !config.tf32},
-                             Limit{"sharding", name_of(config.sharding.kind), executable_kinds,
-                                   config.sharding.traits().may_execute},
-                             Limit{"offload", "optimizer", "none", config.offload == Offload{}}}) {
+  for (Limit const& limit :
+       {Limit{"memory.gradient_dtype", name_of(memory.gradient_dtype), "fp32",
+              memory.gradient_dtype == StateType::fp32},
+        Limit{"memory.moments_dtype", name_of(memory.moments_dtype), "fp32",
+              memory.moments_dtype == StateType::fp32},
+        Limit{"low_precision", name_of(config.low_precision.recipe), "none",
+              config.low_precision.recipe == Recipe::none},
+        Limit{"tf32", "true", "false", !config.tf32},
+        Limit{"sharding", name_of(config.sharding.kind), executable_kinds,
+              config.sharding.traits().may_execute},
+        Limit{"model.tied_embeddings", "true", "false, as units are to be gathered",
+              !has_units || !config.model.tied_embeddings},
+        Limit{"model.experts", "experts", "none, as units are to be gathered",
+              !has_units || !has_experts(config.model)},
+        Limit{"offload", "optimizer", "none", config.offload == Offload{}}}) {
     if (limit.is_met) continue;
     problems.push_back({.place = {},
                         .key = std::string{limit.key},

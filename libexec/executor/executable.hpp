@@ -5,7 +5,8 @@
 namespace stagecraft {
 
 /// Refuses what the simulator predicts and the executor cannot do: main gradients and moments in
-/// other types than those of the accumulation, and parameters that ranks share.
+/// other types than those of the accumulation, kinds of sharding but some, and sharded units of
+/// experts or with a table that two of them share.
 ///
 /// \throws ConfigError
 void require_executable(TrainingConfig const& config);

@@ -36,6 +36,12 @@ std::span<double const> part_of(std::span<double const> values,
 
 constexpr std::uint32_t stream = 0x1417a115U;  ///< differs from masks and data
 
+/// Where the unit is whose shard a block at `position` gathers: its own, or that which runs next.
+std::size_t position_of_unit(Tensor const& shard, std::size_t position) {
+  if (shard.name.owner == "unit_ahead") return position + 1;
+  return shard.name.owner == "unit_before" ? position - 1 : position;
+}
+
 /// FNV-1a. Source: Fowler, Noll, Vo; draft-eastlake-fnv.
 std::uint32_t hash_of(std::string_view text) {
   std::uint32_t hash = 2166136261U;
@@ -106,9 +112,23 @@ ParameterStore::ParameterStore(RankContext const& context)
     : stage_{context.program}, layout_{parameter_layout(context.plan, context.program)} {
   require_executable(context.plan.config);
   for (PlacedParameter const& placed : layout_) elements_ += placed.elements();
+  find_owned(context);
+  if (context.plan.config.sharding.shares_parameters()) find_units(context.programs);
+  find_operands(context.programs);
+  for (StateBuffer const& kept : stage_.state) {
+    if (kept.lifetime == Lifetime::iteration) continue;  // units make it
+    auto const index = static_cast<std::size_t>(kept.tensor);
+    buffers_[index] = context.allocator.allocate({.name = step_tensors[index].name}, kept.category,
+                                                 kept.type, {kept.elements});
+    fill_zero(context.backend, tensor(kept.tensor));
+  }
+}
+
+void ParameterStore::find_owned(RankContext const& context) {
   std::int64_t state = 0;
   for (ShardedRun const& run : stage_.sharded_runs) {
-    auto const holders = context.plan.groups.membership(run.holders, context.rank);
+    auto const holders =
+        context.plan.groups.membership(context.plan.roles.unit.value_or(run.holders), context.rank);
     std::int64_t const own = run.shards > 1 ? holders.value().member : 0;
     std::int64_t const shard = run.shard();
     std::int64_t const begin = std::min(run.count, own * shard);
@@ -116,13 +136,23 @@ ParameterStore::ParameterStore(RankContext const& context)
     if (begin < end) owned_.push_back({run.first + begin, end - begin, state});
     state += shard;
   }
-  find_operands(context.programs);
-  for (StateBuffer const& kept : stage_.state) {
-    auto const index = static_cast<std::size_t>(kept.tensor);
-    buffers_[index] = context.allocator.allocate({.name = step_tensors[index].name}, kept.category,
-                                                 kept.type, {kept.elements});
-    fill_zero(context.backend, tensor(kept.tensor));
+}
+
+void ParameterStore::find_units(Programs const& programs) {
+  std::int64_t state = 0;
+  for (std::size_t i = 0; i < layout_.size(); ++i) {
+    PlacedParameter const& placed = layout_[i];
+    ChunkId const chunk = programs.chunks[static_cast<std::size_t>(placed.chunk)].chunk;
+    auto const [unit, is_new] =
+        units_.try_emplace({chunk, static_cast<std::size_t>(placed.block)}, Unit{.state = state});
+    std::int64_t const shard = stage_.sharded_runs[i].shard();  // each parameter is a run
+    unit->second.count += shard;
+    state += shard;
   }
+}
+
+void ParameterStore::place_gradients(ChunkId chunk, std::size_t block, std::byte* data) {
+  units_.at({chunk, block}).gradients = data;
 }
 
 FlatRange ParameterStore::tensor(TensorId tensor) const {
@@ -131,6 +161,15 @@ FlatRange ParameterStore::tensor(TensorId tensor) const {
 }
 
 FlatRange ParameterStore::part(TensorId tensor, OwnedRun const& run) const {
+  if (tensor == step_tensor::gradients && !units_.empty()) {
+    auto const unit = std::ranges::find_if(units_, [&](auto const& entry) {
+      Unit const& of = entry.second;
+      return run.state >= of.state && run.state < of.state + of.count;
+    });
+    Unit const& of = unit->second;
+    return FlatRange{of.gradients, stage_.state_of(tensor).type, of.count}.part(
+        run.state - of.state, run.count);
+  }
   bool const is_shared = stage_.state_of(tensor).where.is_shared;
   return this->tensor(tensor).part(is_shared ? run.state : run.first, run.count);
 }
@@ -180,6 +219,12 @@ void ParameterStore::find_operands(Programs const& programs) {
         operands[static_cast<std::size_t>(parameter.weight)] = {offset, step_tensor::parameters};
         operands[static_cast<std::size_t>(parameter.gradient)] = {offset, step_tensor::gradients};
       }
+      for (std::size_t id = 0; id < block.tensors.size(); ++id) {
+        Tensor const& shard = block.tensors[id];
+        if (shard.lifetime != Lifetime::job || shard.name.part != "shard") continue;
+        operands[id] = {units_.at({chunk.chunk, position_of_unit(shard, position)}).state,
+                        step_tensor::parameters};
+      }
       for (TensorId const id : block.counters) {
         Tensor const& counter = block.tensor(id);
         std::int64_t const layer =
@@ -207,8 +252,9 @@ void* ParameterStore::data_of(std::int32_t chunk_program,
 void ParameterStore::set(Backend& backend,
                          PlacedParameter const& placed,
                          std::span<double const> values) {
-  write_numbers(backend, weights().part(placed.offset, placed.elements()), values);
-  if (!has_master()) return;
+  bool const is_shared = stage_.state_of(step_tensor::parameters).where.is_shared;
+  if (!is_shared) write_numbers(backend, weights().part(placed.offset, placed.elements()), values);
+  if (!is_shared && !has_master()) return;
   for (OwnedRun const& run : owned(placed.offset, placed.elements())) {
     write_numbers(backend, master(run), part_of(values, placed, run));
   }

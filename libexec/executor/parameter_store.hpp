@@ -1,8 +1,11 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
+#include <map>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "libexec/backends/backend.hpp"
@@ -21,7 +24,7 @@ struct OwnedRun {
 
 /// The buffers of StagePlan::state. Parameters, gradients and optimizer state are flat, in the
 /// order of parameter_layout(); what is shared covers the rank's shard of each of the stage's
-/// sharded_runs.
+/// sharded_runs. If sharded units make gradients, these are theirs.
 class ParameterStore {
  public:
   /// Allocates everything; gradients and moments are zero. \throws MemoryLimitError
@@ -32,6 +35,8 @@ class ParameterStore {
   /// All that this rank has of one of step_tensors. Pre: it has a buffer in StagePlan::state.
   FlatRange tensor(TensorId tensor) const;
   FlatRange weights() const { return tensor(step_tensor::parameters); }
+  /// From now on, the gradients of a block's unit are here, in the order of its shard.
+  void place_gradients(ChunkId chunk, std::size_t block, std::byte* data);
   FlatRange gradients() const { return tensor(step_tensor::gradients); }
 
   /// What this rank owns of elements [first, first + count), in order.
@@ -60,13 +65,23 @@ class ParameterStore {
                    std::span<double const> second);
 
  private:
+  /// The parameters of a block, which are a unit.
+  struct Unit {
+    std::int64_t state = 0;  ///< the first element of its shard in the buffers of the state
+    std::int64_t count = 0;
+    std::byte* gradients = nullptr;
+  };
+
+  void find_owned(RankContext const& context);
+  void find_units(Programs const& programs);
   void find_operands(Programs const& programs);
 
   StagePlan const& stage_;
   std::vector<PlacedParameter> layout_;
   std::int64_t elements_ = 0;
   std::vector<OwnedRun> owned_;
-  std::array<Buffer, step_tensors.size()> buffers_;  ///< those of StagePlan::state, by tensor
+  std::array<Buffer, step_tensors.size()> buffers_;        ///< those of StagePlan::state, by tensor
+  std::map<std::pair<ChunkId, std::size_t>, Unit> units_;  ///< by chunk and position in it
   struct OperandPlace {
     std::int64_t offset = 0;
     TensorId in = no_tensor;  ///< one of step_tensors; none for tensors of a microbatch

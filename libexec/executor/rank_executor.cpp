@@ -9,6 +9,7 @@
 #include "libexec/comm/stage_edges.hpp"
 #include "libexec/executor/parameter_store.hpp"
 #include "libsim/memory/message_buffers.hpp"
+#include "libsim/plan/units/unit_block.hpp"
 #include "libsim/trace/trace_names.hpp"
 
 namespace stagecraft {
@@ -37,6 +38,7 @@ void RankExecutor::run_iteration() {
   blocks_.router_losses().clear();
   steps_.begin_iteration();
   sending_until_ = {};
+  handed_.clear();
   for (IssueEntry const& step : order_.entries) {
     current_ = &step;
     run(step);
@@ -105,10 +107,40 @@ void RankExecutor::run_forward(Task const& task, MicrobatchId microbatch) {
       return block.buffers[static_cast<std::size_t>(id)];
     };
     if (program.input != no_tensor) at(program.input) = std::exchange(hidden, Buffer{});
+    take_handed(block, Pass::forward);
     blocks_.run(block, Pass::forward);
+    leave_handed(block, Pass::forward);
     if (program.output != no_tensor) hidden = std::move(at(program.tensor(program.output).buffer));
   }
   if (hidden) hand_on(Transfer::Payload::activation, chunk, microbatch, std::move(hidden));
+}
+
+void RankExecutor::take_handed(BlockInstance& block, Pass pass) {
+  for (Handover const& handover : blocks_.block_of(block).handovers) {
+    if (handover.pass != pass || handover.taken == no_tensor) continue;
+    auto taken = handed_.extract(key_of(block, handover));
+    block.buffers[static_cast<std::size_t>(handover.taken)] = std::move(taken.mapped());
+  }
+}
+
+void RankExecutor::leave_handed(BlockInstance& block, Pass pass) {
+  BlockProgram const& program = blocks_.block_of(block);
+  for (Handover const& handover : program.handovers) {
+    if (handover.pass != pass || handover.left == no_tensor) continue;
+    HandoverKey const key = key_of(block, handover);
+    TensorId const buffer = program.tensor(handover.left).buffer;
+    Buffer& kept = handed_[key] = std::move(block.buffers[static_cast<std::size_t>(buffer)]);
+    if (handover.what == handed::gradient_shard) {
+      parameters_.place_gradients(key.chunk, static_cast<std::size_t>(key.position), kept.data());
+    }
+  }
+}
+
+RankExecutor::HandoverKey RankExecutor::key_of(BlockInstance const& block,
+                                               Handover const& handover) {
+  auto const position = static_cast<std::int32_t>(block.position);
+  return {ChunkId{static_cast<std::int32_t>(block.chunk)}, handover.what,
+          position + handover.position};
 }
 
 Buffer RankExecutor::take_received(Transfer::Payload payload,
@@ -150,7 +182,9 @@ void RankExecutor::run_gradients(Task const& task, MicrobatchId microbatch) {
     if (hands_gradient && program.grad_output != no_tensor) {
       at(program.grad_output) = std::move(instance.gradient);
     }
+    take_handed(block, pass);
     blocks_.run(block, pass);
+    leave_handed(block, pass);
     if (hands_gradient && program.grad_input != no_tensor) {
       instance.gradient = std::move(at(program.tensor(program.grad_input).buffer));
     }

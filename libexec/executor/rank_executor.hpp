@@ -52,11 +52,23 @@ class RankExecutor {
     auto operator<=>(MessageKey const&) const = default;
   };
 
+  /// Identifies a buffer that a block has left to another; see Handover.
+  struct HandoverKey {
+    ChunkId chunk;
+    std::string_view what;
+    std::int32_t position;  ///< of the buffer's owner
+    auto operator<=>(HandoverKey const&) const = default;
+  };
+
   void run(IssueEntry const& step);
   void run_chunk(Task const& task, MicrobatchId microbatch);
   void run_forward(Task const& task, MicrobatchId microbatch);
   /// A backward, or one of its halves.
   void run_gradients(Task const& task, MicrobatchId microbatch);
+  /// Gives a block what others have left to it, before a pass of it; and takes what it leaves.
+  void take_handed(BlockInstance& block, Pass pass);
+  void leave_handed(BlockInstance& block, Pass pass);
+  static HandoverKey key_of(BlockInstance const& block, Handover const& handover);
   /// What the chunk's first or last block receives from a neighbour.
   Buffer take_received(Transfer::Payload payload, MicrobatchId microbatch, ChunkId chunk);
   /// Gives a chunk's output to the next chunk of the stage, or to who sends it.
@@ -78,6 +90,7 @@ class RankExecutor {
   BlockRunner blocks_;
   StepRunner steps_;
   std::map<std::pair<std::int32_t, MicrobatchId>, ChunkInstance> instances_;
+  std::map<HandoverKey, Buffer> handed_;      ///< shards of gradients until the next iteration
   std::map<MessageKey, Buffer> inbox_;        ///< received, or being received
   std::map<MessageKey, Buffer> outbox_;       ///< to be sent, being sent, or sent and kept
   std::map<MessageKey, Message> open_sends_;  ///< posted, and not waited for

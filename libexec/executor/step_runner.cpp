@@ -1,6 +1,7 @@
 #include "libexec/executor/step_runner.hpp"
 
 #include <algorithm>
+#include <optional>
 #include <stdexcept>
 
 namespace stagecraft {
@@ -46,6 +47,7 @@ void StepRunner::run(Task const& task) {
 
 void StepRunner::launch(StepOp const& op) {
   ops_.compute(op, {}, [&] {
+    if (op.kind == OpKind::gradient_norm && has_copy_of_shards()) return;
     for (ParameterRange const& range : op.ranges) {
       if (is_replica(range.shares, context_.positions())) continue;
       if (!op.own_shard) {
@@ -57,6 +59,11 @@ void StepRunner::launch(StepOp const& op) {
       }
     }
   });
+}
+
+bool StepRunner::has_copy_of_shards() const {
+  std::optional<GroupId> const copies = context_.plan.roles.unit_copies;
+  return copies && context_.plan.groups.membership(*copies, context_.rank).value().member > 0;
 }
 
 KernelCall StepRunner::call_of(StepOp const& op, ParameterRange const& range, OwnedRun const& run) {
@@ -94,6 +101,23 @@ FlatRange StepRunner::number(TensorId tensor) {
   }
 }
 
+std::vector<FlatRange> StepRunner::ranges_of(StepOp const& op) const {
+  // Units have left the rank its own shards of gradients alone.
+  bool const is_cut =
+      op.reads[0] == step_tensor::gradients && context_.plan.config.sharding.has_units();
+  std::vector<FlatRange> ranges;
+  for (ParameterRange const& range : op.ranges) {
+    if (!is_cut) {
+      ranges.push_back(parameters_.tensor(op.reads[0]).part(range.first, range.count));
+      continue;
+    }
+    for (OwnedRun const& run : parameters_.owned(range.first, range.count)) {
+      ranges.push_back(parameters_.part(op.reads[0], run));
+    }
+  }
+  return ranges;
+}
+
 std::vector<Collective> StepRunner::collectives_of(StepOp const& op) {
   TensorId const tensor = op.reads[0];
   if (is_number(tensor)) {
@@ -113,8 +137,7 @@ std::vector<Collective> StepRunner::collectives_of(StepOp const& op) {
   GroupMembership const group =
       context_.plan.groups.membership(op.group.value(), context_.rank).value();
   std::vector<Collective> collectives;
-  for (ParameterRange const& range : op.ranges) {
-    FlatRange const whole = parameters_.tensor(tensor).part(range.first, range.count);
+  for (FlatRange const& whole : ranges_of(op)) {
     Collective collective{.type = whole.type,
                           .source = whole.data,
                           .target = whole.data,

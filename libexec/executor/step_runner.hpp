@@ -31,9 +31,13 @@ class StepRunner {
 
  private:
   void launch(StepOp const& op);
+  /// Whether a rank of lower number has the same shards of units.
+  bool has_copy_of_shards() const;
   KernelCall call_of(StepOp const& op, ParameterRange const& range, OwnedRun const& run);
   /// A tensor without an element per parameter.
   FlatRange number(TensorId tensor);
+  /// What a collective moves.
+  std::vector<FlatRange> ranges_of(StepOp const& op) const;
   std::vector<Collective> collectives_of(StepOp const& op);
 
   RankContext const& context_;

@@ -166,6 +166,7 @@ inline constexpr std::array all_sharding_kinds{
                    .framework = ShardingFramework::pytorch,
                    .shares = SharedState::parameters,
                    .has_master = false,
+                   .may_execute = true,
                    .why_high = units_are_high,
                    .why_one_stage = units_have_one_stage},
     ShardingTraits{.kind = ShardingKind::zero1,

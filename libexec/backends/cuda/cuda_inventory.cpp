@@ -1,5 +1,6 @@
 #include <cublasLt.h>
 #include <cuda_runtime_api.h>
+#include <fmt/format.h>
 
 #include "libexec/backends/cuda_backend.hpp"
 #include "libexec/kernels/cuda/cuda_check.hpp"
@@ -52,6 +53,8 @@ CudaDevice device_number(int ordinal) {
   device.minor = facts.minor;
   device.multiprocessors = facts.multiProcessorCount;
   device.memory = Bytes{static_cast<std::int64_t>(facts.totalGlobalMem)};
+  device.address =
+      fmt::format("{:08X}:{:02X}:{:02X}.0", facts.pciDomainID, facts.pciBusID, facts.pciDeviceID);
   if (device.major < least_major) {
     device.obstacle = device.name + " has compute capability " + std::to_string(device.major) +
                       "." + std::to_string(device.minor) + "; the kernels need 8.0 or newer";

@@ -5,13 +5,24 @@
 #include <cmath>
 
 namespace stagecraft {
+namespace {
+
+/// Whether ops of a device run on it.
+bool has_ops(Stream stream) {
+  StreamKind const kind = kind_of(stream);
+  return kind != StreamKind::messages && kind != StreamKind::offload;
+}
+
+}  // namespace
 
 CudaStreams::CudaStreams(int device) {
   check(cudaSetDevice(device), "cudaSetDevice");
   auto const [lowest, highest] = stream_priorities();
-  for (std::size_t i = 0; i < streams_.size(); ++i) {
+  for (StreamRow const& row : stream_rows) {
+    if (!has_ops(row.stream)) continue;
     // Communication has priority: it needs few multiprocessors, and other ranks wait for it.
-    streams_[i] = make_stream(i == static_cast<std::size_t>(Stream::compute) ? lowest : highest);
+    streams_[static_cast<std::size_t>(row.stream)] =
+        make_stream(row.stream == Stream::compute ? lowest : highest);
   }
   send_ = make_stream(highest);
   receive_ = make_stream(highest);
@@ -53,7 +64,7 @@ DeviceTimeline::Mark CudaStreams::mark() {
 
 void CudaStreams::synchronize() {
   for (CudaStream const& stream : streams_) {
-    check(cudaStreamSynchronize(stream.get()), "cudaStreamSynchronize");
+    if (stream) check(cudaStreamSynchronize(stream.get()), "cudaStreamSynchronize");
   }
   check(cudaStreamSynchronize(send()), "cudaStreamSynchronize");
   check(cudaStreamSynchronize(receive()), "cudaStreamSynchronize");

@@ -7,6 +7,7 @@
 #include "libexec/backends/backend.hpp"
 #include "libexec/kernels/cuda/cuda_handles.hpp"
 #include "libsim/program/op.hpp"
+#include "libsim/program/stream.hpp"
 
 namespace stagecraft {
 
@@ -41,7 +42,7 @@ class CudaStreams final : public DeviceTimeline {
   SimTime time_of(Mark mark) const override;
 
  private:
-  std::array<CudaStream, 3> streams_;  ///< on which ops run
+  std::array<CudaStream, stream_rows.size()> streams_;  ///< null if no op of a device runs on it
   CudaStream send_;
   CudaStream receive_;
   CudaEvent zero_;

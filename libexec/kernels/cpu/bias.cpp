@@ -27,8 +27,8 @@ void add_rows(KernelContext const& context, AddedRows<S, A> const& all, Place pl
 }
 
 /// sum[column] += x[row, column] over the rows in order, by blocks of columns.
-template <typename S>
-void add_column_sums(KernelContext const& context, BiasGradientOperands<S> const& of) {
+template <typename S, typename G>
+void add_column_sums(KernelContext const& context, BiasGradientOperands<S, G> const& of) {
   using C = Compute<S>;
   std::int64_t const columns = of.columns;
   constexpr std::int64_t block = 128;
@@ -40,7 +40,7 @@ void add_column_sums(KernelContext const& context, BiasGradientOperands<S> const
       S const* const values = of.dy + row * columns + first;
       for (std::int64_t i = 0; i < width; ++i) sum[i] += widen(values[i]);
     }
-    for (std::int64_t i = 0; i < width; ++i) of.sums[first + i] += sum[i];
+    for (std::int64_t i = 0; i < width; ++i) add_to(of.sums[first + i], sum[i]);
   });
 }
 
@@ -139,37 +139,44 @@ void add_positions(KernelContext const& context, KernelCall const& call) {
 }
 
 void bias_gradient(KernelContext const& context, KernelCall const& call) {
-  with_storage_type(
-      call, [&](auto tag) { add_column_sums(context, expect_bias_gradient<decltype(tag)>(call)); });
+  with_storage_type(call, [&](auto tag) {
+    using S = decltype(tag);
+    with_gradient_type<S>(call, call.writes[0], [&](auto gradient) {
+      add_column_sums(context, expect_bias_gradient<S, decltype(gradient)>(call));
+    });
+  });
 }
 
 void positions_gradient(KernelContext const& context, KernelCall const& call) {
   with_storage_type(call, [&](auto tag) {
     using S = decltype(tag);
-    auto const of = expect_positions_gradient<S>(context.sequence, call);
-    std::int64_t const h = of.columns;
-    std::int64_t const row_cost = of.sequences * h;
-    for_row_ranges(*context.pool, of.rows, row_cost, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t position = begin; position < end; ++position) {
-        Compute<S>* const sum = of.table + context.sequence.row_of(position, of.rows) * h;
-        for (std::int64_t sequence = 0; sequence < of.sequences; ++sequence) {
-          S const* const row = of.dy + (position * of.sequences + sequence) * h;
-          for (std::int64_t i = 0; i < h; ++i) sum[i] += widen(row[i]);
+    with_gradient_type<S>(call, call.writes[0], [&](auto gradient) {
+      using G = decltype(gradient);
+      auto const of = expect_positions_gradient<S, G>(context.sequence, call);
+      std::int64_t const h = of.columns;
+      std::int64_t const row_cost = of.sequences * h;
+      for_row_ranges(*context.pool, of.rows, row_cost, [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t position = begin; position < end; ++position) {
+          G* const to = of.table + context.sequence.row_of(position, of.rows) * h;
+          for (std::int64_t i = 0; i < h; ++i) {
+            Compute<S> sum = widen(to[i]);
+            for (std::int64_t sequence = 0; sequence < of.sequences; ++sequence) {
+              sum += widen(of.dy[(position * of.sequences + sequence) * h + i]);
+            }
+            to[i] = narrow<G>(sum);
+          }
         }
-      }
+      });
     });
   });
 }
 
 void add(KernelContext const& context, KernelCall const& call) {
-  with_storage_type(call, [&](auto tag) {
-    using S = decltype(tag);
-    auto const all = expect_add<S>(call);
+  with_addends(call, [&]<typename S, typename A>(AddedRows<S, A> const& all) {
     for_row_ranges(*context.pool, all.columns, 1, [&](std::int64_t begin, std::int64_t end) {
-      S const* const added = all.added;
+      A const* const added = all.added;
       S* const sum = all.x;
-      for (std::int64_t i = begin; i < end; ++i)
-        sum[i] = narrow<S>(widen(sum[i]) + widen(added[i]));
+      for (std::int64_t i = begin; i < end; ++i) add_to(sum[i], widen(added[i]));
     });
   });
 }

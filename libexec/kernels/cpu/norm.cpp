@@ -96,11 +96,11 @@ void norm_backward_of(KernelContext const& context, KernelCall const& call) {
 }
 
 /// Column sums of dy xhat, and of dy: over all rows in order, by blocks of columns of a part.
-template <typename S>
+template <typename S, typename G>
 void norm_weight_gradient_of(KernelContext const& context, KernelCall const& call) {
   using C = Compute<S>;
   constexpr std::int64_t block = 128;
-  auto const of = expect_norm_weight_gradient<S>(call);
+  auto const of = expect_norm_weight_gradient<S, G>(call);
   NormRows<C> const& rows = of.rows;
   std::int64_t const blocks = (rows.width + block - 1) / block;
   context.pool->run(rows.parts * blocks, [&](std::int64_t task, int) {
@@ -120,9 +120,9 @@ void norm_weight_gradient_of(KernelContext const& context, KernelCall const& cal
       }
     }
     std::int64_t const column = k * rows.width + first;
-    for (std::int64_t i = 0; i < width; ++i) of.d_weight[column + i] += weight_sum[i];
+    for (std::int64_t i = 0; i < width; ++i) add_to(of.d_weight[column + i], weight_sum[i]);
     if (of.d_bias == nullptr) return;
-    for (std::int64_t i = 0; i < width; ++i) of.d_bias[column + i] += bias_sum[i];
+    for (std::int64_t i = 0; i < width; ++i) add_to(of.d_bias[column + i], bias_sum[i]);
   });
 }
 
@@ -137,7 +137,12 @@ void norm_backward(KernelContext const& context, KernelCall const& call) {
 }
 
 void norm_weight_gradient(KernelContext const& context, KernelCall const& call) {
-  with_storage_type(call, [&](auto tag) { norm_weight_gradient_of<decltype(tag)>(context, call); });
+  with_storage_type(call, [&](auto tag) {
+    using S = decltype(tag);
+    with_gradient_type<S>(call, call.writes[0], [&](auto gradient) {
+      norm_weight_gradient_of<S, decltype(gradient)>(context, call);
+    });
+  });
 }
 
 void heads_norm(KernelContext const& context, KernelCall const& call) { norm(context, call); }

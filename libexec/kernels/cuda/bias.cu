@@ -45,20 +45,22 @@ void add_rows(CudaContext const& context,
 }
 
 /// d table[position] += dy[position, sequence] over the sequences in their order.
-template <typename S>
+template <typename S, typename G>
 struct AddSequences {
   static constexpr int in_flight = 1;
-  using C = Compute<S>;
-  PositionsGradientOperands<S> of;
+  PositionsGradientOperands<S, G> of;
   SequencePart part;
 
   template <int width>
   struct Loaded {
-    Pack<C, width> sum;
+    Pack<Compute<S>, width> sum;
   };
   template <int width>
   __device__ Loaded<width> load(ElementPlace at) const {
-    Loaded<width> all{load_pack<width>(table_place(at))};
+    Pack<G, width> const before = load_pack<width>(table_place(at));
+    Loaded<width> all;
+#pragma unroll
+    for (int i = 0; i < width; ++i) all.sum[i] = widen(before[i]);
     S const* const first = of.dy + at.row * of.sequences * of.columns + at.column;
 #pragma unroll 4
     for (std::int64_t sequence = 0; sequence < of.sequences; ++sequence) {
@@ -70,9 +72,12 @@ struct AddSequences {
   }
   template <int width>
   __device__ void finish(ElementPlace at, Loaded<width> const& in) const {
-    store_pack(table_place(at), in.sum);
+    Pack<G, width> out;
+#pragma unroll
+    for (int i = 0; i < width; ++i) out[i] = narrow<G>(in.sum[i]);
+    store_pack(table_place(at), out);
   }
-  __device__ C* table_place(ElementPlace at) const {
+  __device__ G* table_place(ElementPlace at) const {
     return of.table + part.row_of(at.row, of.rows) * of.columns + at.column;
   }
 };
@@ -85,8 +90,7 @@ void bias_add(CudaContext const& context, KernelCall const& call) {
 }
 
 void add(CudaContext const& context, KernelCall const& call) {
-  with_storage_type(call, [&](auto tag) {
-    auto all = expect_add<decltype(tag)>(call);
+  with_addends(call, [&](auto all) {
     Extent const flat = flat_extent(all.columns);
     all.columns = flat.columns;
     add_rows(context, all, flat);
@@ -104,11 +108,14 @@ void add_positions(CudaContext const& context, KernelCall const& call) {
 void positions_gradient(CudaContext const& context, KernelCall const& call) {
   with_storage_type(call, [&](auto tag) {
     using S = decltype(tag);
-    auto const of = expect_positions_gradient<S>(context.sequence, call);
-    constexpr int width = pack_width<S>;
-    launch_element_wise<width>(context.stream, extent_of(of.rows, of.columns),
-                               can_pack(width, of.dy, of.table),
-                               AddSequences<S>{of, context.sequence});
+    with_gradient_type<S>(call, call.writes[0], [&](auto gradient) {
+      using G = decltype(gradient);
+      auto const of = expect_positions_gradient<S, G>(context.sequence, call);
+      constexpr int width = pack_width<S>;
+      launch_element_wise<width>(context.stream, extent_of(of.rows, of.columns),
+                                 can_pack(width, of.dy, of.table),
+                                 AddSequences<S, G>{of, context.sequence});
+    });
   });
 }
 

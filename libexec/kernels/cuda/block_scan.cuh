@@ -3,26 +3,17 @@
 #include <cuda_runtime.h>
 
 #include <cstdint>
+#include <cub/block/block_scan.cuh>
 
 #include "libexec/kernels/cuda/launch.cuh"
 #include "libexec/kernels/cuda/row_block.cuh"
 
-/// Sums of whole numbers in the order of threads, by which rows get their places.
+/// Sums of whole numbers in the order of threads, by which rows get their places. CUB adds them in
+/// any order, which whole numbers allow; sums of other numbers are this library's (row_block.cuh),
+/// whose order depends on the operands alone.
 namespace stagecraft {
 
 inline constexpr int scan_threads = 256;
-
-/// The sum of the values of the threads of a warp up to this one.
-template <typename T>
-__device__ T warp_prefix(T value) {
-  unsigned const lane = threadIdx.x % warp_threads;
-#pragma unroll
-  for (unsigned offset = 1; offset < warp_threads; offset *= 2) {
-    T const before = __shfl_up_sync(0xffffffffU, value, offset);
-    if (lane >= offset) value += before;
-  }
-  return value;
-}
 
 /// A sum over the threads of a block.
 template <typename T>
@@ -31,20 +22,14 @@ struct BlockSum {
   T all;
 };
 
-/// All threads of a block of at most scan_threads threads, all in x, call it.
+/// All threads of a block of scan_threads threads, all in x, call it.
 template <typename T>
 __device__ BlockSum<T> block_prefix(T value) {
-  __shared__ T of_warp[scan_threads / warp_threads];
-  T const up_to = warp_prefix(value);
-  unsigned const own = threadIdx.x / warp_threads;
-  __syncthreads();  // the values of the previous scan have been read
-  if (threadIdx.x % warp_threads == warp_threads - 1) of_warp[own] = up_to;
-  __syncthreads();
-  BlockSum<T> sum{up_to - value, 0};
-  for (unsigned warp = 0; warp < blockDim.x / warp_threads; ++warp) {
-    if (warp < own) sum.before += of_warp[warp];
-    sum.all += of_warp[warp];
-  }
+  using Scan = cub::BlockScan<T, scan_threads>;
+  __shared__ typename Scan::TempStorage storage;
+  __syncthreads();  // the previous scan no longer needs it
+  BlockSum<T> sum;
+  Scan{storage}.ExclusiveSum(value, sum.before, sum.all);
   return sum;
 }
 

@@ -10,11 +10,12 @@ template <typename S>
 struct BiasTerm {
   using Sum = Compute<S>;
   static constexpr int outputs = 1;
-  BiasGradientOperands<S> of;
+  S const* dy;
+  std::int64_t columns;
 
   template <int width>
   __device__ void add(std::int64_t row, std::int64_t column, Sum (&sum)[1][width]) const {
-    Pack<S, width> const in = load_pack<width>(of.dy + row * of.columns + column);
+    Pack<S, width> const in = load_pack<width>(dy + row * columns + column);
 #pragma unroll
     for (int i = 0; i < width; ++i) sum[0][i] += widen(in[i]);
   }
@@ -25,9 +26,12 @@ struct BiasTerm {
 void bias_gradient(CudaContext const& context, KernelCall const& call) {
   with_storage_type(call, [&](auto tag) {
     using S = decltype(tag);
-    auto const of = expect_bias_gradient<S>(call);
-    column_sums::add_column_sums<S>(context, BiasTerm<S>{of}, of.rows, of.columns,
-                                    can_pack(pack_width<S>, of.dy), {of.sums});
+    with_gradient_type<S>(call, call.writes[0], [&](auto gradient) {
+      using G = decltype(gradient);
+      auto const of = expect_bias_gradient<S, G>(call);
+      column_sums::add_column_sums<S, G>(context, BiasTerm<S>{of.dy, of.columns}, of.rows,
+                                         of.columns, can_pack(pack_width<S>, of.dy), {of.sums});
+    });
   });
 }
 

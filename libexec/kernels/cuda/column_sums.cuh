@@ -6,6 +6,7 @@
 
 #include "libexec/kernels/cuda/cuda_context.hpp"
 #include "libexec/kernels/cuda/element_wise.cuh"
+#include "libexec/kernels/operands/unit_operands.hpp"
 
 /// Sums over rows, per column, in two stages: groups of rows into partial sums, then the partial
 /// sums in order. The order of the sum depends only on the numbers of rows and columns.
@@ -54,12 +55,12 @@ __global__ void __launch_bounds__(across* down) sum_groups(Term const term,
 }
 
 /// sums[column] += the groups' partial sums, in order.
-template <typename C>
+template <typename C, typename G>
 struct AddGroups {
   static constexpr int in_flight = 1;
   static constexpr int batch = 16;
   C const* partial;
-  C* sums;
+  G* sums;
   std::int64_t columns;
   int groups;
 
@@ -83,18 +84,18 @@ struct AddGroups {
   }
   template <int width>
   __device__ void finish(ElementPlace at, Loaded<width> const& in) const {
-    sums[at.column] += in.total;
+    add_to(sums[at.column], in.total);
   }
 };
 
 /// sums[output][column] += sum of term over all rows.
-template <typename S, typename Term>
+template <typename S, typename G, typename Term>
 void add_column_sums(CudaContext const& context,
                      Term const& term,
                      std::int64_t rows,
                      std::int64_t columns,
                      bool fits,
-                     Compute<S>* const (&sums)[Term::outputs]) {
+                     G* const (&sums)[Term::outputs]) {
   using C = Compute<S>;
   static_assert(down >= pack_width<S>);
   static_assert(most_columns * Term::outputs * sizeof(C) <= CudaContext::scratch_bytes);
@@ -121,8 +122,8 @@ void add_column_sums(CudaContext const& context,
       run(std::integral_constant<int, 1>{});
     }
     for (int output = 0; output < Term::outputs; ++output) {
-      AddGroups<C> const body{partial + output * groups * count, sums[output] + first, count,
-                              static_cast<int>(groups)};
+      AddGroups<C, G> const body{partial + output * groups * count, sums[output] + first, count,
+                                 static_cast<int>(groups)};
       launch_element_wise<1>(context.stream, extent_of(1, count), true, body);
     }
   }

@@ -81,11 +81,10 @@ __global__ void link_words(std::int64_t const* tokens, int count, WordChain chai
 }
 
 /// d table[word] += dy over the tokens of a word, in their order, by the thread of the first one.
-template <typename S>
+template <typename S, typename G>
 struct SumWords {
-  using C = Compute<S>;
   static constexpr int in_flight = 1;
-  EmbeddingBackwardOperands<S> of;  ///< of tokens that chain links
+  EmbeddingBackwardOperands<S, G> of;  ///< of tokens that chain links
   WordChain chain;
 
   template <int width>
@@ -99,8 +98,11 @@ struct SumWords {
     if (chain.has_previous[at.row] != 0) return;
     std::int64_t const row = of.lookup.row_of(of.tokens[at.row]);
     if (row < 0) return;
-    C* const to = of.gradient + row * of.columns + at.column;
-    Pack<C, width> sum = load_pack<width>(to);
+    G* const to = of.gradient + row * of.columns + at.column;
+    Pack<G, width> out = load_pack<width>(to);
+    Compute<S> sum[width];
+#pragma unroll
+    for (int i = 0; i < width; ++i) sum[i] = widen(out[i]);
     constexpr int batch = 4;  // rows in flight; the links are read ahead of them
     for (std::int64_t token = at.row; token >= 0;) {
       Pack<S, width> values[batch];
@@ -119,9 +121,33 @@ struct SumWords {
         for (int i = 0; i < width; ++i) sum[i] += widen(values[k][i]);
       }
     }
-    store_pack(to, sum);
+#pragma unroll
+    for (int i = 0; i < width; ++i) out[i] = narrow<G>(sum[i]);
+    store_pack(to, out);
   }
 };
+
+/// Processes as many tokens at a time as there is room for links; their sums are added in order.
+template <typename S, typename G>
+void sum_words(CudaContext const& context, EmbeddingBackwardOperands<S, G> of) {
+  constexpr std::int64_t most = CudaContext::scratch_bytes / 8;
+  WordChain const chain{context.scratch_of<std::int32_t>(),
+                        context.scratch_of<std::uint8_t>() + most * 4};
+  for (std::int64_t left = of.count; left > 0; left -= of.count) {
+    of.count = std::min(most, left);
+    check(
+        cudaMemsetAsync(chain.has_previous, 0, static_cast<std::size_t>(of.count), context.stream),
+        "cudaMemsetAsync");
+    constexpr unsigned warps = 8;
+    launch(link_words, static_cast<unsigned>((of.count + warps - 1) / warps),
+           dim3{warp_threads, warps}, context.stream, of.tokens, static_cast<int>(of.count), chain);
+    constexpr int width = pack_width<S>;
+    launch_element_wise<width>(context.stream, extent_of(of.count, of.columns),
+                               can_pack(width, of.dy, of.gradient), SumWords<S, G>{of, chain});
+    of.dy += of.count * of.columns;
+    of.tokens += of.count;
+  }
+}
 
 }  // namespace
 
@@ -144,26 +170,10 @@ void embedding(CudaContext const& context, KernelCall const& call) {
 void embedding_backward(CudaContext const& context, KernelCall const& call) {
   with_storage_type(call, [&](auto tag) {
     using S = decltype(tag);
-    auto of = expect_embedding_backward<S>(context.tensor_rank, call);
-    // Processes as many tokens at a time as there is room for links; their sums are added in order.
-    constexpr std::int64_t most = CudaContext::scratch_bytes / 8;
-    WordChain const chain{context.scratch_of<std::int32_t>(),
-                          context.scratch_of<std::uint8_t>() + most * 4};
-    for (std::int64_t left = of.count; left > 0; left -= of.count) {
-      of.count = std::min(most, left);
-      check(cudaMemsetAsync(chain.has_previous, 0, static_cast<std::size_t>(of.count),
-                            context.stream),
-            "cudaMemsetAsync");
-      constexpr unsigned warps = 8;
-      launch(link_words, static_cast<unsigned>((of.count + warps - 1) / warps),
-             dim3{warp_threads, warps}, context.stream, of.tokens, static_cast<int>(of.count),
-             chain);
-      constexpr int width = pack_width<S>;
-      launch_element_wise<width>(context.stream, extent_of(of.count, of.columns),
-                                 can_pack(width, of.dy, of.gradient), SumWords<S>{of, chain});
-      of.dy += of.count * of.columns;
-      of.tokens += of.count;
-    }
+    with_gradient_type<S>(call, call.writes[0], [&](auto gradient) {
+      sum_words(context,
+                expect_embedding_backward<S, decltype(gradient)>(context.tensor_rank, call));
+    });
   });
 }
 

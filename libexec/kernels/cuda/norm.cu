@@ -106,14 +106,15 @@ template <typename S, int count>
 struct NormTerm {
   using Sum = Compute<S>;
   static constexpr int outputs = count;
-  NormWeightGradientOperands<S> of;
+  NormRows<Compute<S>> rows;
+  HeadsView<S> dy, x;
 
   template <int width>
   __device__ void add(std::int64_t index, std::int64_t column, Sum (&sum)[count][width]) const {
-    Pack<S, width> const gradient = load_pack<width>(of.rows.row(of.dy, index).at(column));
-    Pack<S, width> const values = load_pack<width>(of.rows.row(of.x, index).at(column));
-    Sum const mean = of.rows.mean_of(index);
-    Sum const inverse = of.rows.inverse[index];
+    Pack<S, width> const gradient = load_pack<width>(rows.row(dy, index).at(column));
+    Pack<S, width> const values = load_pack<width>(rows.row(x, index).at(column));
+    Sum const mean = rows.mean_of(index);
+    Sum const inverse = rows.inverse[index];
 #pragma unroll
     for (int i = 0; i < width; ++i) {
       sum[0][i] += widen(gradient[i]) * normalized(widen(values[i]), mean, inverse);
@@ -173,16 +174,20 @@ void norm_backward(CudaContext const& context, KernelCall const& call) {
 void norm_weight_gradient(CudaContext const& context, KernelCall const& call) {
   with_storage_type(call, [&](auto tag) {
     using S = decltype(tag);
-    auto const of = expect_norm_weight_gradient<S>(call);
     bool const fits =
         parts_can_pack<S>(call, call.reads[0]) && parts_can_pack<S>(call, call.reads[1]);
-    if (of.d_bias != nullptr) {
-      column_sums::add_column_sums<S>(context, NormTerm<S, 2>{of}, of.rows.rows, of.rows.columns(),
-                                      fits, {of.d_weight, of.d_bias});
-    } else {
-      column_sums::add_column_sums<S>(context, NormTerm<S, 1>{of}, of.rows.rows, of.rows.columns(),
-                                      fits, {of.d_weight});
-    }
+    with_gradient_type<S>(call, call.writes[0], [&](auto gradient) {
+      using G = decltype(gradient);
+      auto const of = expect_norm_weight_gradient<S, G>(call);
+      std::int64_t const columns = of.rows.columns();
+      if (of.d_bias != nullptr) {
+        column_sums::add_column_sums<S, G>(context, NormTerm<S, 2>{of.rows, of.dy, of.x},
+                                           of.rows.rows, columns, fits, {of.d_weight, of.d_bias});
+      } else {
+        column_sums::add_column_sums<S, G>(context, NormTerm<S, 1>{of.rows, of.dy, of.x},
+                                           of.rows.rows, columns, fits, {of.d_weight});
+      }
+    });
   });
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <cub/warp/warp_scan.cuh>
 
 #include "libexec/kernels/cuda/block_scan.cuh"
 #include "libexec/kernels/token_choices.hpp"
@@ -48,18 +49,21 @@ __global__ void __launch_bounds__(most_row_threads)
   std::int64_t const token = this_row();
   if (token >= rows.tokens) return;
   int const lane = static_cast<int>(threadIdx.x);
+  using Scan = cub::WarpScan<int>;
+  __shared__ typename Scan::TempStorage storage[most_row_threads / warp_threads];
   int count = 0;
   for (std::int64_t first = 0; first < rows.experts; first += warp_threads) {
     std::int64_t const column = first + lane;
     bool is_there = column < rows.experts && has(token, column);
     std::int32_t const row = is_there ? rows.row(token, column) : 0;
     is_there = is_there && row < room;
-    int const up_to = warp_prefix(is_there ? 1 : 0);
-    int const all = __shfl_sync(0xffffffffU, up_to, warp_threads - 1);
+    int before = 0;
+    int all = 0;
+    Scan{storage[threadIdx.y]}.ExclusiveSum(is_there ? 1 : 0, before, all);
     __syncwarp();  // numbers are read before those of lower columns are written over them
     if (is_there) {
-      rows.row(token, count + up_to - 1) = row;
-      rows.expert(token, count + up_to - 1) = static_cast<std::int32_t>(column);
+      rows.row(token, count + before) = row;
+      rows.expert(token, count + before) = static_cast<std::int32_t>(column);
     }
     count += all;
     __syncwarp();

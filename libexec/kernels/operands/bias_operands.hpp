@@ -5,6 +5,7 @@
 
 #include "libexec/kernels/element.hpp"
 #include "libexec/kernels/operands/operand_checks.hpp"
+#include "libexec/kernels/operands/unit_operands.hpp"
 
 /// The operands of the kernels that add biases, position embeddings and tensors, and their checks.
 namespace stagecraft {
@@ -59,51 +60,61 @@ AddedRows<S, S> expect_add_positions(SequencePart const& sequence, KernelCall co
           expect_tensor<S>(call, table, {table.shape[0], x.shape[2]})};
 }
 
-/// Expects two tensors of one shape, as one row.
-template <typename S>
-AddedRows<S, S> expect_add(KernelCall const& call) {
-  std::int64_t const n = call.reads[0].shape.elements();
-  S const* const added = expect_tensor<S>(call, call.reads[1], call.reads[0].shape);
-  return {1, n, 1, expect_elements<S>(call, call.writes[0], n), added};
+/// Expects two tensors of one shape. Calls body(row) with an AddedRows of one row. What is added
+/// may be narrower than the sum.
+template <typename Body>
+void with_addends(KernelCall const& call, Body const& body) {
+  Operand const& a = call.reads[0];
+  std::int64_t const n = a.shape.elements();
+  with_storage_type(call.kind, call.reads[1].type, [&](auto tag) {
+    using A = decltype(tag);
+    A const* const added = expect_tensor<A>(call, call.reads[1], a.shape);
+    auto const add = [&](auto sum) {
+      using S = decltype(sum);
+      body(AddedRows<S, A>{1, n, 1, expect_elements<S>(call, call.writes[0], n), added});
+    };
+    if (a.type == element_type<A>()) return add(A{});
+    a.type == ElementType::f64 ? add(double{}) : add(Compute<A>{});
+  });
 }
 
 /// sums[column] += dy[row, column].
-template <typename S>
+template <typename S, typename G>
 struct BiasGradientOperands {
   std::int64_t rows;
   std::int64_t columns;
   S const* dy;
-  Compute<S>* sums;
+  G* sums;
 };
 
-template <typename S>
-BiasGradientOperands<S> expect_bias_gradient(KernelCall const& call) {
+template <typename S, typename G>
+BiasGradientOperands<S, G> expect_bias_gradient(KernelCall const& call) {
   Operand const& dy = call.reads[0];
   expect(call, dy.shape.rank() > 0 && last_extent(dy) > 0, "dy has no columns");
   std::int64_t const n = last_extent(dy);
   return {dy.shape.elements() / n, n, expect_tensor<S>(call, dy, dy.shape),
-          expect_tensor<Compute<S>>(call, call.writes[0], {n})};
+          expect_tensor<G>(call, call.writes[0], {n})};
 }
 
 /// table[position] += dy[position, sequence], the positions those of the rank's rows.
-template <typename S>
+template <typename S, typename G>
 struct PositionsGradientOperands {
   std::int64_t rows;
   std::int64_t sequences;
   std::int64_t columns;
   S const* dy;
-  Compute<S>* table;
+  G* table;
 };
 
-template <typename S>
-PositionsGradientOperands<S> expect_positions_gradient(SequencePart const& sequence,
-                                                       KernelCall const& call) {
+template <typename S, typename G>
+PositionsGradientOperands<S, G> expect_positions_gradient(SequencePart const& sequence,
+                                                          KernelCall const& call) {
   Operand const& dy = call.reads[0];
   Operand const& table = call.writes[0];
   expect(call, dy.shape.rank() == 3, "dy is not [s, b, h]");
   expect_positions(call, table, dy.shape[0], sequence);
   return {dy.shape[0], dy.shape[1], dy.shape[2], expect_tensor<S>(call, dy, dy.shape),
-          expect_tensor<Compute<S>>(call, table, {table.shape[0], dy.shape[2]})};
+          expect_tensor<G>(call, table, {table.shape[0], dy.shape[2]})};
 }
 
 }  // namespace stagecraft

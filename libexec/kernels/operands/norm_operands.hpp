@@ -7,6 +7,7 @@
 #include "libexec/kernels/operands/bias_operands.hpp"
 #include "libexec/kernels/operands/head_operands.hpp"
 #include "libexec/kernels/operands/operand_checks.hpp"
+#include "libexec/kernels/operands/unit_operands.hpp"
 
 namespace stagecraft {
 
@@ -147,24 +148,23 @@ NormBackwardOperands<S> expect_norm_backward(KernelCall const& call) {
           norm_view_of<S>(call, call.writes[0], x)};
 }
 
-template <typename S>
+template <typename S, typename G>
 struct NormWeightGradientOperands {
   NormRows<Compute<S>> rows;
   HeadsView<S> dy, x;
-  Compute<S>* d_weight;
-  Compute<S>* d_bias;  ///< null for RMS norms
+  G* d_weight;
+  G* d_bias;  ///< null for RMS norms
 };
 
-template <typename S>
-NormWeightGradientOperands<S> expect_norm_weight_gradient(KernelCall const& call) {
-  using C = Compute<S>;
+template <typename S, typename G>
+NormWeightGradientOperands<S, G> expect_norm_weight_gradient(KernelCall const& call) {
   bool const centred = subtracts_mean(call);
   expect(call, call.writes.size() == (centred ? 2 : 1), "a gradient is missing or superfluous");
   Operand const& x = call.reads[1];
   auto const rows = norm_rows_of<S>(call, x, call.reads[2]);
   return {rows, norm_view_of<S>(call, call.reads[0], x), norm_view_of<S>(call, x, x),
-          expect_tensor<C>(call, call.writes[0], {rows.columns()}),
-          centred ? expect_tensor<C>(call, call.writes[1], {rows.columns()}) : nullptr};
+          expect_tensor<G>(call, call.writes[0], {rows.columns()}),
+          centred ? expect_tensor<G>(call, call.writes[1], {rows.columns()}) : nullptr};
 }
 
 }  // namespace stagecraft

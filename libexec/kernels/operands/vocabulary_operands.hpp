@@ -7,6 +7,7 @@
 #include "libexec/kernels/element.hpp"
 #include "libexec/kernels/host_device.hpp"
 #include "libexec/kernels/operands/operand_checks.hpp"
+#include "libexec/kernels/operands/unit_operands.hpp"
 
 /// The operands of the kernels on logits, losses and the embedding, and their checks.
 namespace stagecraft {
@@ -185,18 +186,18 @@ EmbeddingOperands<S> expect_embedding(int tensor_rank, KernelCall const& call) {
           elements_of<S>(rows)};
 }
 
-template <typename S>
+template <typename S, typename G>
 struct EmbeddingBackwardOperands {
   WordLookup lookup;
   std::int64_t count;    ///< of tokens
   std::int64_t columns;  ///< h
   S const* dy;
   std::int64_t const* tokens;
-  Compute<S>* gradient;  ///< of the table
+  G* gradient;  ///< of the table
 };
 
-template <typename S>
-EmbeddingBackwardOperands<S> expect_embedding_backward(int tensor_rank, KernelCall const& call) {
+template <typename S, typename G>
+EmbeddingBackwardOperands<S, G> expect_embedding_backward(int tensor_rank, KernelCall const& call) {
   Operand const& dy = call.reads[0];
   WordLookup const lookup = expect_lookup(tensor_rank, call, call.reads[1], dy, call.writes[0]);
   std::int64_t const h = dy.shape[2];
@@ -205,7 +206,7 @@ EmbeddingBackwardOperands<S> expect_embedding_backward(int tensor_rank, KernelCa
           h,
           elements_of<S>(dy),
           elements_of<std::int64_t>(call.reads[1]),
-          expect_tensor<Compute<S>>(call, call.writes[0], {lookup.words, h})};
+          expect_tensor<G>(call, call.writes[0], {lookup.words, h})};
 }
 
 /// A rank's rows of the causal mask [s/c, s].

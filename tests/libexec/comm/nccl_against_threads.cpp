@@ -41,7 +41,7 @@ std::optional<ParallelLayout> context_layout_named(std::string const& name) {
   return std::nullopt;
 }
 
-TrainingConfig config_named(std::string const& name) {
+TrainingConfig config_named(std::string const& name, int processes) {
   bool const is_llama = name == "grouped_heads";
   TrainingConfig config = is_llama ? small_llama(Precision::fp32) : small_gpt(Precision::fp32);
   config.model.tied_embeddings = name == "tied";
@@ -63,6 +63,10 @@ TrainingConfig config_named(std::string const& name) {
     config.parallel = {
         .tensor = 2, .pipeline = 2, .data = 2, .sequence = true, .overlap_gradients = true};
     config.sharding = sharding_of(true);
+  } else if (name == "sharded_units") {
+    config = small_llama(Precision::bf16);
+    config.parallel = {.data = processes};
+    config.sharding = default_sharding(ShardingKind::fsdp2);
   } else if (name == "tied") {
     config.parallel = {.tensor = 2, .pipeline = 2};
   } else if (name == "grouped_heads") {
@@ -194,7 +198,7 @@ double require_close(Outcome const& a, Outcome const& b, double allowed) {
 }
 
 int compare(std::string const& name, LaunchedProcess& session) {
-  TrainingConfig const config = config_named(name);
+  TrainingConfig const config = config_named(name, session.size());
   Outcome const processes = run_processes(config, session);
   if (session.rank() != RankId{0}) return 0;
   Outcome const threads = run_threads(config);

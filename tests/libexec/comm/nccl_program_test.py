@@ -93,6 +93,19 @@ with tempfile.TemporaryDirectory() as name:
     said(4, [*options, "--rendezvous", shared], 1, "File exists; remove it if no other job is starting there")
     print("a folder that all ranks share")
 
+    # As experiments/gpu/run.sh starts it, without a launcher: FSDP2's plan on one device.
+    one = [PROGRAM, "run", *options, "--set", "parallel.tensor=1", "--set", "parallel.pipeline=1", "--set", "sharding=fsdp2",
+           "--set", "model.tied_embeddings=false"]
+    nccl = ["--ranks", "nccl", "--rank", 0, "--world-size", 1, "--local-rank", 0, "--rendezvous", shared]
+    environment = {**CLEAN, "STAGECRAFT_EMULATED_DEVICES": "1"}
+    peaks = []
+    for words in ([*one, *nccl], one):
+        done = subprocess.run(list(map(str, words)), capture_output=True, text=True, timeout=60, env=environment)
+        require(done.returncode == 0, "a job of one rank", words, done)
+        peaks.append([rank["at_peak"] | {"workspace": 0} for rank in json.loads(done.stdout)["ranks"]])
+    require(peaks[0] == peaks[1], "a job of one rank holds other bytes", peaks)
+    print("FSDP2's plan as a job of one rank")
+
     if MPIEXEC:
         words = [MPIEXEC, "--oversubscribe", "-n", "4", PROGRAM, "run", *options, "--ranks", "nccl"]
         environment = {**os.environ, "STAGECRAFT_EMULATED_DEVICES": "4"}

@@ -158,14 +158,29 @@ TEST_CASE("norms on a device and their gradients are those of a CPU", "[cuda]") 
                              .reads = {{0}, {1}, {2}, {3}},
                              .writes = {{4}}});
   }
-  DeviceCase weights{
-      .kind = OpKind::norm_weight_gradient,
-      .tensors = {dy, x, statistics, TestTensor::random(statistics_type, {columns}, 5),
-                  TestTensor::random(statistics_type, {columns}, 6)},
-      .reads = {{0}, {1}, {2}},
-      .writes = {{3}}};
+  // Gradients of units have the type of the activations.
+  ElementType const gradient_type = GENERATE(false, true) ? type : statistics_type;
+  DeviceCase weights{.kind = OpKind::norm_weight_gradient,
+                     .tensors = {dy, x, statistics, TestTensor::random(gradient_type, {columns}, 5),
+                                 TestTensor::random(gradient_type, {columns}, 6)},
+                     .reads = {{0}, {1}, {2}},
+                     .writes = {{3}}};
   if (norm == Norm::layernorm) weights.writes.push_back({4});
   require_agreement(rank, weights);
+}
+
+TEST_CASE("parts of a unit are packed on a device as on a CPU, bit for bit", "[cuda]") {
+  auto const from = GENERATE(from_range(std::begin(float_types), std::end(float_types)));
+  auto const to = GENERATE(from_range(std::begin(float_types), std::end(float_types)));
+  std::int64_t const count = GENERATE(1, 7, 4096, 70001);
+  DeviceCase const what{
+      .kind = OpKind::pack_unit,
+      .tensors = {TestTensor::random(from, {count}, 1), TestTensor::random(from, {3, 5}, 2),
+                  TestTensor::zeros(to, {count + 17})},
+      .reads = {{0}, {1}},
+      .writes = {{2}}};
+  RankShare const rank = rank_of(from, 10);
+  REQUIRE(on_device(rank, what)[2].same_bits(on_cpu(rank, what)[2]));
 }
 
 TEST_CASE("rows that no kernel holds are refused", "[cuda]") {
@@ -187,7 +202,8 @@ TEST_CASE("gradients of biases and positions on a device are those of a CPU", "[
   auto const type = GENERATE(from_range(std::begin(float_types), std::end(float_types)));
   std::int64_t const columns = GENERATE(1, 9, 264, 1000);
   std::int64_t const s = GENERATE(1, 45, 300);
-  ElementType const sum = type == ElementType::f64 ? type : ElementType::f32;
+  bool const is_of_unit = GENERATE(false, true);
+  ElementType const sum = is_of_unit || type == ElementType::f64 ? type : ElementType::f32;
   TestTensor const dy = TestTensor::random(type, {s, 3, columns}, 1);
   RankShare const rank = rank_of(type, s);
   require_agreement(rank, {.kind = OpKind::bias_gradient,

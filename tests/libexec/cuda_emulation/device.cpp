@@ -217,7 +217,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
   using namespace stagecraft::emulation;
   return Device::get().call([&](Device& all) {
     require_device(all, device);
-    *properties = {"CUDA emulation", all.memory.capacity(), 9, 0, processors};
+    *properties = {"CUDA emulation", all.memory.capacity(), 9, 0, processors, 0, device + 1, 0};
   });
 }
 

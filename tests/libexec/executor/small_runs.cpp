@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <utility>
 
 #include "libexec/backends/cpu_backend.hpp"
@@ -18,27 +19,28 @@ namespace {
 
 using WholeTensors = std::map<std::string, std::vector<double>>;
 
-/// What a rank has of its flat order.
-struct OwnedPart {
-  FlatRange all;
-  std::vector<OwnedRun> runs;
-
-  bool has(std::int64_t element) const {
-    return std::any_of(runs.begin(), runs.end(), [&](auto const& run) {
-      return element >= run.first && element < run.first + run.count;
-    });
+/// What a rank has of a tensor of the step, by its flat order; the others are empty.
+std::vector<std::optional<double>> values_of(RankContext const& context,
+                                             ParameterStore const& store,
+                                             TensorId tensor) {
+  std::vector<std::optional<double>> values(static_cast<std::size_t>(store.elements()));
+  bool const has_all =
+      tensor == step_tensor::parameters && !context.plan.config.sharding.shares_parameters();
+  std::vector<OwnedRun> const runs =
+      has_all ? std::vector<OwnedRun>{{0, store.elements(), 0}} : store.owned();
+  for (OwnedRun const& run : runs) {
+    FlatRange const range = store.part(tensor, run);
+    std::vector<std::byte> bytes(range.bytes());
+    context.backend.read(bytes.data(), range.data, bytes.size());
+    std::vector<double> const own = decode(bytes, range.type);
+    std::copy(own.begin(), own.end(), values.begin() + run.first);
   }
-};
+  return values;
+}
 
 /// Puts what this rank has of every parameter in its place.
-void collect(WholeTensors& whole,
-             RankContext const& context,
-             ParameterStore& store,
-             OwnedPart const& part) {
-  FlatRange const& range = part.all;
-  std::vector<std::byte> bytes(static_cast<std::size_t>(range.elements * element_size(range.type)));
-  context.backend.read(bytes.data(), range.data, bytes.size());
-  std::vector<double> const values = decode(bytes, range.type);
+void collect(WholeTensors& whole, RankContext const& context, ParameterStore& store, TensorId of) {
+  std::vector<std::optional<double>> const values = values_of(context, store, of);
   for (PlacedParameter const& placed : store.layout()) {
     ParameterWindow const window = context.window(placed);
     std::vector<double>& tensor = whole[placed.name()];
@@ -47,9 +49,10 @@ void collect(WholeTensors& whole,
       for (std::int64_t i = 0; i < rows.count; ++i) {
         for (std::int64_t j = 0; j < window.columns; ++j) {
           auto const from = placed.offset + (rows.local + i) * window.columns + j;
-          if (!part.has(from)) continue;
+          std::optional<double> const& value = values[static_cast<std::size_t>(from)];
+          if (!value) continue;
           auto const to = (rows.whole + i) * window.whole_columns + window.first_column + j;
-          tensor[static_cast<std::size_t>(to)] = values[static_cast<std::size_t>(from)];
+          tensor[static_cast<std::size_t>(to)] = *value;
         }
       }
     }
@@ -62,14 +65,13 @@ std::vector<WholeTensor> in_order(WholeTensors const& whole) {
   return tensors;
 }
 
-template <typename Range>
-std::vector<WholeTensor> collect_after(TrainingConfig const& config, SmallRun run, Range range_of) {
+std::vector<WholeTensor> collect_after(TrainingConfig const& config, SmallRun run, TensorId of) {
   WholeTensors whole;
   std::mutex mutex;
   run.options.after_last = [&](RankContext const& context, RankExecutor& executor,
                                StepReport const&) {
     std::scoped_lock const lock{mutex};
-    collect(whole, context, executor.parameters(), range_of(executor.parameters()));
+    collect(whole, context, executor.parameters(), of);
   };
   execute(config, run);
   return in_order(whole);
@@ -211,16 +213,12 @@ Execution execute(TrainingConfig const& config, SmallRun const& run) {
 std::vector<WholeTensor> gradients_of(TrainingConfig config, SmallRun run) {
   config.training.clip = 0;
   run.options.steps = 1;
-  return collect_after(config, std::move(run), [](ParameterStore& store) {
-    return OwnedPart{store.gradients(), store.owned()};
-  });
+  return collect_after(config, std::move(run), step_tensor::gradients);
 }
 
 std::vector<WholeTensor> parameters_after(TrainingConfig const& config, int steps, SmallRun run) {
   run.options.steps = steps;
-  return collect_after(config, std::move(run), [](ParameterStore& store) {
-    return OwnedPart{store.weights(), {{0, store.elements(), 0}}};
-  });
+  return collect_after(config, std::move(run), step_tensor::parameters);
 }
 
 }  // namespace stagecraft

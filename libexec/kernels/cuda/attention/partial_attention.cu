@@ -160,8 +160,8 @@ void sinks_gradient(CudaContext const& context, KernelCall const& call) {
                            elements_of<S>(call.reads[3]),
                            shape,
                            shape.d % width == 0 && can_pack(width, d_context, output)};
-    column_sums::add_column_sums<S>(context, term, shape.tokens(), shape.heads, false,
-                                    {elements_of<C>(call.writes[0])});
+    column_sums::add_column_sums<S, Compute<S>>(context, term, shape.tokens(), shape.heads, false,
+                                                {elements_of<C>(call.writes[0])});
   });
 }
 

@@ -67,6 +67,9 @@ struct cudaDeviceProp {
   int major;
   int minor;
   int multiProcessorCount;
+  int pciDomainID;
+  int pciBusID;
+  int pciDeviceID;
 };
 
 cudaError_t cudaGetDeviceCount(int* count);
