@@ -90,7 +90,7 @@ TEST_CASE("plan's table shows the kinds of sharding where they differ, in 100 co
   }
   REQUIRE_THAT(run_stagecraft(search + "--software torchtitan").output,
                Contains("not searched: pipelines and ranks that split experts") &&
-                   Contains("nor sharding none, distributed_optimizer, fsdp1, zero1, zero2, zero3: "
+                   Contains("nor sharding none, distributed_optimizer, fsdp1, zero1, zero2, zero3, "
                             "--sharding any"));
 }
 

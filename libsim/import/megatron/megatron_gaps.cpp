@@ -289,7 +289,8 @@ TrainingConfig without_choices(TrainingConfig config) {
   config.recompute = {RecomputePolicy{}};
   config.layout = LayerSplit{};
   // A search chooses the kind; that of Megatron-LM is none of its gaps.
-  if (!config.sharding.traits().is_in_megatron()) config.sharding = Sharding{};
+  ShardingTraits const& kind = config.sharding.traits();
+  if (!kind.is_in_megatron() || kind.has_units()) config.sharding = Sharding{};
   return config;
 }
 

@@ -4,7 +4,6 @@
 #include <charconv>
 
 #include "libsim/import/megatron/megatron_context.hpp"
-#include "libsim/import/megatron/megatron_fsdp.hpp"
 #include "libsim/import/megatron/megatron_keys.hpp"
 #include "libsim/import/megatron/megatron_stage_layers.hpp"
 #include "libsim/import/number_ranges.hpp"
@@ -162,7 +161,6 @@ void read_megatron_layout(MegatronArguments& arguments,
       static_cast<EmptyCache>(arguments.integer("empty-unused-memory-level", {0, 2}).value_or(0));
   read_interleave(arguments, config);
   read_state_types(arguments, version, config);
-  read_megatron_fsdp(arguments, config);
   read_megatron_stage_layers(arguments, config);
   IntegerRange const layers{0, 100'000};
   auto const first = arguments.integer("decoder-first-pipeline-num-layers", layers);

@@ -24,7 +24,7 @@ KITS = [("llama2-7b", 16, 64, []), ("gpt3-175b", 128, 256, []), ("mixtral-8x7b",
         ("deepseek-v3", 1024, 1024, ["--fix", "pipeline=16", "--fix", "expert=64", "--fix", "tensor=1", "--fix", "micro=1"])]
 
 ZERO_STAGES = [1, 2, 3]
-STRATEGIES = ["uniform", "none"]  # of recompute, with FSDP by Accelerate
+STRATEGIES = [("uniform", 2), ("uniform", 1)]  # recompute and microbatch, with FSDP by Accelerate
 
 
 def run(program, *words):
@@ -77,16 +77,16 @@ def main(program):
             if outcome(program, again, "--set", "recompute=full") != outcome(program, kit / "run.yaml"):
                 print(f"stage {stage}: deepspeed.json is another plan")
                 wrong += 1
-    for strategy in STRATEGIES:
+    for strategy, micro in STRATEGIES:
         with tempfile.TemporaryDirectory() as name:
             kit, again = pathlib.Path(name) / "kit", pathlib.Path(name) / "again.yaml"
             run(program, "plan", "llama3-8b", "--system", "dgx-h100", "--gpus", 16, "--global-batch", 64, "--top", 1,
-                "--set", "sharding.reduce_dtype=bf16", "--fix", f"recompute={strategy}", "--fix", "micro=2",
+                "--set", "sharding.reduce_dtype=bf16", "--fix", f"recompute={strategy}", "--fix", f"micro={micro}",
                 "--launchable", "accelerate", "--kit", kit)
             subprocess.run(["bash", "-n", kit / "accelerate.sh"], check=True)
             compile((kit / "train.py").read_text(), "train.py", "exec")
             run(program, "import", "accelerate", kit / "accelerate.yaml", "--model", "llama3-8b", "--system", "dgx-h100",
-                "--micro-batch", 2, "--accumulation", 2, "-o", again)
+                "--micro-batch", micro, "--accumulation", 4 // micro, "-o", again)
             if outcome(program, again) != outcome(program, kit / "run.yaml"):
                 print(f"recompute {strategy}: accelerate.yaml is another plan")
                 wrong += 1
