@@ -26,6 +26,9 @@ ENVIRONMENT = ("CUBLAS_WORKSPACE_CONFIG", "PYTORCH_CUDA_ALLOC_CONF", "CUDA_DEVIC
 SECTIONS = ("model", "parallel", "batch", "schedule", "recompute", "memory")  # whose keys are columns of their own
 MEASURED = {"measured.iteration_seconds": "iter_time_median_s", "measured.allocated_bytes": "mem_max_last",
             "measured.first_allocated_bytes": "mem_max_first", "measured.resident_bytes": "mem_alloc_last"}
+# ff70b248 of 17 March 2026 made types of Megatron-FSDP auto, which were fp32. The row of H100 that was committed on the 22nd
+# has the bytes of GB200's of the 5th, so that it is of before.
+FSDP_TYPES_AUTO = 1774224000
 FAMILIES = ("gpt", "moe", "mixtral")  # those that pretrain_gpt.py trains
 
 
@@ -76,14 +79,23 @@ def of_the_stack(megatron, case, flags, row):
         yield "software.memory.kept_root", False
 
 
-def imported(program, case, row, flags):
+def defaults_then(megatron, row, flags):
+    """Flags for what Megatron-FSDP left out when a row was recorded, where it has another default by now."""
+    if "use-megatron-fsdp" not in flags or recorded(megatron, row) >= FSDP_TYPES_AUTO:
+        return []
+    return [word for flag in ("main-grads-dtype", "grad-comm-dtype") if f"megatron-fsdp-{flag}" not in flags
+            for word in (f"--megatron-fsdp-{flag}", "fp32")]
+
+
+def imported(megatron, program, case, row, flags):
     system = next((name for machine, name in SYSTEMS.items() if machine in row["env"]), None)
     if row["family"] not in FAMILIES or system is None:
         return None, f"family {row['family']}" if system else f"{row['env']} names no machine"
     if row["test_type"] == "release" and not row["gpus"]:
         return None, "a release run on an unknown number of GPUs"
     result = subprocess.run([program, "import", "megatron", "--json", "--world-size", row["gpus"] or "8", "--system", system,
-                             "--", *environment(case), "pretrain_gpt.py", *words(flags)], capture_output=True, text=True)
+                             "--", *environment(case), "pretrain_gpt.py", *words(flags),
+                             *defaults_then(megatron, row, flags)], capture_output=True, text=True)
     return (json.loads(result.stdout), "") if result.returncode == 0 else (None, result.stderr.splitlines()[0][:140])
 
 
@@ -118,7 +130,7 @@ def main():
     for row in rows:
         flags = json.loads(row["flags"])
         case = case_of(megatron, row)
-        document, problem = imported(program, case, row, flags)
+        document, problem = imported(megatron, program, case, row, flags)
         if document is None:
             counts[f"cannot be imported: {problem}"] += 1
             continue
