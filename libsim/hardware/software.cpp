@@ -28,6 +28,7 @@ FrameworkMemory framework_memory(Software const& software, int compute_capabilit
           .first_replica_bucket = memory.first_replica_bucket.value,
           .replica_bucket = memory.replica_bucket.value,
           .keeps_inputs = memory.kept_inputs.value,
+          .keeps_root = memory.kept_root.value,
           .keeps_gathered = memory.kept_gathers.value,
           .global_buffer = memory.global_buffer.value,
           .joins_master_weights = memory.joined_master_weights.value,

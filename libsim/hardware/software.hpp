@@ -124,6 +124,7 @@ struct MemoryUse {
   Sourced<Bytes> first_replica_bucket;
   Sourced<Bytes> replica_bucket;
   Sourced<bool> kept_inputs;
+  Sourced<bool> kept_root;
   Sourced<bool> kept_gathers;
   Sourced<std::map<OpKind, double>> global_buffer;
   Sourced<bool> joined_master_weights;

@@ -172,6 +172,10 @@ void visit_state_memory(Visitor& keys, Section& memory) {
   keys("kept_inputs", memory.kept_inputs,
        "Whether each chunk keeps what it has received last, and its gradient, until its next "
        "forward, also between two iterations.");
+  keys("kept_root", memory.kept_root,
+       "Whether Megatron-FSDP's buffer of gathered parameters outside layers stays allocated "
+       "between "
+       "two iterations.");
   keys("kept_gathers", memory.kept_gathers,
        "Whether gathered activations, and gathered gradients, go into one buffer each that is "
        "never freed.");

@@ -1,6 +1,7 @@
 #include "libsim/launch/deepspeed_gaps.hpp"
 
 #include "libsim/launch/llama_gaps.hpp"
+#include "libsim/launch/trainer_files.hpp"
 
 namespace stagecraft {
 
@@ -12,14 +13,7 @@ std::vector<std::string> deepspeed_gaps(TrainingConfig const& config) {
   ParallelLayout const& layout = config.parallel;
   gap(layout.tensor > 1 || layout.context > 1 || layout.pipeline > 1,
       "parallel.tensor, context, pipeline: not written for DeepSpeed");
-  for (RecomputePolicy const& policy : config.recompute) {
-    bool const is_whole = policy.granularity == RecomputeGranularity::full &&
-                          policy.method == RecomputeMethod::uniform && policy.layers == 1;
-    gap(policy.granularity != RecomputeGranularity::none && !is_whole,
-        "recompute: transformers checkpoints every layer, or none");
-    gap(policy.store_microbatches.automatic || policy.store_microbatches.count > 0,
-        "recompute.store_microbatches: DeepSpeed's microbatches are alike");
-  }
+  for (std::string const& text : trainer_gaps(config)) gaps.push_back(text);
   Sharding const& sharding = config.sharding;
   auto const is_of_deepspeed = [](ShardingTraits const& row) {
     return row.framework == ShardingFramework::deepspeed;

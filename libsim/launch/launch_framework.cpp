@@ -5,6 +5,7 @@
 
 #include "libsim/import/megatron/megatron_flags.hpp"
 #include "libsim/import/megatron/megatron_gaps.hpp"
+#include "libsim/launch/accelerate_files.hpp"
 #include "libsim/launch/bridge_recipe.hpp"
 #include "libsim/launch/deepspeed_files.hpp"
 #include "libsim/launch/deepspeed_gaps.hpp"
@@ -38,6 +39,14 @@ constexpr std::string_view usage_of_deepspeed =
 random tokens: replace RandomTokens in train.py by your data. When it has run, `stagecraft fit run.yaml --measured TIME` corrects the prediction by one iteration.
 )";
 
+constexpr std::string_view usage_of_accelerate =
+    R"(The scripts need transformers 5 and accelerate from PyPI. The job trains 50 steps on random tokens:
+replace RandomTokens in train.py by your data. When it has run, `stagecraft fit run.yaml --measured
+TIME` corrects the prediction by one iteration.
+)";
+constexpr std::array kinds_of_accelerate{ShardingKind::fsdp1};
+constexpr std::array kinds_of_megatron_fsdp{ShardingKind::megatron_fsdp};
+
 template <MegatronVersion version>
 constexpr LaunchFramework megatron(std::string_view name,
                                    std::string_view title,
@@ -45,10 +54,12 @@ constexpr LaunchFramework megatron(std::string_view name,
                                    std::string_view usage,
                                    std::vector<LaunchFile> (*files)(LaunchJob const&)) {
   return {.name = name,
+          .stack = name,
           .title = title,
           .variants = variants,
           .usage = usage,
           .start = "torchrun.sh",
+          .kinds = {},
           .gaps = [](TrainingConfig const& config) { return megatron_gaps(config, version); },
           .gaps_of_model =
               [](TrainingConfig const& config) { return megatron_gaps_of_model(config, version); },
@@ -63,12 +74,34 @@ std::vector<LaunchFile> files_of_megatron_2022(LaunchJob const& job) {
   return megatron_files(job, MegatronVersion::of_2022);
 }
 
+std::vector<LaunchFile> files_of_megatron_fsdp(LaunchJob const& job) {
+  return megatron_files(job, MegatronVersion::current);
+}
+
 std::vector<LaunchFile> files_of_megatron_core(LaunchJob const& job) {
-  std::vector<LaunchFile> files = megatron_files(job, MegatronVersion::current);
+  std::vector<LaunchFile> files = files_of_megatron_fsdp(job);
+  if (job.config.sharding.kind == ShardingKind::megatron_fsdp) return files;
   files.push_back({"megatron_bridge.py", bridge_recipe(job),
                    "a recipe of Megatron-Bridge, which torchrun starts"});
   return files;
 }
+
+/// What the flags of Megatron-LM say about runs of Megatron-FSDP alone.
+constexpr LaunchFramework megatron_fsdp = [] {
+  LaunchFramework framework =
+      megatron<MegatronVersion::current>("megatron-fsdp", "Megatron-FSDP", "megatron-fsdp-",
+                                         usage_of_megatron_core, files_of_megatron_fsdp);
+  framework.stack = "megatron-core";
+  framework.kinds = kinds_of_megatron_fsdp;
+  framework.gaps = [](TrainingConfig const& config) {
+    std::vector<std::string> gaps = megatron_gaps(config, MegatronVersion::current);
+    if (config.sharding.kind != ShardingKind::megatron_fsdp) {
+      gaps.emplace_back("sharding: Megatron-FSDP's is megatron_fsdp");
+    }
+    return gaps;
+  };
+  return framework;
+}();
 
 constexpr std::array frameworks{megatron<MegatronVersion::of_2022>("megatron-2022",
                                                                    "Megatron-LM of 2022",
@@ -81,6 +114,7 @@ constexpr std::array frameworks{megatron<MegatronVersion::of_2022>("megatron-202
                                                                    usage_of_megatron_core,
                                                                    files_of_megatron_core),
                                 LaunchFramework{.name = "torchtitan",
+                                                .stack = "torchtitan",
                                                 .title = "torchtitan",
                                                 .variants = "torchtitan-",
                                                 .usage = usage_of_torchtitan,
@@ -92,6 +126,7 @@ constexpr std::array frameworks{megatron<MegatronVersion::of_2022>("megatron-202
                                                 .flags = nullptr,
                                                 .files = torchtitan_files},
                                 LaunchFramework{.name = "deepspeed",
+                                                .stack = "deepspeed",
                                                 .title = "DeepSpeed",
                                                 .variants = "deepspeed-",
                                                 .usage = usage_of_deepspeed,
@@ -101,7 +136,21 @@ constexpr std::array frameworks{megatron<MegatronVersion::of_2022>("megatron-202
                                                 .take_order = nullptr,
                                                 .layout_flags = deepspeed_layout_flags,
                                                 .flags = nullptr,
-                                                .files = deepspeed_files}};
+                                                .files = deepspeed_files},
+                                LaunchFramework{.name = "accelerate",
+                                                .stack = "fsdp1",
+                                                .title = "Accelerate",
+                                                .variants = "accelerate-",
+                                                .usage = usage_of_accelerate,
+                                                .start = "accelerate.sh",
+                                                .kinds = kinds_of_accelerate,
+                                                .gaps = accelerate_gaps,
+                                                .gaps_of_model = accelerate_gaps_of_model,
+                                                .take_order = nullptr,
+                                                .layout_flags = accelerate_layout_flags,
+                                                .flags = nullptr,
+                                                .files = accelerate_files},
+                                megatron_fsdp};
 
 }  // namespace
 

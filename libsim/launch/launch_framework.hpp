@@ -11,11 +11,14 @@ namespace stagecraft {
 
 /// A framework for which `plan` writes what starts a plan.
 struct LaunchFramework {
-  std::string_view name;      ///< as --launchable calls it: that of its software stack
+  std::string_view name;      ///< as --launchable calls it
+  std::string_view stack;     ///< whose times and memory its plans have
   std::string_view title;     ///< as people call it
   std::string_view variants;  ///< prefix of other stacks' names that mean this framework
   std::string_view usage;     ///< of its files, lines for people
   std::string_view start;     ///< the script among its files that starts a job
+  /// The kinds of sharding that are searched for it; empty: those of the stack.
+  std::span<ShardingKind const> kinds{};
   /// Settings of a run that the framework cannot express, each with what it does instead; empty if
   /// there are none.
   std::vector<std::string> (*gaps)(TrainingConfig const&);

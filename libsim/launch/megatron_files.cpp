@@ -22,8 +22,14 @@ std::string settings_text(MegatronVersion version) {
          "STEPS=${STEPS:-\"--train-iters 50 --log-interval 1 --eval-iters 0\"}\n";
 }
 
-std::string environment_text(MemoryConfig const& memory) {
-  return "export CUDA_DEVICE_MAX_CONNECTIONS=1\n" + allocator_line(memory);
+bool is_fsdp(TrainingConfig const& config) {
+  return config.sharding.kind == ShardingKind::megatron_fsdp;
+}
+
+/// Megatron-FSDP refuses the one connection that keeps kernels of other runs in order.
+std::string environment_text(TrainingConfig const& config) {
+  return (is_fsdp(config) ? "" : "export CUDA_DEVICE_MAX_CONNECTIONS=1\n") +
+         allocator_line(config.memory);
 }
 
 /// The array FLAGS.
@@ -34,6 +40,7 @@ std::string flags_array(TrainingConfig const& config, MegatronVersion version) {
     for (std::string const& value : words.values) text += " " + shell_word(value);
     text += "\n";
   }
+  if (is_fsdp(config)) text += "  --ckpt-format fsdp_dtensor\n";
   return text + ")\n";
 }
 
@@ -41,8 +48,7 @@ constexpr std::string_view program = "\"$MEGATRON/pretrain_gpt.py\" \"${FLAGS[@]
 
 /// What both scripts have: settings of the user, environment, flags.
 std::string settings_text(LaunchJob const& job, MegatronVersion version) {
-  return settings_text(version) + environment_text(job.config.memory) +
-         flags_array(job.config, version);
+  return settings_text(version) + environment_text(job.config) + flags_array(job.config, version);
 }
 
 std::string torchrun_script(LaunchJob const& job, MegatronVersion version) {

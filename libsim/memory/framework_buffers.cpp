@@ -6,7 +6,9 @@
 #include <string>
 
 #include "libsim/memory/message_buffers.hpp"
+#include "libsim/plan/parameter_layout.hpp"
 #include "libsim/plan/state_buffers.hpp"
+#include "libsim/plan/units/unit_types.hpp"
 
 namespace stagecraft {
 namespace {
@@ -290,6 +292,7 @@ void FrameworkBuffers::end_of_sending(Task const& task) {
 void FrameworkBuffers::begin_iteration() {
   ++iterations_;
   free_all(widened_);
+  free_all(root_);
 }
 
 bool FrameworkBuffers::begin_step(std::span<std::int64_t const> shards) {
@@ -336,7 +339,20 @@ bool FrameworkBuffers::end_iteration() {
   free_all(held_);
   free_all(gradients_);
   for (Blocks& blocks : kept_) free_all(blocks);
-  return !framework_.keeps_inputs || keep_inputs();
+  return keep_root() && (!framework_.keeps_inputs || keep_inputs());
+}
+
+/// Allocates a buffer of the parameters outside layers.
+bool FrameworkBuffers::keep_root() {
+  Sharding const& sharding = plan_.config.sharding;
+  if (!framework_.keeps_root || !sharding.shares_parameters() || !sharding.keeps_root()) {
+    return true;
+  }
+  std::int64_t elements = 0;
+  for (PlacedParameter const& placed : parameter_layout(plan_, stage_)) {
+    if (placed.layer < 0) elements += placed.elements();
+  }
+  return allocate_into(root_, elements * element_size(unit_types(plan_.config).gathered));
 }
 
 /// Allocates an activation and its gradient for each chunk that has received one.

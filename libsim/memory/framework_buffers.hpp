@@ -71,6 +71,7 @@ class FrameworkBuffers {
 
   bool receives(Task const& task) const;
   bool keep_inputs();
+  bool keep_root();
   bool update(std::span<std::int64_t const> shards);
   bool gather(std::span<std::int64_t const> shards);
   bool is_elsewhere(ChunkProgram const& chunk, Neighbour side) const;
@@ -99,6 +100,7 @@ class FrameworkBuffers {
   Blocks gradients_;                     ///< freed after the op; if separate, with kept_
   std::vector<Blocks> inputs_;           ///< by chunk; freed with its next forward
   Blocks widened_;                       ///< gradients as fp32, freed before the next iteration
+  Blocks root_;                          ///< of sharded units, freed before the next iteration
   std::array<Growing, 2> gathered_;      ///< activations, and gradients of row-parallel layers
   Growing global_;                       ///< never freed, as gathered_
   std::array<bool, 2> has_workspace_{};  ///< forward; all other passes

@@ -45,6 +45,9 @@ struct FrameworkMemory {
   /// What a chunk has received last, and its gradient, exist until the chunk's next forward, also
   /// between two iterations.
   bool keeps_inputs = false;
+  /// Between two iterations exists the buffer of the gathered parameters that sharded units leave
+  /// to the root, if it keeps them for all microbatches.
+  bool keeps_root = false;
   /// Whether tensors that a tensor group gathers go into buffers that are never freed.
   bool keeps_gathered = false;
   /// Bytes by kind of op, relative to the largest tensor that the op writes, of one buffer that

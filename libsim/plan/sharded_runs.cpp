@@ -1,10 +1,12 @@
 #include "libsim/plan/sharded_runs.hpp"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "libsim/plan/gradient_buckets.hpp"
 #include "libsim/plan/parameter_layout.hpp"
+#include "libsim/plan/units/unit_types.hpp"
 
 namespace stagecraft {
 
@@ -45,17 +47,20 @@ std::vector<ShardedRun> sharded_runs(TrainingPlan const& plan, StagePlan const& 
     }
     bool const is_held_twice = placed.parameter->tied_embedding && config.parallel.pipeline > 1;
     GroupId const holders = plan.holders_of(*placed.parameter);
+    bool const is_of_own = kind.splits_experts && holders != plan.roles.gradients;
+    GroupId const sharers = is_of_own ? holders : plan.roles.unit.value_or(holders);
     if (is_cut || is_held_twice || runs.back().holders != holders) {
-      runs.push_back(
-          {.first = placed.offset,
-           .shards = is_sharded ? plan.groups.members(plan.roles.unit.value_or(holders)) : 1,
-           .holders = holders,
-           .row = kind.alignment});
+      runs.push_back({.first = placed.offset,
+                      .shards = is_sharded ? plan.groups.members(sharers) : 1,
+                      .holders = holders,
+                      .row = kind.alignment});
       if (config.sharding.shares_parameters() && !kind.is_flat && !kind.cuts_rows) {
         runs.back().row = placed.elements() / placed.weight->shape[0];
       }
     }
-    runs.back().count += placed.elements();
+    ShardedRun& run = runs.back();
+    run.count += placed.elements();
+    if (kind.joins_rows) run.row = std::lcm(run.row, row_of(placed.weight->shape));
     is_cut = is_held_twice;
   }
   return runs;

@@ -57,7 +57,7 @@ std::vector<StateBuffer> state_buffers(TrainingConfig const& config, StateExtent
   }
   if (has_units) {
     bool const is_kept = config.sharding.traits().keeps_gradients;
-    add_shard(step_tensor::gradients, Category::gradients, of_units.stored,
+    add_shard(step_tensor::gradients, Category::gradients, of_units.gradients,
               is_kept ? Lifetime::job : Lifetime::iteration);
     if (is_kept && config.sharding.bucket > 0) {
       add(step_tensor::bucket, Category::gathered, of_units.reduced, config.sharding.bucket);

@@ -84,7 +84,8 @@ class UnitPlayer {
     if (has_root()) end_backward(0, is_last);
   }
   void end_backward(int unit, bool is_last) {
-    if (is_last || policy_.frees_after_backward) free(unit, State::shared);
+    bool const is_kept = policy_.keeps_root && has_root() && unit == 0;
+    if (is_last || (policy_.frees_after_backward && !is_kept)) free(unit, State::shared);
     if (is_last || policy_.reduces_every) append(Kind::reduce, unit);
   }
 

@@ -19,6 +19,7 @@ struct UnitPolicy {
   /// free: the number of ranks that then hold all parameters together; 0: all that share them.
   int kept_among = 0;
   bool frees_after_backward = true;  ///< false: after the last backward of an iteration alone
+  bool keeps_root = false;           ///< the same of the root alone: true
   int prefetch = 0;                  ///< units that a unit gathers ahead; 0: the next in backward
   bool reduces_every = false;        ///< whether every microbatch reduces; else the last one
   bool recomputes = false;           ///< whether backward runs the forward of each unit again

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -41,6 +42,10 @@ struct SearchFilter {
   std::vector<int> context;        ///< ranks that split each sequence
   std::vector<bool> sequence;
   std::vector<ShardingKind> sharding;  ///< empty: those that the software stack has
+  /// Of kinds with units; none: the kind's own.
+  std::optional<UnitType> stored_dtype;
+  std::optional<UnitType> parameter_dtype;
+  std::optional<UnitType> reduce_dtype;
   std::vector<ScheduleKind> schedule;  ///< those that is_searched() knows (search_space.hpp)
   std::vector<P2p> p2p;                ///< of runs with several stages
   std::vector<RecomputeKind> recompute;

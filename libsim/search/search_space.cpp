@@ -343,6 +343,10 @@ std::vector<Sharding> unit_shardings(SearchRequest const& request,
   for (ShardingKind const kind : sharding_kinds(request)) {
     Sharding sharding = default_sharding(kind);
     if (!sharding.has_units()) continue;
+    SearchFilter const& filter = request.filter;
+    sharding.stored_dtype = filter.stored_dtype.value_or(sharding.stored_dtype);
+    sharding.parameter_dtype = filter.parameter_dtype.value_or(sharding.parameter_dtype);
+    sharding.reduce_dtype = filter.reduce_dtype.value_or(sharding.reduce_dtype);
     if (!traits_of(kind).reduces_every) {
       sharding.sync = request.system.software.replicas.sync.value;
     }

@@ -15,12 +15,24 @@ namespace stagecraft {
 enum class ShardingKind : std::uint8_t {
   none,
   distributed_optimizer,  ///< optimizer state, as ZeRO-1 does
-  fsdp1,  ///< parameters and gradients as well, which units gather when they run: PyTorch's
-          ///< FullyShardedDataParallel
-  fsdp2,  ///< the same: PyTorch's fully_shard
-  zero1,  ///< optimizer state, as DeepSpeed's stage 1: gradients have the model's type
-  zero2,  ///< optimizer state and gradients, as DeepSpeed's stage 2: units reduce
-  zero3,  ///< all, as DeepSpeed's stage 3: shards of the model's type beside master copies
+  fsdp1,          ///< parameters and gradients as well, which units gather when they run: PyTorch's
+                  ///< FullyShardedDataParallel
+  fsdp2,          ///< the same: PyTorch's fully_shard
+  zero1,          ///< optimizer state, as DeepSpeed's stage 1: gradients have the model's type
+  zero2,          ///< optimizer state and gradients, as DeepSpeed's stage 2: units reduce
+  zero3,          ///< all, as DeepSpeed's stage 3: shards of the model's type beside master copies
+  megatron_fsdp,  ///< what ShardingStrategy says: Megatron-LM's FullyShardedDataParallel
+};
+
+/// What Megatron-FSDP shares out. Key `strategy`, Megatron-LM's --data-parallel-sharding-strategy.
+enum class ShardingStrategy : std::uint8_t { optim_grads_params, optim_grads, optim };
+
+template <>
+struct EnumNames<ShardingStrategy> {
+  static constexpr std::array<std::pair<ShardingStrategy, std::string_view>, 3> all{
+      {{ShardingStrategy::optim_grads_params, "optim_grads_params"},
+       {ShardingStrategy::optim_grads, "optim_grads"},
+       {ShardingStrategy::optim, "optim"}}};
 };
 
 /// Which microbatches of an iteration reduce the gradients of units.
@@ -83,6 +95,14 @@ struct ShardingTraits {
   /// Whether a unit's parameters are one tensor, which is padded once, and not copied out.
   bool is_flat = false;
   bool cuts_rows = false;  ///< whether a parameter is cut between any two of its elements
+  /// Flat: whether shards have whole rows of all parameters, of whatever length.
+  bool joins_rows = false;
+  /// Whether each gradient goes to the input of its unit's reduction once it is made.
+  bool fills_input = false;
+  /// Whether the parameters of experts, which other ranks hold, are parts of units of their own.
+  bool splits_experts = false;
+  /// Whether the root's parameters stay gathered until the last backward of an iteration.
+  bool keeps_root = false;
   /// Whether every rank gets whole sums, of which it keeps its own.
   bool all_reduces = false;
   /// Whether what is kept after forward is freed only when the unit reduces.
@@ -93,6 +113,9 @@ struct ShardingTraits {
   /// Without units: whether gradients have the model's type, in which autograd makes them,
   /// whatever key `memory.gradient_dtype` says.
   bool has_model_gradients = false;
+  /// With units: whether gradients have the type that key `memory.gradient_dtype` says, else that
+  /// of the stored shards.
+  bool has_main_gradients = false;
   /// Whether the optimizer has master copies of parameters in 16 bits.
   bool has_master = true;
   bool reduces_every = false;  ///< whether every microbatch reduces, and key `sync` says no other
@@ -211,7 +234,43 @@ inline constexpr std::array all_sharding_kinds{
                    .keeps_gradients = true,
                    .why_high = units_are_high,
                    .why_one_stage = deepspeed_has_one_stage},
+    // Megatron-LM d98e8a64, megatron/core/distributed/fsdp/src/megatron_fsdp:
+    // param_and_grad_buffer.py lays the parameters of a unit out in one buffer, in whole rows of
+    // all of them, and gradients in another, whose reduced shard is added to main gradients in
+    // every microbatch; megatron_fsdp.py releases what layers have gathered, and nothing else.
+    ShardingTraits{.kind = ShardingKind::megatron_fsdp,
+                   .name = "megatron_fsdp",
+                   .short_name = "mfsdp",
+                   .framework = ShardingFramework::megatron,
+                   .shares = SharedState::parameters,
+                   .has_root = true,
+                   .is_flat = true,
+                   .joins_rows = true,
+                   .fills_input = true,
+                   .splits_experts = true,
+                   .keeps_root = true,
+                   .has_main_gradients = true,
+                   .reduces_every = true,
+                   .reduce_dtype = UnitType::automatic,
+                   .keeps_gradients = true,
+                   .why_high = units_are_high,
+                   .why_one_stage = units_have_one_stage},
 };
+
+/// The kind of Megatron-FSDP as a strategy of which parameters are whole.
+constexpr ShardingTraits whole_megatron_fsdp(SharedState shares) {
+  ShardingTraits traits = all_sharding_kinds.back();
+  traits.shares = shares;
+  traits.has_root = false;
+  traits.keeps_root = false;
+  traits.keeps_gradients = traits.has_units();
+  return traits;
+}
+
+/// By ShardingStrategy.
+inline constexpr std::array megatron_fsdp_strategies{all_sharding_kinds.back(),
+                                                     whole_megatron_fsdp(SharedState::gradients),
+                                                     whole_megatron_fsdp(SharedState::optimizer)};
 
 template <>
 struct EnumNames<ShardingKind> {
@@ -246,8 +305,17 @@ struct Sharding {
   std::int64_t bucket = 0;          ///< elements; 0: each gradient has a buffer until it is reduced
   std::int64_t reuse_distance = 0;  ///< elements
   bool overlap = true;              ///< whether reductions run beside the backward
+  ShardingStrategy strategy = ShardingStrategy::optim_grads_params;  ///< of Megatron-FSDP
+  int generation = 1;                                                ///< of Megatron-FSDP
 
-  constexpr ShardingTraits const& traits() const { return traits_of(kind); }
+  constexpr ShardingTraits const& traits() const {
+    return kind == ShardingKind::megatron_fsdp
+               ? megatron_fsdp_strategies[static_cast<std::size_t>(strategy)]
+               : traits_of(kind);
+  }
+  /// Whether the root's parameters stay gathered until the last backward of an iteration: Megatron-
+  /// FSDP's second generation frees them after each.
+  constexpr bool keeps_root() const { return traits().keeps_root && generation == 1; }
   /// Whether each rank keeps only the optimizer state of its own shard of the parameters.
   constexpr bool shares_optimizer() const { return traits().shares >= SharedState::optimizer; }
   /// Whether each rank keeps only its shard of gradients, too, which units reduce.
@@ -318,6 +386,7 @@ constexpr UnitPolicy unit_policy(Sharding const& sharding) {
                                                                     : After::free,
           .kept_among = reshard.ranks,
           .frees_after_backward = sharding.reshard_after_backward && !keeps_between,
+          .keeps_root = sharding.keeps_root(),
           .prefetch = sharding.prefetch.units,
           .reduces_every = sharding.sync == UnitSync::every};
 }

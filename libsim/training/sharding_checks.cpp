@@ -38,7 +38,9 @@ class ShardingCheck : CombinationCheck {
     if (layout.pipeline > 1 && !why_one_stage.empty()) {
       refuse("parallel.pipeline", layout.pipeline, "1" + why() + ": " + why_one_stage);
     }
-    if (layout.expert > 1) {
+    check_generation(layout);
+    bool const splits_experts = config_.sharding.traits().splits_experts;
+    if (layout.expert > 1 && (!splits_experts || config_.sharding.group != 0)) {
       refuse("parallel.expert", layout.expert,
              "1" + why() + ": units of experts with ranks of their own are not modelled");
     }
@@ -58,6 +60,19 @@ class ShardingCheck : CombinationCheck {
     }
   }
 
+  /// Source: Megatron-LM, megatron/core/distributed/fsdp/mcore_fsdp_adapter.py,
+  /// FullyShardedDataParallelV2._validate_config.
+  void check_generation(ParallelLayout const& layout) const {
+    if (config_.sharding.generation != 2) return;
+    std::string const why_not = ", as sharding.generation is 2";
+    if (layout.tensor > 1) refuse("parallel.tensor", layout.tensor, "1" + why_not);
+    if (layout.context > 1) refuse("parallel.context", layout.context, "1" + why_not);
+    if (!config_.sharding.shares_parameters()) {
+      refuse("sharding.strategy", name_of(config_.sharding.strategy),
+             "optim_grads_params" + why_not);
+    }
+  }
+
   void check_model() const {
     bool const frees_all = config_.sharding.reshard_after_forward.kind == Reshard::Kind::yes;
     bool const is_one_unit = config_.model.tied_embeddings || config_.sharding.traits().has_root;
@@ -72,7 +87,8 @@ class ShardingCheck : CombinationCheck {
   }
 
   void check_types() const {
-    if (config_.memory.gradient_dtype != StateType::fp32) {
+    ShardingTraits const& kind = config_.sharding.traits();
+    if (config_.memory.gradient_dtype != StateType::fp32 && !kind.has_main_gradients) {
       refuse("memory.gradient_dtype", name_of(config_.memory.gradient_dtype),
              "fp32" + why() + ": gradients have the type of sharding.stored_dtype");
     }
@@ -95,6 +111,8 @@ class ShardingCheck : CombinationCheck {
     whole.reduce_dtype = default_sharding(whole.kind).reduce_dtype;
     whole.bucket = default_sharding(whole.kind).bucket;
     whole.overlap = default_sharding(whole.kind).overlap;
+    whole.strategy = default_sharding(whole.kind).strategy;
+    whole.generation = default_sharding(whole.kind).generation;
     if (whole == default_sharding(whole.kind)) return;
     refuse("sharding", name_of(whole.kind),
            "keys kind, sync, reduce_dtype, bucket, overlap" + why() +

@@ -25,14 +25,17 @@ Sharding read_sharding(ConfigNode const& section) {
   }
   SectionReader reader{section};
   visit_keys(reader, sharding);
-  for (std::string_view const key : {"threshold", "max_live", "prefetch_bucket"}) {
+  for (std::string_view const key :
+       {"threshold", "max_live", "prefetch_bucket", "double_buffers"}) {
     reader.not_modelled(key, "each layer gathers all its parameters, and the next one's ahead");
   }
   reader.finish();
   if (sharding.traits().reduces_every && sharding.sync == UnitSync::last) {
     section.child("sync").report("every, as sharding is " + found(sharding));
   }
-  if (section.is_sound() && !sharding.has_units() && sharding != default_sharding(sharding.kind)) {
+  Sharding of_kind = default_sharding(sharding.kind);
+  of_kind.strategy = sharding.strategy;
+  if (section.is_sound() && !sharding.has_units() && sharding != of_kind) {
     section.report("the key kind alone, as sharding is " + found(sharding));
   }
   return sharding;

@@ -244,8 +244,9 @@ void visit_keys(Visitor& keys, Kind& sharding) {
        "in every microbatch. fsdp1, fsdp2: parameters and gradients, too, as PyTorch's "
        "FullyShardedDataParallel and fully_shard do; each block is a unit, which gathers its "
        "parameters when it runs. zero3: all, as DeepSpeed does, with shards of the model's type "
-       "beside master copies, reduced every microbatch. `sharding: NAME` is short for a map with "
-       "this key alone; the other keys are those of kinds with units.");
+       "beside master copies, reduced every microbatch. megatron_fsdp: what key strategy says, as "
+       "Megatron-LM's FullyShardedDataParallel does, beside master copies. `sharding: NAME` is "
+       "short for a map with this key alone; the other keys are those of kinds with units.");
   keys("group", sharding.group,
        "Ranks that share a parameter; the others hold copies of it. 0: all data and context ranks.",
        Between{0, most_ranks});
@@ -272,7 +273,19 @@ void visit_keys(Visitor& keys, Kind& sharding) {
        "The type in which parameters are gathered. auto: that of model.precision.");
   keys("reduce_dtype", sharding.reduce_dtype,
        "The type in which gradients are reduced. auto: that of the stored shards.");
-  if (sharding.traits().framework == ShardingFramework::pytorch) return;
+  bool const is_megatron = sharding.kind == ShardingKind::megatron_fsdp;
+  if (is_megatron || sharding.traits().framework == ShardingFramework::any) {
+    keys("strategy", sharding.strategy,
+         "megatron_fsdp: what ranks share out: optimizer state, gradients, too, which each layer "
+         "reduces in every "
+         "microbatch, or parameters, too (--data-parallel-sharding-strategy).");
+    keys("generation", sharding.generation,
+         "megatron_fsdp: the implementation (--megatron-fsdp-version). 2 has neither tensor nor "
+         "context groups, "
+         "and shares out all.",
+         Between{1, 2});
+  }
+  if (is_megatron || sharding.traits().framework == ShardingFramework::pytorch) return;
   keys("bucket", sharding.bucket,
        "zero2, zero3: elements of the buffer that collects gradients until they are reduced "
        "(reduce_bucket_size). zero2 has two of them if reductions overlap. 0: each gradient keeps "

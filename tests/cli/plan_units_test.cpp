@@ -90,7 +90,7 @@ TEST_CASE("plan's table shows the kinds of sharding where they differ, in 100 co
   }
   REQUIRE_THAT(run_stagecraft(search + "--software torchtitan").output,
                Contains("not searched: pipelines and ranks that split experts") &&
-                   Contains("nor sharding none, distributed_optimizer, fsdp1, zero1, zero2, zero3: "
+                   Contains("nor sharding none, distributed_optimizer, fsdp1, zero1, zero2, zero3, "
                             "--sharding any"));
 }
 
@@ -133,6 +133,32 @@ TEST_CASE("a kit for DeepSpeed has the stage, batch and buffers of the plan") {
                Contains("distributed_type: DEEPSPEED\nnum_machines: 2\nnum_processes: 16\n"));
   REQUIRE_THAT(launch.at("files").at("train.py").get<std::string>(),
                Contains("num_key_value_heads=8,\n") && Contains("gradient_checkpointing=True"));
+}
+
+TEST_CASE("a kit for Accelerate has units, strategy and type of the plan") {
+  // FullyShardedDataParallelPlugin.set_mixed_precision: parameters and reductions have one type.
+  json const launch = json_of(search +
+                              "--launchable accelerate --set sharding.reduce_dtype=bf16 --top 1 "
+                              "--json --fix recompute=uniform --fix micro=2")
+                          .at("launch");
+  REQUIRE(launch.at("framework") == "accelerate");
+  REQUIRE(launch.at("command") == "bash accelerate.sh");
+  REQUIRE_THAT(launch.at("files").at("accelerate.yaml").get<std::string>(),
+               Contains("distributed_type: FSDP\nmixed_precision: bf16\nnum_machines: 2\n"
+                        "num_processes: 16\n") &&
+                   Contains("fsdp_transformer_layer_cls_to_wrap: LlamaDecoderLayer\n") &&
+                   Contains("fsdp_activation_checkpointing: true\n"));
+  // transformers refuses both kinds of checkpoints together.
+  REQUIRE_THAT(launch.at("files").at("train.py").get<std::string>(),
+               Contains("gradient_accumulation_steps=2,") && !Contains("gradient_checkpointing"));
+}
+
+TEST_CASE("--set holds the type of reductions for all kinds with units") {
+  json const result = json_of(search +
+                              "--software torchtitan --set sharding.reduce_dtype=bf16 "
+                              "--top 1 --json");
+  REQUIRE(result.at("best").front().at("config").at("sharding").at("reduce_dtype") == "bf16");
+  require_refusal(search + "--set sharding.reduce_dtype=int8", {"sharding.reduce_dtype=", "fp32"});
 }
 
 TEST_CASE("a torchtitan job says the ranks that share units, and copies, and adds its model") {

@@ -44,6 +44,26 @@ inline std::vector<OddRun> sharded_runs() {
     c.sharding = default_sharding(ShardingKind::zero2);
     c.recompute.front().granularity = RecomputeGranularity::full;
   });
+  add("megatron_fsdp, main gradients in fp32", 3, [](C& c) {
+    c.model.precision = Precision::bf16;
+    c.sharding = default_sharding(ShardingKind::megatron_fsdp);
+  });
+  add("megatron_fsdp, tied, narrow gradients, full recompute", 2, [](C& c) {
+    c.model.precision = Precision::bf16, c.model.tied_embeddings = true;
+    c.memory.gradient_dtype = StateType::bf16;
+    c.sharding = default_sharding(ShardingKind::megatron_fsdp);
+    c.recompute.front().granularity = RecomputeGranularity::full;
+  });
+  add("megatron_fsdp, whole parameters", 3, [](C& c) {
+    c.model.precision = Precision::bf16;
+    c.sharding = default_sharding(ShardingKind::megatron_fsdp);
+    c.sharding.strategy = ShardingStrategy::optim_grads;
+  });
+  add("megatron_fsdp of the second generation", 3, [](C& c) {
+    c.model.precision = Precision::bf16;
+    c.sharding = default_sharding(ShardingKind::megatron_fsdp);
+    c.sharding.generation = 2;
+  });
   add("fsdp2, kept after forward", 3,
       [](C& c) { c.sharding.reshard_after_forward.kind = Reshard::Kind::no; });
   add("fsdp2, freed by all", 3,

@@ -1,9 +1,11 @@
 #include "apps/stagecraft/plan/plan_base.hpp"
 
 #include <algorithm>
+#include <array>
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -16,6 +18,21 @@
 
 namespace stagecraft {
 namespace {
+
+/// A key of a type that holds for all kinds with units, and where a search keeps it.
+struct UnitTypeKey {
+  std::string_view key;
+  std::optional<UnitType> SearchFilter::*type;
+};
+constexpr std::array unit_type_keys{
+    UnitTypeKey{"sharding.stored_dtype=", &SearchFilter::stored_dtype},
+    UnitTypeKey{"sharding.parameter_dtype=", &SearchFilter::parameter_dtype},
+    UnitTypeKey{"sharding.reduce_dtype=", &SearchFilter::reduce_dtype}};
+
+bool is_unit_type(std::string const& text) {
+  return std::ranges::any_of(unit_type_keys,
+                             [&](UnitTypeKey const& one) { return text.starts_with(one.key); });
+}
 
 /// Refuses keys that the search sets itself.
 void check_override(std::string const& text) {
@@ -117,7 +134,9 @@ RunConfig load_base_with_routing(std::string const& model,
 /// The stack of a plan unless --software or --set names one: that of --launchable, else that of the
 /// paper on the paper's cluster, and of today elsewhere. nullopt: the run file's default.
 std::optional<std::string> default_software(CommandLine const& line, RunConfig const& base) {
-  if (line.has("launchable")) return line.value("launchable");
+  if (line.has("launchable")) {
+    return std::string{framework_named(line.value("launchable"))->stack};
+  }
   constexpr char const* cluster_of_the_paper = "selene-a100";
   if (base.system.name == cluster_of_the_paper) return std::nullopt;
   return std::string{usual_framework().name};
@@ -132,6 +151,7 @@ RunConfig read_plan_base(CommandLine const& line,
   std::string const& model = line.arguments().front();
   std::vector<std::string> overrides = line.values_of("set");
   std::erase(overrides, without);
+  std::erase_if(overrides, is_unit_type);
   for (std::string const& text : overrides) {
     if (recipe && text.starts_with("low_precision")) {
       throw CommandLineError{"--set", "'" + text + "'",
@@ -147,6 +167,21 @@ RunConfig read_plan_base(CommandLine const& line,
   if (is_chosen) return base;
   std::optional<std::string> const stack = default_software(line, base);
   return stack ? load_base_with_routing(model, system, stack, overrides) : base;
+}
+
+void hold_unit_types(std::vector<std::string> const& overrides, SearchFilter& filter) {
+  for (std::string const& text : overrides) {
+    for (UnitTypeKey const& one : unit_type_keys) {
+      if (!text.starts_with(one.key)) continue;
+      std::string_view const word = std::string_view{text}.substr(one.key.size());
+      for (auto const& [type, name] : EnumNames<UnitType>::all) {
+        if (word == name) filter.*one.type = type;
+      }
+      if (filter.*one.type) continue;
+      throw CommandLineError{"--set", "'" + text + "'",
+                             std::string{one.key} + " " + accepted_names<UnitType>()};
+    }
+  }
 }
 
 }  // namespace stagecraft

@@ -2,10 +2,12 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "apps/program/command_line.hpp"
 #include "libsim/model/low_precision.hpp"
 #include "libsim/run/run_config.hpp"
+#include "libsim/search/search_request.hpp"
 
 namespace stagecraft {
 
@@ -17,5 +19,10 @@ RunConfig read_plan_base(CommandLine const& line,
                          std::string const& system,
                          std::optional<Recipe> recipe,
                          std::string const& without = {});
+
+/// Holds the types of --set sharding.reduce_dtype=TYPE, parameter_dtype and stored_dtype for all
+/// kinds with units.
+/// \throws CommandLineError  if there is no such type.
+void hold_unit_types(std::vector<std::string> const& overrides, SearchFilter& filter);
 
 }  // namespace stagecraft

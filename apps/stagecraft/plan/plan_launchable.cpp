@@ -34,6 +34,8 @@ void read_launchable(std::string const& text, PlanOptions& options) {
   options.request.is_wanted = [&framework](TrainingConfig const& config) {
     return is_launchable(config, framework);
   };
+  std::vector<ShardingKind>& kinds = options.request.filter.sharding;
+  if (kinds.empty()) kinds.assign(framework.kinds.begin(), framework.kinds.end());
   // The schedules that its flags name.
   std::vector<ScheduleKind>& schedules = options.request.filter.schedule;
   if (schedules.empty()) schedules = {ScheduleKind::one_f_one_b, ScheduleKind::interleaved};
@@ -41,10 +43,10 @@ void read_launchable(std::string const& text, PlanOptions& options) {
   std::string_view const described = described_stack(stack);
   // Stacks of Megatron-LM are its versions.
   bool const is_variant = !framework.flags && framework_of_stack(described) == &framework;
-  if (described != text && !is_variant) {
-    options.warnings.push_back("--launchable " + text +
-                               ": times and memory are those of the software '" + stack.name +
-                               "'; --software " + text + " has those of that framework");
+  if (described != framework.stack && !is_variant) {
+    options.warnings.push_back(
+        "--launchable " + text + ": times and memory are those of the software '" + stack.name +
+        "'; --software " + std::string{framework.stack} + " has those of that framework");
   }
   if (framework.take_order != nullptr) {
     std::string const change = framework.take_order(options.request.base);

@@ -266,6 +266,7 @@ PlanOptions read_plan_options(CommandLine const& line,
   };
   check_batch(line.value("global-batch"), request);
   hold_p2p(line.values_of("set"), request);
+  hold_unit_types(line.values_of("set"), request.filter);
   request.margin =
       read_margin(line.value("margin"), request.system.accelerator.memory.value.count());
   if (line.has("safety")) read_safety(line.value("safety"), options);

@@ -113,8 +113,11 @@ std::string to_text(UnsearchedOverlaps const& overlaps) {
             "\nnor orders fitted to costs, which `stagecraft explain` tries: " +
             unsearched_schedules() + (kinds.empty() ? "" : ", " + kinds) + "\n";
   } else {
-    text = "not searched: pipelines and ranks that split experts, which are not modelled with " +
-           std::string{name_of(config.sharding.kind)} + "\n" + kinds + (kinds.empty() ? "" : "\n");
+    bool const splits_experts = config.sharding.traits().splits_experts;
+    text = std::string{"not searched: pipelines"} +
+           (splits_experts ? "" : " and ranks that split experts") +
+           ", which are not modelled with " + std::string{name_of(config.sharding.kind)} + "\n" +
+           kinds + (kinds.empty() ? "" : "\n");
   }
   if (overlaps.effects.empty()) return text;
   text += "the best plan with";

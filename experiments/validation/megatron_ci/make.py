@@ -26,6 +26,9 @@ ENVIRONMENT = ("CUBLAS_WORKSPACE_CONFIG", "PYTORCH_CUDA_ALLOC_CONF", "CUDA_DEVIC
 SECTIONS = ("model", "parallel", "batch", "schedule", "recompute", "memory")  # whose keys are columns of their own
 MEASURED = {"measured.iteration_seconds": "iter_time_median_s", "measured.allocated_bytes": "mem_max_last",
             "measured.first_allocated_bytes": "mem_max_first", "measured.resident_bytes": "mem_alloc_last"}
+# ff70b248 of 17 March 2026 made types of Megatron-FSDP auto, which were fp32. The row of H100 that was committed on the 22nd
+# has the bytes of GB200's of the 5th, so that it is of before.
+FSDP_TYPES_AUTO = 1774224000
 FAMILIES = ("gpt", "moe", "mixtral")  # those that pretrain_gpt.py trains
 
 
@@ -56,22 +59,43 @@ def environment(case):
     return [f"{name}={variables[name]}" for name in ENVIRONMENT if name in variables]
 
 
-def of_the_stack(case, flags):
+def recorded(megatron, row):
+    """The second of the commit that wrote a row's bytes; the last one before 93ebf8d7, which changed times alone."""
+    shown = subprocess.run(["git", "-C", megatron, "log", "-1", "--format=%ct", "93ebf8d72f^", "--", row["path"]],
+                           capture_output=True, text=True)
+    return int(shown.stdout)
+
+
+def of_the_stack(megatron, case, flags, row):
     """What the flags change in the stack, where no key of a run says it."""
     if "no-gradient-accumulation-fusion" in flags:  # bf16 written and read, fp32 read and written
         yield "software.kernels.accumulation_bytes", 2 + 2 + 4 + 4
     if (case.get("MODEL_ARGS") or {}).get("--log-num-zeros-in-grad"):  # count_zeros_fp32: 4 kernels a parameter, beside 1
         yield "software.host.step_launches", 4 + 1
+    # 378d81fb of May 2026 (pull request 4717) keeps the buffer of the embedding, which --log-params-norm had freed before
+    # bytes are read (calc_params_l2_norm). Values of 2025 have bytes as if the embedding were there, which each step
+    # gathers ahead (start_param_sync); which version recorded them is not known.
+    if "use-megatron-fsdp" in flags and 1767225600 <= recorded(megatron, row) < 1780153729:
+        yield "software.memory.kept_root", False
 
 
-def imported(program, case, row, flags):
+def defaults_then(megatron, row, flags):
+    """Flags for what Megatron-FSDP left out when a row was recorded, where it has another default by now."""
+    if "use-megatron-fsdp" not in flags or recorded(megatron, row) >= FSDP_TYPES_AUTO:
+        return []
+    return [word for flag in ("main-grads-dtype", "grad-comm-dtype") if f"megatron-fsdp-{flag}" not in flags
+            for word in (f"--megatron-fsdp-{flag}", "fp32")]
+
+
+def imported(megatron, program, case, row, flags):
     system = next((name for machine, name in SYSTEMS.items() if machine in row["env"]), None)
     if row["family"] not in FAMILIES or system is None:
         return None, f"family {row['family']}" if system else f"{row['env']} names no machine"
     if row["test_type"] == "release" and not row["gpus"]:
         return None, "a release run on an unknown number of GPUs"
     result = subprocess.run([program, "import", "megatron", "--json", "--world-size", row["gpus"] or "8", "--system", system,
-                             "--", *environment(case), "pretrain_gpt.py", *words(flags)], capture_output=True, text=True)
+                             "--", *environment(case), "pretrain_gpt.py", *words(flags),
+                             *defaults_then(megatron, row, flags)], capture_output=True, text=True)
     return (json.loads(result.stdout), "") if result.returncode == 0 else (None, result.stderr.splitlines()[0][:140])
 
 
@@ -106,7 +130,7 @@ def main():
     for row in rows:
         flags = json.loads(row["flags"])
         case = case_of(megatron, row)
-        document, problem = imported(program, case, row, flags)
+        document, problem = imported(megatron, program, case, row, flags)
         if document is None:
             counts[f"cannot be imported: {problem}"] += 1
             continue
@@ -114,7 +138,7 @@ def main():
                       for entry in document["left_out"] if entry["effect"] != "none")
         measured = {"id": row["id"].removeprefix("mlm-"), "group": group(row, flags),
                     "measured.stage": int(row["pp"]) - 1, **{column: row[name] for column, name in MEASURED.items()}}
-        runs.append((measured, dict(flat(document["config"])) | dict(of_the_stack(case, flags))))
+        runs.append((measured, dict(flat(document["config"])) | dict(of_the_stack(megatron, case, flags, row))))
     keys = list(dict.fromkeys(key for _, config in runs for key in config))
     varied = [key for key in keys if key.startswith("software.")  # a column: the rows' `software` would replace it
               or any(config.get(key) != runs[0][1].get(key) for _, config in runs)]

@@ -91,21 +91,16 @@ ddp-reduce-scatter-with-fp32-accumulation! | large | more time and memory | grad
 )";
 
 inline constexpr std::string_view effects_of_sharding = R"(
-use-megatron-fsdp! | large | less memory, more time | parameters on every replica
 use-custom-fsdp! | large | less memory, more time | parameters on every replica
 use-torch-fsdp2! | large | less memory, more time | parameters on every replica
-data-parallel-sharding-strategy=no_shard | large | less memory | what --use-distributed-optimizer shards | use-megatron-fsdp use-custom-fsdp
 outer-dp-sharding-strategy=no_shard | large | less memory | replicas that share nothing out | use-megatron-fsdp
 enable-full-sharding-in-hsdp! | large | less memory, more time | replicas that share nothing out | use-megatron-fsdp
-fsdp-double-buffer! | large | more memory | no buffers of gathered parameters | use-megatron-fsdp
-fsdp-db-use-persist-buf-on-alloc-fail! | large | more memory | no buffers of gathered parameters | use-megatron-fsdp
-megatron-fsdp-max-pool-double-buffer! | large | more memory | no buffers of gathered parameters | use-megatron-fsdp
-megatron-fsdp-enable-fine-grained-param-gather! | large | less time | no gathers of parameters | use-megatron-fsdp
-megatron-fsdp-main-params-dtype=fp32 | large | less memory | the master copy in 32 bits | use-megatron-fsdp
-megatron-fsdp-main-grads-dtype=fp32 | large | less memory | gradients in 32 bits | use-megatron-fsdp
-megatron-fsdp-grad-comm-dtype=fp32 | large | less time | gradients in 32 bits | use-megatron-fsdp
+fsdp-double-buffer! | large | more memory | buffers that the allocator makes | use-megatron-fsdp
+fsdp-db-use-persist-buf-on-alloc-fail! | large | more memory | buffers that the allocator makes | use-megatron-fsdp
+megatron-fsdp-max-pool-double-buffer! | large | more memory | buffers that the allocator makes | use-megatron-fsdp
+megatron-fsdp-enable-fine-grained-param-gather! | large | less time | gathers of one layer ahead | use-megatron-fsdp
 fsdp-manual-registration! | large | less time | buffers that NCCL copies | use-megatron-fsdp
-suggested-communication-unit-size | large | either way | no gathers of parameters | use-megatron-fsdp
+suggested-communication-unit-size | large | either way | gathers of one layer ahead | use-megatron-fsdp
 keep-fp8-transpose-cache! | large | more memory | matrix products in 16 bits | use-megatron-fsdp
 keep-fp8-transpose-cache-when-using-custom-fsdp! | large | more memory | matrix products in 16 bits | use-custom-fsdp
 create-all-gather-group! | large | less time | gathers and reductions in turn

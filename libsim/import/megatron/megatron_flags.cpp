@@ -246,6 +246,21 @@ void write_state_types(FlagLine& line, TrainingConfig const& config) {
       .value("exp-avg-sq-dtype", "bf16");
 }
 
+void write_sharding(FlagLine& line, TrainingConfig const& config) {
+  Sharding const& sharding = config.sharding;
+  bool const is_fsdp = sharding.kind == ShardingKind::megatron_fsdp;
+  line.flag("use-distributed-optimizer",
+            sharding.shares_optimizer() && !(is_fsdp && sharding.generation == 2));
+  if (!is_fsdp) return;
+  bool const is_wide = config.memory.gradient_dtype == StateType::fp32;
+  line.flag("use-megatron-fsdp")
+      .value("data-parallel-sharding-strategy", name_of(sharding.strategy))
+      .value("megatron-fsdp-main-grads-dtype", is_wide ? "fp32" : "auto");
+  if (sharding.generation != 1) line.value("megatron-fsdp-version", sharding.generation);
+  if (sharding.reduce_dtype == UnitType::automatic) return;
+  line.value("megatron-fsdp-grad-comm-dtype", name_of(sharding.reduce_dtype));
+}
+
 void write_empty_cache(FlagLine& line, TrainingConfig const& config) {
   EmptyCache const empties = config.memory.empty_cache;
   if (empties == EmptyCache::never) return;
@@ -302,8 +317,8 @@ void write_layout(FlagLine& line, TrainingConfig const& config) {
   }
   write_context(line, parallel);
   line.flag("sequence-parallel", parallel.sequence && parallel.tensor > 1)
-      .flag("use-distributed-optimizer", config.sharding.shares_optimizer())
       .flag("overlap-moe-expert-parallel-comm", parallel.expert_overlap);
+  write_sharding(line, config);
   write_state_types(line, config);
   write_empty_cache(line, config);
 }

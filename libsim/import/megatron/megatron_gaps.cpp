@@ -82,8 +82,9 @@ class Gaps {
     add_of_recompute();
     bool const is_sharded = config_.sharding.shares_optimizer();
     gap(!config_.sharding.traits().is_in_megatron(),
-        "sharding: Megatron-LM's is distributed_optimizer, which shares the optimizer's state "
-        "alone");
+        "sharding: Megatron-LM's are distributed_optimizer, which shares the optimizer's state "
+        "alone, and megatron_fsdp");
+    add_of_fsdp();
     gap(is_of_2022_ && config_.low_precision.recipe != Recipe::none,
         "low_precision: Megatron-LM of 2022 has no products in 8 or 4 bits");
     gap(is_of_2022_ && (config_.memory.gradient_dtype != StateType::fp32 ||
@@ -111,6 +112,18 @@ class Gaps {
   }
 
  private:
+  void add_of_fsdp() {
+    Sharding said = config_.sharding;
+    if (said.kind != ShardingKind::megatron_fsdp) return;
+    gap(is_of_2022_, "sharding megatron_fsdp: Megatron-LM of 2022 has no such sharding");
+    Sharding const usual = default_sharding(said.kind);
+    said.strategy = usual.strategy;
+    said.generation = usual.generation;
+    said.reduce_dtype = usual.reduce_dtype;
+    gap(said != usual,
+        "sharding: of megatron_fsdp the flags say strategy, generation and reduce_dtype");
+  }
+
   /// Adds what the descriptors of a section's keys say.
   template <typename Section>
   void add_of_keys(std::string_view name, Section const& section) {
@@ -276,7 +289,8 @@ TrainingConfig without_choices(TrainingConfig config) {
   config.recompute = {RecomputePolicy{}};
   config.layout = LayerSplit{};
   // A search chooses the kind; that of Megatron-LM is none of its gaps.
-  if (!config.sharding.traits().is_in_megatron()) config.sharding = Sharding{};
+  ShardingTraits const& kind = config.sharding.traits();
+  if (!kind.is_in_megatron() || kind.has_units()) config.sharding = Sharding{};
   return config;
 }
 

@@ -137,7 +137,7 @@ inline constexpr std::string_view idle_flags_of_execution =
     "fp4-quantizer-factory fp8-amax-compute-algo fp8-amax-history-len fp8-interval "
     "fp8-margin fp8-quantizer-factory glu-linear-offset high-priority-stream-groups* "
     "init-model-with-meta-device! kitchen-attention-backend lazy-loader! lazy-mpu-init! "
-    "local-rank local_rank manual-gc! manual-gc-interval megatron-fsdp-version "
+    "local-rank local_rank manual-gc! manual-gc-interval "
     "min-offloaded-tensor-size moe-paged-stash-buffer-size-factor-cpu "
     "moe-paged-stash-buffer-size-factor-cuda moe-paged-stash-page-size "
     "moe-router-bias-update-rate nccl-communicator-config-path no-align-grad-reduce! "

@@ -11,6 +11,7 @@
 #include "libsim/import/megatron/megatron_attention.hpp"
 #include "libsim/import/megatron/megatron_doubts.hpp"
 #include "libsim/import/megatron/megatron_experts.hpp"
+#include "libsim/import/megatron/megatron_fsdp.hpp"
 #include "libsim/import/megatron/megatron_layout.hpp"
 #include "libsim/import/megatron/megatron_low_precision.hpp"
 #include "libsim/import/megatron/megatron_model.hpp"
@@ -130,6 +131,7 @@ MegatronImport import_words(std::vector<ShellWord> const& words,
   read_megatron_model(arguments, version, config.model);
   read_megatron_layout(arguments, version, options.world_size, config);
   read_megatron_experts(arguments, config);
+  read_megatron_fsdp(arguments, config);
   read_megatron_windows(arguments, config.model);
   config.recompute = read_megatron_recompute(arguments, config.model);
   limit_block_to_chunk(arguments, config);

@@ -64,19 +64,27 @@ class UnitCopies {
   UnitCopies(TrainingPlan const& plan, Programs& programs)
       : programs_{programs},
         whole_{std::exchange(programs.blocks, {})},
-        traits_{.ranks = plan.groups.members(*plan.roles.unit),
-                .group = *plan.roles.unit,
-                .copies = plan.roles.unit_copies,
+        traits_{.all = {.ranks = plan.groups.members(*plan.roles.unit),
+                        .group = *plan.roles.unit,
+                        .copies = plan.roles.unit_copies},
+                .experts = {},
                 .types = unit_types(plan.config),
                 .gathers = plan.config.sharding.shares_parameters(),
                 .is_flat = plan.config.sharding.traits().is_flat,
                 .cuts_rows = plan.config.sharding.traits().cuts_rows,
                 .all_reduces = plan.config.sharding.traits().all_reduces,
+                .joins_rows = plan.config.sharding.traits().joins_rows,
+                .fills_input = plan.config.sharding.traits().fills_input,
                 .overlaps = plan.config.sharding.overlap,
                 .bucket = plan.config.sharding.bucket,
                 .keeps_gradients = plan.config.sharding.traits().keeps_gradients} {
     // stage_1_and_2.py, setup_buckets(); stage3.py has one for each type.
     if (traits_.overlaps && !traits_.keeps_gradients) traits_.buckets = 2;
+    if (plan.config.sharding.traits().splits_experts && plan.roles.expert_gradients) {
+      traits_.experts = UnitGroup{.ranks = plan.groups.members(*plan.roles.expert_gradients),
+                                  .group = *plan.roles.expert_gradients,
+                                  .copies = {}};
+    }
   }
 
   std::vector<BlockProgram> const& whole() const { return whole_; }
@@ -89,7 +97,8 @@ class UnitCopies {
       sizes_[static_cast<std::size_t>(units.unit_at(i))] += elements_of(units.program(i), traits_);
     }
     std::int64_t const all = std::accumulate(sizes_.begin(), sizes_.end(), std::int64_t{0});
-    traits_.own_gradients = traits_.gathers ? 0 : all / traits_.ranks;
+    bool const makes_anew = !traits_.gathers && !traits_.keeps_gradients;
+    traits_.own_gradients = makes_anew ? all / traits_.all.ranks : 0;
   }
 
   /// How many of the last units DeepSpeed keeps after forward: those of which fewer than `distance`

@@ -24,9 +24,15 @@ namespace stagecraft {
 /// a copy of it (reduce_scatter_coalesced(), allreduce_bucket()). The rank's part of that is added
 /// to its gradients, which are one buffer. A unit larger than the bucket reduces as many times as
 /// it fills it; a reduction is counted once here, and does not wait until a bucket is full.
+/// Megatron-FSDP's units have one buffer, which ops read, and one into which each gradient goes
+/// once it is made; the reduced shard is added to main gradients. The parameters of experts are a
+/// part of their own, of the ranks that hold them. The root's stay gathered for all microbatches.
+/// It gathers up to 500 million elements ahead and reduces as late; one unit is modelled here.
 /// Source: PyTorch 2.15, torch/distributed/fsdp/_fully_shard: _fsdp_param_group.py and
-/// _fsdp_collectives.py; DeepSpeed, deepspeed/runtime/zero/{stage_1_and_2,stage3}.py.
-/// Pre: the blocks' passes are not split, and all parameters have the same holders.
+/// _fsdp_collectives.py; DeepSpeed, deepspeed/runtime/zero/{stage_1_and_2,stage3}.py;
+/// Megatron-LM d98e8a64, megatron/core/distributed/fsdp/src/megatron_fsdp.
+/// Pre: the blocks' passes are not split, and all parameters but those of Megatron-FSDP's experts
+/// have the same holders.
 void shard_units(TrainingPlan const& plan, Programs& programs);
 
 }  // namespace stagecraft

@@ -1,20 +1,43 @@
 #include "libsim/plan/units/unit_block.hpp"
 
+#include <numeric>
+
 namespace stagecraft {
 
 /// Elements of a parameter, with its own padding.
 std::int64_t elements_of(Shape const& shape, UnitTraits const& traits) {
   if (traits.is_flat || !traits.gathers) return shape.elements();
-  return traits.ranks * sharded_elements(shape, traits.ranks, traits.cuts_rows);
+  return traits.all.ranks * sharded_elements(shape, traits.all.ranks, traits.cuts_rows);
 }
 
 /// The elements of a block's own parameters, padded.
 std::int64_t elements_of(BlockProgram const& block, UnitTraits const& traits) {
-  std::int64_t sum = 0;
+  std::vector<UnitPart> const parts = parts_of(block, traits);
+  return parts.back().first + parts.back().elements;
+}
+
+std::vector<UnitPart> parts_of(BlockProgram const& block,
+                               UnitTraits const& traits,
+                               std::int64_t tail) {
+  UnitPart dense;
+  UnitPart experts{.is_of_experts = true};
+  std::int64_t row_of_dense = 1;
+  std::int64_t row_of_experts = 1;
   for (Parameter const& parameter : block.parameters) {
-    if (!parameter.shared) sum += elements_of(block.tensor(parameter.weight).shape, traits);
+    if (parameter.shared) continue;
+    bool const is_of_experts = traits.experts && parameter.holders;
+    Shape const& shape = block.tensor(parameter.weight).shape;
+    (is_of_experts ? experts : dense).elements += elements_of(shape, traits);
+    std::int64_t& row = is_of_experts ? row_of_experts : row_of_dense;
+    if (traits.joins_rows) row = std::lcm(row, row_of(shape));
   }
-  return traits.ranks * shard_of(sum, traits.ranks);
+  dense.elements =
+      traits.all.ranks * shard_of(dense.elements, traits.all.ranks, row_of_dense) + tail;
+  if (experts.elements == 0) return {dense};
+  experts.first = dense.elements;
+  experts.elements =
+      traits.experts->ranks * shard_of(experts.elements, traits.experts->ranks, row_of_experts);
+  return {dense, experts};
 }
 
 UnitBlock::UnitBlock(BlockProgram& of,
@@ -25,8 +48,9 @@ UnitBlock::UnitBlock(BlockProgram& of,
       traits{unit_traits},
       beside{neighbours},
       passes{unit_passes},
-      elements{elements_of(block, traits) +
-               (beside.partner == nullptr ? 0 : elements_of(*beside.partner, traits))} {}
+      parts{parts_of(
+          block, traits, beside.partner == nullptr ? 0 : elements_of(*beside.partner, traits))},
+      elements{parts.back().first + parts.back().elements} {}
 
 TensorId UnitBlock::make(Name name, std::int64_t count, ElementType type, Category category) {
   auto const id = static_cast<TensorId>(block.tensors.size());
@@ -39,10 +63,11 @@ TensorId UnitBlock::make(Name name, std::int64_t count, ElementType type, Catego
   return id;
 }
 
-TensorId UnitBlock::make_part(Name name, std::int64_t count, TensorId whole) {
+TensorId UnitBlock::make_part(Name name, std::int64_t count, TensorId whole, std::int64_t first) {
   Tensor const of = block.tensor(whole);
   TensorId const part = make(name, count, of.type, of.category);
   block.tensors.back().buffer = of.buffer;
+  block.tensors.back().offset = of.offset + first;
   block.tensors.back().lifetime = of.lifetime;
   block.tensors.back().strides = {1};
   return part;
@@ -80,10 +105,11 @@ Op& UnitBlock::append(
   return op;
 }
 
-Op& UnitBlock::append_collective(Ops& ops, OpKind kind, Name name, TensorId from, TensorId to) {
+Op& UnitBlock::append_collective(
+    Ops& ops, OpKind kind, Name name, TensorId from, TensorId to, GroupId group) {
   Op& op = append(ops, kind, name, {from}, {to});
   op.stream = Stream::gather;
-  op.group = traits.group;
+  op.group = group;
   op.payload = block.tensor(kind == OpKind::all_gather ? to : from).bytes();
   op.traffic = {};
   return op;

@@ -28,17 +28,26 @@ inline constexpr std::string_view gradient_shard =
 inline constexpr std::array<std::string_view, 4> gradients_of_head{"gradient_0", "gradient_1",
                                                                    "gradient_2", "gradient_3"};
 
-/// What the collectives of all units have in common.
-struct UnitTraits {
-  int ranks = 1;  ///< that share a unit
+/// Ranks that share parameters.
+struct UnitGroup {
+  int ranks = 1;
   GroupId group{};
   std::optional<GroupId>
       copies{};  ///< the ranks with the same shards, over which gradients are summed
+};
+
+/// What the collectives of all units have in common.
+struct UnitTraits {
+  UnitGroup all;
+  /// Those that share the parameters of experts, if these are a part of each unit of their own.
+  std::optional<UnitGroup> experts{};
   UnitTypes types;
   bool gathers = true;       ///< whether ranks share parameters, too
   bool is_flat = false;      ///< ShardingTraits::is_flat
   bool cuts_rows = false;    ///< ShardingTraits::cuts_rows
   bool all_reduces = false;  ///< ShardingTraits::all_reduces
+  bool joins_rows = false;   ///< ShardingTraits::joins_rows
+  bool fills_input = false;  ///< ShardingTraits::fills_input
   bool overlaps = true;      ///< whether reductions run beside the backward of the unit before
   /// Elements of the buffer that collects gradients; 0: there is none.
   std::int64_t bucket = 0;
@@ -67,6 +76,27 @@ std::int64_t elements_of(Shape const& shape, UnitTraits const& traits);
 /// The elements of a block's own parameters, padded.
 std::int64_t elements_of(BlockProgram const& block, UnitTraits const& traits);
 
+/// Consecutive elements of a unit that the same ranks share.
+struct UnitPart {
+  std::int64_t first = 0;
+  std::int64_t elements = 0;
+  bool is_of_experts = false;
+
+  UnitGroup const& group(UnitTraits const& traits) const {
+    return is_of_experts ? *traits.experts : traits.all;
+  }
+  std::int64_t shard(UnitTraits const& traits) const { return elements / group(traits).ranks; }
+  /// One of two literals.
+  std::string_view name(std::string_view of_all, std::string_view of_experts) const {
+    return is_of_experts ? of_experts : of_all;
+  }
+};
+
+/// The parts of a block's unit in their order; `tail`: elements of the head of the same unit.
+std::vector<UnitPart> parts_of(BlockProgram const& block,
+                               UnitTraits const& traits,
+                               std::int64_t tail = 0);
+
 /// A block to which the ops of its unit are added.
 struct UnitBlock {
   using Ops = std::vector<Op>;
@@ -82,8 +112,8 @@ struct UnitBlock {
   bool is_tail() const { return beside.partner != nullptr && is_head(); }
 
   TensorId make(Name name, std::int64_t count, ElementType type, Category category);
-  /// A part of another buffer, from its beginning.
-  TensorId make_part(Name name, std::int64_t count, TensorId whole);
+  /// A part of another buffer, from its beginning or from `first`.
+  TensorId make_part(Name name, std::int64_t count, TensorId whole, std::int64_t first = 0);
   TensorId make_gathered(Name name, std::int64_t count, ElementType type) {
     return make(name, count, type, Category::gathered);
   }
@@ -94,7 +124,8 @@ struct UnitBlock {
   void pass_on(Pass pass, std::string_view what, std::int32_t of, TensorId tensor);
 
   Op& append(Ops& ops, OpKind kind, Name name, TensorList const& reads, TensorList const& writes);
-  Op& append_collective(Ops& ops, OpKind kind, Name name, TensorId from, TensorId to);
+  Op& append_collective(
+      Ops& ops, OpKind kind, Name name, TensorId from, TensorId to, GroupId group);
   /// The buffer stays at least until here.
   void hold(Ops& ops, Name name, TensorId buffer) {
     append(ops, OpKind::hold, name, {buffer}, {}).traffic = {};
@@ -104,7 +135,8 @@ struct UnitBlock {
   UnitTraits const& traits;
   Neighbours const& beside;
   UnitPasses const& passes;
-  std::int64_t elements;  ///< of the unit
+  std::vector<UnitPart> parts;  ///< of the unit
+  std::int64_t elements;        ///< of the unit
 };
 
 }  // namespace stagecraft

@@ -39,13 +39,39 @@ void UnitGradients::own() {
       }
     }
   }
-  if (!unit_.is_tail()) fill_bucket();
+  if (unit_.is_tail()) return;
+  fill_bucket();
+  if (unit_.traits.fills_input) fill_input();
 }
 
 bool UnitGradients::goes_into_bucket(Parameter const& parameter) const {
   // What the head adds to comes from elsewhere; larger ones are reduced where they are.
-  return bucket_ != no_tensor && !(unit_.has_tail() && parameter.tied_embedding) &&
+  if (unit_.has_tail() && parameter.tied_embedding) return false;
+  if (input_ != no_tensor) return true;
+  return bucket_ != no_tensor &&
          unit_.block.tensor(parameter.weight).shape.elements() <= unit_.traits.bucket;
+}
+
+void UnitGradients::fill_input() {
+  input_ = unit_.make_gathered({"unit_gradients", "reduce_input"}, unit_.elements,
+                               unit_.traits.types.reduced);
+  for (Parameter const& parameter : unit_.block.parameters) {
+    if (goes_into_bucket(parameter)) move_after_last_write(parameter, input_);
+  }
+}
+
+void UnitGradients::move_after_last_write(Parameter const& parameter, TensorId to) {
+  TensorId const id = parameter.gradient;
+  Ops& ops = unit_.block.backward;
+  auto const last = std::find_if(ops.rbegin(), ops.rend(), [&](Op const& op) {
+    return std::ranges::find(op.writes, id) != op.writes.end();
+  });
+  Tensor const& gradient = unit_.block.tensor(id);
+  Ops move;
+  unit_.append(move, OpKind::pack_unit, {"unit_gradients", "to_bucket"}, {id}, {to}).traffic =
+      gradient.bytes() +
+      Bytes{gradient.shape.elements() * element_size(unit_.block.tensor(to).type)};
+  ops.insert(last.base(), move.front());
 }
 
 void UnitGradients::fill_bucket() {
@@ -73,16 +99,7 @@ void UnitGradients::fill_bucket() {
   in_bucket_ =
       unit_.make_part({"unit_gradients", "in_bucket"}, std::min(elements, traits.bucket), bucket_);
   for (Parameter const& parameter : unit_.block.parameters) {
-    if (!goes_into_bucket(parameter)) continue;
-    TensorId const id = parameter.gradient;
-    Ops& ops = unit_.block.backward;
-    auto const last = std::find_if(ops.rbegin(), ops.rend(), [&](Op const& op) {
-      return std::ranges::find(op.writes, id) != op.writes.end();
-    });
-    Ops move;
-    unit_.append(move, OpKind::pack_unit, {"unit_gradients", "to_bucket"}, {id}, {in_bucket_})
-        .traffic = 2 * unit_.block.tensor(id).bytes();
-    ops.insert(last.base(), move.front());
+    if (goes_into_bucket(parameter)) move_after_last_write(parameter, in_bucket_);
   }
 }
 
@@ -97,7 +114,7 @@ void UnitGradients::collect(Ops& ops) {
     if (!goes_into_bucket(parameter)) gradients_.push_back(parameter.gradient);
   }
   if (unit_.has_tail()) collect_from(ops, *unit_.beside.partner);
-  if (!unit_.traits.is_flat) return;
+  if (!unit_.traits.is_flat || input_ != no_tensor) return;
   TensorId const flat =
       unit_.make_gathered({"unit_gradients", "flat"}, unit_.elements, unit_.traits.types.gathered);
   copy_together(ops, {"unit_gradients", "join"}, flat);
@@ -128,7 +145,7 @@ void UnitGradients::reduce_behind(Ops& first, Ops& last) {
       unit_.make_gathered({"gradients_behind", "reduce_input"}, reduced_at_once(behind, elements),
                           unit_.traits.types.reduced);
   unit_.take(Pass::backward, handed::reduce_input, 1, input);
-  reduce(first, last, "gradients_behind", 1, input, elements, true);
+  reduce(first, last, "gradients_behind", 1, input, parts_of(behind, unit_.traits), true);
 }
 
 void UnitGradients::reduce(Ops& begin,
@@ -136,20 +153,23 @@ void UnitGradients::reduce(Ops& begin,
                            std::string_view whose,
                            std::int32_t position,
                            TensorId input,
-                           std::int64_t elements,
+                           std::vector<UnitPart> const& parts,
                            bool is_beside) {
   if (unit_.traits.keeps_gradients || own_gradients_ != no_tensor) {
-    return reduce_in_place(begin, end, whose, input, elements, is_beside);
+    for (UnitPart const& of : parts) reduce_in_place(begin, end, whose, input, of, is_beside);
+    return;
   }
   UnitTypes const& types = unit_.traits.types;
-  std::int64_t const shard = elements / unit_.traits.ranks;
+  std::int64_t const shard = parts.front().shard(unit_.traits);
   bool const makes_gradient = !unit_.passes.has_reduced && types.reduced == types.stored;
   TensorId const part = makes_gradient
                             ? unit_.make({whose, "shard"}, shard, types.stored, Category::gradients)
                             : unit_.make_gathered({whose, "part"}, shard, types.reduced);
-  unit_.append_collective(begin, OpKind::reduce_scatter, {whose, "reduce_scatter"}, input, part)
+  unit_
+      .append_collective(begin, OpKind::reduce_scatter, {whose, "reduce_scatter"}, input, part,
+                         unit_.traits.all.group)
       .asynchronous = is_beside;
-  sum_over_copies(begin, whose, part, is_beside);
+  sum_over_copies(begin, whose, part, unit_.traits.all.copies, is_beside);
   unit_.hold(end, {whose, "reduced"}, part);
   if (makes_gradient) {
     unit_.leave(Pass::backward, handed::gradient_shard, position, part);
@@ -168,11 +188,12 @@ void UnitGradients::reduce(Ops& begin,
 void UnitGradients::sum_over_copies(Ops& ops,
                                     std::string_view whose,
                                     TensorId part,
+                                    std::optional<GroupId> copies,
                                     bool is_beside) {
-  if (!unit_.traits.copies) return;
-  Op& sum = unit_.append_collective(ops, OpKind::all_reduce, {whose, "all_reduce"}, part, part);
+  if (!copies) return;
+  Op& sum =
+      unit_.append_collective(ops, OpKind::all_reduce, {whose, "all_reduce"}, part, part, *copies);
   sum.stream = Stream::sum_over_copies;
-  sum.group = unit_.traits.copies;
   sum.asynchronous = is_beside;
 }
 
@@ -180,28 +201,35 @@ void UnitGradients::reduce_in_place(Ops& begin,
                                     Ops& end,
                                     std::string_view whose,
                                     TensorId input,
-                                    std::int64_t elements,
+                                    UnitPart const& of,
                                     bool is_beside) {
   UnitTraits const& traits = unit_.traits;
-  std::int64_t const shard = elements / traits.ranks;
-  TensorId const part = unit_.make_part(
-      {whose, "part"}, unit_.block.tensor(input).shape.elements() / traits.ranks, input);
-  Op& op = traits.all_reduces ? unit_.append_collective(begin, OpKind::all_reduce,
-                                                        {whose, "all_reduce"}, input, input)
-                              : unit_.append_collective(begin, OpKind::reduce_scatter,
-                                                        {whose, "reduce_scatter"}, input, part);
-  op.payload = Bytes{elements * element_size(traits.types.reduced)};
+  UnitGroup const& group = of.group(traits);
+  std::int64_t const shard = of.shard(traits);
+  // A bucket may be smaller than the unit.
+  std::int64_t const held =
+      std::min(of.elements, unit_.block.tensor(input).shape.elements() - of.first);
+  TensorId const part =
+      unit_.make_part({whose, of.name("part", "expert_part")}, held / group.ranks, input, of.first);
+  Op& op =
+      traits.all_reduces
+          ? unit_.append_collective(begin, OpKind::all_reduce, {whose, "all_reduce"}, input, input,
+                                    group.group)
+          : unit_.append_collective(begin, OpKind::reduce_scatter,
+                                    {whose, of.name("reduce_scatter", "reduce_scatter_experts")},
+                                    input, part, group.group);
+  op.payload = Bytes{of.elements * element_size(traits.types.reduced)};
   op.asynchronous = is_beside;
-  sum_over_copies(begin, whose, part, is_beside);
+  sum_over_copies(begin, whose, part, group.copies, is_beside);
   bool const adds = traits.keeps_gradients && unit_.passes.has_reduced;
-  TensorId const kept =
-      traits.keeps_gradients
-          ? unit_.make({whose, "shard"}, shard, traits.types.stored, Category::gradients)
-          : unit_.make_part({whose, "shard"}, shard, own_gradients_);
+  TensorId const kept = traits.keeps_gradients
+                            ? unit_.make({whose, of.name("shard", "expert_shard")}, shard,
+                                         traits.types.gradients, Category::gradients)
+                            : unit_.make_part({whose, "shard"}, shard, own_gradients_);
   if (traits.keeps_gradients) unit_.block.tensors.back().lifetime = Lifetime::job;
   Op& keep = adds ? unit_.append(end, OpKind::add, {whose, "add"}, {kept, part}, {kept})
                   : unit_.append(end, OpKind::pack_unit, {whose, "keep"}, {part}, {kept});
-  std::int64_t const stored = element_size(traits.types.stored);
+  std::int64_t const stored = element_size(traits.types.gradients);
   keep.traffic = Bytes{shard * ((adds ? 2 : 1) * stored + element_size(traits.types.reduced))};
 }
 
@@ -232,7 +260,7 @@ void UnitGradients::finish(Ops& last) {
   if (unit_.beside.before != nullptr && unit_.traits.overlaps) {
     unit_.leave(Pass::backward, handed::reduce_input, 0, input);
   } else {
-    reduce(last, last, "unit_gradients", 0, input, unit_.elements, false);
+    reduce(last, last, "unit_gradients", 0, input, unit_.parts, false);
   }
   end_backward(last);
 }
@@ -295,6 +323,10 @@ TensorId UnitGradients::reduce_input(Ops& ops) {
     TensorId const sum = sum_so_far();
     add_to(ops, sum);
     gradients_ = {sum};
+  }
+  if (input_ != no_tensor) {
+    copy_together(ops, {"unit_gradients", "copy_in"}, input_);
+    return input_;
   }
   if (unit_.traits.is_flat && unit_.traits.types.reduced == unit_.traits.types.gathered) {
     return gradients_.front();

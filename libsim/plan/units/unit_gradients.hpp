@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -32,6 +33,9 @@ class UnitGradients {
   void collect_from(Ops& ops, BlockProgram const& head);
   /// Lets each gradient that the bucket has room for move there after its last write.
   void fill_bucket();
+  /// The same for the input of the unit's reduction, which has room for all of them.
+  void fill_input();
+  void move_after_last_write(Parameter const& parameter, TensorId to);
   bool goes_into_bucket(Parameter const& parameter) const;
   /// The elements that the input of a reduction has room for, if it is of the parameters of a block
   /// and has `elements` in all: DeepSpeed empties a bucket whenever it is full.
@@ -44,16 +48,20 @@ class UnitGradients {
               std::string_view whose,
               std::int32_t position,
               TensorId input,
-              std::int64_t elements,
+              std::vector<UnitPart> const& parts,
               bool is_beside);
   /// Adds up the rank's part of a sum over the ranks that have copies of it, if there are any.
-  void sum_over_copies(Ops& ops, std::string_view whose, TensorId part, bool is_beside);
+  void sum_over_copies(Ops& ops,
+                       std::string_view whose,
+                       TensorId part,
+                       std::optional<GroupId> copies,
+                       bool is_beside);
   /// The same as reduce() for what is reduced into one buffer of all the rank's gradients.
   void reduce_in_place(Ops& begin,
                        Ops& end,
                        std::string_view whose,
                        TensorId input,
-                       std::int64_t elements,
+                       UnitPart const& of,
                        bool is_beside);
   /// Hands on, or ends, what a backward has of a bucket and of the rank's gradients.
   void end_backward(Ops& last);
@@ -74,6 +82,7 @@ class UnitGradients {
   TensorId bucket_ = no_tensor;      ///< all buckets
   TensorId in_bucket_ = no_tensor;   ///< the unit's part of one
   TensorId own_gradients_ = no_tensor;
+  TensorId input_ = no_tensor;  ///< of the unit's reduction, if gradients fill it
 };
 
 }  // namespace stagecraft

@@ -29,9 +29,14 @@ UnitTypes unit_types(TrainingConfig const& config) {
   ElementType const stored =
       type_of(sharding.stored_dtype, sharding.traits().has_master ? activation_type(precision)
                                                                   : accumulation_type(precision));
+  ElementType const gradients = !sharding.traits().has_main_gradients ? stored
+                                : config.memory.gradient_dtype == StateType::fp32
+                                    ? accumulation_type(precision)
+                                    : activation_type(precision);
   return {.stored = stored,
           .gathered = type_of(sharding.parameter_dtype, activation_type(precision)),
-          .reduced = type_of(sharding.reduce_dtype, stored)};
+          .reduced = type_of(sharding.reduce_dtype, gradients),
+          .gradients = gradients};
 }
 
 }  // namespace stagecraft

@@ -7,6 +7,7 @@
 #include <stdexcept>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "libsim/plan/units/unit_gradients.hpp"
 #include "libsim/program/liveness.hpp"
@@ -55,24 +56,40 @@ class UnitWriter {
   Name name_of_flat(std::string_view whose) const {
     return {whose, unit_.traits.is_flat ? "parameters" : "flat"};
   }
-  /// Appends the gather of a unit. Returns the flat buffer with its parameters. The rank's shard is
-  /// copied into its own part of that buffer first.
-  TensorId gather(Ops& ops, std::string_view whose, std::int64_t elements, bool is_ahead) {
-    std::int64_t const shard = elements / unit_.traits.ranks;
-    TensorId const kept =
-        unit_.make({whose, "shard"}, shard, unit_.traits.types.stored, Category::parameters);
-    unit_.block.tensors.back().lifetime = Lifetime::job;
-    TensorId const flat =
-        unit_.make_gathered(name_of_flat(whose), elements, unit_.traits.types.gathered);
-    TensorId const part = unit_.make_part({whose, "part"}, shard, flat);
-    Op& copy = unit_.append(ops, OpKind::pack_unit, {whose, "copy_in"}, {kept}, {part});
-    copy.stream = Stream::gather;
-    copy.group = unit_.traits.group;
-    copy.asynchronous = true;
-    copy.is_ahead = is_ahead;
-    Op& op = unit_.append_collective(ops, OpKind::all_gather, {whose, "all_gather"}, part, flat);
-    op.asynchronous = is_ahead;
-    op.is_ahead = is_ahead;
+  /// Appends the gather of a unit. Returns the flat buffer with its parameters. The rank's shard of
+  /// each part is copied into its own part of that buffer first.
+  TensorId gather(Ops& ops,
+                  std::string_view whose,
+                  std::vector<UnitPart> const& parts,
+                  bool is_ahead) {
+    TensorId flat = no_tensor;
+    for (UnitPart const& of : parts) {
+      std::int64_t const shard = of.shard(unit_.traits);
+      GroupId const group = of.group(unit_.traits).group;
+      TensorId const kept = unit_.make({whose, of.name("shard", "expert_shard")}, shard,
+                                       unit_.traits.types.stored, Category::parameters);
+      unit_.block.tensors.back().lifetime = Lifetime::job;
+      if (flat == no_tensor) {
+        flat = unit_.make_gathered(name_of_flat(whose), parts.back().first + parts.back().elements,
+                                   unit_.traits.types.gathered);
+      }
+      TensorId const part =
+          unit_.make_part({whose, of.name("part", "expert_part")}, shard, flat, of.first);
+      TensorId const to = parts.size() == 1 ? flat
+                                            : unit_.make_part({whose, of.name("dense", "experts")},
+                                                              of.elements, flat, of.first);
+      Op& copy = unit_.append(ops, OpKind::pack_unit,
+                              {whose, of.name("copy_in", "copy_experts_in")}, {kept}, {part});
+      copy.stream = Stream::gather;
+      copy.group = group;
+      copy.asynchronous = true;
+      copy.is_ahead = is_ahead;
+      Op& op = unit_.append_collective(ops, OpKind::all_gather,
+                                       {whose, of.name("all_gather", "all_gather_experts")}, part,
+                                       to, group);
+      op.asynchronous = is_ahead;
+      op.is_ahead = is_ahead;
+    }
     return flat;
   }
 
@@ -80,7 +97,7 @@ class UnitWriter {
   /// what they are copied from.
   TensorId parameters(Ops& ops, Pass pass, std::string_view whose, Source source, TensorId& flat) {
     if (source == Source::own) {
-      flat = gather(ops, whose, unit_.elements, false);
+      flat = gather(ops, whose, unit_.parts, false);
     } else {
       flat = unit_.make_gathered(name_of_flat(whose), unit_.elements, unit_.traits.types.gathered);
       unit_.take(pass, handed::flat, 0, flat);
@@ -95,15 +112,17 @@ class UnitWriter {
   void gather_ahead(Ops& ops, Pass pass, std::string_view whose) {
     bool const is_forward = pass == Pass::forward;
     BlockProgram const& other = *(is_forward ? unit_.beside.behind : unit_.beside.before);
-    TensorId const flat = gather(ops, whose, elements_of(other, unit_.traits), true);
+    TensorId const flat = gather(ops, whose, parts_of(other, unit_.traits), true);
     unit_.leave(pass, handed::flat, is_forward ? 1 : -1, flat);
   }
 
   /// Makes each weight, and what is a view of one, a part of `whole`. A head's own ones come after
   /// those of the embedding of its unit.
   void place_weights(TensorId whole) {
-    std::int64_t offset = unit_.is_tail() ? elements_of(*unit_.beside.partner, unit_.traits) : 0;
+    std::int64_t of_dense = unit_.is_tail() ? elements_of(*unit_.beside.partner, unit_.traits) : 0;
+    std::int64_t of_experts = unit_.parts.back().first;
     for (Parameter const& parameter : unit_.block.parameters) {
+      std::int64_t& offset = unit_.traits.experts && parameter.holders ? of_experts : of_dense;
       TensorId const weight = parameter.weight;
       Shape const shape = unit_.block.tensor(weight).shape;
       std::int64_t const begin = parameter.shared ? offset_of_table() : offset;

@@ -24,6 +24,7 @@ KITS = [("llama2-7b", 16, 64, []), ("gpt3-175b", 128, 256, []), ("mixtral-8x7b",
         ("deepseek-v3", 1024, 1024, ["--fix", "pipeline=16", "--fix", "expert=64", "--fix", "tensor=1", "--fix", "micro=1"])]
 
 ZERO_STAGES = [1, 2, 3]
+STRATEGIES = [("uniform", 2), ("uniform", 1)]  # recompute and microbatch, with FSDP by Accelerate
 
 
 def run(program, *words):
@@ -76,7 +77,28 @@ def main(program):
             if outcome(program, again, "--set", "recompute=full") != outcome(program, kit / "run.yaml"):
                 print(f"stage {stage}: deepspeed.json is another plan")
                 wrong += 1
-    print(f"{len(KITS) + len(ZERO_STAGES)} kits, {wrong} wrong")
+    for strategy, micro in STRATEGIES:
+        with tempfile.TemporaryDirectory() as name:
+            kit, again = pathlib.Path(name) / "kit", pathlib.Path(name) / "again.yaml"
+            run(program, "plan", "llama3-8b", "--system", "dgx-h100", "--gpus", 16, "--global-batch", 64, "--top", 1,
+                "--set", "sharding.reduce_dtype=bf16", "--fix", f"recompute={strategy}", "--fix", f"micro={micro}",
+                "--launchable", "accelerate", "--kit", kit)
+            subprocess.run(["bash", "-n", kit / "accelerate.sh"], check=True)
+            compile((kit / "train.py").read_text(), "train.py", "exec")
+            run(program, "import", "accelerate", kit / "accelerate.yaml", "--model", "llama3-8b", "--system", "dgx-h100",
+                "--micro-batch", micro, "--accumulation", 4 // micro, "-o", again)
+            if outcome(program, again) != outcome(program, kit / "run.yaml"):
+                print(f"recompute {strategy}: accelerate.yaml is another plan")
+                wrong += 1
+    with tempfile.TemporaryDirectory() as name:
+        kit, again = pathlib.Path(name) / "kit", pathlib.Path(name) / "again.yaml"
+        run(program, "plan", "llama3-8b", "--system", "dgx-h100", "--gpus", 16, "--global-batch", 64, "--top", 1,
+            "--launchable", "megatron-fsdp", "--kit", kit)
+        run(program, "import", "megatron", "--script", kit / "torchrun.sh", "--system", "dgx-h100", "-o", again)
+        if outcome(program, again) != outcome(program, kit / "run.yaml"):
+            print("Megatron-FSDP: torchrun.sh is another plan")
+            wrong += 1
+    print(f"{len(KITS) + len(ZERO_STAGES) + len(STRATEGIES) + 1} kits, {wrong} wrong")
     return 1 if wrong else 0
 
 

@@ -13,6 +13,7 @@
 #include "tests/libsim/engine/random_runs.hpp"
 #include "tests/libsim/import/megatron_round_trip.hpp"
 #include "tests/libsim/odd_runs.hpp"
+#include "tests/libsim/sharded_runs.hpp"
 
 namespace stagecraft::megatron_flags_test {
 namespace {
@@ -77,6 +78,17 @@ TEST_CASE("the flags of runs on an edge of what is legal read back", "[import]")
     CAPTURE(run.name);
     require_round_trip(run.config);
   }
+}
+
+TEST_CASE("the flags of Megatron-FSDP read back", "[import]") {
+  int checked = 0;
+  for (OddRun const& run : sharded_runs()) {
+    if (run.config.sharding.kind != ShardingKind::megatron_fsdp) continue;
+    CAPTURE(run.name);
+    require_round_trip(run.config);
+    ++checked;
+  }
+  REQUIRE(checked == 4);
 }
 
 TEST_CASE("the flag --empty-unused-memory-level says when the cache is emptied", "[import]") {

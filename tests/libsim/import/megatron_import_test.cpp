@@ -56,6 +56,27 @@ TEST_CASE("main gradients are of 32 bits unless the model is in fp16", "[import]
           MemoryConfig{});
 }
 
+TEST_CASE("types of Megatron-FSDP's gradients are the model's unless flags say others",
+          "[import]") {
+  // arguments.py: --megatron-fsdp-main-grads-dtype and --megatron-fsdp-grad-comm-dtype are auto,
+  // and
+  // --data-parallel-sharding-strategy is optim_grads_params.
+  std::string const fsdp = "--use-megatron-fsdp --overlap-grad-reduce ";
+  TrainingConfig const usual = config_of(fsdp);
+  CHECK(usual.sharding == default_sharding(ShardingKind::megatron_fsdp));
+  CHECK(usual.memory.gradient_dtype == StateType::fp16);
+  TrainingConfig const wide = config_of(fsdp +
+                                        "--megatron-fsdp-main-grads-dtype fp32 "
+                                        "--megatron-fsdp-grad-comm-dtype bf16");
+  CHECK(wide.memory.gradient_dtype == StateType::fp32);
+  CHECK(wide.sharding.reduce_dtype == UnitType::bf16);
+  CHECK(config_of(fsdp + "--data-parallel-sharding-strategy optim").sharding.strategy ==
+        ShardingStrategy::optim);
+  CHECK(config_of(fsdp + "--data-parallel-sharding-strategy no_shard").sharding == Sharding{});
+  CHECK_THAT(refusal(plain + fsdp + "--data-parallel-sharding-strategy all"),
+             Catch::Contains("optim_grads"));
+}
+
 TEST_CASE("CUBLAS_WORKSPACE_CONFIG is a sum of sizes in KiB, or nothing", "[import]") {
   auto const workspace = [](std::string const& text) {
     MegatronOptions options;

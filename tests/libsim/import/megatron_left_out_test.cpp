@@ -54,7 +54,7 @@ TEST_CASE("flags that are not modelled are left out with their effect", "[import
                          {"--cross-entropy-loss-fusion", large, "less time and memory"},
                          {"--deterministic-mode", large, "more time"},
                          {"--no-gradient-accumulation-fusion", large, "more time and memory"},
-                         {"--use-megatron-fsdp", large, "less memory, more time"},
+                         {"--fsdp-double-buffer --use-megatron-fsdp", large, "more memory"},
                          {"--optimizer-cpu-offload", large, "less memory, more time"},
                          {"--cuda-graph-impl local", large, "less time, more memory"},
                          {"--cuda-graph-impl none", none, ""},

@@ -30,7 +30,7 @@ TEST_CASE("what a framework's model lacks keeps no plan from being started, what
 
 TEST_CASE("a framework's Llama has no biases of queries, keys and values, and no window",
           "[launch]") {
-  auto const name = GENERATE("torchtitan", "deepspeed");
+  auto const name = GENERATE("torchtitan", "deepspeed", "accelerate");
   CAPTURE(name);
   TrainingConfig config;
   ModelConfig& model = config.model;

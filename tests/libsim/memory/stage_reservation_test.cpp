@@ -228,6 +228,25 @@ TEST_CASE("chunks may keep what they received and its gradient between iteration
   }
 }
 
+TEST_CASE("Megatron-FSDP's gathered embeddings, last norm and head may stay between iterations",
+          "[plan]") {
+  TrainingConfig config = modest_run(1, 1, 4);
+  config.model.precision = Precision::bf16;
+  config.model.tied_embeddings = false;
+  config.sharding = default_sharding(ShardingKind::megatron_fsdp);
+  config.sharding.generation = GENERATE(1, 2);
+  config.memory.allocator = AllocatorKind::arena;
+  TrainingPlan const plan = make_plan(as_settled(config));
+  StageRank const rank{plan, plan.stages.front()};
+  FrameworkMemory framework;
+  framework.keeps_root = true;
+  // 1,024 words twice, 64 positions and a norm, of 128 elements each; the second generation frees
+  // them after each pass.
+  std::int64_t const kept = 2 * 128 * (2 * 1024 + 64 + 2);
+  REQUIRE(reserve_stage(rank, unlimited_capacity, framework).resident ==
+          resident_memory(rank.stage).sum() + (config.sharding.generation == 1 ? kept : 0));
+}
+
 TEST_CASE("the logits of the last module of multi-token prediction are held beside the model's",
           "[plan]") {
   std::int64_t const modules = GENERATE(0, 1, 2);

@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "libsim/plan/make_plan.hpp"
+#include "libsim/plan/units/unit_block.hpp"
 #include "tests/libsim/sharded_runs.hpp"
 
 namespace stagecraft::sharded_units_test {
@@ -99,6 +100,111 @@ TEST_CASE("DeepSpeed's stage 2 sums each microbatch's gradients, and gathers at 
     if (op.kind == OpKind::all_gather) gathered += op.payload.count();
   }
   REQUIRE(gathered == 2 * stage.parameters);
+}
+
+TEST_CASE("Megatron-FSDP lays a unit out in whole rows of all its parameters") {
+  // The example of megatron_fsdp/experimental/layout.py: parameters of 2 x 6, 4 x 4, 4 x 4, 1 x 2
+  // and 1 x 6 elements over 5 ranks; each has 12 of 60.
+  BlockProgram block;
+  for (Shape const& shape : {Shape{2, 6}, Shape{4, 4}, Shape{4, 4}, Shape{1, 2}, Shape{1, 6}}) {
+    Parameter parameter;
+    parameter.weight = static_cast<TensorId>(block.tensors.size());
+    block.tensors.emplace_back().shape = shape;
+    block.parameters.push_back(parameter);
+  }
+  UnitTraits traits;
+  traits.all.ranks = 5;
+  traits.is_flat = true;
+  traits.joins_rows = true;
+  std::vector<UnitPart> const parts = parts_of(block, traits);
+  REQUIRE(parts.size() == 1);
+  REQUIRE(parts.front().elements == 60);
+  REQUIRE(parts.front().shard(traits) == 12);
+}
+
+/// A run of Megatron-FSDP in bf16 on 4 ranks, with 3 microbatches and main gradients in fp32.
+TrainingConfig megatron_run() {
+  TrainingConfig config = sharded_runs().front().config;
+  config.model.precision = Precision::bf16;
+  config.batch.global = config.batch.micro * config.parallel.data * 3;
+  config.sharding = default_sharding(ShardingKind::megatron_fsdp);
+  return config;
+}
+
+std::int64_t elements_of_parameters(TrainingPlan const& plan, std::int32_t number) {
+  BlockProgram const& block = plan.programs.blocks[static_cast<std::size_t>(number)];
+  std::int64_t elements = 0;
+  for (Parameter const& parameter : block.parameters) {
+    elements += block.tensor(parameter.weight).shape.elements();
+  }
+  return elements;
+}
+
+TEST_CASE("Megatron-FSDP gathers layers twice a microbatch, and the rest once an iteration") {
+  // param_and_grad_buffer.py: buckets outside of units are not released by modules; each backward
+  // reduces fp32 gradients. Rows of 128 and 512 elements: units are padded to 4 x 512.
+  TrainingPlan const plan = make_plan(as_settled(megatron_run()));
+  REQUIRE(plan.programs.chunks.size() == 3);
+  for (std::size_t k = 0; k < 3; ++k) {
+    std::vector<std::int32_t> const& blocks = plan.programs.chunks[k].blocks;
+    std::int64_t gathered = 0;
+    std::int64_t reduced = 0;
+    for (std::int32_t const number : blocks) {
+      BlockProgram const& block = plan.programs.blocks[static_cast<std::size_t>(number)];
+      for (Pass const pass : {Pass::forward, Pass::backward}) {
+        for (Op const& op : block.ops(pass)) {
+          if (op.kind == OpKind::all_gather) gathered += op.payload.count();
+          if (op.kind == OpKind::reduce_scatter) reduced += op.payload.count();
+        }
+      }
+    }
+    auto const padded = [](std::int64_t elements, std::int64_t to) {
+      return (elements + to - 1) / to * to;
+    };
+    std::int64_t const layer = padded(elements_of_parameters(plan, blocks[2]), 4 * 512);
+    std::int64_t const root = padded(elements_of_parameters(plan, blocks[1]), 4 * 128) +
+                              padded(elements_of_parameters(plan, blocks.back()), 4 * 128);
+    REQUIRE(gathered == 2 * (8 * 2 * layer + (k == 0 ? root : 0)));
+    REQUIRE(reduced == 4 * (8 * layer + root));
+  }
+}
+
+TEST_CASE("a rank of Megatron-FSDP keeps 2 + 4 + 4 + 8 bytes of each element of its shard") {
+  TrainingPlan const plan = make_plan(as_settled(megatron_run()));
+  std::int64_t bytes = 0;
+  for (StateBuffer const& buffer : plan.stages.front().state) {
+    REQUIRE(buffer.lifetime != Lifetime::iteration);
+    bytes += buffer.bytes().count();
+  }
+  std::int64_t shard = 0;
+  for (ShardedRun const& run : plan.stages.front().sharded_runs) shard += run.shard();
+  REQUIRE(bytes == (2 + 4 + 4 + 8) * shard);
+}
+
+TEST_CASE("experts of Megatron-FSDP are shared among the ranks that hold them") {
+  // 8 ranks of which 2 split 4 experts: 4 share each expert, 8 all else.
+  TrainingConfig config = megatron_run();
+  config.parallel.data = 8;
+  config.parallel.expert = 2;
+  config.batch.global = 8 * config.batch.micro;
+  config.model.biases = false;
+  config.model.experts.emplace();
+  config.model.experts->count = 4;
+  config.model.experts->per_token = 2;
+  config.model.experts->ffn_hidden = 512;
+  TrainingPlan const plan = make_plan(as_settled(config));
+  std::int32_t const layer = plan.programs.chunks.front().blocks[2];
+  std::int64_t of_experts = 0;
+  std::int64_t of_others = 0;
+  for (Op const& op : plan.programs.blocks[static_cast<std::size_t>(layer)].forward) {
+    if (op.kind != OpKind::all_gather) continue;  // of the next layer
+    int const ranks = plan.groups.members(*op.group);
+    REQUIRE((ranks == 4 || ranks == 8));
+    (ranks == 4 ? of_experts : of_others) += op.payload.count();
+  }
+  // Two matrices of 128 x 512 of 2 experts; attention (4 x 128 x 128), the router, two norms.
+  CHECK(of_experts == 2 * 2 * 2 * 128 * 512);
+  CHECK(of_others == 2 * (4 * 128 * 128 + 4 * 128 + 4 * 128));
 }
 
 }  // namespace stagecraft::sharded_units_test
