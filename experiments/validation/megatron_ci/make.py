@@ -73,9 +73,8 @@ def of_the_stack(megatron, case, flags, row):
     if (case.get("MODEL_ARGS") or {}).get("--log-num-zeros-in-grad"):  # count_zeros_fp32: 4 kernels a parameter, beside 1
         yield "software.host.step_launches", 4 + 1
     # 378d81fb of May 2026 (pull request 4717) keeps the buffer of the embedding, which --log-params-norm had freed before
-    # bytes are read (calc_params_l2_norm). Values of 2025 have bytes as if the embedding were there, which each step
-    # gathers ahead (start_param_sync); which version recorded them is not known.
-    if "use-megatron-fsdp" in flags and 1767225600 <= recorded(megatron, row) < 1780153729:
+    # bytes are read (calc_params_l2_norm).
+    if "use-megatron-fsdp" in flags and recorded(megatron, row) < 1780153729:
         yield "software.memory.kept_root", False
 
 
