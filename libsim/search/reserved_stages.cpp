@@ -6,6 +6,7 @@
 
 #include "libsim/host/sha256.hpp"
 #include "libsim/plan/training_plan.hpp"
+#include "libsim/training/training_config_reader.hpp"
 
 namespace stagecraft {
 namespace {
@@ -36,7 +37,7 @@ ReservedStage ReservedStages::reserve(StageAllocators const& allocators,
                                       SettledConfig const& config,
                                       StageId stage,
                                       int rank) {
-  std::string key = digest_of(config, stage, rank);
+  std::string key = digest_of(config.get(), stage, rank);
   {
     std::scoped_lock const lock{mutex_};
     if (auto const found = known_.find(key); found != known_.end()) return found->second;
