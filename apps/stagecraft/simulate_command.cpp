@@ -55,7 +55,7 @@ bool is_by_allocator(SimulatedRun const& run) {
   return decides_by_allocator(run.config->system.software);
 }
 
-/// What the verdict is about: the least that is left on a device, or where counted bytes decide,
+/// What the verdict is about: the least that is left on a device, or if counted bytes decide,
 /// what the fullest stage leaves beside the reserve.
 std::int64_t free_bytes(SimulatedRun const& run) {
   std::vector<StageResult> const& stages = run.simulation->stages;

@@ -97,7 +97,7 @@ class SequenceReader {
 
   void read_line() {
     std::string_view const word = next_field();
-    // The word is not quoted: the file may be one that is nobody's business.
+    // The word is not quoted: it may be of a private file that was named by mistake.
     if (word.size() != 1) {
       refuse("found a word of " + std::to_string(word.size()) +
              " characters; accepted: " + letters);

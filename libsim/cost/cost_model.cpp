@@ -37,12 +37,6 @@ double most_parameters(TrainingPlan const& plan) {
   return static_cast<double>(most);
 }
 
-/// Ops of which a stack with counted launches has some for each expert of the rank.
-constexpr bool is_of_weighted_bias(OpKind kind) {
-  return kind == OpKind::weighted_bias_add || kind == OpKind::weighted_bias_gradient ||
-         kind == OpKind::bias_probability_gradient;
-}
-
 BytesPerSecond streaming_rate(System const& system) {
   return {system.accelerator.bandwidth.value.value * system.calibration.stream_efficiency.value};
 }
@@ -243,9 +237,10 @@ double CostModel::launch_seconds(Op const& op) const {
   double launches = several == host.launches.value.end() ? 1 : several->second;
   if (op.kind == OpKind::grouped_gemm && gemm != nullptr) {
     launches *= static_cast<double>(gemm->shape.batch);
-  } else if (several != host.launches.value.end() && is_of_weighted_bias(op.kind)) {
-    launches *=
-        static_cast<double>(plan_.config.model.experts->count / plan_.config.parallel.expert);
+  }
+  auto const* const biases = std::get_if<GroupsAttributes>(&op.attributes);
+  if (biases != nullptr && several != host.launches.value.end()) {
+    launches *= static_cast<double>(biases->groups);
   }
   // A stack whose launches nobody counted has one time for an op, whatever it launches.
   bool const adds_apart = !host.launches.value.empty() && gemm != nullptr &&

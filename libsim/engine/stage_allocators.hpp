@@ -31,6 +31,8 @@ class StageAllocators {
   /// The reservation of a rank of a stage, given by its number there. If ranks differ, the stage's
   /// is that of the rank that holds most. `peak`, if given, is filled in.
   ReservedStage reserve(StageId stage, int rank, ReservedPeak* peak = nullptr) const;
+  /// FrameworkMemory::host_gain, which the times of all of the plan's blocks decide.
+  double host_gain() const { return framework_.host_gain; }
   /// Whether the allocator can serve such a rank: the same answer as reserve() gives, in less time.
   bool fits(StageId stage, int rank) const;
 

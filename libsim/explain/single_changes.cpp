@@ -220,7 +220,8 @@ class ChangeList {
     bool const is_unfused = model.attention == Attention::unfused;
     add_key("model.softmax_dropout", is_unfused && attention_dropout(model) > 0);
     add_key("model.dropout_mask", model.dropout > 0 || attention_dropout(model) > 0);
-    if (!config_.routing.is_balanced()) {
+    bool const is_even = config_.routing.factor == 1;  // as balanced as it can be
+    if (!config_.routing.is_balanced() && !is_even) {
       changes_.push_back({.what = "balanced routing", .set = {"routing=balanced"}});
     }
     add_dispatchers();

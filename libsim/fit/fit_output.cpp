@@ -232,7 +232,7 @@ std::string expectation_text(StackFactor const& factor) {
   if (!factor.interval) {
     std::string text =
         "No 80 % interval is known for this run before it was measured: " + factor.interval_reason +
-        ".\nNothing stands behind a judgement of the factor.\n";
+        ".\nNo measured runs tell whether the factor is to be expected.\n";
     if (factor.interval_after) {
       text += "With the factor, `simulate` gives " + seconds_text(*factor.interval_after) +
               ", by how far two plans of one machine err apart.\n";

@@ -187,7 +187,7 @@ void refuse_less_than_state(MemoryObservation const& seen, StageResult const& pr
   refuse(option_of(seen.kind), "'" + exact_text(seen.bytes) + "'",
          "at least the " + readable_text(state) +
              " of parameters, gradients and optimizer state on stage " +
-             std::to_string(predicted.stage) + ": fewer were of another run");
+             std::to_string(predicted.stage) + ": a run with fewer is another one");
 }
 
 /// Makes the predicted bytes the measured ones.

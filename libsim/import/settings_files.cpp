@@ -1,9 +1,12 @@
 #include "libsim/import/settings_files.hpp"
 
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
+#include <string>
+#include <system_error>
 #include <utility>
 
 #include "libsim/config/problem.hpp"
@@ -18,6 +21,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr char const* folder_of_defaults = "primus/configs";
+
+/// Whether a file has Primus' own defaults.
+bool has_defaults(fs::path const& file) {
+  return file.generic_string().find(folder_of_defaults) != std::string::npos;
+}
+
 /// The path of a file that another one names; nullopt if it is not there.
 std::optional<fs::path> find_named(fs::path const& namer, std::string const& name) {
   std::error_code ignored;
@@ -26,7 +36,7 @@ std::optional<fs::path> find_named(fs::path const& namer, std::string const& nam
   fs::path folder = fs::absolute(namer, ignored).parent_path();
   for (; folder.has_relative_path(); folder = folder.parent_path()) {
     for (char const* const kind : {"models", "modules"}) {
-      fs::path const shipped = folder / "primus/configs" / kind / "megatron" / name;
+      fs::path const shipped = folder / folder_of_defaults / kind / "megatron" / name;
       if (fs::is_regular_file(shipped, ignored)) return shipped;
     }
   }
@@ -42,7 +52,8 @@ class SettingsFiles {
 
   /// Appends the flags of the files that this one names, and then its own.
   void read(fs::path const& file, bool is_named) {
-    if (!known_.insert(fs::weakly_canonical(file)).second) return;
+    std::error_code ignored;  // a file that is not there is reported when it is read
+    if (!known_.insert(fs::weakly_canonical(file, ignored)).second) return;
     MegatronSettings settings = settings_of(file.string());
     if (!settings.program.empty() && !is_named) {
       launch_.notes.push_back("read as a run file of " + settings.program);
@@ -58,7 +69,7 @@ class SettingsFiles {
       }
     }
     for (Omission& omission : settings.left_out) {
-      if (is_named) omission.effect = OmittedEffect::none;
+      if (has_defaults(file)) omission.effect = OmittedEffect::none;
       left_out_.push_back(std::move(omission));
     }
     launch_.environment.add(settings.environment);

@@ -9,9 +9,10 @@
 
 namespace stagecraft {
 
-/// The flags that a YAML file with Megatron's names says, after those of the files that it names for
-/// what it leaves out: a model's or a trainer's defaults, which may name others in turn. Settings
-/// that are no flags are added to `left_out`; unknown ones of defaults count as without effect.
+/// The flags that a YAML file with Megatron's names says, after those of the files that it names
+/// for what it leaves out: a model's or a trainer's defaults, which may name others in turn.
+/// Settings that are no flags are added to `left_out`; unknown ones of Primus' defaults count as
+/// without effect.
 ///
 /// A file that is named is looked for beside the one that names it and, as Primus has its own, in
 /// primus/configs/models/megatron and primus/configs/modules/megatron of the folders above. A note

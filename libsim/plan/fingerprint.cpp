@@ -126,6 +126,8 @@ void write(TextPieces& out, RowScaleAttributes const& scale) {
   out << " factor " << static_cast<int>(scale.factor);
 }
 
+void write(TextPieces& out, GroupsAttributes const& all) { out << " groups " << all.groups; }
+
 void write(TextPieces& out, ChunkAttributes const& chunks) {
   out << " chunks " << chunks.outer << "x" << chunks.inner << (chunks.by_inner ? " by inner" : "");
 }

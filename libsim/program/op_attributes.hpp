@@ -181,6 +181,11 @@ struct ActivationAttributes {
   Activation activation = Activation::gelu;
 };
 
+/// As many groups of rows, each with a bias of its own.
+struct GroupsAttributes {
+  std::int64_t groups = 1;
+};
+
 class ForcedRouting;
 
 /// Which choices an expert drops if more tokens choose it than it takes: those of lowest
@@ -280,6 +285,7 @@ using OpAttributes = std::variant<NoAttributes,
                                   RoutingAttributes,
                                   RouterLossAttributes,
                                   RowScaleAttributes,
+                                  GroupsAttributes,
                                   ChunkAttributes,
                                   ScaleAttributes,
                                   ClipAttributes,

@@ -338,7 +338,7 @@ std::vector<Sharding> unit_shardings(SearchRequest const& request,
                                      ShapeChoice const& shape,
                                      ScheduleChoice const& schedule) {
   std::vector<Sharding> shardings;
-  if (schedule.pipeline > 1 || request.base.routing.is_forced()) return shardings;
+  if (schedule.pipeline > 1) return shardings;
   Arrangement const arrangement{shape, schedule, {request.base.model.layers, 0, 0}};
   for (ShardingKind const kind : sharding_kinds(request)) {
     Sharding sharding = default_sharding(kind);
@@ -351,7 +351,7 @@ std::vector<Sharding> unit_shardings(SearchRequest const& request,
       sharding.sync = request.system.software.replicas.sync.value;
     }
     TrainingConfig const config = make_config(request, arrangement, {RecomputePolicy{}}, sharding);
-    if (!is_legal(config)) continue;
+    if (!is_legal(config) || config.routing.is_forced()) continue;
     auto const append = [&](Sharding made) {
       shardings.push_back(made);
       if (!made.traits().has_buckets()) return;
@@ -429,6 +429,7 @@ TrainingConfig make_config(SearchRequest const& request,
     config.layout.first = shares.first;
     config.layout.last = shares.last;
   }
+  settle_routing(config);
   return config;
 }
 

@@ -88,9 +88,8 @@ class ExpertCheck : CombinationCheck {
                  ")");
     }
     if (!config_.routing.is_balanced()) return;
-    std::int64_t const split =
-        std::int64_t{parallel.sequence ? parallel.tensor : 1} * parallel.context;
-    if (!sound({"batch.micro"}) || config_.model.sequence % split != 0) return;
+    bool const divides = config_.model.sequence % sequence_ranks(parallel) == 0;
+    if (!sound({"batch.micro"}) || !divides) return;
     std::int64_t const choices = choices_of_rank(config_, experts);
     if (choices % experts.count == 0) return;
     refuse(key_of("count"), experts.count,

@@ -108,16 +108,15 @@ class RoutingCheck : CombinationCheck {
   }
 };
 
-/// Ranks that split the sequence where experts read it.
-std::int64_t sequence_ranks(ParallelLayout const& parallel) {
-  return std::int64_t{parallel.sequence ? parallel.tensor : 1} * parallel.context;
-}
-
 }  // namespace
 
 double largest_routing_factor(ExpertsConfig const& experts, int ranks) {
   return std::min(static_cast<double>(ranks),
                   static_cast<double>(experts.count) / static_cast<double>(experts.per_token));
+}
+
+std::int64_t sequence_ranks(ParallelLayout const& parallel) {
+  return std::int64_t{parallel.sequence ? parallel.tensor : 1} * parallel.context;
 }
 
 std::int64_t choices_of_rank(TrainingConfig const& config, ExpertsConfig const& experts) {

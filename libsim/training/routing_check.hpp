@@ -12,6 +12,9 @@ namespace stagecraft {
 /// often as with balanced routing.
 double largest_routing_factor(ExpertsConfig const& experts, int ranks);
 
+/// Ranks that split the sequence where experts read it.
+std::int64_t sequence_ranks(ParallelLayout const& parallel);
+
 /// The choices that the tokens of a rank make in one microbatch.
 std::int64_t choices_of_rank(TrainingConfig const& config, ExpertsConfig const& experts);
 

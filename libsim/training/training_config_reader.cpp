@@ -211,8 +211,7 @@ TrainingConfig read_training_config(ConfigNode const& root) {
       settle_routing(config)) {
     root.child("routing").warn(
         "balanced, and the choices of a rank's tokens do not divide by the experts: counts are as "
-        "even "
-        "as they can be (routing.factor 1)");
+        "even as they can be (routing.factor 1)");
   }
   check_training_config(config, root);
   if (config.parallel.sequence && config.parallel.tensor == 1 &&

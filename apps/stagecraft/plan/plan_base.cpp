@@ -127,7 +127,14 @@ RunConfig load_base_with_routing(std::string const& model,
   std::copy_if(overrides.begin(), overrides.end(), std::back_inserter(others),
                [](std::string const& text) { return !text.starts_with("routing"); });
   RunConfig plain = load_base(model, system, software, others, 1);
-  if (others.size() == overrides.size()) return plain;
+  if (others.size() == overrides.size()) {
+    // The layouts that are searched have counts of their own, as even as they can be.
+    plain.training.routing = Routing{};
+    std::erase_if(plain.warnings, [](std::string const& warning) {
+      return warning.find("routing.factor 1") != std::string::npos;
+    });
+    return plain;
+  }
   return load_base(model, system, software, overrides, most_expert_ranks(plain.training.model));
 }
 

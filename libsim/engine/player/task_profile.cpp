@@ -103,7 +103,7 @@ BlockSpan span_of(Programs const& programs, Task const& task) {
 }
 
 /// The time that two passes through chunks save if they run beside each other. What is saved are
-/// exchanges: each pass saves the part of it that its own are of those of both.
+/// exchanges, and it is split in proportion to those of each pass.
 /// Layers run in pairs; what comes before and after them, and layers without a partner, run alone.
 TimeShares hidden_in_pair(Programs const& programs,
                           Task const& forward,

@@ -205,17 +205,24 @@ void read_positions(MegatronArguments& arguments, ModelConfig& model) {
   }
 }
 
+/// Flags of MindSpeed-LLM, whose scripts have one of them.
+constexpr std::array<std::string_view, 4> flags_of_mindspeed{
+    "use-fused-rmsnorm", "use-fused-swiglu", "use-fused-rotary-pos-emb", "tokenizer-name-or-path"};
+
 void read_attention(MegatronArguments& arguments, MegatronVersion version, ModelConfig& model) {
   std::string const backend = arguments.text("attention-backend").value_or("auto");
   bool const is_named = backend != "auto" || arguments.has("use-flash-attn");
   if (is_local_megatron(arguments, version)) {
-    // MindSpeed's layers, and those before Megatron-Core, run what the flag says.
-    bool const is_flash = arguments.has("use-flash-attn");
-    model.attention = is_flash ? Attention::flash : Attention::unfused;
-    if (is_flash) {
+    // Megatron-Core's own layers have unfused attention alone; MindSpeed's run what the flag says.
+    bool const is_named_flash = arguments.has("use-flash-attn");
+    bool const is_mindspeed = std::ranges::any_of(
+        flags_of_mindspeed, [&](std::string_view flag) { return arguments.has(flag); });
+    model.attention = is_named_flash && is_mindspeed ? Attention::flash : Attention::unfused;
+    if (is_named_flash && !is_mindspeed) {
       arguments.note(
-          "--transformer-impl local with --use-flash-attn: flash, as MindSpeed and legacy models "
-          "do; Megatron-Core's local layers do not read it (leave it out for them)");
+          "--use-flash-attn left out: Megatron-Core's local layers do not read it, and have "
+          "unfused "
+          "attention");
     }
     return;
   }

@@ -95,6 +95,11 @@ GroupedLinear down_of(ProgramBuilder const& builder, ExpertsLayer const& layer) 
 /// Whether the bias is multiplied by the probability of each row.
 bool is_weighted(GroupedLinear const& linear) { return linear.probabilities != no_tensor; }
 
+OpAttributes bias_attributes(ProgramBuilder const& builder, GroupedLinear const& linear) {
+  if (!is_weighted(linear)) return {};
+  return GroupsAttributes{builder.shape().local_experts()};
+}
+
 TensorId grouped_forward(ProgramBuilder& builder,
                          GroupedLinear const& linear,
                          QuantisedOperands& low,
@@ -121,7 +126,8 @@ TensorId grouped_forward(ProgramBuilder& builder,
   if (linear.bias != no_tensor) {
     builder.add(is_weighted(linear) ? OpKind::weighted_bias_add : OpKind::grouped_bias_add,
                 {linear.owner, "bias_add"}, Phase::forward,
-                {result, linear.bias, linear.probabilities, linear.counts}, {result});
+                {result, linear.bias, linear.probabilities, linear.counts}, {result},
+                bias_attributes(builder, linear));
   }
   return result;
 }
@@ -232,7 +238,8 @@ RowTensors expert_products_backward(ProgramBuilder& builder,
     d_of_bias = builder.of_experts(
         builder.make({"experts.down", "probability_gradient"}, {rows}, probability_type(builder)));
     builder.add(OpKind::bias_probability_gradient, {"experts.down", "probability_gradient"},
-                Phase::input_gradient, {dy, layer.down_bias, layer.places.computed}, {d_of_bias});
+                Phase::input_gradient, {dy, layer.down_bias, layer.places.computed}, {d_of_bias},
+                GroupsAttributes{builder.shape().local_experts()});
   }
   TensorId const d_output =
       grouped_backward(builder, down_of(builder, layer), layer.down_low, layer.activation_output,

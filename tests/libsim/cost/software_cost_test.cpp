@@ -70,17 +70,14 @@ TEST_CASE("an op costs the host its launches and its calls, by the speed of the 
 
 TEST_CASE("biases of experts times probabilities are launched for each expert of the rank",
           "[cost]") {
-  TrainingConfig config = modest_run(1, 1, 2);
-  config.model.experts = ExpertsConfig{.count = 8, .per_token = 2, .ffn_hidden = 512};
-  config.parallel.expert = 2;
-  TrainingPlan const plan = make_outline(config);
+  TrainingPlan const plan = make_outline(two_nodes());
   System system = invented_system();
   system.software.host.kernel.value = {10e-6};
-  REQUIRE(CostModel{system, plan}.host_time(op_of(OpKind::weighted_bias_add)) ==
-          to_sim_time(10e-6));
+  Op op = op_of(OpKind::weighted_bias_add);
+  op.attributes = GroupsAttributes{4};
+  REQUIRE(CostModel{system, plan}.host_time(op) == to_sim_time(10e-6));
   system.software.host.launches.value = {{OpKind::weighted_bias_add, 2}};
-  REQUIRE(CostModel{system, plan}.host_time(op_of(OpKind::weighted_bias_add)) ==
-          to_sim_time(4 * 2 * 10e-6));
+  REQUIRE(CostModel{system, plan}.host_time(op) == to_sim_time(4 * 2 * 10e-6));
 }
 
 TEST_CASE("a gradient that is added apart, and an output that is filled, are launches", "[cost]") {

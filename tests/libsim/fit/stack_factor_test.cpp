@@ -102,7 +102,7 @@ TEST_CASE("without an interval a fit says that nothing judges it, and what simul
   REQUIRE(interval.has_value());
   REQUIRE(fitted.interval_after.value()[0] == Approx((*interval)[0]).epsilon(1e-8));
   REQUIRE(fitted.interval_after.value()[1] == Approx((*interval)[1]).epsilon(1e-8));
-  REQUIRE_THAT(factor_text(fitted), Catch::Contains("Nothing stands behind a judgement") &&
+  REQUIRE_THAT(factor_text(fitted), Catch::Contains("No measured runs tell whether the factor") &&
                                         Catch::Contains("With the factor, `simulate` gives "));
 }
 

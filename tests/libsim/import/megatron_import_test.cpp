@@ -40,8 +40,9 @@ TEST_CASE("local modules have unfused attention and a stack of their own", "[imp
   REQUIRE(local.software == "megatron-core-local");
   REQUIRE(local.config.model.attention == Attention::unfused);
   // MindSpeed's own dot_product_attention.py reads the flag.
-  REQUIRE(read(plain + "--transformer-impl local --use-flash-attn").config.model.attention ==
-          Attention::flash);
+  std::string const flash = "--transformer-impl local --use-flash-attn ";
+  REQUIRE(read(plain + flash).config.model.attention == Attention::unfused);
+  REQUIRE(read(plain + flash + "--use-fused-rmsnorm").config.model.attention == Attention::flash);
   MegatronImport const other = read(plain + "--transformer-impl transformer_engine");
   REQUIRE(other.software == "megatron-core");
   REQUIRE(other.config.model.attention == Attention::flash);

@@ -100,6 +100,20 @@ TEST_CASE("a margin is left on the device by what the allocator reserves there",
   }
 }
 
+TEST_CASE(
+    "experts whose number does not divide the choices are planned, each layout with even counts",
+    "[search]") {
+  SearchRequest request = small_expert_search(4, 0.2, 0);
+  request.base.model.experts->count = 6;  // 128 tokens of a sequence make 256 choices
+  SearchResult const result = search_plans(request);
+  REQUIRE(!result.best.empty());
+  for (FoundPlan const& plan : result.best) {
+    REQUIRE(plan.config.routing.factor == 1);
+    REQUIRE(simulate(make_plan(as_settled(plan.config)), request.system).iteration ==
+            plan.simulation.iteration);
+  }
+}
+
 TEST_CASE("stages take the policy that their allocator accepts, not the one that is counted",
           "[search]") {
   // 12 layers of width 2048 on 4 stages, 8 chunks: by counted bytes more stages need no recompute
