@@ -118,6 +118,18 @@ EXPERT_RECIPES = {
     ],
     ("Qwen3_30B_a3B", "DGX-H100", "FP8"): [("26.02", "deepep", True, "", [], False)],
 }
+# What recipes with whole passes in graphs have in 8 bits besides linear layers and experts.
+LOW_PARTS = {
+    ("DeepSeekV3", "DGX-GB200"): ", head: true",
+    ("DeepSeekV3", "DGX-GB300"): ", attention: true, head: true",
+    ("GPT OSS 120B", "DGX-GB200"): ", attention: true, head: true",
+    ("GPT OSS 120B", "DGX-GB300"): ", attention: true, head: true",
+    ("Qwen3_235B_a22B", "DGX-GB200"): ", attention: true",
+    ("Qwen3_235B_a22B", "DGX-GB300"): ", attention: true",
+    ("Qwen3_30B_a3B", "DGX-GB200"): ", attention: true",
+    ("Qwen3_30B_a3B", "DGX-GB300"): ", attention: true",
+    ("Qwen3_30B_a3B", "DGX-B300"): ", attention: true",
+}
 # What the host spends where whole passes are one graph.
 HOST_TIMES = ("kernel", "gemm", "call", "collective", "pass", "message")
 # The source says that these runs are slower by a fault (cudnn-frontend, issue 256).
@@ -206,6 +218,8 @@ def expert_values(row):
     low_precision = RECIPES[row["precision"]]
     # Muon has no distributed optimizer's shards to quantise.
     low_precision = low_precision.replace("parameters: low", "parameters: high") if row["model"] == "Kimi_K2" else low_precision
+    parts = LOW_PARTS[row["model"], row["system"]] if graphs == "passes" else ""
+    low_precision = low_precision.replace("}", parts + "}")
     # An expert group lies within a rack: of its 72 accelerators, runs on several racks have 64.
     racks = row["system"].startswith("DGX-GB") and int(row["gpus"]) > 72
     return {

@@ -165,7 +165,9 @@ Seconds CostModel::flash_seconds(Op const& op) const {
         throw std::logic_error{std::string{name_of(op.kind)} + " has no efficiency"};
     }
   }();
-  double const compute = static_cast<double>(op.flops) / (peak_of(op.type).value * efficiency);
+  bool const is_low = std::get<FlashAttributes>(op.attributes).is_low;
+  FlopsPerSecond const peak = peak_of(is_low ? ElementType::f8_e4m3 : op.type);
+  double const compute = static_cast<double>(op.flops) / (peak.value * efficiency);
   return Seconds{constants.kernel_launch.value.value +
                  std::max(compute, (op.traffic / streaming_rate(system_)).value)};
 }
@@ -363,6 +365,11 @@ int CostModel::dispatch_slowdown_millionths() const {
   if (plan_.config.dispatch != Dispatch::deepep) return slowdown_millionths();
   double const occupied = plan_.config.parallel.dispatch_multiprocessors;
   return static_cast<int>(std::lround(occupied / system_.accelerator.multiprocessors.value * 1e6));
+}
+
+bool CostModel::leaves_multiprocessors() const {
+  return plan_.config.dispatch == Dispatch::deepep &&
+         plan_.config.low_precision.implementation == LowLibrary::deepseek;
 }
 
 int CostModel::data_parallel_slowdown_millionths() const {

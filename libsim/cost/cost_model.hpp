@@ -44,6 +44,11 @@ class CostModel {
   /// The same while tokens travel to experts or back: kernels of DeepEP occupy as many
   /// multiprocessors as the run says, and a kernel beside them has the others.
   int dispatch_slowdown_millionths() const;
+  /// Whether kernels leave these multiprocessors free in all of a pair of overlapped passes, tokens
+  /// travelling or not.
+  /// Source: DeepSeek-AI 2024, DeepSeek-V3, arXiv:2412.19437, section 3.2.1; DeepGEMM,
+  /// set_num_sms().
+  bool leaves_multiprocessors() const;
   /// The same beside a gradient reduction over the replicas: over the network it takes fewer
   /// multiprocessors and less memory bandwidth.
   int data_parallel_slowdown_millionths() const;

@@ -69,6 +69,8 @@ std::optional<Seconds> measured_time(MeasuredDevice const& measured, Op const& o
     }
     return Seconds{sum};
   }
+  auto const* const flash = std::get_if<FlashAttributes>(&op.attributes);
+  if (flash != nullptr && flash->is_low) return std::nullopt;
   auto const kinds = measured.kernels.value.find(precision_of(op.type));
   if (kinds == measured.kernels.value.end()) return std::nullopt;
   auto const cost = kinds->second.find(op.kind);

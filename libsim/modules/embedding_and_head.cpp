@@ -179,6 +179,7 @@ TokenPrediction make_token_prediction(ProgramBuilder& builder, TensorId head, Te
     module.layer = make_transformer_layer(builder);
     module.final_norm = make_norm(builder, "prediction.final_norm");
     module.loss.logits.weight = head;
+    module.loss.logits.stays_high = !shape.quantisation.heads_low;
     module.loss.vocabulary = {.words = shape.model.vocabulary,
                               .weight = prediction_loss_weight / modules};
   }
@@ -291,6 +292,7 @@ void write_head(ProgramBuilder& builder, HeadWeight weight) {
   words.is_counted = !model.tied_embeddings;
   words.shared = model.tied_embeddings && weight == HeadWeight::shared;
   LabelLoss loss{.vocabulary = {.words = model.vocabulary}};
+  loss.logits.stays_high = !shape.quantisation.heads_low;
   loss.logits.weight =
       builder.parameter({"head.logits", "weight"}, {shape.vocabulary(), model.hidden}, words);
   std::optional<TokenPrediction> prediction;

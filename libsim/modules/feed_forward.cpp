@@ -52,8 +52,10 @@ namespace {
 void activate(ProgramBuilder& builder, FeedForward& layer) {
   BlockShape const& shape = builder.shape();
   std::int64_t const width = builder.tensor(layer.down.weight).shape[1];
+  layer.stored_input = store_input(builder, layer.activation, layer.activation_input);
   layer.activation_output =
-      builder.make({layer.down.owner, "input"}, {shape.sequence(), shape.micro, width});
+      make_operand(builder, {layer.down.owner, "input"}, {shape.sequence(), shape.micro, width},
+                   activation_output_type(builder));
   activation_forward(builder, layer.activation, layer.activation_input, layer.up_bias,
                      layer.activation_output);
 }
@@ -64,8 +66,9 @@ TensorId activate_backward(ProgramBuilder& builder,
                            TensorId d_activation) {
   Shape const wide = builder.tensor(layer.activation_input).shape;
   TensorId const d_up = builder.make({layer.activation, "input_gradient"}, wide);
-  activation_backward(builder, layer.activation,
-                      {layer.activation_input, layer.up_bias, layer.activation_output},
+  TensorId const x =
+      restore_input(builder, layer.activation, layer.activation_input, layer.stored_input);
+  activation_backward(builder, layer.activation, {x, layer.up_bias, layer.activation_output},
                       d_activation, d_up);
   bias_gradient(builder, layer.up.owner, d_up, layer.up_bias);
   return d_up;

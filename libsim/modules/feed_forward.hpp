@@ -15,6 +15,7 @@ struct FeedForward {
 
   TensorId input = no_tensor;
   TensorId activation_input = no_tensor;  ///< before the bias, which the activation kernel adds
+  TensorId stored_input = no_tensor;      ///< the same in 8 bits, if backward has that
   TensorId activation_output = no_tensor;
 };
 

@@ -7,7 +7,7 @@ namespace stagecraft {
 
 /// A use of the output projection: logits and their cross entropy with the labels.
 struct LabelLoss {
-  Linear logits{.owner = "head.logits", .stays_high = true};
+  Linear logits{.owner = "head.logits", .stays_high = true};  ///< unless the block says otherwise
   VocabularyAttributes vocabulary{};
   TensorId input = no_tensor;  ///< normed hidden state
   TensorId labels = no_tensor;

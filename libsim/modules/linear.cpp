@@ -56,6 +56,10 @@ TensorId reduce(ProgramBuilder& builder,
   return shard;
 }
 
+bool keeps_high_gradients(ProgramBuilder const& builder) {
+  return builder.shape().quantisation.keeps_high_gradients;
+}
+
 /// What the products of a backward read: dy and the weight along the rows of dy, dy and x along
 /// their columns.
 struct BackwardOperands {
@@ -110,29 +114,46 @@ BackwardOperands high_operands(Linear const& linear, TensorId dy) {
   return {.dy = dy, .weight = linear.weight, .dy_by_columns = dy};
 }
 
-BackwardOperands low_operands(Linear const& linear, Quantised const& dy) {
-  return {
-      .dy = dy.rows, .weight = linear.low.weight.by_columns(), .dy_by_columns = dy.by_columns()};
+/// `high` is the gradient in 16 bits, which the gradient of the weight reads if that stays high.
+BackwardOperands low_operands(ProgramBuilder const& builder,
+                              Linear const& linear,
+                              Quantised const& dy,
+                              TensorId high) {
+  return {.dy = dy.rows,
+          .weight = linear.low.weight.by_columns(),
+          .dy_by_columns = keeps_high_gradients(builder) ? high : dy.by_columns()};
 }
 
-/// Makes the copies of the weight and of the input, which ranks gather if `is_gathered`.
+/// Makes the copies of the weight and, unless it comes quantised, of the input, which ranks gather
+/// if `is_gathered`.
 void quantise_forward(ProgramBuilder& builder, Linear& linear, TensorId x, bool is_gathered) {
   linear.low.weight = kept_copies(builder, linear.owner, linear.weight);
+  linear.low.input = {.rows = x};
+  if (is_quantised(builder.tensor(x).type)) return;
   linear.low.input = quantise(builder, linear.owner, Phase::forward, x,
                               {.role = QuantisedRole::input, .is_gathered = is_gathered});
 }
 
-BackwardOperands quantise_backward(ProgramBuilder& builder, Linear const& linear, TensorId dy) {
-  return low_operands(linear, quantise(builder, linear.owner, Phase::input_gradient, dy,
-                                       {.role = QuantisedRole::gradient}));
+/// What the product for the gradient of the weight reads of the input x.
+TensorId input_by_columns(ProgramBuilder& builder, Linear const& linear, TensorId x) {
+  if (keeps_high_gradients(builder)) return x;
+  return columns_of(builder, linear.owner, QuantisedRole::input, linear.low.input);
 }
 
-/// The quantised input of a column-parallel layer, as its weight's gradient reads it.
-TensorId gather_again(ProgramBuilder& builder, Linear const& linear) {
+BackwardOperands quantise_backward(ProgramBuilder& builder, Linear const& linear, TensorId dy) {
+  Quantised const low =
+      quantise(builder, linear.owner, Phase::input_gradient, dy, {.role = QuantisedRole::gradient});
+  return low_operands(builder, linear, low, dy);
+}
+
+/// The input x of a column-parallel layer, as its weight's gradient reads it: quantised, unless
+/// that stays high.
+TensorId gather_again(ProgramBuilder& builder, Linear const& linear, TensorId x) {
   Quantised const& input = linear.low.input;
-  if (!builder.shape().sequence_parallel) return input.by_columns();
-  bool const is_by_rows = builder.shape().quantisation.is_per_tensor();
-  TensorId const shard = is_by_rows ? input.rows : input.by_columns();
+  bool const low = is_low(builder, linear) && !keeps_high_gradients(builder);
+  if (low && !builder.shape().sequence_parallel) return input_by_columns(builder, linear, x);
+  bool const is_by_rows = low && builder.shape().quantisation.is_per_tensor();
+  TensorId const shard = !low ? x : is_by_rows ? input.rows : input.by_columns();
   return gather(builder, {linear.owner, "regathered_input"}, {linear.owner, "all_gather_again"},
                 Phase::weight_gradient, shard, depth(builder, linear), Overlap::behind_compute);
 }
@@ -140,10 +161,13 @@ TensorId gather_again(ProgramBuilder& builder, Linear const& linear) {
 /// The quantised gradient of a row-parallel layer's output, gathered: in both directions, if the
 /// blocks of one are not those of the other.
 BackwardOperands gather_gradient(ProgramBuilder& builder, Linear const& linear, TensorId dy) {
+  if (keeps_high_gradients(builder)) {
+    return quantise_backward(builder, linear, gather_output_gradient(builder, linear, dy));
+  }
   bool const is_gathered = builder.shape().sequence_parallel;
   Quantised gradient = quantise(builder, linear.owner, Phase::input_gradient, dy,
                                 {.role = QuantisedRole::gradient, .is_gathered = is_gathered});
-  if (!is_gathered) return low_operands(linear, gradient);
+  if (!is_gathered) return low_operands(builder, linear, gradient, dy);
   std::int64_t const features = width(builder, linear);
   gradient.rows =
       gather(builder, {linear.owner, "gathered_gradient"}, {linear.owner, "all_gather_gradient"},
@@ -157,7 +181,7 @@ BackwardOperands gather_gradient(ProgramBuilder& builder, Linear const& linear, 
         gather(builder, {linear.owner, "gathered_columns"}, {linear.owner, "all_gather_columns"},
                Phase::input_gradient, gradient.columns, features, Overlap::none);
   }
-  return low_operands(linear, gradient);
+  return low_operands(builder, linear, gradient, dy);
 }
 
 /// Appends the products of a row-parallel layer's backward. Returns dx.
@@ -231,16 +255,14 @@ TensorId column_parallel_backward(ProgramBuilder& builder,
   bool const low = is_low(builder, linear);
   BackwardOperands const operands =
       low ? quantise_backward(builder, linear, dy) : high_operands(linear, dy);
-  TensorId input =
-      low ? gather_again(builder, linear)
-          : gather(builder, {linear.owner, "regathered_input"}, {linear.owner, "all_gather_again"},
-                   Phase::weight_gradient, x, features, Overlap::behind_compute);
+  TensorId input = gather_again(builder, linear, x);
   TensorId const partial = builder.make({linear.owner, "input_gradient"}, whole(builder, features));
   input_gradient(builder, linear, operands, partial);
   TensorId const dx = reduce(builder, {linear.owner, "input_gradient_shard"}, linear.owner,
                              Phase::input_gradient, partial, features, Overlap::behind_compute);
-  bool const is_gathered_by_rows =
-      low && builder.shape().sequence_parallel && builder.shape().quantisation.is_per_tensor();
+  bool const is_gathered_by_rows = low && !keeps_high_gradients(builder) &&
+                                   builder.shape().sequence_parallel &&
+                                   builder.shape().quantisation.is_per_tensor();
   if (is_gathered_by_rows) {
     input = transposed(builder, {linear.owner, "transposed_input"},
                        {linear.owner, "transpose_input"}, Phase::weight_gradient, input);
@@ -267,11 +289,12 @@ TensorId row_parallel_backward(
                                 dx);
   }
   BackwardOperands const operands = gather_gradient(builder, linear, dy);
-  Quantised const input = linear.quantises_again
-                              ? quantise(builder, linear.owner, Phase::weight_gradient, x,
-                                         {.role = QuantisedRole::input_again})
-                              : linear.low.input;
-  return row_products(builder, linear, input.by_columns(), operands, dx);
+  bool const is_made = linear.quantises_again && !keeps_high_gradients(builder);
+  TensorId const input = is_made ? quantise(builder, linear.owner, Phase::weight_gradient, x,
+                                            {.role = QuantisedRole::input_again})
+                                       .by_columns()
+                                 : input_by_columns(builder, linear, x);
+  return row_products(builder, linear, input, operands, dx);
 }
 
 TensorId gather_output_gradient(ProgramBuilder& builder, Linear const& linear, TensorId dy) {
@@ -301,7 +324,7 @@ TensorId own_rows_backward(ProgramBuilder& builder, Linear const& linear, Tensor
   BackwardOperands const operands =
       low ? quantise_backward(builder, linear, dy) : high_operands(linear, dy);
   input_gradient(builder, linear, operands, dx);
-  weight_gradient(builder, linear, operands, low ? linear.low.input.by_columns() : x);
+  weight_gradient(builder, linear, operands, low ? input_by_columns(builder, linear, x) : x);
   return dx;
 }
 

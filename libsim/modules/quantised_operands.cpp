@@ -1,5 +1,7 @@
 #include "libsim/modules/quantised_operands.hpp"
 
+#include <cstddef>
+
 namespace stagecraft {
 namespace {
 
@@ -26,21 +28,30 @@ struct RoleNames {
   std::string_view quantise;
   std::string_view rows;
   std::string_view columns;
+  std::string_view quantise_columns;
+  std::string_view transpose;
 };
 
 constexpr RoleNames names_of(QuantisedRole role) {
   switch (role) {
     case QuantisedRole::input_again:
-      return {"input_again_amax",     "measure_input_again", "all_reduce_input_again_amax",
-              "quantise_input_again", "input_again_rows",    "input_again_columns"};
+      return {"input_again_amax",
+              "measure_input_again",
+              "all_reduce_input_again_amax",
+              "quantise_input_again",
+              "input_again_rows",
+              "input_again_columns",
+              "quantise_input_again_columns",
+              "transpose_input_again"};
     case QuantisedRole::gradient:
-      return {"gradient_amax",     "measure_gradient", "all_reduce_gradient_amax",
-              "quantise_gradient", "gradient_rows",    "gradient_columns"};
+      return {
+          "gradient_amax", "measure_gradient", "all_reduce_gradient_amax",  "quantise_gradient",
+          "gradient_rows", "gradient_columns", "quantise_gradient_columns", "transpose_gradient"};
     case QuantisedRole::input:
       break;
   }
-  return {"input_amax",     "measure_input", "all_reduce_input_amax",
-          "quantise_input", "input_rows",    "input_columns"};
+  return {"input_amax", "measure_input", "all_reduce_input_amax",  "quantise_input",
+          "input_rows", "input_columns", "quantise_input_columns", "transpose_input"};
 }
 
 TensorId measure_amax(ProgramBuilder& builder,
@@ -78,14 +89,96 @@ Quantised quantise(ProgramBuilder& builder,
                                     scale_bytes(recipe, recipe.of_activations, matrix, by_columns));
     return builder.has_unused_rows(x) ? builder.of_experts(made) : made;
   };
+  bool const is_cast_again = quantisation.casts_again && request.role == QuantisedRole::input;
   Quantised copies;
   copies.rows = copy(names.rows, false);
-  if (quantisation.has_two_copies()) {
-    copies.columns = copy(names.columns, true);
+  if (quantisation.has_two_copies() && !is_cast_again) copies.columns = copy(names.columns, true);
+  auto const cast = [&](std::string_view op, TensorList const& made) {
+    builder.add(OpKind::quantise, {owner, op}, phase, {x, amax}, made,
+                QuantiseAttributes{quantisation.recipe});
+  };
+  if (!quantisation.casts_again) {
+    cast(names.quantise, {copies.rows, copies.columns});
+    return copies;
   }
-  builder.add(OpKind::quantise, {owner, names.quantise}, phase, {x, amax},
-              {copies.rows, copies.columns}, QuantiseAttributes{quantisation.recipe});
+  cast(names.quantise, {copies.rows});
+  if (copies.columns != no_tensor) cast(names.quantise_columns, {copies.columns});
   return copies;
+}
+
+TensorId columns_of(ProgramBuilder& builder,
+                    std::string_view owner,
+                    QuantisedRole role,
+                    Quantised const& x,
+                    std::int64_t groups) {
+  Quantisation const& quantisation = builder.shape().quantisation;
+  if (x.columns != no_tensor || !quantisation.has_two_copies()) return x.by_columns();
+  RoleNames const names = names_of(role);
+  RecipeTraits const& recipe = quantisation.traits();
+  ScaledMatrix const matrix = matrix_of(builder.tensor(x.rows), groups);
+  TensorId const made =
+      make_copy(builder, {owner, names.columns}, x.rows, builder.tensor(x.rows).type,
+                scale_bytes(recipe, recipe.of_activations, matrix, true));
+  if (builder.has_unused_rows(x.rows)) builder.of_experts(made);
+  builder.add(OpKind::transpose_quantised, {owner, names.transpose}, Phase::weight_gradient,
+              {x.rows}, {made});
+  return made;
+}
+
+TensorId with_row_scales(ProgramBuilder& builder, TensorId rows) {
+  Tensor& tensor = builder.program().tensors[static_cast<std::size_t>(rows)];
+  if (!is_quantised(tensor.type)) return rows;
+  tensor.scale_bytes =
+      tensor.shape[0] * scale_bytes_of_row(builder.shape().quantisation.traits(), tensor.shape[1]);
+  return rows;
+}
+
+TensorId make_operand(
+    ProgramBuilder& builder, Name name, Shape shape, ElementType type, std::int64_t groups) {
+  TensorId const made = builder.make(name, shape, type);
+  if (!is_quantised(type)) return made;
+  RecipeTraits const& recipe = builder.shape().quantisation.traits();
+  builder.program().tensors.back().scale_bytes =
+      scale_bytes(recipe, recipe.of_activations, matrix_of(builder.tensor(made), groups), false);
+  return made;
+}
+
+ElementType activation_output_type(ProgramBuilder const& builder) {
+  Quantisation const& quantisation = builder.shape().quantisation;
+  return quantisation.fuses_activation ? quantisation.traits().elements : builder.type();
+}
+
+TensorId store_input(ProgramBuilder& builder, std::string_view owner, TensorId x) {
+  Quantisation const& quantisation = builder.shape().quantisation;
+  if (!quantisation.stores_activation_input) return no_tensor;
+  Shape const shape = builder.tensor(x).shape;  // a copy: make() moves the tensors
+  Name const name{owner, "stored_input"};
+  // Rows have blocks of their own, whatever their experts are.
+  TensorId const stored = quantisation.fuses_activation
+                              ? make_operand(builder, name, shape, ElementType::f8_e4m3)
+                              : builder.make(name, shape, ElementType::f8_e4m3);
+  if (builder.has_unused_rows(x)) builder.of_experts(stored);
+  builder.add(OpKind::quantise, {owner, "store_input"}, Phase::forward, {x}, {stored},
+              QuantiseAttributes{quantisation.recipe});
+  return stored;
+}
+
+TensorId restore_input(ProgramBuilder& builder,
+                       std::string_view owner,
+                       TensorId x,
+                       TensorId stored) {
+  if (stored == no_tensor) return x;
+  if (builder.shape().quantisation.fuses_activation) {
+    builder.program().stored_inputs.push_back(
+        {x, stored, builder.moved_bytes(x) - builder.moved_bytes(stored)});
+    return stored;
+  }
+  Shape const shape = builder.tensor(x).shape;  // a copy: make() moves the tensors
+  TensorId const restored = builder.make({owner, "restored_input"}, shape);
+  if (builder.has_unused_rows(x)) builder.of_experts(restored);
+  builder.add(OpKind::dequantise, {owner, "restore_input"}, Phase::input_gradient, {stored},
+              {restored});
+  return restored;
 }
 
 TensorId transposed(ProgramBuilder& builder, Name name, Name op, Phase phase, TensorId rows) {
@@ -100,6 +193,10 @@ Quantised kept_copies(ProgramBuilder& builder,
                       std::string_view owner,
                       TensorId weight,
                       std::int64_t groups) {
+  // Losses of multi-token prediction have the head's weight.
+  for (QuantisedWeight const& kept : builder.program().quantised_weights) {
+    if (kept.weight == weight) return {kept.rows, kept.columns};
+  }
   Quantisation const& quantisation = builder.shape().quantisation;
   RecipeTraits const& recipe = quantisation.traits();
   ScaledMatrix const matrix = matrix_of(builder.tensor(weight), groups);

@@ -35,13 +35,45 @@ struct QuantiseRequest {
 
 /// Appends what makes x [.., columns] two quantised copies. Those that no op comes to read are left
 /// out (trim_quantisation()). With the recipe `current`, its largest element is measured first and,
-/// if ranks gather the copies, agreed on.
+/// if ranks gather the copies, agreed on. If the block casts again, each copy has an op of its own,
+/// and an input has none by columns.
 /// Source: Transformer Engine, csrc/quantizer.cpp, Float8CurrentScalingQuantizer.
 Quantised quantise(ProgramBuilder& builder,
                    std::string_view owner,
                    Phase phase,
                    TensorId x,
                    QuantiseRequest const& request);
+
+/// What the product for the gradient of a weight reads of x: its copy by columns or, if there is
+/// none though products need one, a copy that is made of the rows here: scales along columns are
+/// found anew.
+TensorId columns_of(ProgramBuilder& builder,
+                    std::string_view owner,
+                    QuantisedRole role,
+                    Quantised const& x,
+                    std::int64_t groups = 1);
+
+/// Gives rows that travel one by one, if they are quantised, their scales. Returns them.
+TensorId with_row_scales(ProgramBuilder& builder, TensorId rows);
+
+/// Makes a tensor; if it is quantised, by rows and with the scales of its groups.
+TensorId make_operand(
+    ProgramBuilder& builder, Name name, Shape shape, ElementType type, std::int64_t groups = 1);
+/// The type of an activation's output, which its kernel may quantise for the product behind it.
+ElementType activation_output_type(ProgramBuilder const& builder);
+
+/// Appends what keeps the input x of an activation in 8 bits for backward. Returns that, or
+/// no_tensor if backward reads x itself. Megatron-LM casts it without a scale, DeepSeek with those
+/// of blocks.
+/// Source: Megatron-LM, core/fusions/fused_bias_swiglu.py, fp8_input_store; DeepSeek-AI 2024,
+/// DeepSeek-V3, arXiv:2412.19437, section 3.3.3.
+TensorId store_input(ProgramBuilder& builder, std::string_view owner, TensorId x);
+/// What the activation's backward reads of x: `stored` itself if its kernel casts, or x made of it
+/// here.
+TensorId restore_input(ProgramBuilder& builder,
+                       std::string_view owner,
+                       TensorId x,
+                       TensorId stored);
 
 /// The transposed copy of a gathered tensor with one scale, or the tensor itself if products do not
 /// need one.

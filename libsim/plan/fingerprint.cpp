@@ -71,6 +71,7 @@ void write(TextPieces& out, FlashAttributes const& flash) {
   write(out, flash.dropout);
   if (flash.window > 0) out << " window " << flash.window;
   if (flash.softcap > 0) out << " softcap " << flash.softcap;
+  if (flash.is_low) out << " in 8 bits";
   AttentionPart const& part = flash.part;
   if (part.kind == AttentionPart::Kind::whole) return;
   out << " part " << static_cast<int>(part.kind) << "." << part.index << " of " << part.stride;

@@ -29,10 +29,20 @@ Quantisation quantisation_of(TrainingConfig const& config) {
   if (recipe == nullptr) return {};
   bool const is_hybrid =
       low.format == LowFormat::automatic ? recipe->is_hybrid : low.format == LowFormat::hybrid;
+  bool const is_deepseek = low.implementation == LowLibrary::deepseek;
+  bool const sends_low = low.dispatch == LowOrHigh::low;
   return {.recipe = low.recipe,
           .gradients = is_hybrid ? ElementType::f8_e5m2 : recipe->elements,
           .transposes = config.stack.sums_along_rows,
-          .replaces_weights = low.parameters == LowOrHigh::low};
+          .replaces_weights = low.parameters == LowOrHigh::low,
+          .casts_again = is_deepseek,
+          .sends_low = sends_low,
+          .sends_low_gradients = sends_low && is_deepseek,
+          .attends_low = low.attention,
+          .heads_low = low.head,
+          .keeps_high_gradients = low.keep_high.wgrad,
+          .stores_activation_input = low.activation_input,
+          .fuses_activation = is_deepseek};
 }
 
 }  // namespace

@@ -53,11 +53,13 @@ class BlockCatalogue {
                       MicrobatchId k) {
     std::span<int const> const kinds = layer_kinds_.of_layers(first, count);
     std::vector<ExpertRows> const rooms = rooms_of(kinds, first, k);
-    return find({BlockProgram::Kind::layers, kinds, rooms, &policy, HeadWeight::own}, [&] {
+    KeptHigh const high = kept_high(first, count);
+    return find({BlockProgram::Kind::layers, kinds, rooms, &policy, HeadWeight::own, high}, [&] {
       std::vector<BlockShape> shapes;
       shapes.reserve(kinds.size());
       for (std::size_t i = 0; i < kinds.size(); ++i) {
         shapes.push_back(plan_.shape.with(layer_kinds_[kinds[i]]));
+        if (high.has(static_cast<std::int64_t>(i))) shapes.back().quantisation = {};
         if (rooms.empty()) continue;
         rooms[i].set_room(shapes.back());
         if (rooms[i].of_experts) programs_.expert_rows.push_back(rooms[i].of_experts);
@@ -76,6 +78,24 @@ class BlockCatalogue {
   }
 
  private:
+  /// The layers of a block that are not quantised: those before `first`, and from `last` on.
+  struct KeptHigh {
+    std::int64_t first = 0;
+    std::int64_t last = 0;
+
+    bool has(std::int64_t layer) const { return layer < first || layer >= last; }
+    friend bool operator==(KeptHigh const&, KeptHigh const&) = default;
+  };
+
+  KeptHigh kept_high(std::int64_t first, int count) const {
+    KeepHigh const& kept = plan_.config.low_precision.keep_high;
+    std::int64_t const last = plan_.config.model.layers - kept.last;
+    auto const within = [&](std::int64_t layer) {
+      return std::clamp<std::int64_t>(layer - first, 0, count);
+    };
+    return {within(kept.first), within(last)};
+  }
+
   /// The arguments from which a block is built.
   struct Key {
     BlockProgram::Kind kind;
@@ -83,6 +103,7 @@ class BlockCatalogue {
     std::span<ExpertRows const> rooms;  ///< by layer with uneven rows
     RecomputePolicy const* policy;      ///< policy of layers, also of those of modules in a head
     HeadWeight weight;
+    KeptHigh high{};
   };
   /// The key of a block that has been built.
   struct Known {
@@ -91,9 +112,10 @@ class BlockCatalogue {
     std::vector<ExpertRows> rooms;
     RecomputePolicy policy;
     HeadWeight weight = HeadWeight::own;
+    KeptHigh high{};
 
     bool is(Key const& key) const {
-      return kind == key.kind && weight == key.weight &&
+      return kind == key.kind && weight == key.weight && high == key.high &&
              (key.policy == nullptr || policy == *key.policy) &&
              std::ranges::equal(layers, key.layers) && std::ranges::equal(rooms, key.rooms);
     }
@@ -125,6 +147,7 @@ class BlockCatalogue {
       made.rooms.assign(key.rooms.begin(), key.rooms.end());
       if (key.policy != nullptr) made.policy = *key.policy;
       made.weight = key.weight;
+      made.high = key.high;
       programs_.blocks.push_back(build());
     }
     return index;

@@ -115,6 +115,7 @@ struct FlashAttributes {
   std::int64_t window = 0;    ///< keys that a query attends to, its own included; 0: all before
   double softcap = 0;         ///< c: scaled scores x become c tanh(x / c); 0: no cap
   AttentionPart part{};
+  bool is_low = false;  ///< its products are in 8 bits
 };
 
 /// Every member of a group sends to the member `by` positions after it, around.

@@ -95,6 +95,19 @@ struct Quantisation {
   /// scale for all elements. Other copies always differ.
   bool transposes = false;
   bool replaces_weights = false;  ///< weights have no copy in 16 bits beside the quantised ones
+  /// Whether forward makes the copies that it reads alone, and backward makes those by columns of
+  /// them.
+  /// Source: DeepSeek-AI 2024, DeepSeek-V3, arXiv:2412.19437, section 3.5.2, "Support for transposed
+  /// GEMM operations".
+  bool casts_again = false;
+  bool sends_low = false;                ///< tokens travel to their experts quantised
+  bool sends_low_gradients = false;      ///< so do the gradients of what experts compute
+  bool attends_low = false;              ///< core attention multiplies in 8 bits
+  bool heads_low = false;                ///< so does the head, in the recipe
+  bool keeps_high_gradients = false;     ///< products for gradients of weights are not quantised
+  bool stores_activation_input = false;  ///< backward has the activation's input in 8 bits
+  /// Whether kernels of the activation write and read quantised tensors.
+  bool fuses_activation = false;
 
   bool is_on() const { return recipe != Recipe::none; }
   /// Pre: is_on().
@@ -130,6 +143,20 @@ std::int64_t scale_bytes(RecipeTraits const& recipe,
                          ScaleBlocks const& blocks,
                          ScaledMatrix const& matrix,
                          bool by_columns);
+
+/// Bytes of the scales of one row, if rows are kept one by one: not padded. Pre: the recipe's
+/// blocks are within rows.
+constexpr std::int64_t scale_bytes_of_row(RecipeTraits const& recipe, std::int64_t columns) {
+  std::int64_t const along = recipe.of_activations.along;
+  return (columns + along - 1) / along * element_size(recipe.scale_type);
+}
+
+/// What backward reads in place of an input of the activation, which is kept in 8 bits.
+struct StoredInput {
+  TensorId input = no_tensor;
+  TensorId restored = no_tensor;
+  Bytes saved{};  ///< by which an op moves less if it reads this in place of the input
+};
 
 /// A weight with the quantised copies that a rank keeps from one step to the next.
 struct QuantisedWeight {

@@ -214,11 +214,25 @@ void add_quantisation(BlockProgram const& block, Region& region) {
   }
 }
 
+/// Ops that run again read what is kept of an input in 8 bits, and not the input.
+void read_stored(BlockProgram const& block, std::vector<Op>& copied) {
+  for (StoredInput const& stored : block.stored_inputs) {
+    for (Op& op : copied) {
+      for (TensorId& id : op.reads) {
+        if (id != stored.input) continue;
+        id = stored.restored;
+        op.traffic = Bytes{op.traffic.count() - stored.saved.count()};
+      }
+    }
+  }
+}
+
 /// Releases the ops' outputs after forward has read them; backward computes them again.
 void discard_outputs(BlockProgram& block, Region const& region) {
   TensorCopies copies{block.tensors.size()};
   std::vector<Op> copied = copy_region(block, copies, region);
   number_region(block, copied);
+  read_stored(block, copied);
   // Others may read the region's tensors through views that its own ops do not use.
   for (Op const& op : block.backward) copies.copy_views(block, op.reads);
   auto const reads_copy = [&](Op const& op) {

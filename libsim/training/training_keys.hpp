@@ -212,8 +212,7 @@ void visit_keys(Visitor& keys, Low& low) {
        "delayed, current: 8 bits, one per tensor; blockwise: one per 1 x 128 elements of "
        "activations and 128 x 128 of weights; mxfp8: one per 1 x 32, from Blackwell on; nvfp4: 4 "
        "bits, one per 1 x 16, from Blackwell on. rowwise is not modelled yet. `low_precision: "
-       "NAME` is short for a map with this key "
-       "alone; of the other keys only the defaults, and format, are modelled.",
+       "NAME` is short for a map with this key alone.",
        Need::required);
   keys("format", low.format,
        "hybrid: gradients have 5 bits of exponent, all else 4. auto: hybrid with one scale per "
@@ -223,16 +222,26 @@ void visit_keys(Visitor& keys, Low& low) {
   keys("transposes", low.transposes,
        "Whether transposed copies of weights are kept. auto: where products need them, which is "
        "Hopper, and everywhere with scales of blocks.");
-  keys("attention", low.attention, "Whether core attention multiplies in 8 bits.");
-  keys("head", low.head, "Whether the head does.");
+  keys("attention", low.attention,
+       "Whether core attention multiplies in 8 bits: queries, keys, values and the gradient of the "
+       "context have one scale each. With flash, without context parallelism.");
+  keys("head", low.head, "Whether the head does, with mxfp8.");
   keys("activation_input", low.activation_input,
-       "Whether the input of the activation function is stored in 8 bits.");
+       "Whether the input of the activation function is stored in 8 bits for backward, with "
+       "swiglu.");
   keys("keep_high", low.keep_high);
   keys("gather", low.gather,
        "With sequence parallelism: whether operands are gathered quantised. auto: as Transformer "
        "Engine, which does so.");
-  keys("dispatch", low.dispatch, "How many bits tokens have on their way to experts.");
-  keys("implementation", low.implementation, "The library that quantises.");
+  keys("dispatch", low.dispatch,
+       "How many bits tokens have on their way to experts; low with dispatch: deepep and "
+       "blockwise.");
+  keys(
+      "implementation", low.implementation,
+      "The library that quantises. deepseek, with blockwise: backward makes the copies by columns "
+      "that it reads, the activation reads and writes 8 bits, gradients travel to experts as "
+      "tokens do, and kernels leave parallel.dispatch_multiprocessors free in all of an overlapped "
+      "pair of passes.");
 }
 
 template <typename Visitor, OneOf<Sharding> Kind>

@@ -44,12 +44,11 @@ TEST_CASE("way out: 8 bits are refused where the accelerator or the model of the
                   {"low_precision.format: found 'hybrid'; accepted: auto"});
   require_refusal(llama + " --set low_precision=rowwise", {"rowwise is not modelled"});
   for (auto const& [key, found, what] : {std::array{"transposes", "make_again", "auto or keep: "},
-                                         {"attention", "true", "false: "},
-                                         {"head", "true", "false: "},
-                                         {"activation_input", "true", "false: "},
+                                         {"head", "true", "false, as "},
                                          {"gather", "high", "auto or low: "},
-                                         {"dispatch", "low", "high: "},
-                                         {"implementation", "torchao", "transformer_engine: "}}) {
+                                         {"dispatch", "low", "high, as "},
+                                         {"implementation", "deepseek", "transformer_engine, as "},
+                                         {"implementation", "torchao", "transformer_engine, "}}) {
     require_refusal(
         llama + " --set 'low_precision={recipe: current, " + key + ": " + found + "}'",
         {std::string{"low_precision."} + key + ": found '" + found + "'; accepted: " + what});
@@ -62,8 +61,14 @@ TEST_CASE("way out: 8 bits are refused where the accelerator or the model of the
                       " --set low_precision=delayed --set 'recompute={granularity: selective, "
                       "modules: [layernorm]}'",
                   {"recompute.modules: found a list; accepted: a list without layernorm, as "});
-  require_refusal(llama + " --set 'low_precision={recipe: current, keep_high: {first: 1}}'",
-                  {"low_precision.keep_high.first: found '1'; accepted: 0: "});
+  require_refusal(llama + " --set 'low_precision={recipe: delayed, keep_high: {first: 1}}'",
+                  {"low_precision.keep_high.first: found '1'; accepted: 0, as "});
+  require_refusal(llama + " --set 'low_precision={recipe: blockwise, dispatch: low}'",
+                  {"low_precision.dispatch: found 'low'; accepted: high, as dispatch is alltoall"});
+  require_refusal(llama +
+                      " --set 'low_precision={recipe: blockwise, attention: true}' --set "
+                      "parallel.context=2",
+                  {"low_precision.attention: found 'true'; accepted: false, as parallel.context"});
   require_refusal(llama +
                       " --set low_precision=current --set sharding=fsdp2 --set "
                       "parallel.pipeline=1 --set parallel.data=8",

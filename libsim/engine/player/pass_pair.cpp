@@ -62,9 +62,8 @@ void PairPlayer::play(SimTime& ready, std::span<PassNode const> nodes) {
 
 void PairPlayer::compute(SimTime& ready, SimTime duration) {
   SimTime const start = std::max(computing_, ready);
-  computing_ = ready = exchanging_ > start
-                           ? slowed_end(start, duration, exchanging_, slowdown_millionths_)
-                           : start + duration;
+  SimTime const slowed_until = is_always_slowed_ ? SimTime::max() : exchanging_;
+  computing_ = ready = slowed_end(start, duration, slowed_until, slowdown_millionths_);
 }
 
 void PairPlayer::exchange(SimTime& ready, SimTime duration) {

@@ -26,12 +26,14 @@ SimTime exchange_time(std::span<PassNode const> nodes);
 /// computes while tokens of the other travel.
 ///
 /// Both have the compute stream, and one stream for exchanges; each stream runs what it is given in
-/// order. Computation is slowed down while tokens of the other pass travel.
+/// order. Computation is slowed down while tokens of the other pass travel or, if kernels leave the
+/// multiprocessors of the exchanges free, in all of the pair.
 /// Source: Megatron-LM, core/models/common/model_chunk_schedule_plan.py,
 /// TransformerLayerSchedulePlan.run and TransformerModelChunkSchedulePlan.run.
 class PairPlayer {
  public:
-  explicit PairPlayer(int slowdown_millionths) : slowdown_millionths_{slowdown_millionths} {}
+  explicit PairPlayer(int slowdown_millionths, bool is_always_slowed = false)
+      : slowdown_millionths_{slowdown_millionths}, is_always_slowed_{is_always_slowed} {}
 
   void forward(std::span<PassNode const> nodes) { play(forward_, nodes); }
   void backward(std::span<PassNode const> nodes) { play(backward_, nodes); }
@@ -48,6 +50,7 @@ class PairPlayer {
   void exchange(SimTime& ready, SimTime duration);
 
   int slowdown_millionths_;
+  bool is_always_slowed_;
   SimTime forward_{0};    ///< when the forward can go on
   SimTime backward_{0};   ///< when the backward can
   SimTime computing_{0};  ///< end of the compute stream's work so far

@@ -133,7 +133,7 @@ TimeShares hidden_in_pair(Programs const& programs,
     returned += exchange_time(made);
     return made;
   };
-  PairPlayer pair{cost.dispatch_slowdown_millionths()};
+  PairPlayer pair{cost.dispatch_slowdown_millionths(), cost.leaves_multiprocessors()};
   for (std::size_t i = 0; i < ahead.first_layers; ++i) pair.forward(of_forward(i));
   for (std::size_t i = 0; i < back.first_layers; ++i) pair.backward(of_backward(i));
   std::size_t i = ahead.first_layers;

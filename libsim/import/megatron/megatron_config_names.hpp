@@ -77,7 +77,7 @@ inline constexpr std::string_view idle_config_names =
     "cuda_graph_use_single_mempool data_parallel_size dataset_num_proc "
     "deallocate_pipeline_outputs decoupled_weight_decay deprecated_use_mcore_models "
     "disable_last_saving disable_parameter_transpose_cache enable_autocast enable_primus_turbo "
-    "exp_name extends fp8_dot_product_attention fp8_multi_head_attention framework "
+    "exp_name extends fp8_multi_head_attention framework "
     "fsdp_all_gather_in_start_param_sync fused_single_qkv_rope hetereogenous_dist_checkpoint "
     "heterogeneous_block_specs hf_model_id hf_path includes inference_sampling_seed "
     "load_safetensors log_avg_reset_interval log_avg_skip_iterations max_epochs "

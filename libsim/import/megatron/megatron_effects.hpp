@@ -73,9 +73,6 @@ max-seqlen-per-dp-cp-rank | large | either way | sequences of equal length
 )";
 
 inline constexpr std::string_view effects_of_precision = R"(
-fp8-output-proj! | large | less time | the head's product in 16 bits | fp8-format fp8-hybrid fp8-e4m3
-first-last-layers-bf16! | large | more time | all layers in 8 bits | fp8-format fp8-hybrid fp8-e4m3
-no-fp8-wgrad! | large | more time | gradients of weights from products in 8 bits | fp8-format fp8-hybrid fp8-e4m3
 disable-fp8-wgrad! | large | more time | gradients of weights from products in 8 bits | fp8-format fp8-hybrid fp8-e4m3
 te-precision-config-file | large | less time | matrix products in 16 bits
 kitchen-config-file | large | less time | matrix products in 16 bits

@@ -41,6 +41,8 @@ constexpr std::string_view read_flags =
     "multi-latent-attention! q-lora-rank kv-lora-rank qk-head-dim qk-pos-emb-head-dim "
     "v-head-dim fp16! bf16! fp8-format fp8-hybrid! fp8-e4m3! fp8-recipe "
     "fp8-param-gather! fp4-format fp4-recipe fp4-param-gather! reuse-grad-buf-for-mxfp8-param-ag! "
+    "first-last-layers-bf16! num-layers-at-start-in-bf16 num-layers-at-end-in-bf16 no-fp8-wgrad! "
+    "fp8-output-proj! fp8-dot-product-attention! activation-func-fp8-input-store! "
     "accumulate-allreduce-grads-in-fp32! num-experts* moe-router-topk "
     "moe-ffn-hidden-size moe-shared-expert-intermediate-size moe-shared-expert-gate! "
     "moe-shared-expert-overlap! moe-apply-probs-on-input! moe-layer-freq "

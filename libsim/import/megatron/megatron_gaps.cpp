@@ -87,6 +87,10 @@ class Gaps {
     add_of_fsdp();
     gap(is_of_2022_ && config_.low_precision.recipe != Recipe::none,
         "low_precision: Megatron-LM of 2022 has no products in 8 or 4 bits");
+    gap(config_.low_precision.dispatch == LowOrHigh::low,
+        "low_precision.dispatch: Megatron-LM sends tokens in 16 bits");
+    gap(config_.low_precision.implementation != LowLibrary::transformer_engine,
+        "low_precision.implementation: Megatron-LM quantises with Transformer Engine");
     gap(is_of_2022_ && (config_.memory.gradient_dtype != StateType::fp32 ||
                         config_.memory.moments_dtype != StateType::fp32),
         "memory.gradient_dtype, memory.moments_dtype: Megatron-LM of 2022 keeps 32 bits");

@@ -147,7 +147,7 @@ inline constexpr std::string_view idle_flags_of_execution =
     "no-pin-cpu-grads! no-pin-cpu-params! no-pipeline-parallel! no-position-embedding! "
     "no-query-key-layer-scaling! no-tp-comm-bulk-dgrad! no-tp-comm-bulk-wgrad! "
     "no-tp-comm-overlap-ag! no-tp-comm-overlap-rs! no-tp-comm-split-ag! no-tp-comm-split-rs! "
-    "no-use-layer-wise-param-layout! num-layers-at-end-in-bf16 num-layers-at-start-in-bf16 "
+    "no-use-layer-wise-param-layout! "
     "offload-modules* onnx-safe openai-gelu! output-bert-embeddings! qk-clip-alpha "
     "qk-clip-threshold rank remote-device rope-scaling-factor rope-type rotary-interleaved! "
     "rotary-percent rotary-seq-len-interpolation-factor sharp-enabled-group "

@@ -67,6 +67,45 @@ void note_flags_without_format(MegatronArguments& arguments) {
   }
 }
 
+/// What of a recipe's run is in 8 bits besides the products of linear layers, and what of these is
+/// not.
+/// Source: Megatron-LM, core/transformer/transformer_config.py, fp8_output_proj,
+/// fp8_dot_product_attention, activation_func_fp8_input_store, first_last_layers_bf16, fp8_wgrad.
+void read_parts(MegatronArguments& arguments, TrainingConfig const& config, LowPrecision& low) {
+  auto const read = [&](std::string_view flag, bool& part, std::string const& wrong,
+                        ModelledInstead const& instead) {
+    if (!arguments.has(flag)) return;
+    if (wrong.empty()) {
+      part = true;
+    } else {
+      arguments.refuse(flag, wrong, instead);
+    }
+  };
+  bool const is_mx = low.recipe == Recipe::mxfp8;
+  read("fp8-output-proj", low.head,
+       !is_mx                         ? "--fp8-recipe mxfp8"
+       : config.model.tied_embeddings ? "--untie-embeddings-and-output-weights"
+                                      : "",
+       {"the head's product in 16 bits", "less time"});
+  bool const attends_apart =
+      config.model.attention != Attention::flash || config.parallel.context > 1;
+  read("fp8-dot-product-attention", low.attention,
+       attends_apart ? "flash attention without context parallelism" : "",
+       {"core attention in 16 bits", "less time"});
+  read("activation-func-fp8-input-store", low.activation_input, wrong_for_stored_input(config),
+       {"the activation's input in 16 bits", "less memory"});
+  read("no-fp8-wgrad", low.keep_high.wgrad, "", {});
+  if (!arguments.has("first-last-layers-bf16")) return;
+  if (low.recipe == Recipe::delayed) {
+    arguments.refuse("first-last-layers-bf16", "a recipe other than delayed",
+                     {"all layers in 8 bits", "more time"});
+    return;
+  }
+  IntegerRange const layers{.smallest = 0, .largest = config.model.layers / 2};
+  low.keep_high.first = arguments.integer("num-layers-at-start-in-bf16", layers).value_or(1);
+  low.keep_high.last = arguments.integer("num-layers-at-end-in-bf16", layers).value_or(1);
+}
+
 }  // namespace
 
 LowPrecision read_megatron_low_precision(MegatronArguments& arguments,
@@ -131,6 +170,7 @@ LowPrecision read_megatron_low_precision(MegatronArguments& arguments,
           {"parameters in 16 bits beside their quantised copies", "less time and memory"});
     }
   }
+  read_parts(arguments, config, low);
   return low;
 }
 
@@ -139,14 +179,26 @@ LowPrecisionFlags low_precision_flags(LowPrecision const& low) {
                                                             : low.format == LowFormat::hybrid;
   RecipeName const& row = *std::ranges::find(recipe_names, low.recipe, &RecipeName::recipe);
   std::string_view const narrow = &row.flags == &of_4_bits ? "e2m1" : "e4m3";
-  LowPrecisionFlags flags{
-      .values = {{row.flags.format, is_hybrid ? "hybrid" : narrow}, {row.flags.recipe, row.name}}};
+  LowPrecisionFlags flags{.values = {{row.flags.format, std::string{is_hybrid ? "hybrid" : narrow}},
+                                     {row.flags.recipe, std::string{row.name}}}};
   if (low.parameters == LowOrHigh::low) {
     flags.switches.push_back(row.flags.param_gather);
     // Copies by blocks of rows and of columns have no buffer of their own that ranks could gather.
     if (low.recipe == Recipe::mxfp8) {
       flags.switches.push_back("reuse-grad-buf-for-mxfp8-param-ag");
     }
+  }
+  bool const keeps_layers = low.keep_high.first > 0 || low.keep_high.last > 0;
+  for (auto const& [is_on, flag] : {std::pair{low.head, "fp8-output-proj"},
+                                    {low.attention, "fp8-dot-product-attention"},
+                                    {low.activation_input, "activation-func-fp8-input-store"},
+                                    {low.keep_high.wgrad, "no-fp8-wgrad"},
+                                    {keeps_layers, "first-last-layers-bf16"}}) {
+    if (is_on) flags.switches.push_back(flag);
+  }
+  if (keeps_layers) {
+    flags.values.emplace_back("num-layers-at-start-in-bf16", std::to_string(low.keep_high.first));
+    flags.values.emplace_back("num-layers-at-end-in-bf16", std::to_string(low.keep_high.last));
   }
   return flags;
 }

@@ -28,6 +28,9 @@ struct AttentionLayer {
   TensorId q = no_tensor;      ///< after rotary positions
   TensorId k = no_tensor;
   TensorId v = no_tensor;
+  TensorId low_q = no_tensor;  ///< the same in 8 bits, if core attention multiplies these
+  TensorId low_k = no_tensor;
+  TensorId low_v = no_tensor;
   TensorId k_full =
       no_tensor;  ///< repeated to every query head (grouped queries, unfused attention)
   TensorId v_full = no_tensor;

@@ -224,9 +224,10 @@ QkvGradients unfused_backward(ProgramBuilder& builder,
 
 /// The tensors of a layer's flash attention.
 FlashOperands flash_operands(AttentionLayer const& attention) {
-  return {.q = attention.q,
-          .k = attention.k,
-          .v = attention.v,
+  bool const is_low = attention.low_q != no_tensor;
+  return {.q = is_low ? attention.low_q : attention.q,
+          .k = is_low ? attention.low_k : attention.k,
+          .v = is_low ? attention.low_v : attention.v,
           .context = attention.attended,
           .log_sum_exp = attention.log_sum_exp,
           .sinks = attention.sinks};
@@ -239,6 +240,7 @@ void attend(ProgramBuilder& builder, AttentionLayer& attention) {
     return;
   }
   if (builder.shape().keys.ranks == 1) {
+    quantise_heads(builder, attention);
     attention.log_sum_exp = make_log_sums(builder, attention.q, "log_sum_exp");
     flash_forward(builder, flash_operands(attention));
   } else if (builder.shape().gathers_keys) {
@@ -256,7 +258,8 @@ QkvGradients attend_backward(ProgramBuilder& builder,
   }
   if (builder.shape().keys.ranks == 1) {
     QkvGradients const gradients = make_gradients(builder, flash_operands(attention));
-    flash_backward(builder, flash_operands(attention), d_context, gradients);
+    flash_backward(builder, flash_operands(attention),
+                   quantise_context_gradient(builder, d_context), gradients);
     return gradients;
   }
   return builder.shape().gathers_keys ? gathered_backward(builder, attention, d_context)

@@ -61,6 +61,14 @@ void flash_backward(ProgramBuilder& builder,
                     QkvGradients const& gradients,
                     AttentionPart const& part = {});
 
+/// Appends what makes queries, keys and values in 8 bits, if core attention multiplies these
+/// (quantised_attention.cpp). Each operand has one scale, whatever the recipe is.
+/// Source: Transformer Engine, pytorch/attention/dot_product_attention/utils.py,
+/// combine_and_quantize.
+void quantise_heads(ProgramBuilder& builder, AttentionLayer& attention);
+/// The gradient of the context as the products read it.
+TensorId quantise_context_gradient(ProgramBuilder& builder, TensorId d_context);
+
 /// Core attention if each rank gathers all keys (gathered_attention.cpp): writes
 /// attention.attended, and sets the tensors that backward reads.
 void gathered_forward(ProgramBuilder& builder, AttentionLayer& attention);

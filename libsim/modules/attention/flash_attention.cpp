@@ -3,12 +3,15 @@
 namespace stagecraft {
 namespace {
 
-FlashAttributes attributes_of(ProgramBuilder const& builder, AttentionPart const& part) {
+FlashAttributes attributes_of(ProgramBuilder const& builder,
+                              FlashOperands const& operands,
+                              AttentionPart const& part) {
   return {.scale = score_scale(builder),
           .dropout = probability_dropout(builder),
           .window = builder.shape().model.window,
           .softcap = builder.shape().model.attention_softcap,
-          .part = part};
+          .part = part,
+          .is_low = is_quantised(builder.tensor(operands.q).type)};
 }
 
 /// Twice the number of pairs of a query and a key that it sees, per head.
@@ -62,9 +65,10 @@ void flash_forward(ProgramBuilder& builder,
                    AttentionPart const& part) {
   std::int64_t const d = builder.tensor(operands.q).shape[3];
   std::int64_t const value_d = builder.tensor(operands.v).shape[3];
-  Op& op = builder.add(OpKind::flash_attention, {core_attention, "flash"}, Phase::forward,
-                       {operands.q, operands.k, operands.v, operands.sinks},
-                       {operands.context, operands.log_sum_exp}, attributes_of(builder, part));
+  Op& op =
+      builder.add(OpKind::flash_attention, {core_attention, "flash"}, Phase::forward,
+                  {operands.q, operands.k, operands.v, operands.sinks},
+                  {operands.context, operands.log_sum_exp}, attributes_of(builder, operands, part));
   op.flops = attended_flops(builder, operands, part, d + value_d);  // scores, context
   op.draws_random = drops_probabilities(builder);
 }
@@ -79,7 +83,7 @@ void flash_backward(ProgramBuilder& builder,
   Op& op = builder.add(
       OpKind::flash_attention_backward, {core_attention, "flash_backward"}, Phase::input_gradient,
       {d_context, operands.q, operands.k, operands.v, operands.context, operands.log_sum_exp},
-      {gradients.q, gradients.k, gradients.v}, attributes_of(builder, part));
+      {gradients.q, gradients.k, gradients.v}, attributes_of(builder, operands, part));
   // Five products; one of them computes the scores again.
   op.flops = attended_flops(builder, operands, part, 3 * d + 2 * value_d);
   op.draws_random = drops_probabilities(builder);  // masks are always drawn again

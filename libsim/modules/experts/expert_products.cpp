@@ -110,7 +110,9 @@ TensorId grouped_forward(ProgramBuilder& builder,
   if (shape.quantisation.is_on()) {
     std::int64_t const experts = shape.local_experts();
     low.weight = kept_copies(builder, linear.owner, linear.weight, experts);
-    low.input = quantise(builder, linear.owner, Phase::forward, x, {.groups = experts});
+    low.input = is_quantised(builder.tensor(x).type)
+                    ? Quantised{.rows = x}
+                    : quantise(builder, linear.owner, Phase::forward, x, {.groups = experts});
     weight = low.weight.rows;
     x = low.input.rows;
   }
@@ -141,10 +143,11 @@ TensorId grouped_backward(ProgramBuilder& builder,
                           Name dx) {
   BlockShape const& shape = builder.shape();
   bool const is_low = shape.quantisation.is_on();
-  Quantised const gradient =
-      is_low ? quantise(builder, linear.owner, Phase::input_gradient, dy,
-                        {.role = QuantisedRole::gradient, .groups = shape.local_experts()})
-             : Quantised{.rows = dy};
+  std::int64_t const experts = shape.local_experts();
+  Quantised const gradient = is_low && !is_quantised(builder.tensor(dy).type)
+                                 ? quantise(builder, linear.owner, Phase::input_gradient, dy,
+                                            {.role = QuantisedRole::gradient, .groups = experts})
+                                 : Quantised{.rows = dy};
   TensorId const result =
       builder.of_experts(builder.make(dx, {shape.computed_rows(), linear.depth}));
   grouped_product(builder, linear, "input_gradient", Phase::input_gradient,
@@ -153,15 +156,19 @@ TensorId grouped_backward(ProgramBuilder& builder,
                    .n = linear.depth,
                    .k = linear.width},
                   gradient.rows, is_low ? low.weight.by_columns() : linear.weight, result);
+  bool const sums_low = is_low && !shape.quantisation.keeps_high_gradients;
+  TensorId const dy_by_columns =
+      sums_low ? columns_of(builder, linear.owner, QuantisedRole::gradient, gradient, experts) : dy;
+  TensorId const x_by_columns =
+      sums_low ? columns_of(builder, linear.owner, QuantisedRole::input, low.input, experts) : x;
   grouped_product(builder, linear, "weight_gradient", Phase::weight_gradient,
-                  {.batch = shape.local_experts(),
+                  {.batch = experts,
                    .m = linear.width,
                    .n = linear.depth,
                    .k = rows_of_one(shape),
                    .transpose_a = true,
                    .accumulate = true},
-                  gradient.by_columns(), is_low ? low.input.by_columns() : x,
-                  builder.gradient_of(linear.weight));
+                  dy_by_columns, x_by_columns, builder.gradient_of(linear.weight));
   if (linear.bias != no_tensor) {
     Op& op = builder.add(
         is_weighted(linear) ? OpKind::weighted_bias_gradient : OpKind::grouped_bias_gradient,
@@ -201,10 +208,13 @@ TensorId expert_products_forward(ProgramBuilder& builder, ExpertsLayer& layer, i
   layer.scaled_rows = scale_forward(builder, layer);
   layer.activation_input = grouped_forward(builder, up_of(builder, layer), layer.up_low,
                                            layer.scaled_rows, {"experts.activation", "input"});
+  // Not a part of the activation, which may run again: it then reads what is stored.
+  layer.stored_input = store_input(builder, "experts.activation", layer.activation_input);
   builder.begin(Pass::forward, "expert_activation", index);
   std::int64_t const rows = builder.tensor(layer.rows).shape[0];
   layer.activation_output = builder.of_experts(
-      builder.make({"experts.down", "input"}, {rows, builder.tensor(layer.down).shape[1]}));
+      make_operand(builder, {"experts.down", "input"}, {rows, builder.tensor(layer.down).shape[1]},
+                   activation_output_type(builder), builder.shape().local_experts()));
   if (is_weighted_on_input(builder.shape())) {
     activation_forward(builder, "experts.activation", layer.activation_input, no_tensor,
                        layer.activation_output);
@@ -245,13 +255,14 @@ RowTensors expert_products_backward(ProgramBuilder& builder,
       grouped_backward(builder, down_of(builder, layer), layer.down_low, layer.activation_output,
                        dy, {"experts.activation", "output_gradient"});
   builder.begin(Pass::backward, "expert_activation", index);
+  TensorId const input =
+      restore_input(builder, "experts.activation", layer.activation_input, layer.stored_input);
   Shape const wide = builder.tensor(layer.activation_input).shape;
   TensorId const d_input =
       builder.of_experts(builder.make({"experts.activation", "input_gradient"}, wide));
   if (is_on_input) {
-    activation_backward(builder, "experts.activation",
-                        {.x = layer.activation_input, .y = layer.activation_output}, d_output,
-                        d_input);
+    activation_backward(builder, "experts.activation", {.x = input, .y = layer.activation_output},
+                        d_output, d_input);
     builder.begin(Pass::backward, "experts", index);
     TensorId const d_scaled =
         grouped_backward(builder, up_of(builder, layer), layer.up_low, layer.scaled_rows, d_input,
@@ -266,12 +277,11 @@ RowTensors expert_products_backward(ProgramBuilder& builder,
     builder.add(OpKind::scale_rows_backward, {"experts.activation", "weight_backward"},
                 Phase::input_gradient, {d_output, layer.unweighted_output, layer.row_probabilities},
                 {d_unweighted, d_probabilities}, RowScaleAttributes{});
-    activation_backward(builder, "experts.activation",
-                        {.x = layer.activation_input, .y = layer.unweighted_output}, d_unweighted,
-                        d_input);
+    activation_backward(builder, "experts.activation", {.x = input, .y = layer.unweighted_output},
+                        d_unweighted, d_input);
   } else {
     builder.add(OpKind::weighted_activation_backward, {"experts.activation", "backward"},
-                Phase::input_gradient, {d_output, layer.activation_input, layer.row_probabilities},
+                Phase::input_gradient, {d_output, input, layer.row_probabilities},
                 {d_input, d_probabilities}, ActivationAttributes{builder.shape().model.activation});
   }
   if (d_of_bias != no_tensor) {

@@ -39,6 +39,7 @@ struct ExpertsLayer {
   /// Rows that experts read: `rows`, or these times their probabilities.
   TensorId scaled_rows = no_tensor;
   TensorId activation_input = no_tensor;   ///< [R, f or 2f / ETP]
+  TensorId stored_input = no_tensor;       ///< activation_input in 8 bits, if backward has that
   TensorId unweighted_output = no_tensor;  ///< the same before probabilities, if it is kept
   TensorId activation_output = no_tensor;  ///< [R, f / ETP]
   QuantisedOperands up_low{};              ///< of products in 8 bits

@@ -1,5 +1,6 @@
 #include "libsim/modules/experts/token_dispatch.hpp"
 #include "libsim/modules/hidden_shapes.hpp"
+#include "libsim/modules/quantised_operands.hpp"
 #include "libsim/program/unique_tokens.hpp"
 
 /// How tokens reach their experts if each is sent once to every rank that has some of them. They
@@ -9,11 +10,12 @@
 namespace stagecraft {
 namespace {
 
-/// A tensor with a row for each token that the rank sends, or receives.
+/// A tensor with a row for each token that the rank sends, or receives; with its scales, if it is
+/// quantised.
 TensorId make_sent(ProgramBuilder& builder, Name name, std::int64_t width, ElementType type) {
   BlockShape const& shape = builder.shape();
-  TensorId const made =
-      builder.make(name, {sent_tokens(shape), width}, type, Category::communication);
+  TensorId const made = with_row_scales(
+      builder, builder.make(name, {sent_tokens(shape), width}, type, Category::communication));
   return builder.uses_rows(made, expected_sent_tokens(shape));
 }
 
@@ -23,7 +25,8 @@ TensorId make_received(ProgramBuilder& builder,
                        ElementType type,
                        Category category = Category::communication) {
   BlockShape const& shape = builder.shape();
-  TensorId const made = builder.make(name, {received_tokens(shape), width}, type, category);
+  TensorId const made =
+      with_row_scales(builder, builder.make(name, {received_tokens(shape), width}, type, category));
   return builder.uses_rows(made, expected_received_tokens(shape));
 }
 
@@ -46,7 +49,7 @@ TensorId send(ProgramBuilder& builder,
   // The payload is what a rank has; how often it is sent depends on the ranks and nodes of the
   // group.
   sent.attributes = exchange_of_tokens(shape);
-  sent.payload = Bytes{shape.tokens() * from.shape[1] * element_size(from.type)};
+  sent.payload = Bytes{shape.tokens() * (from.bytes().count() / from.shape[0])};
   return made;
 }
 
@@ -72,7 +75,10 @@ Dispatched sending_dispatch_forward(ProgramBuilder& builder,
   ElementType const wide = accumulation_type(shape.model.precision);
   std::int64_t const hidden = shape.model.hidden;
   std::int64_t const local = shape.local_experts();
-  TensorId const spread = make_sent(builder, {"dispatch", "spread_tokens"}, hidden, builder.type());
+  // A token is quantised once, however many ranks it goes to.
+  if (shape.quantisation.sends_low) x = quantise(builder, "dispatch", phase, x, {}).rows;
+  ElementType const type = builder.tensor(x).type;
+  TensorId const spread = make_sent(builder, {"dispatch", "spread_tokens"}, hidden, type);
   TensorId const spread_probabilities =
       make_sent(builder, {"dispatch", "spread_probabilities"}, local, wide);
   RowPlaces places;
@@ -98,8 +104,8 @@ Dispatched sending_dispatch_forward(ProgramBuilder& builder,
   places.row_map = make_received(builder, {"dispatch", "row_map"}, 2 * local + 1, ElementType::i32,
                                  Category::activations);
   RowTensors rows;
-  rows.rows =
-      builder.of_experts(builder.make({"dispatch", "rows"}, {shape.computed_rows(), hidden}));
+  rows.rows = builder.of_experts(
+      make_operand(builder, {"dispatch", "rows"}, {shape.computed_rows(), hidden}, type, local));
   rows.probabilities = builder.of_experts(
       builder.make({"dispatch", "probabilities"}, {shape.computed_rows()}, wide));
   builder.add(OpKind::permute, {"dispatch", "permute"}, phase, {tokens, factors, choices},
@@ -151,14 +157,19 @@ TensorId sending_combine_forward(ProgramBuilder& builder, TensorId rows, RowPlac
 TensorId sending_combine_backward(ProgramBuilder& builder, TensorId dy, RowPlaces const& places) {
   BlockShape const& shape = builder.shape();
   Phase const phase = Phase::input_gradient;
+  if (shape.quantisation.sends_low_gradients) {
+    dy = quantise(builder, "combine", phase, dy, {.role = QuantisedRole::gradient}).rows;
+  }
+  ElementType const type = builder.tensor(dy).type;
   TensorId const spread =
-      make_sent(builder, {"combine_gradient", "spread_tokens"}, shape.model.hidden, builder.type());
+      make_sent(builder, {"combine_gradient", "spread_tokens"}, shape.model.hidden, type);
   builder.add(OpKind::unpermute_backward, {"combine", "sum_tokens_backward"}, phase,
               {dy, places.rank_map}, {spread});
   TensorId const tokens = send(builder, {"combine_gradient", "all_to_all_tokens"}, phase, spread,
                                {"combine_gradient", "received_tokens"}, places, true);
-  TensorId const rows = builder.of_experts(
-      builder.make({"combine_gradient", "rows"}, {shape.computed_rows(), shape.model.hidden}));
+  TensorId const rows = builder.of_experts(make_operand(builder, {"combine_gradient", "rows"},
+                                                        {shape.computed_rows(), shape.model.hidden},
+                                                        type, shape.local_experts()));
   builder.add(OpKind::unpermute_backward, {"combine", "unpermute_backward"}, phase,
               {tokens, places.row_map}, {rows});
   return rows;

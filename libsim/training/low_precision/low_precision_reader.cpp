@@ -1,5 +1,6 @@
 #include "libsim/training/low_precision/low_precision_reader.hpp"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -51,29 +52,98 @@ class LowPrecisionCheck : CombinationCheck {
                              std::string const& accepted) {
       if (!holds) refuse_key(key, found, accepted);
     };
-    auto const off = [&](bool is_on, std::string_view key, std::string const& what) {
-      must_be(!is_on, key, "true", "false: " + what + " in 8 bits is not modelled");
-    };
     bool const is_of_4 = element_bits(find_recipe(low().recipe)->elements) == 4;
     must_be(!is_of_4 || low().format == LowFormat::automatic, "format", name_of(low().format),
             "auto: 4 bits have one format");
     must_be(low().transposes != KeptTransposes::make_again, "transposes", "make_again",
             "auto or keep: transposing weights again in each backward is not modelled");
-    off(low().attention, "attention", "core attention");
-    off(low().head, "head", "the product of the head");
-    off(low().activation_input, "activation_input", "the stored input of the activation");
-    off(low().keep_high.wgrad, "keep_high.wgrad", "only a part of the products of a linear layer");
-    for (auto const& [key, layers] : {std::pair{"keep_high.first", low().keep_high.first},
-                                      std::pair{"keep_high.last", low().keep_high.last}}) {
-      must_be(layers == 0, key, std::to_string(layers),
-              "0: layers that differ in it are not modelled");
-    }
+    bool const is_mx = low().recipe == Recipe::mxfp8;
+    must_be(!low().head || is_mx, "head", "true",
+            "false" + why() + "; Megatron-LM's head is in 8 bits with mxfp8 alone");
+    bool const keeps_layers = low().keep_high.first > 0 || low().keep_high.last > 0;
+    must_be(!keeps_layers || low().recipe != Recipe::delayed,
+            low().keep_high.first > 0 ? "keep_high.first" : "keep_high.last",
+            to_text(low().keep_high.first > 0 ? low().keep_high.first : low().keep_high.last),
+            "0" + why() + ", which has all layers");
     must_be(low().gather != LowGather::high, "gather", "high",
             "auto or low: operands are quantised before they are gathered");
-    must_be(low().dispatch == LowOrHigh::high, "dispatch", "low",
-            "high: tokens that travel to experts in 8 bits are not modelled");
-    must_be(low().implementation == LowLibrary::transformer_engine, "implementation",
-            name_of(low().implementation), "transformer_engine: what others do is not modelled");
+    must_be(low().implementation != LowLibrary::torchao, "implementation", "torchao",
+            "transformer_engine, deepseek; torchao is not modelled");
+    must_be(!is_deepseek() || low().recipe == Recipe::blockwise, "implementation", "deepseek",
+            "transformer_engine" + why() + "; deepseek has blockwise alone");
+    must_be(low().dispatch == LowOrHigh::high || low().recipe == Recipe::blockwise, "dispatch",
+            "low", "high" + why() + "; tokens travel with the scales of blockwise alone");
+  }
+
+  bool is_deepseek() const { return low().implementation == LowLibrary::deepseek; }
+
+  void check_deepseek() const {
+    if (!is_deepseek() || config_.parallel.tensor == 1) return;
+    refuse_key("implementation", "deepseek",
+               "transformer_engine, as parallel.tensor is " + to_text(config_.parallel.tensor) +
+                   "; deepseek splits no linear layer");
+  }
+
+  void check_head() const {
+    if (!low().head) return;
+    ModelConfig const& model = config_.model;
+    if (model.tied_embeddings) {
+      refuse_key("head", "true", "false, as model.tied_embeddings is true");
+    }
+    std::int64_t const multiple = find_recipe(low().recipe)->alignment;
+    if (model.vocabulary_multiple % multiple == 0) return;
+    refuse("model.vocabulary_multiple", model.vocabulary_multiple,
+           "a multiple of " + to_text(multiple) + ", as low_precision.head is true");
+  }
+
+  void check_attention() const {
+    if (!low().attention) return;
+    if (config_.model.attention != Attention::flash) {
+      refuse_key("attention", "true", "false, as model.attention is unfused");
+    }
+    if (config_.parallel.context > 1) {
+      refuse_key("attention", "true",
+                 "false, as parallel.context is " + to_text(config_.parallel.context) +
+                     ": keys that travel in 8 bits are not modelled");
+    }
+  }
+
+  void check_kept() const {
+    KeepHigh const& kept = low().keep_high;
+    std::int64_t const layers = config_.model.layers;
+    if (kept.first + kept.last > layers) {
+      refuse_key("keep_high.first", to_text(kept.first),
+                 "at most " + to_text(layers) + " layers together with keep_high.last");
+    }
+    if (kept.wgrad && (is_deepseek() || low().dispatch == LowOrHigh::low)) {
+      refuse_key("keep_high.wgrad", "true",
+                 "false, as tokens or activations are made in 8 bits alone");
+    }
+  }
+
+  void check_activation() const {
+    if (!low().activation_input) return;
+    std::string const wrong = wrong_for_stored_input(config_);
+    if (!wrong.empty()) refuse_key("activation_input", "true", "false, or " + wrong);
+  }
+
+  void check_dispatch() const {
+    if (low().dispatch == LowOrHigh::high || !sound({"dispatch"})) return;
+    if (config_.dispatch != Dispatch::deepep) {
+      return refuse_key("dispatch", "low",
+                        "high, as dispatch is " + std::string{name_of(config_.dispatch)} +
+                            "; with deepep tokens travel in 8 bits");
+    }
+    for (LayerRun const& run : layer_runs(config_.model)) {
+      if (!run.kind.experts) continue;
+      bool const is_on_input = run.kind.experts->probabilities_on == ProbabilitiesOn::input;
+      if (!is_on_input && !(is_deepseek() && run.kind.experts->biases)) continue;
+      return refuse_key("dispatch", "low",
+                        is_on_input ? "high, as model.experts.probabilities_on is input: what "
+                                      "arrives is scaled before it is quantised"
+                                    : "high, as model.experts.biases is true: their gradients "
+                                      "need 16 bits");
+    }
   }
 
   void check_others() const {
@@ -91,6 +161,12 @@ class LowPrecisionCheck : CombinationCheck {
       std::string const wrong = wrong_for_low_parameters(config_);
       if (!wrong.empty()) refuse_key("parameters", "low", "high, or " + wrong);
     }
+    check_deepseek();
+    check_dispatch();
+    check_activation();
+    check_head();
+    check_attention();
+    check_kept();
     if (config_.parallel.shared_expert_overlap) {
       refuse("parallel.shared_expert_overlap", "true", "false" + why());
     }
@@ -151,6 +227,24 @@ std::string wrong_for_low_parameters(TrainingConfig const& config) {
   if (config.offload.optimizer > 0) return "offload.optimizer: 0, as the host sends 16 bits";
   if (config.schedule.step == StepSync::post_validated) {
     return "schedule.step: barrier, as a step ahead makes parameters of 16 bits";
+  }
+  return "";
+}
+
+std::string wrong_for_stored_input(TrainingConfig const& config) {
+  for (LayerRun const& run : layer_runs(config.model)) {
+    if (run.kind.activation != Activation::swiglu) {
+      return "model.activation: swiglu, whose kernel stores it";
+    }
+    if (run.kind.experts && !run.kind.experts->fused_weighting) {
+      return "model.experts.fused_weighting: true, whose kernel stores it";
+    }
+  }
+  if (config.low_precision.implementation == LowLibrary::deepseek) return "";
+  for (RecomputePolicy const& policy : config.recompute) {
+    if (policy.granularity != RecomputeGranularity::selective) continue;
+    if (std::ranges::find(policy.modules, "moe_act") == policy.modules.end()) continue;
+    return "recompute.modules without moe_act, which keeps it in 16 bits";
   }
   return "";
 }

@@ -30,6 +30,10 @@ std::string discarded_without_scale(TrainingConfig const& config, Recipe recipe)
 /// Source: Megatron-LM, training/arguments.py, fp8_param_gather.
 std::string wrong_for_low_parameters(TrainingConfig const& config);
 
+/// What must be for the input of the activation to be stored in 8 bits; empty if nothing is wrong.
+/// Source: Megatron-LM, core/transformer/transformer_config.py, activation_func_fp8_input_store.
+std::string wrong_for_stored_input(TrainingConfig const& config);
+
 /// What other keys must be for products in 8 bits, and what of section `low_precision` is not
 /// modelled. Problems go to the diagnostics of `root`, the root of a run file.
 void check_low_precision(TrainingConfig const& config, ConfigNode const& root);

@@ -64,6 +64,40 @@ TEST_CASE("a product in 4 bits runs at the peak of 4 bits", "[cost]") {
           to_sim_time(waves * 4 * wave + 2.0 * tokens * h / 1e12));
 }
 
+TEST_CASE("core attention in 8 bits runs at their peak times the efficiency of flash attention",
+          "[cost]") {
+  TrainingConfig config = low_run(Recipe::current);
+  config.model.attention = Attention::flash;
+  config.model.attention_dropout = config.model.dropout = 0;
+  config.low_precision.attention = true;
+  TrainingPlan const plan = make_plan(as_settled(config));
+  System system = invented_system();
+  system.accelerator.peak.value.fp8 = FlopsPerSecond{200e12};
+  system.calibration.flash_forward_efficiency.value = 0.5;
+  system.calibration.flash_backward_efficiency.value = 0.25;
+  CostModel const cost{system, plan};
+  // Two products of s x s x h in forward and five in backward, the causal half of each.
+  double const half = 1.0 * tokens * tokens * h;
+  REQUIRE(cost.duration(op_of(plan, "core_attention.flash")) == to_sim_time(2 * half / 100e12));
+  REQUIRE(cost.duration(op_of(plan, "core_attention.flash_backward")) ==
+          to_sim_time(5 * half / 50e12));
+}
+
+TEST_CASE("DeepSeek's kernels leave DeepEP's multiprocessors free, others only while tokens travel",
+          "[cost]") {
+  auto const leaves = [](LowLibrary library, Dispatch dispatch) {
+    TrainingConfig config = low_run(Recipe::blockwise);
+    config.low_precision.implementation = library;
+    config.dispatch = dispatch;
+    TrainingPlan const plan = make_plan(as_settled(config));
+    System const system = invented_system();
+    return CostModel(system, plan).leaves_multiprocessors();
+  };
+  REQUIRE(leaves(LowLibrary::deepseek, Dispatch::deepep));
+  REQUIRE_FALSE(leaves(LowLibrary::deepseek, Dispatch::alltoall));
+  REQUIRE_FALSE(leaves(LowLibrary::transformer_engine, Dispatch::deepep));
+}
+
 TEST_CASE("a product of fp32 that may read TF32 runs at the peak of TF32", "[cost]") {
   TrainingConfig config = low_run(Recipe::none);
   config.model.precision = Precision::fp32;

@@ -60,6 +60,14 @@ TEST_CASE("computation is slowed down while tokens of the other pass travel", "[
   REQUIRE(pair.end() == ticks(13));
 }
 
+TEST_CASE("kernels that leave multiprocessors free are slowed down in all of the pair",
+          "[engine]") {
+  PairPlayer pair{500'000, true};
+  pair.together(std::vector<PassNode>{{ticks(10), ticks(0)}},
+                std::vector<PassNode>{{ticks(0), ticks(6)}});
+  REQUIRE(pair.end() == ticks(20));
+}
+
 /// Four layers with a matrix of experts each, on two ranks; each rank has half of the experts.
 TrainingConfig mixture(bool overlaps, int ranks = 2) {
   TrainingConfig config;

@@ -69,7 +69,7 @@ TEST_CASE("flags that are not modelled are left out with their effect", "[import
                          {"--log-throughput", none, ""},
                          {"--moe-per-layer-logging", none, ""},
                          {"--rl-use-sequence-packing", none, ""},
-                         {"--num-layers-at-end-in-bf16 2", none, ""},
+                         {"--fp8-margin 2", none, ""},
                          {"--kd --num-layers-teacher 24", large, "more time and memory"},
                          {"--stage sft", none, ""},
                          {"--stage dpo", large, "more time and memory"},
@@ -112,6 +112,31 @@ TEST_CASE("flags of products in 4 bits are read, and not together with those of 
       read(four + "--fp4-param-gather --use-distributed-optimizer").config;
   REQUIRE_THAT(megatron_flags(config), Catch::Contains("--fp4-format e2m1 --fp4-recipe nvfp4") &&
                                            Catch::Contains("--fp4-param-gather"));
+}
+
+TEST_CASE("flags of what else is in 8 bits are read and written", "[import]") {
+  std::string const eight = plain + "--fp8-format e4m3 --fp8-recipe mxfp8 ";
+  TrainingConfig const config = read(eight +
+                                     "--fp8-output-proj --untie-embeddings-and-output-weights "
+                                     "--fp8-dot-product-attention --use-flash-attn --no-fp8-wgrad "
+                                     "--first-last-layers-bf16 --num-layers-at-end-in-bf16 2")
+                                    .config;
+  REQUIRE(config.low_precision ==
+          LowPrecision{
+              .recipe = Recipe::mxfp8, .attention = true, .head = true, .keep_high = {1, 2, true}});
+  REQUIRE_THAT(megatron_flags(config), Catch::Contains("--fp8-output-proj") &&
+                                           Catch::Contains("--no-fp8-wgrad") &&
+                                           Catch::Contains("--fp8-dot-product-attention") &&
+                                           Catch::Contains("--first-last-layers-bf16") &&
+                                           Catch::Contains("--num-layers-at-start-in-bf16 1") &&
+                                           Catch::Contains("--num-layers-at-end-in-bf16 2"));
+  std::string const store = "--activation-func-fp8-input-store ";
+  REQUIRE(read(eight + store + "--swiglu").config.low_precision.activation_input);
+  REQUIRE(left_out(read(eight + store), "--activation-func-fp8-input-store").direction ==
+          "less memory");
+  // The head has the embedding's weight, which stays in 16 bits.
+  REQUIRE(left_out(read(eight + "--fp8-output-proj"), "--fp8-output-proj").effect ==
+          OmittedEffect::large);
 }
 
 TEST_CASE("a flag that no table knows is left out, unless it is nearly a known one", "[import]") {
