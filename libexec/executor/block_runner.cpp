@@ -284,8 +284,6 @@ std::vector<std::int64_t> BlockRunner::sizes_of_pieces(BlockInstance& instance,
 }
 
 void BlockRunner::start_collective(BlockInstance& instance, Op const& op, std::int32_t position) {
-  // Those of different groups have no order among themselves.
-  if (op.waits_for >= 0) ops_.finish(op.waits_for);
   Operand source = operand(instance, op.reads[0]);
   Operand const target = operand(instance, op.writes[0]);
   if (is_of_unit(op) && op.kind == OpKind::all_gather) source = own_part(source, op);
