@@ -193,7 +193,7 @@ void SystemMaker::measure(Precision precision) {
 
 std::string SystemMaker::clock_in_layers(DeviceLoad const& load) {
   if (!clock_) return {};
-  constexpr double warming = 1;  // second; a clock follows the power within tenths of it
+  constexpr double warming = 1;  // second; a choice: some hundred samples of the clock, each time
   load(warming);
   clock_->take();
   load(warming);
@@ -201,8 +201,10 @@ std::string SystemMaker::clock_in_layers(DeviceLoad const& load) {
 }
 
 void SystemMaker::note_clock(Precision precision, std::string const& in_layers) {
-  std::string const text =
-      in_layers + " in layers, " + clock_text(clock_->take(), clock_->limits()) + " among products";
+  std::string const in_products = clock_text(clock_->take(), clock_->limits());
+  // NVML knows some devices of which it reads no clock, as parts of a GPU.
+  if (in_layers.empty() || in_products.empty()) return;
+  std::string const text = in_layers + " in layers, " + in_products + " among products";
   std::cerr << name_of(precision) << ": clock of multiprocessors " << text << '\n';
   system_.measured->gemm.source += "; " + std::string{name_of(precision)} + ": " + text;
 }

@@ -93,8 +93,10 @@ def main():
     page = HERE / "README.md"
     old = new = page.read_text()
     for maker in (layer, calibrated, clock, units, fp8, layer_70b, attention):
-        new = re.sub(rf"(<!-- {maker.__name__}\(\) of page.py -->\n).*?\n(?=\n)",
-                     lambda found, made=maker(): found[1] + made, new, flags=re.DOTALL)
+        made = maker()
+        is_empty = made.count("\n") == 2  # nothing but its headings
+        new = re.sub(rf"(<!-- {maker.__name__}\(\) of page.py -->\n)(\|.*\n)*",
+                     lambda found, made="" if is_empty else made: found[1] + made, new)
     if "--check" not in sys.argv:
         page.write_text(new)
     elif new != old:

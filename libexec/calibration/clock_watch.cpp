@@ -33,12 +33,8 @@ std::string clock_text(std::vector<ClockSample> const& samples, ClockLimits cons
   auto const [least, most] = std::ranges::minmax(samples, {}, &ClockSample::megahertz);
   return fmt::format(
       "{:.0f} to {:.0f} MHz, {:.0f} in the median, of {:.0f}; {:.0f} W in the median, of {:.0f}",
-      least.megahertz, most.megahertz, median_megahertz(samples), limits.megahertz,
-      median_of(samples, &ClockSample::watts), limits.watts);
-}
-
-double median_megahertz(std::vector<ClockSample> const& samples) {
-  return median_of(samples, &ClockSample::megahertz);
+      least.megahertz, most.megahertz, median_of(samples, &ClockSample::megahertz),
+      limits.megahertz, median_of(samples, &ClockSample::watts), limits.watts);
 }
 
 /// The functions of NVML that are called, and the device. Initialized as long as it lives.

@@ -15,7 +15,7 @@ struct ClockSample {
   double watts = 0;
 };
 
-/// What does not change.
+/// The maximum clock and the power limit; 0: unknown.
 struct ClockLimits {
   double megahertz = 0;
   double watts = 0;
@@ -25,15 +25,13 @@ struct ClockLimits {
 /// 1980; 655 W in the median, of 700". Empty if there are no samples.
 std::string clock_text(std::vector<ClockSample> const& samples, ClockLimits const& limits);
 
-/// The median clock. Pre: there is at least one sample.
-double median_megahertz(std::vector<ClockSample> const& samples);
-
 /// Watches the clock and the power of a GPU through NVML, which comes with the driver and is loaded
 /// when this is made. A thread takes a sample every 10 ms.
 /// Source: NVIDIA Management Library, nvml.h.
 class ClockWatch {
  public:
-  /// `device`: the PCI address, as cudaDeviceGetPCIBusId() writes it. Without NVML, or if it does
+  /// `device`: the PCI address, with a domain of 8 digits, as nvidia-smi writes it, or of 4, as
+  /// cudaDeviceGetPCIBusId() does. Without NVML, or if it does
   /// not know the device, there are no samples, and obstacle() says why.
   explicit ClockWatch(std::string const& device, std::string const& library = "libnvidia-ml.so.1");
   ~ClockWatch();

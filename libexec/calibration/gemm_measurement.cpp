@@ -12,8 +12,13 @@ constexpr int fewest_calls = 3;
 constexpr int most_calls = 50;
 constexpr double enough_seconds = 0.01;
 constexpr int queues = 3;
+// A choice: a queue is long beside the launch of its first product, which a mark includes, and
+// short beside the time in which a device that draws too much lowers its clock.
 constexpr double queue_seconds = 0.001;
-constexpr double load_share = 3;  ///< of the time of a queue
+/// The least time of a load, as a multiple of that of a queue. A choice: products are a quarter of
+/// the time at most, so that power is nearly that of layers. A load is whole layers, so that before
+/// a queue shorter than a third of a layer it is longer.
+constexpr double load_share = 3;
 
 /// Random numbers on the device, of which each product takes different ones: in a model the
 /// operands are not in the cache either, because other kernels ran since they were written. Results

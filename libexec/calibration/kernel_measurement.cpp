@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <utility>
 
@@ -146,6 +147,9 @@ struct LoadLayer {
       : layer{config, costed(parts, free), 1} {
     layer.run_queued();  // lets libraries allocate
     seconds = to_seconds(layer.run_queued());
+    if (seconds <= 0) {
+      throw std::runtime_error{"the device measured 0 s for a layer, so it cannot be kept busy"};
+    }
   }
 
  private:

@@ -12,18 +12,19 @@
 
 namespace stagecraft {
 
-/// Keeps a device busy for about so many seconds, and waits.
+/// Keeps a device busy for so many seconds, or until what it then runs is over, and waits.
 using DeviceLoad = std::function<void(double seconds)>;
 
 /// Forwards and backwards of a layer of a Transformer. A device that runs them has the power and
 /// the clock that it has in training. Pre: the backends of `parts` have timelines.
+/// \throws std::runtime_error  if a layer takes no time on the device's own clock
 DeviceLoad layer_load(ExecutionParts const& parts,
                       MeasurementScale const& scale,
                       Precision precision);
 
 /// Measures products of every form on a grid of shapes, on random numbers. A time is the median of
 /// several calls by the stopwatch of `clock`, or on an asynchronous device of several queues of
-/// calls, before each of which it runs `load` for three times as long.
+/// calls, before each of which it runs `load` for at least three times as long.
 std::map<GemmForm, GemmGrid> measure_gemm(Backend& backend,
                                           Precision precision,
                                           MeasurementScale const& scale,

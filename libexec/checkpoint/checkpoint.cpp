@@ -72,6 +72,7 @@ class ShareWriter {
   }
 
   CheckpointShare take() {
+    if (context_.has_copy_of_shards()) return std::move(share_);
     bool const shards = context_.plan.config.sharding.shares_optimizer();
     for (PlacedParameter const& placed : store_.layout()) {
       bool const is_copy = context_.plan.roles.embedding && placed.parameter->tied_embedding &&

@@ -46,6 +46,12 @@ inline TimeSpan joined(TimeSpan const& first, TimeSpan const& last) {
   return all;
 }
 
+/// A collective that a member has started.
+struct StartedCollective {
+  GroupId group{};
+  std::int64_t ticket = 0;  ///< Communicator::Ticket
+};
+
 /// One collective, as one member of its group issues it. Members issue the collectives of a group
 /// in the same order.
 struct Collective {
@@ -78,6 +84,8 @@ struct Collective {
   SimTime duration{0};  ///< on the virtual clock
   Name op{};            ///< the op's name in the plan, for errors; empty between iterations
   bool in_host_memory = false;  ///< source and target are in host memory, whatever the device
+  /// What it waits for on its stream, while the member goes on. Not finished yet.
+  std::optional<StartedCollective> after{};
   /// Filled in by communicators between devices. Valid until the end.
   DeviceCall const* on_device = nullptr;
 

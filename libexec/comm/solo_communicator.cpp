@@ -30,7 +30,8 @@ Communicator::Ticket SoloCommunicator::start(Collective const& collective) {
   if (moves_tensors_ && collective.most_rows > 0) limit_rows(collective, group);
   if (group.iteration != clock_.iteration()) group.idle = SimTime{0};
   group.iteration = clock_.iteration();
-  SimTime const begin = std::max(group.idle, collective.issued);
+  SimTime begin = std::max(group.idle, collective.issued);
+  if (collective.after) begin = std::max(begin, under_way_.at(collective.after->ticket).end);
   group.idle = begin + collective.duration;
   under_way_[next_] = {begin, group.idle};
   return next_++;

@@ -87,10 +87,22 @@ void ThreadGroup::run_prefixes(InFlight& joined, std::unique_lock<std::mutex>& l
   }
 }
 
-TimeSpan ThreadGroup::finish(std::size_t member, Communicator::Ticket ticket) {
-  std::unique_lock lock{mutex_};
+ThreadGroup::InFlight& ThreadGroup::wait_for(std::size_t member,
+                                             Communicator::Ticket ticket,
+                                             std::unique_lock<std::mutex>& lock) {
   InFlight& joined = in_flight_[static_cast<std::size_t>(ticket - first_)];
   wait_while_healthy(changed_, lock, health_, [&] { return joined.done > member; });
+  return joined;
+}
+
+TimeSpan ThreadGroup::wait(std::size_t member, Communicator::Ticket ticket) {
+  std::unique_lock lock{mutex_};
+  return wait_for(member, ticket, lock).times[member];
+}
+
+TimeSpan ThreadGroup::finish(std::size_t member, Communicator::Ticket ticket) {
+  std::unique_lock lock{mutex_};
+  InFlight& joined = wait_for(member, ticket, lock);
   TimeSpan const time = joined.times[member];
   ++joined.left;
   while (!in_flight_.empty() && in_flight_.front().left == next_.size()) {
@@ -198,7 +210,12 @@ class ThreadWorld::RankCommunicator : public Communicator {
 
   Ticket start(Collective const& collective) override {
     Membership const& membership = memberships_.at(collective.group);
-    return membership.group->start(membership.member, collective);
+    Collective own = collective;
+    if (own.after) {
+      Membership const& before = memberships_.at(own.after->group);
+      own.issued = std::max(own.issued, before.group->wait(before.member, own.after->ticket).end);
+    }
+    return membership.group->start(membership.member, own);
   }
   TimeSpan finish(GroupId group, Ticket ticket) override {
     Membership const& membership = memberships_.at(group);

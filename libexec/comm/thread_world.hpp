@@ -31,10 +31,10 @@ class JobClock {
 
 /// A group of ranks that are threads of one process.
 ///
-/// start() does not wait. The member that arrives last lets the transport compute the result for
-/// all, directly from and into their tensors, so that there is no copy that the plan lacks. In a
-/// prefix_reduce, the result of a stage's members is computed once they and all members of earlier
-/// stages have arrived.
+/// start() does not wait, but for what the collective is to follow. The member that arrives last
+/// lets the transport compute the result for all, directly from and into their tensors, so that
+/// there is no copy that the plan lacks. In a prefix_reduce, the result of a stage's members is
+/// computed once they and all members of earlier stages have arrived.
 class ThreadGroup {
  public:
   /// Transport, clock and health must outlive the group.
@@ -45,6 +45,8 @@ class ThreadGroup {
 
   Communicator::Ticket start(std::size_t member, Collective const& collective);
   TimeSpan finish(std::size_t member, Communicator::Ticket ticket);
+  /// Waits until a member's part is done, which it finishes later. Returns when that ran.
+  TimeSpan wait(std::size_t member, Communicator::Ticket ticket);
 
   /// Waits until no thread reads or writes the members' tensors.
   /// Pre: the job has failed, so that no further result will be computed.
@@ -63,6 +65,9 @@ class ThreadGroup {
     std::vector<TimeSpan> times;    ///< by member
     std::vector<std::byte> so_far;  ///< prefix_reduce: the reduction over the done ones
   };
+  InFlight& wait_for(std::size_t member,
+                     Communicator::Ticket ticket,
+                     std::unique_lock<std::mutex>& lock);
   void run_all(InFlight& joined, std::unique_lock<std::mutex>& lock);
   void run_prefixes(InFlight& joined, std::unique_lock<std::mutex>& lock);
   void compute_unlocked(std::vector<Collective> const& calls, std::unique_lock<std::mutex>& lock);

@@ -12,6 +12,7 @@
 #include "libexec/executor/rank_context.hpp"
 #include "libexec/executor/unit_layout.hpp"
 #include "libexec/kernels/operands/operand_checks.hpp"
+#include "libsim/plan/units/unit_block.hpp"
 
 namespace stagecraft {
 namespace {
@@ -46,7 +47,7 @@ bool is_unit_gradient(BlockProgram const& block, TensorId id) {
 }
 
 /// Whether an op moves what sharded units gather or reduce, or adds it up.
-bool is_of_unit(Op const& op) { return op.module == "unit"; }
+bool is_of_unit(Op const& op) { return op.module == unit_names::module; }
 
 /// The parameters whose gradients the ops before op i read that have the same name.
 std::size_t read_before(std::vector<Op> const& ops, std::size_t i) {
@@ -283,8 +284,6 @@ std::vector<std::int64_t> BlockRunner::sizes_of_pieces(BlockInstance& instance,
 }
 
 void BlockRunner::start_collective(BlockInstance& instance, Op const& op, std::int32_t position) {
-  // Those of different groups have no order among themselves.
-  if (op.waits_for >= 0) ops_.finish(op.waits_for);
   Operand source = operand(instance, op.reads[0]);
   Operand const target = operand(instance, op.writes[0]);
   if (is_of_unit(op) && op.kind == OpKind::all_gather) source = own_part(source, op);

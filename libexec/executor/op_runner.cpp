@@ -1,5 +1,7 @@
 #include "libexec/executor/op_runner.hpp"
 
+#include <algorithm>
+#include <optional>
 #include <utility>
 
 namespace stagecraft {
@@ -17,12 +19,18 @@ void OpRunner::start(Op const& op,
   Pending pending{.position = position, .group = op.group.value(), .tickets = {}};
   pending.row = context_.record(op, place, now);
   SimTime duration = context_.duration_of(op);
+  // Those of different groups have no order among themselves. What the compute stream has waited
+  // for is over.
+  std::optional<StartedCollective> after;
+  auto const before = std::ranges::find(pending_, op.waits_for, &Pending::position);
+  if (before != pending_.end()) after = {before->group, before->tickets.back()};
   for (Collective& collective : collectives) {
     collective.kind = op.kind;
     collective.group = pending.group;
     collective.reduction = op.reduction;
     collective.op = op.name;
     collective.issued = now.start;
+    collective.after = after;
     // The duration is that of all of them together.
     collective.duration = std::exchange(duration, SimTime{0});
     pending.tickets.push_back(context_.communicator.start(collective));

@@ -23,7 +23,8 @@ class OpRunner {
   /// For an op that has nothing to do.
   void record_now(Op const& op, OpPlace const& place);
 
-  /// Starts the collectives of an op, which run one after the other. Callers fill in operands and
+  /// Starts the collectives of an op, which run one after the other, and after what the op waits
+  /// for. Callers fill in operands and
   /// pieces. `position`: of the op in its program. `sizes`: what the collectives' sizes of pieces
   /// point into.
   void start(Op const& op,

@@ -12,6 +12,7 @@
 #include "libexec/backends/numbers.hpp"
 #include "libexec/executor/executable.hpp"
 #include "libexec/kernels/dropout.hpp"
+#include "libsim/plan/units/unit_block.hpp"
 
 namespace stagecraft {
 namespace {
@@ -38,8 +39,11 @@ constexpr std::uint32_t stream = 0x1417a115U;  ///< differs from masks and data
 
 /// Where the unit is whose shard a block at `position` gathers: its own, or that which runs next.
 std::size_t position_of_unit(Tensor const& shard, std::size_t position) {
-  if (shard.name.owner == "unit_ahead") return position + 1;
-  return shard.name.owner == "unit_before" ? position - 1 : position;
+  std::string_view const owner = shard.name.owner;
+  if (owner == unit_names::ahead) return position + 1;
+  if (owner == unit_names::before) return position - 1;
+  if (owner == unit_names::gathered || owner == unit_names::again) return position;
+  throw std::logic_error{to_string(shard.name) + " is of no unit that is known"};
 }
 
 /// FNV-1a. Source: Fowler, Noll, Vo; draft-eastlake-fnv.
@@ -166,6 +170,7 @@ FlatRange ParameterStore::part(TensorId tensor, OwnedRun const& run) const {
       Unit const& of = entry.second;
       return run.state >= of.state && run.state < of.state + of.count;
     });
+    if (unit == units_.end()) throw std::logic_error{"gradients of a run that is in no unit"};
     Unit const& of = unit->second;
     return FlatRange{of.gradients, stage_.state_of(tensor).type, of.count}.part(
         run.state - of.state, run.count);
@@ -221,7 +226,7 @@ void ParameterStore::find_operands(Programs const& programs) {
       }
       for (std::size_t id = 0; id < block.tensors.size(); ++id) {
         Tensor const& shard = block.tensors[id];
-        if (shard.lifetime != Lifetime::job || shard.name.part != "shard") continue;
+        if (shard.lifetime != Lifetime::job || shard.name.part != unit_names::shard) continue;
         operands[id] = {units_.at({chunk.chunk, position_of_unit(shard, position)}).state,
                         step_tensor::parameters};
       }

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -62,6 +63,11 @@ struct RankContext {
       }
       throw std::logic_error{"this rank has no place on the axis " + std::string{axis}};
     };
+  }
+  /// Whether a rank of lower number has the same shards of units.
+  bool has_copy_of_shards() const {
+    std::optional<GroupId> const copies = plan.roles.unit_copies;
+    return copies && plan.groups.membership(*copies, rank).value().member > 0;
   }
   /// The part of a parameter that this rank holds.
   ParameterWindow window(PlacedParameter const& placed) const {

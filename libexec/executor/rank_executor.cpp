@@ -119,6 +119,9 @@ void RankExecutor::take_handed(BlockInstance& block, Pass pass) {
   for (Handover const& handover : blocks_.block_of(block).handovers) {
     if (handover.pass != pass || handover.taken == no_tensor) continue;
     auto taken = handed_.extract(key_of(block, handover));
+    if (taken.empty()) {
+      throw std::logic_error{std::string{handover.what} + " is taken by a block before it is left"};
+    }
     block.buffers[static_cast<std::size_t>(handover.taken)] = std::move(taken.mapped());
   }
 }
@@ -147,6 +150,9 @@ Buffer RankExecutor::take_received(Transfer::Payload payload,
                                    MicrobatchId microbatch,
                                    ChunkId chunk) {
   auto received = inbox_.extract(MessageKey{payload, microbatch, chunk});
+  if (received.empty()) {
+    throw std::logic_error{to_string(message_name(payload)) + " is taken before it has arrived"};
+  }
   return std::move(received.mapped());
 }
 

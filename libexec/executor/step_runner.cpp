@@ -1,7 +1,6 @@
 #include "libexec/executor/step_runner.hpp"
 
 #include <algorithm>
-#include <optional>
 #include <stdexcept>
 
 namespace stagecraft {
@@ -47,7 +46,7 @@ void StepRunner::run(Task const& task) {
 
 void StepRunner::launch(StepOp const& op) {
   ops_.compute(op, {}, [&] {
-    if (op.kind == OpKind::gradient_norm && has_copy_of_shards()) return;
+    if (op.kind == OpKind::gradient_norm && context_.has_copy_of_shards()) return;
     for (ParameterRange const& range : op.ranges) {
       if (is_replica(range.shares, context_.positions())) continue;
       if (!op.own_shard) {
@@ -59,11 +58,6 @@ void StepRunner::launch(StepOp const& op) {
       }
     }
   });
-}
-
-bool StepRunner::has_copy_of_shards() const {
-  std::optional<GroupId> const copies = context_.plan.roles.unit_copies;
-  return copies && context_.plan.groups.membership(*copies, context_.rank).value().member > 0;
 }
 
 KernelCall StepRunner::call_of(StepOp const& op, ParameterRange const& range, OwnedRun const& run) {

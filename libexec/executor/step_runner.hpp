@@ -31,8 +31,6 @@ class StepRunner {
 
  private:
   void launch(StepOp const& op);
-  /// Whether a rank of lower number has the same shards of units.
-  bool has_copy_of_shards() const;
   KernelCall call_of(StepOp const& op, ParameterRange const& range, OwnedRun const& run);
   /// A tensor without an element per parameter.
   FlatRange number(TensorId tensor);

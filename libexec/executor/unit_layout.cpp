@@ -2,7 +2,11 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <stdexcept>
+#include <string>
+#include <string_view>
 
+#include "libsim/plan/units/unit_block.hpp"
 #include "libsim/plan/units/unit_types.hpp"
 
 namespace stagecraft {
@@ -43,9 +47,16 @@ UnitLayout::UnitLayout(BlockProgram const& block, int ranks) : ranks_{ranks} {
 
 std::vector<KernelCall> UnitLayout::pieces(KernelCall const& whole, std::size_t first) const {
   if (whole.kind == OpKind::unpack_unit) return unpacked(whole);
-  if (whole.name == Name{"unit_gradients", "copy_in"}) return packed_by_rank(whole, first);
-  if (whole.name == Name{"unit_gradients", "add_up"}) return added_up(whole, first);
-  return {whole};  // between shards nothing changes its place
+  std::string_view const part = whole.name.part;
+  bool const is_of_gradients = whole.name.owner == unit_names::gradients;
+  if (is_of_gradients && part == unit_names::copy_in) return packed_by_rank(whole, first);
+  if (is_of_gradients && part == unit_names::add_up) return added_up(whole, first);
+  // Between shards nothing changes its place.
+  if (part == unit_names::copy_in || part == unit_names::add || part == unit_names::widen ||
+      part == unit_names::zero) {
+    return {whole};
+  }
+  throw std::logic_error{to_string(whole.name) + " moves a unit in no way that is known"};
 }
 
 std::vector<KernelCall> UnitLayout::unpacked(KernelCall const& whole) const {

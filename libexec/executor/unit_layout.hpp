@@ -29,7 +29,8 @@ class UnitLayout {
 
   /// The calls of an op that moves parameters or gradients between these layouts, given the call
   /// with whole operands. `first`: the number of the parameter with which the op begins, if it
-  /// reads gradients one by one.
+  /// reads gradients one by one. \throws std::logic_error  if the op has another name than those of
+  /// unit_names.
   std::vector<KernelCall> pieces(KernelCall const& whole, std::size_t first) const;
 
  private:

@@ -54,6 +54,8 @@ struct KeptMessage {
 
 void wait_for(DeviceCall const& call, cudaStream_t stream) {
   check(cudaStreamWaitEvent(stream, call.ready, 0), "cudaStreamWaitEvent");
+  if (call.after == nullptr) return;
+  check(cudaStreamWaitEvent(stream, call.after, 0), "cudaStreamWaitEvent");
 }
 
 void record(cudaEvent_t event, cudaStream_t stream) {
@@ -133,6 +135,7 @@ std::shared_ptr<void> CudaTransport::keep(Message& sent) {
 DeviceCall CudaCommunicator::call_on(cudaStream_t stream) {
   return {.stream = stream,
           .ready = streams_.compute_event(),
+          .after = nullptr,
           .begun = streams_.event(),
           .done = streams_.event()};
 }
@@ -154,6 +157,7 @@ Communicator::Ticket CudaCommunicator::start(Collective const& collective) {
   Collective own = collective;
   auto const call = calls_.emplace(calls_.end());
   if (!own.in_host_memory) *call = call_on(streams_.stream(groups_[own.group].stream));
+  if (own.after) call->after = collectives_.at({own.after->group, own.after->ticket})->done;
   own.on_device = &*call;
   Ticket const ticket = inside_.start(own);
   collectives_.emplace(std::pair{own.group, ticket}, call);

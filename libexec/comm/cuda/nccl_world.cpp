@@ -251,6 +251,9 @@ class NcclRank final : public ProcessWorld, public Communicator {
 
   static void begin(DeviceCall const& call, cudaStream_t stream) {
     check(cudaStreamWaitEvent(stream, call.ready, 0), "cudaStreamWaitEvent");
+    if (call.after != nullptr) {
+      check(cudaStreamWaitEvent(stream, call.after, 0), "cudaStreamWaitEvent");
+    }
     check(cudaEventRecord(call.begun, stream), "cudaEventRecord");
   }
 

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <span>
 #include <stdexcept>
+#include <utility>
 
 #include "libexec/comm/collectives.hpp"
 #include "libexec/comm/mpi/mpi_progress.hpp"
@@ -23,11 +24,13 @@ std::int64_t rounds_of(std::int64_t elements, std::int64_t a_round) {
 MpiCollective::MpiCollective(MpiGroup& group,
                              Communicator::Ticket ticket,
                              Collective const& collective,
-                             JobClock const& clock)
+                             JobClock const& clock,
+                             std::shared_ptr<MpiCollective const> after)
     : group_{group},
       ticket_{ticket},
       call_{collective},
       clock_{clock},
+      after_{std::move(after)},
       most_{staging_bytes / (group.size * element_size(collective.type))},
       calls_(static_cast<std::size_t>(group.size)) {
   if (call_.kind == OpKind::all_reduce) {
@@ -55,7 +58,8 @@ MpiCollective::MpiCollective(MpiGroup& group,
 MpiOperation::Progress MpiCollective::advance() {
   auto progress = Progress::none;
   if (stage_ == Stage::waits_for_turn) {
-    if (group_.turn != ticket_) return progress;
+    if (group_.turn != ticket_ || (after_ && !after_->is_over_)) return progress;
+    if (after_) call_.issued = std::max(call_.issued, after_->time().end);
     if (group_.staging.empty()) group_.staging.resize(staging_bytes);
     introduce();
     begin_round();
@@ -76,6 +80,7 @@ MpiOperation::Progress MpiCollective::advance() {
   }
   if (stage_ != Stage::agrees || !met) return progress;
   ++group_.turn;
+  is_over_ = true;
   SimTime start{0};
   for (Call const& call : calls_) start = std::max(start, call.collective.issued);
   time_ = {start, std::max(start, clock_.now())};

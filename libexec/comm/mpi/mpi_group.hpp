@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -43,7 +44,8 @@ class MpiCollective final : public MpiOperation {
   MpiCollective(MpiGroup& group,
                 Communicator::Ticket ticket,
                 Collective const& collective,
-                JobClock const& clock);
+                JobClock const& clock,
+                std::shared_ptr<MpiCollective const> after = nullptr);
   Progress advance() override;
   std::string description() const override;
 
@@ -96,7 +98,9 @@ class MpiCollective final : public MpiOperation {
   Communicator::Ticket ticket_;
   Collective call_;
   JobClock const& clock_;
-  std::int64_t most_ = 1;  ///< largest number of elements of a piece
+  std::shared_ptr<MpiCollective const> after_;  ///< null: it follows no other
+  bool is_over_ = false;                        ///< used by the thread that owns MPI
+  std::int64_t most_ = 1;                       ///< largest number of elements of a piece
   std::int64_t rounds_ = 0;
   std::int64_t round_ = 0;
   Stage stage_ = Stage::waits_for_turn;

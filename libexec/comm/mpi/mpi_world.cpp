@@ -232,7 +232,12 @@ class MpiWorld::RankCommunicator : public Communicator {
   Ticket start(Collective const& collective) override {
     MpiGroup& group = groups_.at(collective.group);
     Ticket const ticket = group.issued++;
-    auto operation = std::make_shared<MpiCollective>(group, ticket, collective, clock_);
+    std::shared_ptr<MpiCollective const> after;
+    if (collective.after) {
+      after = collectives_.at({collective.after->group, collective.after->ticket});
+    }
+    auto operation =
+        std::make_shared<MpiCollective>(group, ticket, collective, clock_, std::move(after));
     progress_.add(operation);
     collectives_.emplace(std::pair{collective.group, ticket}, std::move(operation));
     return ticket;
@@ -299,7 +304,7 @@ class MpiWorld::RankCommunicator : public Communicator {
   MPI_Comm messages_ = MPI_COMM_NULL;
   std::map<GroupId, MpiGroup> groups_;
   /// Operations in flight: collectives by group and ticket, messages by end and number.
-  std::map<std::pair<GroupId, Ticket>, std::shared_ptr<MpiOperation>> collectives_;
+  std::map<std::pair<GroupId, Ticket>, std::shared_ptr<MpiCollective>> collectives_;
   std::map<std::pair<Transfer::End, std::int32_t>, std::shared_ptr<MpiOperation>> posted_;
 };
 

@@ -96,7 +96,7 @@ Op& UnitBlock::append(
   op.kind = kind;
   op.name = name;
   op.phase = Phase::data_parallel;
-  op.module = "unit";
+  op.module = unit_names::module;
   op.type = traits.types.gathered;
   op.reads = reads;
   op.writes = writes;

@@ -24,6 +24,22 @@ inline constexpr std::string_view gradient_shard =
     "gradient_shard";  // of that whose gradients it has
 }  // namespace handed
 
+/// The names by which an executor knows what ops of units move.
+namespace unit_names {
+inline constexpr std::string_view module = "unit";       // of all these ops
+inline constexpr std::string_view gathered = "unit";     // owner of what a forward gathers
+inline constexpr std::string_view again = "unit_again";  // of what a backward gathers
+inline constexpr std::string_view ahead = "unit_ahead";  // of the unit that runs next in a forward
+inline constexpr std::string_view before = "unit_before";  // of that which runs next in a backward
+inline constexpr std::string_view gradients = "unit_gradients";  // of the unit's own
+inline constexpr std::string_view shard = "shard";               // a rank's part of any of these
+inline constexpr std::string_view copy_in = "copy_in";           // to what is gathered, or reduced
+inline constexpr std::string_view add_up = "add_up";             // to the sum over microbatches
+inline constexpr std::string_view add = "add";      // to the shard of earlier reductions
+inline constexpr std::string_view widen = "widen";  // from what was reduced to the shard
+inline constexpr std::string_view zero = "zero";    // of a gradient to which kernels add
+}  // namespace unit_names
+
 /// What a head leaves to the embedding of its unit: the gradients of its parameters, in order.
 inline constexpr std::array<std::string_view, 4> gradients_of_head{"gradient_0", "gradient_1",
                                                                    "gradient_2", "gradient_3"};

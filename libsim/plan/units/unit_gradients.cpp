@@ -32,7 +32,7 @@ void UnitGradients::own() {
         op.traffic = Bytes{op.traffic.count() - now.count()};
       } else if (op.kind == OpKind::embedding_backward) {
         Ops zero;
-        unit_.append(zero, OpKind::zero_fill, {"unit_gradients", "zero"}, {}, {id});
+        unit_.append(zero, OpKind::zero_fill, {unit_names::gradients, unit_names::zero}, {}, {id});
         unit_.block.backward.insert(unit_.block.backward.begin() + static_cast<std::ptrdiff_t>(i),
                                     zero.front());
         ++i;
@@ -53,7 +53,7 @@ bool UnitGradients::goes_into_bucket(Parameter const& parameter) const {
 }
 
 void UnitGradients::fill_input() {
-  input_ = unit_.make_gathered({"unit_gradients", "reduce_input"}, unit_.elements,
+  input_ = unit_.make_gathered({unit_names::gradients, "reduce_input"}, unit_.elements,
                                unit_.traits.types.reduced);
   for (Parameter const& parameter : unit_.block.parameters) {
     if (goes_into_bucket(parameter)) move_after_last_write(parameter, input_);
@@ -68,7 +68,7 @@ void UnitGradients::move_after_last_write(Parameter const& parameter, TensorId t
   });
   Tensor const& gradient = unit_.block.tensor(id);
   Ops move;
-  unit_.append(move, OpKind::pack_unit, {"unit_gradients", "to_bucket"}, {id}, {to}).traffic =
+  unit_.append(move, OpKind::pack_unit, {unit_names::gradients, "to_bucket"}, {id}, {to}).traffic =
       gradient.bytes() +
       Bytes{gradient.shape.elements() * element_size(unit_.block.tensor(to).type)};
   ops.insert(last.base(), move.front());
@@ -77,13 +77,13 @@ void UnitGradients::move_after_last_write(Parameter const& parameter, TensorId t
 void UnitGradients::fill_bucket() {
   UnitTraits const& traits = unit_.traits;
   if (traits.own_gradients > 0) {
-    own_gradients_ = unit_.make({"unit_gradients", "own"}, traits.own_gradients,
+    own_gradients_ = unit_.make({unit_names::gradients, "own"}, traits.own_gradients,
                                 traits.types.stored, Category::gradients);
     hand_down(handed::own_gradients, own_gradients_);
   }
   if (traits.bucket == 0) return;
   bucket_ =
-      unit_.make_gathered({"unit_gradients", "bucket"}, traits.buckets * traits.bucket,
+      unit_.make_gathered({unit_names::gradients, "bucket"}, traits.buckets * traits.bucket,
                           traits.keeps_gradients ? traits.types.reduced : traits.types.gathered);
   if (traits.keeps_gradients) {
     unit_.block.tensors.back().lifetime = Lifetime::job;
@@ -96,8 +96,8 @@ void UnitGradients::fill_bucket() {
     elements += unit_.block.tensor(parameter.weight).shape.elements();
   }
   if (elements == 0) return;
-  in_bucket_ =
-      unit_.make_part({"unit_gradients", "in_bucket"}, std::min(elements, traits.bucket), bucket_);
+  in_bucket_ = unit_.make_part({unit_names::gradients, "in_bucket"},
+                               std::min(elements, traits.bucket), bucket_);
   for (Parameter const& parameter : unit_.block.parameters) {
     if (goes_into_bucket(parameter)) move_after_last_write(parameter, in_bucket_);
   }
@@ -115,9 +115,9 @@ void UnitGradients::collect(Ops& ops) {
   }
   if (unit_.has_tail()) collect_from(ops, *unit_.beside.partner);
   if (!unit_.traits.is_flat || input_ != no_tensor) return;
-  TensorId const flat =
-      unit_.make_gathered({"unit_gradients", "flat"}, unit_.elements, unit_.traits.types.gathered);
-  copy_together(ops, {"unit_gradients", "join"}, flat);
+  TensorId const flat = unit_.make_gathered({unit_names::gradients, "flat"}, unit_.elements,
+                                            unit_.traits.types.gathered);
+  copy_together(ops, {unit_names::gradients, "join"}, flat);
   gradients_ = {flat};
 }
 
@@ -134,7 +134,7 @@ void UnitGradients::collect_from(Ops& ops, BlockProgram const& head) {
     }
     auto const table =
         std::ranges::find(unit_.block.parameters, true, &Parameter::tied_embedding)->gradient;
-    unit_.append(ops, OpKind::add, {"unit_gradients", "add_table"}, {table, taken}, {table});
+    unit_.append(ops, OpKind::add, {unit_names::gradients, "add_table"}, {table, taken}, {table});
   }
 }
 
@@ -162,9 +162,9 @@ void UnitGradients::reduce(Ops& begin,
   UnitTypes const& types = unit_.traits.types;
   std::int64_t const shard = parts.front().shard(unit_.traits);
   bool const makes_gradient = !unit_.passes.has_reduced && types.reduced == types.stored;
-  TensorId const part = makes_gradient
-                            ? unit_.make({whose, "shard"}, shard, types.stored, Category::gradients)
-                            : unit_.make_gathered({whose, "part"}, shard, types.reduced);
+  TensorId const part = makes_gradient ? unit_.make({whose, unit_names::shard}, shard, types.stored,
+                                                    Category::gradients)
+                                       : unit_.make_gathered({whose, "part"}, shard, types.reduced);
   unit_
       .append_collective(begin, OpKind::reduce_scatter, {whose, "reduce_scatter"}, input, part,
                          unit_.traits.all.group)
@@ -175,12 +175,13 @@ void UnitGradients::reduce(Ops& begin,
     unit_.leave(Pass::backward, handed::gradient_shard, position, part);
     return;
   }
-  TensorId const kept = unit_.make({whose, "shard"}, shard, types.stored, Category::gradients);
+  TensorId const kept =
+      unit_.make({whose, unit_names::shard}, shard, types.stored, Category::gradients);
   if (unit_.passes.has_reduced) {
-    unit_.append(end, OpKind::add, {whose, "add"}, {kept, part}, {kept});
+    unit_.append(end, OpKind::add, {whose, unit_names::add}, {kept, part}, {kept});
     unit_.pass_on(Pass::backward, handed::gradient_shard, position, kept);
   } else {
-    unit_.append(end, OpKind::pack_unit, {whose, "widen"}, {part}, {kept});
+    unit_.append(end, OpKind::pack_unit, {whose, unit_names::widen}, {part}, {kept});
     unit_.leave(Pass::backward, handed::gradient_shard, position, kept);
   }
 }
@@ -223,11 +224,11 @@ void UnitGradients::reduce_in_place(Ops& begin,
   sum_over_copies(begin, whose, part, group.copies, is_beside);
   bool const adds = traits.keeps_gradients && unit_.passes.has_reduced;
   TensorId const kept = traits.keeps_gradients
-                            ? unit_.make({whose, of.name("shard", "expert_shard")}, shard,
+                            ? unit_.make({whose, of.name(unit_names::shard, "expert_shard")}, shard,
                                          traits.types.gradients, Category::gradients)
-                            : unit_.make_part({whose, "shard"}, shard, own_gradients_);
+                            : unit_.make_part({whose, unit_names::shard}, shard, own_gradients_);
   if (traits.keeps_gradients) unit_.block.tensors.back().lifetime = Lifetime::job;
-  Op& keep = adds ? unit_.append(end, OpKind::add, {whose, "add"}, {kept, part}, {kept})
+  Op& keep = adds ? unit_.append(end, OpKind::add, {whose, unit_names::add}, {kept, part}, {kept})
                   : unit_.append(end, OpKind::pack_unit, {whose, "keep"}, {part}, {kept});
   std::int64_t const stored = element_size(traits.types.gradients);
   keep.traffic = Bytes{shard * ((adds ? 2 : 1) * stored + element_size(traits.types.reduced))};
@@ -236,16 +237,18 @@ void UnitGradients::reduce_in_place(Ops& begin,
 void UnitGradients::end_backward(Ops& last) {
   for (TensorId const buffer : {bucket_, own_gradients_}) {
     if (buffer == no_tensor || unit_.block.tensor(buffer).lifetime == Lifetime::job) continue;
-    unit_.hold(last, {"unit_gradients", "end_of_backward"}, buffer);
+    unit_.hold(last, {unit_names::gradients, "end_of_backward"}, buffer);
   }
   if (own_gradients_ == no_tensor || unit_.beside.before != nullptr) return;
   if (!unit_.passes.has_reduced) {
     return unit_.leave(Pass::backward, handed::gradient_shard, 0, own_gradients_);
   }
   // The gradients of each later backward have a buffer until they are added to the first one's.
-  TensorId const sum = unit_.make({"unit_gradients", "shard"}, unit_.traits.own_gradients,
-                                  unit_.traits.types.stored, Category::gradients);
-  unit_.append(last, OpKind::add, {"unit_gradients", "add"}, {sum, own_gradients_}, {sum});
+  TensorId const sum =
+      unit_.make({unit_names::gradients, unit_names::shard}, unit_.traits.own_gradients,
+                 unit_.traits.types.stored, Category::gradients);
+  unit_.append(last, OpKind::add, {unit_names::gradients, unit_names::add}, {sum, own_gradients_},
+               {sum});
   unit_.pass_on(Pass::backward, handed::gradient_shard, 0, sum);
 }
 
@@ -260,7 +263,7 @@ void UnitGradients::finish(Ops& last) {
   if (unit_.beside.before != nullptr && unit_.traits.overlaps) {
     unit_.leave(Pass::backward, handed::reduce_input, 0, input);
   } else {
-    reduce(last, last, "unit_gradients", 0, input, unit_.parts, false);
+    reduce(last, last, unit_names::gradients, 0, input, unit_.parts, false);
   }
   end_backward(last);
 }
@@ -300,7 +303,7 @@ ElementType UnitGradients::type_of_sum() const {
 
 TensorId UnitGradients::sum_so_far() {
   TensorId const sum =
-      unit_.make_gathered({"unit_gradients", "sum"}, unit_.elements, type_of_sum());
+      unit_.make_gathered({unit_names::gradients, "sum"}, unit_.elements, type_of_sum());
   if (unit_.passes.adds_up) unit_.take(Pass::backward, handed::gradients, 0, sum);
   return sum;
 }
@@ -311,9 +314,9 @@ void UnitGradients::add_to(Ops& ops, TensorId sum) {
     std::int64_t const bytes = (unit_.passes.adds_up ? 2 : 1) * element_size(type_of_sum()) +
                                element_size(unit_.traits.types.gathered);
     bool const is_sum = unit_.passes.adds_up;
-    Op& op =
-        unit_.append(ops, is_sum ? OpKind::add : OpKind::pack_unit, {"unit_gradients", "add_up"},
-                     is_sum ? TensorList{sum, gradient} : TensorList{gradient}, {sum});
+    Op& op = unit_.append(ops, is_sum ? OpKind::add : OpKind::pack_unit,
+                          {unit_names::gradients, unit_names::add_up},
+                          is_sum ? TensorList{sum, gradient} : TensorList{gradient}, {sum});
     op.traffic = Bytes{elements * bytes};
   }
 }
@@ -325,16 +328,16 @@ TensorId UnitGradients::reduce_input(Ops& ops) {
     gradients_ = {sum};
   }
   if (input_ != no_tensor) {
-    copy_together(ops, {"unit_gradients", "copy_in"}, input_);
+    copy_together(ops, {unit_names::gradients, unit_names::copy_in}, input_);
     return input_;
   }
   if (unit_.traits.is_flat && unit_.traits.types.reduced == unit_.traits.types.gathered) {
     return gradients_.front();
   }
   TensorId const input =
-      unit_.make_gathered({"unit_gradients", "reduce_input"},
+      unit_.make_gathered({unit_names::gradients, "reduce_input"},
                           reduced_at_once(unit_.block, unit_.elements), unit_.traits.types.reduced);
-  copy_together(ops, {"unit_gradients", "copy_in"}, input);
+  copy_together(ops, {unit_names::gradients, unit_names::copy_in}, input);
   return input;
 }
 

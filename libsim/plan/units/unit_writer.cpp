@@ -66,7 +66,7 @@ class UnitWriter {
     for (UnitPart const& of : parts) {
       std::int64_t const shard = of.shard(unit_.traits);
       GroupId const group = of.group(unit_.traits).group;
-      TensorId const kept = unit_.make({whose, of.name("shard", "expert_shard")}, shard,
+      TensorId const kept = unit_.make({whose, of.name(unit_names::shard, "expert_shard")}, shard,
                                        unit_.traits.types.stored, Category::parameters);
       unit_.block.tensors.back().lifetime = Lifetime::job;
       if (flat == no_tensor) {
@@ -78,8 +78,9 @@ class UnitWriter {
       TensorId const to = parts.size() == 1 ? flat
                                             : unit_.make_part({whose, of.name("dense", "experts")},
                                                               of.elements, flat, of.first);
-      Op& copy = unit_.append(ops, OpKind::pack_unit,
-                              {whose, of.name("copy_in", "copy_experts_in")}, {kept}, {part});
+      Op& copy =
+          unit_.append(ops, OpKind::pack_unit,
+                       {whose, of.name(unit_names::copy_in, "copy_experts_in")}, {kept}, {part});
       copy.stream = Stream::gather;
       copy.group = group;
       copy.asynchronous = true;
@@ -174,18 +175,20 @@ class UnitWriter {
     Ops last;
     TensorId flat = no_tensor;
     if (pass.source == Source::kept) {
-      whole_ =
-          unit_.make_gathered({"unit", "parameters"}, unit_.elements, unit_.traits.types.gathered);
+      whole_ = unit_.make_gathered({unit_names::gathered, "parameters"}, unit_.elements,
+                                   unit_.traits.types.gathered);
       unit_.take(Pass::forward, handed::parameters, 0, whole_);
     } else {
-      whole_ = parameters(first, Pass::forward, "unit", pass.source, flat);
+      whole_ = parameters(first, Pass::forward, unit_names::gathered, pass.source, flat);
     }
     place_weights(whole_);
     if (unit_.has_tail()) unit_.lend(Pass::forward, handed::parameters, whole_);
-    unit_.hold(last, {"unit", "end"}, whole_);
-    if (pass.gathers_ahead) gather_ahead(last, Pass::forward, "unit_ahead");
+    unit_.hold(last, {unit_names::gathered, "end"}, whole_);
+    if (pass.gathers_ahead) gather_ahead(last, Pass::forward, unit_names::ahead);
     // The next unit's flat buffer is allocated before the own one goes.
-    if (flat != no_tensor && pass.gathers_ahead) unit_.hold(last, {"unit", "flat"}, flat);
+    if (flat != no_tensor && pass.gathers_ahead) {
+      unit_.hold(last, {unit_names::gathered, "flat"}, flat);
+    }
     enclose(unit_.block.forward, std::move(first), std::move(last));
   }
 
@@ -193,11 +196,13 @@ class UnitWriter {
   void write_tail() {
     Ops first;
     if (unit_.traits.gathers) {
-      whole_ =
-          unit_.make_gathered({"unit", "parameters"}, unit_.elements, unit_.traits.types.gathered);
+      whole_ = unit_.make_gathered({unit_names::gathered, "parameters"}, unit_.elements,
+                                   unit_.traits.types.gathered);
       unit_.pass_on(Pass::forward, handed::parameters, unit_.beside.distance, whole_);
       place_weights(whole_);
-      if (unit_.passes.backward.gathers_ahead) gather_ahead(first, Pass::backward, "unit_before");
+      if (unit_.passes.backward.gathers_ahead) {
+        gather_ahead(first, Pass::backward, unit_names::before);
+      }
     }
     gradients_.own();
     for (std::size_t i = 0; i < unit_.block.parameters.size(); ++i) {
@@ -213,11 +218,13 @@ class UnitWriter {
     TensorId whole = whole_;
     if (pass.source != Source::kept) {
       TensorId flat = no_tensor;
-      whole = parameters(first, Pass::backward, "unit_again", pass.source, flat);
+      whole = parameters(first, Pass::backward, unit_names::again, pass.source, flat);
       read_again(whole_, whole);
     }
     // The backward of a unit with a head begins there.
-    if (pass.gathers_ahead && !unit_.has_tail()) gather_ahead(first, Pass::backward, "unit_before");
+    if (pass.gathers_ahead && !unit_.has_tail()) {
+      gather_ahead(first, Pass::backward, unit_names::before);
+    }
     return whole;
   }
 
@@ -232,7 +239,7 @@ class UnitWriter {
     if (unit_.traits.gathers) {
       // Frees the unit's parameters, and then the input of the next unit's reduction, which is
       // over.
-      unit_.hold(last, {"unit", "end_of_backward"}, whole);
+      unit_.hold(last, {unit_names::gathered, "end_of_backward"}, whole);
       if (!unit_.passes.backward.frees) unit_.leave(Pass::backward, handed::parameters, 0, whole);
     }
     std::ranges::move(reduced, std::back_inserter(last));

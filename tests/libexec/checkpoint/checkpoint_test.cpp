@@ -3,9 +3,11 @@
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <optional>
 #include <random>
 
+#include "libexec/checkpoint/checkpoint_file.hpp"
 #include "libexec/executor/token_source.hpp"
 #include "tests/libexec/executor/plan_grid.hpp"
 #include "tests/libexec/executor/small_runs.hpp"
@@ -139,6 +141,30 @@ TEST_CASE("experts are saved wherever they are", "[checkpoint]") {
     }
   }
   require_all_read(base, layouts);
+}
+
+TEST_CASE("of copies of shards, one is saved, and all resume with its bits", "[checkpoint]") {
+  TrainingConfig config = small_llama(Precision::fp32);
+  config.parallel.data = 4;
+  config.batch.global = 4 * config.batch.micro;
+  config.sharding = default_sharding(ShardingKind::fsdp2);
+  config.sharding.group = 2;
+  Folder const folder;
+  execute(config, saving(folder.path(), 2));
+  std::map<std::string, std::int64_t> missing;
+  for (auto const& file : fs::directory_iterator{folder.path() / "step-2"}) {
+    for (CheckpointPiece const& piece : read_checkpoint_file(file.path()).pieces) {
+      auto const [of, is_new] =
+          missing.try_emplace(piece.name, piece.whole_rows * piece.whole_columns);
+      of->second -= piece.elements();
+    }
+  }
+  REQUIRE(missing.size() > 10);
+  for (auto const& [name, elements] : missing) {
+    CAPTURE(name);
+    REQUIRE(elements == 0);
+  }
+  require_equal(parameters_after(config, 2, resuming(folder.path())), parameters_after(config, 4));
 }
 
 TEST_CASE("saving twice leaves one checkpoint, the newest", "[checkpoint]") {

@@ -35,6 +35,11 @@ TrainingConfig config_named(std::string const& name) {
   } else if (name == "interleaved_overlapped") {
     config.parallel = {.tensor = 2, .pipeline = 2, .interleave = 2, .sequence = true};
     config.schedule = {.kind = ScheduleKind::interleaved, .p2p = P2p::overlapped};
+  } else if (name == "copies_of_units") {
+    config = small_llama(Precision::bf16);
+    config.parallel = {.data = 4};
+    config.sharding = default_sharding(ShardingKind::fsdp2);
+    config.sharding.group = 2;
   } else if (name == "grouped_heads") {
     config = small_llama(Precision::fp16);
     config.parallel = {.tensor = 4, .pipeline = 2};

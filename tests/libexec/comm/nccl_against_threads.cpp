@@ -63,10 +63,11 @@ TrainingConfig config_named(std::string const& name, int processes) {
     config.parallel = {
         .tensor = 2, .pipeline = 2, .data = 2, .sequence = true, .overlap_gradients = true};
     config.sharding = sharding_of(true);
-  } else if (name == "sharded_units") {
+  } else if (name == "sharded_units" || name == "copies_of_units") {
     config = small_llama(Precision::bf16);
     config.parallel = {.data = processes};
     config.sharding = default_sharding(ShardingKind::fsdp2);
+    if (name == "copies_of_units") config.sharding.group = 2;
   } else if (name == "tied") {
     config.parallel = {.tensor = 2, .pipeline = 2};
   } else if (name == "grouped_heads") {

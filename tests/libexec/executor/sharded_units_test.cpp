@@ -1,5 +1,7 @@
 #include <catch2/catch.hpp>
+#include <chrono>
 #include <cmath>
+#include <string>
 #include <vector>
 
 #include "libexec/executor/executable.hpp"
@@ -7,6 +9,7 @@
 #include "libsim/engine/simulation.hpp"
 #include "libsim/model/model_names.hpp"
 #include "libsim/plan/make_plan.hpp"
+#include "libsim/trace/trace_names.hpp"
 #include "tests/libexec/executor/run_checks.hpp"
 #include "tests/libexec/executor/small_runs.hpp"
 #include "tests/libsim/invented_system.hpp"
@@ -84,6 +87,67 @@ TEST_CASE("copies of shards train as ranks that share nothing", "[units]") {
   config.sharding.group = 2;
   require_close(whole(config), config, 1e-11);
   require_alike_steps(whole(config), config);
+}
+
+/// Reductions of units are dear, and all else is free.
+class DearReductions : public CommunicationCosts {
+ public:
+  SimTime collective(Op const& op) const override {
+    bool const reduces = op.kind == OpKind::reduce_scatter || op.stream == Stream::sum_over_copies;
+    return reduces ? std::chrono::seconds{1} : SimTime{0};
+  }
+  MessageCost message(StageId /*from*/, StageId /*to*/) const override { return {}; }
+};
+
+TEST_CASE("while a sum over copies waits for its shard, the rank computes", "[units]") {
+  TrainingConfig config = sharded(Precision::fp32, 4, 1);
+  config.sharding.group = 2;
+  TrainingPlan const plan = make_plan(as_settled(config));
+  ExecutionOptions options;
+  options.traces = true;
+  Execution const alone = execute_alone(plan, RankId{0}, DearReductions{}, options);
+  TraceNames const names = TraceVocabulary{plan}.names();
+  OpColumns const& ops = alone.traces.front().ops;
+  auto const name = [&](std::size_t row) {
+    return names.op[static_cast<std::size_t>(ops.op[row])];
+  };
+  auto const end = [&](std::size_t row) { return ops.start[row] + ops.duration[row]; };
+  int followed = 0;
+  bool computes = false;  // between the beginning and the end of a reduction
+  for (std::size_t row = 0; row + 1 < ops.rows(); ++row) {
+    if (!name(row).ends_with(".reduce_scatter")) continue;
+    if (name(row + 1).ends_with(".all_reduce")) {
+      ++followed;
+      CHECK(ops.start[row + 1] >= end(row));
+    }
+    for (std::size_t other = 0; other < ops.rows(); ++other) {
+      computes = computes || (ops.flops[other] > 0 && ops.start[other] > ops.start[row] &&
+                              ops.start[other] < end(row));
+    }
+  }
+  // That of the embedding, the last, has a wait between.
+  REQUIRE(followed == config.model.layers + 1);
+  REQUIRE(computes);
+}
+
+TEST_CASE("units are shared by ranks that split tensors, sequences or layers, too", "[units]") {
+  for (ParallelLayout const& parallel :
+       {ParallelLayout{.tensor = 2, .data = 2},
+        ParallelLayout{.tensor = 2, .data = 2, .sequence = true},
+        ParallelLayout{.data = 2, .context = 2}, ParallelLayout{.pipeline = 2, .data = 2}}) {
+    CAPTURE(parallel.tensor, parallel.sequence, parallel.context, parallel.pipeline);
+    auto const split = [&](Precision precision) {
+      TrainingConfig config = sharded(precision, 2, 2);
+      config.parallel = parallel;
+      config.model.attention = Attention::flash;  // without it no ranks split sequences
+      config.model.attention_dropout = 0;
+      return config;
+    };
+    TrainingConfig const config = split(Precision::fp64);
+    require_close(whole(config), config, 1e-11);
+    require_alike_steps(whole(config), config);
+    require_predicted_bytes(split(Precision::bf16));
+  }
 }
 
 TEST_CASE("units in 16 bits have the gradients of ranks that share nothing, rounded to 16 bits",
