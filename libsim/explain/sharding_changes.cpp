@@ -100,7 +100,7 @@ std::vector<Change> sharding_changes(TrainingConfig const& config, System const&
   if (now.reshard_after_forward.kind == Reshard::Kind::no) {
     changes.push_back(change_to("sharding.reshard_after_forward=auto", "reshard after forward",
                                 "parameters kept after forward"));
-  } else {
+  } else if (now.traits().may_keep_gathered) {
     changes.push_back(
         change_to("sharding.reshard_after_forward=false", "no reshard after forward"));
   }

@@ -79,7 +79,7 @@ std::string accelerate_layout_flags(TrainingConfig const& config) {
          " --gradient_accumulation_steps " + std::to_string(microbatches(config));
 }
 
-std::vector<std::string> accelerate_gaps(TrainingConfig const& config) {
+std::vector<std::string> accelerate_gaps(TrainingConfig const& config, int node) {
   std::vector<std::string> gaps = accelerate_gaps_of_model(config);
   auto const gap = [&](bool is_there, std::string_view text) {
     if (is_there) gaps.emplace_back(text);
@@ -93,6 +93,10 @@ std::vector<std::string> accelerate_gaps(TrainingConfig const& config) {
     gap(true, "sharding: Accelerate's are fsdp1 and fsdp2 here");
     return gaps;
   }
+  int const sharers = nodes_of(layout, node).per_node;
+  gap(!is_fsdp2(config) && sharding.group != 0 && sharding.group != sharers,
+      "sharding.group: fsdp1's HYBRID strategies share parameters among the ranks of a node (" +
+          std::to_string(sharers) + ")");
   // FullyShardedDataParallelPlugin.set_mixed_precision gives parameters and reductions one type.
   UnitTypes const types = unit_types(config);
   gap(types.reduced != types.gathered,

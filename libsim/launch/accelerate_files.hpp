@@ -18,7 +18,7 @@ std::vector<LaunchFile> accelerate_files(LaunchJob const& job);
 std::string accelerate_layout_flags(TrainingConfig const& config);
 
 /// LaunchFramework::gaps of Accelerate with FSDP.
-std::vector<std::string> accelerate_gaps(TrainingConfig const& config);
+std::vector<std::string> accelerate_gaps(TrainingConfig const& config, int node);
 std::vector<std::string> accelerate_gaps_of_model(TrainingConfig const& config);
 
 }  // namespace stagecraft

@@ -60,7 +60,7 @@ constexpr LaunchFramework megatron(std::string_view name,
           .usage = usage,
           .start = "torchrun.sh",
           .kinds = {},
-          .gaps = [](TrainingConfig const& config) { return megatron_gaps(config, version); },
+          .gaps = [](TrainingConfig const& config, int) { return megatron_gaps(config, version); },
           .gaps_of_model =
               [](TrainingConfig const& config) { return megatron_gaps_of_model(config, version); },
           .take_order = take_megatron_order,
@@ -93,7 +93,7 @@ constexpr LaunchFramework megatron_fsdp = [] {
                                          usage_of_megatron_core, files_of_megatron_fsdp);
   framework.stack = "megatron-core";
   framework.kinds = kinds_of_megatron_fsdp;
-  framework.gaps = [](TrainingConfig const& config) {
+  framework.gaps = [](TrainingConfig const& config, int) {
     std::vector<std::string> gaps = megatron_gaps(config, MegatronVersion::current);
     if (config.sharding.kind != ShardingKind::megatron_fsdp) {
       gaps.emplace_back("sharding: Megatron-FSDP's is megatron_fsdp");
@@ -119,7 +119,8 @@ constexpr std::array frameworks{megatron<MegatronVersion::of_2022>("megatron-202
                                                 .variants = "torchtitan-",
                                                 .usage = usage_of_torchtitan,
                                                 .start = "torchrun.sh",
-                                                .gaps = torchtitan_gaps,
+                                                .gaps = [](TrainingConfig const& config,
+                                                           int) { return torchtitan_gaps(config); },
                                                 .gaps_of_model = torchtitan_gaps_of_model,
                                                 .take_order = nullptr,
                                                 .layout_flags = torchtitan_layout_flags,
@@ -131,7 +132,8 @@ constexpr std::array frameworks{megatron<MegatronVersion::of_2022>("megatron-202
                                                 .variants = "deepspeed-",
                                                 .usage = usage_of_deepspeed,
                                                 .start = "accelerate.sh",
-                                                .gaps = deepspeed_gaps,
+                                                .gaps = [](TrainingConfig const& config,
+                                                           int) { return deepspeed_gaps(config); },
                                                 .gaps_of_model = deepspeed_gaps_of_model,
                                                 .take_order = nullptr,
                                                 .layout_flags = deepspeed_layout_flags,
@@ -173,8 +175,8 @@ LaunchFramework const* framework_of_stack(std::string_view stack) {
   return found;
 }
 
-bool is_launchable(TrainingConfig const& config, LaunchFramework const& framework) {
-  std::vector<std::string> const gaps = framework.gaps(config);
+bool is_launchable(TrainingConfig const& config, LaunchFramework const& framework, int node) {
+  std::vector<std::string> const gaps = framework.gaps(config, node);
   if (gaps.empty()) return true;
   std::vector<std::string> const of_model = framework.gaps_of_model(config);
   return std::ranges::all_of(gaps, [&](std::string const& text) {

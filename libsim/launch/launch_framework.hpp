@@ -20,8 +20,8 @@ struct LaunchFramework {
   /// The kinds of sharding that are searched for it; empty: those of the stack.
   std::span<ShardingKind const> kinds{};
   /// Settings of a run that the framework cannot express, each with what it does instead; empty if
-  /// there are none.
-  std::vector<std::string> (*gaps)(TrainingConfig const&);
+  /// there are none. `node`: accelerators of a node.
+  std::vector<std::string> (*gaps)(TrainingConfig const&, int node);
   /// Those of the model and of the keys that a search does not choose.
   std::vector<std::string> (*gaps_of_model)(TrainingConfig const&);
   /// Makes a model compute as the framework does where the results are the same, and returns what
@@ -48,7 +48,7 @@ LaunchFramework const* framework_named(std::string_view name);
 LaunchFramework const* framework_of_stack(std::string_view stack);
 
 /// Whether the framework can run all that a search chooses: the run has no gaps but those of its
-/// model.
-bool is_launchable(TrainingConfig const& config, LaunchFramework const& framework);
+/// model. `node`: accelerators of a node.
+bool is_launchable(TrainingConfig const& config, LaunchFramework const& framework, int node);
 
 }  // namespace stagecraft

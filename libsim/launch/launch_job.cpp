@@ -6,12 +6,14 @@
 
 namespace stagecraft {
 
-JobNodes nodes_of(LaunchJob const& job) {
-  int const gpus = world_size(job.config.parallel);
-  int per_node = std::min(gpus, std::max(job.node_size, 1));
+JobNodes nodes_of(ParallelLayout const& layout, int node_size) {
+  int const gpus = world_size(layout);
+  int per_node = std::min(gpus, std::max(node_size, 1));
   while (gpus % per_node != 0) --per_node;
   return {.nodes = gpus / per_node, .per_node = per_node};
 }
+
+JobNodes nodes_of(LaunchJob const& job) { return nodes_of(job.config.parallel, job.node_size); }
 
 std::string commented(std::string const& text) {
   std::istringstream lines{text};

@@ -29,6 +29,7 @@ struct JobNodes {
   int nodes = 1;
   int per_node = 1;
 };
+JobNodes nodes_of(ParallelLayout const& layout, int node_size);
 JobNodes nodes_of(LaunchJob const& job);
 
 /// Lines of text as comments of a script.

@@ -8,6 +8,7 @@
 #include "libsim/memory/message_buffers.hpp"
 #include "libsim/plan/parameter_layout.hpp"
 #include "libsim/plan/state_buffers.hpp"
+#include "libsim/plan/units/sharded_units.hpp"
 #include "libsim/plan/units/unit_types.hpp"
 
 namespace stagecraft {
@@ -348,9 +349,15 @@ bool FrameworkBuffers::keep_root() {
   if (!framework_.keeps_root || !sharding.shares_parameters() || !sharding.keeps_root()) {
     return true;
   }
+  UnitTraits const traits = unit_traits(plan_);
   std::int64_t elements = 0;
+  std::int32_t counted = -1;  // the block before; units have one chunk
   for (PlacedParameter const& placed : parameter_layout(plan_, stage_)) {
-    if (placed.layer < 0) elements += placed.elements();
+    if (placed.layer >= 0 || placed.block == counted) continue;
+    counted = placed.block;
+    ChunkProgram const& chunk = plan_.programs.chunks[static_cast<std::size_t>(placed.chunk)];
+    std::int32_t const block = chunk.blocks[static_cast<std::size_t>(placed.block)];
+    elements += elements_of(plan_.programs.blocks[static_cast<std::size_t>(block)], traits);
   }
   return allocate_into(root_, elements * element_size(unit_types(plan_.config).gathered));
 }

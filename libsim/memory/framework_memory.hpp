@@ -45,8 +45,8 @@ struct FrameworkMemory {
   /// What a chunk has received last, and its gradient, exist until the chunk's next forward, also
   /// between two iterations.
   bool keeps_inputs = false;
-  /// Between two iterations exists the buffer of the gathered parameters that sharded units leave
-  /// to the root, if it keeps them for all microbatches.
+  /// The buffer of the gathered parameters that sharded units leave to the root exists between two
+  /// iterations, too, if the root keeps them for all microbatches.
   bool keeps_root = false;
   /// Whether tensors that a tensor group gathers go into buffers that are never freed.
   bool keeps_gathered = false;

@@ -17,9 +17,11 @@ std::vector<ShardedRun> sharded_runs(TrainingPlan const& plan, StagePlan const& 
     return {{.first = 0, .count = stage.parameters, .holders = plan.roles.gradients}};
   }
   ShardingTraits const& kind = config.sharding.traits();
+  bool const has_flat_units = config.sharding.shares_parameters() && kind.is_flat;
   std::pair<std::int32_t, std::int32_t> unit{-1, -1};  // chunk and block
   std::vector<ShardedRun> runs;
-  bool is_cut = true;  // the next parameter begins a run
+  std::ptrdiff_t first_of_unit = 0;  // index into runs
+  bool is_cut = true;                // the next parameter begins a run
   std::int32_t bucket_end = 0;
   std::int32_t chunk = -1;
   std::vector<GradientBucket> buckets;
@@ -44,12 +46,18 @@ std::vector<ShardedRun> sharded_runs(TrainingPlan const& plan, StagePlan const& 
       bool const begins = placed.chunk != unit.first || placed.block != unit.second;
       is_cut = is_cut || !kind.is_flat || begins;
       unit = {placed.chunk, placed.block};
+      if (begins) first_of_unit = std::ssize(runs);
     }
     bool const is_held_twice = placed.parameter->tied_embedding && config.parallel.pipeline > 1;
     GroupId const holders = plan.holders_of(*placed.parameter);
     bool const is_of_own = kind.splits_experts && holders != plan.roles.gradients;
     GroupId const sharers = is_of_own ? holders : plan.roles.unit.value_or(holders);
-    if (is_cut || is_held_twice || runs.back().holders != holders) {
+    // Parameters before and after experts are one part of a flat unit, as parts_of() has it.
+    auto const known =
+        std::find_if(has_flat_units ? runs.begin() + first_of_unit : runs.end(), runs.end(),
+                     [&](ShardedRun const& run) { return run.holders == holders; });
+    bool const joins = known != runs.end();
+    if (!joins && (is_cut || is_held_twice || runs.back().holders != holders)) {
       runs.push_back({.first = placed.offset,
                       .shards = is_sharded ? plan.groups.members(sharers) : 1,
                       .holders = holders,
@@ -58,7 +66,7 @@ std::vector<ShardedRun> sharded_runs(TrainingPlan const& plan, StagePlan const& 
         runs.back().row = placed.elements() / placed.weight->shape[0];
       }
     }
-    ShardedRun& run = runs.back();
+    ShardedRun& run = joins ? *known : runs.back();
     run.count += placed.elements();
     if (kind.joins_rows) run.row = std::lcm(run.row, row_of(placed.weight->shape));
     is_cut = is_held_twice;

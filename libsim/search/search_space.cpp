@@ -365,6 +365,7 @@ std::vector<Sharding> unit_shardings(SearchRequest const& request,
     for (int const group : unit_groups(config.parallel, request.system.node.accelerators.value)) {
       sharding.group = group;
       for (auto const after : {Reshard::Kind::automatic, Reshard::Kind::no}) {
+        if (after == Reshard::Kind::no && !sharding.traits().may_keep_gathered) continue;
         sharding.reshard_after_forward.kind = after;
         append(sharding);
       }

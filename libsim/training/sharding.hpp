@@ -103,6 +103,9 @@ struct ShardingTraits {
   bool splits_experts = false;
   /// Whether the root's parameters stay gathered until the last backward of an iteration.
   bool keeps_root = false;
+  /// Whether units may keep their parameters from forward to backward, as key
+  /// `reshard_after_forward` says.
+  bool may_keep_gathered = true;
   /// Whether every rank gets whole sums, of which it keeps its own.
   bool all_reduces = false;
   /// Whether what is kept after forward is freed only when the unit reduces.
@@ -249,6 +252,7 @@ inline constexpr std::array all_sharding_kinds{
                    .fills_input = true,
                    .splits_experts = true,
                    .keeps_root = true,
+                   .may_keep_gathered = false,
                    .has_main_gradients = true,
                    .reduces_every = true,
                    .reduce_dtype = UnitType::automatic,
@@ -257,9 +261,13 @@ inline constexpr std::array all_sharding_kinds{
                    .why_one_stage = units_have_one_stage},
 };
 
+constexpr ShardingTraits const& traits_of(ShardingKind kind) {
+  return all_sharding_kinds[static_cast<std::size_t>(kind)];
+}
+
 /// The kind of Megatron-FSDP as a strategy of which parameters are whole.
 constexpr ShardingTraits whole_megatron_fsdp(SharedState shares) {
-  ShardingTraits traits = all_sharding_kinds.back();
+  ShardingTraits traits = traits_of(ShardingKind::megatron_fsdp);
   traits.shares = shares;
   traits.has_root = false;
   traits.keeps_root = false;
@@ -268,7 +276,7 @@ constexpr ShardingTraits whole_megatron_fsdp(SharedState shares) {
 }
 
 /// By ShardingStrategy.
-inline constexpr std::array megatron_fsdp_strategies{all_sharding_kinds.back(),
+inline constexpr std::array megatron_fsdp_strategies{traits_of(ShardingKind::megatron_fsdp),
                                                      whole_megatron_fsdp(SharedState::gradients),
                                                      whole_megatron_fsdp(SharedState::optimizer)};
 
@@ -276,10 +284,6 @@ template <>
 struct EnumNames<ShardingKind> {
   static constexpr auto all = names_in(all_sharding_kinds, &ShardingTraits::kind);
 };
-
-constexpr ShardingTraits const& traits_of(ShardingKind kind) {
-  return all_sharding_kinds[static_cast<std::size_t>(kind)];
-}
 
 /// The names of the kinds for which `holds`, in one text: `none, distributed_optimizer`.
 template <typename Condition>
@@ -351,7 +355,7 @@ constexpr Sharding as_kind(Sharding const& run, ShardingKind kind) {
   }
   if (!run.shares_parameters() || !changed.shares_parameters()) return changed;
   changed.group = run.group;
-  changed.reshard_after_forward = run.reshard_after_forward;
+  if (is.may_keep_gathered) changed.reshard_after_forward = run.reshard_after_forward;
   changed.reshard_after_backward = run.reshard_after_backward;
   changed.prefetch = run.prefetch;
   changed.stored_dtype = run.stored_dtype;

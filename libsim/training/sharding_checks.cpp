@@ -134,6 +134,11 @@ class ShardingCheck : CombinationCheck {
       refuse("sharding.reshard_after_forward", ranks,
              "auto, true or false: a second group of ranks is not modelled");
     }
+    bool const keeps = sharding.reshard_after_forward.kind == Reshard::Kind::no;
+    if (keeps && !sharding.traits().may_keep_gathered) {
+      refuse("sharding.reshard_after_forward", "false",
+             "auto" + why() + ", whose layers free their parameters after forward");
+    }
     if (sharding.prefetch.units != 0) {
       refuse("sharding.prefetch", sharding.prefetch.units,
              "implicit: explicit prefetching is not modelled");

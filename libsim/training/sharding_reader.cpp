@@ -34,9 +34,12 @@ Sharding read_sharding(ConfigNode const& section) {
     section.child("sync").report("every, as sharding is " + found(sharding));
   }
   Sharding of_kind = default_sharding(sharding.kind);
-  of_kind.strategy = sharding.strategy;
+  bool const has_strategy = sharding.kind == ShardingKind::megatron_fsdp;
+  if (has_strategy) of_kind.strategy = sharding.strategy;
   if (section.is_sound() && !sharding.has_units() && sharding != of_kind) {
-    section.report("the key kind alone, as sharding is " + found(sharding));
+    section.report((has_strategy ? "the keys kind and strategy" : "the key kind") +
+                   std::string{" alone, as sharding is "} + found(sharding) +
+                   (has_strategy ? " with strategy optim" : ""));
   }
   return sharding;
 }

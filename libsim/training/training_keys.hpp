@@ -284,14 +284,14 @@ void visit_keys(Visitor& keys, Kind& sharding) {
        "The type in which gradients are reduced. auto: that of the stored shards.");
   bool const is_megatron = sharding.kind == ShardingKind::megatron_fsdp;
   if (is_megatron || sharding.traits().framework == ShardingFramework::any) {
-    keys("strategy", sharding.strategy,
-         "megatron_fsdp: what ranks share out: optimizer state, gradients, too, which each layer "
-         "reduces in every "
-         "microbatch, or parameters, too (--data-parallel-sharding-strategy).");
+    keys(
+        "strategy", sharding.strategy,
+        "megatron_fsdp: what ranks share out (--data-parallel-sharding-strategy). optim: optimizer "
+        "state. optim_grads: that and gradients, which each layer reduces in every microbatch. "
+        "optim_grads_params: those and parameters.");
     keys("generation", sharding.generation,
          "megatron_fsdp: the implementation (--megatron-fsdp-version). 2 has neither tensor nor "
-         "context groups, "
-         "and shares out all.",
+         "context groups, and shares out all.",
          Between{1, 2});
   }
   if (is_megatron || sharding.traits().framework == ShardingFramework::pytorch) return;

@@ -31,7 +31,7 @@ TEST_CASE("plan searches the kinds of sharding of the software stack, or those i
   REQUIRE(kinds("--software fsdp1 --fix tensor=2") == "fsdp1");
   REQUIRE(kinds("--fix sharding=fsdp2,none --fix tensor=2") == "fsdp2 none");
   REQUIRE(kinds("--sharding any --fix tensor=2") ==
-          "none distributed_optimizer fsdp1 fsdp2 zero1 zero2 zero3");
+          "none distributed_optimizer fsdp1 fsdp2 zero1 zero2 zero3 megatron_fsdp");
 }
 
 TEST_CASE("plan's entries with units are, as run files, what simulate predicts") {
@@ -91,7 +91,7 @@ TEST_CASE("plan's table shows the kinds of sharding where they differ, in 100 co
   REQUIRE_THAT(run_stagecraft(search + "--software torchtitan").output,
                Contains("not searched: pipelines and ranks that split experts") &&
                    Contains("nor sharding none, distributed_optimizer, fsdp1, zero1, zero2, zero3, "
-                            "--sharding any"));
+                            "megatron_fsdp: --sharding any"));
 }
 
 TEST_CASE("plan --launchable torchtitan writes a job configuration of torchtitan") {
@@ -185,7 +185,7 @@ TEST_CASE("a torchtitan job says the ranks that share units, and copies, and add
 TEST_CASE("plan refuses unknown kinds of sharding, and a framework that has none of a model's") {
   require_refusal(search + "--sharding fsdp3",
                   {"--sharding: found 'fsdp3'; accepted: none, distributed_optimizer, fsdp1, "
-                   "fsdp2, zero1, zero2, zero3, with "});
+                   "fsdp2, zero1, zero2, zero3, megatron_fsdp, with "});
   require_refusal(search + "--sharding none,distributed_optimiser",
                   {"any; did you mean 'distributed_optimizer'?"});
   require_refusal(

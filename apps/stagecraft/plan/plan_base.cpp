@@ -14,6 +14,7 @@
 #include "libsim/launch/launch_framework.hpp"
 #include "libsim/model/layer_kinds.hpp"
 #include "libsim/run/config_files.hpp"
+#include "libsim/search/search_space.hpp"
 #include "libsim/training/training_names.hpp"
 
 namespace stagecraft {
@@ -32,6 +33,18 @@ constexpr std::array unit_type_keys{
 bool is_unit_type(std::string const& text) {
   return std::ranges::any_of(unit_type_keys,
                              [&](UnitTypeKey const& one) { return text.starts_with(one.key); });
+}
+
+/// The searched kinds with units that have no such type, as each rank has all their parameters.
+std::string kinds_without(UnitTypeKey const& key, UnitType type, SearchRequest const& request) {
+  std::string names;
+  if (type == UnitType::automatic || key.type == &SearchFilter::reduce_dtype) return names;
+  for (ShardingKind const kind : sharding_kinds(request)) {
+    bool const gathers = default_sharding(kind).shares_parameters();
+    if (!traits_of(kind).has_units() || gathers) continue;
+    names += (names.empty() ? "" : ", ") + std::string{name_of(kind)};
+  }
+  return names;
 }
 
 /// Refuses keys that the search sets itself.
@@ -176,17 +189,25 @@ RunConfig read_plan_base(CommandLine const& line,
   return stack ? load_base_with_routing(model, system, stack, overrides) : base;
 }
 
-void hold_unit_types(std::vector<std::string> const& overrides, SearchFilter& filter) {
+void hold_unit_types(std::vector<std::string> const& overrides,
+                     SearchRequest& request,
+                     std::vector<std::string>& warnings) {
   for (std::string const& text : overrides) {
     for (UnitTypeKey const& one : unit_type_keys) {
       if (!text.starts_with(one.key)) continue;
-      std::string_view const word = std::string_view{text}.substr(one.key.size());
-      for (auto const& [type, name] : EnumNames<UnitType>::all) {
-        if (word == name) filter.*one.type = type;
+      auto const type = value_named<UnitType>(std::string_view{text}.substr(one.key.size()));
+      if (!type) {
+        throw CommandLineError{"--set", "'" + text + "'",
+                               std::string{one.key} + " " + accepted_names<UnitType>()};
       }
-      if (filter.*one.type) continue;
-      throw CommandLineError{"--set", "'" + text + "'",
-                             std::string{one.key} + " " + accepted_names<UnitType>()};
+      request.filter.*one.type = type;
+      std::string const without = kinds_without(one, *type, request);
+      if (!searches_units(request)) {
+        warnings.push_back("--set " + text + ": no kind with units is searched (--sharding fsdp2)");
+      } else if (!without.empty()) {
+        warnings.push_back("--set " + text +
+                           ": not searched are the kinds that have no such type: " + without);
+      }
     }
   }
 }

@@ -21,8 +21,10 @@ RunConfig read_plan_base(CommandLine const& line,
                          std::string const& without = {});
 
 /// Holds the types of --set sharding.reduce_dtype=TYPE, parameter_dtype and stored_dtype for all
-/// kinds with units.
+/// kinds with units that are searched. A warning says which kinds do not have them.
 /// \throws CommandLineError  if there is no such type.
-void hold_unit_types(std::vector<std::string> const& overrides, SearchFilter& filter);
+void hold_unit_types(std::vector<std::string> const& overrides,
+                     SearchRequest& request,
+                     std::vector<std::string>& warnings);
 
 }  // namespace stagecraft

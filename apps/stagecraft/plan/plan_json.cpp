@@ -55,7 +55,7 @@ nlohmann::ordered_json entry(FoundPlan const& plan,
   LaunchFramework const& megatron = printed.flags ? printed : usual_framework();
   json["megatron_flags"] = megatron.flags(plan.config);
   json["allocator_settings"] = plan.config.memory.allocator_settings;
-  json["megatron_gaps"] = megatron.gaps(plan.config);
+  json["megatron_gaps"] = megatron.gaps(plan.config, options.node_size());
   return json;
 }
 

@@ -29,7 +29,7 @@ std::string about(LaunchedPlan const& launched) {
                      " s per iteration, " + decimals(plan.simulation.tokens_per_second, 0) +
                      " tokens/s, with " + gibibytes(free_bytes(plan)) +
                      " GiB left on the fullest device.";
-  for (std::string const& gap : launched.framework->gaps(plan.config)) {
+  for (std::string const& gap : launched.framework->gaps(plan.config, options.node_size())) {
     text += "\nThe flags do not say: " + gap;
   }
   std::string const lost = why_not_first(launched);
@@ -72,8 +72,9 @@ std::string why_not_started(LaunchedPlan const& launched,
   LaunchFramework const& framework = printed_framework(*fastest.options);
   double const less = 100 * (1 - to_seconds(fastest->simulation.iteration) /
                                      to_seconds(launched.plan->simulation.iteration));
-  std::vector<std::string> missing = framework.gaps(fastest->config);
-  std::vector<std::string> const common = launched.framework->gaps(launched.plan->config);
+  std::vector<std::string> missing = framework.gaps(fastest->config, fastest.options->node_size());
+  std::vector<std::string> const common =
+      launched.framework->gaps(launched.plan->config, launched.plan.options->node_size());
   std::erase_if(missing, [&](std::string const& gap) {
     return std::ranges::find(common, gap) != common.end();
   });
@@ -122,7 +123,7 @@ Launch launch_of(LaunchedPlan const& launched) {
   bool const is_compiled = !system.software.kernels.traffic.value.contains(OpKind::norm);
   LaunchJob const job{.config = plan.config,
                       .is_compiled = is_compiled,
-                      .node_size = system.node.accelerators.value,
+                      .node_size = launched.plan.options->node_size(),
                       .name = job_name(plan.config.model),
                       .about = about(launched)};
   Launch launch{.framework = std::string{framework.name},

@@ -31,8 +31,9 @@ std::string others_for(TrainingConfig const& config, LaunchFramework const& fram
 void read_launchable(std::string const& text, PlanOptions& options) {
   LaunchFramework const& framework = *framework_named(text);
   options.launchable = &framework;
-  options.request.is_wanted = [&framework](TrainingConfig const& config) {
-    return is_launchable(config, framework);
+  options.request.is_wanted = [&framework,
+                               node = options.node_size()](TrainingConfig const& config) {
+    return is_launchable(config, framework, node);
   };
   std::vector<ShardingKind>& kinds = options.request.filter.sharding;
   if (kinds.empty()) kinds.assign(framework.kinds.begin(), framework.kinds.end());
@@ -86,8 +87,9 @@ void seek_launchable(PlanOptions& options) {
   if (!change.empty()) {
     options.warnings.push_back("flags of " + std::string{framework->name} + ": " + change);
   }
-  options.request.is_launchable = [framework](TrainingConfig const& config) {
-    return is_launchable(config, *framework);
+  options.request.is_launchable = [framework,
+                                   node = options.node_size()](TrainingConfig const& config) {
+    return is_launchable(config, *framework, node);
   };
 }
 

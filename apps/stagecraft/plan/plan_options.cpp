@@ -266,7 +266,6 @@ PlanOptions read_plan_options(CommandLine const& line,
   };
   check_batch(line.value("global-batch"), request);
   hold_p2p(line.values_of("set"), request);
-  hold_unit_types(line.values_of("set"), request.filter);
   request.margin =
       read_margin(line.value("margin"), request.system.accelerator.memory.value.count());
   if (line.has("safety")) read_safety(line.value("safety"), options);
@@ -275,6 +274,7 @@ PlanOptions read_plan_options(CommandLine const& line,
   } else {
     seek_launchable(options);
   }
+  hold_unit_types(line.values_of("set"), request, options.warnings);
   TrainingConfig job = request.base;  // on so many accelerators
   if (request.filter.context.size() == 1) job.parallel.context = request.filter.context.front();
   job.parallel.data = std::max(1, request.gpus / world_size(job.parallel));

@@ -99,7 +99,8 @@ std::string flags_text(PlanAnswer const& answer, PlanQuestion const& question, i
                                                      name + " can say fits\n"
                                                : "";
     text += "These flags do not run #1: " + std::string{framework.title} + " has none for\n";
-    for (std::string const& gap : framework.gaps(first->config)) text += "  " + gap + "\n";
+    for (std::string const& gap : framework.gaps(first->config, options.node_size()))
+      text += "  " + gap + "\n";
     return prose(text, width) + flags_of(*first, framework, is_whole, width);
   }
   FoundPlan const& plan = *launched->plan;
@@ -107,7 +108,8 @@ std::string flags_text(PlanAnswer const& answer, PlanQuestion const& question, i
   std::string text;
   std::string const flags =
       is_whole && framework.flags ? "Megatron-LM's flags" : "the flags of its layout";
-  std::vector<std::string> const gaps = framework.gaps(plan.config);
+  std::vector<std::string> const gaps =
+      framework.gaps(plan.config, launched->plan.options->node_size());
   if (!is_first(*launched, answer)) {
     text = flags + ", to start the plan at the top:\n";
   } else if (gaps.empty()) {

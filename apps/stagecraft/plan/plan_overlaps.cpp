@@ -44,15 +44,17 @@ std::string words_of(bool value) { return value ? "true" : "false"; }
 /// not need.
 bool has_new_gap(TrainingConfig const& config,
                  TrainingConfig const& changed,
-                 LaunchFramework const* launchable) {
-  return launchable && launchable->gaps(changed).size() > launchable->gaps(config).size();
+                 PlanOptions const& options) {
+  LaunchFramework const* const launchable = options.launchable;
+  int const node = options.node_size();
+  return launchable &&
+         launchable->gaps(changed, node).size() > launchable->gaps(config, node).size();
 }
 
 /// Whether all plans were searched with one mode of transfers.
 bool holds_p2p(PlanOptions const& options) { return options.request.filter.p2p.size() == 1; }
 
 std::vector<Change> changes_of(TrainingConfig const& config, PlanOptions const& options) {
-  LaunchFramework const* const launchable = options.launchable;
   bool const is_blocking = config.schedule.p2p == P2p::blocking;
   TrainingConfig with_transfers = config;
   with_transfers.schedule.p2p = is_blocking ? P2p::overlapped : P2p::blocking;
@@ -64,11 +66,11 @@ std::vector<Change> changes_of(TrainingConfig const& config, PlanOptions const& 
   std::vector<Change> changes;
   bool const is_rule = !has_order(config.schedule.kind);  // others have overlapped transfers
   if (holds_p2p(options) && is_rule && config.parallel.pipeline > 1 &&
-      !has_new_gap(config, with_transfers, launchable)) {
+      !has_new_gap(config, with_transfers, options)) {
     changes.push_back({.what = p2p, .set = {p2p}, .undoes = ""});
   }
   bool const has_overlap = config.parallel.data > 1 && !config.sharding.has_units();
-  if (has_overlap && !has_new_gap(config, with_gradients, launchable)) {
+  if (has_overlap && !has_new_gap(config, with_gradients, options)) {
     changes.push_back({.what = gradients, .set = {gradients}, .undoes = ""});
   }
   if (changes.size() == 2) {

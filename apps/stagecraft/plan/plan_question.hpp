@@ -35,6 +35,8 @@ struct PlanOptions {
   /// Without it: that of the software stack, of which the best plan is also shown; null: none.
   LaunchFramework const* stack_framework = nullptr;
   std::string stack_gap;  ///< what it cannot say of the model; empty: nothing
+
+  int node_size() const { return request.system.node.accelerators.value; }
 };
 
 /// The figure by which plans of several clusters are ranked. For one cluster, all figures give the

@@ -189,10 +189,12 @@ void read_beside_experts(MegatronArguments& arguments,
                      {"norms before attention and experts alone", "more time and memory"});
     config.model.norms = NormPlaces::pre;
   }
-  if (!settle_routing(config)) return;
-  arguments.note("the " + std::to_string(choices_of_rank(config, experts)) +
+  std::int64_t const choices = choices_of_rank(config, experts);
+  if (!config.routing.is_balanced() || choices % experts.count == 0) return;
+  arguments.note("the " + std::to_string(choices) +
                  " choices of a rank's tokens do not divide by " + std::to_string(experts.count) +
                  " experts: routing.factor 1, as even as can be");
+  config.routing.factor = 1;
 }
 
 }  // namespace

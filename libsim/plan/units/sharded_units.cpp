@@ -64,28 +64,7 @@ class UnitCopies {
   UnitCopies(TrainingPlan const& plan, Programs& programs)
       : programs_{programs},
         whole_{std::exchange(programs.blocks, {})},
-        traits_{.all = {.ranks = plan.groups.members(*plan.roles.unit),
-                        .group = *plan.roles.unit,
-                        .copies = plan.roles.unit_copies},
-                .experts = {},
-                .types = unit_types(plan.config),
-                .gathers = plan.config.sharding.shares_parameters(),
-                .is_flat = plan.config.sharding.traits().is_flat,
-                .cuts_rows = plan.config.sharding.traits().cuts_rows,
-                .all_reduces = plan.config.sharding.traits().all_reduces,
-                .joins_rows = plan.config.sharding.traits().joins_rows,
-                .fills_input = plan.config.sharding.traits().fills_input,
-                .overlaps = plan.config.sharding.overlap,
-                .bucket = plan.config.sharding.bucket,
-                .keeps_gradients = plan.config.sharding.traits().keeps_gradients} {
-    // stage_1_and_2.py, setup_buckets(); stage3.py has one for each type.
-    if (traits_.overlaps && !traits_.keeps_gradients) traits_.buckets = 2;
-    if (plan.config.sharding.traits().splits_experts && plan.roles.expert_gradients) {
-      traits_.experts = UnitGroup{.ranks = plan.groups.members(*plan.roles.expert_gradients),
-                                  .group = *plan.roles.expert_gradients,
-                                  .copies = {}};
-    }
-  }
+        traits_{unit_traits(plan)} {}
 
   std::vector<BlockProgram> const& whole() const { return whole_; }
 
@@ -196,6 +175,33 @@ void leave_out_gathers(std::vector<std::vector<UnitPasses>>& passes) {
 }
 
 }  // namespace
+
+UnitTraits unit_traits(TrainingPlan const& plan) {
+  Sharding const& sharding = plan.config.sharding;
+  ShardingTraits const& kind = sharding.traits();
+  UnitTraits traits{.all = {.ranks = plan.groups.members(*plan.roles.unit),
+                            .group = *plan.roles.unit,
+                            .copies = plan.roles.unit_copies},
+                    .experts = {},
+                    .types = unit_types(plan.config),
+                    .gathers = sharding.shares_parameters(),
+                    .is_flat = kind.is_flat,
+                    .cuts_rows = kind.cuts_rows,
+                    .all_reduces = kind.all_reduces,
+                    .joins_rows = kind.joins_rows,
+                    .fills_input = kind.fills_input,
+                    .overlaps = sharding.overlap,
+                    .bucket = sharding.bucket,
+                    .keeps_gradients = kind.keeps_gradients};
+  // stage_1_and_2.py, setup_buckets(); stage3.py has one for each type.
+  if (traits.overlaps && !traits.keeps_gradients) traits.buckets = 2;
+  if (kind.splits_experts && plan.roles.expert_gradients) {
+    traits.experts = UnitGroup{.ranks = plan.groups.members(*plan.roles.expert_gradients),
+                               .group = *plan.roles.expert_gradients,
+                               .copies = {}};
+  }
+  return traits;
+}
 
 void shard_units(TrainingPlan const& plan, Programs& programs) {
   auto const microbatches = static_cast<int>(stagecraft::microbatches(plan.config));

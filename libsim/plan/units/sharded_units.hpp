@@ -1,6 +1,7 @@
 #pragma once
 
 #include "libsim/plan/training_plan.hpp"
+#include "libsim/plan/units/unit_block.hpp"
 
 namespace stagecraft {
 
@@ -34,5 +35,8 @@ namespace stagecraft {
 /// Pre: the blocks' passes are not split, and all parameters but those of Megatron-FSDP's experts
 /// have the same holders.
 void shard_units(TrainingPlan const& plan, Programs& programs);
+
+/// What the units of a plan have in common. Pre: its sharding has units.
+UnitTraits unit_traits(TrainingPlan const& plan);
 
 }  // namespace stagecraft

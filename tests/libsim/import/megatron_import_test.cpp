@@ -74,8 +74,22 @@ TEST_CASE("types of Megatron-FSDP's gradients are the model's unless flags say o
   CHECK(config_of(fsdp + "--data-parallel-sharding-strategy optim").sharding.strategy ==
         ShardingStrategy::optim);
   CHECK(config_of(fsdp + "--data-parallel-sharding-strategy no_shard").sharding == Sharding{});
+  CHECK(config_of(fsdp + "--data-parallel-sharding-strategy no_shard --megatron-fsdp-version 2")
+            .sharding == Sharding{});
   CHECK_THAT(refusal(plain + fsdp + "--data-parallel-sharding-strategy all"),
              Catch::Contains("optim_grads"));
+}
+
+TEST_CASE("a strategy of Megatron-FSDP without units has pipelines, and gradients as flags say",
+          "[import]") {
+  std::string const optim =
+      "--use-megatron-fsdp --data-parallel-sharding-strategy optim "
+      "--pipeline-model-parallel-size 2 --megatron-fsdp-main-grads-dtype fp32 ";
+  TrainingConfig const config = config_of(optim);
+  CHECK(config.sharding.strategy == ShardingStrategy::optim);
+  CHECK(config.memory.gradient_dtype == StateType::fp32);
+  CHECK_THAT(refusal(plain + optim + "--megatron-fsdp-grad-comm-dtype bf16"),
+             Catch::Contains("auto, or the type of main gradients"));
 }
 
 TEST_CASE("CUBLAS_WORKSPACE_CONFIG is a sum of sizes in KiB, or nothing", "[import]") {

@@ -22,10 +22,24 @@ TEST_CASE("what a framework's model lacks keeps no plan from being started, what
   LaunchFramework const& framework = *framework_named("megatron-2022");
   TrainingConfig config;
   config.model.norm = Norm::rmsnorm;  // Megatron-LM of 2022 has LayerNorm
-  REQUIRE_FALSE(framework.gaps(config).empty());
-  REQUIRE(is_launchable(config, framework));
+  REQUIRE_FALSE(framework.gaps(config, 8).empty());
+  REQUIRE(is_launchable(config, framework, 8));
   config.parallel.context = 2;
-  REQUIRE_FALSE(is_launchable(config, framework));
+  REQUIRE_FALSE(is_launchable(config, framework, 8));
+}
+
+TEST_CASE("Accelerate's fsdp1 has copies of units for each node, and no wider groups", "[launch]") {
+  // fully_sharded_data_parallel.py: HYBRID_SHARD shares "within a node".
+  TrainingConfig config;
+  config.parallel.data = 32;
+  config.sharding.kind = ShardingKind::fsdp1;
+  LaunchFramework const& framework = *framework_named("accelerate");
+  auto const gaps = [&](int group) {
+    config.sharding.group = group;
+    return framework.gaps(config, 8);
+  };
+  REQUIRE(gaps(8) == gaps(0));
+  REQUIRE(gaps(16).size() == gaps(0).size() + 1);
 }
 
 TEST_CASE("a framework's Llama has no biases of queries, keys and values, and no window",

@@ -181,8 +181,8 @@ TEST_CASE("a rank of Megatron-FSDP keeps 2 + 4 + 4 + 8 bytes of each element of 
   REQUIRE(bytes == (2 + 4 + 4 + 8) * shard);
 }
 
-TEST_CASE("experts of Megatron-FSDP are shared among the ranks that hold them") {
-  // 8 ranks of which 2 split 4 experts: 4 share each expert, 8 all else.
+/// 8 ranks of which 2 split 4 experts: 4 share each expert, 8 all else.
+TrainingConfig run_with_experts() {
   TrainingConfig config = megatron_run();
   config.parallel.data = 8;
   config.parallel.expert = 2;
@@ -192,7 +192,11 @@ TEST_CASE("experts of Megatron-FSDP are shared among the ranks that hold them") 
   config.model.experts->count = 4;
   config.model.experts->per_token = 2;
   config.model.experts->ffn_hidden = 512;
-  TrainingPlan const plan = make_plan(as_settled(config));
+  return config;
+}
+
+TEST_CASE("experts of Megatron-FSDP are shared among the ranks that hold them") {
+  TrainingPlan const plan = make_plan(as_settled(run_with_experts()));
   std::int32_t const layer = plan.programs.chunks.front().blocks[2];
   std::int64_t of_experts = 0;
   std::int64_t of_others = 0;
@@ -205,6 +209,20 @@ TEST_CASE("experts of Megatron-FSDP are shared among the ranks that hold them") 
   // Two matrices of 128 x 512 of 2 experts; attention (4 x 128 x 128), the router, two norms.
   CHECK(of_experts == 2 * 2 * 2 * 128 * 512);
   CHECK(of_others == 2 * (4 * 128 * 128 + 4 * 128 + 4 * 128));
+}
+
+TEST_CASE("shared experts are in one shard with what is before a layer's experts") {
+  // Rows of 128 and, of the shared expert's second product, 192 elements: 8 ranks share rows of
+  // 384.
+  TrainingConfig config = run_with_experts();
+  config.model.experts->shared_ffn_hidden = 192;
+  TrainingPlan const plan = make_plan(as_settled(config));
+  std::vector<ShardedRun> const& runs = plan.stages.front().sharded_runs;
+  REQUIRE(runs.size() == 1 + 8 * 2 + 1);  // the embedding, two of each layer, the head
+  std::int64_t const dense = 4 * 128 * 128 + 4 * 128 + 4 * 128 + 2 * 128 * 192;
+  REQUIRE(runs[1].count == dense);
+  REQUIRE(runs[1].shard() == (dense + 8 * 384 - 1) / (8 * 384) * 384);
+  REQUIRE(runs[2].shard() == 2 * 2 * 128 * 512 / 4);
 }
 
 }  // namespace stagecraft::sharded_units_test

@@ -32,7 +32,7 @@ SearchRequest launchable_search(int which, MegatronVersion version) {
   request.top = 20;
   char const* const name = version == MegatronVersion::of_2022 ? "megatron-2022" : "megatron-core";
   request.is_wanted = [name](TrainingConfig const& config) {
-    return is_launchable(config, *framework_named(name));
+    return is_launchable(config, *framework_named(name), 8);
   };
   return request;
 }

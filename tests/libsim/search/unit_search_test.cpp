@@ -161,6 +161,26 @@ TEST_CASE("a stack's kinds of sharding are searched unless the filter names othe
   REQUIRE(searches_units(request));
 }
 
+TEST_CASE("layers of Megatron-FSDP are not kept after forward", "[search]") {
+  SearchRequest request = small_search(4, 8, 8, 0.1);
+  request.base.model.attention = Attention::flash;
+  request.base.model.precision = Precision::bf16;
+  request.filter.sharding = {ShardingKind::megatron_fsdp};
+  auto const shardings = unit_shardings(request, {}, {.pipeline = 1, .data = 8});
+  REQUIRE_FALSE(shardings.empty());
+  for (Sharding const& sharding : shardings) {
+    REQUIRE(sharding.reshard_after_forward == Reshard{});
+  }
+  // megatron_fsdp.py: modules release their parameters after each pass.
+  TrainingConfig config = request.base;
+  config.parallel.data = 8;
+  config.batch.global = 8 * config.batch.micro;
+  config.sharding = default_sharding(ShardingKind::megatron_fsdp);
+  REQUIRE(problems_of(config).empty());
+  config.sharding.reshard_after_forward.kind = Reshard::Kind::no;
+  REQUIRE(problems_of(config).size() == 1);
+}
+
 TEST_CASE("units are shared by all replicas, by those of a node, and by twice as many",
           "[search]") {
   SearchRequest request = small_search(4, 16, 16, 0.2);

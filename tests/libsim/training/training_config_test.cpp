@@ -57,10 +57,14 @@ TEST_CASE("memory.distributed_optimizer is short for a kind of sharding", "[plan
   REQUIRE(
       message("sharding: fsdp3") ==
       "x.yaml:2:11: sharding: found 'fsdp3'; accepted: none, distributed_optimizer, fsdp1, fsdp2, "
-      "zero1, zero2, zero3; "
+      "zero1, zero2, zero3, megatron_fsdp; "
       "did you mean 'fsdp1'?");
   REQUIRE_THAT(message("sharding: {kind: none, group: 4}"),
                Catch::Contains("the key kind alone, as sharding is none"));
+  REQUIRE_THAT(message("sharding: {kind: none, strategy: optim}"),
+               Catch::Contains("the key kind alone, as sharding is none"));
+  REQUIRE_THAT(message("sharding: {kind: megatron_fsdp, strategy: optim, generation: 2}"),
+               Catch::Contains("the keys kind and strategy alone, as sharding is megatron_fsdp"));
 }
 
 TEST_CASE("settings of the allocator are checked where they are written", "[plan]") {
