@@ -153,7 +153,7 @@ TEST_CASE("a kit for Accelerate has units, strategy and type of the plan") {
                Contains("gradient_accumulation_steps=2,") && !Contains("gradient_checkpointing"));
 }
 
-TEST_CASE("--set holds the type of reductions for all kinds with units") {
+TEST_CASE("a type of reductions that --set gives holds for all kinds with units") {
   json const result = json_of(search +
                               "--software torchtitan --set sharding.reduce_dtype=bf16 "
                               "--top 1 --json");

@@ -173,7 +173,8 @@ TensorId grouped_backward(ProgramBuilder& builder,
     Op& op = builder.add(
         is_weighted(linear) ? OpKind::weighted_bias_gradient : OpKind::grouped_bias_gradient,
         {linear.owner, "bias_gradient"}, Phase::weight_gradient,
-        {dy, linear.probabilities, linear.counts}, {builder.gradient_of(linear.bias)});
+        {dy, linear.probabilities, linear.counts}, {builder.gradient_of(linear.bias)},
+        bias_attributes(builder, linear));
     op.traffic += builder.tensor(builder.gradient_of(linear.bias)).bytes();  // read too
   }
   return result;
