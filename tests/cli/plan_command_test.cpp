@@ -306,11 +306,12 @@ TEST_CASE(
     "plan --launchable finds no plan of a model that the framework cannot run, and says why") {
   // Megatron-LM of 2022 has neither rotary positions nor RMS norms; the current one has flags for
   // all of Llama 2.
-  require_refusal(plan("llama2-7b", 16, 64, "--launchable megatron-2022"),
-                  {"--launchable: found 'megatron-2022', which can run no plan of this model (",
-                   "model.positions rotary: Megatron-LM of 2022 has learned positions",
-                   "model.norm rmsnorm: Megatron-LM of 2022 has LayerNorm",
-                   "; accepted: megatron-core, torchtitan, deepspeed, or no "});
+  require_refusal(
+      plan("llama2-7b", 16, 64, "--launchable megatron-2022"),
+      {"--launchable: found 'megatron-2022', which can run no plan of this model (",
+       "model.positions rotary: Megatron-LM of 2022 has learned positions",
+       "model.norm rmsnorm: Megatron-LM of 2022 has LayerNorm",
+       "; accepted: megatron-core, torchtitan, deepspeed, accelerate, megatron-fsdp, or no "});
   REQUIRE(
       run_stagecraft(plan("llama2-7b", 16, 64, "--top 1 --launchable megatron-core")).exit_code ==
       0);

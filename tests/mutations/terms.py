@@ -37,7 +37,7 @@ TERMS = (  # file, fragment
     (COST, "gemm.shape.m = «gemm.shape.m * shards / ranks»;"),
     (COST, "return «constants.flash_forward_efficiency.value»;"),
     (COST, "return «constants.flash_backward_efficiency.value»;"),
-    (COST, "compute = «static_cast<double>(op.flops)» / (peak_of"),
+    (COST, "compute = «static_cast<double>(op.flops)» / (peak.value * efficiency)"),
     (COST, "Seconds{«constants.kernel_launch.value.value» +\n                 std::max(compute"),
     (COST, "std::max(compute, «(op.traffic / streaming_rate(system_)).value»)"),
     (COST, "op.draws_random ? «constants.dropout_efficiency.value»"),

@@ -229,6 +229,8 @@ TEST_CASE("biases of experts on a device, and their gradients, are those of a CP
   TestTensor const x = TestTensor::random(type, {all, columns}, 1);
   TestTensor const bias = TestTensor::random(type, {groups * columns}, 2);
   TestTensor const factors = TestTensor::random(wide, {all}, 3);
+  OpAttributes const attributes =
+      has_factors ? OpAttributes{GroupsAttributes{groups}} : OpAttributes{};
   auto const with_more = [&](std::vector<Use> reads) {
     if (has_factors) reads.push_back({2});
     if (!is_even) reads.push_back({3});
@@ -238,18 +240,21 @@ TEST_CASE("biases of experts on a device, and their gradients, are those of a CP
                     {.kind = has_factors ? OpKind::weighted_bias_add : OpKind::grouped_bias_add,
                      .tensors = {x, bias, factors, some_counts()},
                      .reads = with_more({{0}, {1}}),
-                     .writes = {{0}}});
+                     .writes = {{0}},
+                     .attributes = attributes});
   require_agreement(
       rank,
       {.kind = has_factors ? OpKind::weighted_bias_gradient : OpKind::grouped_bias_gradient,
        .tensors = {x, TestTensor::random(wide, {groups * columns}, 4), factors, some_counts()},
        .reads = with_more({{0}}),
-       .writes = {{1}}});
+       .writes = {{1}},
+       .attributes = attributes});
   if (has_factors) return;
   require_agreement(rank, {.kind = OpKind::bias_probability_gradient,
                            .tensors = {x, bias, TestTensor{wide, {all}}, some_counts()},
                            .reads = with_more({{0}, {1}}),
-                           .writes = {{2}}});
+                           .writes = {{2}},
+                           .attributes = GroupsAttributes{groups}});
 }
 
 TEST_CASE("rows of many experts on a device get the biases that a CPU gives them", "[cuda]") {

@@ -365,7 +365,7 @@ TEST_CASE("biases of experts are added to the rows that counts give them", "[ker
   TestTensor const dy{ElementType::f64, {4, 1}, {1, 2, 3, 4}};
   TestTensor const factors{ElementType::f64, {4}, {1, 10, 100, 1000}};
   TestTensor const sums = TestTensor::zeros(ElementType::f64, {2});
-  run_with({}, {}, OpKind::weighted_bias_gradient,
+  run_with({}, GroupsAttributes{2}, OpKind::weighted_bias_gradient,
            {dy.operand(), factors.operand(), counts.operand()}, {sums.operand()});
   REQUIRE(sums.values() == std::vector<double>{1, 320});
 }
