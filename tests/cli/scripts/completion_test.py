@@ -148,7 +148,8 @@ def check(program):
             assert complete("plan", "--fix", "recompute", "=", "none,sel") == {"none,selective"}
             assert complete("plan", "--fix", "expert") == {"expert=", "expert_tensor="}
             assert complete("compare", "") == {"trace.h5", "sub"}
-            assert complete("sweep", "") == {"run.yaml", "trace.h5", "sub"}
+            assert complete("sweep", "") == {"run.yaml", "trace.h5", "sub", "layouts", "strategies"}
+            assert complete("fit", "22b-full-") == {"22b-full-twin"}
             assert complete("import", "huggingface", "") == {"config.json", "sub"}
             assert complete("reproduce", "table") == {"table2", "table4", "table5"}
             assert complete("simulate", "--set", "parallel.ten") == {"parallel.tensor="}
