@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "libsim/config/problem.hpp"
+#include "libsim/plan/units/unit_types.hpp"
+#include "libsim/program/tensor.hpp"
 #include "libsim/training/routing_reader.hpp"
 #include "libsim/training/training_names.hpp"
 
@@ -22,7 +24,13 @@ void require_executable(TrainingConfig const& config) {
   std::string const executable_kinds =
       names_of_kinds([](auto const& kind) { return kind.may_execute; });
   // A table that two units share, and gradients that kernels do not make.
-  bool const has_units = config.sharding.has_units();
+  Sharding const& sharding = config.sharding;
+  bool const has_units = sharding.has_units();
+  // Kernels add and update gradients of units in the type in which they sum.
+  UnitTypes const types = unit_types(config);
+  ElementType const wide = accumulation_type(config.model.precision);
+  std::string_view const summed =
+      wide == ElementType::f64 ? "auto, as model.precision is fp64" : "fp32, or auto";
   std::vector<Problem> problems;
   for (Limit const& limit :
        {Limit{"memory.gradient_dtype", name_of(memory.gradient_dtype), "fp32",
@@ -34,6 +42,13 @@ void require_executable(TrainingConfig const& config) {
         Limit{"tf32", "true", "false", !config.tf32},
         Limit{"sharding", name_of(config.sharding.kind), executable_kinds,
               config.sharding.traits().may_execute},
+        Limit{"sharding.stored_dtype", name_of(sharding.stored_dtype), summed,
+              !has_units || types.stored == wide},
+        Limit{"sharding.reduce_dtype", name_of(sharding.reduce_dtype), summed,
+              !has_units || types.reduced == wide},
+        Limit{"sharding.parameter_dtype", name_of(sharding.parameter_dtype),
+              "auto, or model.precision",
+              !has_units || types.gathered == activation_type(config.model.precision)},
         Limit{"model.tied_embeddings", "true", "false, as units are to be gathered",
               !has_units || !config.model.tied_embeddings},
         Limit{"model.experts", "experts", "none, as units are to be gathered",

@@ -145,8 +145,7 @@ std::string time_section(Explanation const& explanation, ExplanationStyle const&
   if (!exposed.empty()) text += wrapped(exposed, style.width);
   StageResult const& stage = explanation.simulation.stages[busiest];
   if (stage.rank_busy) {
-    text += wrapped("Experts compute different numbers of rows: " + waits_for_rows(stage) +
-                        ". What balanced routing would change is among the changes below.",
+    text += wrapped("Experts compute different numbers of rows: " + waits_for_rows(stage) + ".",
                     style.width);
   }
   if (explanation.busiest[TimeKind::bubble] > SimTime{0}) {

@@ -32,7 +32,8 @@ bool has_defaults(fs::path const& file) {
 std::optional<fs::path> find_named(fs::path const& namer, std::string const& name) {
   std::error_code ignored;
   fs::path const beside = namer.parent_path() / name;
-  if (fs::is_regular_file(beside, ignored)) return beside;
+  bool const is_itself = fs::equivalent(beside, namer, ignored);
+  if (!is_itself && fs::is_regular_file(beside, ignored)) return beside;
   fs::path folder = fs::absolute(namer, ignored).parent_path();
   for (; folder.has_relative_path(); folder = folder.parent_path()) {
     for (char const* const kind : {"models", "modules"}) {

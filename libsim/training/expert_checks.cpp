@@ -87,7 +87,7 @@ class ExpertCheck : CombinationCheck {
              "a divisor of model.experts.shared_ffn_hidden (" + to_text(experts.shared_ffn_hidden) +
                  ")");
     }
-    if (!config_.routing.is_balanced()) return;
+    if (!config_.routing.is_balanced() || !sound({"routing"})) return;
     bool const divides = config_.model.sequence % sequence_ranks(parallel) == 0;
     if (!sound({"batch.micro"}) || !divides) return;
     std::int64_t const choices = choices_of_rank(config_, experts);

@@ -194,9 +194,15 @@ TEST_CASE("a rank of a larger job with sharded units holds alone what is predict
   }
 }
 
-TEST_CASE("a table that two units share is refused before a plan with units is executed",
+TEST_CASE("a table that two units share, and types in which no kernel sums, are refused",
           "[units]") {
   TrainingConfig config = sharded(Precision::fp32, 2, 1);
+  REQUIRE_NOTHROW(require_executable(config));
+  for (UnitType Sharding::*type : {&Sharding::reduce_dtype, &Sharding::stored_dtype}) {
+    TrainingConfig narrow = config;
+    narrow.sharding.*type = UnitType::bf16;
+    REQUIRE_THROWS_AS(require_executable(narrow), ConfigError);
+  }
   config.model.tied_embeddings = true;
   REQUIRE_THROWS_AS(require_executable(config), ConfigError);
 }
