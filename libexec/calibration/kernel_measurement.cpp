@@ -1,6 +1,8 @@
 #include "libexec/calibration/kernel_measurement.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <cstdint>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -166,7 +168,8 @@ DeviceLoad layer_load(ExecutionParts const& parts,
                       Precision precision) {
   auto const layer = std::make_shared<LoadLayer>(model_of(scale.load, precision), parts);
   return [layer](double seconds) {
-    for (double left = seconds; left > 0; left -= layer->seconds) layer->layer.run_queued();
+    auto const layers = static_cast<std::int64_t>(std::ceil(seconds / layer->seconds));
+    for (std::int64_t i = 0; i < layers; ++i) layer->layer.run_queued();
   };
 }
 
