@@ -1,7 +1,8 @@
 #include <algorithm>
-#include <ranges>
+#include <iterator>
 #include <span>
 #include <utility>
+#include <vector>
 
 #include "libsim/explain/explanation_text.hpp"
 #include "libsim/report/run_verdict.hpp"
@@ -27,7 +28,9 @@ std::string stages_table(Simulation const& simulation) {
       {"device", [&](Stage stage) { return in_unit(unit, stage.device); }},
       {"margin", [&](Stage stage) { return in_unit(unit, stage.margin); }},
       {"", [](Stage stage) { return std::string{text_of(stage.verdict)}; }, Align::left}};
-  return table_of(columns, simulation.stages | std::views::filter(is_known)).text();
+  std::vector<StageResult> known;
+  std::ranges::copy_if(simulation.stages, std::back_inserter(known), is_known);
+  return table_of(columns, known).text();
 }
 
 std::string cause_text(ReservedExplanation const& reserved) {
