@@ -37,7 +37,7 @@ std::span<double const> part_of(std::span<double const> values,
 
 constexpr std::uint32_t stream = 0x1417a115U;  ///< differs from masks and data
 
-/// Where the unit is whose shard a block at `position` gathers: its own, or that which runs next.
+/// The unit whose shard a block at `position` gathers: its own, or the one that runs next.
 std::size_t position_of_unit(Tensor const& shard, std::size_t position) {
   std::string_view const owner = shard.name.owner;
   if (owner == unit_names::ahead) return position + 1;

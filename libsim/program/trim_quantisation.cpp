@@ -7,7 +7,7 @@
 namespace stagecraft {
 namespace {
 
-/// By tensor, the number of ops that read it.
+/// The number of ops that read each tensor.
 using Readers = std::vector<int>;
 
 void count_reads(std::vector<Op> const& ops, Readers& readers) {

@@ -42,7 +42,7 @@ struct SearchFilter {
   std::vector<int> context;        ///< ranks that split each sequence
   std::vector<bool> sequence;
   std::vector<ShardingKind> sharding;  ///< empty: those that the software stack has
-  /// Of kinds with units; none: the kind's own.
+  /// Types of kinds with units; nullopt: the kind's own.
   std::optional<UnitType> stored_dtype;
   std::optional<UnitType> parameter_dtype;
   std::optional<UnitType> reduce_dtype;

@@ -20,7 +20,7 @@
 namespace stagecraft {
 namespace {
 
-/// A key of a type that holds for all kinds with units, and where a search keeps it.
+/// A key that sets a type of all kinds with units, and the member of the filter that holds it.
 struct UnitTypeKey {
   std::string_view key;
   std::optional<UnitType> SearchFilter::*type;

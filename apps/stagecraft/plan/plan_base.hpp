@@ -22,7 +22,7 @@ RunConfig read_plan_base(CommandLine const& line,
 
 /// Holds the types of --set sharding.reduce_dtype=TYPE, parameter_dtype and stored_dtype for all
 /// kinds with units that are searched. A warning says which kinds do not have them.
-/// \throws CommandLineError  if there is no such type.
+/// \throws CommandLineError  if a value names no such type.
 void hold_unit_types(std::vector<std::string> const& overrides,
                      SearchRequest& request,
                      std::vector<std::string>& warnings);

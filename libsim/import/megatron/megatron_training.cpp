@@ -25,7 +25,7 @@ void read_full(MegatronArguments& arguments, bool is_old, RecomputePolicy& polic
   } else if (method != "uniform") {
     arguments.report(method_flag, "uniform, block");
   }
-  // Of a block no layer may be recomputed (transformer_block.py, _checkpointed_forward).
+  // A block may have no layer to recompute (transformer_block.py, _checkpointed_forward).
   bool const is_block = policy.method == RecomputeMethod::block;
   auto const layers = arguments.integer(layers_flag, {is_block ? 0 : 1, 100'000});
   if (layers == 0) {
