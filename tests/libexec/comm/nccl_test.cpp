@@ -113,7 +113,8 @@ TEST_CASE("a collective of the job runs between the events of its call", "[nccl]
   for (int i = 0; i < 20; ++i) source.fill(sevens, compute.get());
   source.fill(numbers, compute.get());
   check(cudaEventRecord(ready.get(), compute.get()), "cudaEventRecord");
-  DeviceCall const on_device{other.get(), ready.get(), begun.get(), done.get()};
+  DeviceCall const on_device{
+      .stream = other.get(), .ready = ready.get(), .begun = begun.get(), .done = done.get()};
   auto const ticket = communicator.start({.group = plan.roles.job,
                                           .source = source.data(),
                                           .target = target.data(),
