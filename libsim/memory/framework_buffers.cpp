@@ -298,10 +298,11 @@ void FrameworkBuffers::begin_iteration() {
 
 bool FrameworkBuffers::begin_step(std::span<std::int64_t const> shards) {
   if (framework_.host_lead > 0) wait_on_host();
+  if (!framework_.widens_gradients || shards.empty()) return true;
   std::int64_t const wide = element_size(ElementType::f32);
   bool const is_narrow = element_size(gradient_type(plan_.config)) < wide;
   bool const needs_wide = stage_.state_of(step_tensor::first_moment).type == ElementType::f32;
-  if (!framework_.widens_gradients || !is_narrow || !needs_wide) return true;
+  if (!is_narrow || !needs_wide) return true;
   return std::ranges::all_of(
       shards, [this](std::int64_t elements) { return allocate_into(widened_, elements * wide); });
 }
@@ -312,7 +313,7 @@ bool FrameworkBuffers::step(std::span<std::int64_t const> shards) {
 
 /// Allocates what the optimizer's kernels need.
 bool FrameworkBuffers::update(std::span<std::int64_t const> shards) {
-  if (!framework_.has_foreach_step) return true;
+  if (!framework_.has_foreach_step || shards.empty()) return true;
   std::int64_t const size = element_size(stage_.state_of(step_tensor::second_moment).type);
   Blocks roots;
   bool const fits = std::ranges::all_of(

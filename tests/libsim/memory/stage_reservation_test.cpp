@@ -410,6 +410,20 @@ TEST_CASE("a step over all parameters at once holds the root of each second mome
   REQUIRE(step.resident == resident_memory(stage).sum());
 }
 
+TEST_CASE("a stage without layers has no state for the step", "[plan]") {
+  TrainingConfig config = modest_run(1, 3);
+  config.layout = {.kind = LayerSplit::Kind::list,
+                   .first = {},
+                   .last = {},
+                   .list = {2, 0, config.model.layers - 2}};
+  config.memory.gradient_dtype = StateType::bf16;
+  TrainingPlan const plan = make_plan(as_settled(config));
+  FrameworkMemory framework;
+  framework.has_foreach_step = framework.widens_gradients = true;
+  StagePlan const& middle = plan.stages[StageId::of_index(1)];
+  REQUIRE(reserve_stage({plan, middle}, unlimited_capacity, framework).resident == 0);
+}
+
 TEST_CASE("optimizer state is cut per parameter or per bucket", "[plan]") {
   TrainingConfig config = modest_run(1, 1, 3);
   config.parallel.sequence = false;
