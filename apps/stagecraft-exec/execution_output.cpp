@@ -1,6 +1,7 @@
 #include "apps/stagecraft-exec/execution_output.hpp"
 
 #include <algorithm>
+#include <vector>
 
 #include "libsim/config/optional_json.hpp"
 #include "libsim/host/schemas.hpp"
@@ -94,10 +95,15 @@ nlohmann::ordered_json to_json(Execution const& execution,
 
 std::string execution_tables(Execution const& execution) {
   std::int64_t largest = 0;
-  for (RankReport const& rank : execution.ranks) largest = std::max(largest, rank.at_peak.sum());
+  CategoryBytes sum;
+  for (RankReport const& rank : execution.ranks) {
+    largest = std::max(largest, rank.at_peak.sum());
+    sum += rank.at_peak;
+  }
   ByteUnit const unit = unit_for(largest);
+  std::vector<CategoryRow> const shown = category_columns(sum);
   std::vector<TextTable::Column> columns{{"rank"}, {"stage"}};
-  for (CategoryRow const& row : categories) columns.push_back({std::string{row.heading}});
+  for (CategoryRow const& row : shown) columns.push_back({std::string{row.heading}});
   columns.push_back({"peak " + std::string{unit.name}});
   bool const has_reserved = !execution.ranks.empty() && execution.ranks.front().reserved;
   if (has_reserved) columns.push_back({"reserved"});
@@ -105,7 +111,7 @@ std::string execution_tables(Execution const& execution) {
   for (RankReport const& rank : execution.ranks) {
     std::vector<std::string> cells{std::to_string(rank.rank.value()),
                                    std::to_string(rank.stage.value())};
-    for (CategoryRow const& row : categories) {
+    for (CategoryRow const& row : shown) {
       cells.push_back(in_unit(unit, rank.at_peak[row.category]));
     }
     cells.push_back(in_unit(unit, rank.at_peak.sum()));

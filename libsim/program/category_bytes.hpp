@@ -1,8 +1,11 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
+#include <vector>
 
 #include "libsim/program/category.hpp"
 
@@ -38,5 +41,15 @@ class CategoryBytes {
  private:
   std::array<std::int64_t, category_count> bytes_{};
 };
+
+/// The categories that a table has columns for, given the sum of its rows: those of units only if
+/// there are any.
+inline std::vector<CategoryRow> category_columns(CategoryBytes const& sum) {
+  std::vector<CategoryRow> rows;
+  std::ranges::copy_if(categories, std::back_inserter(rows), [&](CategoryRow const& row) {
+    return row.kind != CategoryKind::units || sum[row.category] != 0;
+  });
+  return rows;
+}
 
 }  // namespace stagecraft

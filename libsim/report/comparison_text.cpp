@@ -92,13 +92,16 @@ std::vector<EqualRanks> equal_ranks(std::vector<RankComparison> const& ranks) {
 
 std::string memory_table(Comparison const& comparison) {
   std::int64_t largest = 0;
+  CategoryBytes sum;
   for (RankComparison const& rank : comparison.ranks) {
     largest = std::max({largest, rank.at_peak[0].sum(), rank.at_peak[1].sum()});
+    sum += rank.at_peak[0] + rank.at_peak[1];
   }
   ByteUnit const unit = unit_for(largest);
+  std::vector<CategoryRow> const shown = category_columns(sum);
   std::vector<TextTable::Column> columns{
       {"stage"}, {"rank"}, {"", Align::left}, {"peak " + std::string{unit.name}}};
-  for (CategoryRow const& row : categories) columns.push_back({std::string{row.heading}});
+  for (CategoryRow const& row : shown) columns.push_back({std::string{row.heading}});
   TextTable table{columns};
   bool is_first = true;
   for (EqualRanks const& ranks : equal_ranks(comparison.ranks)) {
@@ -107,7 +110,7 @@ std::string memory_table(Comparison const& comparison) {
     auto const add = [&](std::string const& what, auto value) {
       std::vector<std::string> cells{std::to_string(rank.stage), ranks.text(), what};
       cells.push_back(value(rank.at_peak[0].sum(), rank.at_peak[1].sum()));
-      for (CategoryRow const& row : categories) {
+      for (CategoryRow const& row : shown) {
         cells.push_back(value(rank.at_peak[0][row.category], rank.at_peak[1][row.category]));
       }
       table.add_row(cells);
