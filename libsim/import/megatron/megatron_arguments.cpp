@@ -134,7 +134,9 @@ void MegatronArguments::read(std::vector<ShellWord> const& words) {
     Given given{word, {}, find_flag(name)};
     std::size_t const equals = word.text.find('=');
     bool const is_joined = equals != std::string::npos;
-    if (is_joined) given.values.push_back({word.text.substr(equals + 1), word.line, word.column});
+    if (is_joined) {
+      given.values.push_back({word.text.substr(equals + 1), word.line, word.column, word.file});
+    }
     auto const next_is_value = [&] { return i < words.size() && name_of(words[i].text).empty(); };
     if (given.known == nullptr) {
       while (next_is_value() && !ends_values(words[i].text, given.values)) {
@@ -165,7 +167,7 @@ void MegatronArguments::read(std::vector<ShellWord> const& words) {
         given_.erase(now.empty() ? name : std::string{now});
         continue;
       }
-      add(word, name, shown(given.values.front()), "no value");
+      add(word, name, shown(given.values.front()), "the flag alone, or as a setting true or false");
     }
     given_[now.empty() ? name : std::string{now}] = std::move(given);
   }
@@ -277,7 +279,7 @@ bool MegatronArguments::is_moot(MegatronFlag const& flag) const {
 }
 
 Place MegatronArguments::place(ShellWord const& word) const {
-  return {origin_, word.line, word.column};
+  return {word.file ? word.file : origin_, word.line, word.column};
 }
 
 void MegatronArguments::add(ShellWord const& word,
