@@ -18,6 +18,7 @@ constexpr ForeignFormat run_file{"a run file of stagecraft", "stagecraft simulat
 constexpr ForeignFormat script{"a launch script", "stagecraft import megatron --script"};
 constexpr std::string_view megatron_names = "stagecraft import megatron --yaml";
 constexpr ForeignFormat bridge{"a run file of Megatron-Bridge", megatron_names, "Megatron-Bridge"};
+constexpr ForeignFormat megatron{"a run file of Megatron-LM", megatron_names, "Megatron-LM"};
 constexpr ForeignFormat primus{"a run file of Primus", megatron_names, "Primus"};
 constexpr ForeignFormat swift{"a run file of ms-swift", megatron_names, "ms-swift"};
 
@@ -45,8 +46,8 @@ std::vector<FormatKeys> const& formats() {
       {swift, {"tuner_type"}},
       {swift, {"train_type"}},
       {swift, {"load_safetensors"}},
-      {{"a run file of Megatron-LM", megatron_names, "Megatron-LM"},
-       {"language_model", "model_parallel"}},
+      {megatron, {"language_model", "model_parallel"}},
+      {megatron, {"num_layers", "hidden_size", "num_attention_heads"}},
       {huggingface, {"num_hidden_layers", "hidden_size"}}};
   return all;
 }

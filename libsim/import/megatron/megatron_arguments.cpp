@@ -117,13 +117,13 @@ MegatronArguments::MegatronArguments(std::vector<ShellWord> const& words,
   leave_out_others();
 }
 
-void MegatronArguments::read(std::vector<ShellWord> const& words) {
+void MegatronArguments::read(std::vector<ShellWord> const& words, bool are_settings) {
   for (std::size_t i = 0; i < words.size();) {
     ShellWord const& word = words[i++];
     std::string const name = name_of(word.text);
     if (name.empty()) {
       if (is_setting(word.text)) {
-        read(flags_of_setting(word));
+        read(flags_of_setting(word), true);
       } else if (is_open_word(word.text)) {
         leave_out_open(word);
       } else {
@@ -167,7 +167,8 @@ void MegatronArguments::read(std::vector<ShellWord> const& words) {
         given_.erase(now.empty() ? name : std::string{now});
         continue;
       }
-      add(word, name, shown(given.values.front()), "the flag alone, or as a setting true or false");
+      add(word, name, shown(given.values.front()),
+          are_settings || word.file ? "true or false" : "no value");
     }
     given_[now.empty() ? name : std::string{now}] = std::move(given);
   }

@@ -136,7 +136,7 @@ TEST_CASE("a switch is on or off, and an error is placed in the file that has th
     }
     return std::string{"accepted"};
   };
-  std::string const one = "accepted: the flag alone, or as a setting true or false";
+  std::string const one = "accepted: true or false";
   REQUIRE(error_of("swiglu: maybe") == named + ":2:9: --swiglu: found 'maybe'; " + one);
   REQUIRE(error_of("tensor_model_parallel_size: two") ==
           named +
@@ -253,7 +253,8 @@ TEST_CASE("files of other programs are called by their names", "[import]") {
   REQUIRE(name("distributed_type: FSDP\nnum_processes: 8\n") == "a configuration of Accelerate");
   REQUIRE(name("[training]\nseq_len = 8192\n[parallelism]\n") == "a configuration of torchtitan");
   REQUIRE(name("model: a\nsystem: b\nbatch: {global: 8}\n") == "a run file of stagecraft");
-  REQUIRE(name(model).empty());
+  REQUIRE(name(model) == "a run file of Megatron-LM");
+  REQUIRE(name("a: 1\n").empty());
 }
 
 }  // namespace
