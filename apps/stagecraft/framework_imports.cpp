@@ -8,10 +8,10 @@
 #include "apps/program/shared_options.hpp"
 #include "apps/stagecraft/commands.hpp"
 #include "apps/stagecraft/import_output.hpp"
-#include "libsim/import/foreign_format.hpp"
 #include "libsim/import/frameworks/framework_import.hpp"
 #include "libsim/import/text_file.hpp"
 #include "libsim/run/config_files.hpp"
+#include "libsim/run/foreign_format.hpp"
 #include "libsim/run/named_file.hpp"
 
 namespace stagecraft {

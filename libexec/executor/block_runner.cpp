@@ -408,12 +408,12 @@ KernelCall BlockRunner::call_of(BlockInstance& instance, Op const& op) const {
     call.counts = counts_of(instance, op.reads[2]);
   }
   DropoutAttributes const* const dropout = dropout_of(op.attributes);
-  bool const is_embedding = op.module == "embedding";
+  std::int64_t const layer = place_of(instance, op).layer;
   call.draw = {
       .seed = static_cast<std::uint32_t>(context_.plan.config.training.seed),
       .step = static_cast<std::uint32_t>(context_.state.step),
       .microbatch = static_cast<std::uint32_t>(context_.in_batch(instance.microbatch).value()),
-      .layer = is_embedding ? 0 : static_cast<std::uint32_t>(instance.first_layer + op.layer),
+      .layer = static_cast<std::uint32_t>(std::max<std::int64_t>(layer, 0)),
       .site = dropout != nullptr ? dropout->site : DropoutSite::embedding};
   if (op.kind == OpKind::cross_entropy_backward) {
     // This is the mean over the tokens of a replica, of all its context ranks; replicas are

@@ -278,9 +278,7 @@ std::optional<YamlNode> parse_yaml(std::string_view text,
     return std::nullopt;
   }
   if (text.starts_with("#!")) {
-    diagnostics.add(
-        {Place{name, 1, 1}, "", "a script ('#!')",
-         "a YAML file; stagecraft import megatron --script makes one of a launch script"});
+    diagnostics.add({Place{name, 1, 1}, "", "a script ('#!')", "a YAML file"});
     return std::nullopt;
   }
   if (auto const bad = find_bad_text(text)) {

@@ -188,6 +188,7 @@ Json to_json(MemoryFactor const& factor, std::vector<std::string> const& files) 
        {"verdict", name_of(factor.verdict)},
        {"fits_probability_before", factor.lives_before},
        {"fits_probability", factor.lives},
+       {"fits_probability_reason", factor.lives ? factor.evidence : factor.why_not_known},
        {"files", files}});
   return json;
 }
@@ -315,7 +316,11 @@ std::string factor_text(MemoryFactor const& factor) {
       decimals(factor.value(), 4) + "; the prediction is now " + bytes_text(factor.predicted) +
       "\n" + "the run " + std::string{text_of(factor.verdict_before)} +
       lives_text(factor.lives_before) + " -> " + std::string{text_of(factor.verdict)} +
-      lives_text(factor.lives) + "\n\n" +
+      lives_text(factor.lives) + "\n" +
+      (factor.why_not_known.empty()
+           ? ""
+           : "no probability that it fits: " + factor.why_not_known + "\n") +
+      "\n" +
       "The factor multiplies all that the framework's allocator holds, of every "
       "stage and plan. It does not\nshow what holds the memory: `stagecraft explain` "
       "does, without it. A prediction lies with 80 %\nbetween " +

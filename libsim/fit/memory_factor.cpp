@@ -31,24 +31,17 @@ using Kind = MemoryObservation::Kind;
   throw ConfigError{{option_problem(option, std::move(found), std::move(accepted))}};
 }
 
-/// The distribution of ln(measured / predicted).
-struct Prior {
-  double bias = 0;
-  double spread = 0;
-  std::string evidence;
-};
+/// The distribution of ln(measured / predicted): that of the run's software or, if too few runs of
+/// it were measured, the widest.
+MemoryRegime prior_of(TrainingConfig const& config, System const& system) {
+  std::optional<MemoryRegime> const own = memory_regime_of(config, system);
+  return own ? *own : widest_memory_regime();
+}
 
-Prior prior_of(TrainingConfig const& config, System const& system) {
-  std::optional<MemoryRegime> regime = memory_regime_of(config, system);
-  std::string others;
-  if (!regime) {
-    regime = *std::ranges::max_element(memory_regimes(), {}, &MemoryRegime::spread);
-    regime->bias = 0;
-    others = ", as none of " + system.software.name + " was measured";
-  }
-  return {.bias = regime->bias,
-          .spread = regime->spread,
-          .evidence = counted(regime->runs, "measured run") + " of " + regime->software + others};
+std::string evidence_of(MemoryRegime const& prior, Software const& software) {
+  std::string const runs = counted(prior.runs, "measured run") + " of " + prior.software;
+  bool const is_own = prior.software == described_stack(software);
+  return is_own ? runs : runs + ", as too few of " + software.name + " were measured";
 }
 
 /// The mean of what a standard normal distribution has above `a`.
@@ -157,7 +150,7 @@ void fit_to_death(Sourced<double>& factor,
                   MemoryFactor& result,
                   FittedStage const& stage,
                   StageResult const& predicted,
-                  Prior const& prior) {
+                  MemoryRegime const& prior) {
   result.needed = std::llround(static_cast<double>(result.room) /
                                least_failing(stage, result.room, result.prior));
   if (result.seen.tried) {
@@ -225,9 +218,14 @@ MemoryFactor fit_memory_factor(RunConfig run,
     refuse(option_of(seen.kind), "'" + exact_text(seen.bytes) + "'",
            "at most the " + readable_text(device) + " of a " + run.system.accelerator.name);
   }
+  if (seen.tried && *seen.tried > device) {
+    refuse("--tried-bytes", "'" + exact_text(*seen.tried) + "'",
+           "at most the " + readable_text(device) + " of a " + run.system.accelerator.name +
+               ": a larger request fails whatever else is held");
+  }
   TrainingPlan const plan = make_plan(settled(run.training, run.system));
   Simulation const before = simulated(plan, run.system);
-  Prior const prior = prior_of(run.training, run.system);
+  MemoryRegime const prior = prior_of(run.training, run.system);
   Sourced<double>& factor = run.system.software.memory.factor;
   MemoryFactor result;
   result.seen = seen;
@@ -235,8 +233,15 @@ MemoryFactor fit_memory_factor(RunConfig run,
   result.prior = factor.value;
   result.room = StageAllocators{plan, run.system}.room(result.stage);
   result.verdict_before = verdict_of(before);
-  result.lives_before = fit_probability_of(before, run.training, run.system).run;
-  result.evidence = prior.evidence;
+  // Without all that the framework allocates, reserved bytes are no prediction.
+  bool const is_known = decides_by_allocator(run.system.software);
+  if (is_known) {
+    result.lives_before = fit_probability_of(before, prior).run;
+  } else {
+    result.why_not_known = "the software " + run.system.software.name +
+                           " does not say what it allocates beside the tensors";
+  }
+  result.evidence = evidence_of(prior, run.system.software);
   StageResult const& predicted = before.stages[result.stage.index()];
   FittedStage const stage{plan, run.system, plan.stages[result.stage], {plan, predicted.rank()}};
   bool const has_died = seen.kind == Kind::died;
@@ -259,7 +264,9 @@ MemoryFactor fit_memory_factor(RunConfig run,
   result.predicted = has_died ? after.stages[result.stage.index()].reservation->reserved
                               : stage.bytes(seen.kind, factor.value);
   result.verdict = verdict_of(after);
-  result.lives = fit_probability_of(after, run.training, run.system).run;
+  if (is_known) {
+    result.lives = fit_probability_of(after, prior_of(run.training, run.system)).run;
+  }
   result.run = std::move(run);
   return result;
 }

@@ -51,6 +51,7 @@ struct MemoryFactor {
   Verdict verdict = Verdict::fits;
   std::optional<double> lives_before{};  ///< the probability that all stages live
   std::optional<double> lives{};
+  std::string why_not_known{};  ///< why neither is known; empty if they are
 
   double value() const { return run.system.software.memory.factor.value; }
   /// Whether what was seen was to be expected: measured bytes within the interval; died: room less
@@ -65,7 +66,7 @@ struct MemoryFactor {
 /// the largest spread. A factor that was fitted to one run before, and explains that this one died,
 /// is kept. `name` names the run in the source.
 /// \throws ConfigError  naming the option, if the run has no such stage, an accelerator has no room
-///                      for so many bytes, or the factor is outside its range.
+///                      for so many bytes or such a request, or the factor is outside its range.
 MemoryFactor fit_memory_factor(RunConfig run,
                                MemoryObservation const& seen,
                                std::string const& name);

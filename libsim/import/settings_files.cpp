@@ -1,5 +1,6 @@
 #include "libsim/import/settings_files.hpp"
 
+#include <algorithm>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -8,13 +9,14 @@
 #include <string>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "libsim/config/problem.hpp"
 #include "libsim/config/yaml_text.hpp"
 #include "libsim/config/yaml_tree.hpp"
-#include "libsim/import/foreign_format.hpp"
 #include "libsim/import/megatron/megatron_settings.hpp"
 #include "libsim/import/text_file.hpp"
+#include "libsim/run/foreign_format.hpp"
 
 namespace stagecraft {
 namespace {
@@ -54,21 +56,15 @@ class SettingsFiles {
   /// Appends the flags of the files that this one names, and then its own.
   void read(fs::path const& file, bool is_named) {
     std::error_code ignored;  // a file that is not there is reported when it is read
-    if (!known_.insert(fs::weakly_canonical(file, ignored)).second) return;
+    fs::path const whole = fs::weakly_canonical(file, ignored);
+    if (!known_.insert(whole).second) return;
+    open_.push_back(whole);
     MegatronSettings settings = settings_of(file.string());
     if (!settings.program.empty() && !is_named) {
       launch_.notes.push_back("read as a run file of " + settings.program);
     }
-    for (std::string const& name : settings.files) {
-      if (auto const found = find_named(file, name)) {
-        read(*found, true);
-      } else {
-        launch_.notes.push_back(
-            "what " + printable(name) +
-            " says is not read: it is not beside this file, nor in "
-            "primus/configs of a folder above; --yaml takes it before this file");
-      }
-    }
+    for (NamedFile const& named : settings.files) read_named(file, named);
+    open_.pop_back();
     for (Omission& omission : settings.left_out) {
       if (has_defaults(file)) omission.effect = OmittedEffect::none;
       left_out_.push_back(std::move(omission));
@@ -80,11 +76,40 @@ class SettingsFiles {
   LaunchCommand command() && { return std::move(launch_); }
 
  private:
+  void read_named(fs::path const& namer, NamedFile const& named) {
+    auto const refuse = [&](std::string const& what, std::string const& accepted) {
+      Diagnostics diagnostics;
+      diagnostics.add({named.place, named.key,
+                       (named.name.empty() ? "" : "'" + printable(named.name) + "'") + what,
+                       accepted});
+      diagnostics.throw_if_any();
+    };
+    std::string const accepted = "the name of a YAML file (.yaml), or a list of them";
+    if (named.name.empty()) refuse("a map", accepted);
+    std::error_code ignored;
+    fs::path const beside = namer.parent_path() / named.name;
+    if (fs::is_directory(beside, ignored)) refuse(", a folder", accepted);
+    fs::path const extension = fs::path{named.name}.extension();
+    if (extension != ".yaml" && extension != ".yml") refuse("", accepted);
+    auto const found = find_named(namer, named.name);
+    fs::path const whole = fs::weakly_canonical(found.value_or(beside), ignored);
+    bool const is_model = named.key == "model" || named.key == "config";  // of another folder
+    bool const is_there = found || !is_model;
+    if (is_there && std::ranges::find(open_, whole) != open_.end()) {
+      refuse(whole == open_.back() ? ", this file itself" : ", which names this file in turn",
+             "a file that does not name this one");
+    }
+    if (found) return read(*found, true);
+    launch_.notes.push_back("what " + printable(named.name) +
+                            " says is not read: it is not beside this file, nor in "
+                            "primus/configs of a folder above; --yaml takes it before this file");
+  }
+
   MegatronSettings settings_of(std::string const& file) const {
     std::string const text =
         with_variables(read_text_file(file, "a run file with Megatron's names"), variables_);
     Diagnostics diagnostics;
-    if (auto const format = foreign_format(text)) {
+    if (auto const format = foreign_format(text); format && format->program.empty()) {
       diagnostics.add({Place{std::make_shared<std::string const>(file)}, "", text_of(*format),
                        "a run file of Primus, Megatron-Bridge, ms-swift, verl or Megatron-LM"});
     }
@@ -97,6 +122,7 @@ class SettingsFiles {
   std::map<std::string, std::string> const& variables_;
   std::vector<Omission>& left_out_;
   std::set<fs::path> known_;
+  std::vector<fs::path> open_;  ///< files that are being read, each of which names the next
   LaunchCommand launch_;
 };
 

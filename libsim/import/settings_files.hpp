@@ -17,7 +17,7 @@ namespace stagecraft {
 /// A file that is named is looked for beside the one that names it and, as Primus has its own, in
 /// primus/configs/models/megatron and primus/configs/modules/megatron of the folders above. A note
 /// says which were not found. `variables` replace ${NAME}.
-/// \throws ConfigError  if a file cannot be read, or is not YAML.
+/// \throws ConfigError  if a file cannot be read, is not YAML, or names itself or a folder.
 LaunchCommand read_settings_file(std::string const& file,
                                  std::map<std::string, std::string> const& variables,
                                  std::vector<Omission>& left_out);

@@ -48,6 +48,12 @@ std::vector<MemoryRegime> const& memory_regimes() {
   return regimes;
 }
 
+MemoryRegime widest_memory_regime(std::vector<MemoryRegime> const& regimes) {
+  MemoryRegime widest = *std::ranges::max_element(regimes, {}, &MemoryRegime::spread);
+  widest.bias = 0;
+  return widest;
+}
+
 std::optional<MemoryRegime> memory_regime_of(TrainingConfig const& config,
                                              System const& system,
                                              std::vector<MemoryRegime> const& regimes) {
@@ -55,9 +61,13 @@ std::optional<MemoryRegime> memory_regime_of(TrainingConfig const& config,
     return regime.software == described_stack(system.software) &&
            regime.is_pipelined == (config.parallel.pipeline > 1);
   });
-  if (found == regimes.end()) return std::nullopt;
+  bool const is_fitted = is_fitted_to_one_run(system.software.memory.factor);
+  if (found == regimes.end()) {
+    bool const is_predicted = is_fitted && decides_by_allocator(system.software);
+    return is_predicted ? std::optional{widest_memory_regime(regimes)} : std::nullopt;
+  }
   MemoryRegime regime = *found;
-  if (is_fitted_to_one_run(system.software.memory.factor)) regime.bias = 0;
+  if (is_fitted) regime.bias = 0;
   return regime;
 }
 

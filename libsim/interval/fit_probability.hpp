@@ -28,8 +28,13 @@ std::vector<MemoryRegime> read_memory_regimes(std::string_view text, std::string
 /// The regimes of configs/residuals.yaml.
 std::vector<MemoryRegime> const& memory_regimes();
 
-/// The regime of a run; nullopt if no run of its software was measured. It has no bias if the
-/// stack's memory was fitted to a run, whose own error replaces it.
+/// The regime with the largest spread, without a bias: for software of which too few runs were
+/// measured.
+MemoryRegime widest_memory_regime(std::vector<MemoryRegime> const& regimes = memory_regimes());
+
+/// The regime of a run. It has no bias if the stack's memory was fitted to a run, whose own error
+/// replaces it. If too few runs of its software were measured, it is the widest for a stack that
+/// was fitted so, and else nullopt.
 std::optional<MemoryRegime> memory_regime_of(
     TrainingConfig const& config,
     System const& system,

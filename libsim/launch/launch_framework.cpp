@@ -175,13 +175,20 @@ LaunchFramework const* framework_of_stack(std::string_view stack) {
   return found;
 }
 
-bool is_launchable(TrainingConfig const& config, LaunchFramework const& framework, int node) {
-  std::vector<std::string> const gaps = framework.gaps(config, node);
-  if (gaps.empty()) return true;
+std::vector<std::string> gaps_of_choices(TrainingConfig const& config,
+                                         LaunchFramework const& framework,
+                                         int node) {
+  std::vector<std::string> gaps = framework.gaps(config, node);
+  if (gaps.empty()) return gaps;
   std::vector<std::string> const of_model = framework.gaps_of_model(config);
-  return std::ranges::all_of(gaps, [&](std::string const& text) {
+  std::erase_if(gaps, [&](std::string const& text) {
     return std::ranges::find(of_model, text) != of_model.end();
   });
+  return gaps;
+}
+
+bool is_launchable(TrainingConfig const& config, LaunchFramework const& framework, int node) {
+  return gaps_of_choices(config, framework, node).empty();
 }
 
 }  // namespace stagecraft

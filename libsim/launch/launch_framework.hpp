@@ -47,6 +47,11 @@ LaunchFramework const* framework_named(std::string_view name);
 /// The framework that a software stack describes, its own variants included; null if there is none.
 LaunchFramework const* framework_of_stack(std::string_view stack);
 
+/// Settings that a search chooses and that the framework cannot express. `node`: accelerators of a
+/// node.
+std::vector<std::string> gaps_of_choices(TrainingConfig const& config,
+                                         LaunchFramework const& framework,
+                                         int node);
 /// Whether the framework can run all that a search chooses: the run has no gaps but those of its
 /// model. `node`: accelerators of a node.
 bool is_launchable(TrainingConfig const& config, LaunchFramework const& framework, int node);

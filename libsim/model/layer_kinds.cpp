@@ -19,6 +19,14 @@ LayerKinds::LayerKinds(ModelConfig const& model) {
   }
 }
 
+LayerKinds kinds_with_predictions(ModelConfig const& model) {
+  LayerKinds kinds{model};
+  int const last = kinds.numbers_.back();
+  kinds.numbers_.resize(kinds.numbers_.size() + static_cast<std::size_t>(model.predicted_tokens),
+                        last);
+  return kinds;
+}
+
 std::vector<LayerRun> layer_runs(ModelConfig const& model) {
   LayerKinds const kinds{model};
   std::vector<LayerRun> runs;

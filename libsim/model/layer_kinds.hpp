@@ -13,6 +13,7 @@ namespace stagecraft {
 class LayerKinds {
  public:
   explicit LayerKinds(ModelConfig const& model);
+  friend LayerKinds kinds_with_predictions(ModelConfig const& model);
 
   int layers() const { return static_cast<int>(numbers_.size()); }
   /// Whether all layers are of one kind.
@@ -34,6 +35,10 @@ class LayerKinds {
   std::vector<LayerConfig> kinds_;  ///< distinct kinds
   std::vector<int> numbers_;        ///< the kind of each layer, by layer
 };
+
+/// The same with the layers of multi-token prediction, whose numbers follow those of the model's
+/// layers. They have the kind of the model's last layer.
+LayerKinds kinds_with_predictions(ModelConfig const& model);
 
 /// The distinct kinds of a model's layers, each with its number of layers, in the order in which
 /// they first occur.

@@ -74,12 +74,22 @@ BlockProgram declare_layer(BlockShape const& shape) {
   return std::move(builder.program());
 }
 
-BlockProgram build_head(BlockShape const& shape, HeadWeight weight, RecomputePolicy const& policy) {
+std::vector<BlockShape> head_shapes(BlockShape const& shape) {
   std::vector<BlockShape> shapes{shape};
   if (shape.model.predicted_tokens > 0) {
     shapes.resize(1 + static_cast<std::size_t>(shape.model.predicted_tokens),
                   shape.with(layer_kind(shape.model, shape.model.layers - 1)));
   }
+  return shapes;
+}
+
+BlockProgram build_head(BlockShape const& shape, HeadWeight weight, RecomputePolicy const& policy) {
+  return build_head(head_shapes(shape), weight, policy);
+}
+
+BlockProgram build_head(std::vector<BlockShape> shapes,
+                        HeadWeight weight,
+                        RecomputePolicy const& policy) {
   ProgramBuilder builder{BlockProgram::Kind::head, std::move(shapes)};
   write_head(builder, weight);
   return finish(builder, policy);

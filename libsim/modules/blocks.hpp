@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "libsim/model/recompute_policy.hpp"
 #include "libsim/modules/embedding_and_head.hpp"
@@ -19,12 +20,19 @@ BlockProgram build_layers(std::vector<BlockShape> layers, RecomputePolicy const&
 BlockProgram build_layers(BlockShape const& shape, int layers, RecomputePolicy const& policy);
 /// The parameters of one layer, as a block without ops.
 BlockProgram declare_layer(BlockShape const& shape);
+/// The shapes of the block after the layers: the head's, then those of the layers of multi-token
+/// prediction.
+std::vector<BlockShape> head_shapes(BlockShape const& shape);
 /// Builds the block after the layers: the head, and before it the modules of multi-token
 /// prediction, if there are any. The policy is that of the modules' layers; a full policy
 /// recomputes each of them alone.
 BlockProgram build_head(BlockShape const& shape,
                         HeadWeight weight,
                         RecomputePolicy const& policy = {});
+/// The same for given head_shapes(), in which layers of prediction may have room of their own.
+BlockProgram build_head(std::vector<BlockShape> shapes,
+                        HeadWeight weight,
+                        RecomputePolicy const& policy);
 
 /// The published count of parameters: trained elements of the whole model, without vocabulary
 /// padding and copies.

@@ -31,7 +31,7 @@ class BlockCatalogue {
       : plan_{plan},
         programs_{programs},
         ranks_{ranks},
-        layer_kinds_{plan.config.model},
+        layer_kinds_{kinds_with_predictions(plan.config.model)},
         rows_{plan} {}
 
   /// The number of a replica's microbatches whose blocks may differ: all of them, or one.
@@ -60,21 +60,25 @@ class BlockCatalogue {
       for (std::size_t i = 0; i < kinds.size(); ++i) {
         shapes.push_back(plan_.shape.with(layer_kinds_[kinds[i]]));
         if (high.has(static_cast<std::int64_t>(i))) shapes.back().quantisation = {};
-        if (rooms.empty()) continue;
-        rooms[i].set_room(shapes.back());
-        if (rooms[i].of_experts) programs_.expert_rows.push_back(rooms[i].of_experts);
+        if (!rooms.empty()) give_room(shapes.back(), rooms[i]);
       }
       return build_layers(std::move(shapes), policy);
     });
   }
   /// `policy` is that of the modules of multi-token prediction.
-  std::int32_t head(HeadWeight weight, RecomputePolicy const& policy) {
-    if (plan_.config.model.predicted_tokens == 0) {
+  std::int32_t head(HeadWeight weight, RecomputePolicy const& policy, MicrobatchId k) {
+    ModelConfig const& model = plan_.config.model;
+    if (model.predicted_tokens == 0) {
       return find({BlockProgram::Kind::head, {}, {}, nullptr, weight},
                   [&] { return build_head(plan_.shape, weight); });
     }
-    return find({BlockProgram::Kind::head, {}, {}, &policy, weight},
-                [&] { return build_head(plan_.shape, weight, policy); });
+    std::vector<ExpertRows> const rooms =
+        rooms_of(layer_kinds_.of_layers(model.layers, model.predicted_tokens), model.layers, k);
+    return find({BlockProgram::Kind::head, {}, rooms, &policy, weight}, [&] {
+      std::vector<BlockShape> shapes = head_shapes(plan_.shape);
+      for (std::size_t m = 0; m < rooms.size(); ++m) give_room(shapes[m + 1], rooms[m]);
+      return build_head(std::move(shapes), weight, policy);
+    });
   }
 
  private:
@@ -133,6 +137,11 @@ class BlockCatalogue {
       rooms.push_back(kind.experts ? rows_.most(ranks_, kind, layer, k) : ExpertRows{});
     }
     return rooms;
+  }
+
+  void give_room(BlockShape& shape, ExpertRows const& rows) {
+    rows.set_room(shape);
+    if (rows.of_experts) programs_.expert_rows.push_back(rows.of_experts);
   }
 
   template <typename Build>
@@ -251,7 +260,7 @@ void append_chunks(std::vector<ChunkProgram>& chunks,
     if (chunk.has_head) {
       bool const shares = embeds_at_end(config.model) && begins_model(plan.placement, chunk.stage);
       chunk.blocks.push_back(
-          catalogue.head(shares ? HeadWeight::shared : HeadWeight::own, of_layers.single));
+          catalogue.head(shares ? HeadWeight::shared : HeadWeight::own, of_layers.single, k));
     }
     chunks.push_back(std::move(chunk));
   }

@@ -63,8 +63,8 @@ std::shared_ptr<ForcedRouting const> forced_routing(TrainingConfig const& config
     }
     return forced;
   }
-  LayerKinds const kinds{config.model};
   int const ranks = config.parallel.expert;
+  LayerKinds const kinds = kinds_with_predictions(config.model);
   for (int layer = 0; layer < kinds.layers(); ++layer) {
     std::optional<ExpertsConfig> const& experts = kinds.of_layer(layer).experts;
     if (!experts) continue;

@@ -137,7 +137,7 @@ class ReceivedRows {
 
 template <class Visit>
 void ReceivedRows::visit_layers(Visit visit) const {
-  LayerKinds const kinds{config_.model};
+  LayerKinds const kinds = kinds_with_predictions(config_.model);
   IdRange<MicrobatchId> const classes{microbatch_classes()};
   for (int layer = 0; layer < kinds.layers(); ++layer) {
     LayerConfig const& kind = kinds.of_layer(layer);

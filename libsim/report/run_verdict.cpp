@@ -5,7 +5,6 @@
 
 #include "libsim/engine/verdict.hpp"
 #include "libsim/hardware/software.hpp"
-#include "libsim/interval/fit_probability.hpp"
 #include "libsim/report/text_table.hpp"
 #include "libsim/units/quantity.hpp"
 
@@ -81,6 +80,16 @@ FitProbability fit_probability_of(Simulation const& simulation,
                     (config.parallel.pipeline > 1 ? "several stages" : "one stage");
     return result;
   }
+  result = fit_probability_of(simulation, *regime);
+  if (regime->software != described_stack(system.software)) {
+    result.reason += "; too few runs of " + system.software.name + " were measured";
+  }
+  return result;
+}
+
+FitProbability fit_probability_of(Simulation const& simulation, MemoryRegime const& regime) {
+  FitProbability result;
+  result.stages.resize(simulation.stages.size());
   bool const is_asked = std::ranges::all_of(
       simulation.stages, [](StageResult const& stage) { return stage.reservation.has_value(); });
   if (!is_asked) {
@@ -91,12 +100,12 @@ FitProbability fit_probability_of(Simulation const& simulation,
   for (std::size_t i = 0; i < result.stages.size(); ++i) {
     StageResult const& stage = simulation.stages[i];
     std::int64_t const reserved = stage.reservation->reserved;
-    double const lives = fit_probability(reserved, reserved + stage.margin, *regime);
+    double const lives = fit_probability(reserved, reserved + stage.margin, regime);
     result.stages[i] = lives;
     *result.run *= lives;
   }
-  result.reason = std::to_string(regime->runs) + " measured runs of " + regime->software +
-                  " with " + (regime->is_pipelined ? "several stages" : "one stage") +
+  result.reason = std::to_string(regime.runs) + " measured runs of " + regime.software + " with " +
+                  (regime.is_pipelined ? "several stages" : "one stage") +
                   "; normal distribution of ln(measured / predicted reserved bytes)";
   return result;
 }

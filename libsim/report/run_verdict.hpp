@@ -8,6 +8,7 @@
 
 #include "libsim/engine/simulation.hpp"
 #include "libsim/hardware/system.hpp"
+#include "libsim/interval/fit_probability.hpp"
 #include "libsim/interval/time_interval.hpp"
 #include "libsim/run/run_config.hpp"
 
@@ -43,6 +44,9 @@ struct FitProbability {
 FitProbability fit_probability_of(Simulation const& simulation,
                                   TrainingConfig const& config,
                                   System const& system);
+
+/// The same for a given distribution of the measured over the predicted bytes.
+FitProbability fit_probability_of(Simulation const& simulation, MemoryRegime const& regime);
 
 /// `fits`, `fits with retries` or `does not fit`.
 std::string_view text_of(Verdict verdict);

@@ -1,10 +1,16 @@
 #include "libsim/run/config_files.hpp"
 
 #include <algorithm>
+#include <cstddef>
+#include <filesystem>
+#include <fstream>
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
+#include <system_error>
 #include <utility>
+#include <vector>
 
 #include "libsim/config/override.hpp"
 #include "libsim/config/yaml_tree.hpp"
@@ -13,6 +19,7 @@
 #include "libsim/run/base_file.hpp"
 #include "libsim/run/collectives_file.hpp"
 #include "libsim/run/file_kind.hpp"
+#include "libsim/run/foreign_format.hpp"
 #include "libsim/run/named_file.hpp"
 #include "libsim/run/run_tree.hpp"
 #include "libsim/training/training_config_reader.hpp"
@@ -25,15 +32,33 @@ void require_kind(YamlNode const& root, FileKind wanted, Diagnostics& diagnostic
   diagnostics.throw_if_any();
 }
 
+/// Refuses a file that is not a map, if it is recognised as that of another program.
+void refuse_foreign(std::optional<YamlNode> const& root,
+                    std::filesystem::path const& path,
+                    std::string const& accepted) {
+  if (root && root->kind == YamlNode::Kind::map) return;
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(path, ignored)) return;  // a pipe is read once
+  std::ifstream stream{path, std::ios::binary};
+  std::string text(largest_yaml_file, '\0');
+  stream.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<std::size_t>(stream.gcount()));
+  auto const format = foreign_format(text);
+  if (!format) return;
+  throw ConfigError{{Problem{Place{std::make_shared<std::string const>(path.string())}, "",
+                             text_of(*format), accepted, true}}};
+}
+
 /// The tree of a model, system or software file, with what it inherits.
 YamlNode load_with_base(std::filesystem::path const& path,
                         FileKind kind,
                         std::string const& folder,
                         Diagnostics& diagnostics) {
   auto root = parse_named_file(path.string(), folder, {}, Place{}, "", diagnostics);
+  std::filesystem::path const file = named_file(path.string(), folder, {});
+  refuse_foreign(root, file, "a file such as those of configs/" + folder);
   diagnostics.throw_if_any();
   require_kind(*root, kind, diagnostics);
-  std::filesystem::path const file = named_file(path.string(), folder, {});
   std::string const name = kind == FileKind::model ? "" : file.stem().string();
   apply_base(*root, "", folder, file.parent_path(), name, diagnostics);
   diagnostics.throw_if_any();
@@ -113,6 +138,7 @@ RunConfig load_run_config(std::filesystem::path const& path,
       [&](std::vector<std::string> const& some) {
         Diagnostics diagnostics;
         auto root = parse_yaml_file(path, Place{}, "", diagnostics);
+        refuse_foreign(root, path, "a run file");
         return read_run_config(std::move(root), path.parent_path(), some, std::move(diagnostics));
       },
       overrides);

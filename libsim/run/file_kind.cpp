@@ -5,6 +5,8 @@
 #include <string_view>
 #include <vector>
 
+#include "libsim/run/foreign_format.hpp"
+
 namespace stagecraft {
 namespace {
 
@@ -34,14 +36,6 @@ std::vector<KindFacts> const& kinds() {
       {FileKind::software, {"base", "host"}, "a software file", for_stacks},
       {FileKind::software, {"base", "kernels"}, "a software file", for_stacks},
       {FileKind::software, {"base", "replicas"}, "a software file", for_stacks},
-      {FileKind::huggingface,
-       {"model_type"},
-       "a config.json of Hugging Face",
-       "stagecraft import huggingface makes a model file of it"},
-      {FileKind::huggingface,
-       {"num_hidden_layers", "hidden_size"},
-       "a config.json of Hugging Face",
-       "stagecraft import huggingface makes a model file of it"},
       {FileKind::sweep, {"base", "values"}, "a sweep file", "stagecraft sweep takes it"},
       {FileKind::sweep, {"base", "cases"}, "a sweep file", "stagecraft sweep takes it"}};
   return facts;
@@ -95,7 +89,12 @@ std::optional<Problem> wrong_kind(YamlNode const& root,
       found = &facts;
     }
   }
-  if (found == nullptr) return of_shape(root, wanted, referrer);
+  if (found == nullptr) {
+    if (auto const format = foreign_format(root, true)) {
+      return Problem{root.place, referrer, text_of(*format), asked->name, true};
+    }
+    return of_shape(root, wanted, referrer);
+  }
   return Problem{root.place, referrer, std::string{found->name} + " (" + found->use + ")",
                  asked->name, true};
 }

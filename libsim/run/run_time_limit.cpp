@@ -147,9 +147,11 @@ void check_attention(RunConfig const& config, ConfigNode const& root) {
     attention.report("'flash', which has no kernels before compute capability 8.0",
                      "unfused, or a system whose accelerator.compute_capability is 8 or more");
   } else if (model.precision == Precision::fp32 || model.precision == Precision::fp64) {
-    attention.warn("FlashAttention has kernels for fp16 and bf16 alone; in " +
-                   std::string{name_of(model.precision)} +
-                   " its algorithm is predicted all the same");
+    bool const is_fp32 = model.precision == Precision::fp32;
+    attention.warn("FlashAttention has kernels for fp16 and bf16 alone; " +
+                   std::string{is_fp32 ? "in fp32 bytes are those of PyTorch's memory-efficient "
+                                         "kernel, which keeps the same, and times are not validated"
+                                       : "in fp64 its algorithm is predicted all the same"});
   }
 }
 

@@ -158,7 +158,13 @@ PieceSummary const& BlockSummaries::head(HeadWeight weight, RecomputeKind recomp
   auto const [place, is_new] = heads_.try_emplace(key);
   if (is_new) {
     PolicyCode const policy{key.recompute, 1};
-    place->second = summarize(build_head(outline_.shape, weight, settled_policy(policy)));
+    std::vector<BlockShape> shapes = head_shapes(outline_.shape);
+    for (std::size_t m = 1; m < shapes.size(); ++m) {
+      shapes[m] = shape_of(kinds_.of_layer(outline_.config.model.layers - 1));
+    }
+    BlockProgram block = build_head(std::move(shapes), weight, settled_policy(policy));
+    let_cost_least(block);
+    place->second = summarize(std::move(block));
   }
   return place->second;
 }

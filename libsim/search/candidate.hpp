@@ -1,5 +1,7 @@
 #pragma once
 
+#include <bitset>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -33,6 +35,23 @@ struct NearMiss {
   bool fits_without_margin = false;
 };
 
+/// The kinds of schedules and of sharding that some plans have.
+struct PlanKinds {
+  std::bitset<32> schedules;
+  std::bitset<32> shardings;
+
+  void add(ScheduleKind schedule, ShardingKind sharding) {
+    schedules.set(static_cast<std::size_t>(schedule));
+    shardings.set(static_cast<std::size_t>(sharding));
+  }
+  void add(PlanKinds const& others) {
+    schedules |= others.schedules;
+    shardings |= others.shardings;
+  }
+  bool has(ScheduleKind kind) const { return schedules[static_cast<std::size_t>(kind)]; }
+  bool has(ShardingKind kind) const { return shardings[static_cast<std::size_t>(kind)]; }
+};
+
 /// The plans of a part of the search space that may fit, in the order of the space.
 struct Candidates {
   std::vector<Arrangement> arrangements;
@@ -46,6 +65,8 @@ struct Candidates {
   std::int64_t oversized = 0;       ///< schedules of shapes with more passes than a run may have
   std::int64_t too_long = 0;        ///< not in `plans`: their times are beyond a limit
   std::optional<NearMiss> closest;  ///< of the dismissed plans
+  PlanKinds misfits;                ///< of plans that were left out because they cannot fit
+  PlanKinds slow;                   ///< of plans that were left out because of their times
 
   /// Appends the plans of the next part.
   void append(Candidates&& next);

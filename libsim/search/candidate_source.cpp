@@ -72,6 +72,8 @@ void Candidates::append(Candidates&& next) {
   unexamined += next.unexamined;
   oversized += next.oversized;
   too_long += next.too_long;
+  misfits.add(next.misfits);
+  slow.add(next.slow);
   if (next.closest && (!closest || next.closest->excess < closest->excess)) closest = next.closest;
 }
 
@@ -161,7 +163,17 @@ bool CandidateSource::dismiss(Arrangement const& arrangement,
   std::int64_t const dismissed = plans_with(arrangement, sharding);
   found.considered += dismissed;
   found.dismissed_by_memory += dismissed;
+  if (dismissed > 0) found.misfits.add(arrangement.schedule.kind, sharding.kind);
   return dismissed > 0;
+}
+
+void CandidateSource::leave_out(ShapeChoice const& shape,
+                                ScheduleChoice const& schedule,
+                                Candidates& found) const {
+  ++found.unexamined;
+  for (Sharding const& sharding : whole_shardings(request_, shape, schedule)) {
+    found.slow.add(schedule.kind, sharding.kind);
+  }
 }
 
 Candidates CandidateSource::units(ShapeChoice const& shape, Hopeless hopeless, double limit) {
@@ -181,6 +193,7 @@ Candidates CandidateSource::units(ShapeChoice const& shape, Hopeless hopeless, d
         std::int64_t const slower = plans_with(arrangement, sharding);
         found.considered += slower;
         found.too_long += slower;
+        if (slower > 0) found.slow.add(schedule.kind, sharding.kind);
         continue;
       }
       RecomputeChoices const choices{
@@ -203,7 +216,7 @@ Candidates CandidateSource::of(ShapeChoice const& shape, Hopeless hopeless, doub
   double const work = is_limited ? static_cast<double>(blocks.of(BackwardPasses::whole).work()) : 0;
   for (ScheduleChoice const& schedule : schedules) {
     if (is_limited && least_time_of(request_, shape, schedule, work) > limit) {
-      ++found.unexamined;
+      leave_out(shape, schedule, found);
     } else {
       append_plans(schedule, blocks, hopeless, found);
     }
@@ -223,7 +236,7 @@ Candidates CandidateSource::ordered(ShapeChoice const& shape, Hopeless hopeless,
   for (ScheduleChoice const& schedule : schedules) {
     auto const work = static_cast<double>(has_pairs(schedule.kind) ? in_pairs : alone);
     if (least_time_of(request_, shape, schedule, work) > limit) {
-      ++found.unexamined;
+      leave_out(shape, schedule, found);
       continue;
     }
     Arrangement const some{shape, schedule, share_choices(request_, schedule).front()};

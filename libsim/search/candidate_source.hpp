@@ -55,6 +55,9 @@ class CandidateSource {
   std::vector<std::vector<PolicyCode>> stage_policies(Arrangement const& arrangement,
                                                       Sharding sharding);
 
+  /// Counts a schedule all of whose plans take too long.
+  void leave_out(ShapeChoice const& shape, ScheduleChoice const& schedule, Candidates& found) const;
+
   /// What a stage may hold by counted bytes, workspace apart (most_counted()).
   Bytes room() const { return room_; }
 

@@ -8,6 +8,7 @@
 #include <set>
 #include <stdexcept>
 #include <thread>
+#include <vector>
 
 #include "libsim/engine/fullest_stage.hpp"
 #include "libsim/host/worker_pool.hpp"
@@ -50,6 +51,7 @@ class Search {
       });
     }
     if (has_whole) search_by_shape(Family::orders);
+    note_slow();
     result_.unexamined = candidates_.unexamined;
     result_.oversized = candidates_.oversized;
     result_.unordered = candidates_.unordered;
@@ -66,14 +68,12 @@ class Search {
       if (!is_looked_at || !allows(request_.filter.schedule, traits.kind)) continue;
       ScheduleBest& of_kind = result_.schedules.emplace_back();
       of_kind.kind = traits.kind;
-      auto const best = best_by_kind_.find(traits.kind);
-      if (best != best_by_kind_.end()) of_kind.iteration = best->second;
+      set_time(of_kind, best_by_kind_);
     }
     for (ShardingKind const kind : sharding_kinds(request_)) {
       ShardingBest& of_kind = result_.shardings.emplace_back();
       of_kind.kind = kind;
-      auto const best = best_by_sharding_.find(kind);
-      if (best != best_by_sharding_.end()) of_kind.iteration = best->second;
+      set_time(of_kind, best_by_sharding_);
     }
     if (!launchable_.best().empty()) result_.best_launchable = found(launchable_.best().front());
     if (result_.best.empty()) result_.closest = closest_plan(request_);
@@ -83,6 +83,29 @@ class Search {
  private:
   /// Schedules that are laid out by a rule, and those that follow an order.
   enum class Family : std::uint8_t { rules, orders };
+
+  /// Adds the kinds of the candidates that were not simulated.
+  void note_slow() {
+    for (std::size_t i = 0; i < candidates_.plans.size(); ++i) {
+      Candidate const& plan = candidates_.plans[i];
+      if (i < tried_.size() && tried_[i]) continue;
+      candidates_.slow.add(schedule_of(plan).kind, plan.sharding.kind);
+    }
+  }
+  ScheduleChoice const& schedule_of(Candidate const& plan) const {
+    return candidates_.arrangements[static_cast<std::size_t>(plan.arrangement)].schedule;
+  }
+  template <typename Best, typename Times>
+  void set_time(Best& of_kind, Times const& times) const {
+    auto const best = times.find(of_kind.kind);
+    if (best != times.end()) {
+      of_kind.iteration = best->second;
+    } else {
+      of_kind.why_not = candidates_.slow.has(of_kind.kind)      ? NoTime::is_slow
+                        : candidates_.misfits.has(of_kind.kind) ? NoTime::fits_nowhere
+                                                                : NoTime::has_no_plan;
+    }
+  }
 
   using Part = SearchProgress::Part;
   void report(Part part, double done) {
@@ -155,7 +178,9 @@ class Search {
         if (bounds[shape] > limit) {
           ScheduleChoices const schedules = has_orders ? ordered_choices(request_, shapes[shape])
                                                        : schedule_choices(request_, shapes[shape]);
-          parts[i].unexamined = static_cast<std::int64_t>(schedules.size());
+          for (ScheduleChoice const& schedule : schedules) {
+            source_.leave_out(shapes[shape], schedule, parts[i]);
+          }
           parts[i].oversized = schedules.oversized;
           parts[i].unordered = schedules.unordered;
         } else if (has_orders) {
@@ -267,10 +292,13 @@ class Search {
     });
     std::vector<std::uint32_t> again;
     for (std::size_t i = 0; i < batch.size(); ++i) {
+      set_tried(batch[i], true);
       if (!configs[i]) {
         ++empty_windows_;
         continue;
       }
+      PlanKinds& left_out = trials[i].is_wanted ? candidates_.misfits : candidates_.slow;
+      if (!trials[i].fits()) left_out.add(configs[i]->schedule.kind, configs[i]->sharding.kind);
       bool const is_first = !fillings_.contains(batch[i]);
       if (is_first) ++result_.simulated;
       if (trials[i].fits()) keep(trials[i], is_first, *configs[i]);
@@ -341,6 +369,11 @@ class Search {
     double& bound = candidates_.plans[number].bound;
     bound = std::max(bound, static_cast<double>(trial.outcome.iteration.count()));
     again.push_back(number);
+    set_tried(number, false);
+  }
+  void set_tried(std::uint32_t number, bool is_tried) {
+    tried_.resize(candidates_.plans.size());
+    tried_[number] = is_tried;
   }
 
   /// Whether the filling of a plan has become another plan of the space, without a choice.
@@ -399,6 +432,7 @@ class Search {
   /// The first of the candidates whose schedules follow an order.
   std::size_t first_ordered_ = std::numeric_limits<std::size_t>::max();
   Standings standings_;
+  std::vector<bool> tried_;  ///< by candidate: whether it was simulated as it is now
   std::map<ScheduleKind, SimTime> best_by_kind_;
   std::map<ShardingKind, SimTime> best_by_sharding_;
   Standings launchable_{1};  ///< of plans that is_launchable() accepts

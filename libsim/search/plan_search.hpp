@@ -19,18 +19,27 @@ struct FoundPlan {
   std::int64_t peak() const;
 };
 
+/// Why a kind of plan has no time.
+enum class NoTime : std::uint8_t {
+  has_time,
+  is_slow,       ///< some may fit, but their lower bounds of time are too slow to be among the best
+  fits_nowhere,  ///< none fits
+  has_no_plan,   ///< the space has none
+};
+
 /// How fast a schedule was.
 struct ScheduleBest {
   ScheduleKind kind = ScheduleKind::one_f_one_b;
-  /// Iteration time of its fastest plan that fits; nullopt if none that fits could be among the
-  /// best.
+  /// Iteration time of its fastest plan that was simulated and fits.
   std::optional<SimTime> iteration;
+  NoTime why_not = NoTime::has_time;
 };
 
 /// The fastest plan of a kind of sharding.
 struct ShardingBest {
   ShardingKind kind = ShardingKind::none;
   std::optional<SimTime> iteration;  ///< as that of a schedule
+  NoTime why_not = NoTime::has_time;
 };
 
 /// The result of a plan search.

@@ -76,6 +76,7 @@ class PolicyRound {
     // Its times would overflow, and the reader of a run refuses it.
     if (made.bound > longest_) {
       ++found_.too_long;
+      found_.slow.add(found_.arrangements.back().schedule.kind, made.sharding.kind);
       return;
     }
     found_.plans.push_back(made);
@@ -94,6 +95,7 @@ class PolicyRound {
     if (most > Bytes{0} && !request_.exhaustive) {
       ++found_.considered;
       ++found_.dismissed_by_memory;
+      found_.misfits.add(found_.arrangements.back().schedule.kind, made.sharding.kind);
       if (!found_.closest || most.count() < found_.closest->excess) {
         found_.closest = NearMiss{.arrangement = found_.arrangements.back(),
                                   .policy = made.policy,

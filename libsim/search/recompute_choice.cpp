@@ -6,6 +6,9 @@
 #include <utility>
 
 #include "libsim/plan/plan_programs.hpp"
+#include "libsim/plan/rank_programs.hpp"
+#include "libsim/plan/received_rows.hpp"
+#include "libsim/program/forced_routing.hpp"
 
 namespace stagecraft {
 namespace {
@@ -20,6 +23,8 @@ UnitSummaries::UnitSummaries(SearchRequest const& request,
     : request_{request},
       config_{make_config(request, arrangement, {RecomputePolicy{}}, sharding)},
       microbatches_{microbatches(config_)} {
+  auto const forced = forced_routing(config_);
+  if (forced && forced->depends_on_microbatch()) return;
   config_.batch.global =
       std::min(microbatches_, most_that_differ) * config_.parallel.data * config_.batch.micro;
 }
@@ -54,22 +59,40 @@ UnitSummaries::ByMicrobatch const& UnitSummaries::passes_of(PolicyCode policy) {
   return place->second;
 }
 
-UnitSummaries::ByMicrobatch UnitSummaries::made_passes(PolicyCode policy) const {
+UnitSummaries::ByMicrobatch UnitSummaries::made_passes(PolicyCode policy) {
   TrainingConfig config = config_;
   config.recompute = {policy_of(policy)};
   TrainingPlan const plan = make_programs(config);
   CostModel const cost{request_.system, plan};
-  std::vector<BlockPasses> blocks;
-  blocks.reserve(plan.programs.blocks.size());
-  for (BlockProgram const& block : plan.programs.blocks) {
-    blocks.push_back(
-        {summary_of(block, Pass::forward, cost), summary_of(block, Pass::backward, cost)});
-  }
-  ByMicrobatch passes;
-  for (ChunkProgram const& chunk : plan.programs.chunks) {
-    std::vector<BlockPasses>& of_microbatch = passes.emplace_back();
-    for (std::int32_t const block : chunk.blocks) {
-      of_microbatch.push_back(blocks[static_cast<std::size_t>(block)]);
+  ReceivedRows const rows{plan};
+  // A rank with all experts computes all choices of its own tokens.
+  bool const may_differ = plan.differs_by_rank() && config.parallel.expert > 1;
+  differ_ = may_differ && rows.distinct_ranks().size() > 1;
+  auto const passes_of_blocks = [&](Programs const& programs) {
+    std::vector<BlockPasses> blocks;
+    blocks.reserve(programs.blocks.size());
+    for (BlockProgram const& block : programs.blocks) {
+      blocks.push_back(
+          {summary_of(block, Pass::forward, cost), summary_of(block, Pass::backward, cost)});
+    }
+    ByMicrobatch passes;
+    for (ChunkProgram const& chunk : programs.chunks) {
+      std::vector<BlockPasses>& of_microbatch = passes.emplace_back();
+      for (std::int32_t const block : chunk.blocks) {
+        of_microbatch.push_back(blocks[static_cast<std::size_t>(block)]);
+      }
+    }
+    return passes;
+  };
+  ByMicrobatch passes = passes_of_blocks(plan.programs);
+  if (!differ_) return passes;
+  // The plan's programs have room for the most rows of any rank, which no rank need have.
+  ByMicrobatch timed =
+      std::exchange(passes, passes_of_blocks(*RankPrograms{plan, rows.fullest_at_least()}));
+  for (std::size_t k = 0; k < passes.size(); ++k) {
+    for (std::size_t i = 0; i < passes[k].size(); ++i) {
+      passes[k][i].forward.picoseconds = timed[k][i].forward.picoseconds;
+      passes[k][i].backward.picoseconds = timed[k][i].backward.picoseconds;
     }
   }
   return passes;
@@ -120,7 +143,7 @@ RecomputeChoices::RecomputeChoices(Arrangement const& arrangement,
 RecomputeChoices::RecomputeChoices(Arrangement const& arrangement,
                                    ArrangedStages contents,
                                    UnitSummaries& units)
-    : is_exact_{true},
+    : is_exact_{false},
       stages_{1},
       chunks_{1},
       microbatches_{1},
@@ -134,6 +157,7 @@ RecomputeChoices::RecomputeChoices(Arrangement const& arrangement,
     hidable_.emplace_back(0);
     held_.emplace_back(iteration.peak);
   }
+  is_exact_ = units.are_exact();
 }
 
 std::optional<std::size_t> RecomputeChoices::least_recompute(StageId stage, Bytes room) const {

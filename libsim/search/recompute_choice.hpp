@@ -21,7 +21,8 @@ namespace stagecraft {
 ///
 /// Units make blocks differ by their place in the model and by microbatch: the first one, those
 /// between, the last one. But what a block does depends on no other block's recompute. So the plans
-/// in which all layers do the same have the blocks of all others.
+/// in which all layers do the same have the blocks of all others. If the rows of experts are given,
+/// times are those of the plan, and memory is that of one rank, which the fullest rank may exceed.
 class UnitSummaries {
  public:
   /// Pre: the sharding is one of unit_shardings() for the arrangement.
@@ -30,6 +31,8 @@ class UnitSummaries {
   /// All passes of an iteration, one after the other; the step is not counted.
   /// Pre: the policy is one of unit_policies().
   PassSummary iteration(PolicyCode policy);
+  /// Whether memory is that of every rank, not a lower bound. Pre: iteration() was called.
+  bool are_exact() const { return !differ_; }
 
  private:
   /// Both passes of a block.
@@ -41,11 +44,12 @@ class UnitSummaries {
   using ByMicrobatch = std::vector<std::vector<BlockPasses>>;
 
   ByMicrobatch const& passes_of(PolicyCode policy);
-  ByMicrobatch made_passes(PolicyCode policy) const;
+  ByMicrobatch made_passes(PolicyCode policy);
 
   SearchRequest const& request_;
   TrainingConfig config_;      ///< with no more microbatches than differ
   std::int64_t microbatches_;  ///< of the iteration
+  bool differ_ = false;        ///< whether the ranks compute different numbers of rows
   std::map<RecomputeKind, ByMicrobatch> known_;
 };
 

@@ -4,6 +4,7 @@
 #include <string_view>
 #include <utility>
 
+#include "libsim/search/plan_search.hpp"
 #include "libsim/search/search_request.hpp"
 #include "libsim/units/enum_names.hpp"
 
@@ -19,6 +20,16 @@ struct EnumNames<RecomputeKind> {
        {RecomputeKind::block, "block"},
        {RecomputeKind::per_stage, "per_stage"},
        {RecomputeKind::window, "window"}}};
+};
+
+// Why a kind has no time, as JSON says it.
+template <>
+struct EnumNames<NoTime> {
+  static constexpr std::array<std::pair<NoTime, std::string_view>, 4> all{
+      {{NoTime::has_time, "has_time"},
+       {NoTime::is_slow, "too_slow"},
+       {NoTime::fits_nowhere, "does_not_fit"},
+       {NoTime::has_no_plan, "no_plan"}}};
 };
 
 }  // namespace stagecraft

@@ -351,7 +351,7 @@ std::vector<Sharding> unit_shardings(SearchRequest const& request,
       sharding.sync = request.system.software.replicas.sync.value;
     }
     TrainingConfig const config = make_config(request, arrangement, {RecomputePolicy{}}, sharding);
-    if (!is_legal(config) || config.routing.is_forced()) continue;
+    if (!is_legal(config)) continue;
     auto const append = [&](Sharding made) {
       shardings.push_back(made);
       if (!made.traits().has_buckets()) return;

@@ -152,7 +152,7 @@ std::vector<Sharding> whole_shardings(SearchRequest const& request,
 /// after forward, as the kind does by default, and with units that keep them; each of these with
 /// reductions as the kind runs them and, if it has the key `overlap`, in the other way. To free the
 /// last unit as well would gather it twice in a row and hold no less. Empty for a layout whose
-/// units are not modelled, and if routing is forced, which lets memory differ between the ranks.
+/// units are not modelled.
 std::vector<Sharding> unit_shardings(SearchRequest const& request,
                                      ShapeChoice const& shape,
                                      ScheduleChoice const& schedule);

@@ -32,11 +32,7 @@ class ExpertCheck : CombinationCheck {
       check_loss(run.kind.experts->router);
       check_layer(run.kind);
     }
-    if (has_experts) {
-      check_routing(config_, root_);
-      check_predictions();
-      return;
-    }
+    if (has_experts) return check_routing(config_, root_);
     if (!config_.routing.is_balanced() && sound({"routing"})) {
       refuse("routing", "", "balanced, as the model has no experts");
     }
@@ -88,12 +84,9 @@ class ExpertCheck : CombinationCheck {
                  ")");
     }
     if (!config_.routing.is_balanced() || !sound({"routing"})) return;
-    bool const divides = config_.model.sequence % sequence_ranks(parallel) == 0;
-    if (!sound({"batch.micro"}) || !divides) return;
-    std::int64_t const choices = choices_of_rank(config_, experts);
-    if (choices % experts.count == 0) return;
+    if (!sound({"batch.micro"}) || may_be_balanced(config_, experts)) return;
     refuse(key_of("count"), experts.count,
-           "with balanced routing, a divisor of the " + to_text(choices) +
+           "with balanced routing, a divisor of the " + to_text(choices_of_rank(config_, experts)) +
                " choices that the tokens of a rank make (batch.micro x model.sequence / "
                "(parallel.tensor x parallel.context) x per_token)");
   }
@@ -112,15 +105,6 @@ class ExpertCheck : CombinationCheck {
     if (kind.norms != NormPlaces::pre) {
       refuse("model.norms", name_of(kind.norms), "pre, as the model has experts");
     }
-  }
-
-  /// Counts are given for the model's layers, and rows by rank are made for these layers only.
-  void check_predictions() const {
-    ModelConfig const& model = config_.model;
-    if (model.predicted_tokens == 0 || !config_.routing.is_uneven() || !sound({"routing"})) return;
-    if (!layer_kind(model, model.layers - 1).experts) return;
-    refuse("model.predicted_tokens", model.predicted_tokens,
-           "0, as routing is neither balanced nor padded to a capacity; more is not built yet");
   }
 
   /// Source: Megatron-LM, transformer_config.py: "Bias in Moe is only supported when ETP==1".

@@ -17,6 +17,11 @@
 namespace stagecraft {
 namespace {
 
+/// The ranks that split the sequence where experts read it.
+std::int64_t sequence_ranks(ParallelLayout const& parallel) {
+  return std::int64_t{parallel.sequence ? parallel.tensor : 1} * parallel.context;
+}
+
 class RoutingCheck : CombinationCheck {
  public:
   using CombinationCheck::CombinationCheck;
@@ -59,7 +64,7 @@ class RoutingCheck : CombinationCheck {
                                .found = std::move(found),
                                .accepted = std::move(accepted)});
     };
-    LayerKinds const kinds{config_.model};
+    LayerKinds const kinds = kinds_with_predictions(config_.model);
     std::int64_t const tokens = config_.model.sequence * config_.batch.micro;
     std::int64_t const in_batch = config_.batch.global / config_.batch.micro;
     std::set<std::pair<std::int64_t, BatchMicrobatchId>> known;
@@ -115,22 +120,20 @@ double largest_routing_factor(ExpertsConfig const& experts, int ranks) {
                   static_cast<double>(experts.count) / static_cast<double>(experts.per_token));
 }
 
-std::int64_t sequence_ranks(ParallelLayout const& parallel) {
-  return std::int64_t{parallel.sequence ? parallel.tensor : 1} * parallel.context;
-}
-
 std::int64_t choices_of_rank(TrainingConfig const& config, ExpertsConfig const& experts) {
   std::int64_t const split = sequence_ranks(config.parallel);
   return config.model.sequence / split * config.batch.micro * experts.per_token;
 }
 
+bool may_be_balanced(TrainingConfig const& config, ExpertsConfig const& experts) {
+  if (config.model.sequence % sequence_ranks(config.parallel) != 0) return true;
+  return choices_of_rank(config, experts) % experts.count == 0;
+}
+
 bool settle_routing(TrainingConfig& config) {
   if (!config.routing.is_balanced()) return false;
-  if (config.model.sequence % sequence_ranks(config.parallel) != 0) return false;
   for (LayerRun const& run : layer_runs(config.model)) {
-    if (!run.kind.experts ||
-        choices_of_rank(config, *run.kind.experts) % run.kind.experts->count == 0)
-      continue;
+    if (!run.kind.experts || may_be_balanced(config, *run.kind.experts)) continue;
     config.routing.factor = 1;
     return true;
   }

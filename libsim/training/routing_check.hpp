@@ -12,11 +12,12 @@ namespace stagecraft {
 /// often as with balanced routing.
 double largest_routing_factor(ExpertsConfig const& experts, int ranks);
 
-/// Ranks that split the sequence where experts read it.
-std::int64_t sequence_ranks(ParallelLayout const& parallel);
-
 /// The choices that the tokens of a rank make in one microbatch.
 std::int64_t choices_of_rank(TrainingConfig const& config, ExpertsConfig const& experts);
+
+/// Whether balanced routing gives each expert of a layer equally many choices of a rank. True if
+/// ranks cannot split a sequence, which is a problem of its own.
+bool may_be_balanced(TrainingConfig const& config, ExpertsConfig const& experts);
 
 /// Makes counts as even as they can be (`routing.factor` 1) if routing is balanced and a rank's
 /// choices do not divide by the experts of some layer. Returns whether it did.

@@ -107,6 +107,16 @@ TEST_CASE("fit of a run's memory writes a stack with which simulate and plan fol
               (folder.path() / "mine" / "software.yaml").string() + "' --json")
           .at("best")[0];
   REQUIRE(best.at("free_bytes") >= 4LL << 30);
+  // So it is with a stack of which no run was measured.
+  json const core = json_of("fit " + paper_run("22b-present") +
+                            " --software megatron-core --reserved 66GiB --json -o '" +
+                            (folder.path() / "core").string() + "'");
+  json const of_core =
+      json_of("simulate '" + (folder.path() / "core" / "run.yaml").string() + "' --json");
+  REQUIRE(core.at("fits_probability").is_number());
+  REQUIRE(of_core.at("fits_probability") == core.at("fits_probability"));
+  REQUIRE_THAT(of_core.at("fits_probability_reason").get<std::string>(),
+               Contains("too few runs of"));
   json const died = json_of("fit " + paper_run("22b-present") + " --died --stage 0 --json");
   REQUIRE(died.at("verdict") == "does_not_fit");
   REQUIRE(died.at("measured_bytes").is_null());

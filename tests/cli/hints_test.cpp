@@ -19,12 +19,32 @@ std::string const fixtures = STAGECRAFT_SOURCE_DIR "/tests/libsim/import/";
 TEST_CASE("hints: files of other programs name the command that reads them") {
   std::string const config = "'" + fixtures + "configs/llama-2-7b.json'";
   std::string const hint =
-      "found a config.json of Hugging Face (stagecraft import huggingface "
-      "makes a model file of it); accepted: a ";
+      "found a config.json of Hugging Face, which stagecraft import huggingface FILE reads; "
+      "accepted: a ";
   require_refusal("plan " + config + on_selene + " --gpus 8", {hint + "model file"});
   require_refusal("simulate " + config, {hint + "run file"});
+  TemporaryFolder const folder;
+  auto const refused = [&](std::string const& name, std::string const& text,
+                           std::string const& found) {
+    require_refusal("simulate '" + folder.write(name, text) + "'",
+                    {"found " + found + "; accepted: a run file"});
+  };
+  std::string const reads = ", which stagecraft import ";
+  std::string const script = "a launch script" + reads + "megatron --script FILE reads";
   require_refusal("simulate '" + fixtures + "scripts/train_gpt3_175b_distributed.sh'",
-                  {"found a script ('#!')", "stagecraft import megatron --script"});
+                  {"found " + script + "; accepted: a run file"});
+  refused("a.sh", "torchrun pretrain_gpt.py --num-layers 2\n", script);
+  refused("ds.json", R"({"train_batch_size": 8, "zero_optimization": {"stage": 3}})",
+          "a configuration of DeepSpeed" + reads + "deepspeed FILE reads");
+  refused("a.yaml", "distributed_type: FSDP\nnum_processes: 8\n",
+          "a configuration of Accelerate" + reads + "accelerate FILE reads");
+  refused("t.toml", "[training]\nseq_len = 8192\n[parallelism]\ntensor_parallel_degree = 2\n",
+          "a configuration of torchtitan" + reads + "torchtitan FILE reads");
+  // primus/configs/exp_pretrain.yaml; NeMo 1, conf/megatron_gpt_config.yaml.
+  refused("p.yaml", "work_group: AMD\nexp_name: x\nmodules: {pre_trainer: {model: m.yaml}}\n",
+          "a run file of Primus" + reads + "megatron --yaml FILE reads");
+  refused("n.yaml", "trainer: {devices: 8}\nexp_manager: {}\nmodel: {num_layers: 2}\n",
+          "a configuration of NeMo, which no command reads");
 }
 
 TEST_CASE("hints: precisions, systems and sharding under other names") {

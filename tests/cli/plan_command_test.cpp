@@ -324,7 +324,10 @@ TEST_CASE("each schedule that was asked for has its loss, or a line that says ho
   REQUIRE_THAT(text,
                Catch::Contains("simulated of other schedules (--fix schedule=KIND alone finds its "
                                "fastest): ") &&
-                   Catch::Contains("not simulated, or none that fits: dualpipe\n"));
+                   Catch::Contains("schedules of which no plan fits: dualpipe\n"));
+  // On one stage there is no zero-bubble schedule.
+  REQUIRE_THAT(run_stagecraft(plan("llama3-8b", 8, 64, "--fix pipeline=1 --top 1")).output,
+               Catch::Contains("schedules without a legal plan: gpipe, "));
 }
 
 TEST_CASE("no plan of the answer runs out by its allocator's replay") {

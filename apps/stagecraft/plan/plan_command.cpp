@@ -3,6 +3,7 @@
 #include <chrono>
 #include <filesystem>
 #include <iostream>
+#include <iterator>
 #include <optional>
 #include <set>
 #include <string>
@@ -187,6 +188,44 @@ void refuse_override(PlanOptions const& plan, SearchRequest const& free) {
   }
 }
 
+/// What no plan of the space has as the framework needs it: the gaps that all have in common.
+std::vector<std::string> common_gaps(SearchRequest const& request,
+                                     LaunchFramework const& framework,
+                                     int node) {
+  std::optional<std::vector<std::string>> common;
+  for (ShapeChoice const& shape : shape_choices(request)) {
+    for (ScheduleChoice const& schedule : schedule_choices(request, shape)) {
+      Arrangement const some{shape, schedule, share_choices(request, schedule).front()};
+      std::vector<Sharding> shardings = whole_shardings(request, shape, schedule);
+      std::ranges::copy(unit_shardings(request, shape, schedule), std::back_inserter(shardings));
+      for (Sharding const& sharding : shardings) {
+        std::vector<std::string> const gaps = gaps_of_choices(
+            make_config(request, some, {RecomputePolicy{}}, sharding), framework, node);
+        if (!common) common = gaps;
+        std::erase_if(*common, [&](std::string const& gap) {
+          return std::ranges::find(gaps, gap) == gaps.end();
+        });
+        if (common->empty()) return {};
+      }
+    }
+  }
+  return common.value_or(std::vector<std::string>{});
+}
+
+/// Reports that --launchable leaves no plan of the space.
+[[noreturn]] void refuse_launchable(PlanOptions const& plan) {
+  std::string gaps;
+  for (std::string const& gap : common_gaps(plan.request, *plan.launchable, plan.node_size())) {
+    gaps += (gaps.empty() ? "" : "; ") + gap;
+  }
+  throw CommandLineError{
+      "--launchable",
+      "'" + std::string{plan.launchable->name} + "', which can run no plan of this model on " +
+          std::to_string(plan.request.gpus) + " GPUs" + (gaps.empty() ? "" : " (" + gaps + ")"),
+      (gaps.empty() ? "other numbers of GPUs" : "plans without that") +
+          std::string{", or no --launchable"}};
+}
+
 /// Reports that there is no plan: because of --fix, or even without it.
 [[noreturn]] void refuse_empty_space(PlanOptions const& plan) {
   SearchRequest free = plan.request;
@@ -210,13 +249,7 @@ void refuse_override(PlanOptions const& plan, SearchRequest const& free) {
     }
     all += (all.empty() ? "'" : " and '") + fix.text + "'";
   }
-  if (all.empty()) {
-    throw CommandLineError{"--launchable",
-                           "'" + std::string{plan.launchable->name} +
-                               "', which can run no plan of this model on " +
-                               std::to_string(free.gpus) + " GPUs",
-                           "other numbers of GPUs, or no --launchable"};
-  }
+  if (plan.launchable && (all.empty() || has_plans(plan.request))) refuse_launchable(plan);
   throw CommandLineError{
       "--fix", all,
       "what " + run + " has together" + (plan.launchable ? ", which --launchable can run" : "")};

@@ -11,6 +11,7 @@
 #include "libsim/report/run_verdict.hpp"
 #include "libsim/report/simulation_json.hpp"
 #include "libsim/run/run_config.hpp"
+#include "libsim/search/search_names.hpp"
 #include "libsim/training/training_names.hpp"
 
 namespace stagecraft {
@@ -129,17 +130,21 @@ nlohmann::ordered_json to_json(ClusterAnswer const& cluster) {
                1);
   }
   if (auto const launched = launched_plan(cluster)) json["launch"] = to_json(launch_of(*launched));
-  json["schedules"] = list_of(result.schedules, [](ScheduleBest const& schedule) {
-    nlohmann::ordered_json of_schedule{{"schedule", name_of(schedule.kind)},
-                                       {"iteration_seconds", nullptr}};
-    if (schedule.iteration) of_schedule["iteration_seconds"] = to_seconds(*schedule.iteration);
-    return of_schedule;
+  auto const best_of_kind = [](char const* name, auto const& best) {
+    nlohmann::ordered_json of_kind{
+        {name, name_of(best.kind)}, {"iteration_seconds", nullptr}, {"reason", nullptr}};
+    if (best.iteration) {
+      of_kind["iteration_seconds"] = to_seconds(*best.iteration);
+    } else {
+      of_kind["reason"] = name_of(best.why_not);
+    }
+    return of_kind;
+  };
+  json["schedules"] = list_of(result.schedules, [&](ScheduleBest const& schedule) {
+    return best_of_kind("schedule", schedule);
   });
-  json["shardings"] = list_of(result.shardings, [](ShardingBest const& sharding) {
-    nlohmann::ordered_json of_sharding{{"sharding", name_of(sharding.kind)},
-                                       {"iteration_seconds", nullptr}};
-    if (sharding.iteration) of_sharding["iteration_seconds"] = to_seconds(*sharding.iteration);
-    return of_sharding;
+  json["shardings"] = list_of(result.shardings, [&](ShardingBest const& sharding) {
+    return best_of_kind("sharding", sharding);
   });
   json["schedule_bound"] = to_json(schedule_bound_of(fastest, options));
   json["next_measurement"] = next_measurement(result, options);

@@ -1,6 +1,9 @@
 #include "apps/stagecraft/plan/plan_schedules.hpp"
 
 #include <algorithm>
+#include <array>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "apps/stagecraft/plan/plan_words.hpp"
@@ -20,25 +23,39 @@ std::string layout_words(TrainingConfig const& config) {
 
 namespace {
 
+/// What a line says of kinds that have no time.
+constexpr std::array<std::pair<NoTime, std::string_view>, 3> reasons{
+    {{NoTime::is_slow, "not simulated, as lower bounds of their times are slower"},
+     {NoTime::fits_nowhere, "of which no plan fits"},
+     {NoTime::has_no_plan, "without a legal plan"}}};
+
 /// How much slower the best of others is: of each list, those with a time, then those without.
 template <typename Best>
 std::string others_text(std::vector<Best> const& all, SimTime best, std::string const& what) {
+  auto const append = [](std::string& list, std::string const& entry) {
+    list += (list.empty() ? "" : ", ") + entry;
+  };
   std::string text;
-  std::string slow;
   for (Best const& one : all) {
-    std::string const name{name_of(one.kind)};
-    if (!one.iteration) {
-      slow += (slow.empty() ? "" : ", ") + name;
-    } else if (*one.iteration > best) {
-      double const more = to_seconds(*one.iteration) / to_seconds(best) - 1;
-      text += (text.empty() ? "" : ", ") + name + " +" + decimals(100 * more, 1) + " %";
-    }
+    if (!one.iteration || *one.iteration <= best) continue;
+    double const more = to_seconds(*one.iteration) / to_seconds(best) - 1;
+    append(text, std::string{name_of(one.kind)} + " +" + decimals(100 * more, 1) + " %");
   }
   std::string const option = what == "schedules" ? "--fix schedule=KIND" : "--sharding KIND";
-  std::string const how = " (" + option + " alone finds its fastest): ";
-  if (!text.empty()) text = "simulated of other " + what + how + text + "\n";
-  if (slow.empty()) return text;
-  return text + "not simulated, or none that fits" + (text.empty() ? how : ": ") + slow + "\n";
+  std::string how = " (" + option + " alone finds its fastest)";
+  if (!text.empty())
+    text = "simulated of other " + what + std::exchange(how, "") + ": " + text + "\n";
+  for (auto const& [reason, words] : reasons) {
+    std::string kinds;
+    for (Best const& one : all) {
+      if (one.why_not == reason) append(kinds, std::string{name_of(one.kind)});
+    }
+    if (kinds.empty()) continue;
+    // Alone, others than the slow ones have no plan either.
+    bool const is_slow = reason == NoTime::is_slow;
+    text += what + " " + std::string{words} + (is_slow ? how : "") + ": " + kinds + "\n";
+  }
+  return text;
 }
 
 }  // namespace

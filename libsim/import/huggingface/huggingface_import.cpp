@@ -8,13 +8,13 @@
 
 #include "libsim/config/yaml_text.hpp"
 #include "libsim/config/yaml_tree.hpp"
-#include "libsim/import/foreign_format.hpp"
 #include "libsim/import/huggingface/huggingface_effects.hpp"
 #include "libsim/import/huggingface/huggingface_families.hpp"
 #include "libsim/import/text_file.hpp"
 #include "libsim/model/model_config_reader.hpp"
 #include "libsim/model/model_names.hpp"
 #include "libsim/modules/blocks.hpp"
+#include "libsim/run/foreign_format.hpp"
 
 namespace stagecraft {
 namespace {

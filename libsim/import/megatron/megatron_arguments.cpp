@@ -117,13 +117,13 @@ MegatronArguments::MegatronArguments(std::vector<ShellWord> const& words,
   leave_out_others();
 }
 
-void MegatronArguments::read(std::vector<ShellWord> const& words) {
+void MegatronArguments::read(std::vector<ShellWord> const& words, bool are_settings) {
   for (std::size_t i = 0; i < words.size();) {
     ShellWord const& word = words[i++];
     std::string const name = name_of(word.text);
     if (name.empty()) {
       if (is_setting(word.text)) {
-        read(flags_of_setting(word));
+        read(flags_of_setting(word), true);
       } else if (is_open_word(word.text)) {
         leave_out_open(word);
       } else {
@@ -134,7 +134,9 @@ void MegatronArguments::read(std::vector<ShellWord> const& words) {
     Given given{word, {}, find_flag(name)};
     std::size_t const equals = word.text.find('=');
     bool const is_joined = equals != std::string::npos;
-    if (is_joined) given.values.push_back({word.text.substr(equals + 1), word.line, word.column});
+    if (is_joined) {
+      given.values.push_back({word.text.substr(equals + 1), word.line, word.column, word.file});
+    }
     auto const next_is_value = [&] { return i < words.size() && name_of(words[i].text).empty(); };
     if (given.known == nullptr) {
       while (next_is_value() && !ends_values(words[i].text, given.values)) {
@@ -165,7 +167,8 @@ void MegatronArguments::read(std::vector<ShellWord> const& words) {
         given_.erase(now.empty() ? name : std::string{now});
         continue;
       }
-      add(word, name, shown(given.values.front()), "no value");
+      add(word, name, shown(given.values.front()),
+          are_settings || word.file ? "true or false" : "no value");
     }
     given_[now.empty() ? name : std::string{now}] = std::move(given);
   }
@@ -277,7 +280,7 @@ bool MegatronArguments::is_moot(MegatronFlag const& flag) const {
 }
 
 Place MegatronArguments::place(ShellWord const& word) const {
-  return {origin_, word.line, word.column};
+  return {word.file ? word.file : origin_, word.line, word.column};
 }
 
 void MegatronArguments::add(ShellWord const& word,

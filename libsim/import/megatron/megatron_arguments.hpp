@@ -77,7 +77,8 @@ class MegatronArguments {
     MegatronFlag const* known = nullptr;
   };
 
-  void read(std::vector<ShellWord> const& words);
+  /// `are_settings`: whether they stand for a `name=value`, which gives a switch a value.
+  void read(std::vector<ShellWord> const& words, bool are_settings = false);
   void leave_out_unknown(ShellWord const& flag, std::string const& name, std::string value);
   /// Leaves out a word that is not known and may be flags.
   void leave_out_open(ShellWord const& word);

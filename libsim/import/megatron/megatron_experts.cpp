@@ -189,12 +189,6 @@ void read_beside_experts(MegatronArguments& arguments,
                      {"norms before attention and experts alone", "more time and memory"});
     config.model.norms = NormPlaces::pre;
   }
-  std::int64_t const choices = choices_of_rank(config, experts);
-  if (!config.routing.is_balanced() || choices % experts.count == 0) return;
-  arguments.note("the " + std::to_string(choices) +
-                 " choices of a rank's tokens do not divide by " + std::to_string(experts.count) +
-                 " experts: routing.factor 1, as even as can be");
-  config.routing.factor = 1;
 }
 
 }  // namespace
@@ -277,6 +271,11 @@ void read_megatron_experts(MegatronArguments& arguments, TrainingConfig& config)
   limit_capacity(arguments, experts, config.routing);
   read_beside_experts(arguments, config, experts);
   config.model.experts = experts;
+  if (settle_routing(config)) {
+    arguments.note("the " + std::to_string(choices_of_rank(config, experts)) +
+                   " choices of a rank's tokens do not divide by " + std::to_string(experts.count) +
+                   " experts: routing.factor 1, as even as can be");
+  }
 }
 
 }  // namespace stagecraft

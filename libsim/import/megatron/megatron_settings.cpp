@@ -1,6 +1,7 @@
 #include "libsim/import/megatron/megatron_settings.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <optional>
 #include <ranges>
@@ -8,12 +9,21 @@
 #include "libsim/config/did_you_mean.hpp"
 #include "libsim/import/megatron/megatron_config_names.hpp"
 #include "libsim/import/megatron/megatron_flag_table.hpp"
+#include "libsim/run/foreign_format.hpp"
 #include "libsim/units/split_text.hpp"
 
 namespace stagecraft {
 namespace {
 
-bool is_true(std::string_view text) { return text == "true" || text == "True" || text == "1"; }
+/// Whether a setting switches a flag on, as PyYAML reads it; nullopt if it says neither.
+std::optional<bool> switch_of(std::string_view text) {
+  constexpr std::array<std::string_view, 10> on{"true", "True", "TRUE", "yes", "Yes",
+                                                "YES",  "on",   "On",   "ON",  "1"};
+  constexpr std::array<std::string_view, 10> off{"false", "False", "FALSE", "no",  "No",
+                                                 "NO",    "off",   "Off",   "OFF", "0"};
+  if (std::ranges::find(on, text) != on.end()) return true;
+  return std::ranges::find(off, text) != off.end() ? std::optional{false} : std::nullopt;
+}
 bool is_false(std::string_view text) { return text == "false" || text == "False"; }
 bool is_null(std::string_view text) {
   return text.empty() || text == "null" || text == "None" || text == "~";
@@ -47,8 +57,7 @@ struct Setting {
   std::string_view name;  ///< without sections
   std::vector<std::string> values;
   bool is_list = false;
-  int line = 0;
-  int column = 0;
+  Place place{};
 };
 
 /// Collects the flags of settings, as words of a command line in the order in which they came. It
@@ -95,14 +104,15 @@ class FlagsOfSettings {
   }
 
   void give(std::string_view flag, Setting const& setting) {
-    words_.push_back({"--" + std::string{flag}, setting.line, setting.column});
+    words_.push_back(
+        {"--" + std::string{flag}, setting.place.line, setting.place.column, setting.place.origin});
   }
   void give_values(std::string_view flag, Setting const& setting) {
     MegatronFlag const* const known = find_flag(flag);
     if (known != nullptr && known->values == FlagValues::many) {
       give(flag, setting);
       for (std::string const& value : setting.values) {
-        words_.push_back({value, setting.line, setting.column});
+        words_.push_back({value, setting.place.line, setting.place.column, setting.place.origin});
       }
     } else {
       give(std::string{flag} + "=" + text_of(setting), setting);
@@ -114,13 +124,18 @@ class FlagsOfSettings {
     if (entry.says == ConfigName::Says::value) {
       give_values(entry.flag, setting);
     } else {
-      bool const is_set = entry.says == ConfigName::Says::is_set;
-      give_switch(entry.flag, is_set ? is_true(value) : is_false(value), setting);
+      give_switch(entry.flag, entry.says == ConfigName::Says::is_set, setting);
     }
   }
-  /// A flag without a value; one that an earlier file gives is taken back by `=false`.
-  void give_switch(std::string_view flag, bool is_on, Setting const& setting) {
-    give(std::string{flag} + (is_on ? "" : "=false"), setting);
+  /// A flag without a value, which the setting switches on if it says `on`. One that an earlier
+  /// file gives is taken back by `=false`; who reads the flags refuses other values.
+  void give_switch(std::string_view flag, bool on, Setting const& setting) {
+    std::string const value = text_of(setting);
+    auto const says = switch_of(value);
+    MegatronFlag const* const known = find_flag(flag);
+    bool const is_idle = known != nullptr && known->effect == MegatronFlag::Effect::none;
+    if (!says && !is_idle) return give(std::string{flag} + "=" + value, setting);
+    give(std::string{flag} + (says.value_or(on) == on ? "" : "=false"), setting);
   }
 
   static bool is_dtype(Setting const& setting) {
@@ -149,7 +164,7 @@ class FlagsOfSettings {
     if (known == nullptr) {
       for (std::string const prefix : {"no-", "disable-"}) {
         if (find_flag(prefix + flag) == nullptr) continue;
-        give_switch(prefix + flag, is_false(value), setting);
+        give_switch(prefix + flag, false, setting);
         return;
       }
       if (is_false(value)) return;
@@ -160,7 +175,7 @@ class FlagsOfSettings {
             {.name = std::string{setting.name}, .value = value, .effect = OmittedEffect::unknown});
       }
     } else if (known->values == FlagValues::none) {
-      give_switch(known->name, !is_false(value) && value != "0", setting);
+      give_switch(known->name, true, setting);
     } else if (!is_false(value)) {
       give_values(known->name, setting);
     }
@@ -190,6 +205,7 @@ class FlagsOfSettings {
 class SettingsReader {
  public:
   void read(YamlNode const& node, std::string_view name, bool is_idle) {
+    if (name == "extends" || name == "includes") return name_files(node, name);
     if (YamlNode const* const object = named_object(node)) {
       read(*object, name, is_idle);
       return;
@@ -211,8 +227,7 @@ class SettingsReader {
     Setting setting{.name = name,
                     .values = {},
                     .is_list = node.kind == YamlNode::Kind::sequence,
-                    .line = node.place.line,
-                    .column = node.place.column};
+                    .place = node.place};
     if (setting.is_list && name == "pipeline_model_parallel_layout") {
       setting.is_list = false;
       setting.values.push_back(layout_of(node));
@@ -230,11 +245,9 @@ class SettingsReader {
     if (name == "group_query_attention" && is_false(node.text)) has_groups_ = false;
     if (settings_.environment.set(name, node.text)) return;
     bool const is_file = !setting.values.empty() && setting.values.front().ends_with(".yaml");
-    if (name == "model" || name == "extends" || name == "includes" ||
-        (name == "config" && is_file)) {
-      for (std::string const& value : setting.values) {
-        if (value.ends_with(".yaml")) settings_.files.push_back(value);
-      }
+    // Others name a model of a hub.
+    if (name == "model" || (name == "config" && is_file)) {
+      if (is_file) name_files(node, name);
       return;
     }
     bool const is_named = has_word(idle_config_names, name);
@@ -266,6 +279,14 @@ class SettingsReader {
            find_flag("disable-" + flag) != nullptr ||
            std::ranges::find(config_names, name, &ConfigName::name) != config_names.end();
   }
+  /// Adds the files that a value, or each value of a list, names.
+  void name_files(YamlNode const& node, std::string_view key) {
+    if (node.kind == YamlNode::Kind::sequence) {
+      for (YamlNode const& item : node.items) name_files(item, key);
+    } else if (node.kind != YamlNode::Kind::null) {
+      settings_.files.push_back({std::string{key}, node.text, node.place});
+    }
+  }
   void add_idle(std::string_view name,
                 std::string const& value,
                 OmittedEffect effect = OmittedEffect::none) {
@@ -289,21 +310,6 @@ class SettingsReader {
   MegatronSettings settings_;
   bool has_groups_ = true;
 };
-
-/// Whose run file it is.
-std::string program_of(YamlNode const& root) {
-  auto const has = [&](std::string_view key) { return root.find(key) != nullptr; };
-  if (has("modules") && (has("work_group") || has("exp_name"))) return "Primus";
-  if (has("actor_rollout_ref")) return "verl";
-  YamlNode const* const model = root.find("model");
-  bool const has_model_map = model != nullptr && model->kind == YamlNode::Kind::map;
-  if ((has_model_map && (has("train") || has("ddp"))) || has("model_config")) {
-    return "Megatron-Bridge";
-  }
-  if (has("tuner_type") || has("train_type") || has("load_safetensors")) return "ms-swift";
-  if (has("language_model") && has("model_parallel")) return "Megatron-LM";
-  return {};
-}
 
 }  // namespace
 
@@ -340,7 +346,7 @@ MegatronSettings read_megatron_settings(YamlNode const& root) {
   SettingsReader reader;
   reader.read(root, "", false);
   MegatronSettings settings = std::move(reader).result();
-  settings.program = program_of(root);
+  if (auto const format = foreign_format(root, false)) settings.program = format->program;
   return settings;
 }
 
@@ -369,8 +375,7 @@ ShellWords flags_of_setting(ShellWord const& assignment) {
   Setting setting{.name = name,
                   .values = {},
                   .is_list = false,
-                  .line = assignment.line,
-                  .column = assignment.column};
+                  .place = {assignment.file, assignment.line, assignment.column}};
   std::string_view value = text.substr(equals + 1);
   if (value.size() > 1 && value.front() == '[' && value.back() == ']') {
     setting.is_list = true;

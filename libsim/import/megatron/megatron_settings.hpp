@@ -13,10 +13,17 @@
 
 namespace stagecraft {
 
+/// Another file that a run file names for what it leaves out.
+struct NamedFile {
+  std::string key;   ///< that names it
+  std::string name;  ///< as written; empty if it is a map
+  Place place;
+};
+
 /// Flags that a run file of a program around Megatron says by names with underscores.
 struct MegatronSettings {
   LaunchEnvironment environment{};
-  std::vector<std::string> files{};  ///< other files that it names for what it leaves out
+  std::vector<NamedFile> files{};
   std::string program{};  ///< whose file it is, such as "Primus"; empty if it is not known
   ShellWords flags{};     ///< as a command line has them
   std::vector<Omission> left_out{};  ///< settings that are not flags

@@ -5,10 +5,10 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "libsim/import/foreign_format.hpp"
 #include "libsim/import/shell/shell_expansion.hpp"
 #include "libsim/import/shell/shell_interpreter.hpp"
 #include "libsim/import/shell/shell_tokens.hpp"
+#include "libsim/run/foreign_format.hpp"
 #include "libsim/units/parse_number.hpp"
 
 namespace stagecraft {
@@ -99,6 +99,33 @@ Allocation allocation_of(std::vector<std::string> const& sbatch) {
   return allocation;
 }
 
+/// Says which scripts one without flags reads or starts, and what it sets for them.
+Problem handed_over(ScriptOutcome const& outcome,
+                    ShellVariables const& before,
+                    std::shared_ptr<std::string const> origin) {
+  ShellWord const& first = outcome.handed_to.front();
+  std::string scripts;
+  for (ShellWord const& script : outcome.handed_to) {
+    scripts += (scripts.empty() ? "" : ", ") + printable(script.text) + " (line " +
+               std::to_string(script.line) + ")";
+  }
+  std::string variables;
+  for (auto const& [name, variable] : outcome.variables) {
+    if (variable.elements.size() != 1 || !is_name_character(name.front())) continue;
+    std::string const& value = variable.elements.front().text;
+    auto const known = before.find(name);
+    bool const is_new = known == before.end() || known->second.elements.size() != 1 ||
+                        known->second.elements.front().text != value;
+    if (!is_new || value.empty() || is_unresolved(value)) continue;
+    bool const is_plain = value.find_first_of(" \t\n'\"") == std::string::npos;
+    variables += " --variable " + (is_plain ? name + "=" + value : "'" + name + "=" + value + "'");
+  }
+  return {Place{std::move(origin), first.line, first.column}, "",
+          "no command with --num-layers, but other scripts: " + scripts,
+          "the script that has the flags: stagecraft import megatron --script " +
+              printable(first.text) + variables};
+}
+
 }  // namespace
 
 bool LaunchEnvironment::set(std::string_view name, std::string_view value) {
@@ -159,11 +186,17 @@ LaunchCommand read_launch_script(std::string_view text,
     variables[name] = {{{value, 0, 0}}};
     given.insert(name);
   }
+  ShellVariables const before = variables;
   ScriptOutcome outcome = follow_script(tokens, std::move(variables), given);
   ShellWords const& words = outcome.command.empty() ? outcome.flags_of_variable : outcome.command;
+  if (words.empty() && !outcome.handed_to.empty()) {
+    diagnostics.add(handed_over(outcome, before, std::make_shared<std::string const>(origin)));
+    return {};
+  }
   if (words.empty()) {
     std::string found = "no command with --num-layers";
-    auto const format = text.starts_with("#!") ? std::nullopt : foreign_format(text);
+    auto format = foreign_format(text);
+    if (format && format->command.ends_with("--script")) format.reset();
     if (format) found = text_of(*format);
     if (!format && nlohmann::json::accept(text)) found = "a JSON document";
     for (std::string const& note : outcome.notes) found += "; " + note;

@@ -22,6 +22,7 @@ ScriptOutcome ShellInterpreter::run(ShellCommands commands) {
   ScriptOutcome outcome;
   outcome.command = std::move(command_);
   outcome.flags_of_variable = std::move(flags_of_variable_);
+  outcome.handed_to = std::move(handed_to_);
   report_doubts(outcome);
   outcome.variables = std::move(outcome.command.empty() ? variables_ : variables_of_command_);
   return outcome;

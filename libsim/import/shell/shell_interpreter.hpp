@@ -26,6 +26,8 @@ struct ScriptOutcome {
   /// The last value of a variable with such flags, for scripts that only set the variable.
   ShellWords flags_of_variable{};
   ShellVariables variables{};
+  /// Other scripts that it reads or starts, with their arguments; none of them is followed.
+  ShellWords handed_to{};
   std::vector<std::string> notes{};   ///< what was not followed and changes no flag of the command
   std::vector<ScriptDoubt> doubts{};  ///< what was not followed and may change some
 };
@@ -122,6 +124,8 @@ class ShellInterpreter {
                       std::vector<ShellToken>::const_iterator end);
   /// Notes the command that starts training.
   void start(ShellCommand const& command, ShellWords words);
+  /// Notes the script that a command starts, such as `sbatch train.sh 8`, if there is one.
+  void hand_over(ShellWords const& words);
   /// What `eval` does: its words are one text, which is followed.
   Status execute_again(ShellWords const& words);
   /// Gives variables the values that they had.
@@ -168,6 +172,7 @@ class ShellInterpreter {
   std::vector<std::string> notes_;
   ShellDoubts doubts_;
   ShellWords command_;
+  ShellWords handed_to_;
   ShellWords flags_of_variable_;
   /// The flags in doubt of the command, and of the variable.
   std::map<std::size_t, std::set<std::string>> doubts_of_command_, doubts_of_variable_;

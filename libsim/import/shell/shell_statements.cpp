@@ -25,6 +25,11 @@ constexpr std::array<std::string_view, 15> succeeding_words{
     "echo", "printf", "pwd",   "cd",     "mkdir", "pushd", "popd", "sleep",
     "wait", "trap",   "umask", "ulimit", "alias", "touch", "date"};
 
+/// Commands that start or read a script, and how the names of scripts end.
+constexpr std::array<std::string_view, 7> starting_words{"sbatch", "srun", "qsub",  "bash",
+                                                         "sh",     ".",    "source"};
+constexpr std::array<std::string_view, 4> script_endings{".sh", ".bash", ".sbatch", ".slurm"};
+
 /// Whether words contain the output of a command.
 bool has_command(std::vector<std::string> const& written) {
   return std::ranges::any_of(written, [](std::string const& text) {
@@ -70,6 +75,7 @@ ShellInterpreter::Status ShellInterpreter::execute_words(
   while (first != end && is_assignment(*first)) ++first;
   if (first != end && (first->word.text == "source" || first->word.text == ".")) {
     note_at(first->word, "another script is read, which is not followed");
+    hand_over(words_of(first, end));
     return std::nullopt;
   }
   // A command gets its words before what is assigned for it.
@@ -102,9 +108,25 @@ ShellInterpreter::Status ShellInterpreter::execute_words(
     status = true;
   } else if (ShellWords const all = cut_again(words, variables_, false); has_layers(all)) {
     start(command, all);
+  } else {
+    hand_over(words);
   }
   restore(before);
   return status;
+}
+
+void ShellInterpreter::hand_over(ShellWords const& words) {
+  auto const is_script = [](ShellWord const& word) {
+    return std::ranges::any_of(
+        script_endings, [&](std::string_view ending) { return word.text.ends_with(ending); });
+  };
+  bool const starts = std::ranges::find(starting_words, words.front().text) != starting_words.end();
+  auto const script = starts ? std::ranges::find_if(words, is_script) : words.begin();
+  if (script == words.end() || !is_script(*script)) return;
+  ShellWord handed = words.front();
+  handed.text = script->text.substr(script->text.rfind('/') + 1);
+  for (auto word = script + 1; word != words.end(); ++word) handed.text += " " + word->text;
+  handed_to_.push_back(std::move(handed));
 }
 
 void ShellInterpreter::restore(std::vector<Local>& locals) {

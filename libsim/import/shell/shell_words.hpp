@@ -1,6 +1,7 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,7 @@ struct ShellWord {
   std::string text;
   int line = 0;
   int column = 0;
+  std::shared_ptr<std::string const> file{};  ///< null: the one that all words are of
 };
 
 using ShellWords = std::vector<ShellWord>;

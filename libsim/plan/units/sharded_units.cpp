@@ -211,22 +211,35 @@ void shard_units(TrainingPlan const& plan, Programs& programs) {
   });
   UnitCopies copies{plan, programs};
   std::vector<ChunkProgram> const chunks = std::exchange(programs.chunks, {});
-  std::vector<std::vector<ChunkProgram>> by_role(
-      static_cast<std::size_t>(std::min(microbatches, 3)));
-  for (ChunkProgram const& chunk : chunks) {
+  // Forced counts may make each microbatch differ: then there are chunks for each of them.
+  bool const differ = plan.forced && plan.forced->depends_on_microbatch();
+  std::size_t const of_microbatch =
+      differ ? chunks.size() / static_cast<std::size_t>(microbatches) : chunks.size();
+  auto const role_of = [&](std::size_t k) {
+    if (std::cmp_equal(k + 1, microbatches))
+      return static_cast<std::size_t>(std::min(microbatches, 3) - 1);
+    return std::min<std::size_t>(k, 1);
+  };
+  std::vector<std::vector<ChunkProgram>> by_role;
+  for (std::size_t i = 0; i < chunks.size(); ++i) {
+    ChunkProgram const& chunk = chunks[i];
     ChunkUnits const units{chunk.blocks, copies.whole(), kind};
     copies.begin(chunk, units);
     UnitPolicy policy = unit_policy(plan.config.sharding);
     policy.kept_last = copies.kept_last(plan.config.sharding.reuse_distance, recomputes);
     auto passes = unit_passes(units.list(), policy, microbatches);
     if (!plan.config.sharding.shares_parameters()) leave_out_gathers(passes);
+    std::vector<ChunkProgram>& made = by_role.emplace_back(passes.size());
     for (std::size_t role = 0; role < passes.size(); ++role) {
-      by_role[role].push_back(copies.of(chunk, units, passes[role]));
+      bool const is_needed = !differ || role == role_of(i / of_microbatch);
+      if (is_needed) made[role] = copies.of(chunk, units, passes[role]);
     }
   }
-  for (int k = 0; k < microbatches; ++k) {
-    std::size_t const role = k + 1 == microbatches ? by_role.size() - 1 : std::min(k, 1);
-    programs.chunks.insert(programs.chunks.end(), by_role[role].begin(), by_role[role].end());
+  for (std::size_t k = 0; std::cmp_less(k, microbatches); ++k) {
+    for (std::size_t i = 0; i < of_microbatch; ++i) {
+      std::size_t const chunk = differ ? k * of_microbatch + i : i;
+      programs.chunks.push_back(by_role[chunk][role_of(k)]);
+    }
   }
 }
 

@@ -49,8 +49,8 @@ class Notes {
   void found(std::string const& what, std::string const& device, std::string const& file) {
     add(what + " executed on " + device + ": " + file);
   }
-  void missing(std::string const& what, std::string const& plan) {
-    missing_.push_back({.what = what, .plan = plan});
+  void missing(std::string const& what, std::string const& plan, TrainingConfig const& config) {
+    missing_.push_back({.what = what, .plan = plan, .ranks = world_size(config.parallel)});
   }
   void add(std::string const& note) {
     if (known_.insert(note).second) notes_.push_back(note);
@@ -77,12 +77,12 @@ ExecutedCases execute_table4(Reproduction& table,
   Notes notes;
   ExecutedCases cases;
   for (PaperCase const& paper_case : paper_cases()) {
-    std::string const plan =
-        fingerprint(make_plan(as_settled(load_table4_run(paper_configs, paper_case).training)));
+    TrainingConfig const config = load_table4_run(paper_configs, paper_case).training;
+    std::string const plan = fingerprint(make_plan(as_settled(config)));
     plans.layers.insert(plan);
     ExecutedLayer const* const layer = results.layer_of(plan);
     if (layer == nullptr) {
-      notes.missing("22B " + paper_case.name, plan);
+      notes.missing("22B " + paper_case.name, plan, config);
       continue;
     }
     cases[paper_case.name] = layer;
@@ -134,7 +134,7 @@ std::optional<double> iteration_of(PaperRun const& run,
   if (executed == nullptr || !executed->is_whole()) {
     auto const stages = find_stages_alone(run.plan.config, results);
     if (stages) return compose(run, *stages, notes);
-    notes.missing(run.file, plan);
+    notes.missing(run.file, plan, run.plan.config);
     return std::nullopt;
   }
   notes.found(run.file, executed->device + ", " + std::string{name_of(executed->clock)} + " time",

@@ -73,13 +73,20 @@ std::string closing_line(Reproduction const& reproduction) {
          decimals(errors.largest, 2) + unit + "\n";
 }
 
-/// What was not executed, in a line.
+/// What was not executed and why, in a line.
 std::string missing_line(Reproduction const& reproduction) {
+  std::vector<NotExecuted> const& missing = reproduction.missing;
+  if (missing.empty()) return {};
   std::string text;
-  for (NotExecuted const& missing : reproduction.missing) {
-    text += (text.empty() ? "not executed: " : ", ") + missing.what;
+  for (NotExecuted const& one : missing) {
+    text += (text.empty() ? "not executed: " : ", ") + one.what;
   }
-  return text.empty() ? text : text + "\n";
+  auto const [fewest, most] = std::ranges::minmax(missing, {}, &NotExecuted::ranks);
+  std::string const ranks =
+      (fewest.ranks < most.ranks ? std::to_string(fewest.ranks) + " to " : "") +
+      std::to_string(most.ranks);
+  return text + " (no file of the folder is of " +
+         (missing.size() == 1 ? "its plan" : "their plans") + ", on " + ranks + " ranks)\n";
 }
 
 }  // namespace

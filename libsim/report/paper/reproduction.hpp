@@ -35,6 +35,7 @@ struct ErrorSummary {
 struct NotExecuted {
   std::string what;
   std::string plan;  ///< the fingerprint by which a file would be found
+  int ranks = 0;     ///< that it takes
 };
 
 /// One table or figure of the paper.

@@ -9,9 +9,7 @@
 #include <vector>
 
 #include "libsim/engine/simulation.hpp"
-#include "libsim/memory/rank_memory.hpp"
 #include "libsim/plan/make_plan.hpp"
-#include "libsim/plan/received_rows.hpp"
 #include "libsim/training/key_values.hpp"
 #include "libsim/training/training_names.hpp"
 #include "tests/libexec/executor/run_checks.hpp"
@@ -343,27 +341,7 @@ TEST_CASE("plans of uneven rows hold on every rank what is predicted, to the byt
         if (turn % 3 == 0) config.dispatch = Dispatch::allgather;
         if (turn % 3 == 1) config.dispatch = Dispatch::deepep;
         CAPTURE(layout.name, to_json(routing).dump(), turn);
-        TrainingPlan const plan = make_plan(as_settled(completed(config)));
-        Simulation const predicted = simulate(plan, invented_system());
-        std::vector<std::int64_t> fullest(plan.stages.size());
-        for (RankReport const& rank : execute(config, {.gemm = GemmKind::openblas}).ranks) {
-          auto const stage = rank.stage.index();
-          RankPrograms const own{plan, plan.groups.at_stage(rank.rank, StageId{0}).value()};
-          StageMemory const memory = peak_memory({plan, plan.stages[rank.stage], *own});
-          std::int64_t held = 0;
-          for (int i = 0; i < category_count; ++i) {
-            auto const category = static_cast<Category>(i);
-            if (category == Category::workspace) continue;
-            CHECK(rank.at_peak[category] == memory.at_peak[category]);
-            held += rank.at_peak[category];
-          }
-          CHECK(rank.activation_peak == memory.activation_peak);
-          fullest[stage] = std::max(fullest[stage], held);
-        }
-        for (std::size_t i = 0; i < fullest.size(); ++i) {
-          CHECK(fullest[i] ==
-                predicted.stages[i].peak() - predicted.stages[i].at_peak[Category::workspace]);
-        }
+        require_predicted_bytes(config);
         ++compared;
       }
     }

@@ -9,7 +9,9 @@
 #include "libexec/backends/cpu_backend.hpp"
 #include "libexec/backends/numbers.hpp"
 #include "libsim/engine/simulation.hpp"
+#include "libsim/memory/stage_memory.hpp"
 #include "libsim/plan/make_plan.hpp"
+#include "libsim/plan/rank_programs.hpp"
 #include "tests/libexec/executor/small_runs.hpp"
 #include "tests/libsim/invented_system.hpp"
 
@@ -177,17 +179,27 @@ int require_slopes(TrainingConfig const& config,
 }
 
 void require_predicted_bytes(TrainingConfig const& config) {
-  Simulation const predicted =
-      simulate(make_plan(as_settled(completed(config))), invented_system());
+  TrainingPlan const plan = make_plan(as_settled(completed(config)));
+  Simulation const predicted = simulate(plan, invented_system());
+  std::vector<std::int64_t> fullest(plan.stages.size());
   for (RankReport const& rank : execute(config, {.gemm = GemmKind::openblas}).ranks) {
-    StageResult const& stage = predicted.stages[rank.stage.index()];
+    auto const stage = rank.stage.index();
+    RankPrograms const own{plan, plan.groups.at_stage(rank.rank, StageId{0}).value()};
+    StageMemory const memory = peak_memory({plan, plan.stages[rank.stage], *own});
+    std::int64_t held = 0;
     for (int i = 0; i < category_count; ++i) {
       auto const category = static_cast<Category>(i);
       CAPTURE(name_of(category));
       if (category == Category::workspace) continue;
-      CHECK(rank.at_peak[category] == stage.at_peak[category]);
+      CHECK(rank.at_peak[category] == memory.at_peak[category]);
+      held += rank.at_peak[category];
     }
-    CHECK(rank.activation_peak == stage.activation_peak);
+    CHECK(rank.activation_peak == memory.activation_peak);
+    fullest[stage] = std::max(fullest[stage], held);
+  }
+  for (std::size_t i = 0; i < fullest.size(); ++i) {
+    CHECK(fullest[i] ==
+          predicted.stages[i].peak() - predicted.stages[i].at_peak[Category::workspace]);
   }
 }
 

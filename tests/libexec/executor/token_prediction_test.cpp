@@ -7,6 +7,7 @@
 #include "libexec/executor/token_source.hpp"
 #include "tests/libexec/executor/run_checks.hpp"
 #include "tests/libexec/executor/small_runs.hpp"
+#include "tests/libsim/uneven_runs.hpp"
 
 namespace stagecraft::token_prediction_test {
 namespace {
@@ -26,6 +27,14 @@ TrainingConfig small_v3(Precision precision) {
                                        .shared_ffn_hidden = 12,
                                        .first_dense = 1,
                                        .router = {.score = RouterScore::sigmoid, .scaling = 2.5}};
+  return config;
+}
+
+/// The same, with rows that experts of each layer and of the module compute, all different.
+TrainingConfig uneven_v3(Precision precision) {
+  TrainingConfig config = predicting(small_v3(precision), 1);
+  std::int64_t const tokens = config.model.sequence * config.batch.micro;
+  config.routing = drawn_routing(5, config.model.layers + 1, 4, 2, tokens);
   return config;
 }
 
@@ -260,7 +269,7 @@ std::vector<TrainingConfig> layouts_of_predictions(TrainingConfig const& base, b
 TEST_CASE("predictions on several ranks have the gradients and the loss of one", "[prediction]") {
   for (TrainingConfig const& base :
        {predicting(small_llama(Precision::fp64), 2), predicting(small_v3(Precision::fp64), 1),
-        predicting(small_llama(Precision::fp64), 1, true)}) {
+        predicting(small_llama(Precision::fp64), 1, true), uneven_v3(Precision::fp64)}) {
     double const loss = execute(base).steps.front().loss;
     for (TrainingConfig const& config : layouts_of_predictions(base, !!base.model.experts)) {
       CAPTURE(config.parallel.tensor, config.parallel.pipeline, config.parallel.interleave);
@@ -295,7 +304,7 @@ TEST_CASE("predictions hold what the simulator predicts, to the byte", "[predict
   for (Precision const precision : {Precision::bf16, Precision::fp64}) {
     for (TrainingConfig const& base :
          {predicting(small_llama(precision), 2), predicting(small_v3(precision), 1),
-          predicting(small_llama(precision), 1, true)}) {
+          predicting(small_llama(precision), 1, true), uneven_v3(precision)}) {
       for (TrainingConfig config : layouts_of_predictions(base, !!base.model.experts)) {
         config.recompute = {policies[turn++ % policies.size()]};
         require_predicted_bytes(config);

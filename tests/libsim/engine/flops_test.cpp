@@ -67,6 +67,22 @@ TEST_CASE("strict hardware FLOPs: selective adds 4Bs^2h a layer, full one forwar
   }
 }
 
+TEST_CASE("all ranks together compute balanced routing's rows, in layers of prediction too",
+          "[simulation][flops]") {
+  // The 128 choices of a microbatch of 128 tokens do not divide by 10 experts.
+  TrainingConfig config = modest_run(1, 1, 4);
+  config.model.experts = ExpertsConfig{.count = 10, .per_token = 1, .ffn_hidden = 32};
+  config.model.vocabulary_multiple = 1;
+  config.model.positions = Positions::rotary;
+  config.model.predicted_tokens = 1;
+  config.parallel.expert = 2;
+  config.routing.factor = 1;
+  // The FLOPs of the model leave out the router's product, as Megatron-LM's do: of the 64 x 64
+  // tokens, h 128, 10 experts, in 8 layers and that of prediction.
+  REQUIRE(hardware_flops(make_plan(as_settled(config))) - model_flops(config) ==
+          6.0 * (64 * 64) * 128 * 10 * 9);
+}
+
 TEST_CASE("hardware FLOPs count the padded vocabulary, model FLOPs the published one",
           "[simulation][flops]") {
   TrainingConfig config = modest_run(8, 2);  // 1000 words padded to 1024

@@ -121,4 +121,33 @@ TEST_CASE("the request that failed tells more if it comes before the peak", "[fi
   REQUIRE(unknown.value() == died.value());
 }
 
+TEST_CASE("a request that no device can serve says nothing of a run's memory", "[fit]") {
+  // A100 of 80 GiB.
+  REQUIRE_THROWS_WITH(
+      fit_memory_factor(run_with("nanotron"), {.tried = Bytes{std::int64_t{200} << 30}}, "m.yaml"),
+      Catch::Contains("--tried-bytes: found '200 GiB'; accepted: at most the 80.0 GiB of a NVIDIA "
+                      "A100"));
+}
+
+TEST_CASE(
+    "without measured runs of a stack the widest spread gives the probability that a run lives",
+    "[fit]") {
+  // configs/residuals.yaml: nanotron on one stage has the largest spread.
+  constexpr double spread = 0.0740;
+  RunConfig const run = run_with("megatron-core");
+  MemoryFactor const fitted = fit_memory_factor(
+      run, {.kind = MemoryObservation::Kind::reserved, .bytes = Bytes{std::int64_t{66} << 30}},
+      "m.yaml");
+  double const distance =
+      std::log(static_cast<double>(fitted.room) / static_cast<double>(fitted.predicted));
+  REQUIRE(fitted.lives.value() ==
+          Approx(std::erfc(-distance / spread / std::sqrt(2.0)) / 2).margin(1e-3));
+  REQUIRE(fitted.why_not_known.empty());
+  REQUIRE_THAT(fitted.evidence, Catch::Contains("as too few of megatron-core were measured"));
+  // Megatron-LM of 2022 does not say what it allocates beside the tensors.
+  MemoryFactor const unknown = fit_memory_factor(run_with("megatron-2022"), {}, "m.yaml");
+  REQUIRE_FALSE(unknown.lives);
+  REQUIRE_THAT(unknown.why_not_known, Catch::Contains("megatron-2022"));
+}
+
 }  // namespace stagecraft::memory_factor_test

@@ -190,5 +190,27 @@ TEST_CASE("arithmetic fails where it has no value", "[import]") {
   }
 }
 
+TEST_CASE("a script that submits another says which one to import, with what it sets", "[import]") {
+  auto const refusal = [](std::string const& script) {
+    try {
+      read(script, {{"GIVEN", "1"}});
+    } catch (ConfigError const& error) {
+      return std::string{error.what()};
+    }
+    return std::string{"accepted"};
+  };
+  REQUIRE(refusal("export TP=8 NAME='a b'\nN=$(nproc)\n\nsbatch --nodes 4 --export=ALL "
+                  "jobs/train.sh 7 x\n") ==
+          "s.sh:4:1: found no command with --num-layers, but other scripts: train.sh 7 x (line 4); "
+          "accepted: the script that has the flags: stagecraft import megatron --script train.sh 7 "
+          "x --variable 'NAME=a b' --variable TP=8");
+  // Megatron-LM, examples/sc21/run_table_1.sh.
+  REQUIRE(refusal("TP=8\n. `pwd`/CONFIG.sh\n. `pwd`/SBATCH.sh\nexit 0\n") ==
+          "s.sh:2:1: found no command with --num-layers, but other scripts: CONFIG.sh (line 2), "
+          "SBATCH.sh (line 3); accepted: the script that has the flags: stagecraft import megatron "
+          "--script CONFIG.sh --variable TP=8");
+  REQUIRE(refusal("cp a.sh b.sh\n").find("other scripts") == std::string::npos);
+}
+
 }  // namespace
 }  // namespace stagecraft::launch_script_test

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "libsim/config/yaml_tree.hpp"
-#include "libsim/import/foreign_format.hpp"
 #include "libsim/import/megatron/megatron_import.hpp"
 #include "libsim/import/settings_files.hpp"
+#include "libsim/run/foreign_format.hpp"
 #include "tests/libsim/import/megatron_round_trip.hpp"
 #include "tests/libsim/run/temporary_folder.hpp"
 
@@ -85,6 +85,69 @@ TEST_CASE("a file is read after those that it names, beside it or where Primus h
   REQUIRE(command.notes == std::vector<std::string>{"read as a run file of Primus"});
 }
 
+TEST_CASE("files that name themselves, a folder or no file are refused where they do", "[import]") {
+  TemporaryFolder const folder;
+  std::filesystem::create_directories(folder.path() / "b.yaml");
+  auto const path = [&](std::string const& name) { return (folder.path() / name).string(); };
+  auto const refusal = [&](std::string const& text) {
+    std::ofstream{path("run.yaml")} << text;
+    std::vector<Omission> left_out;
+    try {
+      read_settings_file(path("run.yaml"), {}, left_out);
+    } catch (ConfigError const& error) {
+      return std::string{error.what()};
+    }
+    return std::string{"accepted"};
+  };
+  std::ofstream{path("a.yaml")} << "x: 1\nextends: [run.yaml]\n";
+  std::string const another = "accepted: a file that does not name this one";
+  REQUIRE(refusal("extends: a.yaml\n") ==
+          path("a.yaml") + ":2:11: extends: found 'run.yaml', which names this file in turn; " +
+              another);
+  REQUIRE(refusal("extends: run.yaml\n") ==
+          path("run.yaml") + ":1:10: extends: found 'run.yaml', this file itself; " + another);
+  std::string const accepted = "accepted: the name of a YAML file (.yaml), or a list of them";
+  REQUIRE(refusal("extends: 3\n") == path("run.yaml") + ":1:10: extends: found '3'; " + accepted);
+  REQUIRE(refusal("includes: [b.yaml]\n") ==
+          path("run.yaml") + ":1:12: includes: found 'b.yaml', a folder; " + accepted);
+  REQUIRE(refusal("extends: {a: b.yaml}\n") ==
+          path("run.yaml") + ":1:10: extends: found a map; " + accepted);
+  // Read twice, but by no circle.
+  std::ofstream{path("a.yaml")} << "extends: [c.yaml]\n";
+  std::ofstream{path("c.yaml")} << "bf16: true\n";
+  REQUIRE(refusal("extends: [a.yaml, c.yaml]\n") == "accepted");
+}
+
+TEST_CASE("a switch is on or off, and an error is placed in the file that has the value",
+          "[import]") {
+  TemporaryFolder const folder;
+  std::string const named = (folder.path() / "model.yaml").string();
+  std::string const run = (folder.path() / "run.yaml").string();
+  auto const error_of = [&](std::string const& line) {
+    std::ofstream{named} << "y: 1\n" << line << '\n';
+    std::ofstream{run} << "extends: model.yaml\n" << model;
+    std::vector<Omission> left_out;
+    MegatronOptions options;
+    options.world_size = 8;
+    try {
+      import_megatron(read_settings_file(run, {}, left_out).arguments, run, options);
+    } catch (ConfigError const& error) {
+      return std::string{error.what()};
+    }
+    return std::string{"accepted"};
+  };
+  std::string const one = "accepted: true or false";
+  REQUIRE(error_of("swiglu: maybe") == named + ":2:9: --swiglu: found 'maybe'; " + one);
+  REQUIRE(error_of("tensor_model_parallel_size: two") ==
+          named +
+              ":2:29: --tensor-model-parallel-size: found 'two'; accepted: a whole number from "
+              "1 to 1000000");
+  // PyYAML reads these as true and false.
+  for (char const* const word : {"yes", "On", "false", "no", "0"}) {
+    REQUIRE(error_of("swiglu: " + std::string{word}) == "accepted");
+  }
+}
+
 TEST_CASE("a file of Megatron-Bridge has the names of Megatron's configuration", "[import]") {
   MegatronSettings const settings = settings_of(
       "model:\n  _target_: x\n  num_layers: 24\n  hidden_size: 1024\n  num_attention_heads: 16\n"
@@ -154,7 +217,8 @@ TEST_CASE("objects of Python, variables and files that are named are read as wha
       "model: llama2_7B.yaml\nENV_VARS: {PYTORCH_CUDA_ALLOC_CONF: \"expandable_segments:True\"}\n"
       "params_dtype: {_call_: false, _target_: torch.bfloat16}\n"
       "attention_backend: AttnBackend.flash\nexp_avg_dtype: torch.float32\n");
-  REQUIRE(settings.files == std::vector<std::string>{"llama2_7B.yaml"});
+  REQUIRE(settings.files.size() == 1);
+  REQUIRE(settings.files[0].name == "llama2_7B.yaml");
   REQUIRE(settings.environment.allocator_settings == "expandable_segments:True");
   REQUIRE(settings.flags.size() == 3);
   REQUIRE(settings.flags[2].text == "--exp-avg-dtype=fp32");
@@ -189,7 +253,8 @@ TEST_CASE("files of other programs are called by their names", "[import]") {
   REQUIRE(name("distributed_type: FSDP\nnum_processes: 8\n") == "a configuration of Accelerate");
   REQUIRE(name("[training]\nseq_len = 8192\n[parallelism]\n") == "a configuration of torchtitan");
   REQUIRE(name("model: a\nsystem: b\nbatch: {global: 8}\n") == "a run file of stagecraft");
-  REQUIRE(name(model).empty());
+  REQUIRE(name(model) == "a run file of Megatron-LM");
+  REQUIRE(name("a: 1\n").empty());
 }
 
 }  // namespace

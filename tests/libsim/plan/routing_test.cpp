@@ -220,6 +220,33 @@ TEST_CASE("with a factor the first rank of each expert group is the hottest", "[
   REQUIRE(distinct == std::vector<std::pair<int, int>>{{0, 2}, {1, 2}});
 }
 
+TEST_CASE("layers of multi-token prediction route as many choices as others, as evenly as they can",
+          "[plan]") {
+  // GLM-4.5's experts and its module, zai-org/GLM-4.5, config.json: 160 experts, 8 per token,
+  // num_nextn_predict_layers 1. The 128 x 8 choices of a rank's tokens are 6.4 per expert.
+  std::string const text =
+      "model: {layers: 2, hidden: 64, heads: 8, sequence: 128, vocabulary: 100, positions: rotary, "
+      "predicted_tokens: 1, experts: {count: 160, per_token: 8, ffn_hidden: 32}}\n"
+      "batch: {global: 2}\nparallel: {data: 2, expert: 2}\n";
+  Diagnostics diagnostics;
+  auto const root = parse_yaml(text, "x.yaml", diagnostics);
+  TrainingConfig const config = read_training_config(ConfigNode{*root, "", diagnostics});
+  diagnostics.throw_if_any();
+  REQUIRE(config.routing.factor == 1);
+  TrainingPlan const plan = make_plan(as_settled(config));
+  BlockProgram const& head = plan.programs.blocks.back();
+  REQUIRE(head.kind == BlockProgram::Kind::head);
+  int products = 0;
+  for (Op const& op : head.ops(Pass::forward)) {
+    if (op.kind != OpKind::grouped_gemm) continue;
+    ++products;
+    // The hottest rank of two has 7 rows of each replica for each of its 80 experts; 2 FLOPs per
+    // row and element of the weights, 64 x 32.
+    REQUIRE(op.flops == 2 * (80 * 7 * 2) * 64 * 32);
+  }
+  REQUIRE(products == 2);
+}
+
 TEST_CASE("a router that chooses freely may send every token to a rank", "[plan]") {
   // 2 of a token's choices may be of the 2 experts of a rank, for the 8 tokens of 2 replicas.
   REQUIRE(rows_of(read("natural", "{data: 2, expert: 2}"), 0, 0, 0) == 2 * 8 * 2);

@@ -225,4 +225,41 @@ TEST_CASE("shared experts are in one shard with what is before a layer's experts
   REQUIRE(runs[2].shard() == 2 * 2 * 128 * 512 / 4);
 }
 
+TEST_CASE("units of each microbatch have the rows that a file gives it") {
+  TrainingConfig config = modest_run(1, 1, 4);
+  config.model.layers = 1;
+  config.model.tied_embeddings = false;
+  config.model.experts = ExpertsConfig{.count = 4, .per_token = 1, .ffn_hidden = 256};
+  config.sharding.kind = ShardingKind::fsdp2;
+  int const microbatches = 5;
+  config.batch.global = config.batch.micro * config.parallel.data * microbatches;
+  std::int64_t const tokens = config.model.sequence * config.batch.micro;
+  // In the k-th microbatch of each replica, all tokens choose expert k mod 4.
+  CountsFile file{"counts.csv", {}};
+  for (int k = 0; k < microbatches; ++k) {
+    for (int replica = 0; replica < config.parallel.data; ++replica) {
+      std::vector<std::int64_t> rows(4);
+      rows[static_cast<std::size_t>(k % 4)] = tokens;
+      file.layers.push_back({0, in_batch(config, replica, MicrobatchId{k}), std::move(rows)});
+    }
+  }
+  config.routing.counts = SharedCounts{std::move(file)};
+  TrainingPlan const plan = make_plan(as_settled(config));
+  REQUIRE(plan.programs.chunks.size() == microbatches);
+  for (std::size_t k = 0; k < microbatches; ++k) {
+    int products = 0;
+    for (std::int32_t const index : plan.programs.chunks[k].blocks) {
+      for (Op const& op :
+           plan.programs.blocks[static_cast<std::size_t>(index)].ops(Pass::forward)) {
+        if (op.kind != OpKind::grouped_gemm) continue;
+        ++products;
+        GroupRows const* const rows = std::get<GemmAttributes>(op.attributes).rows;
+        REQUIRE(rows != nullptr);
+        REQUIRE((*rows)[k % 4] == tokens);
+      }
+    }
+    REQUIRE(products == 2);
+  }
+}
+
 }  // namespace stagecraft::sharded_units_test

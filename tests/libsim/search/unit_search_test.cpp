@@ -8,6 +8,7 @@
 #include "libsim/plan/make_plan.hpp"
 #include "libsim/search/candidate_source.hpp"
 #include "libsim/search/plan_search.hpp"
+#include "libsim/training/routing_check.hpp"
 #include "libsim/training/training_config_checks.hpp"
 #include "tests/libsim/engine/random_runs.hpp"
 #include "tests/libsim/search/small_searches.hpp"
@@ -29,6 +30,10 @@ SearchRequest drawn_search(std::uint32_t seed) {
     wide.ffn_hidden = 2048;
     request.base.model.pattern = {{wide, 1}, {request.base.model, 1}};
   }
+  if (seed % 3 == 2) {  // which do not divide the choices of a microbatch's 128 tokens
+    request.base.model.experts = ExpertsConfig{.count = 3, .per_token = 1, .ffn_hidden = 256};
+    request.base.model.pattern.clear();
+  }
   request.base.stack.early_stop = seed % 3 == 0;
   Accelerator const small = request.system.accelerator;
   if (seed % 2 == 1) {
@@ -48,8 +53,11 @@ std::vector<TrainingConfig> enumerated(SearchRequest const& request) {
   int const node = request.system.node.accelerators.value;
   for (int t = 1; t <= request.gpus; ++t) {
     for (std::int64_t micro = 1; micro <= request.global_batch; ++micro) {
-      for (int which = 0; which < 4; ++which) {
+      for (int choice = 0; choice < 4 * t; ++choice) {
+        int const which = choice % 4;
+        int const sharers = 1 + choice / 4;  // of each expert's weights
         TrainingConfig config = request.base;
+        if (sharers > 1 && (!config.model.experts || t % sharers != 0)) continue;
         int const d = request.gpus / t;
         if (request.gpus % t != 0 || request.global_batch % (d * micro) != 0) continue;
         config.parallel.tensor = t;
@@ -57,6 +65,8 @@ std::vector<TrainingConfig> enumerated(SearchRequest const& request) {
         config.parallel.sequence = which % 2 == 1;
         config.schedule.kind = ScheduleKind::one_f_one_b;
         config.batch = {.global = request.global_batch, .micro = micro};
+        config.parallel.expert_tensor = sharers;
+        settle_routing(config);
         config.sharding = {.kind = request.filter.sharding.front(),
                            .sync = request.system.software.replicas.sync.value};
         if (which >= 2) config.sharding.reshard_after_forward.kind = Reshard::Kind::no;
@@ -111,6 +121,36 @@ TEST_CASE("a plan with units has the memory that was found for it, and at least 
   CAPTURE(seen, tight);
   REQUIRE(seen > 500);
   REQUIRE(tight > seen / 2);
+}
+
+TEST_CASE(
+    "what was found of units whose ranks compute different rows is no more than the fullest has",
+    "[search]") {
+  SearchRequest request = small_uneven_search();
+  request.base.model.attention = Attention::flash;
+  request.base.model.precision = Precision::bf16;
+  request.filter.sharding = {ShardingKind::megatron_fsdp};
+  request.filter.tensor = {1};
+  request.exhaustive = true;
+  CandidateSource source{request};
+  int seen = 0;
+  int split = 0;
+  for (ShapeChoice const& shape : shape_choices(request)) {
+    Candidates const candidates = source.units(shape);
+    for (Candidate const& plan : candidates.plans) {
+      TrainingConfig const config = config_of(request, candidates, plan);
+      Prediction const prediction = predict(as_settled(config), request.system);
+      CAPTURE(shape.expert, shape.micro, plan.policy.layers);
+      REQUIRE(plan.peak <= prediction.stages.front().peak());
+      REQUIRE(plan.bound <= static_cast<double>(prediction.iteration.count()));
+      // A bound of 0 would pass the lines above.
+      REQUIRE(plan.peak > prediction.stages.front().peak() / 2);
+      ++seen;
+      split += shape.expert > 1 ? 1 : 0;
+    }
+  }
+  REQUIRE(seen > 20);
+  REQUIRE(split > 0);
 }
 
 TEST_CASE("the answer is the best plan with units of an enumeration, on devices of any size",
