@@ -39,10 +39,13 @@ class ShardingCheck : CombinationCheck {
       refuse("parallel.pipeline", layout.pipeline, "1" + why() + ": " + why_one_stage);
     }
     check_generation(layout);
-    bool const splits_experts = config_.sharding.traits().splits_experts;
-    if (layout.expert > 1 && (!splits_experts || config_.sharding.group != 0)) {
+    if (layout.expert > 1 && !config_.sharding.traits().splits_experts) {
       refuse("parallel.expert", layout.expert,
              "1" + why() + ": units of experts with ranks of their own are not modelled");
+    } else if (layout.expert > 1 && config_.sharding.group != 0) {
+      refuse("sharding.group", config_.sharding.group,
+             "0, as parallel.expert is " + to_text(layout.expert) +
+                 ": groups of ranks that share the units of experts are not modelled");
     }
     if (layout.overlap_gradients.value_or(false)) {
       refuse("parallel.overlap_gradients", "true", "false" + why() + ": units reduce their own");
@@ -96,6 +99,11 @@ class ShardingCheck : CombinationCheck {
       refuse("memory.moments_dtype", name_of(config_.memory.moments_dtype),
              "fp32" + why() + ": moments have the type of sharding.stored_dtype");
     }
+    if (config_.sharding.stored_dtype != UnitType::automatic && kind.has_main_gradients) {
+      refuse("sharding.stored_dtype", name_of(config_.sharding.stored_dtype),
+             "auto" + why() +
+                 ", whose shards have the type of model.precision, and master copies 32 bits");
+    }
     UnitType const gathered = config_.sharding.parameter_dtype;
     std::string_view const precision = name_of(config_.model.precision);
     if (gathered != UnitType::automatic && name_of(gathered) != precision) {
@@ -114,9 +122,12 @@ class ShardingCheck : CombinationCheck {
     whole.strategy = default_sharding(whole.kind).strategy;
     whole.generation = default_sharding(whole.kind).generation;
     if (whole == default_sharding(whole.kind)) return;
-    refuse("sharding", name_of(whole.kind),
-           "keys kind, sync, reduce_dtype, bucket, overlap" + why() +
-               ": each rank has all parameters");
+    bool const has_strategy = whole.kind == ShardingKind::megatron_fsdp;
+    std::string const keys = has_strategy
+                                 ? "kind, strategy, reduce_dtype" + why() + " with strategy " +
+                                       std::string{name_of(config_.sharding.strategy)}
+                                 : "kind, sync, reduce_dtype, bucket, overlap" + why();
+    refuse("sharding", name_of(whole.kind), "keys " + keys + ": each rank has all parameters");
   }
 
   void check_policy() const {
