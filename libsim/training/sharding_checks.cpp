@@ -157,20 +157,27 @@ class ShardingCheck : CombinationCheck {
   }
 };
 
-/// What Megatron-LM's hybrid optimizer takes, and this program as well.
+/// What Megatron-LM's hybrid optimizer and Transformer Engine take, and this program as well.
 class OffloadCheck : CombinationCheck {
  public:
   using CombinationCheck::CombinationCheck;
 
   void check() const {
     if (config_.offload == Offload{} ||
-        !sound({"offload", "sharding", "schedule", "model.precision", "memory"})) {
+        !sound({"offload", "sharding", "parallel", "schedule", "recompute", "model", "memory"})) {
       return;
     }
-    if (config_.offload.optimizer == 0) {
+    if (config_.offload.activations != ActivationOffload{}) check_activations();
+    if (config_.offload.optimizer > 0) return check_optimizer();
+    Offload without = config_.offload;
+    without.activations = {};
+    if (without != Offload{} || config_.offload.activations == ActivationOffload{}) {
       refuse("offload.optimizer", "0", "a fraction above 0, or `offload: none`");
-      return;
     }
+  }
+
+ private:
+  void check_optimizer() const {
     std::string const why = ", as offload.optimizer is set";
     if (!config_.sharding.traits().may_offload_optimizer) {
       refuse("sharding", name_of(config_.sharding.kind),
@@ -182,6 +189,40 @@ class OffloadCheck : CombinationCheck {
     if (config_.memory.moments_dtype != StateType::fp32) {
       refuse("memory.moments_dtype", name_of(config_.memory.moments_dtype),
              "fp32" + why + ": the host updates in 32 bits");
+    }
+  }
+
+  /// Source: Megatron-LM, megatron/core/transformer/transformer_config.py, __post_init__; and
+  /// Transformer Engine, whose layers are counted from each forward on.
+  void check_activations() const {
+    std::string const why = ", as offload.activations is set";
+    int const layers = config_.offload.activations.layers;
+    if (layers >= config_.model.layers) {
+      refuse("offload.activations.layers", layers,
+             "less than model.layers (" + to_text(config_.model.layers) +
+                 "): the last layer's backward comes at once");
+    }
+    if (config_.parallel.pipeline > 1) {
+      refuse("parallel.pipeline", config_.parallel.pipeline,
+             "1" + why + ": Megatron-LM offloads layers of runs of one stage");
+    }
+    if (config_.schedule.kind != ScheduleKind::one_f_one_b) {
+      refuse("schedule", name_of(config_.schedule.kind), "1f1b" + why);
+    }
+    if (config_.parallel.expert_overlap) {
+      refuse("parallel.expert_overlap", "true",
+             "false" + why + ": pairs of passes have no order of layers");
+    }
+    for (RecomputePolicy const& policy : config_.recompute) {
+      if (policy.granularity == RecomputeGranularity::none) continue;
+      refuse("recompute", name_of(policy.granularity),
+             "none" + why + ": Megatron-LM offloads layers without recompute");
+      break;
+    }
+    if (!config_.sharding.traits().is_in_megatron()) {
+      refuse("sharding", name_of(config_.sharding.kind),
+             names_of_kinds([](auto const& kind) { return kind.is_in_megatron(); }) + why +
+                 ": layers are offloaded as Megatron-LM does");
     }
   }
 };

@@ -41,7 +41,7 @@ TEST_CASE("plan's entries with units are, as run files, what simulate predicts")
        {std::string{"--software torchtitan --fix micro=1,2"},
         std::string{"--software fsdp1 --fix tensor=1,2 --fix recompute=uniform,block"},
         std::string{"--sharding fsdp2 --fix tensor=4 --fix recompute=per_stage"},
-        std::string{"--sharding megatron_fsdp --set sharding.strategy=optim --fix micro=2"},
+        std::string{"--sharding megatron_fsdp --set sharding.strategy=optim --fix pipeline=1"},
         std::string{"--sharding megatron_fsdp --fix tensor=1,2 --fix micro=1,2"},
         std::string{"--software torchtitan-eager --fix context=2 --fix tensor=2"}}) {
     CAPTURE(options);

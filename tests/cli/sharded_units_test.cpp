@@ -438,8 +438,8 @@ TEST_CASE("what units cannot be combined with is refused at its key") {
   require_refusal(second + "'{kind: zero2, reshard_after_forward: true}'",
                   {"accepted: keys kind, sync, reduce_dtype, bucket, overlap"});
   require_refusal(second + "'{kind: megatron_fsdp, strategy: optim_grads, group: 2}'",
-                  {"sharding: found 'megatron_fsdp'; accepted: keys kind, strategy, reduce_dtype, "
-                   "as sharding is megatron_fsdp with strategy optim_grads: each rank has all "});
+                  {"accepted: keys kind, strategy, reduce_dtype, as sharding is megatron_fsdp with "
+                   "strategy optim_grads: each rank has all "});
   require_refusal(
       second + "'{kind: megatron_fsdp, stored_dtype: bf16}'",
       {"sharding.stored_dtype: found 'bf16'; accepted: auto, as ", "master copies 32 bits"});
