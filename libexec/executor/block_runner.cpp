@@ -90,8 +90,8 @@ void BlockRunner::run(BlockInstance& instance, Pass pass) {
   auto const index = static_cast<std::size_t>(&block - context_.programs.blocks.data());
   PassBuffers const& buffers = buffers_[index].of(pass);
   std::vector<Op> const& ops = block.ops(pass);
-  std::size_t finished = 0;  // ops before this one are over, collectives included
-  bool has_bias = false;     // whether the product before op i has already added it
+  Finished finished{};
+  bool has_bias = false;  // whether the product before op i has already added it
   for (std::size_t i = 0; i < ops.size(); ++i) {
     if (context_.recorder != nullptr) context_.recorder->begin_change();
     for (BufferMove const& move : buffers.before(i)) {
@@ -137,13 +137,17 @@ void BlockRunner::allocate(BlockInstance& instance, Op const& op, TensorId id) {
 void BlockRunner::note_uses(BlockInstance const& instance,
                             std::vector<Op> const& ops,
                             std::size_t i,
-                            std::size_t& finished) const {
+                            Finished& finished) const {
   context_.lifetimes->begin_op();
   note_use(instance, ops[i]);
   if (ops[i].kind != OpKind::wait) return;
-  // Collectives use their operands until somebody waits for them, or for a later one.
-  for (; finished <= static_cast<std::size_t>(ops[i].waits_for); ++finished) {
-    if (is_collective(ops[finished].kind)) note_use(instance, ops[finished]);
+  // Collectives use their operands until somebody waits for them, or for a later one of their
+  // stream.
+  auto const last = static_cast<std::size_t>(ops[i].waits_for);
+  Stream const stream = ops[last].stream;
+  for (std::size_t& next = finished[static_cast<std::size_t>(stream)]; next <= last; ++next) {
+    Op const& op = ops[next];
+    if (op.stream == stream && is_collective(op.kind)) note_use(instance, op);
   }
 }
 

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <span>
@@ -9,6 +11,7 @@
 #include "libexec/executor/parameter_store.hpp"
 #include "libexec/executor/rank_context.hpp"
 #include "libsim/program/pass_buffers.hpp"
+#include "libsim/program/stream.hpp"
 
 namespace stagecraft {
 
@@ -67,11 +70,13 @@ class BlockRunner {
   std::vector<std::int64_t> sizes_of_pieces(BlockInstance& instance, Op const& op) const;
   void start_collective(BlockInstance& instance, Op const& op, std::int32_t position);
   void wait(BlockInstance const& instance, Op const& op);
-  /// `finished`: ops before it are known to be over; a wait moves it on.
+  /// By stream, the op of a pass before which all ops of the stream are known to be over.
+  using Finished = std::array<std::size_t, stream_rows.size()>;
+  /// A wait moves `finished` on.
   void note_uses(BlockInstance const& instance,
                  std::vector<Op> const& ops,
                  std::size_t i,
-                 std::size_t& finished) const;
+                 Finished& finished) const;
   void note_use(BlockInstance const& instance, Op const& op) const;
   void release(BlockInstance& instance, Op const& op, TensorId id);
   void load(BlockInstance const& instance, Op const& op);

@@ -53,7 +53,8 @@ void require_executable(TrainingConfig const& config) {
               !has_units || !config.model.tied_embeddings},
         Limit{"model.experts", "experts", "none, as units are to be gathered",
               !has_units || !has_experts(config.model)},
-        Limit{"offload", "optimizer", "none", config.offload == Offload{}}}) {
+        Limit{"offload", config.offload.optimizer > 0 ? "optimizer" : "activations", "none",
+              config.offload == Offload{}}}) {
     if (limit.is_met) continue;
     problems.push_back({.place = {},
                         .key = std::string{limit.key},

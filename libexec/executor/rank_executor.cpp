@@ -32,13 +32,16 @@ RankExecutor::RankExecutor(RankContext const& context)
                         : fill_parameters(context, parameters_);
 }
 
-void RankExecutor::run_iteration() {
+void RankExecutor::begin_iteration() {
   blocks_.losses().clear();
   blocks_.prediction_losses().clear();
   blocks_.router_losses().clear();
   steps_.begin_iteration();
   sending_until_ = {};
   handed_.clear();
+}
+
+void RankExecutor::run_iteration() {
   for (IssueEntry const& step : order_.entries) {
     current_ = &step;
     run(step);

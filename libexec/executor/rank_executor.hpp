@@ -26,7 +26,9 @@ class RankExecutor {
   /// Allocates parameters and optimizer state, and sets the parameters' initial values.
   explicit RankExecutor(RankContext const& context);
 
-  /// Runs one iteration. \throws MemoryLimitError, PeerFailure
+  /// Forgets the iteration before, whose gradients of units go.
+  void begin_iteration();
+  /// Runs one iteration. Pre: it has begun. \throws MemoryLimitError, PeerFailure
   void run_iteration();
 
   /// The sum of all tokens' losses, by microbatch of this replica; empty except on the last stage.

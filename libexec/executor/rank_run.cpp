@@ -176,6 +176,7 @@ class RankRun {
     restart();
     communicator.barrier();
     context_.clock.restart(is_traced);
+    executor_.begin_iteration();
     if (is_traced) begin_trace();
     StepReport report{.step = state_.step};
     executor_.run_iteration();

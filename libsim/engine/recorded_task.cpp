@@ -112,10 +112,12 @@ RecordedTask record_chunk(CostedPlan const& costed,
                           TaskProfile const& profile,
                           MemoryProfile memory) {
   ChunkSums const sums = chunk_sums(costed.plan().programs, task);
-  // What a unit waits for has a row of its own, as waits for the host have.
-  SimTime const exposed = profile.shares.data_parallel - profile.host_waits.data_parallel;
+  // What a unit or a layer's copy to the host is waited for has a row of its own, as waits for the
+  // host have.
+  SimTime const of_units = profile.shares.data_parallel - profile.host_waits.data_parallel;
+  SimTime const of_copies = profile.shares.offload - profile.host_waits.offload;
   SimTime const ran = profile.duration - profile.host_waits.sum();
-  SimTime const computed = ran - exposed;
+  SimTime const computed = ran - of_units - of_copies;
   RecordedOp const row{.end = computed,
                        .op = vocabulary.index_of(pass_of(task)),
                        .phase = phase_of(pass_of(task)),
@@ -130,10 +132,13 @@ RecordedTask record_chunk(CostedPlan const& costed,
       costed.plan().programs, task, costed.blocks(), memory.peak_block, memory.peak_op));
   RecordedTask recorded{.ops = {row},
                         .memory = recorded_memory(memory, peak_offset, profile.duration)};
-  if (exposed > SimTime{0}) {
-    recorded.ops.push_back(
-        {.start = computed, .end = ran, .op = row.op, .phase = TracePhase::data_parallel});
-  }
+  auto const wait = [&](SimTime start, SimTime end, TracePhase phase) {
+    if (start < end) {
+      recorded.ops.push_back({.start = start, .end = end, .op = row.op, .phase = phase});
+    }
+  };
+  wait(computed, computed + of_units, TracePhase::data_parallel);
+  wait(computed + of_units, ran, TracePhase::transfer);
   if (ran < profile.duration) recorded.ops.push_back(recorded_wait(ran, profile.duration));
   return recorded;
 }

@@ -21,7 +21,9 @@ TimeShares exposed_communication(BlockProgram const& block, PassTimes const& tim
   }
   std::vector<Op> const& ops = block.ops(pass);
   for (std::size_t i = 0; i < ops.size(); ++i) {
-    if (ops[i].kind != OpKind::wait || ops[i].phase == Phase::data_parallel) continue;
+    bool const is_of_layers =
+        ops[i].phase != Phase::data_parallel && ops[i].phase != Phase::offload;
+    if (ops[i].kind != OpKind::wait || !is_of_layers) continue;
     SimTime& share = ops[i].phase == Phase::forward     ? exposed.forward
                      : ops[i].phase == Phase::recompute ? exposed.recompute
                                                         : exposed.backward;

@@ -71,6 +71,20 @@ void append_kinds(std::vector<Change>& changes,
   }
 }
 
+/// Whether the host could have what half of the layers save, and has not.
+bool may_offload_layers(TrainingConfig const& config, System const& system) {
+  bool const has_host = system.node.host_memory.value > Bytes{0} &&
+                        system.accelerator.host_link.value.bandwidth.value > 0;
+  bool const recomputes = std::ranges::any_of(config.recompute, [](RecomputePolicy const& policy) {
+    return policy.granularity != RecomputeGranularity::none;
+  });
+  std::int64_t const half = config.model.layers / 2;
+  return has_host && !recomputes && half > 0 && config.offload.activations.layers != half &&
+         config.parallel.pipeline == 1 && !config.parallel.expert_overlap &&
+         config.schedule.kind == ScheduleKind::one_f_one_b &&
+         config.sharding.traits().is_in_megatron();
+}
+
 }  // namespace
 
 std::vector<ShardingKind> kinds_of_framework(ShardingKind kind, Software const& software) {
@@ -126,8 +140,19 @@ std::vector<Change> offload_changes(TrainingConfig const& config, System const& 
   Offload const& now = config.offload;
   std::vector<Change> changes;
   if (now != Offload{}) {
-    changes.push_back(change_to("offload=none", "the whole optimizer on the accelerator",
-                                "optimizer state on the host"));
+    bool const has_optimizer = now.optimizer > 0;
+    changes.push_back(
+        change_to("offload=none",
+                  has_optimizer ? "the whole optimizer on the accelerator"
+                                : "all activations on the accelerator",
+                  has_optimizer ? "optimizer state on the host" : "activations on the host"));
+  }
+  if (may_offload_layers(config, system)) {
+    std::string const half = std::to_string(config.model.layers / 2);
+    changes.push_back(now == Offload{} ? change_to("offload={activations: {layers: " + half + "}}",
+                                                   "offload activations of " + half + " layers")
+                                       : change_to("offload.activations.layers=" + half,
+                                                   "offload activations of " + half + " layers"));
   }
   bool const may = config.sharding.traits().may_offload_optimizer &&
                    config.model.precision == Precision::bf16 &&
@@ -146,7 +171,7 @@ std::vector<Change> offload_changes(TrainingConfig const& config, System const& 
             ? change_to("offload={optimizer: " + std::string{text} + ", overlap: true}", what)
             : change_to("offload.optimizer=" + std::string{text}, what));
   }
-  if (now != Offload{} && !now.overlap) {
+  if (now.optimizer > 0 && !now.overlap) {
     changes.push_back(change_to("offload.overlap=true", "copies to the host beside its updates"));
   }
   return changes;

@@ -177,7 +177,8 @@ PageFact waiting_fact(PageTrace const& trace) {
           " while gradients and parameters travel between the ranks that share its layers";
     }
     if (times.offload > 0) {
-      fact.sentence += ", and " + part(times.offload) + " while the host updates what it holds";
+      fact.sentence +=
+          ", and " + part(times.offload) + " while it waits for the host or the link to it";
     }
     fact.sentence += ".";
   }

@@ -31,7 +31,7 @@ Bytes StagePlan::state_bytes(Category category) const {
 }
 
 Bytes StagePlan::host_bytes() const {
-  Bytes sum;
+  Bytes sum = offloaded;
   for (StateBuffer const& buffer : state) {
     if (buffer.is_on_host()) sum += buffer.bytes();
   }

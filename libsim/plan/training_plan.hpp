@@ -36,6 +36,8 @@ struct ChunkProgram {
 struct Programs {
   std::vector<BlockProgram> blocks;  ///< distinct blocks
   std::vector<ChunkProgram> chunks;
+  /// What layers keep in the memory of the host at most.
+  Bytes offloaded{};
   /// Rows that blocks refer to; owned here.
   std::vector<std::shared_ptr<GroupRows const>> expert_rows;
 };
@@ -79,6 +81,7 @@ struct StagePlan {
   std::int64_t quantised_parameters = 0;  ///< those of which it keeps quantised copies
   /// The buffers that the rank keeps from one iteration to the next.
   std::vector<StateBuffer> state;
+  Bytes offloaded{};  ///< what its layers keep in the memory of the host at most
 
   /// The first buffer of one of step_tensors. \throws std::out_of_range  if the rank keeps none.
   StateBuffer const& state_of(TensorId tensor) const;

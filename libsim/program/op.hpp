@@ -32,17 +32,19 @@ enum class Phase : std::uint8_t {
   weight_gradient,
   data_parallel,  ///< once per iteration: moves gradients or parameters between ranks
   optimizer,      ///< everything else that happens once per iteration
+  offload,        ///< moves what layers keep between a device and its host
 };
 
 template <>
 struct EnumNames<Phase> {
-  static constexpr std::array<std::pair<Phase, std::string_view>, 6> all{
+  static constexpr std::array<std::pair<Phase, std::string_view>, 7> all{
       {{Phase::forward, "forward"},
        {Phase::recompute, "recompute"},
        {Phase::input_gradient, "input_gradient"},
        {Phase::weight_gradient, "weight_gradient"},
        {Phase::data_parallel, "data_parallel"},
-       {Phase::optimizer, "optimizer"}}};
+       {Phase::optimizer, "optimizer"},
+       {Phase::offload, "offload"}}};
 };
 
 /// The operands of an op: at most eight.

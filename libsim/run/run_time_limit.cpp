@@ -199,19 +199,20 @@ void check_dispatch(RunConfig const& config, ConfigNode const& root) {
 }
 
 void check_host(RunConfig const& config, ConfigNode const& root) {
-  double const fraction = config.training.offload.optimizer;
+  Offload const& offload = config.training.offload;
   System const& system = config.system;
-  if (fraction == 0 || !root.is_sound()) return;
+  if (offload == Offload{} || !root.is_sound()) return;
+  bool const updates = offload.optimizer > 0;
   std::string missing;
   auto const need = [&](bool is_given, std::string_view key) {
     if (!is_given) missing += (missing.empty() ? "" : ", ") + std::string{key};
   };
   need(system.node.host_memory.value > Bytes{0}, "node.host_memory");
-  need(system.node.host_adam.value > 0, "node.host_adam");
+  need(!updates || system.node.host_adam.value > 0, "node.host_adam");
   need(system.accelerator.host_link.value.bandwidth.value > 0, "accelerator.host_link");
   if (missing.empty()) return;
   root.child("offload")
-      .child("optimizer")
+      .child(updates ? "optimizer" : "activations")
       .report("`offload: none`, or a system with " + missing + ", which '" + system.name +
               "' does not have");
 }

@@ -46,8 +46,9 @@ struct SearchFilter {
   std::optional<UnitType> stored_dtype;
   std::optional<UnitType> parameter_dtype;
   std::optional<UnitType> reduce_dtype;
-  std::vector<ScheduleKind> schedule;  ///< those that is_searched() knows (search_space.hpp)
-  std::vector<P2p> p2p;                ///< of runs with several stages
+  std::optional<ShardingStrategy> strategy;  ///< of Megatron-FSDP; nullopt: each of them
+  std::vector<ScheduleKind> schedule;        ///< those that is_searched() knows (search_space.hpp)
+  std::vector<P2p> p2p;                      ///< of runs with several stages
   std::vector<RecomputeKind> recompute;
   bool only_even = false;  ///< no uneven first and last stage
 };

@@ -310,25 +310,39 @@ std::vector<ShardingKind> const& sharding_kinds(SearchRequest const& request) {
   return asked.empty() ? request.system.software.replicas.sharding.value : asked;
 }
 
+std::vector<Sharding> kinds_of_shardings(SearchRequest const& request) {
+  std::vector<Sharding> shardings;
+  for (ShardingKind const kind : sharding_kinds(request)) {
+    Sharding sharding = default_sharding(kind);
+    if (kind != ShardingKind::megatron_fsdp) {
+      shardings.push_back(sharding);
+      continue;
+    }
+    for (auto const& [strategy, name] : EnumNames<ShardingStrategy>::all) {
+      if (request.filter.strategy.value_or(strategy) != strategy) continue;
+      sharding.strategy = strategy;
+      shardings.push_back(sharding);
+    }
+  }
+  return shardings;
+}
+
 bool searches_units(SearchRequest const& request) {
-  return std::ranges::any_of(sharding_kinds(request),
-                             [](ShardingKind kind) { return traits_of(kind).has_units(); });
+  return std::ranges::any_of(kinds_of_shardings(request), &Sharding::has_units);
 }
 
 bool searches_whole(SearchRequest const& request) {
-  return !std::ranges::all_of(sharding_kinds(request),
-                              [](ShardingKind kind) { return traits_of(kind).has_units(); });
+  return !std::ranges::all_of(kinds_of_shardings(request), &Sharding::has_units);
 }
 
 std::vector<Sharding> whole_shardings(SearchRequest const& request,
                                       ShapeChoice const& shape,
                                       ScheduleChoice const& schedule) {
   std::vector<Sharding> shardings;
-  for (ShardingKind const kind : sharding_kinds(request)) {
-    Sharding const sharding = default_sharding(kind);
+  for (Sharding const& sharding : kinds_of_shardings(request)) {
     bool const has_shards = !sharding.shares_optimizer() || schedule.data * shape.context > 1;
     bool const is_allowed =
-        sharding.shares_optimizer() || !least_sharding(request).shares_optimizer();
+        sharding.traits().may_keep_low_weights || !least_sharding(request).shares_optimizer();
     if (has_shards && is_allowed && !sharding.has_units()) shardings.push_back(sharding);
   }
   return shardings;
@@ -340,14 +354,13 @@ std::vector<Sharding> unit_shardings(SearchRequest const& request,
   std::vector<Sharding> shardings;
   if (schedule.pipeline > 1) return shardings;
   Arrangement const arrangement{shape, schedule, {request.base.model.layers, 0, 0}};
-  for (ShardingKind const kind : sharding_kinds(request)) {
-    Sharding sharding = default_sharding(kind);
+  for (Sharding sharding : kinds_of_shardings(request)) {
     if (!sharding.has_units()) continue;
     SearchFilter const& filter = request.filter;
     sharding.stored_dtype = filter.stored_dtype.value_or(sharding.stored_dtype);
     sharding.parameter_dtype = filter.parameter_dtype.value_or(sharding.parameter_dtype);
     sharding.reduce_dtype = filter.reduce_dtype.value_or(sharding.reduce_dtype);
-    if (!traits_of(kind).reduces_every) {
+    if (!sharding.traits().reduces_every) {
       sharding.sync = request.system.software.replicas.sync.value;
     }
     TrainingConfig const config = make_config(request, arrangement, {RecomputePolicy{}}, sharding);

@@ -78,7 +78,10 @@ Sharding fastest_sharding(SearchRequest const& request);
 
 /// The kinds of sharding that are searched: the filter's, or those that the software stack has.
 std::vector<ShardingKind> const& sharding_kinds(SearchRequest const& request);
-/// Whether some of these kinds share parameters as units, and whether some do not.
+/// Their own values of keys, in their order: of Megatron-FSDP one for each strategy that is
+/// searched.
+std::vector<Sharding> kinds_of_shardings(SearchRequest const& request);
+/// Whether some of them reduce units, and whether some do not.
 bool searches_units(SearchRequest const& request);
 bool searches_whole(SearchRequest const& request);
 
@@ -147,7 +150,7 @@ std::vector<Sharding> whole_shardings(SearchRequest const& request,
                                       ShapeChoice const& shape,
                                       ScheduleChoice const& schedule);
 
-/// The shardings of one layout that share parameters as units: by kind, then by the ranks that
+/// The shardings of one layout that reduce units: by kind and strategy, then by the ranks that
 /// share a unit (all, then the groups of unit_groups()), then with units that free their parameters
 /// after forward, as the kind does by default, and with units that keep them; each of these with
 /// reductions as the kind runs them and, if it has the key `overlap`, in the other way. To free the

@@ -86,6 +86,7 @@ std::shared_ptr<std::vector<StageFacts> const> StageFactsCache::of(Arrangement c
                 shares.middle,
                 shares.last,
                 static_cast<std::int64_t>(sharding.kind),
+                static_cast<std::int64_t>(sharding.strategy),
                 sharding.group,
                 sharding.overlap ? 1 : 0,
                 static_cast<std::int64_t>(traits_of(arrangement.schedule.kind).placement)};

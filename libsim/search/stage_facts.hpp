@@ -37,7 +37,7 @@ class StageFactsCache {
                                                     Sharding sharding);
 
  private:
-  using Key = std::array<std::int64_t, 14>;
+  using Key = std::array<std::int64_t, 15>;
   SearchRequest const& request_;
   LayerKinds kinds_;
   std::mutex mutex_;

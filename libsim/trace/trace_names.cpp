@@ -36,6 +36,8 @@ TracePhase phase_of(Op const& op) {
       return TracePhase::weight_gradient;
     case Phase::data_parallel:
       return TracePhase::data_parallel;
+    case Phase::offload:
+      return TracePhase::transfer;
     case Phase::optimizer:
       break;
   }

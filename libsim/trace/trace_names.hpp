@@ -27,7 +27,7 @@ enum class TracePhase : std::uint8_t {
   input_gradient,  ///< of a whole chunk, recompute included
   weight_gradient,
   backward,       ///< whole chunks only: recompute, input and weight gradients together
-  transfer,       ///< messages between stages
+  transfer,       ///< messages between stages, and what layers keep on the host
   data_parallel,  ///< gradients and parameters between ranks
   optimizer,      ///< everything else that happens once per iteration
   host_wait,      ///< the compute stream stands still until the host has issued what comes next

@@ -82,7 +82,7 @@ StreamTimes stream_times(RankTrace const& rank, KnownNames const& names) {
     } else if (kind == StreamKind::reductions || kind == StreamKind::units ||
                (on_compute && phase == TracePhase::data_parallel)) {
       reductions.push_back(span);
-    } else if (kind == StreamKind::offload) {
+    } else if (kind == StreamKind::offload || (on_compute && phase == TracePhase::transfer)) {
       offloaded.push_back(span);
     } else if (on_compute) {
       (phase == TracePhase::host_wait ? host_waits : busy).push_back(span);

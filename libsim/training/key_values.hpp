@@ -92,6 +92,9 @@ void read_field(ConfigNode const& node, Prefetch& prefetch);
 nlohmann::ordered_json to_json(Prefetch const& prefetch);
 std::string accepted_text(Prefetch const& prefetch);
 
+/// Key `offload.activations`: a map of keys, of which some are known and not modelled.
+void read_field(ConfigNode const& node, ActivationOffload& activations);
+
 nlohmann::ordered_json to_json(ScheduleConfig const& schedule);
 std::string accepted_text(ScheduleConfig const& schedule);
 

@@ -39,10 +39,13 @@ class ShardingCheck : CombinationCheck {
       refuse("parallel.pipeline", layout.pipeline, "1" + why() + ": " + why_one_stage);
     }
     check_generation(layout);
-    bool const splits_experts = config_.sharding.traits().splits_experts;
-    if (layout.expert > 1 && (!splits_experts || config_.sharding.group != 0)) {
+    if (layout.expert > 1 && !config_.sharding.traits().splits_experts) {
       refuse("parallel.expert", layout.expert,
              "1" + why() + ": units of experts with ranks of their own are not modelled");
+    } else if (layout.expert > 1 && config_.sharding.group != 0) {
+      refuse("sharding.group", config_.sharding.group,
+             "0, as parallel.expert is " + to_text(layout.expert) +
+                 ": groups of ranks that share the units of experts are not modelled");
     }
     if (layout.overlap_gradients.value_or(false)) {
       refuse("parallel.overlap_gradients", "true", "false" + why() + ": units reduce their own");
@@ -96,6 +99,11 @@ class ShardingCheck : CombinationCheck {
       refuse("memory.moments_dtype", name_of(config_.memory.moments_dtype),
              "fp32" + why() + ": moments have the type of sharding.stored_dtype");
     }
+    if (config_.sharding.stored_dtype != UnitType::automatic && kind.has_main_gradients) {
+      refuse("sharding.stored_dtype", name_of(config_.sharding.stored_dtype),
+             "auto" + why() +
+                 ", whose shards have the type of model.precision, and master copies 32 bits");
+    }
     UnitType const gathered = config_.sharding.parameter_dtype;
     std::string_view const precision = name_of(config_.model.precision);
     if (gathered != UnitType::automatic && name_of(gathered) != precision) {
@@ -114,9 +122,12 @@ class ShardingCheck : CombinationCheck {
     whole.strategy = default_sharding(whole.kind).strategy;
     whole.generation = default_sharding(whole.kind).generation;
     if (whole == default_sharding(whole.kind)) return;
-    refuse("sharding", name_of(whole.kind),
-           "keys kind, sync, reduce_dtype, bucket, overlap" + why() +
-               ": each rank has all parameters");
+    bool const has_strategy = whole.kind == ShardingKind::megatron_fsdp;
+    std::string const keys = has_strategy
+                                 ? "kind, strategy, reduce_dtype" + why() + " with strategy " +
+                                       std::string{name_of(config_.sharding.strategy)}
+                                 : "kind, sync, reduce_dtype, bucket, overlap" + why();
+    refuse("sharding", name_of(whole.kind), "keys " + keys + ": each rank has all parameters");
   }
 
   void check_policy() const {
@@ -146,20 +157,27 @@ class ShardingCheck : CombinationCheck {
   }
 };
 
-/// What Megatron-LM's hybrid optimizer takes, and this program as well.
+/// What Megatron-LM's hybrid optimizer and Transformer Engine take, and this program as well.
 class OffloadCheck : CombinationCheck {
  public:
   using CombinationCheck::CombinationCheck;
 
   void check() const {
     if (config_.offload == Offload{} ||
-        !sound({"offload", "sharding", "schedule", "model.precision", "memory"})) {
+        !sound({"offload", "sharding", "parallel", "schedule", "recompute", "model", "memory"})) {
       return;
     }
-    if (config_.offload.optimizer == 0) {
+    if (config_.offload.activations != ActivationOffload{}) check_activations();
+    if (config_.offload.optimizer > 0) return check_optimizer();
+    Offload without = config_.offload;
+    without.activations = {};
+    if (without != Offload{} || config_.offload.activations == ActivationOffload{}) {
       refuse("offload.optimizer", "0", "a fraction above 0, or `offload: none`");
-      return;
     }
+  }
+
+ private:
+  void check_optimizer() const {
     std::string const why = ", as offload.optimizer is set";
     if (!config_.sharding.traits().may_offload_optimizer) {
       refuse("sharding", name_of(config_.sharding.kind),
@@ -171,6 +189,40 @@ class OffloadCheck : CombinationCheck {
     if (config_.memory.moments_dtype != StateType::fp32) {
       refuse("memory.moments_dtype", name_of(config_.memory.moments_dtype),
              "fp32" + why + ": the host updates in 32 bits");
+    }
+  }
+
+  /// Source: Megatron-LM, megatron/core/transformer/transformer_config.py, __post_init__; and
+  /// Transformer Engine, whose layers are counted from each forward on.
+  void check_activations() const {
+    std::string const why = ", as offload.activations is set";
+    int const layers = config_.offload.activations.layers;
+    if (layers >= config_.model.layers) {
+      refuse("offload.activations.layers", layers,
+             "less than model.layers (" + to_text(config_.model.layers) +
+                 "): the last layer's backward comes at once");
+    }
+    if (config_.parallel.pipeline > 1) {
+      refuse("parallel.pipeline", config_.parallel.pipeline,
+             "1" + why + ": Megatron-LM offloads layers of runs of one stage");
+    }
+    if (config_.schedule.kind != ScheduleKind::one_f_one_b) {
+      refuse("schedule", name_of(config_.schedule.kind), "1f1b" + why);
+    }
+    if (config_.parallel.expert_overlap) {
+      refuse("parallel.expert_overlap", "true",
+             "false" + why + ": pairs of passes have no order of layers");
+    }
+    for (RecomputePolicy const& policy : config_.recompute) {
+      if (policy.granularity == RecomputeGranularity::none) continue;
+      refuse("recompute", name_of(policy.granularity),
+             "none" + why + ": Megatron-LM offloads layers without recompute");
+      break;
+    }
+    if (!config_.sharding.traits().is_in_megatron()) {
+      refuse("sharding", name_of(config_.sharding.kind),
+             names_of_kinds([](auto const& kind) { return kind.is_in_megatron(); }) + why +
+                 ": layers are offloaded as Megatron-LM does");
     }
   }
 };

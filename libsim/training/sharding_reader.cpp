@@ -62,14 +62,14 @@ Offload read_offload(ConfigNode const& section) {
   Offload offload;
   if (!section.exists() || section.reads("none")) return offload;
   if (!section.is_map()) {
-    section.report("none, or a map such as {optimizer: 0.5}");
+    section.report("none, or a map such as {optimizer: 0.5} or {activations: {layers: 8}}");
     return offload;
   }
   SectionReader reader{section};
   visit_keys(reader, offload);
-  for (std::string_view const key : {"parameters", "activations"}) {
-    reader.not_modelled(key, "only the optimizer's state is offloaded: {optimizer: 0.5}");
-  }
+  reader.not_modelled("parameters",
+                      "only the optimizer's state and activations are offloaded: {optimizer: 0.5}, "
+                      "{activations: {layers: 8}}");
   reader.finish();
   return offload;
 }
@@ -122,6 +122,15 @@ nlohmann::ordered_json to_json(Reshard const& reshard) {
 
 std::string accepted_text(Reshard const& /*reshard*/) {
   return "auto, true, false, or a number of ranks";
+}
+
+void read_field(ConfigNode const& node, ActivationOffload& activations) {
+  SectionReader reader{node};
+  visit_keys(reader, activations);
+  for (std::string_view const key : {"modules", "fraction", "chunks"}) {
+    reader.not_modelled(key, "only whole layers are offloaded: {layers: 8}");
+  }
+  reader.finish();
 }
 
 void read_field(ConfigNode const& node, Prefetch& prefetch) {

@@ -309,6 +309,15 @@ void visit_keys(Visitor& keys, Kind& sharding) {
        Default{"false of zero2, else true"});
 }
 
+template <typename Visitor, OneOf<ActivationOffload> Kept>
+void visit_keys(Visitor& keys, Kept& activations) {
+  keys("layers", activations.layers,
+       "Layers, from the first on, whose saved activations the memory of the node has until their "
+       "backward, as Transformer Engine does (--cpu-offloading-num-layers). Each is copied there "
+       "while later layers run, and back while their backward does.",
+       Between{0, most_layers});
+}
+
 template <typename Visitor, OneOf<Offload> Host>
 void visit_keys(Visitor& keys, Host& offload) {
   keys("optimizer", offload.optimizer,
@@ -316,10 +325,12 @@ void visit_keys(Visitor& keys, Host& offload) {
        "node's processors update. The accelerator sends them gradients and gets parameters back.",
        NumberRange{.lower = 0, .upper = 1, .includes_upper = true});
   keys("overlap", offload.overlap,
-       "Whether these copies run beside the updates, piece by piece, or before and after them.");
+       "Whether the optimizer's copies run beside the updates, piece by piece, or before and after "
+       "them.");
   keys("keeps_master", offload.keeps_master,
        "Whether the accelerator keeps its master copies of what the host updates. Megatron-LM does "
        "without its precision-aware optimizer.");
+  keys("activations", offload.activations);
 }
 
 /// Section `memory`, with the short form of `sharding` if it has it.

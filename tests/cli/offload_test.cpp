@@ -1,6 +1,7 @@
 #include <catch2/catch.hpp>
 #include <cstdint>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <string>
 
 #include "tests/cli/command_results.hpp"
@@ -55,6 +56,17 @@ double offload_seconds(json const& result) {
 double const away = 4.0 * shard / link;
 double const back = 2.0 * shard / link;
 double const updates = 1.0 * shard * n / adam;
+
+/// What a layer saves in 16 bits, as multiples of s b h: its input, and those of QKV, of the
+/// projection, of the second norm and of the MLP, 2 each; QKV 6, queries and keys rotated 4, input
+/// and output of the activation 8 each. The norms' statistics and the sums of attention stay: they
+/// have fewer than 262,144 elements.
+constexpr std::int64_t of_layer = 36 * 512 * h;
+
+json activations(TemporaryFolder const& folder, int on_host, std::string const& more = {}) {
+  return json_of("simulate --json " + run_file(folder) +
+                 offload("activations: {layers: " + std::to_string(on_host) + "}") + more);
+}
 
 }  // namespace
 
@@ -146,12 +158,85 @@ TEST_CASE("a trace has the host's streams, and reports count what shows of them"
   }
 }
 
+TEST_CASE("the device never has what more layers save than stay, and the host has the others") {
+  // Transformer Engine's cpu_offload.py: "peak memory usage of saving activations is
+  // (num_layers - num_offloaded_layers) * T".
+  TemporaryFolder const folder;
+  auto const peak = [](json const& run) {
+    return stage_of(run).at("at_peak").at("activations").get<std::int64_t>();
+  };
+  std::int64_t const none = peak(json_of("simulate --json " + run_file(folder)));
+  for (int const on_host : {1, 3, 5}) {
+    json const run = activations(folder, on_host);
+    REQUIRE(peak(run) == none - on_host * of_layer);
+    REQUIRE(stage_of(run).at("host_bytes") == on_host * of_layer);
+  }
+  json const units = activations(folder, 3, "--set sharding=megatron_fsdp ");
+  REQUIRE(stage_of(units).at("host_bytes") == 3 * of_layer);
+  json const both = json_of("simulate --json " + run_file(folder) +
+                            offload("optimizer: 1, activations: {layers: 3}"));
+  REQUIRE(stage_of(both).at("host_bytes") == 16 * shard + 3 * of_layer);
+}
+
+TEST_CASE("copies of activations show as far as the layers between are faster") {
+  TemporaryFolder const folder;
+  json const none = json_of("simulate --json " + run_file(folder));
+  json const& parts = none.at("breakdown_seconds");
+  double const of_pass = of_layer / link;  // of a layer's copies, in each direction
+  // Both directions have four of the six layers to hide behind. The host is behind in this run, so
+  // that layers take less without it.
+  double const hidden =
+      4.0 / 6 * (parts.at("forward").get<double>() + parts.at("backward").get<double>());
+  json const three = activations(folder, 3);
+  REQUIRE(offload_seconds(three) == Approx(2 * 3 * of_pass - hidden).epsilon(1e-9));
+  // If all layers but the last go, each copy is waited for at once.
+  REQUIRE(offload_seconds(activations(folder, 5)) == Approx(2 * 5 * of_pass).epsilon(1e-9));
+  double sum = 0;
+  for (auto const& [part, time] : three.at("breakdown_seconds").items()) sum += time.get<double>();
+  REQUIRE(sum == Approx(three.at("iteration_seconds").get<double>()).epsilon(1e-9));
+  json const fast = activations(folder, 3,
+                                "--set 'system.accelerator.host_link={value: {bandwidth: 900 GB/s, "
+                                "accelerators: 1}, source: invented}' ");
+  REQUIRE(offload_seconds(fast) == 0);
+  REQUIRE(fast.at("iteration_seconds") == none.at("iteration_seconds"));
+}
+
+TEST_CASE("a run that offloads activations is printed, traced, and told apart by its plan") {
+  TemporaryFolder const folder;
+  json const run = activations(folder, 3);
+  REQUIRE(run.at("plan") != activations(folder, 2).at("plan"));
+  std::string const printed = folder.write("p.yaml", run.at("config").dump());
+  REQUIRE(json_of("simulate --json '" + printed + "'").at("plan") == run.at("plan"));
+  std::string const trace = folder.path() / "t.h5";
+  activations(folder, 3, "--detail op --trace '" + trace + "'");
+  std::string const table = folder.path() / "ops.csv";
+  REQUIRE(run_stagecraft("export '" + trace + "' --format csv -o '" + table + "'").exit_code == 0);
+  std::istringstream rows{text_of(table)};
+  std::int64_t to_host = 0;
+  std::int64_t from_host = 0;
+  std::string const bytes = "," + std::to_string(3 * of_layer / 4) + ",0";  // by four layers
+  for (std::string row; std::getline(rows, row);) {
+    if (!row.ends_with(bytes)) continue;
+    to_host += row.find("offload.to_host,transfer,to_host") != std::string::npos ? 1 : 0;
+    from_host += row.find("offload.from_host,transfer,from_host") != std::string::npos ? 1 : 0;
+  }
+  REQUIRE(to_host == 4);
+  REQUIRE(from_host == 4);
+}
+
+TEST_CASE("explain offers to offload the activations of half of the layers") {
+  TemporaryFolder const folder;
+  REQUIRE_THAT(run_stagecraft("explain --all " + run_file(folder)).output,
+               Contains("offload activations of 3 layers"));
+}
+
 TEST_CASE("what cannot be offloaded is refused with what can") {
   TemporaryFolder const folder;
   std::string const run = "simulate " + run_file(folder);
   require_refusal(run + offload("optimizer: 1.5"), {"offload.optimizer", "1.5", "0 to 1"});
   require_refusal(run + offload("overlap: true"), {"offload.optimizer", "offload: none"});
-  require_refusal(run + offload("parameters: true"), {"offload", "only the optimizer's state"});
+  require_refusal(run + offload("parameters: true"),
+                  {"offload", "only the optimizer's state and activations"});
   require_refusal(run + "--set offload=all", {"offload", "all", "none, or a map"});
   require_refusal(run + offload("optimizer: 1") + "--set sharding=fsdp2",
                   {"sharding", "fsdp2", "distributed_optimizer"});
@@ -159,6 +244,22 @@ TEST_CASE("what cannot be offloaded is refused with what can") {
                   {"model.precision", "fp32", "bf16"});
   require_refusal(run + offload("optimizer: 1") + "--set system=selene-a100",
                   {"offload.optimizer", "node.host_adam", "selene-a100"});
+  // transformer_config.py refuses pipelines, recompute and the last layer.
+  std::string const layers_on_host = run + offload("activations: {layers: 3}");
+  require_refusal(run + offload("activations: {layers: 6}"),
+                  {"offload.activations.layers: found '6'; accepted: less than model.layers (6)"});
+  require_refusal(run + offload("activations: {modules: [core_attn]}"),
+                  {"offload.activations.modules", "only whole layers"});
+  require_refusal(layers_on_host + "--set parallel.pipeline=2 --set parallel.data=4",
+                  {"parallel.pipeline: found '2'; accepted: 1, as offload.activations is set"});
+  require_refusal(layers_on_host + "--set recompute=selective",
+                  {"recompute: found 'selective'; accepted: none, as offload.activations is set"});
+  require_refusal(layers_on_host + "--set sharding=fsdp2", {"megatron_fsdp, as offload.activ"});
+  require_refusal(layers_on_host + "--set system=a100-4hdr",
+                  {"offload.activations", "accelerator.host_link", "a100-4hdr"});
+  REQUIRE_THAT(
+      run_stagecraft_exec("run " + run_file(folder) + offload("activations: {layers: 3}")).errors,
+      Contains("offload: found 'activations'; accepted when a plan is executed: none"));
   ProgramResult const executed =
       run_stagecraft_exec("run " + run_file(folder) + offload("optimizer: 1"));
   REQUIRE(executed.exit_code != 0);

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -40,6 +41,8 @@ TEST_CASE("plan's entries with units are, as run files, what simulate predicts")
        {std::string{"--software torchtitan --fix micro=1,2"},
         std::string{"--software fsdp1 --fix tensor=1,2 --fix recompute=uniform,block"},
         std::string{"--sharding fsdp2 --fix tensor=4 --fix recompute=per_stage"},
+        std::string{"--sharding megatron_fsdp --set sharding.strategy=optim --fix pipeline=1"},
+        std::string{"--sharding megatron_fsdp --fix tensor=1,2 --fix micro=1,2"},
         std::string{"--software torchtitan-eager --fix context=2 --fix tensor=2"}}) {
     CAPTURE(options);
     json const result = json_of(search + "--top 3 --json " + options);
@@ -74,6 +77,32 @@ TEST_CASE("plan searches both ways in which reductions of DeepSpeed's stages run
     // takes less time than the computation.
     REQUIRE(overlaps);
   }
+}
+
+TEST_CASE("plan searches the strategies of Megatron-FSDP, unless one is held") {
+  std::string const small =
+      "plan llama2-7b --system dgx-h100 --gpus 8 --global-batch 64 --sharding megatron_fsdp "
+      "--fix tensor=1 --fix micro=1,2 --json --top 1 ";
+  double least = 1e9;
+  for (std::string const strategy : {"optim", "optim_grads", "optim_grads_params"}) {
+    json const best = json_of(small + "--set sharding.strategy=" + strategy).at("best")[0];
+    json const& sharding = best.at("config").at("sharding");
+    REQUIRE((sharding.is_string() ? "optim_grads_params" : sharding.at("strategy")) == strategy);
+    least = std::min(least, best.at("iteration_seconds").get<double>());
+  }
+  REQUIRE(json_of(small).at("best")[0].at("iteration_seconds") == least);
+  require_refusal(small + "--set sharding.strategy=all",
+                  {"'sharding.strategy=all'; accepted: sharding.strategy= ", "optim_grads"});
+}
+
+TEST_CASE("rows of plan's table that differ in a strategy alone show it") {
+  std::string const table =
+      run_stagecraft(
+          "plan llama2-7b --system dgx-h100 --gpus 8 --global-batch 64 "
+          "--sharding megatron_fsdp --fix tensor=1 --fix micro=1 --fix pipeline=1 "
+          "--fix recompute=none,selective")
+          .output;
+  CHECK_THAT(table, Contains("mfsdp optim_grads ") && Contains("mfsdp optim "));
 }
 
 TEST_CASE("plan's table shows the kinds of sharding where they differ, in 100 columns") {

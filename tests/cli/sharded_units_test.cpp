@@ -437,6 +437,12 @@ TEST_CASE("what units cannot be combined with is refused at its key") {
                    "pipeline engine asserts"});
   require_refusal(second + "'{kind: zero2, reshard_after_forward: true}'",
                   {"accepted: keys kind, sync, reduce_dtype, bucket, overlap"});
+  require_refusal(second + "'{kind: megatron_fsdp, strategy: optim_grads, group: 2}'",
+                  {"accepted: keys kind, strategy, reduce_dtype, as sharding is megatron_fsdp with "
+                   "strategy optim_grads: each rank has all "});
+  require_refusal(
+      second + "'{kind: megatron_fsdp, stored_dtype: bf16}'",
+      {"sharding.stored_dtype: found 'bf16'; accepted: auto, as ", "master copies 32 bits"});
   require_refusal(second + "'{kind: zero2, sync: last}'",
                   {"sharding.sync: found 'last'; accepted: every, as sharding is zero2"});
   require_refusal("simulate " + replicated_run(folder, "300 GB/s") +

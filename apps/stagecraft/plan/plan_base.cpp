@@ -30,9 +30,33 @@ constexpr std::array unit_type_keys{
     UnitTypeKey{"sharding.parameter_dtype=", &SearchFilter::parameter_dtype},
     UnitTypeKey{"sharding.reduce_dtype=", &SearchFilter::reduce_dtype}};
 
-bool is_unit_type(std::string const& text) {
-  return std::ranges::any_of(unit_type_keys,
+constexpr std::string_view strategy_key = "sharding.strategy=";
+
+/// Whether hold_sharding_keys() deals with a --set.
+bool is_held(std::string const& text) {
+  return text.starts_with(strategy_key) ||
+         std::ranges::any_of(unit_type_keys,
                              [&](UnitTypeKey const& one) { return text.starts_with(one.key); });
+}
+
+/// The value of `--set KEY=VALUE`.
+template <typename Enum>
+Enum held_value(std::string const& text, std::string_view key) {
+  auto const value = value_named<Enum>(std::string_view{text}.substr(key.size()));
+  if (value) return *value;
+  throw CommandLineError{"--set", "'" + text + "'",
+                         std::string{key} + " " + accepted_names<Enum>()};
+}
+
+void hold_strategy(std::string const& text,
+                   SearchRequest& request,
+                   std::vector<std::string>& warnings) {
+  request.filter.strategy = held_value<ShardingStrategy>(text, strategy_key);
+  std::vector<ShardingKind> const& kinds = sharding_kinds(request);
+  if (std::ranges::find(kinds, ShardingKind::megatron_fsdp) != kinds.end()) return;
+  warnings.push_back("--set " + text +
+                     ": not searched is the kind that has strategies (--sharding " +
+                     std::string{name_of(ShardingKind::megatron_fsdp)} + ")");
 }
 
 /// The searched kinds with units that have no such type, as each rank has all their parameters.
@@ -41,7 +65,9 @@ std::string kinds_without(UnitTypeKey const& key, UnitType type, SearchRequest c
   if (type == UnitType::automatic || key.type == &SearchFilter::reduce_dtype) return names;
   for (ShardingKind const kind : sharding_kinds(request)) {
     bool const gathers = default_sharding(kind).shares_parameters();
-    if (!traits_of(kind).has_units() || gathers) continue;
+    bool const has_master_type =
+        key.type == &SearchFilter::stored_dtype && traits_of(kind).has_main_gradients;
+    if (!traits_of(kind).has_units() || (gathers && !has_master_type)) continue;
     names += (names.empty() ? "" : ", ") + std::string{name_of(kind)};
   }
   return names;
@@ -171,7 +197,7 @@ RunConfig read_plan_base(CommandLine const& line,
   std::string const& model = line.arguments().front();
   std::vector<std::string> overrides = line.values_of("set");
   std::erase(overrides, without);
-  std::erase_if(overrides, is_unit_type);
+  std::erase_if(overrides, is_held);
   for (std::string const& text : overrides) {
     if (recipe && text.starts_with("low_precision")) {
       throw CommandLineError{"--set", "'" + text + "'",
@@ -189,19 +215,16 @@ RunConfig read_plan_base(CommandLine const& line,
   return stack ? load_base_with_routing(model, system, stack, overrides) : base;
 }
 
-void hold_unit_types(std::vector<std::string> const& overrides,
-                     SearchRequest& request,
-                     std::vector<std::string>& warnings) {
+void hold_sharding_keys(std::vector<std::string> const& overrides,
+                        SearchRequest& request,
+                        std::vector<std::string>& warnings) {
   for (std::string const& text : overrides) {
+    if (text.starts_with(strategy_key)) hold_strategy(text, request, warnings);
     for (UnitTypeKey const& one : unit_type_keys) {
       if (!text.starts_with(one.key)) continue;
-      auto const type = value_named<UnitType>(std::string_view{text}.substr(one.key.size()));
-      if (!type) {
-        throw CommandLineError{"--set", "'" + text + "'",
-                               std::string{one.key} + " " + accepted_names<UnitType>()};
-      }
+      auto const type = held_value<UnitType>(text, one.key);
       request.filter.*one.type = type;
-      std::string const without = kinds_without(one, *type, request);
+      std::string const without = kinds_without(one, type, request);
       if (!searches_units(request)) {
         warnings.push_back("--set " + text + ": no kind with units is searched (--sharding fsdp2)");
       } else if (!without.empty()) {

@@ -21,10 +21,11 @@ RunConfig read_plan_base(CommandLine const& line,
                          std::string const& without = {});
 
 /// Holds the types of --set sharding.reduce_dtype=TYPE, parameter_dtype and stored_dtype for all
-/// kinds with units that are searched. A warning says which kinds do not have them.
-/// \throws CommandLineError  if a value names no such type.
-void hold_unit_types(std::vector<std::string> const& overrides,
-                     SearchRequest& request,
-                     std::vector<std::string>& warnings);
+/// kinds with units that are searched, and --set sharding.strategy=NAME for megatron_fsdp. A
+/// warning says which kinds do not have them.
+/// \throws CommandLineError  if a value names no such type or strategy.
+void hold_sharding_keys(std::vector<std::string> const& overrides,
+                        SearchRequest& request,
+                        std::vector<std::string>& warnings);
 
 }  // namespace stagecraft

@@ -233,7 +233,7 @@ class TableMaker {
   void add_split(bool is_shown) {
     auto const layers = [](FoundPlan const& p) { return "layers " + layout_text(p); };
     if (varying("layers", layout_text, layers, is_shown)) legend_.emplace_back("layers by stage");
-    if (!std::ranges::all_of(plans_, is_in_megatron)) {
+    if (!std::ranges::all_of(plans_, has_short_form)) {
       add_sharding();
     } else {
       auto const optimizer = [](FoundPlan const& p) {
@@ -252,8 +252,13 @@ class TableMaker {
     }
   }
 
-  static bool is_in_megatron(ShownPlan const& plan) {
-    return plan->config.sharding.traits().is_in_megatron();
+  /// Whether `memory.distributed_optimizer` says all that is shared out.
+  static bool has_short_form(ShownPlan const& plan) {
+    Sharding const& sharding = plan->config.sharding;
+    return sharding == sharding_of(sharding.shares_optimizer());
+  }
+  static bool has_strategy(ShownPlan const& plan) {
+    return plan->config.sharding.strategy != ShardingStrategy::optim_grads_params;
   }
   static bool has_units(ShownPlan const& plan) { return plan->config.sharding.has_units(); }
 
@@ -266,6 +271,9 @@ class TableMaker {
         return has_units(plan) && property(plan->config.sharding);
       });
     };
+    if (std::ranges::any_of(plans_, has_strategy)) {
+      legend_.emplace_back("mfsdp: Megatron-FSDP, with its strategy if parameters are whole");
+    }
     if (has([](Sharding const& s) { return s.group > 0; })) {
       legend_.emplace_back("sharding kind/N: units shared by N ranks, copies beyond");
     }

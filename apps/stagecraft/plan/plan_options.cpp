@@ -118,7 +118,8 @@ std::vector<Option> plan_options() {
       {.name = "sharding",
        .value = Value::text("K,...").offering("shardings", sharding_words).with_commas(),
        .description = "the kinds of sharding to search: " + accepted_names<ShardingKind>() +
-                      ", or any (default: those that the software stack has)"},
+                      ", or any (default: those that the software stack has); --set "
+                      "sharding.strategy=S holds a strategy of megatron_fsdp"},
       {.name = "set",
        .value = setting_value(),
        .may_repeat = true,
@@ -274,7 +275,7 @@ PlanOptions read_plan_options(CommandLine const& line,
   } else {
     seek_launchable(options);
   }
-  hold_unit_types(line.values_of("set"), request, options.warnings);
+  hold_sharding_keys(line.values_of("set"), request, options.warnings);
   TrainingConfig job = request.base;  // on so many accelerators
   if (request.filter.context.size() == 1) job.parallel.context = request.filter.context.front();
   job.parallel.data = std::max(1, request.gpus / world_size(job.parallel));

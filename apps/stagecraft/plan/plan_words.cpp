@@ -64,6 +64,9 @@ std::string recompute_text(TrainingConfig const& config) {
 
 std::string sharding_text(Sharding const& sharding) {
   std::string text{sharding.traits().short_name};
+  if (sharding.strategy != default_sharding(sharding.kind).strategy) {
+    text += " " + std::string{name_of(sharding.strategy)};
+  }
   if (sharding.group > 0) text += "/" + std::to_string(sharding.group);
   if (sharding.reshard_after_forward.kind == Reshard::Kind::no) text += " kept";
   if (sharding.traits().has_buckets()) text += sharding.overlap ? " beside" : " between";

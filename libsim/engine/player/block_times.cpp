@@ -13,13 +13,14 @@ __extension__ using Wide = __int128;
 
 /// Whether the compute stream stands still while an op of another stream runs.
 bool stops_computation(Op const& op, CostModel const& cost) {
-  return !cost.tensor_traffic().overlaps_backward.value && kind_of(op.stream) != StreamKind::units;
+  return !cost.tensor_traffic().overlaps_backward.value && kind_of(op.stream) == StreamKind::layers;
 }
 
 SimTime& share_of(Op const& op, PassTimes& times) {
   return op.phase == Phase::forward         ? times.forward
          : op.phase == Phase::recompute     ? times.recompute
          : op.phase == Phase::data_parallel ? times.data_parallel
+         : op.phase == Phase::offload       ? times.offload
                                             : times.backward;
 }
 
@@ -113,6 +114,7 @@ class PassPlayer {
     compute_ = communication_ = SimTime{0};
     idle_ = {};
     times_.forward = times_.recompute = times_.backward = times_.data_parallel = SimTime{0};
+    times_.offload = SimTime{0};
     for (std::size_t i = 0; i < ops_.size(); ++i) play(i);
   }
 
@@ -123,8 +125,9 @@ class PassPlayer {
     SimTime& of_stream = idle_on(ops_[i].stream);
     times_.start[i] = std::max(from, of_stream);
     of_stream = times_.end[i] = times_.start[i] + cost_.duration(ops_[i]);
-    // Gathers of units slow computation down as gradient reductions do.
-    if (!is_of_units(ops_[i])) communication_ = std::max(communication_, of_stream);
+    // Gathers of units slow computation down as gradient reductions do, copies to the host do not.
+    if (kind_of(ops_[i].stream) != StreamKind::layers) return;
+    communication_ = std::max(communication_, of_stream);
   }
 
   void play(std::size_t i) {
@@ -156,7 +159,6 @@ class PassPlayer {
     times_.end[i] = end;
   }
 
-  static bool is_of_units(Op const& op) { return kind_of(op.stream) == StreamKind::units; }
   SimTime& idle_on(Stream stream) { return idle_[static_cast<std::size_t>(stream)]; }
 
   /// The end of a kernel. Collectives issued so far run back to back from here on, if they run at

@@ -27,11 +27,12 @@ struct PassTimes {
   std::vector<SimTime> end;    ///< by op
   SimTime duration{0};
   SimTime forward{0};  ///< share of the compute stream's time that forward ops take, exposed
-                       ///< communication and waits for the host included; the four shares sum to
-                       ///< the duration
+                       ///< communication and waits for the host included; all shares sum to the
+                       ///< duration
   SimTime recompute{0};
   SimTime backward{0};
   SimTime data_parallel{0};          ///< likewise what sharded units add
+  SimTime offload{0};                ///< likewise waits for what layers keep on the host
   std::vector<HostWait> host_waits;  ///< parts of the duration, in order of time
   SimTime host_ahead{0};             ///< by how much longer the streams take than the host
   /// Part of the duration in which collectives use the links of gradient reductions.

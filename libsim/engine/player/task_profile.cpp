@@ -26,6 +26,7 @@ bool is_edge(BlockProgram const& block) {
 /// The share that a phase of a block's ops counts in.
 SimTime& share_of(BlockProgram const& block, Phase phase, TimeShares& shares) {
   return phase == Phase::data_parallel ? shares.data_parallel
+         : phase == Phase::offload     ? shares.offload
          : is_edge(block)              ? shares.head_and_embedding
          : phase == Phase::forward     ? shares.forward
          : phase == Phase::recompute   ? shares.recompute
@@ -35,8 +36,9 @@ SimTime& share_of(BlockProgram const& block, Phase phase, TimeShares& shares) {
 TimeShares shares_of(BlockProgram const& block, PassTimes const& times) {
   TimeShares shares;
   shares.data_parallel = times.data_parallel;
+  shares.offload = times.offload;
   if (is_edge(block)) {
-    shares.head_and_embedding = times.duration - times.data_parallel;
+    shares.head_and_embedding = times.duration - times.data_parallel - times.offload;
   } else {
     shares.forward = times.forward;
     shares.backward = times.backward;

@@ -51,7 +51,6 @@ inline constexpr std::array config_names{
     ConfigName{"overlap_p2p_comm_warmup_flush", "overlap-p2p-communication-warmup-flush",
                ConfigName::Says::is_set},
     ConfigName{"layernorm_zero_centered_gamma", "apply-layernorm-1p", ConfigName::Says::is_set},
-    ConfigName{"cpu_offloading", "cpu-offload", ConfigName::Says::is_set},
     ConfigName{"use_te_rng_tracker", "te-rng-tracker", ConfigName::Says::is_set},
     ConfigName{"grad_reduce_in_fp32", "grad-reduce-in-bf16", ConfigName::Says::is_left},
     ConfigName{"grad_reduce_in_fp32", "accumulate-allreduce-grads-in-fp32",
@@ -72,7 +71,8 @@ inline constexpr std::array config_names{
 inline constexpr std::string_view idle_config_names =
     "activation_func add_position_embedding async_tensor_model_parallel_allreduce "
     "auto_continue_train autocast_dtype barrier_with_L1_time batch_p2p_comm batch_p2p_sync "
-    "check_for_nan_in_grad check_optimizer_step_success config cpu_offloading_activations "
+    "check_for_nan_in_grad check_optimizer_step_success config cpu_offloading "
+    "cpu_offloading_activations "
     "cpu_offloading_double_buffering cpu_offloading_weights cuda_graph_retain_backward_graph "
     "cuda_graph_use_single_mempool data_parallel_size dataset_num_proc "
     "deallocate_pipeline_outputs decoupled_weight_decay deprecated_use_mcore_models "

@@ -109,7 +109,6 @@ gtp-remat-reduce-scatter-with-fp32-accumulation! | large | more time and memory 
 gtp-remat-opt-in-modules* | large | less memory, more time | weights that only the tensor group splits | tensor-parallel-num-weight-shards expert-tensor-parallel-num-weight-shards
 gtp-remat-nccl-ub! | large | less time | buffers that NCCL copies | tensor-parallel-num-weight-shards
 gtp-expert-remat-nccl-ub! | large | less time | buffers that NCCL copies | expert-tensor-parallel-num-weight-shards
-cpu-offloading-num-layers=0 | large | less memory, more time | everything on the device
 cpu-offload! | large | less memory, more time | everything on the device
 fine-grained-activation-offloading! | large | less memory, more time | everything on the device
 optimizer-cpu-offload! | large | less memory, more time | everything on the device

@@ -69,7 +69,7 @@ constexpr std::string_view read_flags =
     "overlap-moe-expert-parallel-comm! empty-unused-memory-level micro-batch-size "
     "global-batch-size recompute-activations! recompute-granularity recompute-method "
     "recompute-num-layers recompute-modules* moe-layer-recompute! "
-    "distribute-saved-activations! seed init-method-std "
+    "distribute-saved-activations! cpu-offloading-num-layers seed init-method-std "
     "lr adam-beta1 adam-beta2 adam-eps weight-decay clip-grad initial-loss-scale loss-scale "
     "zero-stage step-batch-size-schedule encoder-num-layers encoder-seq-length optimizer "
     "pp-partition-method num-layer-list noop-layers post-norm! context-parallel-algo "

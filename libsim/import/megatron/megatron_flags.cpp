@@ -261,6 +261,11 @@ void write_sharding(FlagLine& line, TrainingConfig const& config) {
   line.value("megatron-fsdp-grad-comm-dtype", name_of(sharding.reduce_dtype));
 }
 
+void write_offload(FlagLine& line, Offload const& offload) {
+  if (offload.activations.layers == 0) return;
+  line.value("cpu-offloading-num-layers", offload.activations.layers);
+}
+
 void write_empty_cache(FlagLine& line, TrainingConfig const& config) {
   EmptyCache const empties = config.memory.empty_cache;
   if (empties == EmptyCache::never) return;
@@ -320,6 +325,7 @@ void write_layout(FlagLine& line, TrainingConfig const& config) {
       .flag("overlap-moe-expert-parallel-comm", parallel.expert_overlap);
   write_sharding(line, config);
   write_state_types(line, config);
+  write_offload(line, config.offload);
   write_empty_cache(line, config);
 }
 

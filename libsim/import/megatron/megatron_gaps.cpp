@@ -94,7 +94,9 @@ class Gaps {
     gap(is_of_2022_ && (config_.memory.gradient_dtype != StateType::fp32 ||
                         config_.memory.moments_dtype != StateType::fp32),
         "memory.gradient_dtype, memory.moments_dtype: Megatron-LM of 2022 keeps 32 bits");
-    gap(config_.offload != Offload{}, "offload: its flags are not written");
+    gap(config_.offload.optimizer > 0, "offload.optimizer: its flags are not written");
+    gap(is_of_2022_ && config_.offload.activations != ActivationOffload{},
+        "offload.activations: Megatron-LM of 2022 offloads nothing");
     gap(config_.parallel.context > 1 && is_of_2022_,
         "parallel.context: Megatron-LM of 2022 has no context parallelism");
     gap(config_.parallel.context > 1 && !is_of_2022_ &&

@@ -171,6 +171,29 @@ TEST_CASE("ranks with sharded units hold what the simulator predicts, to the byt
   }
 }
 
+TEST_CASE("units of copies and of tensor ranks are released with their last use", "[units]") {
+  for (ParallelLayout const& parallel :
+       {ParallelLayout{.data = 4}, ParallelLayout{.tensor = 2, .data = 2}}) {
+    TrainingConfig config = sharded(Precision::fp32, parallel.data, 2);
+    config.parallel = parallel;
+    if (parallel.tensor == 1) config.sharding.group = 2;
+    for (RankReport const& rank : execute(config, {.options = {.checks_lifetimes = true}}).ranks) {
+      for (LateRelease const& late : rank.late) FAIL_CHECK(to_string(late.label) + late.op);
+    }
+  }
+}
+
+TEST_CASE("the trace of a later iteration with units begins without gradients, as the first does",
+          "[units]") {
+  for (int const steps : {1, 2}) {
+    SmallRun const run{.options = {.steps = steps, .traces = true}};
+    MemoryColumns const memory = execute(sharded(Precision::fp32, 2, 1), run).traces.front().memory;
+    auto const& gradients = memory.bytes[static_cast<std::size_t>(Category::gradients)];
+    CHECK(gradients.front() == 0);
+    CHECK(gradients.back() > 0);
+  }
+}
+
 TEST_CASE("a rank of a larger job with sharded units holds alone what is predicted", "[units]") {
   for (int const data : {4, 64}) {
     TrainingConfig config = sharded(Precision::bf16, data, 2);

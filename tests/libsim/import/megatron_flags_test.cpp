@@ -91,6 +91,14 @@ TEST_CASE("the flags of Megatron-FSDP read back", "[import]") {
   REQUIRE(checked == 4);
 }
 
+TEST_CASE("the flag of layers that the host has reads back", "[import]") {
+  TrainingConfig config = run_of(table3_rows[0], RecomputeGranularity::none, true);
+  config.parallel.pipeline = 1;
+  config.offload.activations.layers = 5;
+  REQUIRE(megatron_flags(config).find("--cpu-offloading-num-layers 5") != std::string::npos);
+  require_round_trip(config);
+}
+
 TEST_CASE("the flag --empty-unused-memory-level says when the cache is emptied", "[import]") {
   TrainingConfig config = run_of(table3_rows[1], RecomputeGranularity::selective, true);
   config.memory.empty_cache = EmptyCache::around_step;

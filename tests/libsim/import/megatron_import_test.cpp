@@ -80,6 +80,17 @@ TEST_CASE("types of Megatron-FSDP's gradients are the model's unless flags say o
              Catch::Contains("optim_grads"));
 }
 
+TEST_CASE("the host has what as many layers save as --cpu-offloading-num-layers says", "[import]") {
+  // arguments.py sets cpu_offloading if it is above 0; transformer_config.py has what it refuses.
+  CHECK(config_of("--cpu-offloading-num-layers 3").offload.activations.layers == 3);
+  CHECK(config_of("--cpu-offloading-num-layers 0").offload == Offload{});
+  CHECK_THAT(refusal(plain + "--cpu-offloading-num-layers 3 --recompute-granularity full "
+                             "--recompute-method uniform"),
+             Catch::Contains("accepted: none, as offload.activations is set"));
+  CHECK_THAT(refusal(plain + "--cpu-offloading-num-layers 100"),
+             Catch::Contains("--cpu-offloading-num-layers (offload.activations.layers)"));
+}
+
 TEST_CASE("a strategy of Megatron-FSDP without units has pipelines, and gradients as flags say",
           "[import]") {
   std::string const optim =

@@ -104,6 +104,8 @@ TEST_CASE("experts are cut by divisors, over tensor and data ranks, with sequenc
   refused("parallel: {expert: 4, data: 2}",
           "parallel.expert: found '4'; accepted: a number whose product with "
           "parallel.expert_tensor (1) divides tensor x context x data (2)");
+  refused("parallel: {expert: 2, data: 4}\nsharding: {kind: megatron_fsdp, group: 2}",
+          "sharding.group: found '2'; accepted: 0, as parallel.expert is 2");
   refused("parallel: {tensor: 2}",
           "parallel.sequence: found 'false' (the default); accepted: true, as the model has "
           "experts and parallel.tensor is 2");
