@@ -117,7 +117,7 @@ TEST_CASE("plan --launchable torchtitan writes a job configuration of torchtitan
 TEST_CASE(
     "plan compares the recipes of torchao if torchtitan starts the run, and writes its float8") {
   std::string const titan = search + "--launchable torchtitan --top 1 --json --fix tensor=1 ";
-  json const plan = json_of(titan + "--precision any");
+  json const plan = json::parse(run_stagecraft(titan + "--precision any").output);
   json const low = plan.at("best")[0].at("config").at("low_precision");
   REQUIRE(low.at("implementation") == "torchao");
   // torchtitan, benchmarks of June 2025: scales of tensors are faster than those of rows and bf16.

@@ -79,9 +79,10 @@ TEST_CASE("way out: 8 bits are refused where the accelerator or the model of the
 }
 
 TEST_CASE("way out: what torchao and torchtitan do not do is said with their reason") {
-  std::string const torchao = llama +
-                              " --set sharding=fsdp2 --set parallel.pipeline=1 --set "
-                              "parallel.data=8 --set 'low_precision={implementation: torchao, ";
+  std::string const of_torchao =
+      " --set parallel.pipeline=1 --set parallel.data=8 --set "
+      "'low_precision={implementation: torchao, ";
+  std::string const torchao = llama + " --set sharding=fsdp2" + of_torchao;
   std::string const current = torchao + "recipe: current}'";
   auto const found = [](std::string const& key, std::string const& value) {
     return "low_precision." + key + ": found '" + value + "'; accepted: ";
@@ -108,7 +109,7 @@ TEST_CASE("way out: what torchao and torchtitan do not do is said with their rea
                   {"sharding.parameter_dtype: found 'low'; accepted: auto, as low_precision is "});
   require_refusal(llama + " --set sharding=fsdp2 --set sharding.parameter_dtype=low",
                   {"`low_precision: {recipe: current, implementation: torchao}`"});
-  require_refusal(current + " --set sharding=zero3",
+  require_refusal(llama + " --set sharding=zero3" + of_torchao + "recipe: current}'",
                   {"sharding: found 'zero3'; accepted: none, fsdp2, as "});
   require_refusal(current + " --set parallel.tensor=2 --set parallel.sequence=false",
                   {"parallel.sequence: found 'false'; accepted: true, as "});
