@@ -125,7 +125,8 @@ TEST_CASE(
   auto const job = [](json const& of) {
     return of.at("launch").at("files").at("job.toml").get<std::string>();
   };
-  REQUIRE_THAT(job(plan), Contains("recipe_name = \"tensorwise\"\n"));
+  REQUIRE_THAT(job(json_of(titan + "--precision current")),
+               Contains("recipe_name = \"tensorwise\"\n"));
   json const gathered = json_of(titan + "--precision current --set sharding.parameter_dtype=low");
   REQUIRE(gathered.at("best")[0].at("config").at("sharding").at("parameter_dtype") == "low");
   REQUIRE_THAT(job(gathered), Contains("enable_fsdp_float8_all_gather = true\n"));
