@@ -141,9 +141,9 @@ struct ShardingTraits {
   bool may_execute = false;            ///< whether the executor runs it
   bool may_offload_optimizer = false;  ///< whether the host may have optimizer state
   bool may_keep_low_weights = false;   ///< whether weights may be kept quantised alone
-  std::string_view why_high = "";      ///< why products are not quantised; empty: they may be
-  /// Whether they may be by a library that keeps no quantised weights (LibraryTraits).
+  /// Whether products are quantised by a library that keeps no quantised weights (LibraryTraits).
   bool may_cast_weights = false;
+  std::string_view why_high = "";       ///< why other libraries quantise none; empty: they do
   std::string_view why_one_stage = "";  ///< why there is no pipeline; empty: there may be one
 
   /// Whether blocks are units, which reduce their own gradients.
@@ -200,8 +200,8 @@ inline constexpr std::array all_sharding_kinds{
                    .shares = SharedState::parameters,
                    .has_master = false,
                    .may_execute = true,
-                   .why_high = units_are_high,
                    .may_cast_weights = true,
+                   .why_high = units_are_high,
                    .why_one_stage = units_have_one_stage},
     ShardingTraits{.kind = ShardingKind::zero1,
                    .name = "zero1",

@@ -280,13 +280,15 @@ void visit_keys(Visitor& keys, Kind& sharding) {
        "zero3: every.");
   keys("stored_dtype", sharding.stored_dtype,
        "The type in which a rank keeps its shard of parameters and gradients. auto: fp32, or fp64 "
-       "of models in fp64; of zero2 and zero3 the model's.");
+       "of models in fp64; of zero2 and zero3 the model's.",
+       Accepts{"auto, fp32, bf16, fp16"});
   keys("parameter_dtype", sharding.parameter_dtype,
        "The type in which parameters are gathered. auto: that of model.precision. low, of fsdp2 "
        "with low_precision's current of torchao: weights of linear layers in 8 bits, all else as "
        "auto.");
   keys("reduce_dtype", sharding.reduce_dtype,
-       "The type in which gradients are reduced. auto: that of the stored shards.");
+       "The type in which gradients are reduced. auto: that of the stored shards.",
+       Accepts{"auto, fp32, bf16, fp16"});
   bool const is_megatron = sharding.kind == ShardingKind::megatron_fsdp;
   if (is_megatron || sharding.traits().framework == ShardingFramework::any) {
     keys(
