@@ -33,6 +33,20 @@ def print_kinds(runs, apart):
         print(f"{kind} | {len(errors)} | {statistics.median(errors):+.1f} | {min(errors):+.1f} to {max(errors):+.1f}")
 
 
+def print_torchao(low_runs, high_runs):
+    """Each with the run in 16 bits that differs from it in nothing but its products, if there is one."""
+    for name, low in low_runs.items():
+        same = {"8B-fsdp-128-compile-fp8": "8B-128-torchtitan"}.get(name, re.sub("tensorwise|rowwise", "bf16", name))
+        text = f"{name} | {low['measured_seconds']:.2f} | {low['predicted_seconds']:.2f} | {low['error_percent']:+.1f}"
+        if high := high_runs.get(same):
+            predicted, measured = (low[key] / high[key] for key in ("predicted_seconds", "measured_seconds"))
+            text += f" | {predicted:.3f}, {measured:.3f} | {100 * (predicted / measured - 1):+.1f}"
+        if low["measured_reserved_bytes"]:
+            predicted, measured = (low[f"{word}_reserved_bytes"] / 2**30 for word in ("predicted", "measured"))
+            text += f" | reserved GiB {measured:.1f} | {predicted:.1f} | {100 * (predicted / measured - 1):+.1f}"
+        print(text)
+
+
 def main():
     folder = pathlib.Path(sys.argv[1])
     own = rows(folder, "published-fp8")
@@ -60,6 +74,7 @@ def main():
         if low["measured_allocated_bytes"]:
             error = low["predicted_allocated_bytes"] / low["measured_allocated_bytes"] - 1
             print(f"{name} | peak of allocated bytes {100 * error:+.1f} %")
+    print_torchao(rows(folder, "torchtitan-fp8"), rows(folder, "torchtitan"))
     bridge = rows(folder, "bridge")
     print_kinds(bridge, r"^bridge-[\d.]+-|-earlier$")
     print_errors(bridge)

@@ -14,7 +14,7 @@ program=build/plain/apps/stagecraft/stagecraft
 mkdir -p "$results"
 by=$(/usr/bin/python3 experiments/validation/compared.py --keys)
 for data in nanotron vtrain-single-node vtrain-multi-node narayanan-2021 published published-context published-fp8 bridge bridge-moe published-moe \
-  megatron-ci llm-foundry torchtitan fms-fsdp1; do
+  megatron-ci llm-foundry torchtitan torchtitan-fp8 fms-fsdp1; do
   $program validate "experiments/validation/data/$data.csv" --base "experiments/validation/$data.yaml" \
     --by "$by" --json >"$results/$data.json"
 done

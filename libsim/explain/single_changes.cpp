@@ -9,6 +9,7 @@
 #include "libsim/explain/recompute_changes.hpp"
 #include "libsim/explain/sharding_changes.hpp"
 #include "libsim/model/model_names.hpp"
+#include "libsim/program/low_library.hpp"
 #include "libsim/program/quantisation.hpp"
 #include "libsim/run/run_keys.hpp"
 #include "libsim/schedule/ordered_schedule.hpp"
@@ -192,9 +193,11 @@ class ChangeList {
                           .undoes = "in " + bits_text(config_.low_precision.recipe)});
       return;
     }
-    for (Recipe const recipe : {Recipe::current, Recipe::mxfp8, Recipe::nvfp4}) {
+    LowLibrary const library = system_.software.kernels.low_precision.value;
+    for (Recipe const recipe : {Recipe::current, Recipe::rowwise, Recipe::mxfp8, Recipe::nvfp4}) {
+      if (!has_recipe(traits_of(library), recipe)) continue;
       changes_.push_back({.what = "in " + bits_text(recipe),
-                          .set = {"low_precision=" + std::string{name_of(recipe)}}});
+                          .set = {"low_precision=" + key_value(recipe, library)}});
     }
   }
 

@@ -233,6 +233,10 @@ void read_value(ConfigNode const& node, UnitSync& sync) {
   sync = node.word<UnitSync>().value_or(UnitSync::last);
 }
 
+void read_value(ConfigNode const& node, LowLibrary& library) {
+  library = node.word<LowLibrary>().value_or(library);
+}
+
 void read_value(ConfigNode const& node, std::vector<ShardingKind>& kinds) {
   if (!node.is_sequence() || node.items().empty()) {
     node.report("a list of " + accepted_names<ShardingKind>());
@@ -325,6 +329,7 @@ nlohmann::ordered_json value_json(std::map<OpKind, FactorByCapability> const& fa
 nlohmann::ordered_json value_json(GradientOverlap overlap) { return name_of(overlap); }
 
 nlohmann::ordered_json value_json(UnitSync sync) { return name_of(sync); }
+nlohmann::ordered_json value_json(LowLibrary library) { return name_of(library); }
 
 nlohmann::ordered_json value_json(std::vector<ShardingKind> const& kinds) {
   auto list = nlohmann::ordered_json::array();

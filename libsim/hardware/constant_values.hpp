@@ -59,6 +59,7 @@ void read_value(ConfigNode const& node,
                 NumberRange range);
 void read_value(ConfigNode const& node, GradientOverlap& overlap);
 void read_value(ConfigNode const& node, UnitSync& sync);
+void read_value(ConfigNode const& node, LowLibrary& library);
 /// A list of at least one kind.
 void read_value(ConfigNode const& node, std::vector<ShardingKind>& kinds);
 /// The name of a file of tables, which is not opened here.
@@ -81,6 +82,7 @@ nlohmann::ordered_json value_json(std::map<OpKind, double> const& factors);
 nlohmann::ordered_json value_json(std::map<OpKind, FactorByCapability> const& factors);
 nlohmann::ordered_json value_json(GradientOverlap overlap);
 nlohmann::ordered_json value_json(UnitSync sync);
+nlohmann::ordered_json value_json(LowLibrary library);
 nlohmann::ordered_json value_json(std::vector<ShardingKind> const& kinds);
 nlohmann::ordered_json value_json(MeasuredCollectives const& collectives);
 

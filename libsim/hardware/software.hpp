@@ -64,6 +64,8 @@ struct KernelUse {
   /// deterministic runs.
   Sourced<bool> fills_outputs;
   Sourced<bool> early_stop;  ///< default of recompute.early_stop
+  /// The library that quantises, in runs that `plan` and `explain` make.
+  Sourced<LowLibrary> low_precision;
 
   friend bool operator==(KernelUse const&, KernelUse const&) = default;
 };

@@ -72,6 +72,8 @@ void visit_keys(Visitor& keys, Section& kernels) {
        "Whether, with deterministic, a kernel of its own fills the output of each product and "
        "attention before it is written: PyTorch's rule for torch.empty.");
   keys("early_stop", kernels.early_stop, "The default of recompute.early_stop.");
+  keys("low_precision", kernels.low_precision,
+       "low_precision.implementation of the runs in 8 bits that `plan` and `explain` try.");
 }
 
 template <typename Visitor, OneOf<ReplicaTraffic> Section>

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "libsim/launch/torchtitan_gaps.hpp"
+#include "libsim/units/split_text.hpp"
 
 namespace stagecraft {
 namespace {
@@ -100,6 +101,44 @@ Section activation_checkpoint(TrainingConfig const& config) {
   return section;
 }
 
+/// The converter that makes linear layers Float8Linear, and its section.
+constexpr std::string_view float8_converter = "quantize.linear.float8";
+
+Section converters(TrainingConfig const& config) {
+  if (config.low_precision.recipe == Recipe::none) return {"model", {}};
+  return {"model", {{"converters", "[" + in_quotes(float8_converter) + "]"}}};
+}
+
+/// A recipe has a name, but for that of one scale per tensor if units gather in it: torchtitan
+/// asserts that one or the other is given. Names of layers end in a point, so that no other layer
+/// has them in its name.
+Section float8(TrainingConfig const& config) {
+  LowPrecision const& low = config.low_precision;
+  Section section{float8_converter, {}};
+  if (low.recipe == Recipe::none) return section;
+  bool const gathers_low = config.sharding.parameter_dtype == UnitType::low;
+  if (gathers_low) {
+    section.keys = {{"enable_fsdp_float8_all_gather", word(true)},
+                    {"precompute_float8_dynamic_scale_for_fsdp", word(true)}};
+  } else {
+    section.keys = {{"recipe_name", in_quotes(low.recipe == Recipe::current ? "tensorwise"
+                                              : low.keep_high.wgrad         ? "rowwise_with_gw_hp"
+                                                                            : "rowwise")}};
+  }
+  std::string filtered = "output";
+  std::int64_t const layers = config.model.layers;
+  for (std::int64_t i = 0; i < layers; ++i) {
+    if (i >= low.keep_high.first && i < layers - low.keep_high.last) continue;
+    filtered += ",layers." + std::to_string(i) + ".";
+  }
+  std::string list;
+  for (std::string_view const name : split_text(filtered, ",")) {
+    list += (list.empty() ? "[" : ", ") + in_quotes(name);
+  }
+  section.keys.emplace_back("filter_fqns", list + "]");
+  return section;
+}
+
 std::string job_file(LaunchJob const& job) {
   TrainingConfig const& config = job.config;
   Hyperparameters const& numbers = config.training;
@@ -121,6 +160,10 @@ std::string job_file(LaunchJob const& job) {
       parallelism(config),
       activation_checkpoint(config),
       {"compile", {{"enable", word(job.is_compiled)}}}};
+  for (auto const& key : converters(config).keys) sections.front().keys.push_back(key);
+  if (Section const quantised = float8(config); !quantised.keys.empty()) {
+    sections.push_back(quantised);
+  }
   if (known.empty())
     sections.push_back({"experimental", {{"custom_import", in_quotes(own_module)}}});
   std::string text = commented(job.about);
@@ -186,10 +229,11 @@ std::vector<LaunchFile> torchtitan_files(LaunchJob const& job) {
 std::string torchtitan_layout_flags(TrainingConfig const& config) {
   std::string text;
   for (Section const& section :
-       {parallelism(config), training(config), activation_checkpoint(config)}) {
+       {parallelism(config), training(config), activation_checkpoint(config), converters(config),
+        float8(config)}) {
     for (auto const& [key, value] : section.keys) {
       std::string plain = value;
-      std::erase(plain, '"');
+      std::erase_if(plain, [](char c) { return c == '"' || c == '[' || c == ']' || c == ' '; });
       bool const is_switch = plain == "true" || plain == "false";
       std::string name{key};
       if (plain == "false") {  // `no-` and dashes, as tyro has the negation of a switch

@@ -31,6 +31,9 @@ class TorchtitanGaps {
     UnitTypes const types = unit_types(config_);
     gap(types.stored != ElementType::f32 || types.reduced != ElementType::f32,
         "sharding.stored_dtype, sharding.reduce_dtype: torchtitan's are fp32");
+    bool const is_low = config_.low_precision.recipe != Recipe::none;
+    gap(is_low && config_.low_precision.implementation != LowLibrary::torchao,
+        "low_precision.implementation: torchtitan quantises with torchao");
     add_of_recompute();
   }
 

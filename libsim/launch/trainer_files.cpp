@@ -59,6 +59,9 @@ std::string arguments_text(TrainingConfig const& config, bool checkpoints) {
 
 std::vector<std::string> trainer_gaps(TrainingConfig const& config) {
   std::vector<std::string> gaps;
+  if (config.low_precision.recipe != Recipe::none) {
+    gaps.emplace_back("low_precision: transformers multiplies in model.precision");
+  }
   for (RecomputePolicy const& policy : config.recompute) {
     bool const is_whole = policy.granularity == RecomputeGranularity::full &&
                           policy.method == RecomputeMethod::uniform && policy.layers == 1;

@@ -30,6 +30,7 @@ struct RoleNames {
   std::string_view columns;
   std::string_view quantise_columns;
   std::string_view transpose;
+  std::string_view transposed;
 };
 
 constexpr RoleNames names_of(QuantisedRole role) {
@@ -42,16 +43,38 @@ constexpr RoleNames names_of(QuantisedRole role) {
               "input_again_rows",
               "input_again_columns",
               "quantise_input_again_columns",
-              "transpose_input_again"};
+              "transpose_input_again",
+              "transposed_input_again"};
+    case QuantisedRole::weight:
+      return {"weight_amax",      "measure_weight", "all_reduce_weight_amax",  "quantise_weight",
+              "weight_rows",      "weight_columns", "quantise_weight_columns", "transpose_weight",
+              "transposed_weight"};
+    case QuantisedRole::weight_again:
+      return {"weight_again_amax",
+              "measure_weight_again",
+              "all_reduce_weight_again_amax",
+              "quantise_weight_again",
+              "weight_again_rows",
+              "weight_again_columns",
+              "quantise_weight_again_columns",
+              "transpose_weight_again",
+              "transposed_weight_again"};
     case QuantisedRole::gradient:
-      return {
-          "gradient_amax", "measure_gradient", "all_reduce_gradient_amax",  "quantise_gradient",
-          "gradient_rows", "gradient_columns", "quantise_gradient_columns", "transpose_gradient"};
+      return {"gradient_amax",
+              "measure_gradient",
+              "all_reduce_gradient_amax",
+              "quantise_gradient",
+              "gradient_rows",
+              "gradient_columns",
+              "quantise_gradient_columns",
+              "transpose_gradient",
+              "transposed_gradient_high"};
     case QuantisedRole::input:
       break;
   }
-  return {"input_amax", "measure_input", "all_reduce_input_amax",  "quantise_input",
-          "input_rows", "input_columns", "quantise_input_columns", "transpose_input"};
+  return {"input_amax",           "measure_input", "all_reduce_input_amax",  "quantise_input",
+          "input_rows",           "input_columns", "quantise_input_columns", "transpose_input",
+          "transposed_input_high"};
 }
 
 TensorId measure_amax(ProgramBuilder& builder,
@@ -62,7 +85,7 @@ TensorId measure_amax(ProgramBuilder& builder,
   RoleNames const names = names_of(request.role);
   TensorId const amax = builder.make({owner, names.amax}, {request.groups}, ElementType::f32);
   builder.add(OpKind::measure_amax, {owner, names.measure}, phase, {x}, {amax});
-  if (!request.is_gathered) return amax;
+  if (!request.is_gathered && !builder.shape().quantisation.agrees_on_scales) return amax;
   Op* const op = builder.collective(OpKind::all_reduce, {owner, names.agree}, phase, amax, amax,
                                     amax, Overlap::none);
   if (op != nullptr) op->reduction = Reduction::maximum;
@@ -81,28 +104,51 @@ Quantised quantise(ProgramBuilder& builder,
   RoleNames const names = names_of(request.role);
   ElementType const type =
       request.role == QuantisedRole::gradient ? quantisation.gradients : recipe.elements;
-  TensorId const amax =
-      recipe.measures_first ? measure_amax(builder, owner, phase, x, request) : no_tensor;
+  bool const is_weight =
+      request.role == QuantisedRole::weight || request.role == QuantisedRole::weight_again;
+  ScaleBlocks const& blocks = is_weight ? recipe.of_weights : recipe.of_activations;
+  Quantised copies;
+  copies.amax = request.amax;
+  if (recipe.measures_first && copies.amax == no_tensor) {
+    copies.amax = measure_amax(builder, owner, phase, x, request);
+  }
   ScaledMatrix const matrix = matrix_of(builder.tensor(x), request.groups);
   auto const copy = [&](std::string_view part, bool by_columns) {
-    TensorId const made = make_copy(builder, {owner, part}, x, type,
-                                    scale_bytes(recipe, recipe.of_activations, matrix, by_columns));
+    TensorId const made =
+        make_copy(builder, {owner, part}, x, type, scale_bytes(recipe, blocks, matrix, by_columns));
     return builder.has_unused_rows(x) ? builder.of_experts(made) : made;
   };
   bool const is_cast_again = quantisation.casts_again && request.role == QuantisedRole::input;
-  Quantised copies;
-  copies.rows = copy(names.rows, false);
-  if (quantisation.has_two_copies() && !is_cast_again) copies.columns = copy(names.columns, true);
-  auto const cast = [&](std::string_view op, TensorList const& made) {
-    builder.add(OpKind::quantise, {owner, op}, phase, {x, amax}, made,
+  bool const has_columns = quantisation.has_two_copies() && !is_cast_again;
+  if (request.copies != QuantisedCopies::columns || !has_columns) {
+    copies.rows = copy(names.rows, false);
+  }
+  if (request.copies != QuantisedCopies::rows && has_columns) {
+    copies.columns = copy(names.columns, true);
+  }
+  auto const cast = [&](std::string_view op, TensorId from, TensorList const& made) {
+    builder.add(OpKind::quantise, {owner, op}, phase, {from, copies.amax}, made,
                 QuantiseAttributes{quantisation.recipe});
   };
-  if (!quantisation.casts_again) {
-    cast(names.quantise, {copies.rows, copies.columns});
+  // The weight's gradient in 16 bits goes with one scale of the weight: its columns have those of
+  // rows (torchao's rowwise_with_gw_hp).
+  bool const has_one_scale =
+      request.role == QuantisedRole::weight_again && quantisation.keeps_high_gradients;
+  bool const is_transposed_first =
+      recipe.transposes_first && copies.columns != no_tensor && !has_one_scale;
+  if (!quantisation.casts_again && !is_transposed_first) {
+    cast(names.quantise, x, {copies.rows, copies.columns});
     return copies;
   }
-  cast(names.quantise, {copies.rows});
-  if (copies.columns != no_tensor) cast(names.quantise_columns, {copies.columns});
+  if (copies.rows != no_tensor) cast(names.quantise, x, {copies.rows});
+  if (copies.columns == no_tensor) return copies;
+  TensorId from = x;
+  if (is_transposed_first) {
+    from = make_copy(builder, {owner, names.transposed}, x, builder.tensor(x).type, 0);
+    Op& op = builder.add(OpKind::copy_tensor, {owner, names.transpose}, phase, {x}, {from});
+    if (copies.rows != no_tensor) op.traffic = builder.tensor(from).bytes();
+  }
+  cast(names.quantise_columns, from, {copies.columns});
   return copies;
 }
 
@@ -195,7 +241,7 @@ Quantised kept_copies(ProgramBuilder& builder,
                       std::int64_t groups) {
   // Losses of multi-token prediction have the head's weight.
   for (QuantisedWeight const& kept : builder.program().quantised_weights) {
-    if (kept.weight == weight) return {kept.rows, kept.columns};
+    if (kept.weight == weight) return {.rows = kept.rows, .columns = kept.columns};
   }
   Quantisation const& quantisation = builder.shape().quantisation;
   RecipeTraits const& recipe = quantisation.traits();
@@ -213,6 +259,17 @@ Quantised kept_copies(ProgramBuilder& builder,
   if (quantisation.has_two_copies()) copies.columns = copy("weight_columns", true);
   builder.program().quantised_weights.push_back({weight, copies.rows, copies.columns});
   return copies;
+}
+
+Quantised gathered_copy(ProgramBuilder& builder, std::string_view owner, TensorId weight) {
+  RecipeTraits const& recipe = builder.shape().quantisation.traits();
+  Shape const shape = builder.tensor(weight).shape;  // a copy: view() moves the tensors
+  TensorId const rows = builder.view({owner, "weight_rows"}, weight, shape, {shape[1], 1}, 0);
+  Tensor& made = builder.program().tensors.back();
+  made.type = recipe.elements;
+  made.scale_bytes = element_size(recipe.scale_type);
+  builder.program().low_weights.push_back(weight);
+  return {.rows = rows};
 }
 
 }  // namespace stagecraft

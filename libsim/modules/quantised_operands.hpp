@@ -11,6 +11,7 @@ namespace stagecraft {
 struct Quantised {
   TensorId rows = no_tensor;     ///< for products that sum along its rows
   TensorId columns = no_tensor;  ///< transposed; no_tensor: `rows` serve both
+  TensorId amax = no_tensor;     ///< the largest element, if the recipe measures it first
 
   TensorId by_columns() const { return columns == no_tensor ? rows : columns; }
 };
@@ -21,9 +22,12 @@ struct QuantisedOperands {
   Quantised input;   ///< from forward to backward
 };
 
-/// Which of a linear layer's tensors is quantised: its input, the same once more in backward, or
-/// the gradient of its output.
-enum class QuantisedRole : std::uint8_t { input, input_again, gradient };
+/// Which of a linear layer's tensors is quantised: its input or its weight, the same once more in
+/// backward, or the gradient of its output.
+enum class QuantisedRole : std::uint8_t { input, input_again, weight, weight_again, gradient };
+
+/// Which copies are made of it.
+enum class QuantisedCopies : std::uint8_t { both, rows, columns };
 
 /// How it is quantised.
 struct QuantiseRequest {
@@ -31,13 +35,17 @@ struct QuantiseRequest {
   std::int64_t groups = 1;  ///< of rows, which experts scale apart
   /// Ranks of the tensor group gather what each quantises, so that all need the same scale.
   bool is_gathered = false;
+  QuantisedCopies copies = QuantisedCopies::both;
+  TensorId amax = no_tensor;  ///< the largest element, if it is known
 };
 
 /// Appends what makes x [.., columns] two quantised copies. Those that no op comes to read are left
 /// out (trim_quantisation()). With the recipe `current`, its largest element is measured first and,
 /// if ranks gather the copies, agreed on. If the block casts again, each copy has an op of its own,
-/// and an input has none by columns.
-/// Source: Transformer Engine, csrc/quantizer.cpp, Float8CurrentScalingQuantizer.
+/// and an input has none by columns. With `rowwise`, the copy by columns is made of a transposed
+/// one in 16 bits, which the kernel that makes the rows of a gradient writes as well.
+/// Source: Transformer Engine, csrc/quantizer.cpp, Float8CurrentScalingQuantizer; torchao,
+/// testing/training/roofline_utils.py, get_tensor_memory_traffic_ovhd_s.
 Quantised quantise(ProgramBuilder& builder,
                    std::string_view owner,
                    Phase phase,
@@ -86,5 +94,9 @@ Quantised kept_copies(ProgramBuilder& builder,
                       std::string_view owner,
                       TensorId weight,
                       std::int64_t groups = 1);
+
+/// The quantised copy of a weight that its unit gathers in place of the weight.
+/// Source: torchao, float8/fsdp_utils.py, WeightWithDynamicFloat8CastTensor.
+Quantised gathered_copy(ProgramBuilder& builder, std::string_view owner, TensorId weight);
 
 }  // namespace stagecraft

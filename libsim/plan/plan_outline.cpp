@@ -4,6 +4,7 @@
 
 #include "libsim/plan/received_rows.hpp"
 #include "libsim/plan/state_buffers.hpp"
+#include "libsim/program/low_library.hpp"
 
 namespace stagecraft {
 namespace {
@@ -29,20 +30,30 @@ Quantisation quantisation_of(TrainingConfig const& config) {
   if (recipe == nullptr) return {};
   bool const is_hybrid =
       low.format == LowFormat::automatic ? recipe->is_hybrid : low.format == LowFormat::hybrid;
-  bool const is_deepseek = low.implementation == LowLibrary::deepseek;
+  LibraryTraits const& library = traits_of(low.implementation);
   bool const sends_low = low.dispatch == LowOrHigh::low;
+  // torchtitan gathers operands of the tensor group in 8 bits if they have one scale, on which the
+  // group agrees then: max() of a DTensor is that of all its shards. Backward has what was
+  // gathered.
+  bool const is_per_tensor = recipe->scaling == Scaling::tensor;
+  bool const shares = config.parallel.sequence && config.parallel.tensor > 1;
   return {.recipe = low.recipe,
           .gradients = is_hybrid ? ElementType::f8_e5m2 : recipe->elements,
           .transposes = config.stack.sums_along_rows,
           .replaces_weights = low.parameters == LowOrHigh::low,
-          .casts_again = is_deepseek,
+          .casts_again = library.casts_again,
+          .casts_weights = library.casts_weights,
+          .keeps_high_inputs = library.casts_weights && !(is_per_tensor && shares),
+          .gathers_high = library.casts_weights && !is_per_tensor,
+          .agrees_on_scales = library.casts_weights,
+          .has_low_units = config.sharding.parameter_dtype == UnitType::low,
           .sends_low = sends_low,
-          .sends_low_gradients = sends_low && is_deepseek,
+          .sends_low_gradients = sends_low && library.fuses_activation,
           .attends_low = low.attention,
           .heads_low = low.head,
           .keeps_high_gradients = low.keep_high.wgrad,
           .stores_activation_input = low.activation_input,
-          .fuses_activation = is_deepseek};
+          .fuses_activation = library.fuses_activation};
 }
 
 }  // namespace

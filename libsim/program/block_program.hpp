@@ -177,6 +177,7 @@ struct BlockProgram {
   std::vector<Op> recompute;        ///< if recompute is a pass of its own; else the backward has it
   std::vector<Parameter> parameters;
   std::vector<QuantisedWeight> quantised_weights{};
+  std::vector<TensorId> low_weights{};  ///< those that units gather quantised
   std::vector<StoredInput> stored_inputs{};
   /// Tensors that add up over the microbatches of an iteration, besides gradients.
   std::vector<TensorId> counters;

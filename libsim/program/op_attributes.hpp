@@ -36,8 +36,8 @@ using GroupRows = std::vector<std::int64_t>;
 
 /// Which elements of an operand of a product share a scale, so that they fit into the range of
 /// their type: those of a tensor; of 1 x 128 or 128 x 128 blocks; of 1 x 32 blocks; of 1 x 16 or
-/// 16 x 16 blocks.
-enum class Scaling : std::uint8_t { none, tensor, blocks_of_128, blocks_of_32, blocks_of_16 };
+/// 16 x 16 blocks; of a row.
+enum class Scaling : std::uint8_t { none, tensor, blocks_of_128, blocks_of_32, blocks_of_16, rows };
 
 /// C = A B, or C += A B.
 struct GemmAttributes {

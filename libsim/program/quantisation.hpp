@@ -21,9 +21,13 @@ struct ScaleBlocks {
   std::int64_t pad_across = 1;
 };
 
+/// `along` of a scale for each row, however long it is.
+inline constexpr std::int64_t whole_row = std::int64_t{1} << 40;
+
 /// What a recipe stores and does.
 /// Source: Transformer Engine, transformer_engine/pytorch/tensor/{float8,float8_blockwise,mxfp8,
-/// nvfp4}_tensor.py (get_scale_shape) and common/recipe/__init__.py (formats).
+/// nvfp4}_tensor.py (get_scale_shape) and common/recipe/__init__.py (formats); of rowwise, torchao,
+/// float8/config.py, Float8LinearConfig.from_recipe_name.
 struct RecipeTraits {
   Recipe recipe = Recipe::none;
   Scaling scaling = Scaling::none;
@@ -36,7 +40,11 @@ struct RecipeTraits {
   std::int64_t alignment = 1;      ///< divides the width and the depth of a linear layer
   bool is_hybrid = false;          ///< `auto`: gradients have f8_e5m2
   bool measures_first =
-      false;           ///< the largest element is found before the cast, in a pass of its own
+      false;  ///< the largest element is found before the cast, in a pass of its own
+  /// The copy by columns is made of one in 16 bits that is transposed first, because a kernel that
+  /// scales whole columns cannot read rows.
+  /// Source: torchao, testing/training/roofline_utils.py, get_tensor_memory_traffic_ovhd_s.
+  bool transposes_first = false;
   int capability = 9;  ///< least major number of CUDA's compute capability
 };
 
@@ -48,6 +56,13 @@ inline constexpr std::array recipe_traits{
                  .alignment = 16,
                  .is_hybrid = true,
                  .measures_first = true},
+    RecipeTraits{.recipe = Recipe::rowwise,
+                 .scaling = Scaling::rows,
+                 .of_activations = {.along = whole_row},
+                 .of_weights = {.along = whole_row},
+                 .alignment = 16,
+                 .transposes_first = true,
+                 .capability = 0},
     RecipeTraits{.recipe = Recipe::blockwise,
                  .scaling = Scaling::blocks_of_128,
                  .of_activations = {.along = 128, .pad_across = 4},
@@ -100,6 +115,15 @@ struct Quantisation {
   /// Source: DeepSeek-AI 2024, DeepSeek-V3, arXiv:2412.19437, section 3.5.2, "Support for transposed
   /// GEMM operations".
   bool casts_again = false;
+  /// Whether weights have no quantised copies from one microbatch to the next: each pass casts what
+  /// it reads.
+  bool casts_weights = false;
+  /// Whether backward has a linear layer's input in 16 bits, and casts it again.
+  bool keeps_high_inputs = false;
+  bool gathers_high = false;  ///< ranks of the tensor group gather operands in 16 bits
+  /// Whether these agree on the largest element of every operand, whole or not.
+  bool agrees_on_scales = false;
+  bool has_low_units = false;            ///< units gather weights quantised
   bool sends_low = false;                ///< tokens travel to their experts quantised
   bool sends_low_gradients = false;      ///< so do the gradients of what experts compute
   bool attends_low = false;              ///< core attention multiplies in 8 bits
@@ -119,9 +143,9 @@ struct Quantisation {
   /// Whether a tensor has one scale, so that its rows may be gathered and transposed afterwards.
   bool is_per_tensor() const { return traits().scaling == Scaling::tensor; }
   /// Whether backward may quantise once more what something else keeps in 16 bits. With `delayed`
-  /// it would record the largest element twice.
+  /// it would record the largest element twice; torchao keeps what its products read.
   /// Source: Megatron-LM, core/transformer/attention.py, set_save_original_input.
-  bool may_quantise_again() const { return is_on() && recipe != Recipe::delayed; }
+  bool may_quantise_again() const { return is_on() && recipe != Recipe::delayed && !casts_weights; }
   /// Whether products along rows and along columns read different copies of a tensor.
   bool has_two_copies() const { return transposes || !is_per_tensor(); }
   /// Whether the columns of a weight can be made of its quantised rows, so that ranks gather these.

@@ -6,6 +6,7 @@
 
 #include "libsim/model/layer_kinds.hpp"
 #include "libsim/ranks/unit_groups.hpp"
+#include "libsim/training/low_precision/low_precision_reader.hpp"
 #include "libsim/training/routing_check.hpp"
 #include "libsim/training/size_limits.hpp"
 #include "libsim/training/training_config_checks.hpp"
@@ -342,7 +343,8 @@ std::vector<Sharding> whole_shardings(SearchRequest const& request,
   for (Sharding const& sharding : kinds_of_shardings(request)) {
     bool const has_shards = !sharding.shares_optimizer() || schedule.data * shape.context > 1;
     bool const is_allowed =
-        sharding.traits().may_keep_low_weights || !least_sharding(request).shares_optimizer();
+        (sharding.traits().may_keep_low_weights || !least_sharding(request).shares_optimizer()) &&
+        may_quantise(request.base.low_precision, sharding.traits());
     if (has_shards && is_allowed && !sharding.has_units()) shardings.push_back(sharding);
   }
   return shardings;

@@ -44,16 +44,18 @@ struct EnumNames<UnitSync> {
       {{UnitSync::last, "last"}, {UnitSync::every, "every"}}};
 };
 
-/// The type of what units store, gather or reduce; `automatic` is the kind's.
-enum class UnitType : std::uint8_t { automatic, fp32, bf16, fp16 };
+/// The type of what units store, gather or reduce; `automatic` is the kind's. `low`, of gathers:
+/// weights of quantised products in the bits of these, all else as `automatic`.
+enum class UnitType : std::uint8_t { automatic, fp32, bf16, fp16, low };
 
 template <>
 struct EnumNames<UnitType> {
-  static constexpr std::array<std::pair<UnitType, std::string_view>, 4> all{
+  static constexpr std::array<std::pair<UnitType, std::string_view>, 5> all{
       {{UnitType::automatic, "auto"},
        {UnitType::fp32, "fp32"},
        {UnitType::bf16, "bf16"},
-       {UnitType::fp16, "fp16"}}};
+       {UnitType::fp16, "fp16"},
+       {UnitType::low, "low"}}};
 };
 
 /// Key `reshard_after_forward`: whether units free their parameters after forward, or to how many
@@ -136,10 +138,12 @@ struct ShardingTraits {
 
   // What it goes with.
 
-  bool may_execute = false;             ///< whether the executor runs it
-  bool may_offload_optimizer = false;   ///< whether the host may have optimizer state
-  bool may_keep_low_weights = false;    ///< whether weights may be kept quantised alone
-  std::string_view why_high = "";       ///< why products are not quantised; empty: they may be
+  bool may_execute = false;            ///< whether the executor runs it
+  bool may_offload_optimizer = false;  ///< whether the host may have optimizer state
+  bool may_keep_low_weights = false;   ///< whether weights may be kept quantised alone
+  /// Whether products are quantised by a library that keeps no quantised weights (LibraryTraits).
+  bool may_cast_weights = false;
+  std::string_view why_high = "";       ///< why other libraries quantise none; empty: they do
   std::string_view why_one_stage = "";  ///< why there is no pipeline; empty: there may be one
 
   /// Whether blocks are units, which reduce their own gradients.
@@ -157,7 +161,7 @@ struct ShardingTraits {
 };
 
 inline constexpr std::string_view units_are_high =
-    "units that gather or quantise parameters in 8 bits are not modelled";
+    "of kinds with units, fsdp2 goes with implementation: torchao";
 inline constexpr std::string_view units_have_one_stage = "its stages are not modelled";
 /// Source: deepspeed/runtime/pipe/engine.py.
 inline constexpr std::string_view deepspeed_has_one_stage =
@@ -165,8 +169,11 @@ inline constexpr std::string_view deepspeed_has_one_stage =
 
 /// Every kind, in the order of ShardingKind.
 inline constexpr std::array all_sharding_kinds{
-    ShardingTraits{
-        .kind = ShardingKind::none, .name = "none", .short_name = "none", .may_execute = true},
+    ShardingTraits{.kind = ShardingKind::none,
+                   .name = "none",
+                   .short_name = "none",
+                   .may_execute = true,
+                   .may_cast_weights = true},
     ShardingTraits{.kind = ShardingKind::distributed_optimizer,
                    .name = "distributed_optimizer",
                    .short_name = "optimizer",
@@ -193,6 +200,7 @@ inline constexpr std::array all_sharding_kinds{
                    .shares = SharedState::parameters,
                    .has_master = false,
                    .may_execute = true,
+                   .may_cast_weights = true,
                    .why_high = units_are_high,
                    .why_one_stage = units_have_one_stage},
     ShardingTraits{.kind = ShardingKind::zero1,

@@ -1,8 +1,10 @@
 #include "libsim/training/sharding_checks.hpp"
 
 #include <string>
+#include <utility>
 
 #include "libsim/model/model_names.hpp"
+#include "libsim/program/low_library.hpp"
 #include "libsim/training/combination_check.hpp"
 #include "libsim/training/training_names.hpp"
 
@@ -106,10 +108,30 @@ class ShardingCheck : CombinationCheck {
     }
     UnitType const gathered = config_.sharding.parameter_dtype;
     std::string_view const precision = name_of(config_.model.precision);
-    if (gathered != UnitType::automatic && name_of(gathered) != precision) {
+    bool const is_other = gathered != UnitType::automatic && gathered != UnitType::low;
+    if (is_other && name_of(gathered) != precision) {
       refuse("sharding.parameter_dtype", name_of(gathered),
              "auto, or as model.precision (" + std::string{precision} + ")");
     }
+    for (auto const& [key, type] :
+         {std::pair{"sharding.stored_dtype", config_.sharding.stored_dtype},
+          std::pair{"sharding.reduce_dtype", config_.sharding.reduce_dtype}}) {
+      if (type == UnitType::low) refuse(key, name_of(type), "auto, fp32, bf16, fp16");
+    }
+    if (gathered == UnitType::low && sound({"low_precision"})) check_low_gathers();
+  }
+
+  /// Source: torchao, float8/config.py, "enable_fsdp_float8_all_gather only supports tensorwise".
+  void check_low_gathers() const {
+    LowPrecision const& low = config_.low_precision;
+    bool const casts =
+        traits_of(low.implementation).casts_weights && config_.sharding.traits().may_cast_weights;
+    if (casts && low.recipe == Recipe::current) return;
+    refuse("sharding.parameter_dtype", "low",
+           casts && low.recipe != Recipe::none
+               ? "auto, as low_precision is " + std::string{name_of(low.recipe)} +
+                     "; weights with one scale are gathered in 8 bits"
+               : "auto, or fsdp2 with `low_precision: {recipe: current, implementation: torchao}`");
   }
 
   /// Kinds whose parameters are whole have no use for the keys of gathers.

@@ -207,13 +207,14 @@ void visit_keys(Visitor& keys, Kept& kept) {
 
 template <typename Visitor, OneOf<LowPrecision> Low>
 void visit_keys(Visitor& keys, Low& low) {
-  keys("recipe", low.recipe,
-       "In how many bits linear layers and experts multiply, and which elements share a scale. "
-       "delayed, current: 8 bits, one per tensor; blockwise: one per 1 x 128 elements of "
-       "activations and 128 x 128 of weights; mxfp8: one per 1 x 32, from Blackwell on; nvfp4: 4 "
-       "bits, one per 1 x 16, from Blackwell on. rowwise is not modelled yet. `low_precision: "
-       "NAME` is short for a map with this key alone.",
-       Need::required);
+  keys(
+      "recipe", low.recipe,
+      "In how many bits linear layers and experts multiply, and which elements share a scale. "
+      "delayed, current: 8 bits, one per tensor; blockwise: one per 1 x 128 elements of "
+      "activations and 128 x 128 of weights; mxfp8: one per 1 x 32, from Blackwell on; nvfp4: 4 "
+      "bits, one per 1 x 16, from Blackwell on; rowwise, with implementation: torchao: 8 bits, one "
+      "per row. `low_precision: NAME` is short for a map with this key alone.",
+      Need::required);
   keys("format", low.format,
        "hybrid: gradients have 5 bits of exponent, all else 4. auto: hybrid with one scale per "
        "tensor, else e4m3.");
@@ -231,8 +232,8 @@ void visit_keys(Visitor& keys, Low& low) {
        "swiglu.");
   keys("keep_high", low.keep_high);
   keys("gather", low.gather,
-       "With sequence parallelism: whether operands are gathered quantised. auto: as Transformer "
-       "Engine, which does so.");
+       "With sequence parallelism: whether operands are gathered quantised. auto: as the "
+       "library does, which is so but with rowwise.");
   keys("dispatch", low.dispatch,
        "How many bits tokens have on their way to experts; low with dispatch: deepep and "
        "blockwise.");
@@ -241,7 +242,9 @@ void visit_keys(Visitor& keys, Low& low) {
       "The library that quantises. deepseek, with blockwise: backward makes the copies by columns "
       "that it reads, the activation reads and writes 8 bits, gradients travel to experts as "
       "tokens do, and kernels leave parallel.dispatch_multiprocessors free in all of an overlapped "
-      "pair of passes.");
+      "pair of passes. torchao, with current or rowwise: linear layers keep their inputs in "
+      "model.precision, each pass casts inputs and weights, and units of fsdp2 may gather weights "
+      "in 8 bits (sharding.parameter_dtype).");
 }
 
 template <typename Visitor, OneOf<Sharding> Kind>
@@ -277,11 +280,15 @@ void visit_keys(Visitor& keys, Kind& sharding) {
        "zero3: every.");
   keys("stored_dtype", sharding.stored_dtype,
        "The type in which a rank keeps its shard of parameters and gradients. auto: fp32, or fp64 "
-       "of models in fp64; of zero2 and zero3 the model's.");
+       "of models in fp64; of zero2 and zero3 the model's.",
+       Accepts{"auto, fp32, bf16, fp16"});
   keys("parameter_dtype", sharding.parameter_dtype,
-       "The type in which parameters are gathered. auto: that of model.precision.");
+       "The type in which parameters are gathered. auto: that of model.precision. low, of fsdp2 "
+       "with low_precision's current of torchao: weights of linear layers in 8 bits, all else as "
+       "auto.");
   keys("reduce_dtype", sharding.reduce_dtype,
-       "The type in which gradients are reduced. auto: that of the stored shards.");
+       "The type in which gradients are reduced. auto: that of the stored shards.",
+       Accepts{"auto, fp32, bf16, fp16"});
   bool const is_megatron = sharding.kind == ShardingKind::megatron_fsdp;
   if (is_megatron || sharding.traits().framework == ShardingFramework::any) {
     keys(

@@ -143,6 +143,24 @@ TEST_CASE("plan --launchable torchtitan writes a job configuration of torchtitan
                    Contains("-m torchtitan.train --job.config_file"));
 }
 
+TEST_CASE(
+    "plan compares the recipes of torchao if torchtitan starts the run, and writes its float8") {
+  std::string const titan = search + "--launchable torchtitan --top 1 --json --fix tensor=1 ";
+  json const plan = json::parse(run_stagecraft(titan + "--precision any").output);
+  json const low = plan.at("best")[0].at("config").at("low_precision");
+  REQUIRE(low.at("implementation") == "torchao");
+  // torchtitan, benchmarks of June 2025: scales of tensors are faster than those of rows and bf16.
+  REQUIRE(low.at("recipe") == "current");
+  auto const job = [](json const& of) {
+    return of.at("launch").at("files").at("job.toml").get<std::string>();
+  };
+  REQUIRE_THAT(job(json_of(titan + "--precision current")),
+               Contains("recipe_name = \"tensorwise\"\n"));
+  json const gathered = json_of(titan + "--precision current --set sharding.parameter_dtype=low");
+  REQUIRE(gathered.at("best")[0].at("config").at("sharding").at("parameter_dtype") == "low");
+  REQUIRE_THAT(job(gathered), Contains("enable_fsdp_float8_all_gather = true\n"));
+}
+
 TEST_CASE("a kit for DeepSpeed has the stage, batch and buffers of the plan") {
   // Two of three sizes give the third: runtime/config.py, _set_batch_related_parameters. 16 ranks
   // of 2 sequences and 64 of them: two microbatches.
@@ -231,7 +249,7 @@ TEST_CASE("plan refuses unknown kinds of sharding, and a framework that has none
       {"--launchable: found 'torchtitan', which can run no plan of this model (",
        "torchtitan's Llama has RMSNorm"});
   require_refusal(search + "--software torchtitan --fix pipeline=2", {"--fix: found 'pipeline=2'"});
-  // Units in 8 bits are not modelled, whatever the number of GPUs.
+  // Transformer Engine's weights have no units, whatever the number of GPUs.
   require_refusal(search + "--launchable torchtitan --set low_precision=current",
                   {"--set: found 'low_precision=current', with which no run of this model is legal",
                    "with the software 'torchtitan'"});

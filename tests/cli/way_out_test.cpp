@@ -42,13 +42,15 @@ TEST_CASE("way out: 8 bits are refused where the accelerator or the model of the
                       " --set system=b200-hgx --set "
                       "'low_precision={recipe: nvfp4, format: hybrid}'",
                   {"low_precision.format: found 'hybrid'; accepted: auto"});
-  require_refusal(llama + " --set low_precision=rowwise", {"rowwise is not modelled"});
-  for (auto const& [key, found, what] : {std::array{"transposes", "make_again", "auto or keep: "},
-                                         {"head", "true", "false, as "},
-                                         {"gather", "high", "auto or low: "},
-                                         {"dispatch", "low", "high, as "},
-                                         {"implementation", "deepseek", "transformer_engine, as "},
-                                         {"implementation", "torchao", "transformer_engine, "}}) {
+  require_refusal(llama + " --set low_precision=rowwise",
+                  {"low_precision.implementation: found 'transformer_engine' (the default); "
+                   "accepted: torchao, as "});
+  for (auto const& [key, found, what] :
+       {std::array{"transposes", "make_again", "auto or keep: "},
+        {"head", "true", "false, as "},
+        {"gather", "high", "auto or low: "},
+        {"dispatch", "low", "high, as "},
+        {"implementation", "deepseek", "transformer_engine, torchao, as "}}) {
     require_refusal(
         llama + " --set 'low_precision={recipe: current, " + key + ": " + found + "}'",
         {std::string{"low_precision."} + key + ": found '" + found + "'; accepted: " + what});
@@ -72,7 +74,47 @@ TEST_CASE("way out: 8 bits are refused where the accelerator or the model of the
   require_refusal(llama +
                       " --set low_precision=current --set sharding=fsdp2 --set "
                       "parallel.pipeline=1 --set parallel.data=8",
-                  {"sharding: found 'fsdp2'; accepted: none, distributed_optimizer, zero1, as "});
+                  {"sharding: found 'fsdp2'; accepted: none, distributed_optimizer, zero1, as ",
+                   "fsdp2 goes with implementation: torchao"});
+}
+
+TEST_CASE("way out: what torchao and torchtitan do not do is said with their reason") {
+  std::string const of_torchao =
+      " --set parallel.pipeline=1 --set parallel.data=8 --set "
+      "'low_precision={implementation: torchao, ";
+  std::string const torchao = llama + " --set sharding=fsdp2" + of_torchao;
+  std::string const current = torchao + "recipe: current}'";
+  auto const found = [](std::string const& key, std::string const& value) {
+    return "low_precision." + key + ": found '" + value + "'; accepted: ";
+  };
+  for (auto const& [key, value, accepted] :
+       {std::array<std::string, 3>{"head", "true", "false, as "},
+        {"attention", "true", "false, as "},
+        {"activation_input", "true", "false, as "},
+        {"parameters", "low", "high, as "},
+        {"transposes", "keep", "auto, as "},
+        {"format", "e4m3", "auto, as "}}) {
+    require_refusal(torchao + "recipe: current, " + key + ": " + value + "}'",
+                    {found(key, value) + accepted});
+  }
+  require_refusal(torchao + "recipe: mxfp8}' --set system=b200-hgx",
+                  {found("implementation", "torchao") + "transformer_engine, as ",
+                   "torchao.float8 has current and rowwise"});
+  require_refusal(torchao + "recipe: rowwise, gather: low}'",
+                  {found("gather", "low") + "auto or high", "all that travels has 16 bits"});
+  require_refusal(torchao + "recipe: current, keep_high: {wgrad: true}}'",
+                  {found("keep_high.wgrad", "true") + "false", "rowwise_with_gw_hp"});
+  // torchao/float8/config.py: enable_fsdp_float8_all_gather only supports tensorwise scaling.
+  require_refusal(torchao + "recipe: rowwise}' --set sharding.parameter_dtype=low",
+                  {"sharding.parameter_dtype: found 'low'; accepted: auto, as low_precision is "});
+  require_refusal(llama + " --set sharding=fsdp2 --set sharding.parameter_dtype=low",
+                  {"`low_precision: {recipe: current, implementation: torchao}`"});
+  require_refusal(llama + " --set sharding=zero3" + of_torchao + "recipe: current}'",
+                  {"sharding: found 'zero3'; accepted: none, fsdp2, as "});
+  require_refusal(current + " --set parallel.tensor=2 --set parallel.sequence=false",
+                  {"parallel.sequence: found 'false'; accepted: true, as "});
+  require_refusal(current + " --set 'model.experts={count: 8, per_token: 2, ffn_hidden: 1024}'",
+                  {found("implementation", "torchao"), "a prototype"});
 }
 
 TEST_CASE("way out: a system's keys are found from the wrong section, and names from their parts") {

@@ -13,6 +13,7 @@
 #include "libsim/config/problem.hpp"
 #include "libsim/launch/launch_framework.hpp"
 #include "libsim/model/layer_kinds.hpp"
+#include "libsim/program/low_library.hpp"
 #include "libsim/run/config_files.hpp"
 #include "libsim/search/search_space.hpp"
 #include "libsim/training/training_names.hpp"
@@ -204,15 +205,17 @@ RunConfig read_plan_base(CommandLine const& line,
                              "nothing of low_precision beside --precision"};
     }
   }
-  if (recipe) overrides.push_back("low_precision=" + std::string{name_of(*recipe)});
   std::optional<std::string> const software = line.find("software");
   RunConfig base = load_base_with_routing(model, system, software, overrides);
   bool const is_chosen = software || std::ranges::any_of(overrides, [](std::string const& text) {
                            return text.starts_with("software=") || text.starts_with("software.");
                          });
-  if (is_chosen) return base;
-  std::optional<std::string> const stack = default_software(line, base);
-  return stack ? load_base_with_routing(model, system, stack, overrides) : base;
+  std::optional<std::string> const stack = is_chosen ? software : default_software(line, base);
+  if (!is_chosen && stack) base = load_base_with_routing(model, system, stack, overrides);
+  if (!recipe) return base;
+  LowLibrary const library = base.system.software.kernels.low_precision.value;
+  overrides.push_back("low_precision=" + key_value(*recipe, library));
+  return load_base_with_routing(model, system, stack, overrides);
 }
 
 void hold_sharding_keys(std::vector<std::string> const& overrides,

@@ -19,6 +19,7 @@
 #include "libsim/hardware/provenance.hpp"
 #include "libsim/hardware/recipe_support.hpp"
 #include "libsim/model/model_config.hpp"
+#include "libsim/program/low_library.hpp"
 #include "libsim/report/text_table.hpp"
 #include "libsim/run/config_files.hpp"
 #include "libsim/search/search_space.hpp"
@@ -212,13 +213,14 @@ std::vector<Cluster> read_clusters(CommandLine const& line) {
 }
 
 /// The recipes of --precision; nullopt: that of the run, without --precision. `any` are all that
-/// `accelerator` has.
-std::vector<std::optional<Recipe>> read_recipes(CommandLine const& line,
-                                                Accelerator const& accelerator) {
+/// the accelerator and the library of the stack have.
+std::vector<std::optional<Recipe>> read_recipes(CommandLine const& line, System const& system) {
   if (line.value("precision") == "any") {
     std::vector<std::optional<Recipe>> recipes{Recipe::none};
+    LibraryTraits const& library = traits_of(system.software.kernels.low_precision.value);
     for (RecipeTraits const& row : recipe_traits) {
-      if (has_recipe(accelerator, row)) recipes.emplace_back(row.recipe);
+      bool const is_there = has_recipe(system.accelerator, row) && has_recipe(library, row.recipe);
+      if (is_there) recipes.emplace_back(row.recipe);
     }
     return recipes;
   }
@@ -296,13 +298,12 @@ std::vector<PlanOptions> options_by_recipe(CommandLine const& line,
     all.push_back(read_plan_options(line, cluster, std::nullopt));
     return all;
   }
-  Accelerator const accelerator =
-      read_plan_base(line, cluster.system, Recipe::none).system.accelerator;
-  for (std::optional<Recipe> const recipe : read_recipes(line, accelerator)) {
+  System const system = read_plan_base(line, cluster.system, Recipe::none).system;
+  for (std::optional<Recipe> const recipe : read_recipes(line, system)) {
     RecipeTraits const* const traits = find_recipe(*recipe);
     std::string const what =
         "--precision " + std::string{name_of(*recipe)} + " is left out on " + cluster.system + ": ";
-    if (has_others && traits != nullptr && !has_recipe(accelerator, *traits)) {
+    if (has_others && traits != nullptr && !has_recipe(system.accelerator, *traits)) {
       left_out.push_back(what + "it has no such products");
       continue;
     }

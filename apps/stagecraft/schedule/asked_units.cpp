@@ -33,6 +33,8 @@ std::string_view torch_name(UnitType type, UnitType automatic) {
       return "float32";
     case UnitType::fp16:
       return "float16";
+    case UnitType::low:
+      return "float8_e4m3fn";
     case UnitType::bf16:
     case UnitType::automatic:
       break;

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Makes data files of published runs with sharded units: ../data/llm-foundry.csv, torchtitan.csv and fms-fsdp1.csv.
+"""Makes data files of published runs with sharded units: ../data/llm-foundry.csv, torchtitan.csv, torchtitan-fp8.csv
+and fms-fsdp1.csv.
 
 usage: make.py PARALLEL.yaml FSDP.csv FMS.csv TORCHTITAN
   PARALLEL.yaml  published end-to-end runs, one per list entry: model, parallelism, hardware, measured
@@ -116,6 +117,43 @@ def torchtitan(run):
     return row | {"measured.iteration_seconds": seconds(parallel["global_batch"], model["seq"], rate)}
 
 
+# What torchtitan prints as memory is max_reserved_gib (components/metrics.py). Its loss of 2024 was not compiled (train.py: "TODO:
+# compiling loss function causes CUDA errors"): beside a copy of the logits in fp32 there are the result of log_softmax, which its
+# backward reads, and of that backward both gradients.
+LOSS_OF_2024 = "{exponentials: 1, cross_entropy_backward: 2}"
+# Op-level SAC keeps, in units of h elements per token, a layer's input 1, wq 1, wv 0.25, what attention gives 1 and w1 3.5; the
+# recompute that stands for it the input, rotated queries and keys 1.25, values with the rest of their buffer 1.5, what attention
+# gives and the MLP's input 1: 0.93 less, with the sums of attention in both.
+KEPT_BY_OP_LEVEL = "{flash_attention: 0.93}"
+PEAK_OF_8_BITS = "{bf16: 912.5 TFLOP/s, fp32: 67 TFLOP/s, fp8: 1825 TFLOP/s}"
+FLOAT8 = {"tensorwise": {"low_precision": "{recipe: current, implementation: torchao}", "sharding.parameter_dtype": "low"},
+          "rowwise": {"low_precision": "{recipe: rowwise, implementation: torchao}"}}
+
+
+def float8(run):
+    """A run of 2024, whose scales are of tensors; all but pipelines."""
+    return torchtitan(run) | {"group": "h100 float8", **FLOAT8["tensorwise"], "system.accelerator.peak": PEAK_OF_8_BITS,
+                              "software.memory.temporary": LOSS_OF_2024,
+                              "software.memory.kept": KEPT_BY_OP_LEVEL if "SAC" in run["parallelism"]["recompute"] else "",
+                              "measured.reserved_bytes": round(run["measured"]["peak_memory_gib"] * 2**30)}
+
+
+def is_float8(run):
+    return "Float8" in run["notes"] and run["parallelism"]["p"] == 1 and run["parallelism"]["cp"] == 1
+
+
+def float8_of_2025(run, runs):
+    """A run of the table of asynchronous tensor parallelism, whose runs in bf16 say all but the rate. That weights with one scale
+    are gathered in 8 bits is assumed, as torchtitan's page on float8 advises."""
+    recipe, end = re.search(r"-(tensorwise|rowwise)-(asynctp|tp)$", run["id"]).groups()
+    high = "torchtitan-70B-bf16-fsdp32-tp8" + ("-asyncTP" if end == "asynctp" else "")
+    row = torchtitan(next(one for one in runs if one["id"] == high))
+    rate = float(run["tokens_per_s_gpu"]) * int(run["gpus"])
+    return row | {"id": row["id"].replace("bf16", recipe), "group": "h100 float8", **FLOAT8[recipe],
+                  "system.accelerator.peak": PEAK_OF_8_BITS,
+                  "measured.iteration_seconds": seconds(int(run["global_batch"]), int(run["seq"]), rate)}
+
+
 OP_LEVEL = "selective (op-level SAC)"
 LLAMA_8B = {"model.layers": 32, "model.hidden": 4096, "model.heads": 32, "model.kv_heads": 8, "model.ffn_hidden": 14336,
             "model.sequence": 8192, "model.vocabulary": 128256}
@@ -201,6 +239,8 @@ def main():
     write("llm-foundry", [llm_foundry(run) for run in runs if run["id"].startswith("llmf-")])
     write("torchtitan", [torchtitan(run) for run in runs if run["id"].startswith("torchtitan-") and is_bf16(run)]
           + [kempner(run) for run in others if run["id"].startswith("kempner-70B")] + of_tables(titan))
+    write("torchtitan-fp8", [float8(run) for run in runs if run["id"].startswith("torchtitan-") and is_float8(run)]
+          + [float8_of_2025(run, runs) for run in others if re.search("^tt-.*(tensorwise|rowwise)", run["id"])])
     write("fms-fsdp1", [fms(row, number) for number, row in enumerate(full)])
 
 

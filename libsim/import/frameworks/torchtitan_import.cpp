@@ -3,6 +3,7 @@
 
 #include "libsim/import/frameworks/framework_batch.hpp"
 #include "libsim/import/frameworks/framework_import.hpp"
+#include "libsim/import/frameworks/torchtitan_float8.hpp"
 #include "libsim/import/frameworks/torchtitan_keys.hpp"
 #include "libsim/import/frameworks/zero_stage.hpp"
 #include "libsim/units/parse_number.hpp"
@@ -118,15 +119,6 @@ void read_torchtitan_compile(FrameworkKeys& keys, FrameworkRun& run) {
   if (keys.is_true(is_async)) run.constants["tensor"]["own_shard_first"] = true;
 }
 
-/// Converters change the model's layers before it is sharded.
-void read_converters(FrameworkKeys& keys) {
-  constexpr std::string_view key = "model.converters";
-  auto const converters = keys.find(key);
-  if (converters && converters->is_sequence() && !converters->items().empty()) {
-    keys.leave_out(key, OmittedEffect::large, "less time", "products are in model.precision");
-  }
-}
-
 void read_torchtitan_pipeline(FrameworkKeys& keys, std::int64_t stages, FrameworkRun& run) {
   constexpr std::string_view key = "parallelism.pipeline_parallel_schedule";
   std::string const schedule = keys.text(key).value_or("1F1B");
@@ -212,12 +204,12 @@ void read_torchtitan(FrameworkKeys& keys, FrameworkOptions const& options, Frame
   if (has_units && stored == "bfloat16") sharding["stored_dtype"] = "bf16";
   // train_step() never asks fully_shard for no_sync.
   if (has_units && sum > micro * *replicas) sharding["sync"] = "every";
+  read_torchtitan_float8(keys, options, has_units, run, sharding);
   run.sections["sharding"] = sharding.size() == 1 ? sharding["kind"] : sharding;
   auto const offload_key =
       name_in(keys, {"training.enable_cpu_offload", "experimental.enable_fsdp_cpu_offload"});
   if (keys.is_true(offload_key)) leave_out_offloaded_parameters(keys, offload_key);
   read_torchtitan_compile(keys, run);
-  read_converters(keys);
 }
 
 }  // namespace

@@ -175,9 +175,11 @@ LowPrecision read_megatron_low_precision(MegatronArguments& arguments,
 }
 
 LowPrecisionFlags low_precision_flags(LowPrecision const& low) {
+  auto const* const found = std::ranges::find(recipe_names, low.recipe, &RecipeName::recipe);
+  if (found == recipe_names.end()) return {};
+  RecipeName const& row = *found;
   bool const is_hybrid = low.format == LowFormat::automatic ? find_recipe(low.recipe)->is_hybrid
                                                             : low.format == LowFormat::hybrid;
-  RecipeName const& row = *std::ranges::find(recipe_names, low.recipe, &RecipeName::recipe);
   std::string_view const narrow = &row.flags == &of_4_bits ? "e2m1" : "e4m3";
   LowPrecisionFlags flags{.values = {{row.flags.format, std::string{is_hybrid ? "hybrid" : narrow}},
                                      {row.flags.recipe, std::string{row.name}}}};

@@ -16,7 +16,7 @@ namespace stagecraft {
 LowPrecision read_megatron_low_precision(MegatronArguments& arguments,
                                          TrainingConfig const& config);
 
-/// The flags of a recipe that is modelled.
+/// The flags of a recipe; none if Megatron-LM does not have it.
 struct LowPrecisionFlags {
   std::vector<std::pair<std::string_view, std::string>> values{};
   std::vector<std::string_view> switches{};  ///< flags without a value

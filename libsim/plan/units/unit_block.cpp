@@ -1,5 +1,6 @@
 #include "libsim/plan/units/unit_block.hpp"
 
+#include <algorithm>
 #include <numeric>
 
 namespace stagecraft {
@@ -28,6 +29,7 @@ std::vector<UnitPart> parts_of(BlockProgram const& block,
     bool const is_of_experts = traits.experts && parameter.holders;
     Shape const& shape = block.tensor(parameter.weight).shape;
     (is_of_experts ? experts : dense).elements += elements_of(shape, traits);
+    if (is_gathered_low(block, parameter)) dense.low += elements_of(shape, traits);
     std::int64_t& row = is_of_experts ? row_of_experts : row_of_dense;
     if (traits.joins_rows) row = std::lcm(row, row_of(shape));
   }
@@ -38,6 +40,10 @@ std::vector<UnitPart> parts_of(BlockProgram const& block,
   experts.elements =
       traits.experts->ranks * shard_of(experts.elements, traits.experts->ranks, row_of_experts);
   return {dense, experts};
+}
+
+bool is_gathered_low(BlockProgram const& block, Parameter const& parameter) {
+  return std::ranges::find(block.low_weights, parameter.weight) != block.low_weights.end();
 }
 
 UnitBlock::UnitBlock(BlockProgram& of,
@@ -61,6 +67,11 @@ TensorId UnitBlock::make(Name name, std::int64_t count, ElementType type, Catego
   made.shape = {count};
   made.buffer = id;
   return id;
+}
+
+TensorId UnitBlock::make_parameters(Name name, std::vector<UnitPart> const& of) {
+  return make_gathered(name, of.back().first + of.back().gathered(traits),
+                       of.front().gathered_type(traits));
 }
 
 TensorId UnitBlock::make_part(Name name, std::int64_t count, TensorId whole, std::int64_t first) {

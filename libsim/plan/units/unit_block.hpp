@@ -96,12 +96,25 @@ std::int64_t elements_of(BlockProgram const& block, UnitTraits const& traits);
 struct UnitPart {
   std::int64_t first = 0;
   std::int64_t elements = 0;
+  std::int64_t low = 0;  ///< those of weights that are gathered quantised, a byte each
   bool is_of_experts = false;
 
   UnitGroup const& group(UnitTraits const& traits) const {
     return is_of_experts ? *traits.experts : traits.all;
   }
   std::int64_t shard(UnitTraits const& traits) const { return elements / group(traits).ranks; }
+  /// The type of the buffers into which it is gathered, and how many elements they have: bytes of
+  /// both types, if it has two.
+  ElementType gathered_type(UnitTraits const& traits) const {
+    return low == 0 ? traits.types.gathered : traits.types.low;
+  }
+  std::int64_t gathered(UnitTraits const& traits) const {
+    return low == 0 ? elements : high_bytes(traits) + low;
+  }
+  /// Those of what comes before the quantised weights.
+  std::int64_t high_bytes(UnitTraits const& traits) const {
+    return (elements - low) * element_size(traits.types.gathered);
+  }
   /// One of two literals.
   std::string_view name(std::string_view of_all, std::string_view of_experts) const {
     return is_of_experts ? of_experts : of_all;
@@ -112,6 +125,9 @@ struct UnitPart {
 std::vector<UnitPart> parts_of(BlockProgram const& block,
                                UnitTraits const& traits,
                                std::int64_t tail = 0);
+
+/// Whether its unit gathers a weight quantised.
+bool is_gathered_low(BlockProgram const& block, Parameter const& parameter);
 
 /// A block to which the ops of its unit are added.
 struct UnitBlock {
@@ -133,6 +149,9 @@ struct UnitBlock {
   TensorId make_gathered(Name name, std::int64_t count, ElementType type) {
     return make(name, count, type, Category::gathered);
   }
+  /// A buffer for the parameters of all parts, in the types in which they are gathered.
+  TensorId make_parameters(Name name, std::vector<UnitPart> const& of);
+  TensorId make_parameters(Name name) { return make_parameters(name, parts); }
 
   void take(Pass pass, std::string_view what, std::int32_t of, TensorId tensor);
   void leave(Pass pass, std::string_view what, std::int32_t to, TensorId tensor);

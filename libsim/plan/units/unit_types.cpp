@@ -1,5 +1,7 @@
 #include "libsim/plan/units/unit_types.hpp"
 
+#include "libsim/program/quantisation.hpp"
+
 namespace stagecraft {
 namespace {
 
@@ -11,6 +13,7 @@ ElementType type_of(UnitType type, ElementType automatic) {
       return ElementType::bf16;
     case UnitType::fp16:
       return ElementType::f16;
+    case UnitType::low:
     case UnitType::automatic:
       break;
   }
@@ -33,8 +36,10 @@ UnitTypes unit_types(TrainingConfig const& config) {
                                 : config.memory.gradient_dtype == StateType::fp32
                                     ? accumulation_type(precision)
                                     : activation_type(precision);
+  RecipeTraits const* const recipe = find_recipe(config.low_precision.recipe);
   return {.stored = stored,
           .gathered = type_of(sharding.parameter_dtype, activation_type(precision)),
+          .low = recipe == nullptr ? ElementType::f8_e4m3 : recipe->elements,
           .reduced = type_of(sharding.reduce_dtype, gradients),
           .gradients = gradients};
 }

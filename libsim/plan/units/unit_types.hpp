@@ -13,6 +13,7 @@ namespace stagecraft {
 struct UnitTypes {
   ElementType stored = ElementType::f32;
   ElementType gathered = ElementType::bf16;
+  ElementType low = ElementType::f8_e4m3;  ///< of the weights that are gathered quantised
   ElementType reduced = ElementType::f32;
   ElementType gradients = ElementType::f32;
 };

@@ -70,14 +70,15 @@ class UnitWriter {
                                        unit_.traits.types.stored, Category::parameters);
       unit_.block.tensors.back().lifetime = Lifetime::job;
       if (flat == no_tensor) {
-        flat = unit_.make_gathered(name_of_flat(whose), parts.back().first + parts.back().elements,
-                                   unit_.traits.types.gathered);
+        flat = unit_.make_parameters(name_of_flat(whose), parts);
       }
+      std::int64_t const gathered = of.gathered(unit_.traits);
       TensorId const part =
-          unit_.make_part({whose, of.name("part", "expert_part")}, shard, flat, of.first);
+          unit_.make_part({whose, of.name("part", "expert_part")},
+                          gathered / of.group(unit_.traits).ranks, flat, of.first);
       TensorId const to = parts.size() == 1 ? flat
                                             : unit_.make_part({whose, of.name("dense", "experts")},
-                                                              of.elements, flat, of.first);
+                                                              gathered, flat, of.first);
       Op& copy =
           unit_.append(ops, OpKind::pack_unit,
                        {whose, of.name(unit_names::copy_in, "copy_experts_in")}, {kept}, {part});
@@ -100,12 +101,11 @@ class UnitWriter {
     if (source == Source::own) {
       flat = gather(ops, whose, unit_.parts, false);
     } else {
-      flat = unit_.make_gathered(name_of_flat(whose), unit_.elements, unit_.traits.types.gathered);
+      flat = unit_.make_parameters(name_of_flat(whose));
       unit_.take(pass, handed::flat, 0, flat);
     }
     if (unit_.traits.is_flat) return std::exchange(flat, no_tensor);
-    TensorId const whole =
-        unit_.make_gathered({whose, "parameters"}, unit_.elements, unit_.traits.types.gathered);
+    TensorId const whole = unit_.make_parameters({whose, "parameters"});
     unit_.append(ops, OpKind::unpack_unit, {whose, "copy_out"}, {flat}, {whole});
     return whole;
   }
@@ -118,12 +118,16 @@ class UnitWriter {
   }
 
   /// Makes each weight, and what is a view of one, a part of `whole`. A head's own ones come after
-  /// those of the embedding of its unit.
+  /// those of the embedding of its unit, quantised ones after all others.
   void place_weights(TensorId whole) {
     std::int64_t of_dense = unit_.is_tail() ? elements_of(*unit_.beside.partner, unit_.traits) : 0;
     std::int64_t of_experts = unit_.parts.back().first;
+    std::int64_t of_low = unit_.parts.front().high_bytes(unit_.traits);
     for (Parameter const& parameter : unit_.block.parameters) {
-      std::int64_t& offset = unit_.traits.experts && parameter.holders ? of_experts : of_dense;
+      bool const is_low = is_gathered_low(unit_.block, parameter);
+      std::int64_t& offset = is_low                                      ? of_low
+                             : unit_.traits.experts && parameter.holders ? of_experts
+                                                                         : of_dense;
       TensorId const weight = parameter.weight;
       Shape const shape = unit_.block.tensor(weight).shape;
       std::int64_t const begin = parameter.shared ? offset_of_table() : offset;
@@ -134,6 +138,7 @@ class UnitWriter {
         tensor.offset += begin;
         tensor.lifetime = Lifetime::microbatch;
         tensor.category = Category::gathered;
+        if (is_low) tensor.type = unit_.traits.types.low;
       }
       if (!parameter.shared) offset += elements_of(shape, unit_.traits);
     }
@@ -175,8 +180,7 @@ class UnitWriter {
     Ops last;
     TensorId flat = no_tensor;
     if (pass.source == Source::kept) {
-      whole_ = unit_.make_gathered({unit_names::gathered, "parameters"}, unit_.elements,
-                                   unit_.traits.types.gathered);
+      whole_ = unit_.make_parameters({unit_names::gathered, "parameters"});
       unit_.take(Pass::forward, handed::parameters, 0, whole_);
     } else {
       whole_ = parameters(first, Pass::forward, unit_names::gathered, pass.source, flat);
@@ -196,8 +200,7 @@ class UnitWriter {
   void write_tail() {
     Ops first;
     if (unit_.traits.gathers) {
-      whole_ = unit_.make_gathered({unit_names::gathered, "parameters"}, unit_.elements,
-                                   unit_.traits.types.gathered);
+      whole_ = unit_.make_parameters({unit_names::gathered, "parameters"});
       unit_.pass_on(Pass::forward, handed::parameters, unit_.beside.distance, whole_);
       place_weights(whole_);
       if (unit_.passes.backward.gathers_ahead) {

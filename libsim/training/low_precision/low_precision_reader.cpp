@@ -1,6 +1,5 @@
 #include "libsim/training/low_precision/low_precision_reader.hpp"
 
-#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -8,6 +7,7 @@
 #include "libsim/config/section_writer.hpp"
 #include "libsim/model/layer_kinds.hpp"
 #include "libsim/model/model_names.hpp"
+#include "libsim/program/low_library.hpp"
 #include "libsim/program/quantisation.hpp"
 #include "libsim/training/combination_check.hpp"
 #include "libsim/training/training_keys.hpp"
@@ -55,33 +55,70 @@ class LowPrecisionCheck : CombinationCheck {
     bool const is_of_4 = element_bits(find_recipe(low().recipe)->elements) == 4;
     must_be(!is_of_4 || low().format == LowFormat::automatic, "format", name_of(low().format),
             "auto: 4 bits have one format");
+    must_be(is_of_4 || library().has_format || low().format == LowFormat::automatic ||
+                (low().format == LowFormat::hybrid) == find_recipe(low().recipe)->is_hybrid,
+            "format", name_of(low().format),
+            "auto" + why() + ", to which torchao's recipe of this name gives one format");
     must_be(low().transposes != KeptTransposes::make_again, "transposes", "make_again",
             "auto or keep: transposing weights again in each backward is not modelled");
     bool const is_mx = low().recipe == Recipe::mxfp8;
-    must_be(!low().head || is_mx, "head", "true",
+    must_be(!low().head || is_mx || library().is_of_linears, "head", "true",
             "false" + why() + "; Megatron-LM's head is in 8 bits with mxfp8 alone");
     bool const keeps_layers = low().keep_high.first > 0 || low().keep_high.last > 0;
     must_be(!keeps_layers || low().recipe != Recipe::delayed,
             low().keep_high.first > 0 ? "keep_high.first" : "keep_high.last",
             to_text(low().keep_high.first > 0 ? low().keep_high.first : low().keep_high.last),
             "0" + why() + ", which has all layers");
-    must_be(low().gather != LowGather::high, "gather", "high",
+    bool const gathers_high = low().recipe == Recipe::rowwise;
+    must_be(low().gather != LowGather::high || gathers_high, "gather", "high",
             "auto or low: operands are quantised before they are gathered");
-    must_be(low().implementation != LowLibrary::torchao, "implementation", "torchao",
-            "transformer_engine, deepseek; torchao is not modelled");
-    must_be(!is_deepseek() || low().recipe == Recipe::blockwise, "implementation", "deepseek",
-            "transformer_engine" + why() + "; deepseek has blockwise alone");
+    must_be(low().gather != LowGather::low || !gathers_high, "gather", "low",
+            "auto or high" + why() + ": all that travels has 16 bits");
+    must_be(has_recipe(library(), low().recipe), "implementation", name_of(low().implementation),
+            names_of_libraries([&](auto const& row) { return has_recipe(row, low().recipe); }) +
+                why() + "; " + std::string{library().why_others});
     must_be(low().dispatch == LowOrHigh::high || low().recipe == Recipe::blockwise, "dispatch",
             "low", "high" + why() + "; tokens travel with the scales of blockwise alone");
   }
 
-  bool is_deepseek() const { return low().implementation == LowLibrary::deepseek; }
+  LibraryTraits const& library() const { return traits_of(low().implementation); }
+  std::string whose() const {
+    return ", as low_precision.implementation is " + std::string{name_of(low().implementation)};
+  }
 
-  void check_deepseek() const {
-    if (!is_deepseek() || config_.parallel.tensor == 1) return;
-    refuse_key("implementation", "deepseek",
-               "transformer_engine, as parallel.tensor is " + to_text(config_.parallel.tensor) +
-                   "; deepseek splits no linear layer");
+  void check_library() const {
+    if (!library().splits_linears && config_.parallel.tensor > 1) {
+      refuse_key("implementation", name_of(low().implementation),
+                 "transformer_engine, as parallel.tensor is " + to_text(config_.parallel.tensor) +
+                     "; deepseek splits no linear layer");
+    }
+    if (library().casts_weights && config_.parallel.tensor > 1 && !config_.parallel.sequence) {
+      refuse("parallel.sequence", "false",
+             "true" + whose() + ": torchtitan splits sequences where it splits linear layers");
+    }
+    if (!library().has_experts && config_.model.experts) {
+      refuse_key("implementation", name_of(low().implementation),
+                 "another, as model.experts is a map; products of experts with torchao, a "
+                 "prototype of it, are not modelled");
+    }
+  }
+
+  /// A library that quantises linear layers alone has none of the other keys.
+  void check_parts() const {
+    if (!library().is_of_linears) return;
+    auto const must_be = [&](bool holds, std::string_view key, std::string_view found,
+                             std::string const& accepted, std::string const& instead = "") {
+      if (!holds) refuse_key(key, found, accepted + whose() + instead);
+    };
+    must_be(low().parameters == LowOrHigh::high, "parameters", "low", "high",
+            "; sharding.parameter_dtype: low gathers them in 8 bits");
+    must_be(low().transposes == KeptTransposes::automatic, "transposes",
+            std::string{name_of(low().transposes)}, "auto", ", which keeps no copies of weights");
+    must_be(!low().attention, "attention", "true", "false");
+    must_be(!low().head, "head", "true", "false");
+    must_be(!low().activation_input, "activation_input", "true", "false");
+    must_be(!low().keep_high.wgrad || low().recipe == Recipe::rowwise, "keep_high.wgrad", "true",
+            "false", "; of its recipes rowwise_with_gw_hp does so, which is rowwise with this key");
   }
 
   void check_head() const {
@@ -115,7 +152,7 @@ class LowPrecisionCheck : CombinationCheck {
       refuse_key("keep_high.first", to_text(kept.first),
                  "at most " + to_text(layers) + " layers together with keep_high.last");
     }
-    if (kept.wgrad && (is_deepseek() || low().dispatch == LowOrHigh::low)) {
+    if (kept.wgrad && (library().fuses_activation || low().dispatch == LowOrHigh::low)) {
       refuse_key("keep_high.wgrad", "true",
                  "false, as tokens or activations are made in 8 bits alone");
     }
@@ -137,7 +174,7 @@ class LowPrecisionCheck : CombinationCheck {
     for (LayerRun const& run : layer_runs(config_.model)) {
       if (!run.kind.experts) continue;
       bool const is_on_input = run.kind.experts->probabilities_on == ProbabilitiesOn::input;
-      if (!is_on_input && !(is_deepseek() && run.kind.experts->biases)) continue;
+      if (!is_on_input && !(library().fuses_activation && run.kind.experts->biases)) continue;
       return refuse_key("dispatch", "low",
                         is_on_input ? "high, as model.experts.probabilities_on is input: what "
                                       "arrives is scaled before it is quantised"
@@ -151,21 +188,27 @@ class LowPrecisionCheck : CombinationCheck {
     if (precision != Precision::bf16 && precision != Precision::fp16) {
       refuse("model.precision", name_of(precision), "bf16 or fp16" + why());
     }
-    std::string const why_high{config_.sharding.traits().why_high};
-    if (!why_high.empty()) {
+    if (ShardingTraits const& sharding = config_.sharding.traits();
+        !may_quantise(low(), sharding)) {
+      bool const casts = library().casts_weights;
+      std::string const why_not{casts ? "torchtitan has these" : sharding.why_high};
       refuse("sharding", name_of(config_.sharding.kind),
-             names_of_kinds([](auto const& kind) { return kind.why_high.empty(); }) + why() + ": " +
-                 why_high);
+             names_of_kinds([this](auto const& kind) { return may_quantise(low(), kind); }) +
+                 (casts ? whose() : why()) + ": " + why_not);
     }
-    if (low().parameters == LowOrHigh::low) {
+    if (low().parameters == LowOrHigh::low && !library().is_of_linears) {
       std::string const wrong = wrong_for_low_parameters(config_);
       if (!wrong.empty()) refuse_key("parameters", "low", "high, or " + wrong);
     }
-    check_deepseek();
+    check_library();
     check_dispatch();
-    check_activation();
-    check_head();
-    check_attention();
+    if (library().is_of_linears) {
+      check_parts();
+    } else {
+      check_activation();
+      check_head();
+      check_attention();
+    }
     check_kept();
     if (config_.parallel.shared_expert_overlap) {
       refuse("parallel.shared_expert_overlap", "true", "false" + why());
@@ -187,67 +230,6 @@ class LowPrecisionCheck : CombinationCheck {
 };
 
 }  // namespace
-
-std::vector<std::pair<std::string_view, std::int64_t>> unaligned_widths(
-    TrainingConfig const& config, LayerConfig const& layer, Recipe recipe) {
-  std::vector<std::pair<std::string_view, std::int64_t>> widths;
-  std::int64_t const t = config.parallel.tensor;
-  auto const check = [&](std::string_view key, std::int64_t value, std::int64_t per_rank) {
-    if (per_rank % find_recipe(recipe)->alignment != 0) widths.emplace_back(key, value);
-  };
-  ModelConfig const& model = config.model;
-  check("model.hidden", model.hidden, model.hidden);
-  check("model.head_dim", model.head_dim, model.heads / t * model.head_dim);
-  if (layer.experts) {
-    check("model.experts.ffn_hidden", layer.experts->ffn_hidden,
-          layer.experts->ffn_hidden / config.parallel.expert_tensor);
-  } else {
-    check("model.ffn_hidden", layer.ffn_hidden, layer.ffn_hidden / t);
-  }
-  return widths;
-}
-
-std::string discarded_without_scale(TrainingConfig const& config, Recipe recipe) {
-  if (recipe != Recipe::delayed) return "";
-  for (RecomputePolicy const& policy : config.recompute) {
-    if (policy.granularity != RecomputeGranularity::selective) continue;
-    for (std::string const& name : policy.modules) {
-      if (name == "layernorm" || name == "moe_act") return name;
-    }
-  }
-  return "";
-}
-
-std::string wrong_for_low_parameters(TrainingConfig const& config) {
-  if (!config.sharding.traits().may_keep_low_weights) {
-    return "sharding: " +
-           names_of_kinds([](auto const& kind) { return kind.may_keep_low_weights; }) +
-           ", whose master copies are quantised";
-  }
-  if (config.offload.optimizer > 0) return "offload.optimizer: 0, as the host sends 16 bits";
-  if (config.schedule.step == StepSync::post_validated) {
-    return "schedule.step: barrier, as a step ahead makes parameters of 16 bits";
-  }
-  return "";
-}
-
-std::string wrong_for_stored_input(TrainingConfig const& config) {
-  for (LayerRun const& run : layer_runs(config.model)) {
-    if (run.kind.activation != Activation::swiglu) {
-      return "model.activation: swiglu, whose kernel stores it";
-    }
-    if (run.kind.experts && !run.kind.experts->fused_weighting) {
-      return "model.experts.fused_weighting: true, whose kernel stores it";
-    }
-  }
-  if (config.low_precision.implementation == LowLibrary::deepseek) return "";
-  for (RecomputePolicy const& policy : config.recompute) {
-    if (policy.granularity != RecomputeGranularity::selective) continue;
-    if (std::ranges::find(policy.modules, "moe_act") == policy.modules.end()) continue;
-    return "recompute.modules without moe_act, which keeps it in 16 bits";
-  }
-  return "";
-}
 
 LowPrecision read_low_precision(ConfigNode const& section) {
   LowPrecision low;

@@ -15,6 +15,9 @@ namespace stagecraft {
 /// wrong at its place.
 LowPrecision read_low_precision(ConfigNode const& section);
 
+/// Whether a kind of sharding goes with the run's recipe as its library has it.
+bool may_quantise(LowPrecision const& low, ShardingTraits const& sharding);
+
 /// The keys and values of widths of a layer of which a rank's part is not made of whole blocks, as
 /// products in 8 bits want it.
 std::vector<std::pair<std::string_view, std::int64_t>> unaligned_widths(

@@ -222,6 +222,44 @@ TEST_CASE("torchtitan's names of 2024 are read", "[import]") {
   CHECK(run["recompute"]["early_stop"] == true);
 }
 
+TEST_CASE("torchtitan's float8 is torchao's, and gathers in 8 bits if it says so", "[import]") {
+  auto const converted = [](std::string const& section, std::string const& keys) {
+    return torchtitan("[model]\nflavor = '8B'\nconverters = ['" + section + "']\n[" + section +
+                      "]\nfilter_fqns = ['output']\n" + keys);
+  };
+  // Both names of the section, before and from version 0.2 on.
+  std::string const section = GENERATE("float8", "quantize.linear.float8");
+  auto const tensor = converted(section,
+                                "enable_fsdp_float8_all_gather = true\n"
+                                "precompute_float8_dynamic_scale_for_fsdp = true\n");
+  CHECK(tensor.sections["low_precision"] ==
+        nlohmann::ordered_json::parse(R"({"recipe": "current", "implementation": "torchao"})"));
+  CHECK(tensor.sections["sharding"]["parameter_dtype"] == "low");
+  CHECK(tensor.notes.empty());
+  auto const rows = converted(section, "recipe_name = 'rowwise_with_gw_hp'\n");
+  CHECK(rows.sections["low_precision"]["recipe"] == "rowwise");
+  CHECK(rows.sections["low_precision"]["keep_high"]["wgrad"] == true);
+  CHECK(rows.sections["sharding"] == "fsdp2");
+  CHECK_THROWS_WITH(converted(section, "recipe_name = 'mxfp8'\n"),
+                    Catch::Contains("accepted: tensorwise, rowwise, rowwise_with_gw_hp"));
+  // Float8LinearConverter asserts that one of both is not given.
+  CHECK_THROWS_WITH(
+      converted(section, "recipe_name = 'tensorwise'\nenable_fsdp_float8_all_gather = true\n"),
+      Catch::Contains("false beside recipe_name"));
+}
+
+TEST_CASE("torchtitan's converters of experts and of MXFP8 are left out by name", "[import]") {
+  auto const [model, converter] = GENERATE(table<std::string, std::string>(
+      {{"name = 'deepseek_v3'\nflavor = '671B'", "float8"}, {"flavor = '8B'", "mx"}}));
+  Omissions omissions{{}};
+  auto const run = import_framework(torchtitan_framework,
+                                    "[model]\n" + model + "\nconverters = ['" + converter + "']\n",
+                                    "file", {}, {.world_size = 64}, omissions);
+  CHECK_FALSE(run.sections.contains("low_precision"));
+  REQUIRE(run.left_out.size() == 1);
+  CHECK(run.left_out.front().name == "model.converters");
+}
+
 TEST_CASE("torchtitan's bad input has its place", "[import]") {
   CHECK_THROWS_WITH(torchtitan("[training\n"), Catch::StartsWith("file:1:"));
   CHECK_THROWS_WITH(

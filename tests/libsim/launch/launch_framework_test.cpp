@@ -67,4 +67,40 @@ TEST_CASE("a framework's Llama has no biases of queries, keys and values, and no
   REQUIRE(framework.gaps_of_model(config).size() == 1);
 }
 
+TEST_CASE("torchtitan's job converts linear layers as the run's recipe says, but for the head",
+          "[launch]") {
+  // torchtitan 0.2.2, components/quantization/float8.py and utils.py, module_filter_fn.
+  TrainingConfig config;
+  config.model.layers = 4;
+  config.low_precision = {.recipe = Recipe::current, .implementation = LowLibrary::torchao};
+  config.low_precision.keep_high = {.first = 1, .last = 1};
+  config.sharding = default_sharding(ShardingKind::fsdp2);
+  LaunchFramework const& framework = *framework_named("torchtitan");
+  auto const job = [&] {
+    LaunchJob launched;
+    launched.config = config;
+    launched.is_compiled = true;
+    return framework.files(launched)[1].text;
+  };
+  auto const contains = [](std::string const& text) { return Catch::Contains(text); };
+  std::string const filter = "filter_fqns = [\"output\", \"layers.0.\", \"layers.3.\"]\n";
+  CHECK_THAT(job(),
+             contains("converters = [\"quantize.linear.float8\"]\n") &&
+                 contains("[quantize.linear.float8]\nrecipe_name = \"tensorwise\"\n" + filter));
+  CHECK_THAT(framework.layout_flags(config),
+             contains("--model.converters quantize.linear.float8 "
+                      "--quantize.linear.float8.recipe_name tensorwise "
+                      "--quantize.linear.float8.filter_fqns output,layers.0.,layers.3."));
+  config.sharding.parameter_dtype = UnitType::low;
+  CHECK_THAT(job(), contains("enable_fsdp_float8_all_gather = true\n"
+                             "precompute_float8_dynamic_scale_for_fsdp = true\n" +
+                             filter));
+  CHECK_THAT(job(), !contains("recipe_name"));
+  std::size_t const gaps = framework.gaps(config, 8).size();
+  config.low_precision.implementation = LowLibrary::transformer_engine;
+  CHECK(framework.gaps(config, 8).size() == gaps + 1);
+  config.low_precision.recipe = Recipe::none;
+  CHECK_THAT(job(), !contains("converters"));
+}
+
 }  // namespace stagecraft::launch_framework_test

@@ -1,0 +1,57 @@
+#pragma once
+
+#include <cstdint>
+
+#include "libsim/modules/linear.hpp"
+#include "libsim/program/program_builder.hpp"
+
+/// What the products of a linear layer read: tensors in 16 bits, or quantised ones, and gathered
+/// ones.
+namespace stagecraft {
+
+/// Columns of what a layer writes and of what it reads.
+std::int64_t width_of(ProgramBuilder const& builder, Linear const& linear);
+std::int64_t depth_of(ProgramBuilder const& builder, Linear const& linear);
+/// The shape of all rows of the microbatch.
+Shape whole_rows(ProgramBuilder const& builder, std::int64_t features);
+
+/// Gathers the whole tensor of which `shard` is this rank's part, into a communication buffer
+/// unless it is kept.
+TensorId gather_rows(ProgramBuilder& builder,
+                     Name name,
+                     Name op,
+                     Phase phase,
+                     TensorId shard,
+                     std::int64_t features,
+                     Overlap overlap,
+                     Category category = Category::communication);
+
+/// What the product of a forward reads of x, which a column-parallel layer gathers if
+/// `is_gathered`, in the bits that the block's library has for that. Makes the copy of the weight,
+/// too.
+TensorId forward_input(ProgramBuilder& builder, Linear& linear, TensorId x, bool is_gathered);
+
+/// What the products of a backward read: dy and the weight along the rows of dy, dy along its
+/// columns.
+struct BackwardOperands {
+  TensorId dy = no_tensor;
+  TensorId weight = no_tensor;
+  TensorId dy_by_columns = no_tensor;
+};
+
+BackwardOperands high_operands(Linear const& linear, TensorId dy);
+/// Those of a gradient of which the rank has all rows.
+BackwardOperands backward_operands(ProgramBuilder& builder, Linear const& linear, TensorId dy);
+/// Those of a row-parallel layer, whose gradient is gathered: if it is quantised first, in both
+/// directions, because the blocks of one are not those of the other.
+BackwardOperands gathered_operands(ProgramBuilder& builder, Linear const& linear, TensorId dy);
+
+/// What the product for the gradient of the weight reads of the input x.
+TensorId input_by_columns(ProgramBuilder& builder, Linear const& linear, TensorId x);
+
+/// The same of a column-parallel layer, in two parts: the first gathers what travels, beside the
+/// product for the gradient of the input; the second makes of that what the product reads.
+TensorId gather_again(ProgramBuilder& builder, Linear const& linear, TensorId x);
+TensorId gathered_by_columns(ProgramBuilder& builder, Linear const& linear, TensorId gathered);
+
+}  // namespace stagecraft
