@@ -1,7 +1,5 @@
 #include "libsim/modules/linear.hpp"
 
-#include "libsim/modules/linear_operands.hpp"
-
 namespace stagecraft {
 namespace {
 
@@ -83,10 +81,6 @@ TensorId row_products(ProgramBuilder& builder,
 }
 
 }  // namespace
-
-bool is_low(ProgramBuilder const& builder, Linear const& linear) {
-  return builder.shape().quantisation.is_on() && !linear.stays_high;
-}
 
 TensorId output_weight(ProgramBuilder& builder, Name name, Shape const& shape) {
   ParameterTraits traits = cut_by_columns(builder.shape().tensor, shape);

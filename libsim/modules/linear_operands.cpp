@@ -78,6 +78,10 @@ QuantiseRequest of_gradient(ProgramBuilder const& builder, Linear const& linear,
 
 }  // namespace
 
+bool is_low(ProgramBuilder const& builder, Linear const& linear) {
+  return builder.shape().quantisation.is_on() && !linear.stays_high;
+}
+
 std::int64_t width_of(ProgramBuilder const& builder, Linear const& linear) {
   return builder.tensor(linear.weight).shape[0];
 }

@@ -1,13 +1,35 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 
-#include "libsim/modules/linear.hpp"
+#include "libsim/modules/quantised_operands.hpp"
 #include "libsim/program/program_builder.hpp"
 
 /// What the products of a linear layer read: tensors in 16 bits, or quantised ones, and gathered
 /// ones.
 namespace stagecraft {
+
+/// A linear layer whose weight [width, depth] is split over the tensor group: by rows (Megatron's
+/// column parallel) or by columns (row parallel). It maps [s, b, depth] to [s, b, width].
+///
+/// If the block quantises, it multiplies in fewer bits: each operand is quantised first, with
+/// sequence parallelism before it is gathered, so that what travels is quantised. Backward keeps
+/// the input in those bits, for the direction in which the gradient of the weight reads it; one
+/// with a scale per tensor that has to be gathered again is kept by rows, and transposed after
+/// that.
+/// Source: Transformer Engine, pytorch/module/linear.py (supports_only_rowwise_all_gather).
+struct Linear {
+  std::string_view owner;  ///< e.g. "attention.qkv"
+  TensorId weight = no_tensor;
+  bool stays_high = false;  ///< it multiplies in model.precision whatever the block does
+  /// Backward quantises the input again, which something else keeps, in place of keeping a copy.
+  bool quantises_again = false;
+  QuantisedOperands low{};
+};
+
+/// Whether its products are quantised.
+bool is_low(ProgramBuilder const& builder, Linear const& linear);
 
 /// Columns of what a layer writes and of what it reads.
 std::int64_t width_of(ProgramBuilder const& builder, Linear const& linear);
