@@ -26,7 +26,7 @@ class RankExecutor {
   /// Allocates parameters and optimizer state, and sets the parameters' initial values.
   explicit RankExecutor(RankContext const& context);
 
-  /// Forgets the iteration before, whose gradients of units go.
+  /// Discards what is left of the iteration before, such as gradients of units.
   void begin_iteration();
   /// Runs one iteration. Pre: it has begun. \throws MemoryLimitError, PeerFailure
   void run_iteration();

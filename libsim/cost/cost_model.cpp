@@ -13,6 +13,7 @@
 #include "libsim/hardware/recipe_support.hpp"
 #include "libsim/model/model_names.hpp"
 #include "libsim/plan/state_buffers.hpp"
+#include "libsim/program/low_library.hpp"
 
 namespace stagecraft {
 namespace {
@@ -369,7 +370,7 @@ int CostModel::dispatch_slowdown_millionths() const {
 
 bool CostModel::leaves_multiprocessors() const {
   return plan_.config.dispatch == Dispatch::deepep &&
-         plan_.config.low_precision.implementation == LowLibrary::deepseek;
+         traits_of(plan_.config.low_precision.implementation).leaves_multiprocessors;
 }
 
 int CostModel::data_parallel_slowdown_millionths() const {

@@ -112,8 +112,7 @@ RecordedTask record_chunk(CostedPlan const& costed,
                           TaskProfile const& profile,
                           MemoryProfile memory) {
   ChunkSums const sums = chunk_sums(costed.plan().programs, task);
-  // What a unit or a layer's copy to the host is waited for has a row of its own, as waits for the
-  // host have.
+  // Waits for a unit or for a layer's copies have rows of their own, as waits for the host have.
   SimTime const of_units = profile.shares.data_parallel - profile.host_waits.data_parallel;
   SimTime const of_copies = profile.shares.offload - profile.host_waits.offload;
   SimTime const ran = profile.duration - profile.host_waits.sum();

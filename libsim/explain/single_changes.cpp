@@ -57,6 +57,11 @@ class ChangeList {
                               step_text(more.name, more.ranks, 2 * more.ranks),
                       .set = {setting("parallel." + less.name, less.ranks / 2),
                               setting("parallel." + more.name, 2 * more.ranks)}};
+        // Such a library splits sequences where it splits linear layers.
+        bool const is_first_split = more.name == "tensor" && more.ranks == 1;
+        if (is_first_split && traits_of(config_.low_precision.implementation).casts_weights) {
+          change.set.emplace_back("parallel.sequence=true");
+        }
         bool const changes_stages = less.name == "pipeline" || more.name == "pipeline";
         std::int64_t const stages = less.name == "pipeline" ? less.ranks / 2 : 2 * more.ranks;
         if (changes_stages) {
@@ -188,9 +193,13 @@ class ChangeList {
   /// Products in 8 or 4 bits. Whether the accelerator has them, the change's own check says.
   void add_low_precision() {
     if (config_.low_precision.recipe != Recipe::none) {
-      changes_.push_back({.what = "in 16 bits",
-                          .set = {"low_precision=none"},
-                          .undoes = "in " + bits_text(config_.low_precision.recipe)});
+      Change high{.what = "in 16 bits",
+                  .set = {"low_precision=none"},
+                  .undoes = "in " + bits_text(config_.low_precision.recipe)};
+      if (config_.sharding.parameter_dtype == UnitType::low) {
+        high.set.emplace_back("sharding.parameter_dtype=auto");
+      }
+      changes_.push_back(std::move(high));
       return;
     }
     LowLibrary const library = system_.software.kernels.low_precision.value;

@@ -38,10 +38,13 @@ MemoryRegime prior_of(TrainingConfig const& config, System const& system) {
   return own ? *own : widest_memory_regime();
 }
 
-std::string evidence_of(MemoryRegime const& prior, Software const& software) {
+std::string evidence_of(MemoryRegime const& prior,
+                        TrainingConfig const& config,
+                        System const& system) {
   std::string const runs = counted(prior.runs, "measured run") + " of " + prior.software;
-  bool const is_own = prior.software == described_stack(software);
-  return is_own ? runs : runs + ", as too few of " + software.name + " were measured";
+  return is_own_regime(prior, config, system)
+             ? runs
+             : runs + ", as too few of " + system.software.name + " were measured";
 }
 
 /// The mean of what a standard normal distribution has above `a`.
@@ -241,7 +244,7 @@ MemoryFactor fit_memory_factor(RunConfig run,
     result.why_not_known = "the software " + run.system.software.name +
                            " does not say what it allocates beside the tensors";
   }
-  result.evidence = evidence_of(prior, run.system.software);
+  result.evidence = evidence_of(prior, run.training, run.system);
   StageResult const& predicted = before.stages[result.stage.index()];
   FittedStage const stage{plan, run.system, plan.stages[result.stage], {plan, predicted.rank()}};
   bool const has_died = seen.kind == Kind::died;

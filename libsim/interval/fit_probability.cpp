@@ -54,13 +54,16 @@ MemoryRegime widest_memory_regime(std::vector<MemoryRegime> const& regimes) {
   return widest;
 }
 
+bool is_own_regime(MemoryRegime const& regime, TrainingConfig const& config, System const& system) {
+  return regime.software == described_stack(system.software) &&
+         regime.is_pipelined == (config.parallel.pipeline > 1);
+}
+
 std::optional<MemoryRegime> memory_regime_of(TrainingConfig const& config,
                                              System const& system,
                                              std::vector<MemoryRegime> const& regimes) {
-  auto const found = std::ranges::find_if(regimes, [&](MemoryRegime const& regime) {
-    return regime.software == described_stack(system.software) &&
-           regime.is_pipelined == (config.parallel.pipeline > 1);
-  });
+  auto const found = std::ranges::find_if(
+      regimes, [&](MemoryRegime const& regime) { return is_own_regime(regime, config, system); });
   bool const is_fitted = is_fitted_to_one_run(system.software.memory.factor);
   if (found == regimes.end()) {
     bool const is_predicted = is_fitted && decides_by_allocator(system.software);

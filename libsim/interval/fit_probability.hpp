@@ -32,6 +32,9 @@ std::vector<MemoryRegime> const& memory_regimes();
 /// measured.
 MemoryRegime widest_memory_regime(std::vector<MemoryRegime> const& regimes = memory_regimes());
 
+/// Whether a regime is that of the run's own software, with as many stages as it has: one or more.
+bool is_own_regime(MemoryRegime const& regime, TrainingConfig const& config, System const& system);
+
 /// The regime of a run. It has no bias if the stack's memory was fitted to a run, whose own error
 /// replaces it. If too few runs of its software were measured, it is the widest for a stack that
 /// was fitted so, and else nullopt.

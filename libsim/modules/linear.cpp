@@ -151,12 +151,6 @@ TensorId row_parallel_backward(
   return row_products(builder, linear, input_by_columns(builder, linear, x), operands, dx);
 }
 
-TensorId gather_output_gradient(ProgramBuilder& builder, Linear const& linear, TensorId dy) {
-  return gather_rows(builder, {linear.owner, "gathered_gradient"},
-                     {linear.owner, "all_gather_gradient"}, Phase::input_gradient, dy,
-                     width_of(builder, linear), Overlap::none);
-}
-
 TensorId row_product_backward(
     ProgramBuilder& builder, Linear const& linear, TensorId x, TensorId dy, Name dx) {
   return row_products(builder, linear, x, high_operands(linear, dy), dx);

@@ -47,9 +47,7 @@ TensorId row_parallel_forward(ProgramBuilder& builder, Linear& linear, TensorId 
 /// overlap. Returns dx.
 TensorId row_parallel_backward(
     ProgramBuilder& builder, Linear const& linear, TensorId x, TensorId dy, Name dx);
-/// The same in two parts: the first gathers dy, the second appends the products with the gathered
-/// dy. Not quantised.
-TensorId gather_output_gradient(ProgramBuilder& builder, Linear const& linear, TensorId dy);
+/// The same with a dy that gather_output_gradient() has gathered. Not quantised.
 TensorId row_product_backward(
     ProgramBuilder& builder, Linear const& linear, TensorId x, TensorId dy, Name dx);
 

@@ -124,6 +124,12 @@ TensorId forward_input(ProgramBuilder& builder, Linear& linear, TensorId x, bool
   return low && !is_first ? quantised_input(builder, linear, x, false) : x;
 }
 
+TensorId gather_output_gradient(ProgramBuilder& builder, Linear const& linear, TensorId dy) {
+  return gather_rows(builder, {linear.owner, "gathered_gradient"},
+                     {linear.owner, "all_gather_gradient"}, Phase::input_gradient, dy,
+                     width_of(builder, linear), Overlap::none);
+}
+
 BackwardOperands high_operands(Linear const& linear, TensorId dy) {
   return {.dy = dy, .weight = linear.weight, .dy_by_columns = dy};
 }
@@ -178,9 +184,11 @@ TensorId gather_again(ProgramBuilder& builder, Linear const& linear, TensorId x)
   if (low && !builder.shape().sequence_parallel) return input_by_columns(builder, linear, x);
   bool const is_by_rows = low && quantisation_of(builder).is_per_tensor();
   TensorId const shard = !low ? x : is_by_rows ? input.rows : input.by_columns();
+  // What is cast again is cast in the first pass of a split backward, and gathered before.
+  Phase const phase = casts_input(builder, linear) ? Phase::input_gradient : Phase::weight_gradient;
   return gather_rows(builder, {linear.owner, "regathered_input"},
-                     {linear.owner, "all_gather_again"}, Phase::weight_gradient, shard,
-                     depth_of(builder, linear), Overlap::behind_compute);
+                     {linear.owner, "all_gather_again"}, phase, shard, depth_of(builder, linear),
+                     Overlap::behind_compute);
 }
 
 TensorId gathered_by_columns(ProgramBuilder& builder, Linear const& linear, TensorId gathered) {

@@ -48,6 +48,9 @@ TensorId gather_rows(ProgramBuilder& builder,
                      Overlap overlap,
                      Category category = Category::communication);
 
+/// Gathers the gradient of a row-parallel layer's output to [s, b, width].
+TensorId gather_output_gradient(ProgramBuilder& builder, Linear const& linear, TensorId dy);
+
 /// What the product of a forward reads of x, which a column-parallel layer gathers if
 /// `is_gathered`, in the bits that the block's library has for that. Makes the copy of the weight,
 /// too.
@@ -61,6 +64,7 @@ struct BackwardOperands {
   TensorId dy_by_columns = no_tensor;
 };
 
+/// Those of a layer that multiplies in 16 bits.
 BackwardOperands high_operands(Linear const& linear, TensorId dy);
 /// Those of a gradient of which the rank has all rows.
 BackwardOperands backward_operands(ProgramBuilder& builder, Linear const& linear, TensorId dy);
@@ -71,7 +75,8 @@ BackwardOperands gathered_operands(ProgramBuilder& builder, Linear const& linear
 /// What the product for the gradient of the weight reads of the input x.
 TensorId input_by_columns(ProgramBuilder& builder, Linear const& linear, TensorId x);
 
-/// The same of a column-parallel layer, in two parts: the first gathers what travels, beside the
+/// The same of a column-parallel layer, whose input is gathered to [s, b, depth], in two parts:
+/// the first gathers what travels, beside the
 /// product for the gradient of the input; the second makes of that what the product reads.
 TensorId gather_again(ProgramBuilder& builder, Linear const& linear, TensorId x);
 TensorId gathered_by_columns(ProgramBuilder& builder, Linear const& linear, TensorId gathered);

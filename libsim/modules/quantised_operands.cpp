@@ -106,10 +106,16 @@ Quantised quantise(ProgramBuilder& builder,
       request.role == QuantisedRole::gradient ? quantisation.gradients : recipe.elements;
   bool const is_weight =
       request.role == QuantisedRole::weight || request.role == QuantisedRole::weight_again;
-  ScaleBlocks const& blocks = is_weight ? recipe.of_weights : recipe.of_activations;
+  // The weight's gradient in 16 bits goes with one scale of the weight (torchao's
+  // rowwise_with_gw_hp).
+  bool const has_one_scale =
+      request.role == QuantisedRole::weight_again && quantisation.keeps_high_gradients;
+  ScaleBlocks const blocks = has_one_scale ? ScaleBlocks{}
+                             : is_weight   ? recipe.of_weights
+                                           : recipe.of_activations;
   Quantised copies;
   copies.amax = request.amax;
-  if (recipe.measures_first && copies.amax == no_tensor) {
+  if ((recipe.measures_first || has_one_scale) && copies.amax == no_tensor) {
     copies.amax = measure_amax(builder, owner, phase, x, request);
   }
   ScaledMatrix const matrix = matrix_of(builder.tensor(x), request.groups);
@@ -130,10 +136,6 @@ Quantised quantise(ProgramBuilder& builder,
     builder.add(OpKind::quantise, {owner, op}, phase, {from, copies.amax}, made,
                 QuantiseAttributes{quantisation.recipe});
   };
-  // The weight's gradient in 16 bits goes with one scale of the weight: its columns have those of
-  // rows (torchao's rowwise_with_gw_hp).
-  bool const has_one_scale =
-      request.role == QuantisedRole::weight_again && quantisation.keeps_high_gradients;
   bool const is_transposed_first =
       recipe.transposes_first && copies.columns != no_tensor && !has_one_scale;
   if (!quantisation.casts_again && !is_transposed_first) {

@@ -16,6 +16,7 @@
 namespace stagecraft {
 namespace {
 
+/// Tensors of fewer elements stay on the device (Transformer Engine, cpu_offload.py).
 constexpr std::int64_t least_elements = 256 * 1024;
 
 /// "saved_00" to "saved_99": what a layer leaves to another, by number.
@@ -57,7 +58,7 @@ Bytes offloaded_bytes(BlockProgram const& block) {
   return sum;
 }
 
-/// What a block does for its own layer and others. Blocks are null if there is no such layer.
+/// What a block does for its own layer and others. A block is -1 if there is no such layer.
 struct LayerRole {
   std::int32_t block = 0;
   bool is_offloaded = false;

@@ -9,7 +9,8 @@ namespace stagecraft {
 ///
 /// Layer i + 1 begins to copy what layer i has saved. The buffers go when layer L - N + i begins,
 /// which waits for the copies; the backward of layer L - 1 - N + i allocates them again, and copies
-/// them back until that of layer i begins. So no more than L - N layers are on the device. Tensors
+/// them back until that of layer i begins. So what no more than L - N layers
+/// save is on the device. Tensors
 /// of fewer than 262,144 elements stay.
 ///
 /// Copies follow each other on one stream over the layers between the first and the last. With

@@ -36,8 +36,7 @@ struct ChunkProgram {
 struct Programs {
   std::vector<BlockProgram> blocks;  ///< distinct blocks
   std::vector<ChunkProgram> chunks;
-  /// What layers keep in the memory of the host at most.
-  Bytes offloaded{};
+  Bytes offloaded{};  ///< what layers of one rank keep in the memory of the host at most
   /// Rows that blocks refer to; owned here.
   std::vector<std::shared_ptr<GroupRows const>> expert_rows;
 };

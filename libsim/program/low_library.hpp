@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <string>
 #include <string_view>
 
 #include "libsim/model/low_precision.hpp"
+#include "libsim/program/quantisation.hpp"
 #include "libsim/units/inline_list.hpp"
 
 namespace stagecraft {
@@ -16,12 +18,15 @@ struct LibraryTraits {
   InlineList<Recipe, 8> recipes{};
   /// Why the others are not its own.
   std::string_view why_others = "";
-  bool has_format = true;         ///< whether key `format` may name another than the recipe's
-  bool splits_linears = true;     ///< whether ranks of a tensor group share a linear layer
-  bool has_experts = true;        ///< whether it multiplies those of mixtures
-  bool is_of_linears = false;     ///< whether it quantises nothing but linear layers
-  bool casts_again = false;       ///< Quantisation::casts_again
-  bool fuses_activation = false;  ///< Quantisation::fuses_activation
+  bool has_format = true;            ///< whether key `format` may name another than the recipe's
+  bool splits_linears = true;        ///< whether ranks of a tensor group share a linear layer
+  bool has_experts = true;           ///< whether it multiplies those of mixtures
+  bool is_of_linears = false;        ///< whether it quantises nothing but linear layers
+  bool casts_again = false;          ///< Quantisation::casts_again
+  bool fuses_activation = false;     ///< Quantisation::fuses_activation
+  bool sends_low_gradients = false;  ///< Quantisation::sends_low_gradients, if tokens are sent low
+  /// Whether its kernels leave free the multiprocessors that exchanges of tokens take.
+  bool leaves_multiprocessors = false;
   /// Quantisation::casts_weights, so that units may gather weights in 16 bits.
   bool casts_weights = false;
 };
@@ -46,7 +51,9 @@ inline constexpr std::array low_libraries{
                   .why_others = "deepseek has blockwise alone",
                   .splits_linears = false,
                   .casts_again = true,
-                  .fuses_activation = true},
+                  .fuses_activation = true,
+                  .sends_low_gradients = true,
+                  .leaves_multiprocessors = true},
 };
 
 constexpr LibraryTraits const& traits_of(LowLibrary library) {
@@ -55,6 +62,12 @@ constexpr LibraryTraits const& traits_of(LowLibrary library) {
 
 constexpr bool has_recipe(LibraryTraits const& library, Recipe recipe) {
   return std::find(library.recipes.begin(), library.recipes.end(), recipe) != library.recipes.end();
+}
+
+/// Whether the tensor group gathers operands in 16 bits. Operands with one scale travel in 8 bits:
+/// the group agrees on the scale.
+constexpr bool gathers_high(LibraryTraits const& library, RecipeTraits const& recipe) {
+  return library.casts_weights && recipe.scaling != Scaling::tensor;
 }
 
 /// The value of key `low_precision` for a recipe as a library has it.

@@ -81,7 +81,7 @@ FitProbability fit_probability_of(Simulation const& simulation,
     return result;
   }
   result = fit_probability_of(simulation, *regime);
-  if (regime->software != described_stack(system.software)) {
+  if (!is_own_regime(*regime, config, system)) {
     result.reason += "; too few runs of " + system.software.name + " were measured";
   }
   return result;

@@ -37,8 +37,8 @@ struct NearMiss {
 
 /// The kinds of schedules and of sharding that some plans have.
 struct PlanKinds {
-  std::bitset<32> schedules;
-  std::bitset<32> shardings;
+  std::bitset<EnumNames<ScheduleKind>::all.size()> schedules;
+  std::bitset<EnumNames<ShardingKind>::all.size()> shardings;
 
   void add(ScheduleKind schedule, ShardingKind sharding) {
     schedules.set(static_cast<std::size_t>(schedule));

@@ -367,7 +367,9 @@ constexpr Sharding as_kind(Sharding const& run, ShardingKind kind) {
   changed.reshard_after_backward = run.reshard_after_backward;
   changed.prefetch = run.prefetch;
   changed.stored_dtype = run.stored_dtype;
-  changed.parameter_dtype = run.parameter_dtype;
+  if (run.parameter_dtype != UnitType::low || is.may_cast_weights) {
+    changed.parameter_dtype = run.parameter_dtype;
+  }
   return changed;
 }
 

@@ -28,8 +28,9 @@ std::vector<UnitPart> parts_of(BlockProgram const& block,
     if (parameter.shared) continue;
     bool const is_of_experts = traits.experts && parameter.holders;
     Shape const& shape = block.tensor(parameter.weight).shape;
-    (is_of_experts ? experts : dense).elements += elements_of(shape, traits);
-    if (is_gathered_low(block, parameter)) dense.low += elements_of(shape, traits);
+    UnitPart& part = is_of_experts ? experts : dense;
+    part.elements += elements_of(shape, traits);
+    if (is_gathered_low(block, parameter)) part.low += elements_of(shape, traits);
     std::int64_t& row = is_of_experts ? row_of_experts : row_of_dense;
     if (traits.joins_rows) row = std::lcm(row, row_of(shape));
   }

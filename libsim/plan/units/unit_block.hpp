@@ -104,7 +104,7 @@ struct UnitPart {
   }
   std::int64_t shard(UnitTraits const& traits) const { return elements / group(traits).ranks; }
   /// The type of the buffers into which it is gathered, and how many elements they have: bytes of
-  /// both types, if it has two.
+  /// both types, if it has two. Pre: one of traits.types.low has one byte.
   ElementType gathered_type(UnitTraits const& traits) const {
     return low == 0 ? traits.types.gathered : traits.types.low;
   }

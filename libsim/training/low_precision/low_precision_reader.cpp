@@ -69,10 +69,10 @@ class LowPrecisionCheck : CombinationCheck {
             low().keep_high.first > 0 ? "keep_high.first" : "keep_high.last",
             to_text(low().keep_high.first > 0 ? low().keep_high.first : low().keep_high.last),
             "0" + why() + ", which has all layers");
-    bool const gathers_high = low().recipe == Recipe::rowwise;
-    must_be(low().gather != LowGather::high || gathers_high, "gather", "high",
+    bool const is_high = gathers_high(library(), *find_recipe(low().recipe));
+    must_be(low().gather != LowGather::high || is_high, "gather", "high",
             "auto or low: operands are quantised before they are gathered");
-    must_be(low().gather != LowGather::low || !gathers_high, "gather", "low",
+    must_be(low().gather != LowGather::low || !is_high, "gather", "low",
             "auto or high" + why() + ": all that travels has 16 bits");
     must_be(has_recipe(library(), low().recipe), "implementation", name_of(low().implementation),
             names_of_libraries([&](auto const& row) { return has_recipe(row, low().recipe); }) +
@@ -96,9 +96,9 @@ class LowPrecisionCheck : CombinationCheck {
       refuse("parallel.sequence", "false",
              "true" + whose() + ": torchtitan splits sequences where it splits linear layers");
     }
-    if (!library().has_experts && config_.model.experts) {
+    if (!library().has_experts && has_experts(config_.model)) {
       refuse_key("implementation", name_of(low().implementation),
-                 "another, as model.experts is a map; products of experts with torchao, a "
+                 "another, as the model has experts; products of experts with torchao, a "
                  "prototype of it, are not modelled");
     }
   }
@@ -174,7 +174,7 @@ class LowPrecisionCheck : CombinationCheck {
     for (LayerRun const& run : layer_runs(config_.model)) {
       if (!run.kind.experts) continue;
       bool const is_on_input = run.kind.experts->probabilities_on == ProbabilitiesOn::input;
-      if (!is_on_input && !(library().fuses_activation && run.kind.experts->biases)) continue;
+      if (!is_on_input && !(library().sends_low_gradients && run.kind.experts->biases)) continue;
       return refuse_key("dispatch", "low",
                         is_on_input ? "high, as model.experts.probabilities_on is input: what "
                                       "arrives is scaled before it is quantised"

@@ -1,9 +1,13 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <string>
+#include <variant>
 #include <vector>
 
+#include "libsim/program/liveness.hpp"
 #include "tests/libsim/model/low_runs.hpp"
 
 /// Linear layers as torchao/float8/float8_linear.py has them: matmul_with_hp_or_float8_args saves
@@ -102,10 +106,31 @@ TEST_CASE("rowwise_with_gw_hp casts one direction, and sums gradients of weights
   // Input, weight and gradient along rows, and the weight again.
   REQUIRE(copies == 4 * linears);
   REQUIRE(ops_of(block, OpKind::copy_tensor).empty());
+  // cc_w_gi: grad_output_fp8_axiswise_dim0 @ weight_fp8_tensorwise. The largest element of a weight
+  // is found in a pass over its 16 bits, and has 4 bytes.
+  REQUIRE(ops_of(block, OpKind::measure_amax).size() == linears);
+  REQUIRE(moved(block, "mlp.down.measure_weight_again") == 2 * h * ffn + 4);
   for (Op const& op : ops_of(block, OpKind::gemm)) {
     auto const& gemm = std::get<GemmAttributes>(op.attributes);
     REQUIRE(is_quantised(gemm.a) == (op.phase != Phase::weight_gradient));
   }
+}
+
+TEST_CASE("a split backward gathers an input before it casts it again", "[program]") {
+  TrainingConfig config = torchao_run(Recipe::rowwise);
+  config.parallel.tensor = 4;
+  config.parallel.sequence = true;
+  BlockProgram block = layer_program(config);
+  split_backward(block);
+  std::vector<std::string> inputs;
+  for (Op const& op : block.backward) {
+    std::string const name = to_string(op.name);
+    if (!name.starts_with("mlp.up.") || name.find("again") == std::string::npos) continue;
+    // Only products for gradients of weights, and what they wait for, are left to the second pass.
+    REQUIRE(op.phase == Phase::input_gradient);
+    if (name.find("weight") == std::string::npos) inputs.push_back(name);
+  }
+  REQUIRE(inputs.front() == "mlp.up.all_gather_again");
 }
 
 TEST_CASE(
