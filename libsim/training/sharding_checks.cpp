@@ -235,6 +235,10 @@ class OffloadCheck : CombinationCheck {
       refuse("parallel.expert_overlap", "true",
              "false" + why + ": pairs of passes have no order of layers");
     }
+    if (has_experts(config_.model) && config_.routing.is_bounded()) {
+      refuse("routing", config_.routing.is_natural ? "natural" : "capacity",
+             "balanced, a factor or counts" + why + ": nobody knows how many rows are copied");
+    }
     for (RecomputePolicy const& policy : config_.recompute) {
       if (policy.granularity == RecomputeGranularity::none) continue;
       refuse("recompute", name_of(policy.granularity),

@@ -255,6 +255,10 @@ TEST_CASE("what cannot be offloaded is refused with what can") {
   require_refusal(layers_on_host + "--set recompute=selective",
                   {"recompute: found 'selective'; accepted: none, as offload.activations is set"});
   require_refusal(layers_on_host + "--set sharding=fsdp2", {"megatron_fsdp, as offload.activ"});
+  require_refusal(
+      layers_on_host +
+          "--set \"model.experts={count: 8, per_token: 2, ffn_hidden: 128}\" --set routing=natural",
+      {"routing: found 'natural'; accepted: balanced, a factor or counts"});
   require_refusal(layers_on_host + "--set system=a100-4hdr",
                   {"offload.activations", "accelerator.host_link", "a100-4hdr"});
   REQUIRE_THAT(
