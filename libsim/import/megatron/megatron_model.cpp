@@ -190,6 +190,8 @@ void read_positions(MegatronArguments& arguments, ModelConfig& model) {
                         ? Positions::learned
                         : Positions::rotary;
   model.rotary_base = arguments.number("rotary-base", {1, 1e12}).value_or(10000);
+  double const factor = arguments.number("rope-scaling-factor", {1, 1e6}).value_or(8);
+  if (arguments.has("use-rope-scaling")) model.rotary_scaling = factor;
   if (model.positions == Positions::rotary) return;
   std::string const accepted =
       "at least --seq-length" +
