@@ -394,7 +394,7 @@ TEST_CASE("plan refuses what no run can be with exit code 2") {
   require_refusal(plan("gpt-22b", 0, 4, ""), {"--gpus: found '0'"});
   require_refusal(plan("gpt-22b", 8, 0, ""), {"--global-batch: found '0'"});
   require_refusal(plan("no-such-model", 8, 4, ""), {"no-such-model.yaml"});
-  require_refusal(plan("gpt-22b", 8, 4, "--price 2.5"), {"--price: found '2.5'", "gpu-hour"});
+  require_refusal(plan("gpt-22b", 8, 4, "--price 2.5/day"), {"--price: found '2.5/day'"});
   require_refusal(plan("gpt-22b", 8, 4, "--fix tensr=4"), {"--fix: found 'tensr=4'", "tensor"});
   require_refusal(plan("gpt-22b", 8, 4, "--set parallel.tensor=4"), {"--fix"});
   require_refusal(plan("gpt-22b", 8, 4, "--set sharding=fsdp2"), {"accepted: --sharding fsdp2"});
