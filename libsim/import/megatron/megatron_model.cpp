@@ -166,8 +166,10 @@ void read_vocabulary(MegatronArguments& arguments, ModelConfig& model) {
     arguments.note("vocabulary 50257, that of GPT2BPETokenizer with GPT-2's files");
   } else {
     model.vocabulary = 1;
-    arguments.report("vocab-size", "the number of tokens of " + printable(tokenizer) +
-                                       ", which no flag says: --vocab-size N beside the others");
+    arguments.report("vocab-size",
+                     "the number of tokens of " + printable(tokenizer) +
+                         ", which no flag says: --vocab-size N beside the others, or behind "
+                         "`--` at the end of this command: -- --vocab-size N");
   }
 }
 
