@@ -150,6 +150,15 @@ TEST_CASE("plan counts attention causally beside the full square where kernels d
   REQUIRE_THAT(longest, Contains("MFU %  causal  "));
 }
 
+TEST_CASE("the legend explains what stages with different kinds of recompute are called") {
+  std::string const output = in_one_line(
+      run_stagecraft("plan llama3-70b --system dgx-h100 --gpus 32 --global-batch 128 --top 2 "
+                     "--fix recompute=per_stage")
+          .output);
+  REQUIRE_THAT(output, Contains("full/none") &&
+                           Contains("recompute A/B: of some stages A, of others B (--all)"));
+}
+
 TEST_CASE("with --all a policy of stages that has no room in its row is below it, complete") {
   std::string const search = plan("gpt3-175b", "--gpus 64 --global-batch 64 --top 3 --all");
   json const best = json_of(search + " --json").at("best");
