@@ -3,6 +3,10 @@
 #include <iostream>
 #include <limits>
 #include <map>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "apps/program/command_line.hpp"
 #include "apps/program/file_count.hpp"
@@ -12,6 +16,7 @@
 #include "apps/stagecraft/commands.hpp"
 #include "apps/stagecraft/import_output.hpp"
 #include "libsim/config/did_you_mean.hpp"
+#include "libsim/config/problem.hpp"
 #include "libsim/hardware/recipe_support.hpp"
 #include "libsim/host/output_file.hpp"
 #include "libsim/import/huggingface/huggingface_import.hpp"
@@ -66,6 +71,54 @@ MegatronOptions megatron_options(CommandLine const& line) {
   return wanted;
 }
 
+/// The names in a script, of variables among others: arithmetic reads them without a `$`.
+std::vector<std::string> names_in(std::string_view script) {
+  constexpr std::string_view characters =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_0123456789";
+  std::set<std::string> names;
+  for (std::size_t at = script.find_first_of(characters); at < script.size();) {
+    std::size_t const end = std::min(script.find_first_not_of(characters, at), script.size());
+    names.emplace(script.substr(at, end - at));
+    at = script.find_first_of(characters, end);
+  }
+  return {names.begin(), names.end()};
+}
+
+/// Notes each --variable whose name stands nowhere in the script, and that no program reads.
+void note_idle_variables(CommandLine const& line, std::string_view script, LaunchCommand& launch) {
+  std::vector<std::string> const names = names_in(script);
+  for (auto const& [name, value] : variables_of(line)) {
+    bool const is_read = std::ranges::binary_search(names, name) || name == "WORLD_SIZE" ||
+                         LaunchEnvironment{}.set(name, value);
+    if (is_read) continue;
+    launch.notes.push_back("--variable " + printable(name) + ": the script never reads it" +
+                           hint_of(nearest_word(name, names)));
+  }
+}
+
+/// Notes that --world-size is not what the script starts, and derives other values from.
+void note_world_size(CommandLine const& line, LaunchCommand& launch) {
+  if (!line.has("world-size") || !launch.world_size) return;
+  int const asked = line.whole_number("world-size", 1, std::numeric_limits<int>::max());
+  if (asked == *launch.world_size) return;
+  launch.notes.push_back("--world-size " + std::to_string(asked) + ": the script starts " +
+                         std::to_string(*launch.world_size) +
+                         " ranks, and what it derives from that, such as a batch, stays; "
+                         "--variable sets the numbers of its nodes and GPUs");
+}
+
+/// Reads the flags. What is wrong with them may come from what the notes say.
+MegatronImport import_with_notes(LaunchCommand const& launch,
+                                 std::string const& origin,
+                                 MegatronOptions const& wanted) {
+  try {
+    return import_megatron(launch.arguments, origin, wanted);
+  } catch (ConfigError const&) {
+    for (std::string const& note : launch.notes) std::cerr << "note: " << note << '\n';
+    throw;
+  }
+}
+
 /// The launch command of the script or the settings of the YAML file, if one is named, with the
 /// flags of the command line after it.
 LaunchCommand launch_of(CommandLine const& line,
@@ -83,9 +136,12 @@ LaunchCommand launch_of(CommandLine const& line,
   if (!line.has("script")) return launch;
   std::string const& file = line.value("script");
   Diagnostics diagnostics;
-  LaunchCommand script = read_launch_script(read_text_file(file, "a launch script"), file,
-                                            variables_of(line), diagnostics, line.arguments());
+  std::string const text = read_text_file(file, "a launch script");
+  LaunchCommand script =
+      read_launch_script(text, file, variables_of(line), diagnostics, line.arguments());
   diagnostics.throw_if_any();
+  note_idle_variables(line, text, script);
+  note_world_size(line, script);
   script.arguments.insert(script.arguments.end(), launch.arguments.begin(), launch.arguments.end());
   if (launch.world_size) script.world_size = launch.world_size;
   script.environment.add(launch.environment);
@@ -249,7 +305,7 @@ ImportedFile import_megatron_as_asked(CommandLine const& line) {
   wanted.environment = launch.environment;
   wanted.doubts = launch.doubts;
   if (!wanted.world_size) wanted.world_size = launch.world_size;
-  MegatronImport import = import_megatron(launch.arguments, origin, wanted);
+  MegatronImport import = import_with_notes(launch, origin, wanted);
   import.notes.insert(import.notes.begin(), launch.notes.begin(), launch.notes.end());
 
   std::string remark;

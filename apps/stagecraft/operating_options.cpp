@@ -78,10 +78,8 @@ void read_rate(CommandLine const& line,
   }
 }
 
-/// Reads the price in `SYSTEM=PRICE`, whose unit may be left out. All have one currency.
-double read_listed_price(std::string text, std::string& currency, bool is_first) {
-  constexpr std::string_view unit = "/gpu-hour";
-  if (!text.ends_with(unit)) text += unit;
+/// Reads a price, or that in `SYSTEM=PRICE`. All have one currency.
+double read_next_price(std::string const& text, std::string& currency, bool is_first) {
   std::string own;
   double const price = read_price(text, own);
   if (!is_first && own != currency) {
@@ -117,18 +115,14 @@ void require_rate(std::string const& option,
 
 double read_price(std::string const& text, std::string& currency) {
   constexpr std::string_view unit = "/gpu-hour";
-  if (!text.ends_with(unit)) {
-    throw CommandLineError{"--price", "'" + text + "'",
-                           "a number and its unit, as in 2.5/gpu-hour or 2.5 EUR/gpu-hour"};
-  }
-  std::string const price = text.substr(0, text.size() - unit.size());
+  std::string const price = text.ends_with(unit) ? text.substr(0, text.size() - unit.size()) : text;
   constexpr std::string_view digits = "0123456789.";
   std::size_t const first = std::min(price.find_first_of(digits), price.size());
   std::size_t const last = std::min(price.find_last_of(digits), price.size() - 1) + 1;
   currency = price.substr(0, first) + price.substr(last);
   std::erase(currency, ' ');
   bool const is_currency = std::ranges::none_of(
-      currency, [](char c) { return std::string_view{"+-e,"}.find(c) != std::string_view::npos; });
+      currency, [](char c) { return std::string_view{"+-e,/"}.find(c) != std::string_view::npos; });
   if (!is_currency || first == price.size()) return number_from_zero("--price", price);
   return number_from_zero("--price", price.substr(first, last - first));
 }
@@ -147,7 +141,7 @@ std::string without_suffix(std::string text) {
 std::vector<Option> operating_options() {
   return {{.name = "price",
            .value = Value::text("P/gpu-hour"),
-           .description = "price of a GPU per hour, e.g. 2.5/gpu-hour or 2.5 EUR/gpu-hour; of "
+           .description = "price of a GPU per hour, e.g. 2.5 or 2.5 EUR/gpu-hour; of "
                           "several systems dgx-h100=2.5,b200-hgx=5"},
           {.name = "power",
            .value = Value::text("W"),
@@ -177,9 +171,7 @@ SystemRates read_system_rates(CommandLine const& line) {
   SystemRates all;
   OperatingRates& rates = all.common;
   read_rate(line, "price", rates.price, all.price, [&](std::string const& text) {
-    bool const is_listed = line.value("price").find('=') != std::string::npos;
-    return is_listed ? read_listed_price(text, rates.currency, all.price.empty())
-                     : read_price(text, rates.currency);
+    return read_next_price(text, rates.currency, all.price.empty());
   });
   read_rate(line, "power", rates.watts, all.watts, read_power);
   rates.pue = positive("pue", line.value("pue"), line.value("pue"));

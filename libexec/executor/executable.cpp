@@ -53,6 +53,9 @@ void require_executable(TrainingConfig const& config) {
               !has_units || !config.model.tied_embeddings},
         Limit{"model.experts", "experts", "none, as units are to be gathered",
               !has_units || !has_experts(config.model)},
+        Limit{"model.rotary_fraction", "a part of each head", "1",
+              config.model.rotary_fraction == 1},
+        Limit{"model.rotary_scaling", "scaled wavelengths", "1", config.model.rotary_scaling == 1},
         Limit{"offload", config.offload.optimizer > 0 ? "optimizer" : "activations", "none",
               config.offload == Offload{}}}) {
     if (limit.is_met) continue;

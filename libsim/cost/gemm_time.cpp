@@ -43,7 +43,8 @@ Cut cut(GemmAttributes const& gemm, Tile const& tile) {
   return {count, steps / static_cast<double>(count), most};
 }
 
-/// The fraction of its peak that the main loop of a product of such operands sustains.
+}  // namespace
+
 double main_loop_efficiency(ElementType operands, Calibration const& constants) {
   double const of_16_bits = constants.gemm_efficiency.value;
   if (!is_quantised(operands)) return of_16_bits;
@@ -52,8 +53,6 @@ double main_loop_efficiency(ElementType operands, Calibration const& constants) 
       (is_of_4 ? constants.fp4_gemm_efficiency : constants.low_gemm_efficiency).value;
   return own > 0 ? own : of_16_bits;
 }
-
-}  // namespace
 
 Seconds gemm_time(GemmAttributes const& gemm,
                   Bytes traffic,

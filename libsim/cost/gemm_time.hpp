@@ -29,4 +29,7 @@ Seconds gemm_time(GemmAttributes const& gemm,
                   FlopsPerSecond peak,
                   System const& system);
 
+/// The fraction of its peak that the main loop of a product of such operands sustains.
+double main_loop_efficiency(ElementType operands, Calibration const& constants);
+
 }  // namespace stagecraft

@@ -54,6 +54,7 @@ constexpr std::array bridge_fields{
     BridgeField{"no-create-attention-mask-in-dataloader", "dataset",
                 "skip_getting_attention_mask_from_dataset", Literal::constant, "True"},
     BridgeField{"multi-latent-attention", ""},
+    BridgeField{"use-rope-scaling", "model", "rope_scaling"},
     BridgeField{"window-size", "model", "window_size", Literal::pair},
     BridgeField{"window-attn-skip-freq", "model", "window_attn_skip_freq", Literal::expression},
     BridgeField{"fp16", "mixed_precision", "fp16"},

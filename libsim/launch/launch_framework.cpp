@@ -25,7 +25,8 @@ corrects the prediction by one iteration.
 constexpr std::string_view usage_of_megatron_core =
     R"(MEGATRON is the folder of Megatron-LM. The scripts train 50 steps on mock data; DATA and STEPS
 replace that: DATA="--data-path ... --tokenizer-type ..." STEPS="--train-iters 10000". A tokenizer
-with another vocabulary makes it another model. --lr, --seed and the like are `training` of run.yaml.
+with another vocabulary makes it another model, as does what run.yaml has no key for: `stagecraft
+import huggingface` names what a config.json has of that, such as another rope_scaling. --lr, --seed and the like are `training` of run.yaml.
 When it has run, `stagecraft fit run.yaml --measured TIME` corrects the prediction by one iteration.
 )";
 constexpr std::string_view usage_of_torchtitan =

@@ -19,6 +19,8 @@ std::vector<std::string> llama_gaps(ModelConfig const& model, LlamaModel const& 
           "norms of queries and keys");
   gap(model.window != 0 || model.sinks || model.attention_softcap != 0 || model.logit_softcap != 0,
       "model: " + owner + "'s Llama attends to all tokens before, without sinks and soft caps");
+  gap(model.rotary_fraction != 1,
+      "model.rotary_fraction: " + owner + "'s Llama rotates whole heads");
   gap(model.tied_embeddings && !llama.may_tie,
       "model.tied_embeddings: " + owner + "'s Llama has a head of its own");
   gap(model.dropout != 0 || attention_dropout(model) != 0,

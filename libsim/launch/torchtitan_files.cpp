@@ -27,6 +27,7 @@ constexpr std::array flavors{Flavor{"8B", 32, 4096, 32, 8, 14336},
                              Flavor{"70B", 80, 8192, 64, 8, 28672},
                              Flavor{"405B", 126, 16384, 128, 8, 53248}};
 constexpr std::int64_t vocabulary_of_flavors = 128256;
+constexpr double scaling_of_flavors = 8;  ///< the default of RoPEScalingArgs
 
 constexpr std::string_view own_flavor = "planned";
 constexpr std::string_view own_module = "planned_flavor";
@@ -36,7 +37,8 @@ std::string_view flavor_of(ModelConfig const& model) {
   auto const* const found = std::ranges::find_if(flavors, [&](Flavor const& flavor) {
     return flavor.layers == model.layers && flavor.hidden == model.hidden &&
            flavor.heads == model.heads && flavor.kv_heads == model.kv_heads &&
-           flavor.ffn_hidden == model.ffn_hidden && model.vocabulary == vocabulary_of_flavors;
+           flavor.ffn_hidden == model.ffn_hidden && model.vocabulary == vocabulary_of_flavors &&
+           model.rotary_scaling == scaling_of_flavors;
   });
   return found == flavors.end() ? std::string_view{} : found->name;
 }
@@ -179,7 +181,8 @@ std::string job_file(LaunchJob const& job) {
 std::string flavor_file(ModelConfig const& model) {
   std::int64_t const unrounded = 8 * model.hidden / 3;
   std::string text =
-      "from torchtitan.models.llama3 import TransformerModelArgs, llama3_args\n\n"
+      "from torchtitan.models.llama3 import TransformerModelArgs, llama3_args\n"
+      "from torchtitan.models.llama3.model.args import RoPEScalingArgs\n\n"
       "llama3_args[" +
       in_quotes(own_flavor) + "] = TransformerModelArgs(\n    dim=" + std::to_string(model.hidden) +
       ",\n    n_layers=" + std::to_string(model.layers) +
@@ -192,7 +195,9 @@ std::string flavor_file(ModelConfig const& model) {
             number(static_cast<double>(model.ffn_hidden) / (2.0 * static_cast<double>(unrounded)));
   }
   return text + ",\n    norm_eps=" + number(model.norm_epsilon) +
-         ",\n    rope_theta=" + number(model.rotary_base) + ",\n)\n";
+         ",\n    rope_theta=" + number(model.rotary_base) +
+         ",\n    rope_scaling_args=RoPEScalingArgs(scaling_factor=" + number(model.rotary_scaling) +
+         "),\n)\n";
 }
 
 std::string torchtitan_script(LaunchJob const& job) {

@@ -20,6 +20,14 @@ std::string argument(std::string_view name, T value) {
   return "    " + std::string{name} + "=" + python(value) + ",\n";
 }
 
+std::string rope_words(ModelConfig const& model) {
+  std::string const base = "\"rope_theta\": " + python(model.rotary_base);
+  if (model.rotary_scaling == 1) return "\"rope_type\": \"default\", " + base;
+  return "\"rope_type\": \"llama3\", " + base + ", \"factor\": " + python(model.rotary_scaling) +
+         ", \"low_freq_factor\": 1.0, \"high_freq_factor\": 4.0, "
+         "\"original_max_position_embeddings\": 8192";
+}
+
 std::string model_text(ModelConfig const& model) {
   return "CONFIG = LlamaConfig(\n" + argument("num_hidden_layers", model.layers) +
          argument("hidden_size", model.hidden) + argument("num_attention_heads", model.heads) +
@@ -27,11 +35,9 @@ std::string model_text(ModelConfig const& model) {
          argument("intermediate_size", model.ffn_hidden) +
          argument("vocab_size", model.vocabulary) +
          argument("max_position_embeddings", model.sequence) +
-         argument("rms_norm_eps", model.norm_epsilon) +
-         "    rope_parameters={\"rope_type\": \"default\", \"rope_theta\": " +
-         python(model.rotary_base) + "},\n" +
-         argument("tie_word_embeddings", model.tied_embeddings) + argument("use_cache", false) +
-         ")\n";
+         argument("rms_norm_eps", model.norm_epsilon) + "    rope_parameters={" +
+         rope_words(model) + "},\n" + argument("tie_word_embeddings", model.tied_embeddings) +
+         argument("use_cache", false) + ")\n";
 }
 
 std::string arguments_text(TrainingConfig const& config, bool checkpoints) {

@@ -99,6 +99,8 @@ struct ModelConfig : LayerConfig {
   Positions positions = Positions::learned;
   /// Learned positions: rows of their table if these are not s (OPT has s + 2).
   std::optional<std::int64_t> position_rows{};
+  double rotary_fraction = 1;  ///< of each head, the part that rotary positions rotate
+  double rotary_scaling = 1;   ///< factor of Llama 3.1's longer wavelengths; 1: as the base says
   bool tied_embeddings = true;
   std::int64_t predicted_tokens = 0;  ///< modules of multi-token prediction after the layers
   double logit_softcap = 0;           ///< c for the head's logits, as attention_softcap for scores

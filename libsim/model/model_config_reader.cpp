@@ -199,6 +199,17 @@ void refuse_other_precisions(ConfigNode const& precision) {
   }
 }
 
+/// 8k is 8000 tokens, which few who write it mean.
+void warn_of_thousands(ConfigNode const& sequence, std::int64_t tokens) {
+  constexpr std::int64_t usual_multiple = 128;
+  if (!sequence.is_scalar() || !sequence.is_sound() || tokens % usual_multiple == 0) return;
+  std::string const text = sequence.text().value_or("");
+  if (!text.ends_with('k') && !text.ends_with('K')) return;
+  std::string const number = text.substr(0, text.size() - 1);
+  sequence.warn("is " + std::to_string(tokens) + " tokens, as k is 1000; " + number +
+                "Ki is with 1024");
+}
+
 /// A model with several keys of a config.json was copied from one.
 void name_import(ConfigNode const& section) {
   std::vector<std::string> found;
@@ -222,6 +233,7 @@ ModelConfig read_model_config(ConfigNode const& section) {
   for (auto const& [other, key] : huggingface_names) reader.synonym(other, key);
   reader.finish();
 
+  warn_of_thousands(section.child("sequence"), model.sequence);
   settle_latents(model, section);
   ConfigNode const hidden = section.child("hidden");
   ConfigNode const heads = section.child("heads");

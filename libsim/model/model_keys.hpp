@@ -187,6 +187,19 @@ void visit_keys(Visitor& keys, Model& model, Need need_of_layers = Need::require
   keys("positions", model.positions,
        "A table of positions after the embedding, or rotations of queries and keys.");
   visit_rotary(keys, model);
+  if (keys.prints(model.rotary_fraction != 1)) {
+    keys("rotary_fraction", model.rotary_fraction,
+         "The part of each head that is rotated (GLM 4); it changes neither memory nor time here, "
+         "but the model that is trained.",
+         NewFlag{"rotary-percent", 1}, NumberRange{0, 1, true});
+  }
+  if (keys.prints(model.rotary_scaling != 1)) {
+    keys("rotary_scaling", model.rotary_scaling,
+         "The factor by which long wavelengths of rotary positions grow, as in Llama 3.1: those "
+         "above 8192 tokens by all of it, those below 2048 not at all; 1: none. It changes neither "
+         "memory nor time, but the model that is trained.",
+         Between{1, 1e6});
+  }
   keys("position_rows", model.position_rows, "Rows of the table of learned positions.",
        Between{1, widest}, TakenFrom{"model.sequence"});
   keys("tied_embeddings", model.tied_embeddings,

@@ -142,7 +142,12 @@ std::string operating_text(OperatingFigures const& figures, OperatingRates const
   end("an iteration costs ");
   if (figures.cost_per_day) {
     add("a day costs " + money_text(*figures.cost_per_day, rates));
-    add("a trillion tokens " + money_text(*figures.cost_per_trillion_tokens, rates));
+    add("a trillion tokens " + money_text(*figures.cost_per_trillion_tokens, rates) +
+        (figures.goodput ? " at the goodput below, for " +
+                               thousand_hours_text(figures.gpu_hours_per_trillion_tokens /
+                                                   figures.goodput->share) +
+                               " thousand GPU hours"
+                         : ""));
     end("");
   }
   if (figures.goodput) add(goodput_text(*figures.goodput));

@@ -89,6 +89,25 @@ TEST_CASE("flags after -- override those of a script, and do without one", "[cli
   REQUIRE_THAT(launched.output, Catch::Contains("  data: 2\n"));
 }
 
+TEST_CASE("import says where the command line and the script contradict each other", "[cli]") {
+  TemporaryFolder const folder;
+  std::string const script =
+      folder.write("train.sh",
+                   "NODES=${NODES:-32}\nGPUS=8\nBATCH=$((NODES * GPUS * 2))\n"
+                   "torchrun --nproc_per_node $GPUS --nnodes $NODES pretrain_gpt.py " +
+                       flags + " --global-batch-size $BATCH\n");
+  std::string const import = "import megatron --system dgx-h100 --script '" + script + "' ";
+  REQUIRE_THAT(run_stagecraft(import + "--world-size 512").errors,
+               Catch::Contains("note: --world-size 512: the script starts 256 ranks, and what it "
+                               "derives from that, such as a batch, stays"));
+  REQUIRE_THAT(
+      run_stagecraft(import + "--variable NODE=64").errors,
+      Catch::Contains("--variable NODE: the script never reads it; did you mean 'NODES'?"));
+  ProgramResult const set = run_stagecraft(import + "--world-size 512 --variable NODES=64");
+  REQUIRE_THAT(set.output, Catch::Contains("  global: 1024\n"));
+  REQUIRE_THAT(set.errors, !Catch::Contains("--world-size") && !Catch::Contains("--variable"));
+}
+
 TEST_CASE("what is left out is listed as much as is asked, and as JSON", "[cli]") {
   std::string const command = "import megatron --world-size 4 --system dgx-h100 ";
   std::string const more = flags + " --kitchen-recipe-number 1 --no-mmap-bin-files";

@@ -106,6 +106,17 @@ TEST_CASE("recipes of products in 8 bits are compared, and words that are none a
   REQUIRE(recipes == std::set<std::string>{"current", "none"});
   // Twice the rate of most products.
   REQUIRE(result.at("best")[0].at("config").at("low_precision") == "current");
+  REQUIRE(result.at("warnings").dump().find("kinds of measurements") == std::string::npos);
+  // b200-hgx: 0.763 of 4500 TFLOP/s in 8 bits, 0.547 of 2250 in 16.
+  json const uneven = document(
+      "plan llama2-7b --system b200-hgx --gpus 8 --global-batch 16 --top 1 --precision "
+      "none,mxfp8,nvfp4");
+  std::string const warnings = uneven.at("warnings").dump();
+  REQUIRE_THAT(
+      warnings,
+      Contains("products in 8 bits are predicted 2.79 times as fast as in bf16, where the "
+               "peaks have 2.00; the two rates come from different kinds of measurements"));
+  REQUIRE_THAT(warnings, Contains("nvfp4: training in 4 bits may change the loss"));
   require_refusal(command + "fp8",
                   {"--precision: found 'fp8'; accepted: any, or once each of none"});
   require_refusal(command + "none,none", {"--precision: found 'none' twice"});

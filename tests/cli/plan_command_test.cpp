@@ -383,6 +383,18 @@ TEST_CASE("a plan that lacks one byte is said to lack one byte, with --exhaustiv
   }
 }
 
+TEST_CASE("plan says that an interrupt left nothing behind") {
+  TemporaryFolder const folder;
+  std::string const best = (folder.path() / "best.yaml").string();
+  ProgramResult const result =
+      run_stagecraft(plan("gpt3-175b", 1024, 1024, "--exhaustive -o '" + best + "'"),
+                     "timeout --preserve-status -s INT 1 env --default-signal=INT");
+  REQUIRE(result.exit_code == 130);  // 128 + SIGINT
+  REQUIRE_THAT(result.errors,
+               Catch::Contains("stagecraft plan: interrupted, nothing was written\n"));
+  REQUIRE(folder.names().empty());
+}
+
 TEST_CASE("plan refuses what no run can be with exit code 2") {
   // 7 ranks: neither 64 heads, nor 4 sequences, nor (with equal stages) 48 layers.
   require_refusal(plan("gpt-22b", 7, 4, "--fix layout=even"), {"--fix: found 'layout=even'"});
@@ -394,7 +406,7 @@ TEST_CASE("plan refuses what no run can be with exit code 2") {
   require_refusal(plan("gpt-22b", 0, 4, ""), {"--gpus: found '0'"});
   require_refusal(plan("gpt-22b", 8, 0, ""), {"--global-batch: found '0'"});
   require_refusal(plan("no-such-model", 8, 4, ""), {"no-such-model.yaml"});
-  require_refusal(plan("gpt-22b", 8, 4, "--price 2.5"), {"--price: found '2.5'", "gpu-hour"});
+  require_refusal(plan("gpt-22b", 8, 4, "--price 2.5/day"), {"--price: found '2.5/day'"});
   require_refusal(plan("gpt-22b", 8, 4, "--fix tensr=4"), {"--fix: found 'tensr=4'", "tensor"});
   require_refusal(plan("gpt-22b", 8, 4, "--set parallel.tensor=4"), {"--fix"});
   require_refusal(plan("gpt-22b", 8, 4, "--set sharding=fsdp2"), {"accepted: --sharding fsdp2"});

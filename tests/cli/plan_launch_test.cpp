@@ -90,6 +90,10 @@ TEST_CASE("plan takes a model whose router differs in order alone with --launcha
       "--fix pipeline=2 --fix expert=8 --fix micro=1 --top 1 --json --kit '" +
       (folder.path() / "kit").string() + "'");
   REQUIRE(kit.exit_code == 0);
+  // Nothing in the flags keeps loads even, which the prediction takes them to be.
+  REQUIRE_THAT(
+      text_of(folder.path() / "kit" / "README.txt"),
+      Contains("Nothing balances the experts' loads here") && Contains("router_aux_loss_coef"));
   REQUIRE_THAT(kit.errors, Contains("router.order is after, as Megatron-LM has it, not before"));
   REQUIRE(json::parse(kit.output).at("best_launchable").at("iteration_seconds") ==
           best.at("iteration_seconds"));

@@ -141,6 +141,22 @@ TEST_CASE("plan counts attention causally beside the full square where kernels d
   std::string const search = "--gpus 8 --global-batch 8 --top 1 --set model.sequence=8192 ";
   REQUIRE_THAT(heading(search + "--set model.attention=flash"), Contains("MFU %  causal  "));
   REQUIRE_THAT(heading(search), !Contains("causal"));
+  // At 131,072 tokens attention is most of the work, so that another column has to go.
+  std::string const longest = run_stagecraft(
+                                  "plan llama3.1-8b-128k --system dgx-h100 --gpus 64 "
+                                  "--global-batch 32 --top 3",
+                                  "COLUMNS=100")
+                                  .output;
+  REQUIRE_THAT(longest, Contains("MFU %  causal  "));
+}
+
+TEST_CASE("the legend explains what stages with different kinds of recompute are called") {
+  std::string const output = in_one_line(
+      run_stagecraft("plan llama3-70b --system dgx-h100 --gpus 32 --global-batch 128 --top 2 "
+                     "--fix recompute=per_stage")
+          .output);
+  REQUIRE_THAT(output, Contains("full/none") &&
+                           Contains("recompute A/B: of some stages A, of others B (--all)"));
 }
 
 TEST_CASE("with --all a policy of stages that has no room in its row is below it, complete") {

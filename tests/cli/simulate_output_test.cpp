@@ -1,7 +1,9 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <cstdint>
 #include <limits>
+#include <string>
 
 #include "tests/cli/command_results.hpp"
 #include "tests/cli/run_program.hpp"
@@ -112,6 +114,17 @@ TEST_CASE("simulate says money, energy and goodput of a run when asked") {
   REQUIRE(operation.at("days").get<double>() == Approx(days));
   REQUIRE(operation.at("cost").get<double>() == Approx(days * 24 * 64 * 2));
   REQUIRE(!json_of(run + " --json").contains("operation"));
+  REQUIRE(json_of(run + " --json --price 2").at("operation").at("price_per_gpu_hour") == 2);
+  // A trillion tokens' cost at 1 a GPU hour is the hours that it is said to be for.
+  std::string const costs =
+      run_stagecraft(run + " --price 1 --gpu-hours-per-failure 40k", "COLUMNS=200").output;
+  double const hours = json_of(run + " --json --price 1 --gpu-hours-per-failure 40k")
+                           .at("operation")
+                           .at("cost_per_trillion_tokens")
+                           .get<double>();
+  std::string thousands = std::to_string(std::lround(hours / 1000));
+  thousands.insert(thousands.size() - 3, ",");
+  REQUIRE_THAT(costs, Contains(" at the goodput below, for " + thousands + " thousand GPU hours"));
   require_refusal(run + " --pue 1.2", {"--pue: found without --power"});
   require_refusal(run + " --power 0W", {"--power: found '0W'; accepted: watts above 0"});
   require_refusal(run + " --power 1kkW", {"--power: found '1kkW'; accepted: watts above 0"});

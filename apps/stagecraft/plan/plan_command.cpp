@@ -1,12 +1,16 @@
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <csignal>
 #include <filesystem>
 #include <iostream>
 #include <iterator>
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -318,7 +322,31 @@ void print_warnings(PlanQuestion const& question) {
   }
 }
 
+extern "C" void end_interrupted(int /*signal*/) {
+  constexpr std::string_view text = "\nstagecraft plan: interrupted, nothing was written\n";
+  [[maybe_unused]] ssize_t const written = ::write(STDERR_FILENO, text.data(), text.size());
+  constexpr int exit_of_interrupt = 130;  // 128 + SIGINT, as shells have it
+  ::_exit(exit_of_interrupt);
+}
+
+/// While it lives, SIGINT says that nothing was written. A process that ignores it goes on to.
+class InterruptNotice {
+ public:
+  InterruptNotice() : before_{std::signal(SIGINT, end_interrupted)} {
+    if (before_ == SIG_IGN) std::signal(SIGINT, SIG_IGN);
+  }
+  ~InterruptNotice() { std::signal(SIGINT, before_); }
+  InterruptNotice(InterruptNotice const&) = delete;
+  InterruptNotice(InterruptNotice&&) = delete;
+  InterruptNotice& operator=(InterruptNotice const&) = delete;
+  InterruptNotice& operator=(InterruptNotice&&) = delete;
+
+ private:
+  void (*before_)(int);
+};
+
 int run_plan(CommandLine const& line) {
+  std::optional<InterruptNotice> interrupts{std::in_place};
   PlanQuestion const question = read_plan_question(line);
   print_warnings(question);
   require_outputs(question);
@@ -329,6 +357,7 @@ int run_plan(CommandLine const& line) {
         bar->show(part, share, count, "plans");
       });
   bar.reset();
+  interrupts.reset();
   if (question.json) std::cout << to_json(answer, question).dump(1) << '\n';
   if (answer.best.empty()) {
     for (ClusterAnswer const& cluster : answer.clusters) {

@@ -1,6 +1,8 @@
 #include "apps/stagecraft/plan/plan_json.hpp"
 
+#include <algorithm>
 #include <string>
+#include <vector>
 
 #include "apps/stagecraft/plan/plan_figures.hpp"
 #include "apps/stagecraft/plan/plan_launch.hpp"
@@ -194,12 +196,24 @@ nlohmann::ordered_json of_several(PlanAnswer const& answer) {
   return json;
 }
 
+/// The warnings of all clusters, each once.
+nlohmann::ordered_json warnings_of(PlanQuestion const& question) {
+  std::vector<std::string> warnings;
+  for (PlanOptions const& options : question.clusters) {
+    for (std::string const& warning : options.warnings) {
+      if (std::ranges::find(warnings, warning) == warnings.end()) warnings.push_back(warning);
+    }
+  }
+  return warnings;
+}
+
 }  // namespace
 
 nlohmann::ordered_json to_json(PlanAnswer const& answer, PlanQuestion const& question) {
   nlohmann::ordered_json json =
       answer.is_comparison() ? of_several(answer) : to_json(answer.clusters.front());
   json["rank"] = name_of(question.rank);
+  json["warnings"] = warnings_of(question);
   return json;
 }
 

@@ -11,6 +11,7 @@
 #include "apps/stagecraft/plan/plan_figures.hpp"
 #include "libsim/host/output_file.hpp"
 #include "libsim/host/program_version.hpp"
+#include "libsim/model/layer_kinds.hpp"
 #include "libsim/report/simulation_tables.hpp"
 #include "libsim/report/text_table.hpp"
 #include "libsim/run/run_config.hpp"
@@ -19,6 +20,15 @@ namespace stagecraft {
 namespace {
 
 constexpr int text_width = 90;
+
+/// Whether the router has neither a loss nor a bias that keeps the loads of its experts even.
+bool has_unbalanced_experts(ModelConfig const& model) {
+  return std::ranges::any_of(layer_runs(model), [](LayerRun const& run) {
+    if (!run.kind.experts) return false;
+    RouterConfig const& router = run.kind.experts->router;
+    return router.loss == RouterLoss::none && !router.bias;
+  });
+}
 
 /// What is started, for the first lines of a file.
 std::string about(LaunchedPlan const& launched) {
@@ -31,6 +41,12 @@ std::string about(LaunchedPlan const& launched) {
                      " GiB left on the fullest device.";
   for (std::string const& gap : launched.framework->gaps(plan.config, options.node_size())) {
     text += "\nThe flags do not say: " + gap;
+  }
+  if (has_unbalanced_experts(plan.config.model)) {
+    text +=
+        "\nNothing balances the experts' loads here, and the prediction is of balanced ones. Such "
+        "a loss is what --set model.experts.router.loss=auxiliary and "
+        "model.experts.router.loss_coefficient say; that of a config.json is router_aux_loss_coef.";
   }
   std::string const lost = why_not_first(launched);
   if (!lost.empty()) text += "\n" + lost;

@@ -16,9 +16,11 @@
 #include "apps/stagecraft/plan/plan_margin.hpp"
 #include "libsim/config/did_you_mean.hpp"
 #include "libsim/config/problem.hpp"
+#include "libsim/cost/gemm_time.hpp"
 #include "libsim/hardware/provenance.hpp"
 #include "libsim/hardware/recipe_support.hpp"
 #include "libsim/model/model_config.hpp"
+#include "libsim/model/model_names.hpp"
 #include "libsim/program/low_library.hpp"
 #include "libsim/report/text_table.hpp"
 #include "libsim/run/config_files.hpp"
@@ -287,6 +289,38 @@ PlanOptions read_plan_options(CommandLine const& line,
   return options;
 }
 
+/// Warns of rates of products in fewer bits that exceed by far what the peaks promise: then they
+/// are of other measurements than those in 16 bits, and a comparison favours them.
+void warn_of_rates(PlanOptions& options) {
+  SearchRequest const& request = options.request;
+  RecipeTraits const* const recipe = find_recipe(request.base.low_precision.recipe);
+  if (recipe == nullptr) return;
+  Accelerator const& accelerator = request.system.accelerator;
+  FlopsPerSecond const* const wide =
+      matrix_peak(accelerator.peak.value, request.base.model.precision, request.base.tf32);
+  auto const& low = low_peak(accelerator.peak.value, recipe->elements);
+  bool const is_of_4 = element_bits(recipe->elements) == 4;
+  std::string const bits = is_of_4 ? "4" : "8";
+  if (is_of_4) {
+    options.warnings.push_back(std::string{name_of(recipe->recipe)} +
+                               ": training in 4 bits may change the loss; times alone are ranked");
+  }
+  constexpr double most_excess = 1.1;
+  Calibration const& constants = request.system.calibration;
+  double const of_wide =
+      main_loop_efficiency(activation_type(request.base.model.precision), constants);
+  double const excess = main_loop_efficiency(recipe->elements, constants) / of_wide;
+  if (wide == nullptr || !low || excess <= most_excess) return;
+  double const peaks = low->value / wide->value;
+  options.warnings.push_back(
+      request.system.name + ": products in " + bits + " bits are predicted " +
+      decimals(peaks * excess, 2) + " times as fast as in " +
+      std::string{name_of(request.base.model.precision)} + ", where the peaks have " +
+      decimals(peaks, 2) +
+      "; the two rates come from different kinds of measurements (calibration." +
+      (is_of_4 ? "fp4_gemm_efficiency" : "low_gemm_efficiency") + ", gemm_efficiency)");
+}
+
 /// What is asked of one cluster, once for each recipe. A recipe that the accelerator does not have,
 /// if there are others, or in which no run is legal, is left out with a line in `left_out`.
 std::vector<PlanOptions> options_by_recipe(CommandLine const& line,
@@ -312,6 +346,7 @@ std::vector<PlanOptions> options_by_recipe(CommandLine const& line,
       left_out.push_back(what + "no run is legal with it");
       continue;
     }
+    warn_of_rates(options);
     all.push_back(std::move(options));
   }
   return all;

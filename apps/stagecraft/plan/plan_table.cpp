@@ -57,6 +57,11 @@ void make_lines(std::vector<ShownPlan> const& plans,
     }
     std::vector<std::string> const lines = columns.lines();
     if (width_of(lines) > wide && least != Expendable::none) continue;
+    bool const has_kinds =
+        least <= Expendable::recompute && std::ranges::any_of(plans, [](ShownPlan const& plan) {
+          return common_recompute(plan->config).find('/') != std::string::npos;
+        });
+    if (has_kinds) legend.emplace_back("recompute A/B: of some stages A, of others B (--all)");
     table.legend = std::move(legend);
     table.common = columns.common();
     table.heading = lines.front();

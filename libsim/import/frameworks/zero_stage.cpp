@@ -45,13 +45,15 @@ void offload_optimizer(FrameworkKeys& keys,
                        std::string_view key,
                        FrameworkOptions const& options,
                        FrameworkRun& run) {
-  bool const is_known =
-      sharding_traits(run).may_offload_optimizer && run.model["precision"] == "bf16";
-  if (!is_known || load_system_file(options.system).node.host_adam.value == 0) {
+  std::string const reason =
+      !sharding_traits(run).may_offload_optimizer ? "that of this stage is not modelled on the host"
+      : run.model["precision"] != "bf16" ? "that of fp16 and fp32 is not modelled on the host"
+      : load_system_file(options.system).node.host_adam.value == 0
+          ? "the system has no node.host_adam, the rate of the host's optimizer"
+          : "";
+  if (!reason.empty()) {
     keys.leave_out(key, OmittedEffect::large, "more time, less memory",
-                   is_known
-                       ? "the system has no node.host_adam, so optimizer state stays on the device"
-                       : "optimizer state stays on the device");
+                   "optimizer state stays on the device, as " + reason);
     return;
   }
   run.sections["offload"] = {{"optimizer", 1}};

@@ -115,6 +115,34 @@ inline constexpr std::array<std::string_view, 72> idle_keys{"architectures",
                                                             "use_bfloat16",
                                                             "use_cache"};
 
+/// A key without an effect on time and memory that changes what the model computes.
+struct TrainedKey {
+  std::string_view key;
+  std::string_view usual = {};  ///< what frameworks have without a setting
+};
+inline constexpr std::array trained_keys{TrainedKey{"attention_multiplier"},
+                                         TrainedKey{"attn_scale"},
+                                         TrainedKey{"attn_temperature_tuning", "false"},
+                                         TrainedKey{"clip_qkv"},
+                                         TrainedKey{"embedding_multiplier"},
+                                         TrainedKey{"floor_scale"},
+                                         TrainedKey{"initializer_range", "0.02"},
+                                         TrainedKey{"layernorm_full_attention_beta"},
+                                         TrainedKey{"layernorm_linear_attention_beta"},
+                                         TrainedKey{"layernorm_mlp_beta"},
+                                         TrainedKey{"logits_scaling"},
+                                         TrainedKey{"no_rope_layer_interval"},
+                                         TrainedKey{"no_rope_layers"},
+                                         TrainedKey{"query_pre_attn_scalar"},
+                                         TrainedKey{"residual_multiplier"},
+                                         TrainedKey{"rope_interleaved", "false"},
+                                         TrainedKey{"rotary_dim"},
+                                         TrainedKey{"scale_attn_by_inverse_layer_idx", "false"},
+                                         TrainedKey{"scale_attn_weights", "true"},
+                                         TrainedKey{"swa_rope_theta"},
+                                         TrainedKey{"use_bidirectional_attention", "false"},
+                                         TrainedKey{"use_mrope", "false"}};
+
 constexpr HuggingfaceEffect effect_of(std::string_view key) {
   auto const* const found = std::ranges::find(huggingface_effects, key, &HuggingfaceEffect::key);
   return found == huggingface_effects.end() ? HuggingfaceEffect{.key = key} : *found;

@@ -213,26 +213,12 @@ void read_minimax_m2(Keys& keys, Sequence sequence, ModelConfig& model) {
   if (keys.find_integer({"num_mtp_modules"}, {0, 100}).value_or(0) > 0) {
     keys.note("the modules of multi-token prediction are left out, as transformers does");
   }
-  keys.without_effect({"attn_type_list",
-                       "attn_window_size",
-                       "layernorm_full_attention_beta",
-                       "layernorm_linear_attention_beta",
-                       "layernorm_mlp_beta",
-                       "max_model_len",
-                       "mlp_intermediate_size",
-                       "mtp_transformer_layers",
-                       "partial_rotary_factor",
-                       "qk_norm_type",
-                       "rotary_dim",
-                       "router_jitter_noise",
-                       "scoring_func",
-                       "shared_moe_mode",
-                       "sliding_window",
-                       "swa_rope_theta",
-                       "use_grouped_topk",
-                       "use_mtp",
-                       "use_qk_norm",
-                       "use_routing_bias"});
+  keys.without_effect({"attn_type_list", "attn_window_size", "layernorm_full_attention_beta",
+                       "layernorm_linear_attention_beta", "layernorm_mlp_beta", "max_model_len",
+                       "mlp_intermediate_size", "mtp_transformer_layers", "qk_norm_type",
+                       "rotary_dim", "router_jitter_noise", "scoring_func", "shared_moe_mode",
+                       "sliding_window", "swa_rope_theta", "use_grouped_topk", "use_mtp",
+                       "use_qk_norm", "use_routing_bias"});
 }
 
 /// GPT-OSS: biases everywhere, sinks, a clamped SwiGLU, windows in every other layer.

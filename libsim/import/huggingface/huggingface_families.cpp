@@ -99,7 +99,7 @@ void note_parallel_layers(Keys& keys) {
 void read_gpt_neox(Keys& keys, Sequence sequence, ModelConfig& model) {
   read_shape(keys, model);
   read_ffn(keys, Need::required, model);
-  read_rotary_positions(keys, sequence, {"rotary_emb_base", "rope_theta"}, model);
+  read_rotary_positions(keys, sequence, {"rotary_emb_base", "rope_theta"}, model, 0.25);
   read_activation(keys, {"hidden_act"}, "gelu", Gate::none, model);
   model.norm_epsilon = keys.number_or({"layer_norm_eps"}, epsilons, 1e-5);
   model.tied_embeddings = keys.boolean_or({"tie_word_embeddings"}, false);

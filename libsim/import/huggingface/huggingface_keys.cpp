@@ -74,9 +74,19 @@ std::vector<std::string> HuggingfaceKeys::find_texts(std::string_view key) {
   return texts;
 }
 
+std::string HuggingfaceKeys::nested_text(std::string_view key, Names names) {
+  auto const outer = node(key);
+  if (!outer || !outer->is_map()) return {};
+  for (std::string_view const name : names) {
+    ConfigNode const inner = outer->child(name);
+    if (inner.is_scalar()) return inner.text().value_or("");
+  }
+  return {};
+}
+
 std::optional<double> HuggingfaceKeys::find_nested_number(Names path, NumberRange range) {
   auto const outer = node(*path.begin());
-  if (!outer) return std::nullopt;
+  if (!outer || !outer->is_map()) return std::nullopt;
   ConfigNode inner = *outer;
   for (auto key = path.begin() + 1; key < path.end(); ++key) inner = inner.child(*key);
   if (!inner.exists()) return std::nullopt;
@@ -227,6 +237,16 @@ std::vector<std::string> HuggingfaceKeys::finish() {
     notes.push_back("not in the file, hence transformers' default: " + joined(assumed_));
   }
   notes.insert(notes.end(), notes_.begin(), notes_.end());
+  for (TrainedKey const& trained : trained_keys) {
+    if (std::ranges::find(idle_, trained.key) == idle_.end()) continue;
+    auto const value = node(trained.key);
+    if (value && !trained.usual.empty() && value->reads(trained.usual)) continue;
+    lost_.emplace_back(trained.key);
+  }
+  if (!lost_.empty()) {
+    notes.push_back("the model that is trained also depends on " + joined(lost_) +
+                    "; neither the model file nor the files of plan --kit hold that");
+  }
   for (std::string const& name : idle_) omissions_.add({.name = name});
   for (std::string const& name : omissions_.unused()) {
     notes.push_back("--ignore " + name + " was not needed");

@@ -36,6 +36,8 @@ class HuggingfaceKeys {
   /// The words of a list; empty if there is none.
   std::vector<std::string> find_texts(std::string_view key);
 
+  /// The first of `names` in the map of a key; empty if there is none.
+  std::string nested_text(std::string_view key, Names names);
   /// The number to which a path of keys leads through maps.
   std::optional<double> find_nested_number(Names path, NumberRange range);
 
@@ -65,6 +67,9 @@ class HuggingfaceKeys {
   /// Marks keys that change neither memory nor time nor the number of parameters.
   void without_effect(Names names);
 
+  /// Notes a key that changes the trained model, and that a ModelConfig cannot hold.
+  void lose(std::string name) { lost_.push_back(std::move(name)); }
+
   /// Adds a text that the user sees beside the result.
   void note(std::string text) { notes_.push_back(std::move(text)); }
 
@@ -90,6 +95,7 @@ class HuggingfaceKeys {
   Omissions& omissions_;
   std::vector<std::string> known_;
   std::vector<std::string> idle_;     ///< keys without effect that the file has
+  std::vector<std::string> lost_;     ///< those that change what is trained
   std::vector<std::string> assumed_;  ///< `key value` of defaults that were used
   std::vector<std::string> notes_;
 };

@@ -133,7 +133,7 @@ void read_stablelm(Keys& keys, Sequence sequence, ModelConfig& model) {
   read_shape(keys, model);
   read_groups(keys, model);
   read_ffn(keys, Need::required, model);
-  read_rotary_positions(keys, sequence, {"rope_theta"}, model);
+  read_rotary_positions(keys, sequence, {"rope_theta"}, model, 0.25);
   read_activation(keys, {"hidden_act"}, "silu", Gate::gated, model);
   model.norm = Norm::layernorm;
   model.norm_epsilon = keys.number_or({"layer_norm_eps"}, {0, 1}, 1e-5);
@@ -146,7 +146,6 @@ void read_stablelm(Keys& keys, Sequence sequence, ModelConfig& model) {
     model.residual = Residual::parallel_one_norm;
   }
   keys.refuse_if_true("qk_layernorm", "a layer norm for each head of queries and keys is left out");
-  keys.without_effect({"partial_rotary_factor"});
 }
 
 /// OLMo 2: norms of queries and keys over all heads, and norms after attention and MLP in place of

@@ -15,6 +15,25 @@ bool is_one_of(std::string_view word, std::initializer_list<std::string_view> wo
   return std::find(words.begin(), words.end(), word) != words.end();
 }
 
+/// Llama 3's scaling of wavelengths, if its constants are those of the model files. Any other is a
+/// model that the keys cannot say.
+void read_rotary_scaling(HuggingfaceKeys& keys, ModelConfig& model) {
+  for (std::string_view const key : {"rope_scaling", "rope_parameters"}) {
+    auto const number = [&](std::string_view name, double fallback) {
+      return keys.find_nested_number({key, name}, {0, 1e12}).value_or(fallback);
+    };
+    std::string const type = keys.nested_text(key, {"rope_type", "type"});
+    if (type.empty() || type == "default") continue;
+    bool const is_known = number("low_freq_factor", 0) == 1 && number("high_freq_factor", 0) == 4 &&
+                          number("original_max_position_embeddings", 0) == 8192;
+    if (type == "llama3" && is_known) {
+      model.rotary_scaling = number("factor", 1);
+    } else {
+      keys.lose(std::string{key} + " (" + type + ")");
+    }
+  }
+}
+
 }  // namespace
 
 void read_shape(HuggingfaceKeys& keys, ModelConfig& model) {
@@ -56,7 +75,8 @@ void read_learned_positions(HuggingfaceKeys& keys,
 void read_rotary_positions(HuggingfaceKeys& keys,
                            std::optional<std::int64_t> sequence,
                            HuggingfaceKeys::Names base_keys,
-                           ModelConfig& model) {
+                           ModelConfig& model,
+                           double usual_part) {
   model.positions = Positions::rotary;
   read_sequence(keys, sequence, model);
   NumberRange const range{1, 1e12};
@@ -65,7 +85,7 @@ void read_rotary_positions(HuggingfaceKeys& keys,
       keys.find_nested_number({"rope_parameters", "full_attention", "rope_theta"}, range);
   if (nested) {
     model.rotary_base = *nested;
-    keys.note("rotary_base is rope_parameters.rope_theta; its scaling has no effect");
+    keys.note("rotary_base is rope_parameters.rope_theta");
   } else if (of_full) {
     model.rotary_base = *of_full;
     keys.note(
@@ -73,7 +93,13 @@ void read_rotary_positions(HuggingfaceKeys& keys,
   } else {
     model.rotary_base = keys.number_or(base_keys, range, 10000);
   }
-  keys.without_effect({"rope_scaling", "partial_rotary_factor", "rotary_pct"});
+  read_rotary_scaling(keys, model);
+  NumberRange const parts{0, 1, true};
+  auto const part = keys.find_number({"partial_rotary_factor", "rotary_pct"}, parts);
+  model.rotary_fraction =
+      part ? *part
+           : keys.find_nested_number({"rope_parameters", "partial_rotary_factor"}, parts)
+                 .value_or(usual_part);
 }
 
 void read_ffn(HuggingfaceKeys& keys, Need need, ModelConfig& model) {

@@ -24,11 +24,13 @@ void read_learned_positions(HuggingfaceKeys& keys,
                             std::int64_t offset,
                             ModelConfig& model);
 
-/// Rotary positions and their base, found under `base_key` (or in rope_parameters).
+/// Rotary positions: their base, found under `base_key` (or in rope_parameters), scaling, and the
+/// part of each head that is rotated, which is `usual_part` if the file does not say it.
 void read_rotary_positions(HuggingfaceKeys& keys,
                            std::optional<std::int64_t> sequence,
                            HuggingfaceKeys::Names base_keys,
-                           ModelConfig& model);
+                           ModelConfig& model,
+                           double usual_part = 1);
 
 /// The width of the MLP, which is required, or defaults to 4h.
 void read_ffn(HuggingfaceKeys& keys, Need need, ModelConfig& model);

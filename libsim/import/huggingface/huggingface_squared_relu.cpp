@@ -40,7 +40,6 @@ void read_nemotron(Keys& keys, Sequence sequence, ModelConfig& model) {
   read_ungated(keys, sequence, model);
   model.norm = Norm::layernorm;
   model.norm_epsilon = keys.number_or({"norm_eps"}, {0, 1}, 1e-5);
-  keys.without_effect({"partial_rotary_factor"});
 }
 
 }  // namespace stagecraft

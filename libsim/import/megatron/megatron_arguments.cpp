@@ -161,6 +161,12 @@ void MegatronArguments::read(std::vector<ShellWord> const& words, bool are_setti
       given.values.push_back(words[i++]);
     }
     if (given.known->values == FlagValues::many) drop_brackets(given.values);
+    bool const wants_values = given.known->values == FlagValues::many &&
+                              given.known->effect == MegatronFlag::Effect::modelled;
+    if (wants_values && given.values.empty() && !are_settings) {
+      add(word, name, "no value", "at least one argument after it");
+      continue;
+    }
     std::string_view const now = given.known->same_as;
     if (given.known->values == FlagValues::none && is_joined) {
       if (given.values.front().text == "false") {

@@ -31,7 +31,8 @@ constexpr MegatronFlag old(std::string_view name, V values = V::one) {
 constexpr std::string_view read_flags =
     "num-layers hidden-size ffn-hidden-size num-attention-heads kv-channels "
     "group-query-attention! num-query-groups seq-length max-position-embeddings "
-    "position-embedding-type use-rotary-position-embeddings! rotary-base tokenizer-type "
+    "position-embedding-type use-rotary-position-embeddings! rotary-base rotary-percent "
+    "use-rope-scaling! rope-scaling-factor tokenizer-type "
     "padded-vocab-size vocab-size make-vocab-size-divisible-by no-pad-vocab-size! normalization "
     "norm-epsilon "
     "swiglu! quick-geglu! squared-relu! disable-bias-linear! add-qkv-bias! qk-layernorm! "

@@ -215,6 +215,9 @@ void write_model(FlagLine& line, TrainingConfig const& config) {
     } else {
       line.value("rotary-base", model.rotary_base);
     }
+    if (model.rotary_scaling != 1) {
+      line.flag("use-rope-scaling").value("rope-scaling-factor", model.rotary_scaling);
+    }
   }
   // NullTokenizer has one token more than it is told, the one that ends documents.
   line.value("tokenizer-type", "NullTokenizer")

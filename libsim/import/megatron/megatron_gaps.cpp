@@ -210,6 +210,9 @@ class Gaps {
         "model.qk_norm: with LayerNorm, Megatron-LM's norms of queries and keys subtract means");
     gap(model.positions == Positions::rotary && model.rotary_base != std::floor(model.rotary_base),
         "model.rotary_base: Megatron-LM takes whole numbers");
+    // gpt_builders.py passes --use-rope-scaling on, but not --rope-scaling-factor.
+    gap(model.rotary_scaling != 1 && model.rotary_scaling != 8,
+        "model.rotary_scaling: Megatron-LM's factor is 8, whatever --rope-scaling-factor says");
     gap(schedule.p2p == P2p::overlapped && !is_interleaved,
         "schedule.p2p overlapped: Megatron-LM overlaps only transfers of interleaved schedules");
     gap(schedule.p2p == P2p::blocking && is_interleaved && parallel.pipeline == 2,

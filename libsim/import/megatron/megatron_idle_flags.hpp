@@ -149,12 +149,12 @@ inline constexpr std::string_view idle_flags_of_execution =
     "no-tp-comm-overlap-ag! no-tp-comm-overlap-rs! no-tp-comm-split-ag! no-tp-comm-split-rs! "
     "no-use-layer-wise-param-layout! "
     "offload-modules* onnx-safe openai-gelu! output-bert-embeddings! qk-clip-alpha "
-    "qk-clip-threshold rank remote-device rope-scaling-factor rope-type rotary-interleaved! "
-    "rotary-percent rotary-seq-len-interpolation-factor sharp-enabled-group "
+    "qk-clip-threshold rank remote-device rope-type rotary-interleaved! "
+    "rotary-seq-len-interpolation-factor sharp-enabled-group "
     "synchronize-each-layer! te-rng-tracker! tp-comm-bootstrap-backend tp-comm-overlap-cfg "
     "tp-comm-overlap-rs-dgrad! train-doc-idx-path train-idx-path train-sync-interval "
     "train-weighted-split-paths-path trust-remote-code! use-cpu-initialization! "
-    "use-legacy-models! use-mcore-models! use-mpi! use-pin-memory! use-rope-scaling! "
+    "use-legacy-models! use-mcore-models! use-mpi! use-pin-memory! "
     "use-te-activation-func! wgrad-deferral-limit zero-allgather-bucket-size "
     "zero-contigious-gradients! zero-reduce-bucket-size zero-reduce-scatter!";
 

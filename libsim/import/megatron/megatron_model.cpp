@@ -166,8 +166,10 @@ void read_vocabulary(MegatronArguments& arguments, ModelConfig& model) {
     arguments.note("vocabulary 50257, that of GPT2BPETokenizer with GPT-2's files");
   } else {
     model.vocabulary = 1;
-    arguments.report("vocab-size", "the number of tokens of " + printable(tokenizer) +
-                                       ", which no flag says: --vocab-size N beside the others");
+    arguments.report("vocab-size",
+                     "the number of tokens of " + printable(tokenizer) +
+                         ", which no flag says: --vocab-size N beside the others, or behind "
+                         "`--` at the end of this command: -- --vocab-size N");
   }
 }
 
@@ -190,6 +192,8 @@ void read_positions(MegatronArguments& arguments, ModelConfig& model) {
                         ? Positions::learned
                         : Positions::rotary;
   model.rotary_base = arguments.number("rotary-base", {1, 1e12}).value_or(10000);
+  double const factor = arguments.number("rope-scaling-factor", {1, 1e6}).value_or(8);
+  if (arguments.has("use-rope-scaling")) model.rotary_scaling = factor;
   if (model.positions == Positions::rotary) return;
   std::string const accepted =
       "at least --seq-length" +

@@ -1,6 +1,8 @@
 #include "libsim/import/frameworks/framework_import.hpp"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
+#include <string>
 
 namespace stagecraft::framework_import_test {
 namespace {
@@ -102,6 +104,15 @@ TEST_CASE("stage 1's optimizer goes to hosts that the system describes", "[impor
   CHECK(unknown.sections.count("offload") == 0);
   CHECK(names_left_out(unknown) ==
         std::vector<std::string>{"zero_optimization.offload_optimizer.device"});
+  auto const reason = [](FrameworkImport const& import) {
+    constexpr char const* name = "zero_optimization.offload_optimizer.device";
+    return std::ranges::find(import.left_out, name, &Omission::name)->consequence;
+  };
+  CHECK_THAT(reason(unknown), Catch::Contains("has no node.host_adam"));
+  std::string half = text;
+  half.replace(half.find("bf16"), 4, "fp16");
+  CHECK_THAT(reason(deepspeed(half, {.system = "dgx-h100", .world_size = 16})),
+             Catch::Contains("that of fp16 and fp32 is not modelled"));
 }
 
 TEST_CASE("values that the Trainer sets come from the command or are assumed aloud", "[import]") {

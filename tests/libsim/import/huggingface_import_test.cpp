@@ -96,7 +96,7 @@ TEST_CASE("the models of this repository are those that their config.json says",
   for (auto const& [ours, theirs] : {std::pair{"llama2-7b", "llama-2-7b"},
                                      {"llama2-70b", "llama-2-70b"},
                                      {"llama3-8b", "llama-3-8b"},
-                                     {"llama3-405b", "llama-3.1-405b"}}) {
+                                     {"llama3.1-405b", "llama-3.1-405b"}}) {
     CAPTURE(ours);
     ModelConfig model = load_model_file(models / (std::string{ours} + ".yaml"));
     ModelConfig imported =

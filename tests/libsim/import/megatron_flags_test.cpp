@@ -114,6 +114,8 @@ TEST_CASE("the flags of random runs read back, but for what is listed as a gap",
       config.model.activation = Activation::swiglu;
       config.model.positions = Positions::rotary;
       config.model.rotary_base = 500000;
+      config.model.rotary_fraction = seed % 2 == 0 ? 1 : 0.5;
+      config.model.rotary_scaling = seed % 4 == 0 ? 1 : 8;
       config.model.norm = Norm::rmsnorm;
       config.model.biases = false;
       config.model.qkv_bias = seed % 2 == 0;

@@ -105,6 +105,8 @@ TEST_CASE("DeepSpeed's pyramids and residual experts say what is modelled instea
   REQUIRE_THAT(refusal("--deepspeed --num-experts 8 --mlp-type wide"),
                Catch::Contains("--mlp-type: found 'wide'; accepted: standard, residual"));
   REQUIRE_THAT(refusal("--deepspeed --num-experts 8 x"), Catch::Contains("whole numbers from 0"));
+  // argparse: "expected one argument", or "expected at least one argument".
+  REQUIRE_THAT(refusal("--num-experts"), Catch::Contains("--num-experts: found no value"));
 }
 
 TEST_CASE("megablocks' experts lie on the data-parallel ranks", "[import]") {

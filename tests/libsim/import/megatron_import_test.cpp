@@ -204,7 +204,8 @@ TEST_CASE("the vocabulary is the tokenizer's, or the padded one", "[import]") {
   REQUIRE((padded.vocabulary == 50304 && padded.vocabulary_multiple == 1));
   REQUIRE_THAT(refusal(plain + "--tokenizer-type Llama2Tokenizer"),
                Catch::Contains("--vocab-size: missing; accepted: the number of tokens of "
-                               "Llama2Tokenizer"));
+                               "Llama2Tokenizer") &&
+                   Catch::Contains("of this command: -- --vocab-size N"));
 }
 
 TEST_CASE("an unknown flag is named with the nearest one, unless ignored", "[import]") {

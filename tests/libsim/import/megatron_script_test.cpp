@@ -155,7 +155,9 @@ TEST_CASE("llm-jp's Llama 2 13B needs its vocabulary and then is Llama 2 13B", "
   REQUIRE_THROWS_WITH(
       import_script("llama2_13b_llm-jp.sh"),
       "llama2_13b_llm-jp.sh: --vocab-size: missing; accepted: the number of tokens of "
-      "SentencePieceTokenizer, which no flag says: --vocab-size N beside the others");
+      "SentencePieceTokenizer, which no flag says: --vocab-size N beside the others, or behind "
+      "`--` at "
+      "the end of this command: -- --vocab-size N");
   MegatronImport const import = import_script("llama2_13b_llm-jp.sh", {"--vocab-size", "32000"});
   REQUIRE(parameter_count(import.config.model) == 13'015'864'320);
   REQUIRE(import.config.parallel ==

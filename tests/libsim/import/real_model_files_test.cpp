@@ -60,6 +60,35 @@ TEST_CASE("keys that switch nothing on have no effect, whatever they are called"
   REQUIRE(has_note(by_kind.notes, "rope_parameters.full_attention.rope_theta"));
 }
 
+TEST_CASE("rotary positions of part of a head and Llama 3.1's scaling are the model's",
+          "[import]") {
+  std::string const shape =
+      R"("num_hidden_layers": 2, "hidden_size": 64, "num_attention_heads": 4, "vocab_size": 128,
+         "num_key_value_heads": 2, "intermediate_size": 256, "max_position_embeddings": 32)";
+  auto const read = [&](char const* family, std::string const& rest) {
+    return parse(config(family, shape, ", " + rest));
+  };
+  // config.json of zai-org/GLM-4.5 has 0.5, modeling_gpt_neox.py without a key 0.25.
+  REQUIRE(read("glm", R"("partial_rotary_factor": 0.5)").model.rotary_fraction == 0.5);
+  REQUIRE(read("glm", R"("partial_rotary_factor": 1.0)").model.rotary_fraction == 1);
+  REQUIRE(read("stablelm", R"("use_cache": true)").model.rotary_fraction == 0.25);
+  REQUIRE(read("llama", R"("use_cache": true)").model.rotary_fraction == 1);
+  // config.json of meta-llama/Llama-3.1-8B.
+  std::string const scaling =
+      R"("rope_scaling": {"factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+                          "original_max_position_embeddings": 8192, "rope_type": )";
+  HuggingfaceImport const scaled = read("llama", scaling + "\"llama3\"}");
+  REQUIRE(scaled.model.rotary_scaling == 8);
+  REQUIRE_FALSE(has_note(scaled.notes, "the model that is trained"));
+  // What a run file cannot hold is named.
+  HuggingfaceImport const other = read("llama", scaling + R"("yarn"}, "initializer_range": 0.006)");
+  REQUIRE(other.model.rotary_scaling == 1);
+  REQUIRE(has_note(other.notes,
+                   "the model that is trained also depends on rope_scaling (yarn), "
+                   "initializer_range; neither"));
+  REQUIRE_FALSE(has_note(read("llama", R"("initializer_range": 0.02)").notes, "is trained also"));
+}
+
 TEST_CASE("families that are Llama's layer have their published counts", "[import]") {
   // Model cards on Hugging Face: SmolLM3-3B 3,075,098,624; glm-4-9b-hf 9,399,951,360.
   REQUIRE(parameter_count(

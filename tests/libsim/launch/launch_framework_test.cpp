@@ -61,9 +61,11 @@ TEST_CASE("a framework's Llama has no biases of queries, keys and values, and no
   LaunchFramework const& framework = *framework_named(name);
   REQUIRE(framework.gaps_of_model(config).empty());
   // Qwen2's projections have biases, Mistral 7B's tokens attend to 4,096 before them.
-  bool const is_qwen2 = GENERATE(true, false);
-  if (is_qwen2) model.qkv_bias = true;
-  if (!is_qwen2) model.window = 4096;
+  // GLM 4 rotates half of each head.
+  int const family = GENERATE(0, 1, 2);
+  if (family == 0) model.qkv_bias = true;
+  if (family == 1) model.window = 4096;
+  if (family == 2) model.rotary_fraction = 0.5;
   REQUIRE(framework.gaps_of_model(config).size() == 1);
 }
 

@@ -2,6 +2,7 @@
 #include <string>
 #include <vector>
 
+#include "libsim/model/model_config_reader.hpp"
 #include "libsim/training/layer_split.hpp"
 #include "libsim/training/training_config_checks.hpp"
 #include "libsim/training/training_config_reader.hpp"
@@ -30,6 +31,24 @@ std::string message(std::string const& sections) {
     return error.what();
   }
   return "no error";
+}
+
+TEST_CASE("a sequence of thousands that is hardly meant is warned of") {
+  auto const warnings_with = [](std::string const& sequence) {
+    Diagnostics diagnostics;
+    auto const root = parse_yaml(
+        "{layers: 12, hidden: 64, heads: 8, vocabulary: 100, sequence: " + sequence + "}", "x.yaml",
+        diagnostics);
+    read_model_config(ConfigNode{*root, "", diagnostics});
+    diagnostics.throw_if_any();
+    return diagnostics.warnings();
+  };
+  std::vector<std::string> const warnings = warnings_with("8k");
+  REQUIRE(warnings.size() == 1);
+  REQUIRE_THAT(warnings.front(), Catch::Contains("is 8000 tokens, as k is 1000; 8Ki is with 1024"));
+  REQUIRE(warnings_with("8Ki").empty());
+  REQUIRE(warnings_with("8000").empty());
+  REQUIRE(warnings_with("16k").empty());  // 125 x 128
 }
 
 TEST_CASE("a run that names only its model trains on one rank, 1F1B, without recompute", "[plan]") {
