@@ -277,7 +277,7 @@ PlanOptions read_plan_options(CommandLine const& line,
   } else {
     seek_launchable(options);
   }
-  hold_sharding_keys(line.values_of("set"), request, options.warnings);
+  hold_sharding_keys(line.values_of("set"), recipe, request, options.warnings);
   TrainingConfig job = request.base;  // on so many accelerators
   if (request.filter.context.size() == 1) job.parallel.context = request.filter.context.front();
   job.parallel.data = std::max(1, request.gpus / world_size(job.parallel));
@@ -287,8 +287,9 @@ PlanOptions read_plan_options(CommandLine const& line,
   return options;
 }
 
-/// What is asked of one cluster, once for each recipe. A recipe that the accelerator does not have,
-/// if there are others, or in which no run is legal, is left out with a line in `left_out`.
+/// What is asked of one cluster, once for each recipe. A recipe that the library of the stack does
+/// not have, or the accelerator, if there are others, or in which no run is legal, is left out with
+/// a line in `left_out`.
 std::vector<PlanOptions> options_by_recipe(CommandLine const& line,
                                            Cluster const& cluster,
                                            bool has_others,
@@ -299,10 +300,16 @@ std::vector<PlanOptions> options_by_recipe(CommandLine const& line,
     return all;
   }
   System const system = read_plan_base(line, cluster.system, Recipe::none).system;
+  LibraryTraits const& library = traits_of(system.software.kernels.low_precision.value);
   for (std::optional<Recipe> const recipe : read_recipes(line, system)) {
     RecipeTraits const* const traits = find_recipe(*recipe);
     std::string const what =
         "--precision " + std::string{name_of(*recipe)} + " is left out on " + cluster.system + ": ";
+    if (traits != nullptr && !has_recipe(library, *recipe)) {
+      left_out.push_back(what + std::string{name_of(library.library)} + ", with which " +
+                         system.software.name + " quantises, does not have it");
+      continue;
+    }
     if (has_others && traits != nullptr && !has_recipe(system.accelerator, *traits)) {
       left_out.push_back(what + "it has no such products");
       continue;
@@ -393,8 +400,10 @@ PlanQuestion read_plan_question(CommandLine const& line) {
     }
   }
   if (question.clusters.empty()) {
+    std::string reasons;
+    for (std::string const& reason : left_out) reasons += (reasons.empty() ? "" : "; ") + reason;
     throw CommandLineError{"--precision", "'" + line.value("precision") + "'",
-                           "recipes in which some run is legal"};
+                           "recipes in which some run is legal (" + reasons + ")"};
   }
   std::ranges::move(left_out, std::back_inserter(question.clusters.front().warnings));
   require_rates(rates, systems);
