@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "libsim/import/megatron/megatron_flags.hpp"
+#include "libsim/import/shell/shell_words.hpp"
 
 namespace stagecraft::launch_job_test {
 namespace {
