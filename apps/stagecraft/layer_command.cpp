@@ -22,7 +22,7 @@ int run_layer(CommandLine const& line) {
   for (std::size_t i = 0; i < reports.size(); ++i) {
     if (reports.size() > 1) {
       std::cout << (i == 0 ? "" : "\n") << "layer block " << i + 1 << " of " << reports.size()
-                << ", which differ in policy or size\n\n";
+                << ", which differ in policy, in size or in what the host has\n\n";
     }
     std::cout << to_text(reports[i]);
   }

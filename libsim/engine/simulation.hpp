@@ -52,7 +52,7 @@ struct StageResult {
   int rank() const { return ranks ? ranks->fullest : 0; }
 };
 
-/// One middle layer and one microbatch; nullopt if layers differ in policy.
+/// One middle layer and one microbatch; nullopt if layers differ in policy or on the host.
 struct LayerResult {
   SimTime forward{0};
   SimTime backward{0};  ///< time without recompute
@@ -130,7 +130,7 @@ struct PlayedIteration {
   RecordedTimes times;
 };
 
-/// One layer of the plan's most common block; nullopt if layers differ in policy.
+/// One layer of the plan's most common block; nullopt if layers differ in policy or on the host.
 std::optional<LayerResult> summarize_layer(TrainingPlan const& plan,
                                            std::vector<BlockProfile> const& blocks);
 

@@ -80,12 +80,12 @@ class SettingsFiles {
     auto const refuse = [&](std::string const& what, std::string const& accepted) {
       Diagnostics diagnostics;
       diagnostics.add({named.place, named.key,
-                       (named.name.empty() ? "" : "'" + printable(named.name) + "'") + what,
+                       (named.is_map ? "a map" : "'" + printable(named.name) + "'") + what,
                        accepted});
       diagnostics.throw_if_any();
     };
     std::string const accepted = "the name of a YAML file (.yaml), or a list of them";
-    if (named.name.empty()) refuse("a map", accepted);
+    if (named.name.empty()) refuse("", accepted);
     std::error_code ignored;
     fs::path const beside = namer.parent_path() / named.name;
     if (fs::is_directory(beside, ignored)) refuse(", a folder", accepted);

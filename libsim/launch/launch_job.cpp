@@ -2,7 +2,8 @@
 
 #include <algorithm>
 #include <sstream>
-#include <string_view>
+
+#include "libsim/import/shell/shell_words.hpp"
 
 namespace stagecraft {
 
@@ -22,15 +23,6 @@ std::string commented(std::string const& text) {
     comment += line.empty() ? "#\n" : "# " + line + "\n";
   }
   return comment;
-}
-
-std::string shell_word(std::string const& text) {
-  constexpr std::string_view plain =
-      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=.,:/%@";
-  if (!text.empty() && text.find_first_not_of(plain) == std::string::npos) return text;
-  std::string quoted = "'";
-  for (char const letter : text) quoted += letter == '\'' ? "'\\''" : std::string(1, letter);
-  return quoted + "'";
 }
 
 std::string allocator_line(MemoryConfig const& memory) {

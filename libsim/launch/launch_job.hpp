@@ -35,9 +35,6 @@ JobNodes nodes_of(LaunchJob const& job);
 /// Lines of text as comments of a script.
 std::string commented(std::string const& text);
 
-/// `text` as a shell reads it as one word.
-std::string shell_word(std::string const& text);
-
 /// A line of a script that gives PyTorch's allocator the settings with which memory was predicted;
 /// empty if there are none.
 std::string allocator_line(MemoryConfig const& memory);

@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "libsim/import/megatron/megatron_flags.hpp"
+#include "libsim/import/shell/shell_words.hpp"
 
 namespace stagecraft {
 namespace {

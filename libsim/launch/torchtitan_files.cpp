@@ -111,9 +111,8 @@ Section converters(TrainingConfig const& config) {
   return {"model", {{"converters", "[" + in_quotes(float8_converter) + "]"}}};
 }
 
-/// A recipe has a name, but for that of one scale per tensor if units gather in it: torchtitan
-/// asserts that one or the other is given. Names of layers end in a point, so that no other layer
-/// has them in its name.
+/// torchtitan takes a recipe's name or enable_fsdp_float8_all_gather, not both. Layer names end
+/// with a dot, so that `layers.1.` does not match layer 11.
 Section float8(TrainingConfig const& config) {
   LowPrecision const& low = config.low_precision;
   Section section{float8_converter, {}};

@@ -115,9 +115,15 @@ std::string host_text(TrainingPlan const& plan, System const& system) {
   Bytes const held = fullest_host(plan, system);
   if (held == Bytes{0}) return "";
   Bytes const room = system.node.host_memory.value;
+  Offload const& offload = plan.config.offload;
+  std::string what;
+  if (offload.optimizer > 0) what = "optimizer state, and the gradients it is updated with";
+  if (offload.activations.layers > 0) {
+    what += (what.empty() ? "" : "; ") + std::string{"what layers save for their backward"};
+  }
   return "the host of a node holds up to " + readable_text(held) + " of its " +
-         readable_text(room) + " of memory: optimizer state, and the gradients it is updated with" +
-         (held > room ? "; it does not fit" : "") + "\n";
+         readable_text(room) + " of memory: " + what + (held > room ? "; it does not fit" : "") +
+         "\n";
 }
 
 /// Whether a stage whose counted bytes fit runs out of memory by its allocator's replay.

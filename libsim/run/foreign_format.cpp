@@ -15,7 +15,8 @@ constexpr ForeignFormat deepspeed{"a configuration of DeepSpeed", "stagecraft im
 constexpr ForeignFormat torchtitan{"a configuration of torchtitan", "stagecraft import torchtitan"};
 constexpr ForeignFormat nccl_tests{"a log of nccl-tests", "stagecraft import nccl-tests"};
 constexpr ForeignFormat run_file{"a run file of stagecraft", "stagecraft simulate"};
-constexpr ForeignFormat script{"a launch script", "stagecraft import megatron --script"};
+constexpr ForeignFormat script{
+    .name = "a launch script", .command = "stagecraft import megatron --script", .is_script = true};
 constexpr std::string_view megatron_names = "stagecraft import megatron --yaml";
 constexpr ForeignFormat bridge{"a run file of Megatron-Bridge", megatron_names, "Megatron-Bridge"};
 constexpr ForeignFormat megatron{"a run file of Megatron-LM", megatron_names, "Megatron-LM"};

@@ -13,6 +13,7 @@ struct ForeignFormat {
   std::string_view name;       ///< with its article
   std::string_view command;    ///< that reads it; empty if there is none
   std::string_view program{};  ///< if it is a run file with Megatron's names: whose
+  bool is_script = false;      ///< of a shell
 };
 
 /// What `text` is, if it is recognised as the file of another program, or as a run file of this

@@ -224,6 +224,18 @@ TEST_CASE("a run that offloads activations is printed, traced, and told apart by
   REQUIRE(from_host == 4);
 }
 
+TEST_CASE("a line says what the host has of a run") {
+  TemporaryFolder const folder;
+  std::string const state = "of memory: optimizer state, and the gradients it is updated with";
+  std::string const saved = "what layers save for their backward\n";
+  auto const text = [&](std::string const& keys) {
+    return run_stagecraft("simulate " + run_file(folder) + offload(keys)).output;
+  };
+  REQUIRE_THAT(text("optimizer: 1"), Contains(state + "\n"));
+  REQUIRE_THAT(text("activations: {layers: 3}"), Contains("of memory: " + saved));
+  REQUIRE_THAT(text("optimizer: 1, activations: {layers: 3}"), Contains(state + "; " + saved));
+}
+
 TEST_CASE("explain offers to offload the activations of half of the layers") {
   TemporaryFolder const folder;
   REQUIRE_THAT(run_stagecraft("explain --all " + run_file(folder)).output,

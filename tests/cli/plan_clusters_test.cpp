@@ -120,6 +120,15 @@ TEST_CASE("recipes of products in 8 bits are compared, and words that are none a
   require_refusal(command + "fp8",
                   {"--precision: found 'fp8'; accepted: any, or once each of none"});
   require_refusal(command + "none,none", {"--precision: found 'none' twice"});
+  // torchao/float8/config.py has no delayed scales.
+  std::string const left_out =
+      "--precision delayed is left out on dgx-h100: torchao, with which torchtitan quantises, does "
+      "not have it";
+  ProgramResult const both = run_stagecraft(command + "none,delayed --software torchtitan");
+  REQUIRE_THAT(both.output + both.errors, Contains(left_out));
+  REQUIRE(both.exit_code == 0);
+  require_refusal(command + "delayed --software torchtitan",
+                  {"--precision: found 'delayed'; ", left_out});
 }
 
 TEST_CASE("a cluster among several has the answer that it has alone") {

@@ -211,6 +211,14 @@ TEST_CASE("a type of reductions that --set gives holds for all kinds with units"
                               "--top 1 --json");
   REQUIRE(result.at("best").front().at("config").at("sharding").at("reduce_dtype") == "bf16");
   require_refusal(search + "--set sharding.reduce_dtype=int8", {"sharding.reduce_dtype=", "fp32"});
+  for (std::string const key : {"sharding.stored_dtype=", "sharding.reduce_dtype="}) {
+    require_refusal(
+        search + "--software torchtitan --set " + key + "low",
+        {"--set: found '" + key + "low'; accepted: " + key + " auto, fp32, bf16, fp16"});
+  }
+  require_refusal(search + "--software torchtitan --set sharding.parameter_dtype=low",
+                  {"--set: found 'sharding.parameter_dtype=low'; accepted: ",
+                   "`low_precision: {recipe: current, implementation: torchao}`"});
 }
 
 TEST_CASE("a torchtitan job says the ranks that share units, and copies, and adds its model") {

@@ -16,20 +16,23 @@
 #include "libsim/program/low_library.hpp"
 #include "libsim/run/config_files.hpp"
 #include "libsim/search/search_space.hpp"
+#include "libsim/training/training_config_checks.hpp"
 #include "libsim/training/training_names.hpp"
 
 namespace stagecraft {
 namespace {
 
-/// A key that sets a type of all kinds with units, and the member of the filter that holds it.
+/// A key that sets a type of all kinds with units, and the members that hold it.
 struct UnitTypeKey {
   std::string_view key;
   std::optional<UnitType> SearchFilter::*type;
+  UnitType Sharding::*of_run;
 };
 constexpr std::array unit_type_keys{
-    UnitTypeKey{"sharding.stored_dtype=", &SearchFilter::stored_dtype},
-    UnitTypeKey{"sharding.parameter_dtype=", &SearchFilter::parameter_dtype},
-    UnitTypeKey{"sharding.reduce_dtype=", &SearchFilter::reduce_dtype}};
+    UnitTypeKey{"sharding.stored_dtype=", &SearchFilter::stored_dtype, &Sharding::stored_dtype},
+    UnitTypeKey{"sharding.parameter_dtype=", &SearchFilter::parameter_dtype,
+                &Sharding::parameter_dtype},
+    UnitTypeKey{"sharding.reduce_dtype=", &SearchFilter::reduce_dtype, &Sharding::reduce_dtype}};
 
 constexpr std::string_view strategy_key = "sharding.strategy=";
 
@@ -60,18 +63,48 @@ void hold_strategy(std::string const& text,
                      std::string{name_of(ShardingKind::megatron_fsdp)} + ")");
 }
 
-/// The searched kinds with units that have no such type, as each rank has all their parameters.
+/// Whether a kind with units has no such type, as each rank has all its parameters.
+bool has_no_type(ShardingKind kind, UnitTypeKey const& key) {
+  if (key.type == &SearchFilter::reduce_dtype) return false;
+  bool const has_master_type =
+      key.type == &SearchFilter::stored_dtype && traits_of(kind).has_main_gradients;
+  return has_master_type || !default_sharding(kind).shares_parameters();
+}
+
+/// The searched kinds with units that have no such type.
 std::string kinds_without(UnitTypeKey const& key, UnitType type, SearchRequest const& request) {
   std::string names;
-  if (type == UnitType::automatic || key.type == &SearchFilter::reduce_dtype) return names;
+  if (type == UnitType::automatic) return names;
   for (ShardingKind const kind : sharding_kinds(request)) {
-    bool const gathers = default_sharding(kind).shares_parameters();
-    bool const has_master_type =
-        key.type == &SearchFilter::stored_dtype && traits_of(kind).has_main_gradients;
-    if (!traits_of(kind).has_units() || (gathers && !has_master_type)) continue;
+    if (!traits_of(kind).has_units() || !has_no_type(kind, key)) continue;
     names += (names.empty() ? "" : ", ") + std::string{name_of(kind)};
   }
   return names;
+}
+
+/// Refuses a type that no run of a searched kind can have. If none of these kinds has such a type,
+/// it is one that fsdp2 could have.
+void check_type(std::string const& text,
+                UnitTypeKey const& key,
+                UnitType type,
+                SearchRequest const& request) {
+  std::vector<ShardingKind> kinds;
+  for (ShardingKind const kind : sharding_kinds(request)) {
+    if (traits_of(kind).has_units() && !has_no_type(kind, key)) kinds.push_back(kind);
+  }
+  if (kinds.empty()) kinds.push_back(ShardingKind::fsdp2);
+  std::string accepted;
+  for (ShardingKind const kind : kinds) {
+    TrainingConfig run = request.base;
+    run.sharding = default_sharding(kind);
+    run.sharding.*key.of_run = type;
+    std::vector<Problem> const problems = problems_of(run);
+    auto const problem = std::ranges::find_if(
+        problems, [&](Problem const& one) { return key.key == one.key + "="; });
+    if (problem == problems.end()) return;
+    accepted = problem->accepted;
+  }
+  throw CommandLineError{"--set", "'" + text + "'", std::string{key.key} + " " + accepted};
 }
 
 /// Refuses keys that the search sets itself.
@@ -219,6 +252,7 @@ RunConfig read_plan_base(CommandLine const& line,
 }
 
 void hold_sharding_keys(std::vector<std::string> const& overrides,
+                        std::optional<Recipe> recipe,
                         SearchRequest& request,
                         std::vector<std::string>& warnings) {
   for (std::string const& text : overrides) {
@@ -226,6 +260,11 @@ void hold_sharding_keys(std::vector<std::string> const& overrides,
     for (UnitTypeKey const& one : unit_type_keys) {
       if (!text.starts_with(one.key)) continue;
       auto const type = held_value<UnitType>(text, one.key);
+      // A recipe of --precision in which no weights are gathered is left out.
+      bool const is_low = type == UnitType::low && one.type == &SearchFilter::parameter_dtype;
+      if (!is_low || recipe.value_or(Recipe::none) == Recipe::none) {
+        check_type(text, one, type, request);
+      }
       request.filter.*one.type = type;
       std::string const without = kinds_without(one, type, request);
       if (!searches_units(request)) {

@@ -22,9 +22,10 @@ RunConfig read_plan_base(CommandLine const& line,
 
 /// Holds the types of --set sharding.reduce_dtype=TYPE, parameter_dtype and stored_dtype for all
 /// kinds with units that are searched, and --set sharding.strategy=NAME for megatron_fsdp. A
-/// warning says which kinds do not have them.
-/// \throws CommandLineError  if a value names no such type or strategy.
+/// warning says which kinds do not have them. `recipe`: as read_plan_base() has it.
+/// \throws CommandLineError  if a value names no such type or strategy, or one that no run has.
 void hold_sharding_keys(std::vector<std::string> const& overrides,
+                        std::optional<Recipe> recipe,
                         SearchRequest& request,
                         std::vector<std::string>& warnings);
 

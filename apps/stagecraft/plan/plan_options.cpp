@@ -279,7 +279,7 @@ PlanOptions read_plan_options(CommandLine const& line,
   } else {
     seek_launchable(options);
   }
-  hold_sharding_keys(line.values_of("set"), request, options.warnings);
+  hold_sharding_keys(line.values_of("set"), recipe, request, options.warnings);
   TrainingConfig job = request.base;  // on so many accelerators
   if (request.filter.context.size() == 1) job.parallel.context = request.filter.context.front();
   job.parallel.data = std::max(1, request.gpus / world_size(job.parallel));
@@ -321,8 +321,9 @@ void warn_of_rates(PlanOptions& options) {
       (is_of_4 ? "fp4_gemm_efficiency" : "low_gemm_efficiency") + ", gemm_efficiency)");
 }
 
-/// What is asked of one cluster, once for each recipe. A recipe that the accelerator does not have,
-/// if there are others, or in which no run is legal, is left out with a line in `left_out`.
+/// What is asked of one cluster, once for each recipe. A recipe that the library of the stack does
+/// not have, or the accelerator, if there are others, or in which no run is legal, is left out with
+/// a line in `left_out`.
 std::vector<PlanOptions> options_by_recipe(CommandLine const& line,
                                            Cluster const& cluster,
                                            bool has_others,
@@ -333,21 +334,35 @@ std::vector<PlanOptions> options_by_recipe(CommandLine const& line,
     return all;
   }
   System const system = read_plan_base(line, cluster.system, Recipe::none).system;
+  LibraryTraits const& library = traits_of(system.software.kernels.low_precision.value);
   for (std::optional<Recipe> const recipe : read_recipes(line, system)) {
     RecipeTraits const* const traits = find_recipe(*recipe);
     std::string const what =
         "--precision " + std::string{name_of(*recipe)} + " is left out on " + cluster.system + ": ";
+    if (traits != nullptr && !has_recipe(library, *recipe)) {
+      left_out.push_back(what + std::string{name_of(library.library)} + ", with which " +
+                         system.software.name + " quantises, does not have it");
+      continue;
+    }
     if (has_others && traits != nullptr && !has_recipe(system.accelerator, *traits)) {
       left_out.push_back(what + "it has no such products");
       continue;
     }
-    PlanOptions options = read_plan_options(line, cluster, recipe);
-    if (traits != nullptr && !has_plans(options.request)) {
+    std::optional<PlanOptions> options;
+    try {
+      options = read_plan_options(line, cluster, recipe);
+    } catch (ConfigError const& error) {
+      // Where nothing is quantised the model or the options are wrong.
+      if (traits == nullptr) throw;
+      left_out.push_back(what + error.problems().front().text());
+      continue;
+    }
+    if (traits != nullptr && !has_plans(options->request)) {
       left_out.push_back(what + "no run is legal with it");
       continue;
     }
-    warn_of_rates(options);
-    all.push_back(std::move(options));
+    warn_of_rates(*options);
+    all.push_back(std::move(*options));
   }
   return all;
 }
@@ -428,8 +443,10 @@ PlanQuestion read_plan_question(CommandLine const& line) {
     }
   }
   if (question.clusters.empty()) {
+    std::string reasons;
+    for (std::string const& reason : left_out) reasons += (reasons.empty() ? "" : "; ") + reason;
     throw CommandLineError{"--precision", "'" + line.value("precision") + "'",
-                           "recipes in which some run is legal"};
+                           "recipes in which some run is legal (" + reasons + ")"};
   }
   std::ranges::move(left_out, std::back_inserter(question.clusters.front().warnings));
   require_rates(rates, systems);

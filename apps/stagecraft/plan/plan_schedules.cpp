@@ -27,7 +27,7 @@ namespace {
 constexpr std::array<std::pair<NoTime, std::string_view>, 3> reasons{
     {{NoTime::is_slow, "not simulated, as lower bounds of their times are slower"},
      {NoTime::fits_nowhere, "of which no plan fits"},
-     {NoTime::has_no_plan, "without a legal plan"}}};
+     {NoTime::has_no_plan, "of which the search has no plan"}}};
 
 /// How much slower the best of others is: of each list, those with a time, then those without.
 template <typename Best>

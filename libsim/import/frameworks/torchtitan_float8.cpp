@@ -2,15 +2,22 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
+#include <optional>
+#include <set>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
+#include "libsim/units/parse_number.hpp"
 #include "libsim/units/split_text.hpp"
 
 namespace stagecraft {
 namespace {
 
 constexpr std::string_view converters_key = "model.converters";
+constexpr std::string_view key_of_2024 = "float8.enable_float8_linear";
 
 /// A recipe of torchao.float8 and what a run file calls it.
 /// Source: torchao, float8/config.py, Float8LinearRecipeName.
@@ -36,17 +43,50 @@ std::vector<std::string> list_of(FrameworkKeys& keys, std::string_view key) {
   return items;
 }
 
-/// What of the filter is not said: the head stays high, and all other linear layers do not.
-void read_filter(FrameworkKeys& keys, std::string const& key) {
-  std::vector<std::string> const filtered = list_of(keys, key);
-  bool const has_head = std::ranges::find(filtered, "output") != filtered.end();
-  if (!has_head) {
+/// The layer of `layers.I.`; nullopt if a filter is another one.
+std::optional<std::int64_t> layer_of(std::string_view filter) {
+  constexpr std::string_view start = "layers.";
+  if (!filter.starts_with(start) || !filter.ends_with('.') || filter.size() <= start.size()) {
+    return std::nullopt;
+  }
+  return parse_number<std::int64_t>(filter.substr(start.size(), filter.size() - start.size() - 1));
+}
+
+/// The first and last layers of a model of which a filter has all; nullopt if it has others.
+std::optional<KeepHigh> kept_layers(std::set<std::int64_t> filtered, std::int64_t layers) {
+  KeepHigh kept;
+  while (filtered.erase(kept.first) > 0) ++kept.first;
+  while (filtered.erase(layers - 1 - kept.last) > 0) ++kept.last;
+  return filtered.empty() ? std::optional{kept} : std::nullopt;
+}
+
+/// Reads the layers that stay high. Reports what a run file cannot say of the filter: here the head
+/// stays high, and all other linear layers do not.
+void read_filter(FrameworkKeys& keys,
+                 std::string const& key,
+                 std::int64_t layers,
+                 nlohmann::ordered_json& low) {
+  bool has_head = false;
+  bool has_others = false;
+  std::set<std::int64_t> filtered;
+  for (std::string const& filter : list_of(keys, key)) {
+    auto const layer = layer_of(filter);
+    if (layer) filtered.insert(*layer);
+    has_head = has_head || filter == "output";
+    has_others = has_others || (!layer && filter != "output");
+  }
+  // Source: torchtitan, float8.py of 2024, which filters `fqn != "output"`.
+  if (!has_head && !keys.is_true(key_of_2024)) {
     keys.note(key + " without output: the head multiplies in 16 bits here, and in 8 there");
   }
-  if (filtered.size() > (has_head ? 1U : 0U)) {
+  auto const kept = kept_layers(std::move(filtered), layers);
+  if (has_others || !kept) {
     keys.leave_out(key, OmittedEffect::large, "either way",
                    "all linear layers but the head multiply in 8 bits");
+    return;
   }
+  if (kept->first > 0) low["keep_high"]["first"] = kept->first;
+  if (kept->last > 0) low["keep_high"]["last"] = kept->last;
 }
 
 }  // namespace
@@ -57,12 +97,13 @@ void read_torchtitan_float8(FrameworkKeys& keys,
                             FrameworkRun& run,
                             nlohmann::ordered_json& sharding) {
   std::vector<std::string> converters = list_of(keys, converters_key);
-  if (keys.is_true("float8.enable_float8_linear")) converters.emplace_back("float8");
+  if (keys.is_true(key_of_2024)) converters.emplace_back("float8");
   if (converters.empty()) return;
   std::string const section =
       converters.front() == "quantize.linear.float8" ? converters.front() : "float8";
   bool const is_known = converters.size() == 1 && converters.front() == section;
-  if (!is_known || has_experts(model_of(run, options))) {
+  ModelConfig const model = model_of(run, options);
+  if (!is_known || has_experts(model)) {
     keys.leave_out(converters_key, OmittedEffect::large, "less time",
                    "products are in model.precision");
     return;
@@ -76,8 +117,8 @@ void read_torchtitan_float8(FrameworkKeys& keys,
   }
   nlohmann::ordered_json low{{"recipe", row->recipe}, {"implementation", "torchao"}};
   if (row->keeps_high_wgrad) low["keep_high"] = {{"wgrad", true}};
+  read_filter(keys, section + ".filter_fqns", model.layers, low);
   run.sections["low_precision"] = low;
-  read_filter(keys, section + ".filter_fqns");
   std::string const gather_key = section + ".enable_fsdp_float8_all_gather";
   bool const gathers_low = keys.is_true(gather_key);
   if (gathers_low && keys.has(recipe_key)) {

@@ -269,11 +269,11 @@ void MegatronArguments::leave_out(std::string_view name, Given const& given) {
 }
 
 bool MegatronArguments::is_moot(MegatronFlag const& flag) const {
-  bool const has_experts = has("num-experts") && text("num-experts") != "0";
-  if (flag.name.starts_with("moe-") && !has_experts) return true;
+  auto const is_on = [&](std::string_view name) { return has(name) && text(name) != "0"; };
+  if (flag.name.starts_with("moe-") && !is_on("num-experts")) return true;
   if (!flag.needs.empty()) {
     auto const needed = split_text(flag.needs, " ");
-    if (std::ranges::none_of(needed, [&](std::string_view name) { return has(name); })) return true;
+    if (std::ranges::none_of(needed, is_on)) return true;
   }
   if (flag.name == "deepspeed-config" || flag.name == "deepspeed_config") return has("zero-stage");
   if (flag.name == "no-masked-softmax-fusion") {

@@ -12,6 +12,7 @@ struct ConfigName {
     value,    ///< the value of the flag
     is_set,   ///< true: the flag is given
     is_left,  ///< false: the flag is given
+    is_zero,  ///< false: the flag's value is 0, wherever the file has it
   };
   std::string_view name;  ///< as run files have it
   std::string_view flag;  ///< without dashes
@@ -55,6 +56,9 @@ inline constexpr std::array config_names{
     ConfigName{"grad_reduce_in_fp32", "grad-reduce-in-bf16", ConfigName::Says::is_left},
     ConfigName{"grad_reduce_in_fp32", "accumulate-allreduce-grads-in-fp32",
                ConfigName::Says::is_set},
+    ConfigName{"cpu_offloading", "cpu-offloading-num-layers", ConfigName::Says::is_zero},
+    ConfigName{"cpu_offloading_activations", "cpu-offloading-num-layers",
+               ConfigName::Says::is_zero},
     ConfigName{"add_bias_linear", "disable-bias-linear", ConfigName::Says::is_left},
     ConfigName{"share_embeddings_and_output_weights", "untie-embeddings-and-output-weights",
                ConfigName::Says::is_left},
@@ -71,9 +75,8 @@ inline constexpr std::array config_names{
 inline constexpr std::string_view idle_config_names =
     "activation_func add_position_embedding async_tensor_model_parallel_allreduce "
     "auto_continue_train autocast_dtype barrier_with_L1_time batch_p2p_comm batch_p2p_sync "
-    "check_for_nan_in_grad check_optimizer_step_success config cpu_offloading "
-    "cpu_offloading_activations "
-    "cpu_offloading_double_buffering cpu_offloading_weights cuda_graph_retain_backward_graph "
+    "check_for_nan_in_grad check_optimizer_step_success config "
+    "cpu_offloading_double_buffering cuda_graph_retain_backward_graph "
     "cuda_graph_use_single_mempool data_parallel_size dataset_num_proc "
     "deallocate_pipeline_outputs decoupled_weight_decay deprecated_use_mcore_models "
     "disable_last_saving disable_parameter_transpose_cache enable_autocast enable_primus_turbo "

@@ -112,6 +112,7 @@ gtp-expert-remat-nccl-ub! | large | less time | buffers that NCCL copies | exper
 cpu-offload! | large | less memory, more time | everything on the device
 fine-grained-activation-offloading! | large | less memory, more time | everything on the device
 optimizer-cpu-offload! | large | less memory, more time | everything on the device
+cpu-offloading-weights! | large | less memory, more time | weights on the device | cpu-offloading-num-layers
 cpu-optimizer! | large | less memory, more time | the optimizer on the device
 cpu_torch_adam! | large | less memory, more time | the optimizer on the device
 checkpoint-in-cpu! | large | less memory, more time | checkpoints on the device

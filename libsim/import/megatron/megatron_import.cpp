@@ -16,6 +16,7 @@
 #include "libsim/import/megatron/megatron_low_precision.hpp"
 #include "libsim/import/megatron/megatron_model.hpp"
 #include "libsim/import/megatron/megatron_training.hpp"
+#include "libsim/model/read_values.hpp"
 #include "libsim/training/training_config_reader.hpp"
 #include "libsim/units/parse_number.hpp"
 
@@ -136,8 +137,8 @@ MegatronImport import_words(std::vector<ShellWord> const& words,
   read_megatron_windows(arguments, config.model);
   config.recompute = read_megatron_recompute(arguments, config.model);
   limit_block_to_chunk(arguments, config);
-  config.offload.activations.layers =
-      static_cast<int>(arguments.integer("cpu-offloading-num-layers", {0, 100'000}).value_or(0));
+  config.offload.activations.layers = static_cast<int>(
+      arguments.integer("cpu-offloading-num-layers", {0, most_layers}).value_or(0));
   config.low_precision = read_megatron_low_precision(arguments, config);
   config.training = read_megatron_training(arguments);
   if (version == MegatronVersion::current) {

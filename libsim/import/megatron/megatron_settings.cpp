@@ -123,6 +123,8 @@ class FlagsOfSettings {
     std::string const value = text_of(setting);
     if (entry.says == ConfigName::Says::value) {
       give_values(entry.flag, setting);
+    } else if (entry.says == ConfigName::Says::is_zero) {
+      if (switch_of(value) == false) give(std::string{entry.flag} + "=0", setting);
     } else {
       give_switch(entry.flag, entry.says == ConfigName::Says::is_set, setting);
     }
@@ -242,7 +244,7 @@ class SettingsReader {
     } else {
       setting.values.push_back(node.text);
     }
-    if (name == "group_query_attention" && is_false(node.text)) has_groups_ = false;
+    if (name == "group_query_attention" && switch_of(node.text) == false) has_groups_ = false;
     if (settings_.environment.set(name, node.text)) return;
     bool const is_file = !setting.values.empty() && setting.values.front().ends_with(".yaml");
     // Others name a model of a hub.
@@ -253,12 +255,15 @@ class SettingsReader {
     bool const is_named = has_word(idle_config_names, name);
     if (is_named || name.starts_with('_') || (is_idle && !is_known(name))) {
       add_idle(name, setting.is_list ? "" : node.text);
+    } else if (says_zero(name)) {
+      last_.push_back(std::move(setting));
     } else if (name != "num_query_groups" || has_groups_) {
       flags_.add(setting);
     }
   }
 
   MegatronSettings result() && {
+    for (Setting& setting : last_) flags_.add(std::move(setting));
     settings_.left_out.insert(settings_.left_out.end(), flags_.unknown().begin(),
                               flags_.unknown().end());
     settings_.flags = std::move(flags_).words();
@@ -279,12 +284,18 @@ class SettingsReader {
            find_flag("disable-" + flag) != nullptr ||
            std::ranges::find(config_names, name, &ConfigName::name) != config_names.end();
   }
+  /// Whether a setting may take back the value of another one.
+  static bool says_zero(std::string_view name) {
+    auto const* const row = std::ranges::find(config_names, name, &ConfigName::name);
+    return row != config_names.end() && row->says == ConfigName::Says::is_zero;
+  }
   /// Adds the files that a value, or each value of a list, names.
   void name_files(YamlNode const& node, std::string_view key) {
     if (node.kind == YamlNode::Kind::sequence) {
       for (YamlNode const& item : node.items) name_files(item, key);
     } else if (node.kind != YamlNode::Kind::null) {
-      settings_.files.push_back({std::string{key}, node.text, node.place});
+      bool const is_map = node.kind == YamlNode::Kind::map;
+      settings_.files.push_back({std::string{key}, node.text, is_map, node.place});
     }
   }
   void add_idle(std::string_view name,
@@ -307,6 +318,7 @@ class SettingsReader {
   }
 
   FlagsOfSettings flags_{false};
+  std::vector<Setting> last_;  ///< added after all others
   MegatronSettings settings_;
   bool has_groups_ = true;
 };

@@ -16,8 +16,9 @@ namespace stagecraft {
 /// Another file that a run file names for what it leaves out.
 struct NamedFile {
   std::string key;   ///< that names it
-  std::string name;  ///< as written; empty if it is a map
-  Place place;
+  std::string name;  ///< as written
+  bool is_map = false;
+  Place place{};
 };
 
 /// Flags that a run file of a program around Megatron says by names with underscores.

@@ -103,11 +103,14 @@ Allocation allocation_of(std::vector<std::string> const& sbatch) {
 Problem handed_over(ScriptOutcome const& outcome,
                     ShellVariables const& before,
                     std::shared_ptr<std::string const> origin) {
-  ShellWord const& first = outcome.handed_to.front();
+  // A sourced script sets variables for the one that is started.
+  auto const started = std::ranges::find(outcome.handed_to, false, &OtherScript::is_sourced);
+  bool const is_any_started = started != outcome.handed_to.end();
+  ShellWord const& first = (is_any_started ? *started : outcome.handed_to.front()).call;
   std::string scripts;
-  for (ShellWord const& script : outcome.handed_to) {
-    scripts += (scripts.empty() ? "" : ", ") + printable(script.text) + " (line " +
-               std::to_string(script.line) + ")";
+  for (OtherScript const& script : outcome.handed_to) {
+    scripts += (scripts.empty() ? "" : ", ") + printable(script.call.text) + " (line " +
+               std::to_string(script.call.line) + ")";
   }
   std::string variables;
   for (auto const& [name, variable] : outcome.variables) {
@@ -117,8 +120,7 @@ Problem handed_over(ScriptOutcome const& outcome,
     bool const is_new = known == before.end() || known->second.elements.size() != 1 ||
                         known->second.elements.front().text != value;
     if (!is_new || value.empty() || is_unresolved(value)) continue;
-    bool const is_plain = value.find_first_of(" \t\n'\"") == std::string::npos;
-    variables += " --variable " + (is_plain ? name + "=" + value : "'" + name + "=" + value + "'");
+    variables += " --variable " + shell_word(name + "=" + value);
   }
   return {Place{std::move(origin), first.line, first.column}, "",
           "no command with --num-layers, but other scripts: " + scripts,
@@ -196,7 +198,7 @@ LaunchCommand read_launch_script(std::string_view text,
   if (words.empty()) {
     std::string found = "no command with --num-layers";
     auto format = foreign_format(text);
-    if (format && format->command.ends_with("--script")) format.reset();
+    if (format && format->is_script) format.reset();
     if (format) found = text_of(*format);
     if (!format && nlohmann::json::accept(text)) found = "a JSON document";
     for (std::string const& note : outcome.notes) found += "; " + note;

@@ -20,14 +20,19 @@
 
 namespace stagecraft {
 
+/// A script that another one reads or starts.
+struct OtherScript {
+  ShellWord call;  ///< its name without folders and its arguments, as a command line has them
+  bool is_sourced = false;  ///< and so not started
+};
+
 /// What following a script found.
 struct ScriptOutcome {
   ShellWords command{};  ///< the last command with --num-layers, expanded
   /// The last value of a variable with such flags, for scripts that only set the variable.
   ShellWords flags_of_variable{};
   ShellVariables variables{};
-  /// Other scripts that it reads or starts, with their arguments; none of them is followed.
-  ShellWords handed_to{};
+  std::vector<OtherScript> handed_to{};  ///< none is followed
   std::vector<std::string> notes{};   ///< what was not followed and changes no flag of the command
   std::vector<ScriptDoubt> doubts{};  ///< what was not followed and may change some
 };
@@ -172,7 +177,7 @@ class ShellInterpreter {
   std::vector<std::string> notes_;
   ShellDoubts doubts_;
   ShellWords command_;
-  ShellWords handed_to_;
+  std::vector<OtherScript> handed_to_;
   ShellWords flags_of_variable_;
   /// The flags in doubt of the command, and of the variable.
   std::map<std::size_t, std::set<std::string>> doubts_of_command_, doubts_of_variable_;

@@ -25,9 +25,9 @@ constexpr std::array<std::string_view, 15> succeeding_words{
     "echo", "printf", "pwd",   "cd",     "mkdir", "pushd", "popd", "sleep",
     "wait", "trap",   "umask", "ulimit", "alias", "touch", "date"};
 
-/// Commands that start or read a script, and how the names of scripts end.
-constexpr std::array<std::string_view, 7> starting_words{"sbatch", "srun", "qsub",  "bash",
-                                                         "sh",     ".",    "source"};
+/// Commands that start a script, those that read one, and how the names of scripts end.
+constexpr std::array<std::string_view, 5> starting_words{"sbatch", "srun", "qsub", "bash", "sh"};
+constexpr std::array<std::string_view, 2> reading_words{".", "source"};
 constexpr std::array<std::string_view, 4> script_endings{".sh", ".bash", ".sbatch", ".slurm"};
 
 /// Whether words contain the output of a command.
@@ -73,7 +73,7 @@ ShellInterpreter::Status ShellInterpreter::execute_words(
   }
   auto const assignments = first;
   while (first != end && is_assignment(*first)) ++first;
-  if (first != end && (first->word.text == "source" || first->word.text == ".")) {
+  if (first != end && std::ranges::find(reading_words, first->word.text) != reading_words.end()) {
     note_at(first->word, "another script is read, which is not followed");
     hand_over(words_of(first, end));
     return std::nullopt;
@@ -120,13 +120,17 @@ void ShellInterpreter::hand_over(ShellWords const& words) {
     return std::ranges::any_of(
         script_endings, [&](std::string_view ending) { return word.text.ends_with(ending); });
   };
-  bool const starts = std::ranges::find(starting_words, words.front().text) != starting_words.end();
-  auto const script = starts ? std::ranges::find_if(words, is_script) : words.begin();
+  std::string const& name = words.front().text;
+  bool const reads = std::ranges::find(reading_words, name) != reading_words.end();
+  bool const starts = std::ranges::find(starting_words, name) != starting_words.end();
+  auto const script = reads || starts ? std::ranges::find_if(words, is_script) : words.begin();
   if (script == words.end() || !is_script(*script)) return;
-  ShellWord handed = words.front();
-  handed.text = script->text.substr(script->text.rfind('/') + 1);
-  for (auto word = script + 1; word != words.end(); ++word) handed.text += " " + word->text;
-  handed_to_.push_back(std::move(handed));
+  ShellWord call = words.front();
+  call.text = shell_word(script->text.substr(script->text.rfind('/') + 1));
+  for (auto word = script + 1; word != words.end(); ++word) {
+    call.text += " " + shell_word(word->text);
+  }
+  handed_to_.push_back({std::move(call), reads});
 }
 
 void ShellInterpreter::restore(std::vector<Local>& locals) {

@@ -30,4 +30,7 @@ struct ShellVariable {
 };
 using ShellVariables = std::map<std::string, ShellVariable, std::less<>>;
 
+/// `text` as a shell reads it as one word.
+std::string shell_word(std::string const& text);
+
 }  // namespace stagecraft

@@ -259,6 +259,28 @@ TEST_CASE("torchtitan's float8 is torchao's, and gathers in 8 bits if it says so
       Catch::Contains("false beside recipe_name"));
 }
 
+TEST_CASE("torchtitan's float8 of 2024 keeps the head in 16 bits without a filter", "[import]") {
+  // torchtitan/float8.py before filter_fqns: module_filter_fn=lambda mod, fqn: fqn != "output".
+  std::string const text = "[model]\nflavor = '8B'\n[float8]\n";
+  CHECK(torchtitan(text + "enable_float8_linear = true\n").notes.empty());
+}
+
+TEST_CASE("a filter of torchtitan's float8 is first and last layers, or is left out", "[import]") {
+  auto const import = [](std::string const& filter) {
+    return torchtitan("[model]\nflavor = '8B'\nconverters = ['float8']\n[float8]\nfilter_fqns = [" +
+                      filter + "]\n");
+  };
+  // Llama 3 8B has layers 0 to 31.
+  auto const kept = import("'output', 'layers.0.', 'layers.30.', 'layers.31.'");
+  CHECK(names_left_out(kept).empty());
+  CHECK(kept.sections["low_precision"]["keep_high"] ==
+        nlohmann::ordered_json::parse(R"({"first": 1, "last": 2})"));
+  std::string const other = GENERATE("'output', 'layers.1.'", "'output', 'layers.0'",
+                                     "'output', 'layers.0.', 'attention.wk'");
+  CHECK(names_left_out(import(other)) == std::vector<std::string>{"float8.filter_fqns"});
+  CHECK_FALSE(import(other).sections["low_precision"].contains("keep_high"));
+}
+
 TEST_CASE("torchtitan's converters of experts and of MXFP8 are left out by name", "[import]") {
   auto const [model, converter] = GENERATE(table<std::string, std::string>(
       {{"name = 'deepseek_v3'\nflavor = '671B'", "float8"}, {"flavor = '8B'", "mx"}}));

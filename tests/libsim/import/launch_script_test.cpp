@@ -209,6 +209,10 @@ TEST_CASE("a script that submits another says which one to import, with what it 
           "s.sh:2:1: found no command with --num-layers, but other scripts: CONFIG.sh (line 2), "
           "SBATCH.sh (line 3); accepted: the script that has the flags: stagecraft import megatron "
           "--script CONFIG.sh --variable TP=8");
+  REQUIRE(refusal("source env.sh\nsbatch 'my train.slurm' 'a b'\n") ==
+          "s.sh:2:1: found no command with --num-layers, but other scripts: env.sh (line 1), 'my "
+          "train.slurm' 'a b' (line 2); accepted: the script that has the flags: stagecraft import "
+          "megatron --script 'my train.slurm' 'a b'");
   REQUIRE(refusal("cp a.sh b.sh\n").find("other scripts") == std::string::npos);
 }
 

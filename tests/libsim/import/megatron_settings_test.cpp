@@ -112,6 +112,7 @@ TEST_CASE("files that name themselves, a folder or no file are refused where the
           path("run.yaml") + ":1:12: includes: found 'b.yaml', a folder; " + accepted);
   REQUIRE(refusal("extends: {a: b.yaml}\n") ==
           path("run.yaml") + ":1:10: extends: found a map; " + accepted);
+  REQUIRE(refusal("extends: ''\n") == path("run.yaml") + ":1:10: extends: found ''; " + accepted);
   // Read twice, but by no circle.
   std::ofstream{path("a.yaml")} << "extends: [c.yaml]\n";
   std::ofstream{path("c.yaml")} << "bf16: true\n";
@@ -194,6 +195,28 @@ TEST_CASE("settings that no table knows are left out, but a misspelt one is a fl
   REQUIRE(settings.left_out[0].effect == OmittedEffect::unknown);
   REQUIRE(settings.flags.size() == 1);
   REQUIRE(settings.flags[0].text == "--tensor-model-paralel-size=2");
+}
+
+TEST_CASE("settings of the configuration that are off take others back", "[import]") {
+  // model_parallel_config.py: cpu_offloading_num_layers counts if cpu_offloading is set.
+  auto const import = [](std::string const& lines) {
+    return read(settings_of(model + lines).flags);
+  };
+  std::string const layers = "cpu_offloading_num_layers: 2\n";
+  REQUIRE(import("cpu_offloading: true\n" + layers).config.offload.activations.layers == 2);
+  std::string const off = GENERATE("cpu_offloading: false\n", "cpu_offloading_activations: 'no'\n");
+  REQUIRE(import(off + layers).config.offload == Offload{});
+  REQUIRE(import(layers + off).config.offload == Offload{});
+  std::string const weights = "cpu_offloading_weights: true\n";
+  Omission const left = import(layers + weights).left_out.back();
+  REQUIRE(left.name == "--cpu-offloading-weights");
+  REQUIRE(left.effect == OmittedEffect::large);
+  REQUIRE(import(off + layers + weights).left_out.back().effect == OmittedEffect::none);
+  for (std::string const word : {"false", "no", "off", "FALSE"}) {
+    CAPTURE(word);
+    REQUIRE(import("group_query_attention: " + word + "\nnum_query_groups: 4\n")
+                .config.model.kv_heads == 16);
+  }
 }
 
 TEST_CASE("a pipeline layout of lists is that of the flag", "[import]") {

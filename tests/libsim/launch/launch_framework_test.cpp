@@ -1,7 +1,11 @@
 #include "libsim/launch/launch_framework.hpp"
 
 #include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
 #include <utility>
+
+#include "libsim/import/frameworks/framework_import.hpp"
+#include "libsim/import/omissions.hpp"
 
 namespace stagecraft::launch_framework_test {
 
@@ -98,6 +102,23 @@ TEST_CASE("torchtitan's job converts linear layers as the run's recipe says, but
                              "precompute_float8_dynamic_scale_for_fsdp = true\n" +
                              filter));
   CHECK_THAT(job(), !contains("recipe_name"));
+  // The import reads the job of a flavor back.
+  config.model.layers = 32;
+  config.model.hidden = 4096;
+  config.model.heads = 32;
+  config.model.kv_heads = 8;
+  config.model.ffn_hidden = 14336;
+  config.model.vocabulary = 128256;
+  config.model.sequence = 8192;
+  config.parallel.data = 8;
+  config.batch.global = 8;
+  Omissions omissions{{}};
+  auto const read =
+      import_framework(torchtitan_framework, job(), "job.toml", {}, {.world_size = 8}, omissions);
+  CHECK(read.sections["low_precision"] ==
+        nlohmann::ordered_json::parse(R"({"recipe": "current", "implementation": "torchao",
+                                          "keep_high": {"first": 1, "last": 1}})"));
+  CHECK(read.sections["sharding"]["parameter_dtype"] == "low");
   std::size_t const gaps = framework.gaps(config, 8).size();
   config.low_precision.implementation = LowLibrary::transformer_engine;
   CHECK(framework.gaps(config, 8).size() == gaps + 1);

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "libsim/import/megatron/megatron_flags.hpp"
+#include "libsim/import/shell/shell_words.hpp"
 #include "libsim/launch/launch_framework.hpp"
 
 namespace stagecraft::launch_job_test {
