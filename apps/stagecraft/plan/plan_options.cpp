@@ -354,7 +354,9 @@ std::vector<PlanOptions> options_by_recipe(CommandLine const& line,
     } catch (ConfigError const& error) {
       // Where nothing is quantised the model or the options are wrong.
       if (traits == nullptr) throw;
-      left_out.push_back(what + error.problems().front().text());
+      Problem problem = error.problems().front();
+      problem.place = {};  // nobody typed it
+      left_out.push_back(what + to_string(problem));
       continue;
     }
     if (traits != nullptr && !has_plans(options->request)) {
