@@ -199,8 +199,8 @@ void read_fix(std::string const& text, SearchFilter& filter) {
 }
 
 std::string fix_description() {
-  return "only plans with these values of " + listed_names(" or ") +
-         " (none, selective, uniform, block, per_stage, window), or layout=even; may be repeated";
+  return "only plans with these values of " + listed_names(" or ") + " (" +
+         accepted_names<RecomputeKind>() + "), or layout=even; may be repeated";
 }
 
 std::vector<std::string> fix_beginnings() {

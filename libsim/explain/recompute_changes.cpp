@@ -6,6 +6,8 @@
 #include <utility>
 
 #include "libsim/model/model_names.hpp"
+#include "libsim/search/module_policies.hpp"
+#include "libsim/search/policy_codes.hpp"
 #include "libsim/training/key_values.hpp"
 #include "libsim/training/training_names.hpp"
 
@@ -64,6 +66,11 @@ class RecomputeChanges {
         1, config_.model.layers / config_.parallel.pipeline / config_.parallel.interleave);
     add_policy("no recompute", "none");
     add_policy("selective recompute", "selective");
+    for (PolicyCode const& set : module_policies(config_)) {
+      RecomputePolicy const policy = policy_of(set);
+      add_policy(policy_text(policy), "{granularity: selective, modules: " +
+                                          nlohmann::json(policy.modules).dump() + "}");
+    }
     add_policy("full recompute, layer by layer", "full");
     if (chunk > 1) {
       add_policy("full recompute, groups of " + std::to_string(chunk),
@@ -132,9 +139,11 @@ class RecomputeChanges {
                return use.policy.granularity == granularity && property(use.policy);
              });
     };
-    bool const has_modules = all_have(Granularity::selective, [&](RecomputePolicy const& policy) {
-      return policy.modules == uses_.front().policy.modules && policy.modules != usual_.modules;
-    });
+    bool const has_modules =
+        value.find("modules") == std::string::npos &&
+        all_have(Granularity::selective, [&](RecomputePolicy const& policy) {
+          return policy.modules == uses_.front().policy.modules && policy.modules != usual_.modules;
+        });
     if (has_modules) kept += ", modules: " + nlohmann::json(uses_.front().policy.modules).dump();
     bool const has_shards =
         value.find("sharded_checkpoints") == std::string::npos &&

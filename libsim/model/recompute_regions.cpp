@@ -7,16 +7,17 @@ namespace stagecraft {
 std::span<RecomputeRegion const> recompute_regions() {
   using enum RecomputeRegion::Kind;
   static std::vector<RecomputeRegion> const regions{
-      {"core_attention", "core_attn", checkpoint, {"core_attention"}},
-      {"mlp", "mlp", checkpoint, {"mlp"}},
+      {"core_attention", "core_attn", "core", checkpoint, {"core_attention"}},
+      {"mlp", "mlp", "mlp", checkpoint, {"mlp"}},
       {"moe",
+       "moe",
        "moe",
        checkpoint,
        {"router", "dispatch", "experts", "expert_activation", "combine", "shared_experts"}},
-      {"moe_act", "moe_act", discarded_outputs, {"expert_activation"}},
-      {"shared_experts", "shared_experts", checkpoint, {"shared_experts"}},
-      {"layernorm", "layernorm", discarded_outputs, {"attention_norm", "mlp_norm"}},
-      {"mla_up_projection", "mla_up_proj", discarded_outputs, {"mla_up_projection"}},
+      {"moe_act", "moe_act", "act", discarded_outputs, {"expert_activation"}},
+      {"shared_experts", "shared_experts", "shared", checkpoint, {"shared_experts"}},
+      {"layernorm", "layernorm", "ln", discarded_outputs, {"attention_norm", "mlp_norm"}},
+      {"mla_up_projection", "mla_up_proj", "up", discarded_outputs, {"mla_up_projection"}},
   };
   return regions;
 }

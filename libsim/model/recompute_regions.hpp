@@ -21,6 +21,7 @@ struct RecomputeRegion {
   };
   std::string_view name;           ///< in configurations
   std::string_view megatron_name;  ///< in Megatron-LM's --recompute-modules, as exports write it
+  std::string_view short_name;     ///< in columns of tables
   Kind kind = Kind::checkpoint;
   std::vector<std::string_view> modules;  ///< the modules whose ops it runs again; see Op::module
 };

@@ -139,30 +139,31 @@ RecomputePolicy BlockSummaries::settled_policy(PolicyCode code) const {
   return settled_with_stack(policy_of(code), outline_.config.stack);
 }
 
-PieceSummary const& BlockSummaries::group(std::span<int const> kinds, RecomputeKind recompute) {
+PieceSummary const& BlockSummaries::group(std::span<int const> kinds, PolicyCode recompute) {
+  if (recompute.kind == RecomputeKind::uniform)
+    recompute.layers = static_cast<std::int32_t>(kinds.size());
   auto const [place, is_new] = groups_.try_emplace({recompute, kinds});
   if (is_new) {
     std::vector<BlockShape> layers;
     for (int const kind : kinds) layers.push_back(shape_of(kinds_[kind]));
-    PolicyCode const policy{recompute, static_cast<std::int32_t>(kinds.size())};
-    BlockProgram block = build_layers(std::move(layers), settled_policy(policy));
+    BlockProgram block = build_layers(std::move(layers), settled_policy(recompute));
     let_cost_least(block);
     place->second = summarize(std::move(block));
   }
   return place->second;
 }
 
-PieceSummary const& BlockSummaries::head(HeadWeight weight, RecomputeKind recompute) {
+PieceSummary const& BlockSummaries::head(HeadWeight weight, PolicyCode recompute) {
   bool const has_policy = outline_.config.model.predicted_tokens > 0;
-  Head const key{weight, has_policy ? recompute : RecomputeKind::none};
+  if (recompute.kind != RecomputeKind::modules) recompute.layers = 1;
+  Head const key{weight, has_policy ? recompute : PolicyCode{}};
   auto const [place, is_new] = heads_.try_emplace(key);
   if (is_new) {
-    PolicyCode const policy{key.recompute, 1};
     std::vector<BlockShape> shapes = head_shapes(outline_.shape);
     for (std::size_t m = 1; m < shapes.size(); ++m) {
       shapes[m] = shape_of(kinds_.of_layer(outline_.config.model.layers - 1));
     }
-    BlockProgram block = build_head(std::move(shapes), weight, settled_policy(policy));
+    BlockProgram block = build_head(std::move(shapes), weight, settled_policy(key.recompute));
     let_cost_least(block);
     place->second = summarize(std::move(block));
   }
@@ -173,7 +174,7 @@ PieceSummary const& BlockSummaries::head(HeadWeight weight, RecomputeKind recomp
 void BlockSummaries::add_groups(PieceSummary& piece,
                                 std::span<int const> kinds,
                                 std::int64_t size,
-                                RecomputeKind recompute) {
+                                PolicyCode recompute) {
   auto const step = static_cast<std::size_t>(size);
   while (!kinds.empty()) {
     std::span<int const> const first = kinds.first(std::min(step, kinds.size()));
@@ -197,17 +198,17 @@ PieceSummary BlockSummaries::layers(ChunkContent const& content, PolicyCode poli
   PieceSummary piece;
   switch (policy.kind) {
     case RecomputeKind::uniform:
-      add_groups(piece, kinds, policy.layers, policy.kind);
+      add_groups(piece, kinds, policy.layers, policy);
       break;
     case RecomputeKind::block: {
       auto const checkpointed =
           static_cast<std::size_t>(std::min<std::int64_t>(content.layers, policy.layers));
-      add_groups(piece, kinds.first(checkpointed), 1, RecomputeKind::uniform);
-      add_groups(piece, kinds.subspan(checkpointed), 1, RecomputeKind::none);
+      add_groups(piece, kinds.first(checkpointed), 1, {RecomputeKind::uniform, 1});
+      add_groups(piece, kinds.subspan(checkpointed), 1, {});
       break;
     }
     default:
-      add_groups(piece, kinds, 1, policy.kind);
+      add_groups(piece, kinds, 1, policy);
   }
   return piece;
 }
@@ -230,7 +231,7 @@ PieceSummary BlockSummaries::chunk(ChunkContent const& content, PolicyCode polic
   if (content.has_head) {
     // If a stage has both ends, the tied weight exists only once.
     bool const is_shared = content.shares_embedding && embeds_at_end(outline_.config.model);
-    piece += head(is_shared ? HeadWeight::shared : HeadWeight::own, policy.kind);
+    piece += head(is_shared ? HeadWeight::shared : HeadWeight::own, policy);
   }
   return piece;
 }

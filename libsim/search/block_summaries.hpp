@@ -79,8 +79,8 @@ class BlockSummaries {
   bool are_exact() const { return !outline_.config.routing.is_forced(); }
   MessageSizes message_sizes() const;
 
-  /// Time and memory of a chunk under a policy. Pre: the policy is none, selective, uniform or
-  /// block.
+  /// Time and memory of a chunk under a policy. Pre: the policy is none, selective, modules,
+  /// uniform or block.
   PieceSummary chunk(ChunkContent const& content, PolicyCode policy);
 
   /// The time of a microbatch's forward and backward through the whole model if nothing is
@@ -92,7 +92,7 @@ class BlockSummaries {
  private:
   /// Layers that are recomputed together.
   struct Group {
-    RecomputeKind recompute;
+    PolicyCode recompute;
     std::span<int const> kinds;  ///< kinds of its layers; part of kinds_
   };
   /// An arbitrary total order. Sizes come first, so that kinds seldom have to be compared.
@@ -103,7 +103,7 @@ class BlockSummaries {
   /// The block after the layers.
   struct Head {
     HeadWeight weight;
-    RecomputeKind recompute;  ///< recompute of the modules of multi-token prediction
+    PolicyCode recompute;  ///< recompute of the modules of multi-token prediction
     friend auto operator<=>(Head const&, Head const&) = default;
   };
 
@@ -114,12 +114,12 @@ class BlockSummaries {
   void let_cost_least(BlockProgram& block);
   PieceSummary whole_model();
   PieceSummary layers(ChunkContent const& content, PolicyCode policy);
-  PieceSummary const& head(HeadWeight weight, RecomputeKind recompute);
+  PieceSummary const& head(HeadWeight weight, PolicyCode recompute);
   void add_groups(PieceSummary& piece,
                   std::span<int const> kinds,
                   std::int64_t size,
-                  RecomputeKind recompute);
-  PieceSummary const& group(std::span<int const> kinds, RecomputeKind recompute);
+                  PolicyCode recompute);
+  PieceSummary const& group(std::span<int const> kinds, PolicyCode recompute);
   PieceSummary summarize(BlockProgram block) const;
 
   bool has_split_;

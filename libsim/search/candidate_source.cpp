@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "libsim/search/device_room.hpp"
+#include "libsim/search/module_policies.hpp"
 #include "libsim/search/policy_round.hpp"
 #include "libsim/training/training_config_checks.hpp"
 
@@ -78,12 +79,15 @@ void Candidates::append(Candidates&& next) {
 }
 
 CandidateSource::CandidateSource(SearchRequest const& request)
-    : request_{request}, room_{most_counted(request)}, facts_{request} {}
+    : request_{request},
+      room_{most_counted(request)},
+      facts_{request},
+      modules_{module_policies(request)} {}
 
 std::int64_t CandidateSource::plans_with(Arrangement const& arrangement, Sharding sharding) const {
   std::int64_t const layers = largest_chunk(arrangement);
   std::vector<PolicyCode> const policies =
-      sharding.has_units() ? unit_policies(layers) : uniform_policies(layers);
+      sharding.has_units() ? unit_policies(layers, modules_) : uniform_policies(layers, modules_);
   return std::count_if(policies.begin(), policies.end(), [&](PolicyCode const policy) {
     if (!allows(request_.filter.recompute, policy.kind)) return false;
     return !request_.is_wanted ||
@@ -142,7 +146,8 @@ void CandidateSource::append_plans(ScheduleChoice const& schedule,
         if (!messages) messages.emplace(request_, arrangement);
         BlockSummaries& summaries = blocks.of(moments->passes);
         choices.emplace(arrangement, std::move(contents), summaries, moments->stages,
-                        summaries.message_sizes(), microbatches(config) / copies_of(schedule.kind));
+                        summaries.message_sizes(), microbatches(config) / copies_of(schedule.kind),
+                        modules_);
         found.arrangements.push_back(arrangement);
       }
       Candidate made;
@@ -196,8 +201,9 @@ Candidates CandidateSource::units(ShapeChoice const& shape, Hopeless hopeless, d
         if (slower > 0) found.slow.add(schedule.kind, sharding.kind);
         continue;
       }
-      RecomputeChoices const choices{
-          arrangement, ArrangedStages{LayerKinds{request_.base.model}, arrangement}, units};
+      RecomputeChoices const choices{arrangement,
+                                     ArrangedStages{LayerKinds{request_.base.model}, arrangement},
+                                     units, modules_};
       Candidate made;
       made.arrangement = static_cast<std::int32_t>(found.arrangements.size()) - 1;
       made.sharding = sharding;
@@ -252,7 +258,9 @@ std::vector<std::vector<PolicyCode>> CandidateSource::stage_policies(Arrangement
   if (sharding.has_units()) {
     UnitSummaries units{request_, arrangement, sharding};
     return policies_by_time(
-        {arrangement, ArrangedStages{LayerKinds{request_.base.model}, arrangement}, units}, *facts);
+        {arrangement, ArrangedStages{LayerKinds{request_.base.model}, arrangement}, units,
+         modules_},
+        *facts);
   }
   TrainingConfig const config =
       make_config(request_, arrangement, {RecomputePolicy{}}, least_sharding(request_));
@@ -261,7 +269,7 @@ std::vector<std::vector<PolicyCode>> CandidateSource::stage_policies(Arrangement
   BlockSummaries blocks{request_, arrangement.shape, moments->passes};
   return policies_by_time(
       {arrangement, std::move(contents), blocks, moments->stages, blocks.message_sizes(),
-       microbatches(config) / copies_of(arrangement.schedule.kind)},
+       microbatches(config) / copies_of(arrangement.schedule.kind), modules_},
       *facts);
 }
 

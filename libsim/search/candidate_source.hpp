@@ -86,6 +86,7 @@ class CandidateSource {
   Bytes room_;
   StageMomentsCache moments_;
   StageFactsCache facts_;
+  std::vector<PolicyCode> modules_;  ///< module_policies()
   std::mutex mutex_;
   std::map<std::array<std::int64_t, 4>, bool> orders_;  ///< by kind, stages, chunks, microbatches
 };

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "libsim/search/module_policies.hpp"
+
 namespace stagecraft {
 
 std::vector<std::int64_t> divisors(std::int64_t number) {
@@ -15,8 +17,10 @@ std::vector<std::int64_t> divisors(std::int64_t number) {
   return found;
 }
 
-std::vector<PolicyCode> uniform_policies(std::int64_t chunk_layers) {
+std::vector<PolicyCode> uniform_policies(std::int64_t chunk_layers,
+                                         std::span<PolicyCode const> modules) {
   std::vector<PolicyCode> codes{{RecomputeKind::none, 0}, {RecomputeKind::selective, 0}};
+  codes.insert(codes.end(), modules.begin(), modules.end());
   for (std::int64_t const n : divisors(std::max<std::int64_t>(1, chunk_layers))) {
     codes.push_back({RecomputeKind::uniform, static_cast<std::int32_t>(n)});
   }
@@ -26,8 +30,8 @@ std::vector<PolicyCode> uniform_policies(std::int64_t chunk_layers) {
   return codes;
 }
 
-std::vector<PolicyCode> unit_policies(std::int64_t layers) {
-  std::vector<PolicyCode> codes = uniform_policies(layers);
+std::vector<PolicyCode> unit_policies(std::int64_t layers, std::span<PolicyCode const> modules) {
+  std::vector<PolicyCode> codes = uniform_policies(layers, modules);
   std::erase_if(codes, [](PolicyCode const& code) {
     return code.kind == RecomputeKind::uniform && code.layers > 1;
   });
@@ -42,6 +46,10 @@ RecomputePolicy policy_of(PolicyCode code) {
       break;
     case RecomputeKind::selective:
       policy.granularity = RecomputeGranularity::selective;
+      break;
+    case RecomputeKind::modules:
+      policy.granularity = RecomputeGranularity::selective;
+      policy.modules = modules_of(code);
       break;
     case RecomputeKind::uniform:
     case RecomputeKind::block:
@@ -63,7 +71,8 @@ RecomputeKind kind_of(RecomputePolicy const& policy) {
     case RecomputeGranularity::none:
       return RecomputeKind::none;
     case RecomputeGranularity::selective:
-      return RecomputeKind::selective;
+      return policy.modules == RecomputePolicy{}.modules ? RecomputeKind::selective
+                                                         : RecomputeKind::modules;
     case RecomputeGranularity::full:
       break;
   }

@@ -54,7 +54,7 @@ PassSummary UnitSummaries::iteration(PolicyCode policy) {
 }
 
 UnitSummaries::ByMicrobatch const& UnitSummaries::passes_of(PolicyCode policy) {
-  auto const [place, is_new] = known_.try_emplace(policy.kind);
+  auto const [place, is_new] = known_.try_emplace(policy);
   if (is_new) place->second = made_passes(policy);
   return place->second;
 }
@@ -103,7 +103,8 @@ RecomputeChoices::RecomputeChoices(Arrangement const& arrangement,
                                    BlockSummaries& blocks,
                                    std::vector<StageMoments> const& moments,
                                    MessageSizes const& sizes,
-                                   std::int64_t microbatches)
+                                   std::int64_t microbatches,
+                                   std::span<PolicyCode const> modules)
     : is_exact_{blocks.are_exact()},
       stages_{arrangement.schedule.pipeline},
       chunks_{arrangement.schedule.cuts()},
@@ -112,7 +113,7 @@ RecomputeChoices::RecomputeChoices(Arrangement const& arrangement,
       contents_{std::move(contents)},
       moments_{moments},
       sizes_{sizes} {
-  policies_ = uniform_policies(largest_chunk(arrangement));
+  policies_ = uniform_policies(largest_chunk(arrangement), modules);
   for (StageContent const& stage : contents_.distinct()) {
     for (PolicyCode const policy : policies_) {
       StageLoad& made = loads_.emplace_back();
@@ -142,14 +143,15 @@ RecomputeChoices::RecomputeChoices(Arrangement const& arrangement,
 
 RecomputeChoices::RecomputeChoices(Arrangement const& arrangement,
                                    ArrangedStages contents,
-                                   UnitSummaries& units)
+                                   UnitSummaries& units,
+                                   std::span<PolicyCode const> modules)
     : is_exact_{false},
       stages_{1},
       chunks_{1},
       microbatches_{1},
       shares_{arrangement.shares},
       contents_{std::move(contents)},
-      policies_{unit_policies(arrangement.shares.first)} {
+      policies_{unit_policies(arrangement.shares.first, modules)} {
   for (PolicyCode const policy : policies_) {
     PassSummary const iteration = units.iteration(policy);
     loads_.emplace_back(1);

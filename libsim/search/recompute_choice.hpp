@@ -50,7 +50,7 @@ class UnitSummaries {
   TrainingConfig config_;      ///< with no more microbatches than differ
   std::int64_t microbatches_;  ///< of the iteration
   bool differ_ = false;        ///< whether the ranks compute different numbers of rows
-  std::map<RecomputeKind, ByMicrobatch> known_;
+  std::map<PolicyCode, ByMicrobatch> known_;
 };
 
 /// Memory and times of an arrangement's stages under each policy. Memory and the time that stages
@@ -58,16 +58,20 @@ class UnitSummaries {
 class RecomputeChoices {
  public:
   /// `moments` are those of the arrangement's stages, and must outlive this object. `microbatches`:
-  /// of a replica, that pass through each chunk.
+  /// of a replica, that pass through each chunk. `modules`: module_policies().
   RecomputeChoices(Arrangement const& arrangement,
                    ArrangedStages contents,
                    BlockSummaries& blocks,
                    std::vector<StageMoments> const& moments,
                    MessageSizes const& sizes,
-                   std::int64_t microbatches);
+                   std::int64_t microbatches,
+                   std::span<PolicyCode const> modules);
 
   /// The same of an arrangement of one stage that shares units.
-  RecomputeChoices(Arrangement const& arrangement, ArrangedStages contents, UnitSummaries& units);
+  RecomputeChoices(Arrangement const& arrangement,
+                   ArrangedStages contents,
+                   UnitSummaries& units,
+                   std::span<PolicyCode const> modules);
 
   /// The policies that all stages may have in common, none and selective first.
   std::vector<PolicyCode> const& policies() const { return policies_; }
@@ -113,8 +117,10 @@ class RecomputeChoices {
   Bytes warm_bytes(StageId stage, std::size_t policy) const;
   /// Whether the stage may follow a policy if it has `room`.
   bool may_have(StageId stage, std::size_t policy, Bytes room) const {
+    PolicyCode const code = policies_[policy];
+    bool const is_full = code.kind == RecomputeKind::uniform || code.kind == RecomputeKind::block;
     return held(stage, policy) <= room &&
-           policies_[policy].layers <= shares_.of(stage, stages_) / chunks_;
+           (!is_full || code.layers <= shares_.of(stage, stages_) / chunks_);
   }
 
   bool is_exact_;

@@ -13,9 +13,10 @@ namespace stagecraft {
 // Recompute policies as a search names them, in options and in output.
 template <>
 struct EnumNames<RecomputeKind> {
-  static constexpr std::array<std::pair<RecomputeKind, std::string_view>, 6> all{
+  static constexpr std::array<std::pair<RecomputeKind, std::string_view>, 7> all{
       {{RecomputeKind::none, "none"},
        {RecomputeKind::selective, "selective"},
+       {RecomputeKind::modules, "modules"},
        {RecomputeKind::uniform, "uniform"},
        {RecomputeKind::block, "block"},
        {RecomputeKind::per_stage, "per_stage"},

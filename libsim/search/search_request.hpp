@@ -1,5 +1,6 @@
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -15,6 +16,7 @@ namespace stagecraft {
 enum class RecomputeKind : std::uint8_t {
   none,
   selective,  ///< core attention
+  modules,    ///< selective, of a set of modules (module_policies())
   uniform,    ///< full, in groups of N layers
   block,      ///< full, the first K layers of each chunk
   per_stage,  ///< for each stage, the one of the policies above that fits and costs the least time
@@ -24,10 +26,11 @@ enum class RecomputeKind : std::uint8_t {
 /// A policy in a compact form.
 struct PolicyCode {
   RecomputeKind kind = RecomputeKind::none;
-  /// uniform: N; block: K; window: 0 with selective, 1 with full recompute.
+  /// uniform: N; block: K; window: 0 with selective, 1 with full recompute; modules: a bit for each
+  /// of recompute_regions().
   std::int32_t layers = 0;
 
-  friend bool operator==(PolicyCode, PolicyCode) = default;
+  friend auto operator<=>(PolicyCode const&, PolicyCode const&) = default;
 };
 
 /// The values that a search may use. An empty list means all, but for `sharding`.
@@ -80,6 +83,8 @@ struct SearchRequest {
   /// The least probability that a plan does not die of memory; 0: not asked.
   double safety = 0;
   SearchFilter filter;
+  /// Whether the software stack recomputes sets of modules that one chooses.
+  bool recomputes_modules = true;
   /// Whether a plan belongs to the space; windows are still `auto`. Empty: all do. Threads share
   /// it.
   std::function<bool(TrainingConfig const&)> is_wanted{};

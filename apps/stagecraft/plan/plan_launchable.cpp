@@ -1,12 +1,15 @@
 #include "apps/stagecraft/plan/plan_launchable.hpp"
 
 #include <algorithm>
+#include <cstddef>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "apps/program/command_line.hpp"
 #include "libsim/hardware/software.hpp"
+#include "libsim/search/module_policies.hpp"
+#include "libsim/search/policy_codes.hpp"
 
 namespace stagecraft {
 
@@ -91,6 +94,27 @@ void seek_launchable(PlanOptions& options) {
                                    node = options.node_size()](TrainingConfig const& config) {
     return is_launchable(config, *framework, node);
   };
+}
+
+void check_modules(PlanOptions& options) {
+  SearchRequest& request = options.request;
+  LaunchFramework const& framework = printed_framework(options);
+  std::vector<PolicyCode> const sets = module_policies(request);
+  if (!sets.empty()) {
+    TrainingConfig run = request.base;
+    run.recompute = {RecomputePolicy{}};
+    auto const gaps = [&] { return gaps_of_choices(run, framework, options.node_size()).size(); };
+    std::size_t const without = gaps();
+    run.recompute = {policy_of(sets.front())};
+    request.recomputes_modules = gaps() <= without;
+  }
+  bool const is_alone = request.filter.recompute == std::vector{RecomputeKind::modules};
+  if (!is_alone || !module_policies(request).empty()) return;
+  throw CommandLineError{"--fix",
+                         "'recompute=modules', sets of modules that " +
+                             std::string{framework.title} +
+                             " cannot choose for this model in this precision",
+                         "the other policies"};
 }
 
 }  // namespace stagecraft

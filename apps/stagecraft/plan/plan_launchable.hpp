@@ -14,4 +14,9 @@ void read_launchable(std::string const& text, PlanOptions& options);
 /// The model then computes in their order, with a warning if that is another one.
 void seek_launchable(PlanOptions& options);
 
+/// Leaves sets of modules that are recomputed out of the search if the framework whose
+/// settings are printed has none.
+/// \throws CommandLineError  if --fix asks for nothing else.
+void check_modules(PlanOptions& options);
+
 }  // namespace stagecraft

@@ -279,6 +279,7 @@ PlanOptions read_plan_options(CommandLine const& line,
   } else {
     seek_launchable(options);
   }
+  check_modules(options);
   hold_sharding_keys(line.values_of("set"), recipe, request, options.warnings);
   TrainingConfig job = request.base;  // on so many accelerators
   if (request.filter.context.size() == 1) job.parallel.context = request.filter.context.front();

@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "libsim/model/model_names.hpp"
+#include "libsim/model/recompute_regions.hpp"
 #include "libsim/report/text_table.hpp"
 #include "libsim/training/layer_split.hpp"
 #include "libsim/training/training_names.hpp"
@@ -15,8 +16,22 @@ namespace stagecraft {
 
 namespace {
 
-std::string text_of(RecomputePolicy const& policy) {
+bool has_chosen_modules(RecomputePolicy const& policy) {
+  return policy.granularity == RecomputeGranularity::selective &&
+         policy.modules != RecomputePolicy{}.modules;
+}
+
+/// "mlp+layernorm". `name`: that of the regions.
+std::string modules_text(RecomputePolicy const& policy, std::string_view RecomputeRegion::*name) {
+  std::vector<std::string> names;
+  for (std::string const& module : policy.modules) names.emplace_back(find_region(module)->*name);
+  return joined(names, "+");
+}
+
+std::string text_of(RecomputePolicy const& policy,
+                    std::string_view RecomputeRegion::*module = &RecomputeRegion::name) {
   std::string text{name_of(policy.granularity)};
+  if (has_chosen_modules(policy)) text = modules_text(policy, module);
   if (policy.granularity == RecomputeGranularity::full) {
     if (policy.method == RecomputeMethod::block) {
       text += " first " + std::to_string(policy.layers);
@@ -105,10 +120,10 @@ std::string common_recompute(TrainingConfig const& config) {
     layers.push_back(policy.layers);
     stored.push_back(policy.store_microbatches.count);
     has_one_kind = has_one_kind && policy.granularity == policies.front().granularity &&
-                   policy.method == policies.front().method;
-    std::string const kind{name_of(policy.granularity)};
+                   policy.method == policies.front().method && !has_chosen_modules(policy);
+    std::string const kind{has_chosen_modules(policy) ? "modules" : name_of(policy.granularity)};
     if (std::ranges::find(kinds, kind) == kinds.end()) kinds.push_back(kind);
-    texts.insert(text_of(policy));
+    texts.insert(text_of(policy, &RecomputeRegion::short_name));
   }
   if (texts.size() == 1) return *texts.begin();
   if (!has_one_kind) return joined(kinds, "/");
@@ -127,6 +142,7 @@ void explain_recompute(std::vector<ShownPlan> const& plans, std::vector<std::str
   bool has_block = false;
   bool has_uniform = false;
   bool has_window = false;
+  std::vector<std::string> modules;
   for (ShownPlan const& plan : plans) {
     for (RecomputePolicy const& policy : plan->config.recompute) {
       bool const is_full = policy.granularity == RecomputeGranularity::full;
@@ -134,10 +150,21 @@ void explain_recompute(std::vector<ShownPlan> const& plans, std::vector<std::str
       has_block = has_block || (is_full && is_block);
       has_uniform = has_uniform || (is_full && !is_block && policy.layers > 1);
       has_window = has_window || policy.store_microbatches.count > 0;
+      if (!has_chosen_modules(policy)) continue;
+      modules.insert(modules.end(), policy.modules.begin(), policy.modules.end());
     }
   }
   if (has_block) legend.emplace_back("full first N: the first N layers of a chunk are recomputed");
   if (has_uniform) legend.emplace_back("full by N: one checkpoint per N layers");
+  if (!modules.empty()) {
+    sort_regions(modules);
+    std::vector<std::string> names;
+    for (std::string const& module : modules) {
+      std::string const shown{find_region(module)->short_name};
+      names.push_back(shown == module ? module : shown + " " + module);
+    }
+    legend.push_back("recomputed modules: " + joined(names, ", "));
+  }
   if (has_window) legend.emplace_back("+N: N microbatches of each window keep everything");
 }
 

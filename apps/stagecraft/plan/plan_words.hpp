@@ -8,9 +8,11 @@
 namespace stagecraft {
 
 /// The policies of all stages; equal neighbours are written once: `0 selective +2; 1-7 selective`.
+/// Modules that are not those of `selective` are named.
 std::string recompute_text(TrainingConfig const& config);
 
-/// What the policies of all stages have in common: `selective +4-11`, or their kinds.
+/// What the policies of all stages have in common: `selective +4-11`, modules by their short names,
+/// or their kinds.
 std::string common_recompute(TrainingConfig const& config);
 
 /// Explains the words of common_recompute() and recompute_text() that the plans have.

@@ -24,7 +24,7 @@ namespace stagecraft::best_plan_test {
 namespace {
 
 constexpr std::int64_t mebibyte = 1 << 20;
-constexpr std::size_t most_enumerated = 3000;
+constexpr std::size_t most_enumerated = 9000;
 
 /// The seeds of the searches that are drawn, counted from `first`: a few, or those from
 /// STAGECRAFT_FIRST_SEARCH on, as many as STAGECRAFT_DRAWN_SEARCHES says.
@@ -119,9 +119,22 @@ std::string text_of(std::optional<Answer> const& answer) {
   return std::to_string(answer->iteration.count()) + " " + json.dump();
 }
 
-std::vector<RecomputePolicy> policies(int chunk_layers) {
+/// Discarded outputs alone, then checkpoints too; the core of attention where scores are kept.
+std::vector<std::vector<std::string>> module_sets(ModelConfig const& model) {
+  std::vector<std::vector<std::string>> sets{{"layernorm"}, {"mlp", "layernorm"}};
+  if (model.experts) sets = {{"moe_act", "layernorm"}, {"moe", "layernorm"}};
+  for (std::vector<std::string>& set : sets) {
+    if (model.attention != Attention::flash) set.insert(set.begin(), "core_attention");
+  }
+  return sets;
+}
+
+std::vector<RecomputePolicy> policies(ModelConfig const& model, int chunk_layers) {
   std::vector<RecomputePolicy> all(2);
   all[1].granularity = RecomputeGranularity::selective;
+  for (std::vector<std::string> const& modules : module_sets(model)) {
+    all.push_back({.granularity = RecomputeGranularity::selective, .modules = modules});
+  }
   for (int n = 1; n <= chunk_layers; ++n) {
     RecomputePolicy full;
     full.granularity = RecomputeGranularity::full;
@@ -154,7 +167,7 @@ void enumerate(SearchRequest const& request,
     int const middle = p > 2 ? (layers - first - last) / (p - 2) : 0;
     int const copies = copies_of(config.schedule.kind);
     int const chunk = std::max({first, middle, last}) * copies / config.parallel.interleave;
-    std::vector<RecomputePolicy> const some = policies(chunk);
+    std::vector<RecomputePolicy> const some = policies(config.model, chunk);
     std::vector<std::size_t> chosen(static_cast<std::size_t>(p), 0);
     for (;;) {
       config.recompute.clear();
@@ -305,9 +318,9 @@ TEST_CASE("the answer is the best of all plans that are enumerated without the s
   int compared = 0;
   for (std::uint32_t const seed : drawn_seeds(100, 2)) {
     SearchRequest request = drawn_search(seed);
-    request.filter.recompute = {RecomputeKind::none, RecomputeKind::selective,
-                                RecomputeKind::uniform, RecomputeKind::block,
-                                RecomputeKind::per_stage};
+    request.filter.recompute = {RecomputeKind::none,    RecomputeKind::selective,
+                                RecomputeKind::modules, RecomputeKind::uniform,
+                                RecomputeKind::block,   RecomputeKind::per_stage};
     Draw draw{seed};
     request.filter.p2p = {P2p::overlapped};
     if (draw.chance(2)) request.filter.p2p.push_back(P2p::blocking);

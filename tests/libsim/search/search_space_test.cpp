@@ -1,7 +1,11 @@
 #include <catch2/catch.hpp>
 #include <set>
+#include <string>
+#include <vector>
 
 #include "libsim/search/candidate_source.hpp"
+#include "libsim/search/module_policies.hpp"
+#include "libsim/search/policy_codes.hpp"
 #include "libsim/training/training_config_checks.hpp"
 #include "libsim/training/training_config_reader.hpp"
 #include "tests/libsim/search/small_searches.hpp"
@@ -119,8 +123,35 @@ TEST_CASE("shapes are found for a file that names more microbatches than replica
   REQUIRE(shape_choices(request).empty());
 }
 
+TEST_CASE("sets of modules have what the model has and its precision allows, the cheap ones first",
+          "[search]") {
+  using Sets = std::vector<std::vector<std::string>>;
+  TrainingConfig config;
+  config.model = gpt(4, 256, 4, 256, 1000);
+  auto const sets = [&] {
+    Sets found;
+    for (PolicyCode const& code : module_policies(config)) found.push_back(policy_of(code).modules);
+    return found;
+  };
+  // Megatron-LM, --recompute-modules: layernorm, moe_act and mla_up_proj discard outputs, the
+  // others are checkpoints; fused attention needs none of its core.
+  REQUIRE(sets() == Sets{{"core_attention", "layernorm"}, {"core_attention", "mlp", "layernorm"}});
+  config.model.attention = Attention::flash;
+  REQUIRE(sets() == Sets{{"layernorm"}, {"mlp", "layernorm"}});
+  LayerConfig const dense = config.model;
+  config.model.experts = ExpertsConfig{.count = 4, .per_token = 2, .ffn_hidden = 512};
+  REQUIRE(sets() == Sets{{"moe_act", "layernorm"}, {"moe", "layernorm"}});
+  config.model.pattern = {{dense, 1}, {config.model, 3}};
+  REQUIRE(sets() == Sets{{"moe_act", "layernorm"},
+                         {"mlp", "moe_act", "layernorm"},
+                         {"mlp", "moe", "layernorm"}});
+  // transformer_config.py: "Delayed scaling does not support moe_act and layernorm recompute".
+  config.low_precision.recipe = Recipe::delayed;
+  REQUIRE(sets() == Sets{{"mlp"}, {"mlp", "moe"}});
+}
+
 TEST_CASE("policies count the layers of chunks as long as a model may be", "[search]") {
-  std::vector<PolicyCode> const policies = uniform_policies(100'000);
+  std::vector<PolicyCode> const policies = uniform_policies(100'000, {});
   REQUIRE(policies.back() == PolicyCode{RecomputeKind::block, 99'999});
 }
 

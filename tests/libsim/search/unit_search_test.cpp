@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "libsim/engine/prediction.hpp"
@@ -46,6 +47,16 @@ SearchRequest drawn_search(std::uint32_t seed) {
   return request;
 }
 
+/// The modules whose outputs are discarded, and those with what is recomputed as a whole.
+std::vector<std::string> discarded_modules(ModelConfig const& model) {
+  if (model.experts) return {"moe_act", "layernorm"};
+  return {"layernorm"};
+}
+std::vector<std::string> most_modules(ModelConfig const& model) {
+  if (model.experts) return {"moe", "layernorm"};
+  return {"mlp", "layernorm"};
+}
+
 /// Every plan with units that the space has, found without the search's code: all replicas share a
 /// unit, or as many as a node has and twice, four times ... as many.
 std::vector<TrainingConfig> enumerated(SearchRequest const& request) {
@@ -77,9 +88,12 @@ std::vector<TrainingConfig> enumerated(SearchRequest const& request) {
         }
         for (int const group : groups) {
           config.sharding.group = group;
-          for (int k = -2; k <= request.base.model.layers; ++k) {
+          for (int k = -4; k <= request.base.model.layers; ++k) {
             RecomputePolicy policy;
-            if (k == -1) policy.granularity = RecomputeGranularity::selective;
+            if (k < 0) policy.granularity = RecomputeGranularity::selective;
+            if (k == -4) policy.granularity = RecomputeGranularity::none;
+            if (k == -3) policy.modules = discarded_modules(request.base.model);
+            if (k == -2) policy.modules = most_modules(request.base.model);
             if (k >= 0) policy.granularity = RecomputeGranularity::full;
             if (k >= 1) policy.method = RecomputeMethod::block;
             if (k >= 1) policy.layers = k;
