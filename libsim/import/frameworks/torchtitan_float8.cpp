@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "libsim/model/low_precision.hpp"
 #include "libsim/units/parse_number.hpp"
 #include "libsim/units/split_text.hpp"
 
