@@ -3,6 +3,8 @@
 #include <utility>
 
 #include "libsim/explain/explanation_text.hpp"
+#include "libsim/explain/recompute_changes.hpp"
+#include "libsim/model/recompute_regions.hpp"
 #include "libsim/report/text_table.hpp"
 
 namespace stagecraft {
@@ -191,6 +193,16 @@ std::string changes_section(Explanation const& explanation, ExplanationStyle con
         "A stored window keeps everything of as many microbatches as fit, and recomputes "
         "for the others.",
         style.width);
+  }
+  bool const has_modules = std::any_of(shown.begin(), shown.end(), [](auto const* effect) {
+    return effect->change.what.starts_with(module_change);
+  });
+  if (has_modules) {
+    std::vector<std::string> renamed;
+    for (RecomputeRegion const& region : recompute_regions()) {
+      if (region.short_name != region.name) renamed.emplace_back(region.name);
+    }
+    text += wrapped("Modules: " + short_names_text(std::move(renamed)) + ".", style.width);
   }
   if (folded > 0) {
     text += counted(folded, "change that does", "changes that do") +

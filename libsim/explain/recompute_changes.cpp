@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "libsim/model/model_names.hpp"
+#include "libsim/model/recompute_regions.hpp"
 #include "libsim/search/module_policies.hpp"
 #include "libsim/search/policy_codes.hpp"
 #include "libsim/training/key_values.hpp"
@@ -68,8 +69,9 @@ class RecomputeChanges {
     add_policy("selective recompute", "selective");
     for (PolicyCode const& set : module_policies(config_)) {
       RecomputePolicy const policy = policy_of(set);
-      add_policy(policy_text(policy), "{granularity: selective, modules: " +
-                                          nlohmann::json(policy.modules).dump() + "}");
+      add_policy(
+          std::string{module_change} + regions_text(policy.modules),
+          "{granularity: selective, modules: " + nlohmann::json(policy.modules).dump() + "}");
     }
     add_policy("full recompute, layer by layer", "full");
     if (chunk > 1) {

@@ -44,4 +44,23 @@ std::string region_names(std::string_view RecomputeRegion::*name) {
   return text;
 }
 
+std::string regions_text(std::vector<std::string> const& regions,
+                         std::string_view RecomputeRegion::*name) {
+  std::string text;
+  for (std::string const& region : regions) {
+    text += (text.empty() ? "" : "+") + std::string{find_region(region)->*name};
+  }
+  return text;
+}
+
+std::string short_names_text(std::vector<std::string> regions) {
+  sort_regions(regions);
+  std::string text;
+  for (std::string const& region : regions) {
+    std::string const shown{find_region(region)->short_name};
+    text += (text.empty() ? "" : ", ") + (shown == region ? region : shown + " " + region);
+  }
+  return text;
+}
+
 }  // namespace stagecraft

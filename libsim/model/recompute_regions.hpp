@@ -45,4 +45,11 @@ void sort_regions(std::vector<std::string>& names);
 /// All names as a message lists them: "core_attention, mlp".
 std::string region_names(std::string_view RecomputeRegion::*name = &RecomputeRegion::name);
 
+/// Regions as tables list them: "mlp+ln", or by other names of theirs. Pre: the regions exist.
+std::string regions_text(std::vector<std::string> const& regions,
+                         std::string_view RecomputeRegion::*name = &RecomputeRegion::short_name);
+
+/// What the short names of regions mean: "mlp, ln layernorm". Pre: the regions exist.
+std::string short_names_text(std::vector<std::string> regions);
+
 }  // namespace stagecraft

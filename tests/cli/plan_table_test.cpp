@@ -54,6 +54,33 @@ TEST_CASE("plan's lines have 100 columns, or those of the terminal") {
   REQUIRE(widest(wide) <= 160);
 }
 
+TEST_CASE("plan searches sets of modules, which its kit's flags say and its table names in short") {
+  std::string const search =
+      plan("gpt-22b",
+           "--software megatron-core --gpus 8 --global-batch 8 --top 1 --launchable "
+           "megatron-core --set model.attention=flash --fix tensor=4 --fix "
+           "recompute=modules");
+  ProgramResult const shown = run_stagecraft(search);
+  REQUIRE_THAT(shown.output, Contains("recomputed modules: ") && Contains("ln layernorm"));
+  REQUIRE(widest(shown.output) <= 100);
+  json const best = json_of(search + " --json").at("best")[0];
+  REQUIRE(best.at("config").at("recompute").at("modules").back() == "layernorm");
+  TemporaryFolder const folder;
+  std::string const file = (folder.path() / "run.yaml").string();
+  ProgramResult const imported =
+      run_stagecraft("import megatron --world-size 8 --system selene-a100 --megatron current -o '" +
+                     file + "' -- " + best.at("megatron_flags").get<std::string>());
+  INFO(imported.errors);
+  REQUIRE(imported.exit_code == 0);
+  REQUIRE(json_of("simulate '" + file + "' --json").at("iteration_seconds") ==
+          best.at("iteration_seconds"));
+  // Megatron-LM of 2022 recomputes the core of attention alone.
+  require_refusal(plan("gpt-22b",
+                       "--software megatron-2022 --gpus 8 --global-batch 8 --fix "
+                       "recompute=modules"),
+                  {"--fix: found 'recompute=modules'", "Megatron-LM of 2022"});
+}
+
 TEST_CASE("plan prints at most 40 lines, whatever is asked, unless all is asked for") {
   for (std::string const& search :
        {plan("gpt3-175b", "--gpus 64 --global-batch 64"),

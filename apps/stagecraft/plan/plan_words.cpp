@@ -5,6 +5,7 @@
 #include <numeric>
 #include <set>
 #include <sstream>
+#include <utility>
 
 #include "libsim/model/model_names.hpp"
 #include "libsim/model/recompute_regions.hpp"
@@ -21,17 +22,10 @@ bool has_chosen_modules(RecomputePolicy const& policy) {
          policy.modules != RecomputePolicy{}.modules;
 }
 
-/// "mlp+layernorm". `name`: that of the regions.
-std::string modules_text(RecomputePolicy const& policy, std::string_view RecomputeRegion::*name) {
-  std::vector<std::string> names;
-  for (std::string const& module : policy.modules) names.emplace_back(find_region(module)->*name);
-  return joined(names, "+");
-}
-
 std::string text_of(RecomputePolicy const& policy,
                     std::string_view RecomputeRegion::*module = &RecomputeRegion::name) {
   std::string text{name_of(policy.granularity)};
-  if (has_chosen_modules(policy)) text = modules_text(policy, module);
+  if (has_chosen_modules(policy)) text = regions_text(policy.modules, module);
   if (policy.granularity == RecomputeGranularity::full) {
     if (policy.method == RecomputeMethod::block) {
       text += " first " + std::to_string(policy.layers);
@@ -157,13 +151,7 @@ void explain_recompute(std::vector<ShownPlan> const& plans, std::vector<std::str
   if (has_block) legend.emplace_back("full first N: the first N layers of a chunk are recomputed");
   if (has_uniform) legend.emplace_back("full by N: one checkpoint per N layers");
   if (!modules.empty()) {
-    sort_regions(modules);
-    std::vector<std::string> names;
-    for (std::string const& module : modules) {
-      std::string const shown{find_region(module)->short_name};
-      names.push_back(shown == module ? module : shown + " " + module);
-    }
-    legend.push_back("recomputed modules: " + joined(names, ", "));
+    legend.push_back("recomputed modules: " + short_names_text(std::move(modules)));
   }
   if (has_window) legend.emplace_back("+N: N microbatches of each window keep everything");
 }
