@@ -22,6 +22,7 @@ struct MeasuredRange {
   int most_tensor = 1;
   bool has_interleaved = false;
   bool has_overlapped_p2p = false;
+  bool has_expert_overlap = false;
   bool has_sharded_optimizer = false;
   bool has_selective = false;  ///< recompute
   bool has_full = false;       ///< recompute
@@ -47,6 +48,7 @@ constexpr std::array<MeasuredRange, 3> ranges{{{.accelerator = "A100",
                                                 .most_tensor = 128,
                                                 .has_interleaved = true,
                                                 .has_overlapped_p2p = false,
+                                                .has_expert_overlap = true,
                                                 .has_sharded_optimizer = true,
                                                 .has_selective = true,
                                                 .has_full = false,
@@ -98,8 +100,11 @@ struct Setting {
 std::vector<Setting> settings_of(TrainingConfig const& config, MeasuredRange const& range) {
   ModelConfig const& model = config.model;
   ParallelLayout const& parallel = config.parallel;
+  // The order of a run with expert_overlap, and its messages, follow from that.
+  bool const has_pairs = parallel.expert_overlap;
   ScheduleKind const kind = config.schedule.kind;
-  bool const is_overlapped = parallel.pipeline > 1 && config.schedule.p2p == P2p::overlapped;
+  bool const is_overlapped =
+      parallel.pipeline > 1 && !has_pairs && config.schedule.p2p == P2p::overlapped;
   bool const is_sharded = config.sharding.shares_optimizer() && parallel.data > 1;
   return {
       {has_windows(model), "model.window", "full attention"},
@@ -113,7 +118,8 @@ std::vector<Setting> settings_of(TrainingConfig const& config, MeasuredRange con
        word_of(range.attention)},
       {parallel.tensor > range.most_tensor, "parallel.tensor " + std::to_string(parallel.tensor),
        "up to " + std::to_string(range.most_tensor)},
-      {kind != ScheduleKind::one_f_one_b &&
+      {has_pairs && !range.has_expert_overlap, "parallel.expert_overlap", "false"},
+      {kind != ScheduleKind::one_f_one_b && !has_pairs &&
            !(kind == ScheduleKind::interleaved && range.has_interleaved),
        "schedule.kind " + word_of(kind), range.has_interleaved ? "1f1b, interleaved" : "1f1b"},
       {is_overlapped && !range.has_overlapped_p2p, "schedule.p2p overlapped", "blocking"},

@@ -110,6 +110,7 @@ TEST_CASE("torchtitan's job converts linear layers as the run's recipe says, but
   config.model.ffn_hidden = 14336;
   config.model.vocabulary = 128256;
   config.model.sequence = 8192;
+  config.model.rotary_scaling = 8;
   config.parallel.data = 8;
   config.batch.global = 8;
   Omissions omissions{{}};
