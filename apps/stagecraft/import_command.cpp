@@ -136,9 +136,9 @@ LaunchCommand launch_of(CommandLine const& line,
   if (!line.has("script")) return launch;
   std::string const& file = line.value("script");
   Diagnostics diagnostics;
+  auto const variables = variables_of(line);
   std::string const text = read_text_file(file, "a launch script");
-  LaunchCommand script =
-      read_launch_script(text, file, variables_of(line), diagnostics, line.arguments());
+  LaunchCommand script = read_launch_script(text, file, variables, diagnostics, line.arguments());
   diagnostics.throw_if_any();
   note_idle_variables(line, text, script);
   note_world_size(line, script);

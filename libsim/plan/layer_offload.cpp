@@ -17,7 +17,7 @@ namespace stagecraft {
 namespace {
 
 /// Tensors of fewer elements stay on the device (Transformer Engine, cpu_offload.py).
-constexpr std::int64_t least_elements = 256 * 1024;
+constexpr std::int64_t least_elements = 262144;
 
 /// "saved_00" to "saved_99": what a layer leaves to another, by number.
 constexpr std::size_t most_buffers = 100;
@@ -245,8 +245,9 @@ class OffloadedChunks {
       if (role.is_offloaded) all += saved(role.block);
       int const released = i - distance;
       if (released >= 0) role.released = layers[static_cast<std::size_t>(released)];
-      if (released >= -1 && released + 1 < offloaded_) {
-        role.reloaded = layers[static_cast<std::size_t>(released + 1)];
+      int const reloaded = released + 1;
+      if (reloaded >= 0 && reloaded < offloaded_) {
+        role.reloaded = layers[static_cast<std::size_t>(reloaded)];
       }
     }
     programs_.offloaded = std::max(programs_.offloaded, Bytes{all});

@@ -124,11 +124,13 @@ TEST_CASE("plan's table shows the kinds of sharding where they differ, in 100 co
 }
 
 TEST_CASE("plan --launchable torchtitan writes a job configuration of torchtitan") {
-  // Llama 3 8B is a flavor of torchtitan; 16 GPUs are two nodes, each a group of eight ranks.
+  // torchtitan's flavor 8B has the scaled wavelengths of Llama 3.1; 16 GPUs are two nodes, each a
+  // group of eight ranks.
   json const launch =
-      json_of(search +
-              "--launchable torchtitan --top 1 --json --fix tensor=2 --fix recompute=uniform "
-              "--fix micro=2")
+      json_of(
+          "plan llama3.1-8b --system dgx-h100 --gpus 16 --global-batch 64 "
+          "--launchable torchtitan --top 1 --json --fix tensor=2 --fix recompute=uniform "
+          "--fix micro=2")
           .at("launch");
   REQUIRE(launch.at("framework") == "torchtitan");
   REQUIRE(launch.at("command") == "bash torchrun.sh");
