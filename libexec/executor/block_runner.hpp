@@ -70,7 +70,7 @@ class BlockRunner {
   std::vector<std::int64_t> sizes_of_pieces(BlockInstance& instance, Op const& op) const;
   void start_collective(BlockInstance& instance, Op const& op, std::int32_t position);
   void wait(BlockInstance const& instance, Op const& op);
-  /// By stream, the op of a pass before which all ops of the stream are known to be over.
+  /// For each stream, a position in the pass: all ops of the stream before it have ended.
   using Finished = std::array<std::size_t, stream_rows.size()>;
   /// A wait moves `finished` on.
   void note_uses(BlockInstance const& instance,

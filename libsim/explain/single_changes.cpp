@@ -57,7 +57,7 @@ class ChangeList {
                               step_text(more.name, more.ranks, 2 * more.ranks),
                       .set = {setting("parallel." + less.name, less.ranks / 2),
                               setting("parallel." + more.name, 2 * more.ranks)}};
-        // Such a library splits sequences where it splits linear layers.
+        // A library that casts weights needs sequence parallelism beside tensor parallelism.
         bool const is_first_split = more.name == "tensor" && more.ranks == 1;
         if (is_first_split && traits_of(config_.low_precision.implementation).casts_weights) {
           change.set.emplace_back("parallel.sequence=true");

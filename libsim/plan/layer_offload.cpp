@@ -58,7 +58,8 @@ Bytes offloaded_bytes(BlockProgram const& block) {
   return sum;
 }
 
-/// What a block does for its own layer and others. A block is -1 if there is no such layer.
+/// What a block frees, allocates and copies for its own layer and for others. The number of a block
+/// is -1 where there is no such layer.
 struct LayerRole {
   std::int32_t block = 0;
   bool is_offloaded = false;
@@ -84,7 +85,7 @@ class RoleWriter {
 
   /// `distance`: from a layer to the one whose forward releases its buffers.
   void write(LayerRole const& role, std::int32_t distance) {
-    // With a distance of 1 a layer's own backward allocates its buffers.
+    // If the distance is 1, the layer's own backward allocates its buffers.
     bool const others_reload = distance > 1;
     std::vector<TensorId> reloaded;
     if (role.is_offloaded) reloaded = exchange_saved(others_reload);

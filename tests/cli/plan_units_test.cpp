@@ -197,7 +197,7 @@ TEST_CASE("a kit for Accelerate has units, strategy and type of the plan") {
                         "num_processes: 16\n") &&
                    Contains("fsdp_transformer_layer_cls_to_wrap: LlamaDecoderLayer\n") &&
                    Contains("fsdp_activation_checkpointing: true\n"));
-  // Of other types no plan can be launched, and the refusal says why.
+  // No plan with other types can be launched, and the refusal says why.
   require_refusal(search + "--launchable accelerate --top 1",
                   {"--launchable: found 'accelerate', which can run no plan of this model on 16 "
                    "GPUs (sharding.reduce_dtype: Accelerate reduces in the model's type (--set "

@@ -111,7 +111,7 @@ struct UnitPart {
   std::int64_t gathered(UnitTraits const& traits) const {
     return low == 0 ? elements : high_bytes(traits) + low;
   }
-  /// Those of what comes before the quantised weights.
+  /// Bytes of what comes before the quantised weights.
   std::int64_t high_bytes(UnitTraits const& traits) const {
     return (elements - low) * element_size(traits.types.gathered);
   }
