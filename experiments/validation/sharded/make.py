@@ -117,9 +117,9 @@ def torchtitan(run):
     return row | {"measured.iteration_seconds": seconds(parallel["global_batch"], model["seq"], rate)}
 
 
-# What torchtitan prints as memory is max_reserved_gib (components/metrics.py). Its loss of 2024 was not compiled (train.py: "TODO:
-# compiling loss function causes CUDA errors"): beside a copy of the logits in fp32 there are the result of log_softmax, which its
-# backward reads, and of that backward both gradients.
+# What torchtitan prints as memory is max_reserved_gib (components/metrics.py). Its loss of 2024 was not compiled, as that led to
+# CUDA's errors (train.py): beside a copy of the logits in fp32 there are the result of log_softmax, which its backward reads, and
+# of that backward both gradients.
 LOSS_OF_2024 = "{exponentials: 1, cross_entropy_backward: 2}"
 # Op-level SAC keeps, in units of h elements per token, a layer's input 1, wq 1, wv 0.25, what attention gives 1 and w1 3.5; the
 # recompute that stands for it the input, rotated queries and keys 1.25, values with the rest of their buffer 1.5, what attention
