@@ -7,7 +7,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -190,7 +189,7 @@ Simulation simulation_of(RunConfig const& config) {
   TrainingPlan const plan = make_plan(as_settled(config.training));
   Simulation simulation = simulate(plan, config.system);
   add_reservations(simulation, plan, config.system,
-                   static_cast<int>(std::thread::hardware_concurrency()));
+                   core_count());
   return simulation;
 }
 
@@ -224,7 +223,7 @@ int run_simulate(CommandLine const& line) {
   if (trace) played.emplace(plan, run.config.system);
   Simulation simulation = played ? played->simulation : simulate(plan, run.config.system);
   add_reservations(simulation, plan, run.config.system,
-                   static_cast<int>(std::thread::hardware_concurrency()));
+                   core_count());
   OperatingFigures const figures =
       operating_figures(to_seconds(simulation.iteration), simulation.tokens_per_second,
                         world_size(run.config.training.parallel), rates);

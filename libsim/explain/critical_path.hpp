@@ -110,7 +110,7 @@ struct CriticalPath {
 /// stream that was still busy, or the last stage to join a group. If several ended at the same
 /// time, the stage's own task comes first, then the lowest stage. Times are exact, so an event
 /// waited for whatever ended when it began, and the recorded times alone suffice.
-/// Pre: `times` is record_times(costed).
+/// Pre: `times` are those of a TimeRecorder of `costed`.
 /// \throws std::logic_error  if nothing ended when something began.
 CriticalPath find_critical_path(CostedPlan const& costed, RecordedTimes const& times);
 

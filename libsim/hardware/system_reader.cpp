@@ -23,13 +23,11 @@ namespace stagecraft {
 
 namespace {
 
-/// A key that users look for in the wrong section of a system file, or under another name (from
-/// the trials of new users): the hint "did you mean" names the one that is meant.
+/// A key that users look for in the wrong section of a system file, or under another name. The hint
+/// "did you mean" names the one that is meant.
 struct MisplacedKey {
   std::string_view section;  ///< empty: in none
-
   std::string_view key;
-
   std::string_view meant;
 };
 

@@ -298,14 +298,6 @@ void write(TextPieces& out, TrainingPlan const& plan) {
 
 }  // namespace
 
-std::string canonical_text(TrainingPlan const& plan) {
-  std::string text;
-  TextPieces out{[&](std::string_view piece) { text.append(piece); }};
-  write(out, plan);
-  out.hand_on();
-  return text;
-}
-
 std::string fingerprint(TrainingPlan const& plan) {
   Sha256 digest;
   TextPieces out{[&](std::string_view piece) { digest.add(piece); }};

@@ -36,8 +36,7 @@ std::vector<GradientBucket> gradient_buckets(TrainingPlan const& plan, std::int3
   ChunkProgram const& chunk = plan.programs.chunks[static_cast<std::size_t>(chunk_program)];
   auto const blocks = static_cast<std::int32_t>(chunk.blocks.size());
   std::int64_t const given = bucket_elements(plan.config);
-  std::int64_t const limit =
-      given > 0 ? given : std::max<std::int64_t>(40'000'000, 1'000'000LL * plan.replicas());
+  std::int64_t const limit = given > 0 ? given : megatron_bucket_elements(plan.replicas());
   bool const is_cut = given > 0 || chunk.has_embedding;
   std::vector<GradientBucket> buckets;
   std::int32_t end = blocks;

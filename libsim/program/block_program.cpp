@@ -56,14 +56,4 @@ Bytes saved_bytes(BlockProgram const& block) {
   return sum;
 }
 
-Bytes bytes_until_weight_gradient(BlockProgram const& block) {
-  Bytes sum;
-  for (BufferLife const& life : block.split_lives) {
-    if (life.release_pass == Pass::weight_gradient && life.allocate_pass != Pass::weight_gradient) {
-      sum += block.tensor(life.buffer).bytes();
-    }
-  }
-  return sum;
-}
-
 }  // namespace stagecraft

@@ -151,7 +151,7 @@ struct Handover {
 /// What one part of a model computes for one microbatch on one rank: the single description from
 /// which memory, FLOPs, time and kernels are derived.
 ///
-/// This folder builds it: modules (attention.hpp, mlp.hpp, ...) append ops to a ProgramBuilder,
+/// libsim/modules builds it (attention.hpp, mlp.hpp, ...): a module appends ops to a ProgramBuilder,
 /// apply_recompute() copies what backward computes again, insert_waits() and derive_liveness() add
 /// the waits and the lives of buffers.
 ///
@@ -215,10 +215,6 @@ constexpr std::int64_t layer_of(BlockProgram::Kind kind, std::int64_t first, std
   if (kind == BlockProgram::Kind::layers) return first + layer;
   return kind == BlockProgram::Kind::head && layer > 0 ? first + layer - 1 : -1;
 }
-
-/// Bytes that a block keeps from its input gradient to its weight gradient; 0 without a split
-/// backward.
-Bytes bytes_until_weight_gradient(BlockProgram const& block);
 
 /// Bytes that a block keeps from forward to backward. They include its input, if backward reads it,
 /// but not its output, which is the next block's input.

@@ -31,7 +31,7 @@ bool has_unit_copies(TrainingConfig const& config) {
 RankGrid grid_of(TrainingConfig const& config) {
   ParallelLayout const& layout = config.parallel;
   std::vector<GridAxis> axes{{tensor_axis, layout.tensor}};
-  // Without context parallelism plans are, to the byte, what they were before there was any.
+  // An axis of one rank would be in the fingerprint.
   if (layout.context_inner > 1) axes.push_back({inner_context_axis, layout.context_inner});
   if (layout.context > 1) axes.push_back({context_axis, layout.context / layout.context_inner});
   int const sharing = has_unit_copies(config) ? config.sharding.group / layout.context : 1;

@@ -268,6 +268,12 @@ constexpr std::int64_t bucket_elements(TrainingConfig const& config) {
   return config.parallel.gradient_bucket.value_or(config.stack.bucket_elements);
 }
 
+/// Elements of a bucket where neither the run nor its stack names a number, for as many replicas
+/// (data x context). Source: DistributedDataParallel of megatron/core/distributed.
+constexpr std::int64_t megatron_bucket_elements(int replicas) {
+  return std::max<std::int64_t>(40'000'000, std::int64_t{1'000'000} * replicas);
+}
+
 /// The same policy, with the stack's choice of how checkpoints end if the run leaves it open.
 inline RecomputePolicy settled_with_stack(RecomputePolicy policy, StackDefaults const& stack) {
   policy.early_stop = policy.early_stop.value_or(stack.early_stop);

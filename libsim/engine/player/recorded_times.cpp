@@ -72,10 +72,4 @@ RecordedTimes TimeRecorder::finish(SimTime period) && {
   return std::move(times_);
 }
 
-RecordedTimes record_times(CostedPlan const& costed) {
-  TimeRecorder recorder{costed};
-  Timeline const timeline = play(costed.timeline(), recorder);
-  return std::move(recorder).finish(timeline.period);
-}
-
 }  // namespace stagecraft

@@ -76,7 +76,4 @@ class TimeRecorder {
   std::vector<std::vector<std::int32_t>> reductions_;  ///< by stage: entries of data-parallel tasks
 };
 
-/// Plays an iteration and keeps every time. \throws ScheduleDeadlock
-RecordedTimes record_times(CostedPlan const& costed);
-
 }  // namespace stagecraft

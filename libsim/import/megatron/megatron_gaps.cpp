@@ -223,9 +223,7 @@ class Gaps {
     gap(config_.layout.kind == LayerSplit::Kind::list && is_interleaved &&
             config_.layout.list.size() == static_cast<std::size_t>(parallel.pipeline),
         "layout: a list of stages is written as one of virtual stages");
-    // DistributedDataParallel of megatron/core/distributed: at least 40 M elements, and a million
-    // for each replica.
-    std::int64_t const own = std::max<std::int64_t>(40'000'000, 1'000'000LL * parallel.data);
+    std::int64_t const own = megatron_bucket_elements(parallel.data * parallel.context);
     gap(overlaps_gradients(config_) && bucket_elements(config_) != 0 &&
             bucket_elements(config_) != own,
         "parallel.gradient_bucket: the flags say buckets of Megatron-LM's own size, which is " +

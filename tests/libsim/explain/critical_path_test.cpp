@@ -4,6 +4,7 @@
 #include <catch2/catch.hpp>
 #include <map>
 
+#include "libsim/engine/player/recorded_times.hpp"
 #include "libsim/engine/settle.hpp"
 #include "libsim/engine/simulation.hpp"
 #include "libsim/plan/make_plan.hpp"
@@ -37,6 +38,13 @@ bool uses_links(CostedPlan const& costed) {
   return std::ranges::any_of(stages, [](PlayedStage const& stage) {
     return std::ranges::any_of(stage.on_links, [](SimTime time) { return time > SimTime{0}; });
   });
+}
+
+/// Plays an iteration and keeps every time.
+RecordedTimes record_times(CostedPlan const& costed) {
+  TimeRecorder recorder{costed};
+  Timeline const timeline = play(costed.timeline(), recorder);
+  return std::move(recorder).finish(timeline.period);
 }
 
 /// The iteration if every run of a rank's task took so much longer.

@@ -29,7 +29,16 @@ BlockShape gpt_layer(int tensor = 1, bool sequence_parallel = false) {
           .micro = b};
 }
 
-std::int64_t held(BlockProgram const& block) { return bytes_until_weight_gradient(block).count(); }
+/// Bytes that a block keeps from its input gradient to its weight gradient.
+std::int64_t held(BlockProgram const& block) {
+  Bytes sum;
+  for (BufferLife const& life : block.split_lives) {
+    if (life.release_pass == Pass::weight_gradient && life.allocate_pass != Pass::weight_gradient) {
+      sum += block.tensor(life.buffer).bytes();
+    }
+  }
+  return sum.count();
+}
 
 }  // namespace
 
