@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "libsim/schedule/ordered_schedule.hpp"
+#include "libsim/schedule/orders/interleaving.hpp"
 #include "libsim/schedule/schedule_rules.hpp"
 #include "libsim/schedule/stage_exchanges.hpp"
 #include "libsim/schedule/stage_order.hpp"

@@ -16,14 +16,6 @@ namespace stagecraft {
 /// alone take gigabytes.
 inline constexpr std::int64_t max_scheduled_forwards = 16'000'000;
 
-/// Whether the interleaved schedule can run the microbatches in groups of `group`: stages <= group
-/// <= microbatches, and the last group is full or has at least `stages` microbatches.
-/// Source: microbatch_group_size_per_vp_stage of Megatron-LM, core/pipeline_parallel/schedules.py.
-constexpr bool is_group(std::int64_t group, std::int64_t microbatches, std::int64_t stages) {
-  return group >= stages && group <= microbatches &&
-         (microbatches % group == 0 || microbatches % group >= stages);
-}
-
 /// The accepted group sizes as text, the smallest first: `8, 12, 16, ...`.
 /// Pre: 1 <= stages <= microbatches.
 std::string accepted_groups(std::int64_t microbatches, std::int64_t stages);

@@ -4,6 +4,8 @@
 #include <array>
 #include <cstddef>
 
+#include "libsim/schedule/orders/interleaving.hpp"
+
 namespace stagecraft {
 namespace {
 
@@ -19,9 +21,10 @@ int forwards_of_later_stages(ScheduleShape const& shape, StageId stage) {
   return std::min(shape.stages - 1 - stage.value(), all_forwards(shape, stage));
 }
 
-int interleaved_warmup(ScheduleShape const& shape, StageId stage) {
+int warmup_of_chunks(ScheduleShape const& shape, StageId stage) {
   int const behind = shape.stages - 1 - stage.value();
-  return std::min(2 * behind + (shape.chunks - 1) * shape.group, all_forwards(shape, stage));
+  return std::min(interleaved_warmup(behind, shape.chunks, shape.group),
+                  all_forwards(shape, stage));
 }
 
 /// Indexed by ScheduleKind.
@@ -35,7 +38,7 @@ constexpr std::array<ScheduleRules, 3> all_rules{{
      .takes_chunks = true,
      .alternates = true,
      .placement = round_of_chunks,
-     .warmup = interleaved_warmup},
+     .warmup = warmup_of_chunks},
 }};
 
 }  // namespace

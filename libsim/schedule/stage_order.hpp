@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "libsim/schedule/orders/interleaving.hpp"
 #include "libsim/schedule/orders/pipeline_order.hpp"
 #include "libsim/schedule/schedule_shape.hpp"
 
@@ -24,8 +25,8 @@ class VirtualOrder {
   int size() const { return static_cast<int>(forwards_.size()); }  ///< n * m
   ChunkRun forward(int k) const { return forwards_[static_cast<std::size_t>(k)]; }
   ChunkRun backward(int k) const {
-    ChunkRun const& mirrored = forwards_[static_cast<std::size_t>(k)];
-    return {Pass::backward, mirrored.microbatch, ChunkId{chunks_ - 1 - mirrored.chunk.value()}};
+    ChunkRun const& forward = forwards_[static_cast<std::size_t>(k)];
+    return {Pass::backward, forward.microbatch, mirrored(forward.chunk, chunks_)};
   }
   /// The number of consecutive forwards, from the k-th on, that run the same chunk. As many
   /// backwards from the k-th on do. 1 after the last.

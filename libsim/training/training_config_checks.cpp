@@ -9,6 +9,7 @@
 #include "libsim/model/layer_kinds.hpp"
 #include "libsim/model/model_names.hpp"
 #include "libsim/schedule/ordered_schedule.hpp"
+#include "libsim/schedule/orders/interleaving.hpp"
 #include "libsim/schedule/schedule_layout.hpp"
 #include "libsim/training/combination_check.hpp"
 #include "libsim/training/context_checks.hpp"

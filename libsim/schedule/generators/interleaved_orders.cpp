@@ -3,6 +3,7 @@
 #include <string>
 
 #include "libsim/schedule/generators/generators.hpp"
+#include "libsim/schedule/orders/interleaving.hpp"
 #include "libsim/schedule/orders/schedule_error.hpp"
 #include "libsim/schedule/orders/task_writer.hpp"
 
@@ -10,15 +11,9 @@ namespace stagecraft {
 
 namespace {
 
-/// The chunk of the k-th backward, which mirrors that of the k-th forward.
-ChunkId mirrored(ChunkRun const& forward, int chunks) {
-  return ChunkId{chunks - 1 - forward.chunk.value()};
-}
-
 void check_group(int stages, int n, int group) {
   bool const is_all = n < stages && group == n;
-  bool const is_legal = group >= stages && group <= n && (n % group == 0 || n % group >= stages);
-  if (is_all || is_legal) return;
+  if (is_all || is_group(group, n, stages)) return;
   throw ScheduleError{"microbatches per group", "'" + std::to_string(group) + "'",
                       "from p (" + std::to_string(stages) + ") to n (" + std::to_string(n) +
                           "), the last group full or of at least p; with n < p: n"};
@@ -36,13 +31,13 @@ PipelineOrder alternating_order(
   for (int stage = 0; stage < stages; ++stage) {
     TaskWriter writer{std::vector<MicrobatchId>(static_cast<std::size_t>(chunks))};
     int const warmup =
-        std::min(2 * (stages - stage - 1) + (chunks - 1) * group + extra_warmup, all);
+        std::min(interleaved_warmup(stages - stage - 1, chunks, group) + extra_warmup, all);
     for (int k = 0; k < all + warmup; ++k) {
       if (k < warmup) {
         writer.forward(forward(k).chunk);
         continue;
       }
-      ChunkId const backward = mirrored(forward(k - warmup), chunks);
+      ChunkId const backward = mirrored(forward(k - warmup).chunk, chunks);
       if (k >= all) {
         writer.backward(backward);
       } else if (steady == Steady::paired) {
@@ -116,7 +111,7 @@ PipelineOrder interleaved_zb_order(int stages, int microbatches, int chunks) {
     for (int k = 0; k < warmup; ++k) writer.forward(forward(k).chunk);
     for (int k = 0; k < all; ++k) {
       if (warmup + k < all) writer.forward(forward(warmup + k).chunk);
-      writer.input_gradient(mirrored(forward(k), chunks));
+      writer.input_gradient(mirrored(forward(k).chunk, chunks));
       if (k >= stage) writer.weight_gradient();
     }
     writer.finish_weight_gradients();
