@@ -9,6 +9,7 @@
 #include <thread>
 #include <utility>
 
+#include "libsim/units/fnv_hash.hpp"
 #include "libsim/units/parse_number.hpp"
 
 namespace stagecraft {
@@ -227,13 +228,9 @@ class PlaceReader {
                                   ", but no address of rank 0; accepted: " + accepted_rendezvous};
   }
 
-  /// A port that is the same in all processes of a job and differs in most other jobs (FNV-1a).
+  /// A port that is the same in all processes of a job and differs in most other jobs.
   int port_of_job() const {
-    std::uint32_t hash = 2166136261U;
-    for (char const letter : place_.job) {
-      hash = (hash ^ static_cast<unsigned char>(letter)) * 16777619U;
-    }
-    return first_port + static_cast<int>(hash % port_count);
+    return first_port + static_cast<int>(fnv_hash(place_.job) % port_count);
   }
 
   ProcessFlags const& flags_;

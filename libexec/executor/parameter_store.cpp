@@ -13,6 +13,7 @@
 #include "libexec/executor/executable.hpp"
 #include "libexec/kernels/dropout.hpp"
 #include "libsim/plan/units/unit_block.hpp"
+#include "libsim/units/fnv_hash.hpp"
 
 namespace stagecraft {
 namespace {
@@ -46,19 +47,12 @@ std::size_t position_of_unit(Tensor const& shard, std::size_t position) {
   throw std::logic_error{to_string(shard.name) + " is of no unit that is known"};
 }
 
-/// FNV-1a. Source: Fowler, Noll, Vo; draft-eastlake-fnv.
-std::uint32_t hash_of(std::string_view text) {
-  std::uint32_t hash = 2166136261U;
-  for (char const c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 16777619U;
-  return hash;
-}
-
 /// A normal number for each index of a tensor.
 /// Source: Box and Muller 1958, "A note on the generation of random normal deviates".
 class NormalNumbers {
  public:
   NormalNumbers(std::uint32_t seed, std::string_view tensor)
-      : seed_{seed}, tensor_{hash_of(tensor)} {}
+      : seed_{seed}, tensor_{fnv_hash(tensor)} {}
 
   double operator()(std::int64_t index) const {
     auto const i = static_cast<std::uint64_t>(index);

@@ -1,19 +1,13 @@
 #include "libsim/export/protobuf_writer.hpp"
 
+#include "libsim/units/varint.hpp"
+
 namespace stagecraft {
 
 namespace {
 
 constexpr int wire_varint = 0;
 constexpr int wire_bytes = 2;
-
-void append_varint(std::string& bytes, std::uint64_t number) {
-  while (number >= 0x80) {
-    bytes += static_cast<char>(number | 0x80);
-    number >>= 7;
-  }
-  bytes += static_cast<char>(number);
-}
 
 void append_key(std::string& bytes, int field, int wire_type) {
   append_varint(bytes, static_cast<std::uint64_t>(field) << 3 | static_cast<unsigned>(wire_type));

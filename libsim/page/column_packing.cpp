@@ -3,20 +3,14 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "libsim/units/varint.hpp"
+
 namespace stagecraft {
 
 namespace {
 
 /// The indices of so many frequent values take at most two bytes.
 constexpr std::size_t most_frequent_values = 16'382;
-
-void append_varint(std::string& bytes, std::uint64_t number) {
-  while (number >= 0x80) {
-    bytes += static_cast<char>(number | 0x80);
-    number >>= 7;
-  }
-  bytes += static_cast<char>(number);
-}
 
 void append_signed(std::string& bytes, std::int64_t number) {
   auto const sign = static_cast<std::uint64_t>(number < 0 ? -1 : 0);

@@ -55,10 +55,6 @@ struct UnitCollectives {
   }
 };
 
-std::string counted(std::int64_t number, std::string_view name) {
-  return std::to_string(number) + " " + std::string{name} + (number == 1 ? "" : "s");
-}
-
 /// One line on the sharded units of a run: the size of the largest one once gathered, how many
 /// gathers and reductions a rank runs in an iteration, and how much of their time no computation
 /// hides. Empty if no parameters are shared.

@@ -12,6 +12,7 @@
 #include "libsim/config/optional_json.hpp"
 #include "libsim/host/schemas.hpp"
 #include "libsim/report/text_table.hpp"
+#include "libsim/units/quantity.hpp"
 #include "libsim/validation/ranking.hpp"
 #include "libsim/validation/validation_summary.hpp"
 
@@ -106,10 +107,6 @@ std::string text_of(Json const& json, int indent) {
 constexpr char const* nothing = "-";
 
 std::string percent_text(double fraction) { return decimals(100 * fraction, 1); }
-
-std::string counted(std::int64_t count, std::string const& noun) {
-  return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
-}
 
 void add_line(std::string const& name, ValidationSummary const& summary, TextTable& table) {
   std::vector<std::string> cells{name, std::to_string(summary.timed)};
