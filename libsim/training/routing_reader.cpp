@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "libsim/config/csv_table.hpp"
-#include "libsim/config/named_file.hpp"
+#include "libsim/config/file_beside.hpp"
 #include "libsim/config/section_reader.hpp"
 #include "libsim/config/section_writer.hpp"
 #include "libsim/training/training_keys.hpp"
@@ -124,7 +124,7 @@ void read_field(ConfigNode const& node, SharedCounts& counts) {
   try {
     // So that the configuration can be written to another folder.
     counts = SharedCounts{
-        read_counts_file(std::filesystem::absolute(named_file(node, *name)).lexically_normal())};
+        read_counts_file(std::filesystem::absolute(file_beside(node, *name)).lexically_normal())};
   } catch (ConfigError const& error) {
     for (Problem const& problem : error.problems()) node.diagnostics().add(problem);
     node.diagnostics().mark_unsound(node.key());

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "libsim/allocator/allocator_settings.hpp"
-#include "libsim/config/named_file.hpp"
+#include "libsim/config/file_beside.hpp"
 #include "libsim/config/section_reader.hpp"
 #include "libsim/config/section_writer.hpp"
 #include "libsim/model/model_config_reader.hpp"
@@ -57,7 +57,8 @@ SharedOrder read_order(SectionReader& reader, ConfigNode const& section) {
   ConfigNode const& source = file.exists() ? file : orders;
   try {
     if (orders.exists()) return SharedOrder{read_texts(orders, shape)};
-    if (auto const name = file.text()) return SharedOrder{read_order_file(named_file(file, *name))};
+    if (auto const name = file.text())
+      return SharedOrder{read_order_file(file_beside(file, *name))};
   } catch (ScheduleError const& error) {
     report(error, source);
   }

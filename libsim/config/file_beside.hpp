@@ -8,7 +8,7 @@
 namespace stagecraft {
 
 /// The file that a key names: relative to the file that has the key, or to the current folder.
-inline std::filesystem::path named_file(ConfigNode const& node, std::string const& name) {
+inline std::filesystem::path file_beside(ConfigNode const& node, std::string const& name) {
   Place const& place = node.place();
   if (place.line == 0 || !place.origin) return name;
   return std::filesystem::path{*place.origin}.parent_path() / name;
