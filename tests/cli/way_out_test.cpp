@@ -225,4 +225,11 @@ TEST_CASE("way out: plan's legend has the words that its table has") {
                Catch::Contains("data, steps and checkpoints are to be added"));
 }
 
+TEST_CASE("way out: kinds of sharding that no plan has are told by the option that names them") {
+  require_refusal("plan '" + models +
+                      "llama3-8b.yaml' --set model.predicted_tokens=1 --system dgx-h100 --gpus 16 "
+                      "--global-batch 128 --sharding fsdp2",
+                  {"--sharding: found 'sharding=fsdp2'", "units go with model.predicted_tokens 0"});
+}
+
 }  // namespace stagecraft::way_out_test

@@ -230,6 +230,16 @@ std::vector<std::string> common_gaps(SearchRequest const& request,
           std::string{", or no --launchable"}};
 }
 
+/// Why units of a model with multi-token prediction have no plan, as the end of a sentence.
+std::string without_predictions(PlanOptions const& plan, FixOption const& fix) {
+  std::vector<ShardingKind> const& kinds = fix.alone.sharding;
+  bool const has_units = !kinds.empty() && std::ranges::all_of(kinds, [](ShardingKind kind) {
+    return traits_of(kind).has_units();
+  });
+  if (!has_units || plan.request.base.model.predicted_tokens == 0) return "";
+  return "; units go with model.predicted_tokens 0";
+}
+
 /// Reports that there is no plan: because of --fix, or even without it.
 [[noreturn]] void refuse_empty_space(PlanOptions const& plan) {
   SearchRequest free = plan.request;
@@ -244,19 +254,24 @@ std::vector<std::string> common_gaps(SearchRequest const& request,
                                std::to_string(free.global_batch) + near_numbers(free)};
   }
   std::string all;
+  std::string_view option = "--fix";
+  std::string why;
   for (FixOption const& fix : plan.fixes) {
     free.filter = fix.alone;
     if (!has_plans(free)) {
       free.filter = {};
-      throw CommandLineError{"--fix", "'" + fix.text + "'",
-                             "what " + run + " has" + legal_numbers(free, fix.text)};
+      throw CommandLineError{
+          std::string{fix.option}, "'" + fix.text + "'",
+          "what " + run + " has" + legal_numbers(free, fix.text) + without_predictions(plan, fix)};
     }
+    if (all.empty()) option = fix.option;
+    why += without_predictions(plan, fix);
     all += (all.empty() ? "'" : " and '") + fix.text + "'";
   }
   if (plan.launchable && (all.empty() || has_plans(plan.request))) refuse_launchable(plan);
-  throw CommandLineError{
-      "--fix", all,
-      "what " + run + " has together" + (plan.launchable ? ", which --launchable can run" : "")};
+  throw CommandLineError{std::string{option}, all,
+                         "what " + run + " has together" +
+                             (plan.launchable ? ", which --launchable can run" : "") + why};
 }
 
 /// What is written beside the text, refused before the search if it cannot be.

@@ -33,7 +33,7 @@ void keep_to_measured_pipelines(PlanOptions& options) {
                            "--fix pipeline=1, or --margin, which keeps a share of the device free"};
   }
   pipeline = {1};
-  options.fixes.push_back({"pipeline=1", {}});
+  options.fixes.push_back({"pipeline=1", {}, "--safety"});
   options.fixes.back().alone.pipeline = pipeline;
   options.warnings.push_back(
       "--safety: only plans of one stage are searched, as with --fix pipeline=1, because " +

@@ -52,15 +52,15 @@ std::vector<std::string> framework_names() {
 }
 
 void read_filters(CommandLine const& line, PlanOptions& options) {
-  auto const add = [&](std::string const& text) {
+  auto const add = [&](std::string const& text, std::string_view option = "--fix") {
     read_fix(text, options.request.filter);
-    options.fixes.push_back({text, {}});
+    options.fixes.push_back({text, {}, option});
     read_fix(text, options.fixes.back().alone);
   };
   for (std::string const& text : line.values_of("fix")) add(text);
   if (!line.has("sharding")) return;
   try {
-    add("sharding=" + line.value("sharding"));
+    add("sharding=" + line.value("sharding"), "--sharding");
   } catch (CommandLineError const&) {
     std::string const names = accepted_names<ShardingKind>() + ", with commas between them, or any";
     std::string hint;

@@ -5,6 +5,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "libsim/launch/launch_framework.hpp"
@@ -13,10 +14,11 @@
 
 namespace stagecraft {
 
-/// One --fix.
+/// One --fix, or an option that stands for one.
 struct FixOption {
   std::string text;    ///< NAME=VALUE[,VALUE...]
   SearchFilter alone;  ///< the filter of this option alone
+  std::string_view option = "--fix";
 };
 
 /// What `stagecraft plan` is asked of one cluster: a system with a number of accelerators, and a
