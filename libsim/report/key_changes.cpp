@@ -37,8 +37,7 @@ std::vector<KeyChange> changes_between(RunConfig const& before, RunConfig const&
   return changes;
 }
 
-std::string short_text(nlohmann::ordered_json const& value) {
-  constexpr std::size_t longest = 40;
+std::string short_text(nlohmann::ordered_json const& value, std::size_t longest) {
   if (value.is_null()) return "missing";
   auto const replace = nlohmann::ordered_json::error_handler_t::replace;
   std::string const text =
@@ -49,10 +48,11 @@ std::string short_text(nlohmann::ordered_json const& value) {
 std::string changes_text(std::vector<KeyChange> const& changes) {
   if (changes.empty()) return "no key differs\n";
   constexpr std::size_t most_shown = 12;
+  constexpr std::size_t longest_after = 60;
   std::string text;
   for (std::size_t i = 0; i < std::min(changes.size(), most_shown); ++i) {
     text += "  " + printable(changes[i].key) + ": " + short_text(changes[i].before) + " -> " +
-            short_text(changes[i].after) + "\n";
+            short_text(changes[i].after, longest_after) + "\n";
   }
   if (changes.size() > most_shown) {
     text += "  and " + std::to_string(changes.size() - most_shown) + " more keys (--json)\n";

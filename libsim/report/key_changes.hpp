@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -19,7 +20,7 @@ struct KeyChange {
 std::vector<KeyChange> changes_between(RunConfig const& before, RunConfig const& after);
 
 /// A value on one line. A system or a model has too many keys for one: it is cut short.
-std::string short_text(nlohmann::ordered_json const& value);
+std::string short_text(nlohmann::ordered_json const& value, std::size_t longest = 40);
 
 /// A line `  key: before -> after` per key, the first dozen; "no key differs" if there is none.
 std::string changes_text(std::vector<KeyChange> const& changes);
