@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "libsim/ranks/unit_groups.hpp"
-#include "libsim/training/sharding_reader.hpp"
+#include "libsim/training/sharding/sharding_reader.hpp"
 #include "libsim/training/training_names.hpp"
 
 namespace stagecraft {
@@ -71,18 +71,33 @@ void append_kinds(std::vector<Change>& changes,
   }
 }
 
-/// Whether the host could have what half of the layers save, and has not.
-bool may_offload_layers(TrainingConfig const& config, System const& system) {
-  bool const has_host = system.node.host_memory.value > Bytes{0} &&
-                        system.accelerator.host_link.value.bandwidth.value > 0;
-  bool const recomputes = std::ranges::any_of(config.recompute, [](RecomputePolicy const& policy) {
-    return policy.granularity != RecomputeGranularity::none;
-  });
-  std::int64_t const half = config.model.layers / 2;
-  return has_host && !recomputes && half > 0 && config.offload.activations.layers != half &&
-         config.parallel.pipeline == 1 && !config.parallel.expert_overlap &&
-         config.schedule.kind == ScheduleKind::one_f_one_b &&
-         config.sharding.traits().is_in_megatron();
+/// What else of the activations the host may have: what half of the layers save, or the largest
+/// inputs of modules. What the run cannot be combined with, its check refuses.
+void append_activations(std::vector<Change>& changes, TrainingConfig const& config) {
+  Offload const& now = config.offload;
+  auto const append = [&](std::string const& value, std::string what) {
+    // A run that offloads already keeps its other keys.
+    changes.push_back(change_to((now == Offload{} ? "offload={activations: " + value + "}"
+                                                  : "offload.activations=" + value),
+                                std::move(what)));
+  };
+  int const half = static_cast<int>(config.model.layers / 2);
+  if (half > 0 && config.parallel.pipeline == 1 && now.activations.layers != half) {
+    append("{layers: " + std::to_string(half) + "}",
+           "offload activations of " + std::to_string(half) + " layers");
+  }
+  OffloadModules attention;
+  attention.insert(OffloadModule::core_attn);
+  attention.insert(OffloadModule::attn_proj);
+  OffloadModules experts;
+  experts.insert(OffloadModule::expert_fc1);
+  experts.insert(OffloadModule::moe_act);
+  if (now.activations.modules != attention) {
+    append("{modules: [core_attn, attn_proj]}", "offload attention's operands");
+  }
+  if (has_experts(config.model) && now.activations.modules != experts) {
+    append("{modules: [expert_fc1, moe_act]}", "offload the inputs of experts");
+  }
 }
 
 }  // namespace
@@ -147,20 +162,13 @@ std::vector<Change> offload_changes(TrainingConfig const& config, System const& 
                                 : "all activations on the accelerator",
                   has_optimizer ? "optimizer state on the host" : "activations on the host"));
   }
-  if (may_offload_layers(config, system)) {
-    std::string const half = std::to_string(config.model.layers / 2);
-    changes.push_back(now == Offload{} ? change_to("offload={activations: {layers: " + half + "}}",
-                                                   "offload activations of " + half + " layers")
-                                       : change_to("offload.activations.layers=" + half,
-                                                   "offload activations of " + half + " layers"));
-  }
+  bool const has_link = system.node.host_memory.value > Bytes{0} &&
+                        system.accelerator.host_link.value.bandwidth.value > 0;
+  if (has_link && config.sharding.traits().is_in_megatron()) append_activations(changes, config);
   bool const may = config.sharding.traits().may_offload_optimizer &&
                    config.model.precision == Precision::bf16 &&
                    config.memory.moments_dtype == StateType::fp32;
-  bool const has_host = system.node.host_memory.value > Bytes{0} &&
-                        system.node.host_adam.value > 0 &&
-                        system.accelerator.host_link.value.bandwidth.value > 0;
-  if (!may || !has_host) return changes;
+  if (!may || !has_link || system.node.host_adam.value == 0) return changes;
   for (auto const& [fraction, text, what] :
        {std::tuple{0.5, "0.5", "offload half of the optimizer"},
         {1.0, "1", "offload the optimizer"}}) {

@@ -9,7 +9,8 @@
 #include "libsim/model/layer_kinds.hpp"
 #include "libsim/modules/blocks.hpp"
 #include "libsim/plan/gradient_buckets.hpp"
-#include "libsim/plan/layer_offload.hpp"
+#include "libsim/plan/offload/layer_offload.hpp"
+#include "libsim/plan/offload/module_offload.hpp"
 #include "libsim/plan/plan_outline.hpp"
 #include "libsim/plan/received_rows.hpp"
 #include "libsim/plan/sharded_runs.hpp"
@@ -289,7 +290,9 @@ Programs build_programs(TrainingPlan const& plan, std::span<int const> ranks) {
     }
   }
   if (plan.config.sharding.has_units()) shard_units(plan, programs);
-  if (plan.config.offload.activations.layers > 0) offload_layers(plan.config, programs);
+  ActivationOffload const& offload = plan.config.offload.activations;
+  if (offload.layers > 0) offload_layers(plan.config, programs);
+  if (!offload.modules.empty()) offload_modules(plan.config, programs);
   if (plan.has_split_backward) {
     for (BlockProgram& block : programs.blocks) split_backward(block);
   }
@@ -391,7 +394,6 @@ TrainingPlan make_programs(TrainingConfig const& config,
     // Most stages are as the one before, so that only a few are counted.
     if (id == StageId{0} || !have_equal_chunks(plan, plan.stages[previous(id)], stage)) {
       count_parameters(plan, stage);
-      stage.offloaded = plan.programs.offloaded;  // of one stage
       continue;
     }
     StagePlan const& same = plan.stages[previous(id)];

@@ -30,13 +30,13 @@ struct ChunkProgram {
   bool has_head = false;             ///< it ends with the loss and sends no activation
   bool keeps_output = false;         ///< the next chunk of the model is on the same stage
   bool has_recompute_pass = false;   ///< a recompute pass runs between forward and backward
+  Bytes offloaded{};  ///< what the host has of a microbatch between its forward and its backward
 };
 
 /// The programs of ranks.
 struct Programs {
   std::vector<BlockProgram> blocks;  ///< distinct blocks
   std::vector<ChunkProgram> chunks;
-  Bytes offloaded{};  ///< what layers of one rank keep in the memory of the host at most
   /// Rows that blocks refer to; owned here.
   std::vector<std::shared_ptr<GroupRows const>> expert_rows;
 };

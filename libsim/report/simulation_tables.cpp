@@ -114,7 +114,7 @@ std::string host_text(TrainingPlan const& plan, System const& system) {
   Offload const& offload = plan.config.offload;
   std::string what;
   if (offload.optimizer > 0) what = "optimizer state, and the gradients it is updated with";
-  if (offload.activations.layers > 0) {
+  if (offload.activations != ActivationOffload{}) {
     what += (what.empty() ? "" : "; ") + std::string{"what layers save for their backward"};
   }
   return "the host of a node holds up to " + readable_text(held) + " of its " +

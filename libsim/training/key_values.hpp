@@ -95,6 +95,11 @@ std::string accepted_text(Prefetch const& prefetch);
 /// Key `offload.activations`: a map of keys, of which some are known and not modelled.
 void read_field(ConfigNode const& node, ActivationOffload& activations);
 
+/// Key `offload.activations.modules`: a list of their names.
+void read_field(ConfigNode const& node, OffloadModules& modules);
+nlohmann::ordered_json to_json(OffloadModules const& modules);
+std::string accepted_text(OffloadModules const& modules);
+
 nlohmann::ordered_json to_json(ScheduleConfig const& schedule);
 std::string accepted_text(ScheduleConfig const& schedule);
 

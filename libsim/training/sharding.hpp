@@ -373,28 +373,6 @@ constexpr Sharding as_kind(Sharding const& run, ShardingKind kind) {
   return changed;
 }
 
-/// What layers keep for their backward that is in the memory of the node meanwhile. Key
-/// `offload.activations`.
-/// Source: Transformer Engine, transformer_engine/pytorch/cpu_offload.py.
-struct ActivationOffload {
-  int layers = 0;  ///< the first ones of the model
-
-  friend constexpr bool operator==(ActivationOffload const&, ActivationOffload const&) = default;
-};
-
-/// What is in the memory of the node instead of the accelerator's. Key `offload`. The first three
-/// are of the optimizer's state.
-/// Source: Megatron-LM, megatron/core/optimizer/cpu_offloading/hybrid_optimizer.py.
-struct Offload {
-  /// Fraction of a rank's elements of optimizer state that are there, and that the host updates.
-  double optimizer = 0;
-  bool overlap = false;       ///< whether copies to and from the host run beside its updates
-  bool keeps_master = false;  ///< whether the accelerator keeps its master copies of them, too
-  ActivationOffload activations{};
-
-  friend constexpr bool operator==(Offload const&, Offload const&) = default;
-};
-
 /// The sharding for which `memory.distributed_optimizer` is the short form.
 constexpr Sharding sharding_of(bool distributed_optimizer) {
   return {.kind = distributed_optimizer ? ShardingKind::distributed_optimizer : ShardingKind::none};

@@ -14,6 +14,7 @@
 #include "libsim/model/recompute_policy.hpp"
 #include "libsim/program/context_parallel.hpp"
 #include "libsim/schedule/schedule_config.hpp"
+#include "libsim/training/offload.hpp"
 #include "libsim/training/sharding.hpp"
 #include "libsim/units/units.hpp"
 

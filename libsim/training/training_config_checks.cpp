@@ -19,7 +19,7 @@
 #include "libsim/training/layout_checks.hpp"
 #include "libsim/training/low_precision/low_precision_reader.hpp"
 #include "libsim/training/run_schedule.hpp"
-#include "libsim/training/sharding_checks.hpp"
+#include "libsim/training/sharding/sharding_checks.hpp"
 #include "libsim/training/size_limits.hpp"
 #include "libsim/training/training_names.hpp"
 

@@ -25,7 +25,7 @@
 #include "libsim/training/repeated_heads.hpp"
 #include "libsim/training/routing_check.hpp"
 #include "libsim/training/routing_reader.hpp"
-#include "libsim/training/sharding_reader.hpp"
+#include "libsim/training/sharding/sharding_reader.hpp"
 #include "libsim/training/training_config_checks.hpp"
 #include "libsim/training/training_keys.hpp"
 

@@ -318,26 +318,43 @@ void visit_keys(Visitor& keys, Kind& sharding) {
 
 template <typename Visitor, OneOf<ActivationOffload> Kept>
 void visit_keys(Visitor& keys, Kept& activations) {
-  keys("layers", activations.layers,
-       "Layers, from the first on, whose saved activations the memory of the node has until their "
-       "backward, as Transformer Engine does (--cpu-offloading-num-layers). Each is copied there "
-       "while later layers run, and back while their backward does.",
-       Between{0, most_layers});
+  if (keys.prints(activations.layers > 0)) {
+    keys(
+        "layers", activations.layers,
+        "Layers, from the first on, whose saved activations the memory of the node has until their "
+        "backward, as Transformer Engine does (--cpu-offloading-num-layers). Each is copied there "
+        "while later layers run, and back while their backward does.",
+        Between{0, most_layers});
+  }
+  if (keys.prints(!activations.modules.empty())) {
+    keys("modules", activations.modules,
+         "Modules whose saved inputs the memory of the node has until their backward, as "
+         "Megatron-LM does (--offload-modules). Those of the last layer before the loss stay.",
+         Default{"none"});
+    keys("fraction", activations.fraction,
+         "With modules: the part of the modules of a stage's layers, from the first on, of which "
+         "this holds (--activation-offload-fraction).",
+         NumberRange{.lower = 0, .upper = 1, .includes_upper = true});
+  }
 }
 
 template <typename Visitor, OneOf<Offload> Host>
 void visit_keys(Visitor& keys, Host& offload) {
-  keys("optimizer", offload.optimizer,
-       "The fraction of a rank's optimizer state that the memory of its node has, and that the "
-       "node's processors update. The accelerator sends them gradients and gets parameters back.",
-       NumberRange{.lower = 0, .upper = 1, .includes_upper = true});
-  keys("overlap", offload.overlap,
-       "Whether the optimizer's copies run beside the updates, piece by piece, or before and after "
-       "them.");
-  keys("keeps_master", offload.keeps_master,
-       "Whether the accelerator keeps its master copies of what the host updates. Megatron-LM does "
-       "without its precision-aware optimizer.");
-  keys("activations", offload.activations);
+  if (keys.prints(offload.optimizer > 0)) {
+    keys("optimizer", offload.optimizer,
+         "The fraction of a rank's optimizer state that the memory of its node has, and that the "
+         "node's processors update. The accelerator sends them gradients and gets parameters back.",
+         NumberRange{.lower = 0, .upper = 1, .includes_upper = true});
+    keys("overlap", offload.overlap,
+         "Whether the optimizer's copies run beside the updates, piece by piece, or before and "
+         "after them.");
+    keys("keeps_master", offload.keeps_master,
+         "Whether the accelerator keeps its master copies of what the host updates. Megatron-LM "
+         "does without its precision-aware optimizer.");
+  }
+  if (keys.prints(offload.activations != ActivationOffload{})) {
+    keys("activations", offload.activations);
+  }
 }
 
 /// Section `memory`, with the short form of `sharding` if it has it.

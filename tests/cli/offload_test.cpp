@@ -260,8 +260,6 @@ TEST_CASE("what cannot be offloaded is refused with what can") {
   std::string const layers_on_host = run + offload("activations: {layers: 3}");
   require_refusal(run + offload("activations: {layers: 6}"),
                   {"offload.activations.layers: found '6'; accepted: less than model.layers (6)"});
-  require_refusal(run + offload("activations: {modules: [core_attn]}"),
-                  {"offload.activations.modules", "only whole layers"});
   require_refusal(layers_on_host + "--set parallel.pipeline=2 --set parallel.data=4",
                   {"parallel.pipeline: found '2'; accepted: 1, as offload.activations is set"});
   require_refusal(layers_on_host + "--set recompute=selective",

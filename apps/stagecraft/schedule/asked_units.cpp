@@ -8,7 +8,7 @@
 
 #include "libsim/config/yaml_tree.hpp"
 #include "libsim/schedule/unit_order.hpp"
-#include "libsim/training/sharding_reader.hpp"
+#include "libsim/training/sharding/sharding_reader.hpp"
 
 namespace stagecraft {
 

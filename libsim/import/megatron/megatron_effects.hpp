@@ -110,7 +110,9 @@ gtp-remat-opt-in-modules* | large | less memory, more time | weights that only t
 gtp-remat-nccl-ub! | large | less time | buffers that NCCL copies | tensor-parallel-num-weight-shards
 gtp-expert-remat-nccl-ub! | large | less time | buffers that NCCL copies | expert-tensor-parallel-num-weight-shards
 cpu-offload! | large | less memory, more time | everything on the device
-fine-grained-activation-offloading! | large | less memory, more time | everything on the device
+delta-offload-bytes-across-pp-ranks=0 | large | more memory, less time | stages that offload alike | fine-grained-activation-offloading
+fine-grained-offloading-max-inflight-offloads | small | less memory, more time | copies that nobody waits for | fine-grained-activation-offloading
+min-offloaded-tensor-size=1048576 | small | either way | tensors of 1,048,576 elements and more | fine-grained-activation-offloading
 optimizer-cpu-offload! | large | less memory, more time | everything on the device
 cpu-offloading-weights! | large | less memory, more time | weights on the device | cpu-offloading-num-layers
 cpu-optimizer! | large | less memory, more time | the optimizer on the device

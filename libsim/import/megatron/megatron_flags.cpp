@@ -265,8 +265,18 @@ void write_sharding(FlagLine& line, TrainingConfig const& config) {
 }
 
 void write_offload(FlagLine& line, Offload const& offload) {
-  if (offload.activations.layers == 0) return;
-  line.value("cpu-offloading-num-layers", offload.activations.layers);
+  ActivationOffload const& activations = offload.activations;
+  if (activations.layers > 0) line.value("cpu-offloading-num-layers", activations.layers);
+  if (activations.modules.empty()) return;
+  std::string modules;
+  for (auto const& [module, name] : EnumNames<OffloadModule>::all) {
+    if (activations.modules.has(module)) {
+      modules += (modules.empty() ? "" : " ") + std::string{name};
+    }
+  }
+  line.flag("fine-grained-activation-offloading").value("offload-modules", modules);
+  if (activations.fraction == 1) return;
+  line.value("activation-offload-fraction", activations.fraction);
 }
 
 void write_empty_cache(FlagLine& line, TrainingConfig const& config) {

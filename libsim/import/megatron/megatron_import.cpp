@@ -24,7 +24,7 @@ namespace stagecraft {
 namespace {
 
 /// The flags from which the keys of a run come.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 19> flags_of_keys{
+constexpr std::array<std::pair<std::string_view, std::string_view>, 21> flags_of_keys{
     {{"model.layers", "--num-layers"},
      {"model.hidden", "--hidden-size"},
      {"model.heads", "--num-attention-heads"},
@@ -43,7 +43,9 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 19> flags_of
      {"schedule.group", "--microbatch-group-size-per-virtual-pipeline-stage"},
      {"recompute.layers", "--recompute-num-layers"},
      {"recompute.sharded_checkpoints", "--distribute-saved-activations"},
-     {"offload.activations.layers", "--cpu-offloading-num-layers"}}};
+     {"offload.activations.layers", "--cpu-offloading-num-layers"},
+     {"offload.activations.modules", "--offload-modules"},
+     {"offload.activations.fraction", "--activation-offload-fraction"}}};
 
 /// The bytes of CUBLAS_WORKSPACE_CONFIG, pairs `:KiB:COUNT`; nullopt if it is not set or has none,
 /// because PyTorch then takes its default. Source: aten/src/ATen/cuda/CublasHandlePool.cpp,
@@ -137,8 +139,7 @@ MegatronImport import_words(std::vector<ShellWord> const& words,
   read_megatron_windows(arguments, config.model);
   config.recompute = read_megatron_recompute(arguments, config.model);
   limit_block_to_chunk(arguments, config);
-  config.offload.activations.layers = static_cast<int>(
-      arguments.integer("cpu-offloading-num-layers", {0, most_layers}).value_or(0));
+  config.offload.activations = read_megatron_offload(arguments);
   config.low_precision = read_megatron_low_precision(arguments, config);
   config.training = read_megatron_training(arguments);
   if (version == MegatronVersion::current) {

@@ -103,6 +103,25 @@ std::vector<RecomputePolicy> read_megatron_recompute(MegatronArguments& argument
   return {policy};
 }
 
+ActivationOffload read_megatron_offload(MegatronArguments& arguments) {
+  ActivationOffload offload;
+  offload.layers = static_cast<int>(
+      arguments.integer("cpu-offloading-num-layers", {0, most_layers}).value_or(0));
+  if (!arguments.has("fine-grained-activation-offloading")) return offload;
+  for (std::string const& name : arguments.texts("offload-modules")) {
+    if (auto const module = value_named<OffloadModule>(name)) {
+      offload.modules.insert(*module);
+    } else {
+      arguments.refuse("offload-modules", accepted_names<OffloadModule>(),
+                       {"the others on the host", "less memory, more time"});
+    }
+  }
+  if (offload.modules.empty()) return offload;
+  NumberRange const part{.lower = 0, .upper = 1, .includes_upper = true};
+  offload.fraction = arguments.number("activation-offload-fraction", part).value_or(1);
+  return offload;
+}
+
 Hyperparameters read_megatron_training(MegatronArguments& arguments) {
   Hyperparameters training;
   FlagReader reader{arguments};

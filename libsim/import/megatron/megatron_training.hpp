@@ -11,6 +11,9 @@ namespace stagecraft {
 std::vector<RecomputePolicy> read_megatron_recompute(MegatronArguments& arguments,
                                                      ModelConfig const& model);
 
+/// Reads what the host has of activations.
+ActivationOffload read_megatron_offload(MegatronArguments& arguments);
+
 /// Uses Megatron's own defaults for flags that are left out.
 Hyperparameters read_megatron_training(MegatronArguments& arguments);
 

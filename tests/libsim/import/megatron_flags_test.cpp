@@ -96,6 +96,12 @@ TEST_CASE("the flag of layers that the host has reads back", "[import]") {
   config.parallel.pipeline = 1;
   config.offload.activations.layers = 5;
   REQUIRE(megatron_flags(config).find("--cpu-offloading-num-layers 5") != std::string::npos);
+  config.offload.activations = {.fraction = 0.5};
+  config.offload.activations.modules.insert(OffloadModule::moe_act);
+  config.offload.activations.modules.insert(OffloadModule::expert_fc1);
+  REQUIRE(megatron_flags(config).find("--fine-grained-activation-offloading --offload-modules "
+                                      "expert_fc1 moe_act --activation-offload-fraction 0.5") !=
+          std::string::npos);
   require_round_trip(config);
 }
 

@@ -84,6 +84,15 @@ TEST_CASE("the host has what as many layers save as --cpu-offloading-num-layers 
   // arguments.py sets cpu_offloading if it is above 0; transformer_config.py has what it refuses.
   CHECK(config_of("--cpu-offloading-num-layers 3").offload.activations.layers == 3);
   CHECK(config_of("--cpu-offloading-num-layers 0").offload == Offload{});
+  std::string const modules = "--offload-modules attn_proj core_attn ";
+  CHECK(config_of(modules).offload == Offload{});
+  ActivationOffload const fine =
+      config_of(modules + "--fine-grained-activation-offloading --activation-offload-fraction 0.8")
+          .offload.activations;
+  CHECK(fine.modules.has(OffloadModule::core_attn));
+  CHECK(fine.modules.has(OffloadModule::attn_proj));
+  CHECK_FALSE(fine.modules.has(OffloadModule::qkv_linear));
+  CHECK(fine.fraction == 0.8);
   CHECK_THAT(refusal(plain + "--cpu-offloading-num-layers 3 --recompute-granularity full "
                              "--recompute-method uniform"),
              Catch::Contains("accepted: none, as offload.activations is set"));

@@ -1,6 +1,8 @@
-#include "libsim/training/sharding_checks.hpp"
+#include "libsim/training/sharding/sharding_checks.hpp"
 
+#include <algorithm>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "libsim/model/model_names.hpp"
@@ -214,10 +216,34 @@ class OffloadCheck : CombinationCheck {
     }
   }
 
-  /// Source: Megatron-LM, megatron/core/transformer/transformer_config.py, __post_init__; and
-  /// Transformer Engine, whose layers are counted from each forward on.
+  static constexpr std::string_view as_offloaded = ", as offload.activations is set";
+
+  /// Source: Megatron-LM, megatron/core/transformer/transformer_config.py, __post_init__.
   void check_activations() const {
-    std::string const why = ", as offload.activations is set";
+    ActivationOffload const& offload = config_.offload.activations;
+    if (offload.layers > 0 && !offload.modules.empty()) {
+      refuse("offload.activations.modules", "a list",
+             "layers or modules, of which Megatron-LM offloads either");
+    } else if (offload.layers > 0) {
+      check_layers();
+    } else {
+      check_modules();
+    }
+    if (has_experts(config_.model) && config_.routing.is_bounded()) {
+      refuse("routing", config_.routing.is_natural ? "natural" : "capacity",
+             "balanced, a factor or counts" + std::string{as_offloaded} +
+                 ": nobody knows how many rows are copied");
+    }
+    if (!config_.sharding.traits().is_in_megatron()) {
+      refuse("sharding", name_of(config_.sharding.kind),
+             names_of_kinds([](auto const& kind) { return kind.is_in_megatron(); }) +
+                 std::string{as_offloaded} + ": activations are offloaded as Megatron-LM does");
+    }
+  }
+
+  /// Transformer Engine counts layers from each forward on.
+  void check_layers() const {
+    std::string const why{as_offloaded};
     int const layers = config_.offload.activations.layers;
     if (layers >= config_.model.layers) {
       refuse("offload.activations.layers", layers,
@@ -226,7 +252,7 @@ class OffloadCheck : CombinationCheck {
     }
     if (config_.parallel.pipeline > 1) {
       refuse("parallel.pipeline", config_.parallel.pipeline,
-             "1" + why + ": Megatron-LM offloads layers of runs of one stage");
+             "1" + why + ": Megatron-LM offloads layers of runs of one stage, and modules of all");
     }
     if (config_.schedule.kind != ScheduleKind::one_f_one_b) {
       refuse("schedule", name_of(config_.schedule.kind), "1f1b" + why);
@@ -235,20 +261,55 @@ class OffloadCheck : CombinationCheck {
       refuse("parallel.expert_overlap", "true",
              "false" + why + ": pairs of passes have no order of layers");
     }
-    if (has_experts(config_.model) && config_.routing.is_bounded()) {
-      refuse("routing", config_.routing.is_natural ? "natural" : "capacity",
-             "balanced, a factor or counts" + why + ": nobody knows how many rows are copied");
-    }
     for (RecomputePolicy const& policy : config_.recompute) {
       if (policy.granularity == RecomputeGranularity::none) continue;
       refuse("recompute", name_of(policy.granularity),
-             "none" + why + ": Megatron-LM offloads layers without recompute");
+             "none" + why + ": Megatron-LM offloads layers without recompute, and modules with it");
       break;
     }
-    if (!config_.sharding.traits().is_in_megatron()) {
-      refuse("sharding", name_of(config_.sharding.kind),
-             names_of_kinds([](auto const& kind) { return kind.is_in_megatron(); }) + why +
-                 ": layers are offloaded as Megatron-LM does");
+  }
+
+  void check_modules() const {
+    std::string const why{as_offloaded};
+    OffloadModules const modules = config_.offload.activations.modules;
+    if (modules.empty()) {
+      refuse("offload.activations.fraction", "a number",
+             "modules beside it, of which it is a part");
+      return;
+    }
+    if (modules.has(OffloadModule::attn_proj) && !modules.has(OffloadModule::core_attn)) {
+      refuse("offload.activations.modules", "a list",
+             "both: the backward of core_attn reads what attn_proj reads");
+    }
+    // Exchanges beside another microbatch make an order of Megatron-LM's schedule.
+    bool const is_megatrons = config_.schedule.kind == ScheduleKind::one_f_one_b ||
+                              config_.schedule.kind == ScheduleKind::interleaved ||
+                              config_.parallel.expert_overlap;
+    if (!is_megatrons)
+      refuse("schedule", name_of(config_.schedule.kind), "1f1b, interleaved" + why);
+    // experts.py: other recipes keep the input of the first linear layer in 16 bits.
+    Recipe const recipe = config_.low_precision.recipe;
+    bool const keeps_low =
+        recipe == Recipe::none || recipe == Recipe::mxfp8 || recipe == Recipe::nvfp4;
+    if (modules.has(OffloadModule::expert_fc1) && !keeps_low) {
+      refuse("low_precision", name_of(recipe), "none, mxfp8, nvfp4, as expert_fc1 is offloaded");
+    }
+    bool const has_inner =
+        modules.has(OffloadModule::expert_fc1) || modules.has(OffloadModule::moe_act);
+    for (RecomputePolicy const& policy : config_.recompute) {
+      bool const is_selective = policy.granularity == RecomputeGranularity::selective;
+      bool const has_moe =
+          is_selective && std::ranges::find(policy.modules, "moe") != policy.modules.end();
+      if (policy.granularity == RecomputeGranularity::full) {
+        refuse("recompute", "full", "none, selective" + why + ": layers that run again keep none");
+      } else if (has_moe && has_inner) {
+        refuse("recompute.modules", "moe", "others, as modules of experts are offloaded");
+      } else if (policy.early != EarlyRecompute::no) {
+        refuse("recompute.early", name_of(policy.early), "no" + why);
+      } else {
+        continue;
+      }
+      break;
     }
   }
 };

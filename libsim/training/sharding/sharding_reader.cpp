@@ -1,4 +1,4 @@
-#include "libsim/training/sharding_reader.hpp"
+#include "libsim/training/sharding/sharding_reader.hpp"
 
 #include <limits>
 
@@ -69,7 +69,7 @@ Offload read_offload(ConfigNode const& section) {
   visit_keys(reader, offload);
   reader.not_modelled("parameters",
                       "only the optimizer's state and activations are offloaded: {optimizer: 0.5}, "
-                      "{activations: {layers: 8}}");
+                      "{activations: {modules: [core_attn]}}");
   reader.finish();
   return offload;
 }
@@ -127,10 +127,34 @@ std::string accepted_text(Reshard const& /*reshard*/) {
 void read_field(ConfigNode const& node, ActivationOffload& activations) {
   SectionReader reader{node};
   visit_keys(reader, activations);
-  for (std::string_view const key : {"modules", "fraction", "chunks"}) {
-    reader.not_modelled(key, "only whole layers are offloaded: {layers: 8}");
-  }
+  reader.not_modelled("chunks",
+                      "layers or modules are offloaded: {layers: 8}, {modules: [core_attn]}");
   reader.finish();
+}
+
+void read_field(ConfigNode const& node, OffloadModules& modules) {
+  if (!node.is_sequence()) {
+    node.report(accepted_text(modules));
+    return;
+  }
+  for (ConfigNode const& item : node.items()) {
+    auto const module = item.word<OffloadModule>();
+    if (!module) continue;
+    if (modules.has(*module)) item.report("each module once");
+    modules.insert(*module);
+  }
+}
+
+nlohmann::ordered_json to_json(OffloadModules const& modules) {
+  nlohmann::ordered_json names = nlohmann::ordered_json::array();
+  for (auto const& [module, name] : EnumNames<OffloadModule>::all) {
+    if (modules.has(module)) names.push_back(name);
+  }
+  return names;
+}
+
+std::string accepted_text(OffloadModules const& /*modules*/) {
+  return "a list of " + accepted_names<OffloadModule>();
 }
 
 void read_field(ConfigNode const& node, Prefetch& prefetch) {

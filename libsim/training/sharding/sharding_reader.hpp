@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "libsim/config/config_node.hpp"
+#include "libsim/training/offload.hpp"
 #include "libsim/training/sharding.hpp"
 
 namespace stagecraft {
