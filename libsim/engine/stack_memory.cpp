@@ -38,6 +38,14 @@ bool takes_flash_attention(TrainingConfig const& config, int compute_capability)
          attention_dropout(config.model) > 0;
 }
 
+/// The part of the layers whose attention's output, and with it the copy, is on the device at the
+/// end of a forward. Of modules one layer's comes back at a time, which is not counted.
+double attention_on_device(TrainingConfig const& config) {
+  ActivationOffload const& offload = config.offload.activations;
+  if (offload.modules.has(OffloadModule::core_attn)) return 1 - offload.fraction;
+  return 1 - static_cast<double>(offload.layers) / static_cast<double>(config.model.layers);
+}
+
 }  // namespace
 
 FrameworkMemory stack_memory(TrainingPlan const& plan, System const& system) {
@@ -52,7 +60,7 @@ FrameworkMemory stack_memory(TrainingPlan const& plan, System const& system) {
   }
   if (memory.transposes_attention &&
       takes_flash_attention(plan.config, system.accelerator.compute_capability.value)) {
-    memory.kept[OpKind::flash_attention] += 1;
+    memory.kept[OpKind::flash_attention] += attention_on_device(plan.config);
   }
   if (memory.host_lead > 0) {
     memory.host_gain = std::max(memory.host_gain, host_pace(plan, system) - 1);

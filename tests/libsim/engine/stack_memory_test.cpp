@@ -39,6 +39,10 @@ TEST_CASE("FlashAttention's output is kept twice where it is taken", "[engine]")
   config.deterministic = true;  // cuDNN has no deterministic backward with dropout on Blackwell
   REQUIRE(more(9) == 0);
   REQUIRE(more(10) == model.layers * output);
+  // The copy leaves with all that a layer saves.
+  config.offload.activations.layers = static_cast<int>(model.layers / 2);
+  REQUIRE(more(10) == model.layers / 2 * output);
+  config.offload = {};
   config.model.dropout = 0;
   REQUIRE(more(10) == 0);
 }
