@@ -38,6 +38,11 @@ double most_parameters(TrainingPlan const& plan) {
   return static_cast<double>(most);
 }
 
+bool is_cast(OpKind kind) {
+  return kind == OpKind::quantise || kind == OpKind::transpose_quantised ||
+         kind == OpKind::dequantise || kind == OpKind::quantise_weights;
+}
+
 BytesPerSecond streaming_rate(System const& system) {
   return {system.accelerator.bandwidth.value.value * system.calibration.stream_efficiency.value};
 }
@@ -156,12 +161,18 @@ CostModel::SplitProduct CostModel::split_product(Op const& gather, Op const& pro
 
 Seconds CostModel::flash_seconds(Op const& op) const {
   Calibration const& constants = system_.calibration;
+  bool const is_latent = has_latents(plan_.config.model);
+  auto const of_attention = [&](double plain, double latent) {
+    return is_latent && latent > 0 ? latent : plain;
+  };
   auto const efficiency = [&] {
     switch (op.kind) {
       case OpKind::flash_attention:
-        return constants.flash_forward_efficiency.value;
+        return of_attention(constants.flash_forward_efficiency.value,
+                            constants.latent_flash_forward_efficiency.value);
       case OpKind::flash_attention_backward:
-        return constants.flash_backward_efficiency.value;
+        return of_attention(constants.flash_backward_efficiency.value,
+                            constants.latent_flash_backward_efficiency.value);
       default:
         throw std::logic_error{std::string{name_of(op.kind)} + " has no efficiency"};
     }
@@ -175,8 +186,10 @@ Seconds CostModel::flash_seconds(Op const& op) const {
 
 Seconds CostModel::sweep_seconds(Op const& op) const {
   Calibration const& constants = system_.calibration;
-  double const efficiency =
-      op.draws_random ? constants.dropout_efficiency.value : constants.stream_efficiency.value;
+  bool const casts = is_cast(op.kind) && constants.quantise_efficiency.value > 0;
+  double const efficiency = casts             ? constants.quantise_efficiency.value
+                            : op.draws_random ? constants.dropout_efficiency.value
+                                              : constants.stream_efficiency.value;
   BytesPerSecond const rate{system_.accelerator.bandwidth.value.value * efficiency};
   return Seconds{constants.kernel_launch.value.value +
                  traffic_factor(op) * (op.traffic / rate).value};

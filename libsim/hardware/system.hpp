@@ -162,13 +162,18 @@ inline int nodes_per_unit(Node const& node, Network const& network) {
 struct Calibration {
   Sourced<double> gemm_efficiency;            ///< e: main loop, clock included, fraction of peak
   Sourced<double> low_gemm_efficiency;        ///< the same of products in 8 bits; 0: as e
+  Sourced<double> mxfp8_gemm_efficiency;      ///< of those with a scale per 32; 0: as in 8 bits
   Sourced<double> fp4_gemm_efficiency;        ///< and of those in 4 bits; 0: as e
   Sourced<double> gemm_small_tile;            ///< a 128x128 tile's main loop, relative to e
   Sourced<Seconds> gemm_tile_prologue;        ///< per wave
   Sourced<double> flash_forward_efficiency;   ///< of its work on half the square, fraction of peak
   Sourced<double> flash_backward_efficiency;  ///< likewise
-  Sourced<Seconds> kernel_launch;             ///< launch and ramp, per kernel
+  /// The same of latent attention, whose queries and keys are wider than its values; 0: as above.
+  Sourced<double> latent_flash_forward_efficiency;
+  Sourced<double> latent_flash_backward_efficiency;
+  Sourced<Seconds> kernel_launch;        ///< launch and ramp, per kernel
   Sourced<double> stream_efficiency;     ///< element-wise kernels, fraction of memory bandwidth
+  Sourced<double> quantise_efficiency;   ///< those that cast to 8 or 4 bits, or back; 0: as above
   Sourced<double> dropout_efficiency;    ///< element-wise kernels that draw random numbers
   Sourced<double> overlap_slowdown;      ///< fraction of speed a GEMM loses beside a collective
   Sourced<double> network_slowdown;      ///< the same, beside a collective over the network

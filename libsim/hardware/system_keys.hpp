@@ -135,6 +135,10 @@ void visit_keys(Visitor& keys, Section& calibration) {
        "The same fraction for products in 8 bits, of the peak in 8 bits. Without it: "
        "gemm_efficiency.",
        efficiency_range);
+  keys("mxfp8_gemm_efficiency", calibration.mxfp8_gemm_efficiency,
+       "The same fraction for products with a scale per 32 elements (mxfp8). Without it: "
+       "low_gemm_efficiency.",
+       efficiency_range);
   keys("fp4_gemm_efficiency", calibration.fp4_gemm_efficiency,
        "The same fraction for products in 4 bits, of the peak in 4 bits. Without it: "
        "gemm_efficiency.",
@@ -150,11 +154,21 @@ void visit_keys(Visitor& keys, Section& calibration) {
        efficiency_range, Need::required);
   keys("flash_backward_efficiency", calibration.flash_backward_efficiency, "The same backward.",
        efficiency_range, Need::required);
+  keys("latent_flash_forward_efficiency", calibration.latent_flash_forward_efficiency,
+       "The same forward of latent attention, whose queries and keys are wider than its values. "
+       "Without it: flash_forward_efficiency.",
+       efficiency_range);
+  keys("latent_flash_backward_efficiency", calibration.latent_flash_backward_efficiency,
+       "The same backward. Without it: flash_backward_efficiency.", efficiency_range);
   keys("kernel_launch", calibration.kernel_launch, "Launch and ramp-up of a kernel on the device.",
        Need::required);
   keys("stream_efficiency", calibration.stream_efficiency,
        "The fraction of the memory bandwidth that element-wise kernels reach.", efficiency_range,
        Need::required);
+  keys("quantise_efficiency", calibration.quantise_efficiency,
+       "The same of kernels that cast to 8 or 4 bits, transpose such tensors or cast them back. "
+       "Without it: stream_efficiency.",
+       efficiency_range);
   keys("dropout_efficiency", calibration.dropout_efficiency,
        "The same of kernels that draw random numbers.", efficiency_range, Need::required);
   keys("overlap_slowdown", calibration.overlap_slowdown,

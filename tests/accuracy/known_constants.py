@@ -3,6 +3,8 @@ not by the file. (file without .yaml, key, value in units of SI: bytes, seconds,
 not here, or lacks a key here, has the value of its base, or of the file that it was made from. What a system consists of is
 in known_hardware.py. Imported by constants_test.py.
 """
+import statistics
+
 from known_hardware import GB, HARDWARE, MB, GiB, KiB, MiB, ms, us
 
 MADE_FROM = {"a100-4hdr": "selene-a100", "aws-p5": "dgx-h100"}  # without a `base` in the file
@@ -29,6 +31,20 @@ CALIBRATION = (
     ("mi300x", "calibration.low_gemm_efficiency", 668.4 / 1307.4),
     # And of those in NVFP4, M = N = K = 6144.
     ("b200-hgx", "calibration.fp4_gemm_efficiency", 5500 / 9000),
+    # And in MXFP8, M = N = K = 8192.
+    ("b200-hgx", "calibration.mxfp8_gemm_efficiency", 0.641),
+    # Casts of torchao's table, the median of bytes over time: rows x columns, microseconds.
+    ("b200-hgx", "calibration.quantise_efficiency", statistics.median(
+        rows * columns * (2 + 1 + 1 / 32) / (time * us) / 8e12
+        for rows, columns, time in ((131072, 7168, 525.3), (8 * 2048, 7168, 65.4), (131072, 2048, 144.4),
+                                    (8 * 2048, 7168, 70.7), (131072, 2048, 141.5), (131072, 7168, 472.2)))),
+    # Attention of DeepSeek-V3 at 4,096 tokens: arXiv:2603.07685, table 9; on B200 SimuMax' file, which counts the whole square.
+    ("dgx-h100", "calibration.latent_flash_forward_efficiency", 553 / 989.5),
+    ("dgx-h100", "calibration.latent_flash_backward_efficiency", 422 / 989.5),
+    ("b200-hgx", "calibration.latent_flash_forward_efficiency", 0.8306 / 2),
+    ("b200-hgx", "calibration.latent_flash_backward_efficiency", 0.6426 / 2),
+    ("gb200-nvl72", "calibration.latent_flash_forward_efficiency", 1324 / 2500),
+    ("gb200-nvl72", "calibration.latent_flash_backward_efficiency", 1083 / 2500),
     # 614 TFLOP/s sustained, fitted by a prototype of others on runs with one tensor rank.
     ("aws-p5", "calibration.gemm_efficiency", 614 / 989.5),
     ("selene-a100", "calibration.gemm_small_tile", 0.93),

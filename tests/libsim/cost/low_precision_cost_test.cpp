@@ -137,6 +137,57 @@ TEST_CASE("quantising takes the time of its bytes", "[cost]") {
   REQUIRE(time(Recipe::current, "quantise_input") == to_sim_time((4 * elements + 12) / 1e12));
 }
 
+TEST_CASE("casts have a rate of their own, if a system gives it", "[cost]") {
+  System system = invented_system();
+  system.calibration.quantise_efficiency.value = 0.5;
+  TrainingPlan const plan = make_plan(as_settled(low_run(Recipe::current)));
+  CostModel const cost{system, plan};
+  double const elements = 4.0 * tokens * h;  // of the input of mlp.down
+  REQUIRE(cost.duration(op_of(plan, "mlp.down.quantise_input")) ==
+          to_sim_time(2 * (4 * elements + 12) / 1e12));
+  REQUIRE(cost.duration(op_of(plan, "mlp.down.measure_input")) ==
+          to_sim_time((2 * elements + 4) / 1e12));
+}
+
+TEST_CASE("products with a scale per 32 elements have a rate of their own", "[cost]") {
+  System system = invented_system();
+  system.accelerator.peak.value.fp8 = FlopsPerSecond{200e12};
+  system.calibration.low_gemm_efficiency.value = 0.5;
+  system.calibration.mxfp8_gemm_efficiency.value = 0.25;
+  auto const time = [&](Recipe recipe) {
+    TrainingPlan const plan = make_plan(as_settled(low_run(recipe)));
+    return CostModel(system, plan).duration(op_of(plan, "mlp.down.forward"));
+  };
+  // 4 x 8 tiles of 256 x 128 on 4 processors of 50 TFLOP/s; the output has 2 bytes.
+  double const waves = 4.0 * 8 / 4 * 2.0 * 256 * 128 * (4 * h) / 50e12;
+  double const output = 2.0 * tokens * h / 1e12;
+  REQUIRE(time(Recipe::current) == to_sim_time(waves / 0.5 + output));
+  REQUIRE(time(Recipe::mxfp8) == to_sim_time(waves / 0.25 + output));
+}
+
+TEST_CASE("latent attention has a rate of its own", "[cost]") {
+  TrainingConfig config = low_run(Recipe::none);
+  config.model.attention = Attention::flash;
+  config.model.attention_dropout = config.model.dropout = 0;
+  config.model.positions = Positions::rotary;
+  config.model.biases = false;
+  config.model.head_dim = 192;
+  config.model.latent_attention = {
+      .query_rank = 256, .key_rank = 128, .nope_dim = 128, .rope_dim = 64, .value_dim = 128};
+  TrainingPlan const plan = make_plan(as_settled(config));
+  System system = invented_system();
+  system.calibration.flash_forward_efficiency.value = 0.25;
+  system.calibration.latent_flash_forward_efficiency.value = 0.5;
+  system.calibration.latent_flash_backward_efficiency.value = 0.125;
+  CostModel const cost{system, plan};
+  // 8 heads: scores of 192, context of 128; backward has 3 and 2 such products.
+  double const half = 1.0 * tokens * tokens * 8;
+  REQUIRE(cost.duration(op_of(plan, "core_attention.flash")) ==
+          to_sim_time(half * (192 + 128) / 50e12));
+  REQUIRE(cost.duration(op_of(plan, "core_attention.flash_backward")) ==
+          to_sim_time(half * (3 * 192 + 2 * 128) / 12.5e12));
+}
+
 TEST_CASE("the step quantises all weights of linear layers once", "[cost]") {
   TrainingPlan const plan = make_plan(as_settled(low_run(Recipe::current)));
   auto const& ops = plan.stages.front().step_ops;

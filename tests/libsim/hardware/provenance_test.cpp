@@ -179,16 +179,27 @@ TEST_CASE("every key that a system or software file can have is explained, in it
   System& system = *owner;
   system.measured.emplace();
   system.device.emplace();
-  for (auto* const given :
-       {&system.node.bus_bandwidth.source, &system.network.adapters.source,
-        &system.network.topology.source, &system.network.bus_bandwidth.source,
-        &system.network.gather_bandwidth.source, &system.node.all_reduce.source,
-        &system.node.all_gather.source, &system.node.reduce_scatter.source,
-        &system.accelerator.compute_capability.source, &system.node.collectives.source,
-        &system.node.host_speed.source, &system.network.collectives.source,
-        &system.node.host_memory.source, &system.node.host_adam.source,
-        &system.accelerator.host_link.source, &system.calibration.low_gemm_efficiency.source,
-        &system.calibration.fp4_gemm_efficiency.source}) {
+  for (auto* const given : {&system.node.bus_bandwidth.source,
+                            &system.network.adapters.source,
+                            &system.network.topology.source,
+                            &system.network.bus_bandwidth.source,
+                            &system.network.gather_bandwidth.source,
+                            &system.node.all_reduce.source,
+                            &system.node.all_gather.source,
+                            &system.node.reduce_scatter.source,
+                            &system.accelerator.compute_capability.source,
+                            &system.node.collectives.source,
+                            &system.node.host_speed.source,
+                            &system.network.collectives.source,
+                            &system.node.host_memory.source,
+                            &system.node.host_adam.source,
+                            &system.accelerator.host_link.source,
+                            &system.calibration.low_gemm_efficiency.source,
+                            &system.calibration.mxfp8_gemm_efficiency.source,
+                            &system.calibration.fp4_gemm_efficiency.source,
+                            &system.calibration.latent_flash_forward_efficiency.source,
+                            &system.calibration.latent_flash_backward_efficiency.source,
+                            &system.calibration.quantise_efficiency.source}) {
     *given = "x";
   }
   std::size_t keys = 0;
