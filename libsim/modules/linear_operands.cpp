@@ -32,10 +32,10 @@ Quantised forward_weight(ProgramBuilder& builder, Linear const& linear) {
 }
 
 /// What the product for the gradient of the input reads of the weight.
-TensorId weight_by_columns(ProgramBuilder& builder, Linear const& linear) {
+TensorId columns_of_weight(ProgramBuilder& builder, Linear const& linear) {
   Quantisation const& quantisation = quantisation_of(builder);
   Quantised const& weight = linear.low.weight;
-  if (!quantisation.casts_weights) return weight.by_columns();
+  if (!quantisation.casts_weights) return weight_by_columns(builder, linear.owner, weight);
   if (quantisation.has_low_units) {
     return transposed(builder, {linear.owner, "weight_columns"}, {linear.owner, "transpose_weight"},
                       Phase::input_gradient, weight.rows);
@@ -56,6 +56,7 @@ TensorId quantised_input(ProgramBuilder& builder, Linear& linear, TensorId x, bo
       quantise(builder, linear.owner, Phase::forward, x,
                {.role = QuantisedRole::input,
                 .is_gathered = is_gathered,
+                .follows_norm = linear.has_norm && !quantisation_of(builder).casts_weights,
                 .copies = is_of_forward ? QuantisedCopies::rows : QuantisedCopies::both});
   return linear.low.input.rows;
 }
@@ -66,7 +67,7 @@ BackwardOperands low_operands(ProgramBuilder& builder,
                               Quantised const& dy,
                               TensorId high) {
   return {.dy = dy.rows,
-          .weight = weight_by_columns(builder, linear),
+          .weight = columns_of_weight(builder, linear),
           .dy_by_columns = sums_low(builder, linear) ? dy.by_columns() : high};
 }
 
@@ -145,6 +146,11 @@ BackwardOperands gathered_operands(ProgramBuilder& builder, Linear const& linear
   if (!sums_low(builder, linear) || !gathers_low(builder, linear)) {
     return backward_operands(builder, linear, gather_output_gradient(builder, linear, dy));
   }
+  if (is_quantised(builder.tensor(dy).type)) {
+    Quantised made{.rows = dy};
+    made.columns = columns_of(builder, linear.owner, QuantisedRole::gradient, made);
+    return low_operands(builder, linear, made, dy);
+  }
   bool const is_gathered = builder.shape().sequence_parallel;
   Quantised gradient = quantise(builder, linear.owner, Phase::input_gradient, dy,
                                 of_gradient(builder, linear, is_gathered));
@@ -168,6 +174,15 @@ BackwardOperands gathered_operands(ProgramBuilder& builder, Linear const& linear
 TensorId input_by_columns(ProgramBuilder& builder, Linear const& linear, TensorId x) {
   if (!sums_low(builder, linear)) return x;
   bool const is_cast = casts_input(builder, linear);
+  if (linear.casts_back) {
+    Shape const shape = builder.tensor(x).shape;  // a copy: make() moves the tensors
+    TensorId const back = builder.make({linear.owner, "input_again"}, shape);
+    builder.add(OpKind::dequantise, {linear.owner, "cast_back_input"}, Phase::weight_gradient,
+                {linear.low.input.rows}, {back});
+    return quantise(builder, linear.owner, Phase::weight_gradient, back,
+                    {.role = QuantisedRole::input_again, .copies = QuantisedCopies::columns})
+        .by_columns();
+  }
   if (!is_cast && !linear.quantises_again) {
     return columns_of(builder, linear.owner, QuantisedRole::input, linear.low.input);
   }

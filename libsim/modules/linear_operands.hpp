@@ -25,6 +25,10 @@ struct Linear {
   bool stays_high = false;  ///< it multiplies in model.precision whatever the block does
   /// Backward quantises the input again, which something else keeps, in place of keeping a copy.
   bool quantises_again = false;
+  /// A norm is part of the layer, as in Transformer Engine's LayerNormLinear.
+  bool has_norm = false;
+  /// Backward casts the rows that are kept of the input back to 16 bits, and these by columns.
+  bool casts_back = false;
   QuantisedOperands low{};
 };
 

@@ -27,6 +27,7 @@ MlpLayer make_mlp(ProgramBuilder& builder) {
                  : cut_by_rows(shape.tensor, {branch}, columns);
   };
   MlpLayer mlp;
+  mlp.products.up.has_norm = has_own_norm(builder);
   if (has_own_norm(builder)) mlp.norm = make_norm(builder, "mlp_norm");
   mlp.products.up.weight =
       builder.parameter({"mlp.up", "weight"}, {up_rows, model.hidden}, up(model.hidden));

@@ -1,6 +1,8 @@
 #include "libsim/modules/quantised_operands.hpp"
 
+#include <algorithm>
 #include <cstddef>
+#include <vector>
 
 namespace stagecraft {
 namespace {
@@ -84,12 +86,30 @@ TensorId measure_amax(ProgramBuilder& builder,
                       QuantiseRequest const& request) {
   RoleNames const names = names_of(request.role);
   TensorId const amax = builder.make({owner, names.amax}, {request.groups}, ElementType::f32);
-  builder.add(OpKind::measure_amax, {owner, names.measure}, phase, {x}, {amax});
+  Op& measured = builder.add(OpKind::measure_amax, {owner, names.measure}, phase, {x}, {amax});
+  // The norm has found it in its own pass.
+  if (request.follows_norm && builder.shape().quantisation.traits().norm_measures) {
+    measured.traffic = builder.tensor(amax).bytes();
+  }
   if (!request.is_gathered && !builder.shape().quantisation.agrees_on_scales) return amax;
   Op* const op = builder.collective(OpKind::all_reduce, {owner, names.agree}, phase, amax, amax,
                                     amax, Overlap::none);
   if (op != nullptr) op->reduction = Reduction::maximum;
   return amax;
+}
+
+/// The rows that `cast` makes of x are written by the norm that makes x, in place of x; only the
+/// columns are made of these rows.
+void cast_in_norm(ProgramBuilder& builder, Op& cast, TensorId x, Quantised const& copies) {
+  std::vector<Op>& ops = builder.program().forward;
+  auto const norm = std::find_if(ops.rbegin(), ops.rend(), [&](Op const& op) {
+    return op.kind == OpKind::norm && op.writes[0] == x;
+  });
+  if (norm == ops.rend()) return;
+  Bytes const rows = builder.tensor(copies.rows).bytes();
+  norm->traffic = Bytes{norm->traffic.count() - (builder.tensor(x).bytes() - rows).count()};
+  cast.traffic =
+      copies.columns == no_tensor ? Bytes{} : rows + builder.tensor(copies.columns).bytes();
 }
 
 }  // namespace
@@ -133,8 +153,9 @@ Quantised quantise(ProgramBuilder& builder,
     copies.columns = copy(names.columns, true);
   }
   auto const cast = [&](std::string_view op, TensorId from, TensorList const& made) {
-    builder.add(OpKind::quantise, {owner, op}, phase, {from, copies.amax}, made,
-                QuantiseAttributes{quantisation.recipe});
+    Op& added = builder.add(OpKind::quantise, {owner, op}, phase, {from, copies.amax}, made,
+                            QuantiseAttributes{quantisation.recipe});
+    if (request.follows_norm && recipe.norm_casts) cast_in_norm(builder, added, x, copies);
   };
   bool const is_transposed_first =
       recipe.transposes_first && copies.columns != no_tensor && !has_one_scale;
@@ -170,6 +191,22 @@ TensorId columns_of(ProgramBuilder& builder,
   if (builder.has_unused_rows(x.rows)) builder.of_experts(made);
   builder.add(OpKind::transpose_quantised, {owner, names.transpose}, Phase::weight_gradient,
               {x.rows}, {made});
+  return made;
+}
+
+TensorId weight_by_columns(ProgramBuilder& builder,
+                           std::string_view owner,
+                           Quantised const& weight,
+                           std::int64_t groups) {
+  Quantisation const& quantisation = builder.shape().quantisation;
+  if (!quantisation.transposes_weights) return weight.by_columns();
+  RecipeTraits const& recipe = quantisation.traits();
+  Tensor const& rows = builder.tensor(weight.rows);
+  ElementType const type = rows.type;
+  std::int64_t const scales = scale_bytes(recipe, recipe.of_weights, matrix_of(rows, groups), true);
+  TensorId const made = make_copy(builder, {owner, "weight_columns"}, weight.rows, type, scales);
+  builder.add(OpKind::transpose_quantised, {owner, "transpose_weight"}, Phase::input_gradient,
+              {weight.rows}, {made});
   return made;
 }
 
@@ -216,17 +253,38 @@ TensorId restore_input(ProgramBuilder& builder,
                        TensorId x,
                        TensorId stored) {
   if (stored == no_tensor) return x;
-  if (builder.shape().quantisation.fuses_activation) {
-    builder.program().stored_inputs.push_back(
-        {x, stored, builder.moved_bytes(x) - builder.moved_bytes(stored)});
-    return stored;
-  }
   Shape const shape = builder.tensor(x).shape;  // a copy: make() moves the tensors
   TensorId const restored = builder.make({owner, "restored_input"}, shape);
   if (builder.has_unused_rows(x)) builder.of_experts(restored);
   builder.add(OpKind::dequantise, {owner, "restore_input"}, Phase::input_gradient, {stored},
               {restored});
+  builder.program().stored_inputs.push_back({x, restored});
   return restored;
+}
+
+TensorId narrow_context(ProgramBuilder& builder, std::string_view owner, TensorId context) {
+  Quantisation const& quantisation = builder.shape().quantisation;
+  if (!quantisation.narrows_context) return no_tensor;
+  Shape const& shape = builder.tensor(context).shape;
+  std::int64_t const width = shape[2];
+  std::int64_t const rows = shape[0] * shape[1];
+  TensorId const narrow =
+      builder.make({owner, "narrow_context"}, {shape[0], shape[1], width * 3 / 2}, ElementType::u8);
+  builder.program().tensors.back().scale_bytes =
+      rows * scale_bytes_of_row(quantisation.traits(), width);
+  builder.add(OpKind::quantise, {owner, "narrow_context"}, Phase::forward, {context}, {narrow},
+              QuantiseAttributes{quantisation.recipe});
+  return narrow;
+}
+
+TensorId widen_context(ProgramBuilder& builder,
+                       std::string_view owner,
+                       TensorId narrow,
+                       Shape const& shape) {
+  TensorId const wide = builder.make({owner, "wide_context"}, shape);
+  builder.add(OpKind::dequantise, {owner, "widen_context"}, Phase::input_gradient, {narrow},
+              {wide});
+  return wide;
 }
 
 TensorId transposed(ProgramBuilder& builder, Name name, Name op, Phase phase, TensorId rows) {
@@ -258,7 +316,7 @@ Quantised kept_copies(ProgramBuilder& builder,
   };
   Quantised copies;
   copies.rows = copy("weight_rows", false);
-  if (quantisation.has_two_copies()) copies.columns = copy("weight_columns", true);
+  if (quantisation.keeps_two_copies()) copies.columns = copy("weight_columns", true);
   builder.program().quantised_weights.push_back({weight, copies.rows, copies.columns});
   return copies;
 }

@@ -35,6 +35,8 @@ struct QuantiseRequest {
   std::int64_t groups = 1;  ///< of rows, which experts scale apart
   /// Ranks of the tensor group gather what each quantises, so that all need the same scale.
   bool is_gathered = false;
+  /// A norm in the same layer makes x, and does in its kernel what it can.
+  bool follows_norm = false;
   QuantisedCopies copies = QuantisedCopies::both;
   TensorId amax = no_tensor;  ///< the largest element, if it is known
 };
@@ -61,6 +63,13 @@ TensorId columns_of(ProgramBuilder& builder,
                     Quantised const& x,
                     std::int64_t groups = 1);
 
+/// The copy of a weight that the product for the gradient of its input reads. It is made of the
+/// rows here if the library keeps none.
+TensorId weight_by_columns(ProgramBuilder& builder,
+                           std::string_view owner,
+                           Quantised const& weight,
+                           std::int64_t groups = 1);
+
 /// Gives rows that travel one by one, if they are quantised, their scales. Returns them.
 TensorId with_row_scales(ProgramBuilder& builder, TensorId rows);
 
@@ -76,12 +85,21 @@ ElementType activation_output_type(ProgramBuilder const& builder);
 /// Source: Megatron-LM, core/fusions/fused_bias_swiglu.py, fp8_input_store; DeepSeek-AI 2024,
 /// DeepSeek-V3, arXiv:2412.19437, section 3.3.3.
 TensorId store_input(ProgramBuilder& builder, std::string_view owner, TensorId x);
-/// What the activation's backward reads of x: `stored` itself if its kernel casts, or x made of it
-/// here.
+/// What the activation's backward reads of x, and the activation if it runs again: x, made of
+/// `stored` here if there is such.
 TensorId restore_input(ProgramBuilder& builder,
                        std::string_view owner,
                        TensorId x,
                        TensorId stored);
+
+/// Keeps what core attention gives, [s, b, h/t], in 12 bits for backward: two elements in three
+/// bytes, with a scale for each block of the recipe. Returns no_tensor if the block does not.
+TensorId narrow_context(ProgramBuilder& builder, std::string_view owner, TensorId context);
+/// The context in 16 bits again.
+TensorId widen_context(ProgramBuilder& builder,
+                       std::string_view owner,
+                       TensorId narrow,
+                       Shape const& shape);
 
 /// The transposed copy of a gathered tensor with one scale, or the tensor itself if products do not
 /// need one.

@@ -37,23 +37,27 @@ Quantisation quantisation_of(TrainingConfig const& config) {
   // gathered.
   bool const is_per_tensor = recipe->scaling == Scaling::tensor;
   bool const shares = config.parallel.sequence && config.parallel.tensor > 1;
-  return {.recipe = low.recipe,
-          .gradients = is_hybrid ? ElementType::f8_e5m2 : recipe->elements,
-          .transposes = config.stack.sums_along_rows,
-          .replaces_weights = low.parameters == LowOrHigh::low,
-          .casts_again = library.casts_again,
-          .casts_weights = library.casts_weights,
-          .keeps_high_inputs = library.casts_weights && !(is_per_tensor && shares),
-          .gathers_high = gathers_high(library, *recipe),
-          .agrees_on_scales = library.casts_weights,
-          .has_low_units = config.sharding.parameter_dtype == UnitType::low,
-          .sends_low = sends_low,
-          .sends_low_gradients = sends_low && library.sends_low_gradients,
-          .attends_low = low.attention,
-          .heads_low = low.head,
-          .keeps_high_gradients = low.keep_high.wgrad,
-          .stores_activation_input = low.activation_input,
-          .fuses_activation = library.fuses_activation};
+  return {
+      .recipe = low.recipe,
+      .gradients = is_hybrid ? ElementType::f8_e5m2 : recipe->elements,
+      .transposes = config.stack.sums_along_rows,
+      .replaces_weights = low.parameters == LowOrHigh::low,
+      .casts_again = library.casts_again,
+      .casts_weights = library.casts_weights,
+      .keeps_high_inputs = library.casts_weights && !(is_per_tensor && shares),
+      .gathers_high = gathers_high(library, *recipe),
+      .agrees_on_scales = library.casts_weights,
+      .has_low_units = config.sharding.parameter_dtype == UnitType::low,
+      .sends_low = sends_low,
+      .sends_low_gradients = sends_low && library.sends_low_gradients,
+      .attends_low = low.attention,
+      .heads_low = low.head,
+      .keeps_high_gradients = low.keep_high.wgrad,
+      .stores_activation_input = low.activation_input,
+      .fuses_activation = library.fuses_activation,
+      .transposes_weights = library.transposes_weights && low.transposes != KeptTransposes::keep,
+      .narrows_context = library.narrows_context,
+      .shares_casts = sends_low && library.shares_casts};
 }
 
 }  // namespace

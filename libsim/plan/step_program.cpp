@@ -320,7 +320,7 @@ void append_low_weights(StepWriter& step,
   if (!gathers_low) {
     step.quantise({"step", "quantise_weights"}, gradients, ranges.low,
                   bytes_of(all, narrow) + stage.state_of(quantised_weights).bytes(), false);
-  } else if (quantisation.has_two_copies()) {
+  } else if (quantisation.keeps_two_copies()) {
     step.quantise({"step", "transpose_weights"}, quantised_weights, ranges.low,
                   2 * bytes_of(all, low), false);
   }

@@ -24,6 +24,9 @@ struct LibraryTraits {
   bool is_of_linears = false;        ///< whether it quantises nothing but linear layers
   bool casts_again = false;          ///< Quantisation::casts_again
   bool fuses_activation = false;     ///< Quantisation::fuses_activation
+  bool transposes_weights = false;   ///< Quantisation::transposes_weights, unless they are kept
+  bool narrows_context = false;      ///< Quantisation::narrows_context
+  bool shares_casts = false;         ///< Quantisation::shares_casts, if tokens are sent low
   bool sends_low_gradients = false;  ///< Quantisation::sends_low_gradients, if tokens are sent low
   /// Whether its kernels leave free the multiprocessors that exchanges of tokens take.
   bool leaves_multiprocessors = false;
@@ -52,6 +55,9 @@ inline constexpr std::array low_libraries{
                   .splits_linears = false,
                   .casts_again = true,
                   .fuses_activation = true,
+                  .transposes_weights = true,
+                  .narrows_context = true,
+                  .shares_casts = true,
                   .sends_low_gradients = true,
                   .leaves_multiprocessors = true},
 };

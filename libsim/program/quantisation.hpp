@@ -41,6 +41,12 @@ struct RecipeTraits {
   bool is_hybrid = false;          ///< `auto`: gradients have f8_e5m2
   bool measures_first =
       false;  ///< the largest element is found before the cast, in a pass of its own
+  /// What the kernel of a norm does for the linear layer behind it: it finds the largest element of
+  /// its output, or writes the rows in 8 bits itself. With nvfp4 it does neither by default, as a
+  /// random Hadamard transform comes first.
+  /// Source: Transformer Engine d0067d0d, pytorch/csrc/extensions/normalization.cpp.
+  bool norm_measures = false;
+  bool norm_casts = false;
   /// The copy by columns is made of one in 16 bits that is transposed first, because a kernel that
   /// scales whole columns cannot read rows.
   /// Source: torchao, testing/training/roofline_utils.py, get_tensor_memory_traffic_ovhd_s.
@@ -49,13 +55,17 @@ struct RecipeTraits {
 };
 
 inline constexpr std::array recipe_traits{
-    RecipeTraits{
-        .recipe = Recipe::delayed, .scaling = Scaling::tensor, .alignment = 16, .is_hybrid = true},
+    RecipeTraits{.recipe = Recipe::delayed,
+                 .scaling = Scaling::tensor,
+                 .alignment = 16,
+                 .is_hybrid = true,
+                 .norm_casts = true},
     RecipeTraits{.recipe = Recipe::current,
                  .scaling = Scaling::tensor,
                  .alignment = 16,
                  .is_hybrid = true,
-                 .measures_first = true},
+                 .measures_first = true,
+                 .norm_measures = true},
     RecipeTraits{.recipe = Recipe::rowwise,
                  .scaling = Scaling::rows,
                  .of_activations = {.along = whole_row},
@@ -130,8 +140,15 @@ struct Quantisation {
   bool heads_low = false;                ///< so does the head, in the recipe
   bool keeps_high_gradients = false;     ///< products for gradients of weights are not quantised
   bool stores_activation_input = false;  ///< backward has the activation's input in 8 bits
-  /// Whether kernels of the activation write and read quantised tensors.
+  /// Whether the activation's kernel writes a quantised tensor.
   bool fuses_activation = false;
+  /// Whether each backward transposes the quantised weights, of which one copy is kept.
+  bool transposes_weights = false;
+  /// Whether backward has in 12 bits what core attention gives.
+  /// Source: DeepSeek-AI 2024, DeepSeek-V3, arXiv:2412.19437, section 3.3.3 (E5M6).
+  bool narrows_context = false;
+  /// Whether shared experts read the copies that are made of tokens and of gradients to be sent.
+  bool shares_casts = false;
 
   bool is_on() const { return recipe != Recipe::none; }
   /// Pre: is_on().
@@ -148,6 +165,8 @@ struct Quantisation {
   bool may_quantise_again() const { return is_on() && recipe != Recipe::delayed && !casts_weights; }
   /// Whether products along rows and along columns read different copies of a tensor.
   bool has_two_copies() const { return transposes || !is_per_tensor(); }
+  /// Whether both are kept of weights.
+  bool keeps_two_copies() const { return has_two_copies() && !transposes_weights; }
   /// Whether the columns of a weight can be made of its quantised rows, so that ranks gather these.
   /// Blocks along rows are not those along columns, unless they are square.
   /// Source: Transformer Engine, pytorch/tensor/utils.py, post_all_gather_processing; Megatron-LM,
@@ -179,7 +198,6 @@ constexpr std::int64_t scale_bytes_of_row(RecipeTraits const& recipe, std::int64
 struct StoredInput {
   TensorId input = no_tensor;
   TensorId restored = no_tensor;
-  Bytes saved{};  ///< by which an op moves less if it reads this in place of the input
 };
 
 /// A weight with the quantised copies that a rank keeps from one step to the next.

@@ -214,14 +214,12 @@ void add_quantisation(BlockProgram const& block, Region& region) {
   }
 }
 
-/// Ops that run again read what is kept of an input in 8 bits, and not the input.
+/// Ops that run again read what is made of an input that is kept in 8 bits, and not the input.
 void read_stored(BlockProgram const& block, std::vector<Op>& copied) {
   for (StoredInput const& stored : block.stored_inputs) {
     for (Op& op : copied) {
       for (TensorId& id : op.reads) {
-        if (id != stored.input) continue;
-        id = stored.restored;
-        op.traffic = Bytes{op.traffic.count() - stored.saved.count()};
+        if (id == stored.input) id = stored.restored;
       }
     }
   }

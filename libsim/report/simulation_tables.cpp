@@ -29,7 +29,7 @@ std::string quantised_text(TrainingPlan const& plan) {
       *std::ranges::max_element(plan.stages, {}, &StagePlan::quantised_parameters);
   if (most.quantised_parameters == 0) return "";
   Bytes const copies = most.state_of(step_tensor::quantised_weights).bytes();
-  Bytes const transposed{quantisation.has_two_copies() ? copies.count() / 2 : 0};
+  Bytes const transposed{quantisation.keeps_two_copies() ? copies.count() / 2 : 0};
   std::string text = "weights in " + bits_text(quantisation.recipe) + " are kept " +
                      (quantisation.replaces_weights ? "in place of" : "beside") +
                      " the parameters: up to " + readable_text(copies) + " per accelerator";

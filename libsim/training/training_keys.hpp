@@ -222,7 +222,8 @@ void visit_keys(Visitor& keys, Low& low) {
        "high: parameters stay in model.precision, and quantised copies are kept beside them.");
   keys("transposes", low.transposes,
        "Whether transposed copies of weights are kept. auto: where products need them, which is "
-       "Hopper, and everywhere with scales of blocks.");
+       "Hopper, and everywhere with scales of blocks; with deepseek each backward makes them "
+       "again.");
   keys("attention", low.attention,
        "Whether core attention multiplies in 8 bits: queries, keys, values and the gradient of the "
        "context have one scale each. With flash, without context parallelism.");
@@ -237,14 +238,14 @@ void visit_keys(Visitor& keys, Low& low) {
   keys("dispatch", low.dispatch,
        "How many bits tokens have on their way to experts; low with dispatch: deepep and "
        "blockwise.");
-  keys(
-      "implementation", low.implementation,
-      "The library that quantises. deepseek, with blockwise: backward makes the copies by columns "
-      "that it reads, the activation reads and writes 8 bits, gradients travel to experts as "
-      "tokens do, and kernels leave parallel.dispatch_multiprocessors free in all of an overlapped "
-      "pair of passes. torchao, with current or rowwise: linear layers keep their inputs in "
-      "model.precision, each pass casts inputs and weights, and units of fsdp2 may gather weights "
-      "in 8 bits (sharding.parameter_dtype).");
+  keys("implementation", low.implementation,
+       "The library that quantises. deepseek, with blockwise: backward makes the copies by columns "
+       "that it reads, those of weights too, the activation writes 8 bits, what attention gives is "
+       "kept in 12, gradients travel to experts as tokens do, and kernels leave "
+       "parallel.dispatch_multiprocessors free in all of an overlapped pair of passes. torchao, "
+       "with current or rowwise: linear layers keep their inputs in "
+       "model.precision, each pass casts inputs and weights, and units of fsdp2 may gather weights "
+       "in 8 bits (sharding.parameter_dtype).");
 }
 
 template <typename Visitor, OneOf<Sharding> Kind>

@@ -135,7 +135,11 @@ AttentionLayer make_attention(ProgramBuilder& builder) {
   BlockShape const& shape = builder.shape();
   ModelConfig const& model = shape.model;
   AttentionLayer attention;
-  if (model.norms != NormPlaces::post) attention.norm = make_norm(builder, "attention_norm");
+  if (model.norms != NormPlaces::post) {
+    attention.norm = make_norm(builder, "attention_norm");
+    // The layer's norm stays one of its own if the MLP reads its output, too.
+    attention.qkv.has_norm = model.residual != Residual::parallel_one_norm;
+  }
   if (has_latents(model)) {
     make_latent_projections(builder, attention.latents);
   } else {
@@ -177,16 +181,25 @@ TensorId attention_forward(
   builder.begin(Pass::forward, "core_attention", layer);
   core_attention_forward(builder, attention);
   builder.begin(Pass::forward, "attention_output", layer);
+  if (attention.attended == attention.context && builder.shape().keys.ranks == 1) {
+    attention.narrow_context = narrow_context(builder, "core_attention", attention.context);
+  }
   TensorId const projected = row_parallel_forward(builder, attention.projection, attention.context,
                                                   {"attention.projection", "output"});
   return residual_forward(builder, attention.residual, projected, x, y);
 }
 
 TensorId attention_backward(ProgramBuilder& builder,
-                            AttentionLayer const& attention,
+                            AttentionLayer const& kept,
                             int layer,
                             AttentionGradients const& received) {
   builder.begin(Pass::backward, "attention_output", layer);
+  AttentionLayer attention = kept;
+  if (kept.narrow_context != no_tensor) {
+    Shape const shape = builder.tensor(kept.context).shape;  // a copy: make() moves the tensors
+    attention.context = widen_context(builder, "core_attention", kept.narrow_context, shape);
+    attention.attended = attention.context;
+  }
   TensorId const d_projected = residual_backward(builder, attention.residual, received.dy);
   TensorId const d_context =
       row_parallel_backward(builder, attention.projection, attention.context, d_projected,

@@ -45,8 +45,9 @@ struct AttentionLayer {
   TensorId ring_kv = no_tensor;      ///< keys and values that a ring brought last
   /// If the rank gathers keys: log_sum_exp of its two chunks of queries.
   std::array<TensorId, 2> chunk_log_sums{no_tensor, no_tensor};
-  TensorId context = no_tensor;   ///< [s/c, b, h/t]
-  TensorId attended = no_tensor;  ///< what core attention writes: context itself if c = 1
+  TensorId context = no_tensor;         ///< [s/c, b, h/t]
+  TensorId narrow_context = no_tensor;  ///< the same as backward has it, if that is in 12 bits
+  TensorId attended = no_tensor;        ///< what core attention writes: context itself if c = 1
 };
 
 AttentionLayer make_attention(ProgramBuilder& builder);

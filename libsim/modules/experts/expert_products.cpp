@@ -148,6 +148,8 @@ TensorId grouped_backward(ProgramBuilder& builder,
                                  ? quantise(builder, linear.owner, Phase::input_gradient, dy,
                                             {.role = QuantisedRole::gradient, .groups = experts})
                                  : Quantised{.rows = dy};
+  TensorId const weight =
+      is_low ? weight_by_columns(builder, linear.owner, low.weight, experts) : linear.weight;
   TensorId const result =
       builder.of_experts(builder.make(dx, {shape.computed_rows(), linear.depth}));
   grouped_product(builder, linear, "input_gradient", Phase::input_gradient,
@@ -155,7 +157,7 @@ TensorId grouped_backward(ProgramBuilder& builder,
                    .m = rows_of_one(shape),
                    .n = linear.depth,
                    .k = linear.width},
-                  gradient.rows, is_low ? low.weight.by_columns() : linear.weight, result);
+                  gradient.rows, weight, result);
   bool const sums_low = is_low && !shape.quantisation.keeps_high_gradients;
   TensorId const dy_by_columns =
       sums_low ? columns_of(builder, linear.owner, QuantisedRole::gradient, gradient, experts) : dy;
@@ -252,12 +254,17 @@ RowTensors expert_products_backward(ProgramBuilder& builder,
                 Phase::input_gradient, {dy, layer.down_bias, layer.places.computed}, {d_of_bias},
                 GroupsAttributes{builder.shape().local_experts()});
   }
+  // An activation that runs again reads it, before the product for the gradient of the weight.
+  bool const is_first = builder.shape().quantisation.fuses_activation;
+  auto const restored = [&] {
+    return restore_input(builder, "experts.activation", layer.activation_input, layer.stored_input);
+  };
+  TensorId input = is_first ? restored() : no_tensor;
   TensorId const d_output =
       grouped_backward(builder, down_of(builder, layer), layer.down_low, layer.activation_output,
                        dy, {"experts.activation", "output_gradient"});
   builder.begin(Pass::backward, "expert_activation", index);
-  TensorId const input =
-      restore_input(builder, "experts.activation", layer.activation_input, layer.stored_input);
+  if (!is_first) input = restored();
   Shape const wide = builder.tensor(layer.activation_input).shape;
   TensorId const d_input =
       builder.of_experts(builder.make({"experts.activation", "input_gradient"}, wide));

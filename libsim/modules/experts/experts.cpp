@@ -3,6 +3,7 @@
 #include "libsim/modules/experts/expert_products.hpp"
 #include "libsim/modules/experts/expert_router.hpp"
 #include "libsim/modules/experts/token_dispatch.hpp"
+#include "libsim/modules/quantised_operands.hpp"
 
 namespace stagecraft {
 namespace {
@@ -18,6 +19,21 @@ bool has_shared(ProgramBuilder const& builder) {
 /// Whether shared experts compute while tokens travel.
 bool overlaps_shared(ProgramBuilder const& builder) {
   return has_shared(builder) && builder.shape().overlaps_shared;
+}
+
+/// What is sent of the tokens x, or of the gradients of what experts compute: the tensor itself, or
+/// rows that shared experts read as well.
+TensorId rows_to_send(ProgramBuilder& builder,
+                      std::string_view module,
+                      Pass pass,
+                      int index,
+                      TensorId x,
+                      QuantisedRole role) {
+  bool const shares = builder.shape().quantisation.shares_casts && has_shared(builder);
+  if (!shares || overlaps_shared(builder)) return x;
+  builder.begin(pass, module, index);
+  Phase const phase = pass == Pass::forward ? Phase::forward : Phase::input_gradient;
+  return quantise(builder, module, phase, x, {.role = role}).rows;
 }
 
 /// Appends a part of the shared experts among the ops of another module.
@@ -39,9 +55,11 @@ TensorId experts_forward(
   layer.input = norm_forward(builder, layer.norm, x, {"experts", "input"});
   TensorId shared = no_tensor;
   bool const overlaps = overlaps_shared(builder);
+  TensorId const sent_input =
+      rows_to_send(builder, "dispatch", Pass::forward, index, layer.input, QuantisedRole::input);
   if (has_shared(builder) && !overlaps) {
     builder.begin(Pass::forward, "shared_experts", index);
-    shared = shared_experts_forward(builder, layer.shared, layer.input);
+    shared = shared_experts_forward(builder, layer.shared, layer.input, sent_input);
   }
   builder.begin(Pass::forward, "router", index);
   TensorId const probabilities = route_forward(builder, layer);
@@ -50,7 +68,7 @@ TensorId experts_forward(
     shared_begin_forward(builder, layer.shared, layer.input);
   }
   builder.begin(Pass::forward, "dispatch", index);
-  Dispatched const sent = dispatch_forward(builder, layer.input, probabilities, layer.map,
+  Dispatched const sent = dispatch_forward(builder, sent_input, probabilities, layer.map,
                                            beside(builder, Pass::forward, "dispatch", index, [&] {
                                              shared_first_half_forward(builder, layer.shared);
                                            }));
@@ -77,6 +95,8 @@ TensorId experts_backward(ProgramBuilder& builder,
   builder.begin(Pass::backward, "mlp_output", index);
   TensorId const d_combined = residual_backward(builder, layer.residual, dy);
   bool const overlaps = overlaps_shared(builder);
+  TensorId const d_sent =
+      rows_to_send(builder, "combine", Pass::backward, index, d_combined, QuantisedRole::gradient);
   SharedGradients of_shared;
   if (overlaps) {
     builder.begin(Pass::backward, "shared_experts", index);
@@ -84,7 +104,7 @@ TensorId experts_backward(ProgramBuilder& builder,
   }
   builder.begin(Pass::backward, "combine", index);
   TensorId const d_computed = combine_backward(
-      builder, d_combined, layer.places, beside(builder, Pass::backward, "combine", index, [&] {
+      builder, d_sent, layer.places, beside(builder, Pass::backward, "combine", index, [&] {
         shared_second_half_backward(builder, layer.shared, of_shared);
       }));
   RowTensors const d_rows = expert_products_backward(builder, layer, index, d_computed);
@@ -99,8 +119,9 @@ TensorId experts_backward(ProgramBuilder& builder,
   add_to(builder, {"router", "add_input_gradient"}, Phase::input_gradient, d_input, d_routed);
   if (has_shared(builder)) {
     builder.begin(Pass::backward, "shared_experts", index);
-    TensorId const d_shared = overlaps ? shared_end_backward(builder, layer.shared, of_shared)
-                                       : shared_experts_backward(builder, layer.shared, d_combined);
+    TensorId const d_shared =
+        overlaps ? shared_end_backward(builder, layer.shared, of_shared)
+                 : shared_experts_backward(builder, layer.shared, d_combined, d_sent);
     add_to(builder, {"shared_experts", "add_input_gradient"}, Phase::input_gradient, d_input,
            d_shared);
   }

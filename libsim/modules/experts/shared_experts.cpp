@@ -82,17 +82,22 @@ SharedExperts make_shared_experts(ProgramBuilder& builder) {
   return shared;
 }
 
-TensorId shared_experts_forward(ProgramBuilder& builder, SharedExperts& shared, TensorId x) {
+TensorId shared_experts_forward(ProgramBuilder& builder,
+                                SharedExperts& shared,
+                                TensorId x,
+                                TensorId sent) {
   shared.input = x;
-  shared.output = feed_forward(builder, shared.products, x);
+  shared.products.up.casts_back = sent != x;
+  shared.output = feed_forward(builder, shared.products, sent);
   gate_logits_forward(builder, shared);
   return gate_forward(builder, shared);
 }
 
 TensorId shared_experts_backward(ProgramBuilder& builder,
                                  SharedExperts const& shared,
-                                 TensorId dy) {
-  if (shared.gate == no_tensor) return feed_backward(builder, shared.products, dy);
+                                 TensorId dy,
+                                 TensorId sent) {
+  if (shared.gate == no_tensor) return feed_backward(builder, shared.products, sent);
   GateGradients const gradients = gate_backward(builder, shared, dy);
   TensorId const dx = feed_backward(builder, shared.products, gradients.output);
   return add_gate_gradient(builder, dx, gradients.x);

@@ -20,10 +20,18 @@ struct SharedExperts {
 /// Makes their parameters. Pre: the layer's kind has shared experts.
 SharedExperts make_shared_experts(ProgramBuilder& builder);
 
-/// Appends the forward; x is the normed hidden state. Returns the output of the same shape.
-TensorId shared_experts_forward(ProgramBuilder& builder, SharedExperts& shared, TensorId x);
-/// Appends the backward. Returns the gradient of x.
-TensorId shared_experts_backward(ProgramBuilder& builder, SharedExperts const& shared, TensorId dy);
+/// Appends the forward; x is the normed hidden state. Its products read `sent`, which is x or its
+/// quantised rows that travel to the routed experts. Returns the output of the shape of x.
+TensorId shared_experts_forward(ProgramBuilder& builder,
+                                SharedExperts& shared,
+                                TensorId x,
+                                TensorId sent);
+/// Appends the backward, whose products read `sent` of dy if there is no gate. Returns the gradient
+/// of x.
+TensorId shared_experts_backward(ProgramBuilder& builder,
+                                 SharedExperts const& shared,
+                                 TensorId dy,
+                                 TensorId sent);
 
 /// The same in parts, so that the first and the second half compute while tokens travel to the
 /// routed experts and back (BlockShape::overlaps_shared). The gate's logits are computed before the

@@ -76,7 +76,8 @@ Dispatched sending_dispatch_forward(ProgramBuilder& builder,
   std::int64_t const hidden = shape.model.hidden;
   std::int64_t const local = shape.local_experts();
   // A token is quantised once, however many ranks it goes to.
-  if (shape.quantisation.sends_low) x = quantise(builder, "dispatch", phase, x, {}).rows;
+  bool const is_high = !is_quantised(builder.tensor(x).type);
+  if (shape.quantisation.sends_low && is_high) x = quantise(builder, "dispatch", phase, x, {}).rows;
   ElementType const type = builder.tensor(x).type;
   TensorId const spread = make_sent(builder, {"dispatch", "spread_tokens"}, hidden, type);
   TensorId const spread_probabilities =
@@ -157,7 +158,7 @@ TensorId sending_combine_forward(ProgramBuilder& builder, TensorId rows, RowPlac
 TensorId sending_combine_backward(ProgramBuilder& builder, TensorId dy, RowPlaces const& places) {
   BlockShape const& shape = builder.shape();
   Phase const phase = Phase::input_gradient;
-  if (shape.quantisation.sends_low_gradients) {
+  if (shape.quantisation.sends_low_gradients && !is_quantised(builder.tensor(dy).type)) {
     dy = quantise(builder, "combine", phase, dy, {.role = QuantisedRole::gradient}).rows;
   }
   ElementType const type = builder.tensor(dy).type;

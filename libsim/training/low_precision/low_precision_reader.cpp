@@ -59,8 +59,9 @@ class LowPrecisionCheck : CombinationCheck {
                 (low().format == LowFormat::hybrid) == find_recipe(low().recipe)->is_hybrid,
             "format", name_of(low().format),
             "auto" + why() + ", to which torchao's recipe of this name gives one format");
-    must_be(low().transposes != KeptTransposes::make_again, "transposes", "make_again",
-            "auto or keep: transposing weights again in each backward is not modelled");
+    must_be(low().transposes != KeptTransposes::make_again || library().transposes_weights,
+            "transposes", "make_again",
+            "auto or keep: of the libraries deepseek transposes weights again in each backward");
     bool const is_mx = low().recipe == Recipe::mxfp8;
     must_be(!low().head || is_mx || library().is_of_linears, "head", "true",
             "false" + why() + "; Megatron-LM's head is in 8 bits with mxfp8 alone");

@@ -18,14 +18,17 @@ constexpr std::int64_t rows = 2 * tokens;  // of 2 experts of the rank, 112 each
 constexpr std::int64_t row = h + h / 128 * 4;
 
 /// A layer of 112 tokens, each with 2 of 8 experts of width 128 on 4 ranks.
-BlockProgram layer_of(Quantisation const& quantisation, RecomputePolicy const& policy = {}) {
+BlockProgram layer_of(Quantisation const& quantisation,
+                      RecomputePolicy const& policy = {},
+                      std::int64_t shared = 0) {
   BlockShape shape{.model = gpt(1, h, 8, tokens / 2, 1000), .micro = 2};
   shape.model.precision = Precision::bf16;
   shape.model.activation = Activation::swiglu;
   shape.model.biases = false;
   shape.model.attention = Attention::flash;
   shape.model.dropout = 0;
-  shape.model.experts = ExpertsConfig{.count = 8, .per_token = 2, .ffn_hidden = 128};
+  shape.model.experts =
+      ExpertsConfig{.count = 8, .per_token = 2, .ffn_hidden = 128, .shared_ffn_hidden = shared};
   shape.expert = 4;
   shape.sends_once = true;
   shape.quantisation = quantisation;
@@ -142,7 +145,7 @@ TEST_CASE("what backward makes again is quantised by columns at once", "[model]"
   REQUIRE(find(block.backward, "attention.qkv.transpose_input") == nullptr);
 }
 
-TEST_CASE("an activation that runs again reads its input in 8 bits", "[model]") {
+TEST_CASE("an activation that runs again reads its input as it was restored", "[model]") {
   RecomputePolicy policy;
   policy.granularity = RecomputeGranularity::selective;
   policy.modules = {"moe_act"};
@@ -156,9 +159,38 @@ TEST_CASE("an activation that runs again reads its input in 8 bits", "[model]") 
   REQUIRE(buffers.at("experts.activation.stored_input") == rows * row);
   REQUIRE(buffers.count("experts.activation.input") == 0);
   REQUIRE(buffers.count("experts.down.input") == 0);
+  Op const& restored = *find(block.backward, "experts.activation.restore_input");
+  REQUIRE(restored.traffic.count() == rows * row + 2 * rows * h);
   // A probability for each row; the output with a scale for each row.
   Op const& again = *find(block.backward, "experts.activation.forward");
-  REQUIRE(again.traffic.count() == rows * row + rows * 4 + rows * (128 + 4));
+  REQUIRE(again.reads[0] == restored.writes[0]);
+  REQUIRE(again.traffic.count() == 2 * rows * h + rows * 4 + rows * (128 + 4));
+}
+
+TEST_CASE("DeepSeek's shared expert reads what is cast for tokens that travel", "[model]") {
+  RecomputePolicy policy;
+  policy.granularity = RecomputeGranularity::selective;
+  policy.modules = {"layernorm"};
+  Quantisation quantisation = low_deepseek;
+  quantisation.shares_casts = true;
+  BlockProgram const block = layer_of(quantisation, policy, 128);
+  TensorId const sent = find(block.forward, "dispatch.quantise_input")->writes[0];
+  REQUIRE(find(block.forward, "dispatch.spread")->reads[0] == sent);
+  REQUIRE(find(block.forward, "shared_experts.up.forward")->reads[0] == sent);
+  REQUIRE(find(block.forward, "shared_experts.up.quantise_input") == nullptr);
+  TensorId const gradient = find(block.backward, "combine.quantise_gradient")->writes[0];
+  REQUIRE(find(block.backward, "combine.sum_tokens_backward")->reads[0] == gradient);
+  REQUIRE(find(block.backward, "shared_experts.down.input_gradient")->reads[0] == gradient);
+  std::int64_t const columns = tokens * h + h * 4;  // a scale for each 128 of 112 tokens
+  REQUIRE(find(block.backward, "shared_experts.down.transpose_gradient")->traffic.count() ==
+          tokens * row + columns);
+  // The norm runs again; its output is cast by rows, back, and by columns.
+  REQUIRE(find(block.backward, "dispatch.quantise_input")->traffic.count() ==
+          tokens * (2 * h + row));
+  REQUIRE(find(block.backward, "shared_experts.up.cast_back_input")->traffic.count() ==
+          tokens * (row + 2 * h));
+  REQUIRE(find(block.backward, "shared_experts.up.quantise_input_again_columns")->traffic.count() ==
+          tokens * 2 * h + columns);
 }
 
 }  // namespace

@@ -44,12 +44,13 @@ TEST_CASE("the input of the activation is kept with a byte per element", "[progr
   REQUIRE(activation.reads[1] == back.writes[0]);
 }
 
-TEST_CASE("DeepSeek's activation reads and writes 8 bits itself", "[program]") {
+TEST_CASE("DeepSeek's activation writes 8 bits itself", "[program]") {
   TrainingConfig config = llama_run(Recipe::blockwise);
   config.low_precision.implementation = LowLibrary::deepseek;
-  REQUIRE(saved_per_token(config) == 28.0 * h);
+  // What attention gives has 1.5 bytes per element in place of 2.
+  REQUIRE(saved_per_token(config) == 27.5 * h);
   config.low_precision.activation_input = true;
-  REQUIRE(saved_per_token(config) == (28.0 - 7) * h);
+  REQUIRE(saved_per_token(config) == (27.5 - 7) * h);
   TrainingPlan const plan = make_plan(as_settled(config));
   BlockProgram const& block = layer_of(plan);
   // A scale of 4 bytes for each 128 elements.
@@ -60,9 +61,65 @@ TEST_CASE("DeepSeek's activation reads and writes 8 bits itself", "[program]") {
   REQUIRE(find(block.forward, "mlp.activation.forward")->traffic.count() ==
           tokens * branches * 2 + output + output / 32);
   REQUIRE(find(block.forward, "mlp.down.quantise_input") == nullptr);
-  REQUIRE(find(block.backward, "mlp.activation.restore_input") == nullptr);
+  REQUIRE(find(block.backward, "mlp.activation.restore_input")->traffic.count() ==
+          stored + 2 * tokens * branches);
   REQUIRE(find(block.backward, "mlp.activation.backward")->traffic.count() ==
-          2 * output + stored + 2 * tokens * branches);
+          2 * output + 2 * 2 * tokens * branches);
+}
+
+TEST_CASE("DeepSeek's backward has what attention gives in 12 bits", "[program]") {
+  TrainingConfig config = llama_run(Recipe::blockwise);
+  config.low_precision.implementation = LowLibrary::deepseek;
+  TrainingPlan const plan = make_plan(as_settled(config));
+  BlockProgram const& block = layer_of(plan);
+  // A scale of 4 bytes for each 128 elements.
+  std::int64_t const narrow = tokens * h * 3 / 2 + tokens * h / 128 * 4;
+  REQUIRE(find(block.forward, "core_attention.narrow_context")->traffic.count() ==
+          2 * tokens * h + narrow);
+  Op const& wide = *find(block.backward, "core_attention.widen_context");
+  REQUIRE(wide.traffic.count() == narrow + 2 * tokens * h);
+  // Both the projection's backward and attention's own read it.
+  REQUIRE(find(block.backward, "attention.projection.quantise_input_again_columns")->reads[0] ==
+          wide.writes[0]);
+  REQUIRE(find(block.backward, "core_attention.flash_backward")->reads[4] == wide.writes[0]);
+}
+
+TEST_CASE("DeepSeek keeps one quantised copy of a weight, and transposes it in each backward",
+          "[program]") {
+  TrainingConfig config = llama_run(Recipe::blockwise);
+  config.low_precision.implementation = LowLibrary::deepseek;
+  config.low_precision.transposes = KeptTransposes::keep;
+  std::int64_t const both = copies(config);
+  config.low_precision.transposes = KeptTransposes::make_again;
+  // Weights per layer: of queries and the projection h h each, of keys and values h h / 4 together,
+  // of the MLP 10.5 h h.
+  std::int64_t const weights = 2 * (2 * h * h + h * h / 4 + 21 * h * h / 2);
+  // A scale of 4 bytes for 128 x 128 weights; widths and depths are multiples of 4 blocks.
+  REQUIRE(copies(config) == weights + weights / 128 / 128 * 4);
+  REQUIRE(both == 2 * copies(config));
+  TrainingPlan const plan = make_plan(as_settled(config));
+  Op const& again = *find(layer_of(plan).backward, "attention.projection.transpose_weight");
+  REQUIRE(again.traffic.count() == 2 * (h * h + h * h / 128 / 128 * 4));
+  REQUIRE(find(layer_of(plan).backward, "attention.projection.input_gradient")->reads[1] ==
+          again.writes[0]);
+}
+
+TEST_CASE("a norm finds the largest element of what it gives, or casts it", "[program]") {
+  auto const traffic = [](Recipe recipe, bool is_blackwell, std::string const& name) {
+    TrainingPlan const plan = make_plan(as_settled(llama_run(recipe, is_blackwell)));
+    return find(layer_of(plan).forward, name)->traffic.count();
+  };
+  std::int64_t const elements = tokens * h;
+  REQUIRE(traffic(Recipe::current, false, "attention.qkv.measure_input") == 4);
+  REQUIRE(traffic(Recipe::current, false, "attention.projection.measure_input") ==
+          2 * elements + 4);
+  REQUIRE(traffic(Recipe::nvfp4, true, "attention.qkv.measure_input") == 2 * elements + 4);
+  // It writes 8 bits in place of 16, and one scale; the columns are made of these rows.
+  REQUIRE(traffic(Recipe::blockwise, false, "attention_norm.forward") -
+              traffic(Recipe::delayed, false, "attention_norm.forward") ==
+          elements - 4);
+  REQUIRE(traffic(Recipe::delayed, false, "attention.qkv.quantise_input") == 2 * (elements + 4));
+  REQUIRE(traffic(Recipe::delayed, true, "attention.qkv.quantise_input") == 0);
 }
 
 TEST_CASE("core attention in 8 bits keeps queries, keys and values with a byte per element",
