@@ -23,6 +23,7 @@ $program validate experiments/validation/table5.csv --by "$by" --json >"$results
 /usr/bin/python3 experiments/validation/megatron_ci/errors.py "$results/megatron-ci.json"
 /usr/bin/python3 experiments/validation/sharded/errors.py "$results/fms-fsdp1.json" "$results/torchtitan.json"
 /usr/bin/python3 experiments/validation/low_precision.py "$results"
+/usr/bin/python3 experiments/validation/deepseek_v3.py "$program"
 # What the host holds. Its rows stay out of the residuals: no interval is said of such runs.
 $program validate experiments/validation/data/published-offload.csv \
   --base experiments/validation/published-offload.yaml >&2

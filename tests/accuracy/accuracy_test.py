@@ -175,6 +175,19 @@ def check_bridge(program, claims):
         claims.compare(f"{title}, median", median, statistics.median(runs))
 
 
+def check_deepseek(program, claims):
+    """DeepSeek-V3's own run: hours and bytes, and milliseconds by kind, against low-precision.md."""
+    page = (VALIDATION / "low-precision.md").read_text()
+    result = subprocess.run([sys.executable, VALIDATION / "deepseek_v3.py", program], capture_output=True, text=True)
+    if result.returncode != 0:
+        sys.exit(result.stderr)
+    for line in result.stdout.splitlines():
+        title, *found = (cell.strip() for cell in line.strip("| ").split("|"))
+        claimed = re.search(rf"^\| {re.escape(title)} \|(.*)\|$", page, re.MULTILINE)[1].split("|")
+        for claim, value in zip(claimed, found, strict=True):
+            claims.compare(f"DeepSeek-V3, {title}", claim.strip(), float(value))
+
+
 def check_summary(claims):
     """Each row of the page's own table stands in the table of all regimes."""
     page = (VALIDATION / "README.md").read_text()
@@ -258,6 +271,7 @@ def main():
     check_tables(program, configs, claims)
     check_runs(program, configs, claims)
     check_bridge(program, claims)
+    check_deepseek(program, claims)
     check_summary(claims)
     check_memory(program, configs, claims)
     check_rings(program, claims)
