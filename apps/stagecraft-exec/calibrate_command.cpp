@@ -3,9 +3,12 @@
 
 #include <algorithm>
 #include <chrono>
+#include <filesystem>
+#include <functional>
 #include <iostream>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "apps/program/output_paths.hpp"
 #include "apps/stagecraft-exec/commands.hpp"
@@ -37,8 +40,9 @@ class SystemMaker {
   /// For a GPU. Constants that cannot be measured here are assumed to be those of `like`.
   SystemMaker(DeviceChoice const& device, System const& like);
 
-  /// Measures matrix products and all other kernels. Reports progress on standard error.
-  void measure(Precision precision);
+  /// Measures all kernels, matrix products last, which take longest. Reports progress on standard
+  /// error. Calls `save` whenever there is more in the system.
+  void measure(Precision precision, std::function<void()> const& save);
   /// On a CPU, measures collectives and messages between rank threads. On a GPU, measures how much
   /// a concurrent copy slows matrix products; with several GPUs, NCCL's collectives and messages.
   void measure_communication();
@@ -51,6 +55,8 @@ class SystemMaker {
   void start(DeviceChoice const& device);
   void measure_links();
   void measure_flash_efficiency(Precision precision);
+  /// Returns the most FLOP per second of all products.
+  double measure_products(Precision precision, std::function<void()> const& save);
   void set_neutral_constants();
   /// How the clock moves while the device runs layers; empty if nobody says it.
   std::string clock_in_layers(DeviceLoad const& load);
@@ -157,9 +163,33 @@ void SystemMaker::start(DeviceChoice const& device) {
   measured.kernels.source = source_;
 }
 
-void SystemMaker::measure(Precision precision) {
+void SystemMaker::measure(Precision precision, std::function<void()> const& save) {
+  std::cerr << name_of(precision) << ": kernels but matrix products\n";
+  auto& kernels = system_.measured->kernels.value[precision];
+  kernels = measure_kernels(with_first_products(device_).parts(), precision);
+  // A GPU keeps its data sheet's rates; a CPU has none.
+  bool const has_data_sheet = device_.kind == DeviceKind::cuda;
+  if (has_data_sheet) {
+    measure_flash_efficiency(precision);
+  } else {
+    double const add = kernels.at(OpKind::add).bandwidth.value;
+    system_.accelerator.bandwidth.value.value =
+        std::max(system_.accelerator.bandwidth.value.value, add);
+    system_.accelerator.bandwidth.source = "adding two tensors; " + source_;
+  }
+  save();
+  double const best = measure_products(precision, save);
+  if (has_data_sheet) return;
+  system_.accelerator.peak.value[precision] = {best};
+  system_.accelerator.peak.source = "fastest product of the grid below; " + source_;
+}
+
+double SystemMaker::measure_products(Precision precision, std::function<void()> const& save) {
   std::cerr << name_of(precision) << ": matrix products\n";
   auto const backend = backend_for(device_, precision);
+  Bytes& workspace = system_.calibration.workspace.value;
+  workspace = std::max(workspace, backend->workspace());
+  system_.calibration.workspace.source = "declared by the kernels";
   MeasurementScale const scale = measurement_scale(device_.kind);
   DeviceLoad load;
   std::string clocks;
@@ -167,28 +197,16 @@ void SystemMaker::measure(Precision precision) {
     load = layer_load(with_first_products(device_).parts(), scale, precision);
     clocks = clock_in_layers(load);
   }
-  auto forms = measure_gemm(*backend, precision, scale, VirtualClock{device_.cpu.threads == 1},
-                            medians_, load);
-  if (clock_) note_clock(precision, clocks);
   double best = 1;
-  for (auto const& [form, grid] : forms) {
+  auto const take = [&](GemmForm form, GemmGrid grid) {
     for (FlopsPerSecond const rate : grid.rates) best = std::max(best, rate.value);
-  }
-  system_.measured->gemm.value[precision] = std::move(forms);
-  std::cerr << name_of(precision) << ": other kernels\n";
-  system_.measured->kernels.value[precision] =
-      measure_kernels(with_first_products(device_).parts(), precision);
-  Bytes& workspace = system_.calibration.workspace.value;
-  workspace = std::max(workspace, backend->workspace());
-  system_.calibration.workspace.source = "declared by the kernels";
-  // A GPU keeps its data sheet's peak, to which MFU refers; a CPU has none.
-  if (device_.kind == DeviceKind::cuda) return measure_flash_efficiency(precision);
-  system_.accelerator.peak.value[precision] = {best};
-  system_.accelerator.peak.source = "fastest product of the grid below; " + source_;
-  double const add = system_.measured->kernels.value[precision].at(OpKind::add).bandwidth.value;
-  system_.accelerator.bandwidth.value.value =
-      std::max(system_.accelerator.bandwidth.value.value, add);
-  system_.accelerator.bandwidth.source = "adding two tensors; " + source_;
+    system_.measured->gemm.value[precision][form] = std::move(grid);
+    save();
+  };
+  measure_gemm(*backend, precision, scale, VirtualClock{device_.cpu.threads == 1}, medians_, take,
+               load);
+  if (clock_) note_clock(precision, clocks);
+  return best;
 }
 
 std::string SystemMaker::clock_in_layers(DeviceLoad const& load) {
@@ -320,16 +338,22 @@ int run_calibrate(CommandLine const& line) {
   std::vector<Precision> const precisions = read_precisions(line);
   check_output("--output (-o)", path, OutputKind::system, {line.find("like").value_or("")});
   OutputFile output{path};
+  std::string const path_so_far = path + ".so_far";
   if (can_measure_nccl()) prepare_nccl();
   SystemMaker maker = make_system_maker(choose_device(line), line);
   maker.measure_communication();
-  for (Precision const precision : precisions) maker.measure(precision);
+  auto const text = [&] {
+    return origin_line(OutputKind::system, "calibrate") + yaml_text(to_json(maker.system()));
+  };
+  for (Precision const precision : precisions)
+    maker.measure(precision, [&] { write_output(path_so_far, text()); });
   if (std::string const busy = maker.note_busy(); !busy.empty()) {
     std::cerr << "warning: " << busy << "; predictions with " << path
               << " can be as far off. Calibrate again when nothing else runs.\n";
   }
-  output.write(origin_line(OutputKind::system, "calibrate") + yaml_text(to_json(maker.system())));
+  output.write(text());
   output.finish();
+  std::filesystem::remove(path_so_far);
   return 0;
 }
 
@@ -343,8 +367,9 @@ Command calibrate_command() {
 Measures this machine's CPU or GPU with the executor's own kernels: matrix products on a
 grid of shapes, every other kernel at several sizes; on a CPU also collectives between
 threads. What something else on the machine disturbs is measured again, and a warning says if
-that does not help. The system file makes `stagecraft simulate` predict what this machine does. What one
-GPU cannot measure, links and network, is taken from the system file that --like names.
+that does not help. Until the end, SYSTEM.yaml.so_far has what is measured. The system file
+makes `stagecraft simulate` predict what this machine does. What one GPU cannot measure, links
+and network, is taken from the system file that --like names.
 )",
           .examples = R"(  stagecraft-exec calibrate -o here.yaml
   stagecraft-exec calibrate -o h200.yaml --backend cuda --like configs/systems/h200.yaml --precision bf16

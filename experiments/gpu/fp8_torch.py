@@ -1,6 +1,7 @@
 """Measures in PyTorch what fp8_products measures, attention, and a whole layer in bf16 and with its products in FP8.
 
-usage: fp8_torch.py [--cpu]     --cpu: small shapes, nothing compiled; for a machine without a GPU
+usage: fp8_torch.py [--cpu] [KIND...]     KIND: product, copy, attention, layer; all unless named
+                                          --cpu: small shapes, nothing compiled; for a machine without a GPU
 
 The layer is Llama 3 70B's, one of eight tensor ranks, one sequence of 8192 tokens, without collectives. FP8 has one
 scale for a tensor (torch._scaled_mm; forward e4m3, gradients e5m2), found anew for each product as Transformer
@@ -183,8 +184,9 @@ def main():
         torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction = False
     device = "cpu" if ON_CPU else torch.cuda.get_device_name()
     print(json.dumps({"kind": "facts", "torch": torch.__version__, "device": device, "tokens": TOKENS}), flush=True)
-    for kind, entries in (("product", products), ("copy", copies), ("attention", attentions), ("layer", layers)):
-        for entry in entries():
+    kinds = {"product": products, "copy": copies, "attention": attentions, "layer": layers}
+    for kind in [word for word in sys.argv[1:] if word in kinds] or kinds:
+        for entry in kinds[kind]():
             print(json.dumps({"kind": kind, **entry}), flush=True)
 
 

@@ -1,7 +1,8 @@
 """Keeps recordings of snapshots.py in the repository: the snapshots without the times, and of the statistics those that
 `stagecraft allocator` says too. tests/libsim/allocator/recorded_snapshots_test.cpp replays them.
 
-usage: keep_snapshots.py FOLDER          of what run.sh has written; they go to experiments/gpu/results/allocator
+usage: keep_snapshots.py FOLDER          of what run.sh has written; they go to experiments/gpu/results/allocator, in place
+                                         of kept ones of the same names
        keep_snapshots.py FOLDER CASE     the other way round: writes what is kept of a case as snapshots.py does
 """
 
@@ -31,9 +32,12 @@ STATS = {
 }
 
 
+def kept_cases():
+    return json.loads((KEPT / "cases.json").read_text())
+
+
 def keep(folder):
-    KEPT.mkdir(parents=True, exist_ok=True)
-    cases = []
+    kept = {case["name"]: case for case in kept_cases()}
     for path in sorted(folder.glob("*.pickle.gz")):
         name = path.name.removesuffix(".pickle.gz")
         case = json.loads((folder / f"{name}.json").read_text())
@@ -45,14 +49,14 @@ def keep(folder):
         (KEPT / path.name).write_bytes(gzip.compress(pickle.dumps(snapshot, protocol=4), 9, mtime=0))
         # The fraction that snapshots.py set; the statistics have no more of it than the bytes that it allows.
         fraction = case["capacity"] / case["total"] if case["capacity"] < case["total"] else None
-        cases.append({"name": name, "torch": case["torch"], "gpu": case["gpu"], "settings": case["settings"],
+        kept[name] = {"name": name, "torch": case["torch"], "gpu": case["gpu"], "settings": case["settings"],
                       "ranks": case.get("ranks", 0), "capacity": case["total"], "fraction": fraction, "died": case["died"],
-                      "end": {ours: case["stats"][its] for ours, its in STATS.items()}})
-    (KEPT / "cases.json").write_text(json.dumps(cases, indent=1) + "\n")
+                      "end": {ours: case["stats"][its] for ours, its in STATS.items()}}
+    (KEPT / "cases.json").write_text(json.dumps(sorted(kept.values(), key=lambda case: case["name"]), indent=1) + "\n")
 
 
 def write_kept(folder, name):
-    case = next(case for case in json.loads((KEPT / "cases.json").read_text()) if case["name"] == name)
+    case = next(case for case in kept_cases() if case["name"] == name)
     total = case["capacity"]
     stats = {its: case["end"][ours] for ours, its in STATS.items()}
     said = case | {"capacity": int((case["fraction"] or 1) * total), "total": total, "stats": stats}
@@ -60,5 +64,6 @@ def write_kept(folder, name):
     (folder / f"{name}.json").write_text(json.dumps(said, indent=1) + "\n")
 
 
-folder = pathlib.Path(sys.argv[1])
-write_kept(folder, sys.argv[2]) if len(sys.argv) > 2 else keep(folder)
+if __name__ == "__main__":
+    folder = pathlib.Path(sys.argv[1])
+    write_kept(folder, sys.argv[2]) if len(sys.argv) > 2 else keep(folder)

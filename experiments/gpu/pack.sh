@@ -33,3 +33,7 @@ cp -r configs "$bundle/share/stagecraft/"  # where the programs look
 git rev-parse HEAD >"$bundle/commit"
 tar -czf "$bundle.tar.gz" -C "$(dirname "$bundle")" "$(basename "$bundle")"
 du -sh "$bundle" "$bundle.tar.gz"
+
+# What is brought to a device may have to be small, with the sources 64 MiB.
+most=48 size=$(($(stat -c %s "$bundle.tar.gz") >> 20))
+[ "$size" -lt "$most" ] || { echo "pack.sh: found an archive of $size MiB; accepted: less than $most MiB" >&2 && exit 1; }

@@ -15,14 +15,15 @@
 #                 from results: the recordings of PyTorch's allocator, and the file that calibrate wrote
 #
 # BUNDLE   what pack.sh made, or its archive          (default: build/gpu-bundle)
-# OUT      where JSON and traces go                   (default: out/gpu)
-# LIMIT    seconds for all parts together             (default: 480)
+# RESULTS  the folder that JSON and traces go to      (default: out/gpu)
+# ARCHIVE  all of RESULTS in one file                 (default: RESULTS.tar.gz)
+# LIMIT    seconds for all parts together             (default: 560)
 # PEER     PyTorch's layer, a script that takes --preset, --modes and --out; skipped if unset
 # PYTHON   with PyTorch                               (default: python3)
 #
 # Each step has a time limit of its own, and at most what is left of LIMIT. Steps that fail or run out of time are
-# reported, and the others continue. Each writes its results when it ends, so that a run that is cut off keeps them. The
-# summary comes last. All output is also in one file, OUT.tar.gz. Exits with 1 if a step failed.
+# reported, and the others continue. Each writes its results when it ends, and the archive is written anew after each, so
+# that a run that is killed keeps them. The summary comes last. Exits with 1 if a step failed.
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit
 
@@ -37,10 +38,11 @@ if [ -f "$bundle.tar.gz" ] && [ ! "$bundle/commit" -nt "$bundle.tar.gz" ]; then
 fi
 bundle=$(realpath "$bundle")
 configs=$bundle/share/stagecraft/configs
-out=${OUT:-out/gpu}
+results=${RESULTS:-out/gpu}
 python=${PYTHON:-python3}
-mkdir -p "$out"
-out=$(realpath "$out")
+mkdir -p "$results" "$(dirname "${ARCHIVE:-$results}")"
+archive=$(realpath -m "${ARCHIVE:-$results.tar.gz}")
+results=$(realpath "$results")
 [ -x "$bundle/bin/stagecraft-exec" ] || { echo "run.sh: no programs in $bundle; experiments/gpu/pack.sh makes them" >&2 && exit 2; }
 
 # Options of the executor: the device, how it chooses products, and the shapes.
@@ -63,23 +65,46 @@ ours() { LD_LIBRARY_PATH=$libraries "$bundle/bin/$1" "${@:2}"; }
 export -f ours
 devices=$(ours stagecraft-exec devices 2>&1) || { printf 'run.sh: the programs do not start here:\n%s\n' "$devices" >&2 && exit 2; }
 
-deadline=$((SECONDS + ${LIMIT:-480}))
+# The archive is whole at any instant. A file that another step writes meanwhile may differ from what tar began to read (1).
+save() {
+  {
+    flock 9
+    tar -czf "$archive.partial" -C "$(dirname "$results")" "$(basename "$results")" 2>/dev/null
+    [ $? -le 1 ] && mv "$archive.partial" "$archive"
+  } 9<"$results"
+}
+
+# A dry run may be on a machine that does much else.
+patience=${dry:+10}
+deadline=$((SECONDS + ${LIMIT:-560} * ${patience:-1}))
 reserve=0  # of it, for parts to come
-# step SECONDS NAME COMMAND...: its standard output goes to $out/NAME, the rest to $out/NAME.log; NAME.failed says that
-# it failed.
+# step SECONDS NAME COMMAND...: its standard output goes to $results/NAME, the rest to $results/NAME.log. If it fails,
+# NAME.failed has the reason. What it wrote stays in NAME if each line counts for itself, else in NAME.partial.
 step() {
-  local limit=$1 name=$2 begin=$SECONDS left=$((deadline - reserve - SECONDS))
+  local limit=$1 name=$2 begin=$SECONDS left=$((deadline - reserve - SECONDS)) status reason
   shift 2
-  rm -f "$out/$name" "$out/$name.failed"
+  rm -f "$results/$name" "$results/$name.failed"
   if [ "$left" -lt 5 ]; then
-    printf '   -    %s  left out: no time\n' "$name" | tee "$out/$name.failed"
-  elif timeout -k 5 $((limit < left ? limit : left)) bash -c '"$@"' step "$@" >"$out/$name.partial" 2>"$out/$name.log"; then
-    mv "$out/$name.partial" "$out/$name"
+    echo 'left out: no time' >"$results/$name.failed"
+    printf '   -    %s  left out: no time\n' "$name"
+    return
+  fi
+  ((limit *= ${patience:-1}))
+  ((limit <= left)) || limit=$left
+  timeout -k 5 "$limit" bash -c '"$@"' step "$@" >"$results/$name.partial" 2>"$results/$name.log"
+  status=$?
+  [[ $status -ne 0 && $name != *.jsonl && $name != *.txt ]] || mv "$results/$name.partial" "$results/$name"
+  if [ "$status" -eq 0 ]; then
     printf '%4d s  %s\n' $((SECONDS - begin)) "$name"
   else
-    printf '%4d s  %s  FAILED (%d): %s\n' $((SECONDS - begin)) "$name" $? "$(tail -n 1 "$out/$name.log")"
-    mv "$out/$name.partial" "$out/$name.failed"
+    case $status in
+      124 | 137) reason="cut off after $limit s" ;;
+      *) reason="exit status $status" ;;
+    esac
+    echo "$reason: $(tail -n 1 "$results/$name.log")" >"$results/$name.failed"
+    printf '%4d s  %s  FAILED: %s\n' $((SECONDS - begin)) "$name" "$(cat "$results/$name.failed")"
   fi
+  save
 }
 
 facts() {
@@ -136,9 +161,9 @@ snapshots() {
 }
 recorded() {
   if [ -n "$dry" ]; then
-    "$python" experiments/gpu/keep_snapshots.py "$out" "$1"
+    "$python" experiments/gpu/keep_snapshots.py "$results" "$1"
   else
-    "$python" experiments/gpu/snapshots.py "$1" "$out"
+    "$python" experiments/gpu/snapshots.py "$1" "$results"
   fi
 }
 replayed() {
@@ -148,8 +173,8 @@ replayed() {
     import json, sys
     case = json.load(open(sys.argv[1]))
     share = case["capacity"] / case["total"]
-    print(case["total"], ",".join(filter(None, [case["settings"], f"per_process_memory_fraction:{share}" if share < 1 else ""])))' "$out/$1.json")
-  ours stagecraft allocator "$out/$1.pickle.gz" --capacity "$capacity B" --settings "$settings" --json || status=$?
+    print(case["total"], ",".join(filter(None, [case["settings"], f"per_process_memory_fraction:{share}" if share < 1 else ""])))' "$results/$1.json")
+  ours stagecraft allocator "$results/$1.pickle.gz" --capacity "$capacity B" --settings "$settings" --json || status=$?
   [ "$status" -eq 0 ] || [ "$status" -eq 3 ]  # 3: it runs out of memory, as the run may have
 }
 
@@ -164,57 +189,75 @@ measurements() {
   step 30 layer-22b-before.json "${layer[@]}"
   step 30 layer-22b-fused-before.json "${fused[@]}"
   if [ -n "${PEER:-}" ] && [ -z "$dry" ]; then
-    step 90 peer.txt "$python" "$PEER" --preset 22B-t8 --dtype float16 --modes graph-fused --attention unfused --no-gemm --no-check --budget 80 --out "$out/peer.json"
+    step 90 peer.txt "$python" "$PEER" --preset 22B-t8 --dtype float16 --modes graph-fused --attention unfused --no-gemm --no-check --budget 80 --out "$results/peer.json"
     step 30 layer-22b-after.json "${layer[@]}"
     step 30 layer-22b-fused-after.json "${fused[@]}"
   fi
   if [ -n "$dry" ]; then
-    step 10 calibrate.txt cp experiments/gpu/results/h200/calibrated.yaml "$out"
+    step 10 calibrate.txt cp experiments/gpu/results/h200/calibrated.yaml "$results"
   else
-    step 120 calibrate.txt ours stagecraft-exec calibrate "${on_device[@]}" "${fastest[@]}" --precision fp16 --like "$like" -o "$out/calibrated.yaml"
+    rm -f "$results/calibrated.yaml"
+    step 180 calibrate.txt ours stagecraft-exec calibrate "${on_device[@]}" "${fastest[@]}" --precision fp16 --like "$like" -o "$results/calibrated.yaml"
+    # If it was cut off: what it had measured.
+    [ ! -f "$results/calibrated.yaml.so_far" ] || mv "$results/calibrated.yaml.so_far" "$results/calibrated.yaml"
   fi
-  if [ -f "$out/calibrated.yaml" ]; then
+  if [ -f "$results/calibrated.yaml" ]; then
     for model in 22b 175b 530b 1t; do
       step 30 "predicted-$model.json" ours stagecraft-exec measure layer "$configs/paper/$model-present.yaml" "${on_device[@]}" "${fastest[@]}" \
-        --repeats 10 --json --set "system=$out/calibrated.yaml" "${shapes[@]}"
+        --repeats 10 --json --set "system=$results/calibrated.yaml" "${shapes[@]}"
     done
   fi
+  # Flash attention. With dropout it is always our own kernel's.
+  local dropout chosen=(--attention cudnn)
+  [ -z "$dry" ] || chosen=()
+  for dropout in 0 0.1; do
+    step 30 "layer-22b-flash-$dropout.json" "${layer[@]}" "${chosen[@]}" --set model.attention=flash --set "model.dropout=$dropout"
+    if [ -n "${PEER:-}" ] && [ -z "$dry" ]; then
+      step 40 "peer-flash-$dropout.txt" "$python" "$PEER" --preset 22B-t8 --dtype float16 --modes graph-fused --attention flash --recompute none \
+        --dropout "$dropout" --no-sp --no-gemm --no-check --budget 35 --out "$results/peer-flash-$dropout.json"
+    fi
+  done
 }
 
-# All beside PyTorch's; what each writes comes line by line.
+# Attention by cuDNN beside PyTorch's first, then products, and our own attention, which was measured before, last.
 fp8() {
-  local attention chosen small=()
+  local small=()
   [ -z "$dry" ] || small=(--cpu)
+  [ -n "$dry" ] || layer_70b cudnn
+  in_torch attention "${small[@]}"
   if [ -n "$dry" ] && [ ! -x "$bundle/bin/fp8_products" ]; then
     echo '   -    fp8-products.jsonl  left out: the bundle was built without CUDA'
   else
     step 60 fp8-products.jsonl ours fp8_products "${small[@]}"
   fi
+  in_torch 'product copy layer' "${small[@]}"
+  layer_70b own
+}
+# in_torch KINDS [--cpu]: PyTorch's side, in a file of its own.
+in_torch() {
+  local name=fp8-torch-${1// /-}.jsonl kinds
+  read -ra kinds <<<"$1"
   if "$python" -c 'import torch' 2>/dev/null; then
-    step 90 fp8-torch.jsonl "$python" experiments/gpu/fp8_torch.py "${small[@]}"
+    step 90 "$name" "$python" experiments/gpu/fp8_torch.py "${@:2}" "${kinds[@]}"
   else
-    echo '   -    fp8-torch.jsonl  left out: no PyTorch'
+    echo "   -    $name  left out: no PyTorch"
   fi
-  for attention in own cudnn; do
-    chosen=(--attention "$attention")
-    if [ -n "$dry" ]; then
-      [ "$attention" = own ] || continue
-      chosen=()
-    fi
-    step 40 "attention-$attention.csv" attention_alone "$attention" "$configs/examples/llama2-70b-64-h100.yaml" "${on_device[@]}" \
-      "${chosen[@]}" --set "model=$configs/models/llama3-70b.yaml" --set "system=$configs/systems/h200.yaml" "${shapes[@]}"
-    step 40 "layer-70b-$attention.json" ours stagecraft-exec measure layer "$configs/examples/llama2-70b-64-h100.yaml" "${on_device[@]}" \
-      "${fastest[@]}" "${chosen[@]}" --repeats 10 --json --set "model=$configs/models/llama3-70b.yaml" --set "system=$configs/systems/h200.yaml" \
-      "${shapes[@]}"
-  done
+}
+# layer_70b ATTENTION: attention alone, and the layer.
+layer_70b() {
+  local config=$configs/examples/llama2-70b-64-h100.yaml
+  local how=("${on_device[@]}" --set "model=$configs/models/llama3-70b.yaml" --set "system=$configs/systems/h200.yaml" "${shapes[@]}")
+  [ -n "$dry" ] || how+=(--attention "$1")
+  step 40 "attention-$1.csv" attention_alone "$1" "$config" "${how[@]}"
+  step 40 "layer-70b-$1.json" ours stagecraft-exec measure layer "$config" "${how[@]}" "${fastest[@]}" --repeats 10 --json
 }
 
 # Of a layer whose ops run one by one, the rows of attention.
 attention_alone() {
   ours stagecraft-exec run "${@:2}" --ranks solo --rank 0 --set model.layers=1 --set parallel.pipeline=1 --set parallel.data=1 \
-    --set batch.global=2 --steps 3 --trace "$out/attention-$1.h5" --detail op >&2 &&
-    ours stagecraft export "$out/attention-$1.h5" --format csv -o "$out/attention-$1.all.csv" >&2 &&
-    grep -E '^rank|attention' "$out/attention-$1.all.csv"
+    --set batch.global=2 --steps 3 --trace "$results/attention-$1.h5" --detail op >&2 &&
+    ours stagecraft export "$results/attention-$1.h5" --format csv -o "$results/attention-$1.all.csv" >&2 &&
+    grep -E '^rank|attention' "$results/attention-$1.all.csv" && rm "$results/attention-$1.all.csv" "$results/attention-$1.h5"
 }
 
 # What is measured least comes first. Three stages make an iteration of a row of table 5.
@@ -228,7 +271,7 @@ shards() {
   stages_of 175b full
   stages_of 530b full
   stages_of 1t full
-  [ -n "$dry" ] || step 30 reproduced.txt ours stagecraft reproduce table4 table5 --executed "$out"
+  [ -n "$dry" ] || step 30 reproduced.txt ours stagecraft reproduce table4 table5 --executed "$results"
 }
 # Warm-up, the first backward and a few microbatches more, of one rank of the first stage, one from the middle, and the last.
 stages_of() {
@@ -237,7 +280,7 @@ stages_of() {
   step 20 "$name.predicted.json" ours stagecraft simulate "$config" "${shapes[@]}" --set "batch.global=$sequences" --json
   for stage in 0 $((stages / 2)) $((stages - 1)); do
     step 60 "$name-$stage.json" ours stagecraft-exec run "$config" --ranks solo --rank $((stage * ranks)) "${on_device[@]}" --steps 2 \
-      "${shapes[@]}" --set "batch.global=$sequences" --trace "$out/$name-$stage.h5" --detail chunk --json
+      "${shapes[@]}" --set "batch.global=$sequences" --trace "$results/$name-$stage.h5" --detail chunk --json
     [ "$stages" -gt 1 ] || break
   done
 }
@@ -246,7 +289,7 @@ units() {
   local run=("$configs/examples/llama3-8b-fp8.yaml" --set low_precision=none --set "memory={}"
     --set sharding=fsdp2 --set "system=$configs/systems/h200.yaml" "${shapes[@]}")
   local of_64=(--set parallel.data=64 --set batch.global=128) alone=(--set parallel.data=1 --set batch.global=2 --set model.layers=4)
-  local over_nccl=(--ranks nccl --rank 0 --world-size 1 --local-rank 0 --rendezvous "$out/rendezvous")
+  local over_nccl=(--ranks nccl --rank 0 --world-size 1 --local-rank 0 --rendezvous "$results/rendezvous")
   if [ -n "$dry" ]; then
     run+=(--set model.ffn_hidden=256 --set model.kv_heads=8) over_nccl=(--ranks threads)
   fi
@@ -256,13 +299,8 @@ units() {
   step 60 shard-fsdp2-alone-0.json ours stagecraft-exec run "${run[@]}" "${alone[@]}" "${over_nccl[@]}" "${on_device[@]}" --steps 3 --json
 }
 
-export out python dry
+export results python dry
 export -f facts ours_in_sanitizer recorded replayed attention_alone
-# Whole at any instant, so that what is cut off has what there was.
-archive() {
-  tar -czf "$out.tar.gz.partial" -C "$(dirname "$out")" "$(basename "$out")" && mv "$out.tar.gz.partial" "$out.tar.gz"
-}
-trap 'echo; "$python" experiments/gpu/summary.py "$out"; archive' EXIT
 [ $# -gt 0 ] || set -- all
 new_only=
 if [ "$*" = all ]; then
@@ -275,18 +313,18 @@ for part in "$@"; do
     *) echo "run.sh: found '$part'; accepted: --dry-run, all, tests, sanitizers, snapshots, measurements, shards, fp8" >&2 && exit 2 ;;
   esac
 done
+trap 'echo; "$python" experiments/gpu/summary.py "$results"; save' EXIT
 step 30 facts.txt facts
 # The last part would otherwise have what the stages leave. Neither tests nor recordings want the GPU for themselves.
 for part in "$@"; do
   reserve=0
-  [[ " $* " != *" fp8 "* || "$part" == fp8 ]] || reserve=100
+  [[ " $* " != *" fp8 "* || "$part" == fp8 ]] || reserve=180
   if [[ "$part" == tests && " $* " == *" snapshots "* ]]; then
     tests &
   else
     "$part"
     wait
   fi
-  archive
 done
 
-[ -z "$(find "$out" -name '*.failed' -print -quit)" ]
+[ -z "$(find "$results" -name '*.failed' -print -quit)" ]

@@ -38,6 +38,8 @@ def say_facts(out):
     for path in sorted(out.glob("sanitizer-*.txt")):
         found = re.findall(r"ERROR SUMMARY.*|RACECHECK SUMMARY.*", path.read_text())
         print(f"{path.stem}: {found[-1] if found else 'no summary'}")
+    for path in sorted(out.glob("*.failed")):
+        print(f"{path.stem}: FAILED: {path.read_text().strip()}")
 
 
 def mean(rows, value):
@@ -66,12 +68,17 @@ def peer_of(peer, case):
     return None
 
 
-def say_layer(out, name, what):
+def layer_runs(out, name):
+    """What was measured before and after the peer, or alone."""
+    return [run for run in (load(out / f"{name}{when}.json") for when in ("-before", "-after", "")) if run]
+
+
+def say_layer(out, name, peer, what):
     """The layer shard of 22B, and its computation beside PyTorch's."""
-    runs = [run for run in (load(out / f"{name}-before.json"), load(out / f"{name}-after.json")) if run]
+    runs = layer_runs(out, name)
     if not runs:
         return
-    peer = load(out / "peer.json")
+    peer = load(out / f"{peer}.json")
     print(f"\n22B layer shard, t = 8, {what}, on {runs[0]['device']}: ms forward, backward (recompute included)")
     for row in runs[0]["rows"]:
         same = [r for run in runs for r in run["rows"] if r["case"] == row["case"]]
@@ -83,6 +90,11 @@ def say_layer(out, name, what):
             print(f"  {'':20} computation {own:.3f}, PyTorch's {its:.3f}: {own / its:.3f} of it")
 
 
+def prediction_errors(run):
+    """Of each case of a layer, how far its prediction is from what was measured, in percent."""
+    return {row["case"]: 100 * (predicted_seconds(row) / seconds(row) - 1) for row in run["rows"]}
+
+
 def say_predictions(out):
     errors = []
     for path in sorted(out.glob("predicted-*.json")):
@@ -91,13 +103,13 @@ def say_predictions(out):
             continue
         measured = [seconds(row) for row in run["rows"]]
         predicted = [predicted_seconds(row) for row in run["rows"]]
-        own = [100 * (p / m - 1) for p, m in zip(predicted, measured)]
-        errors += own
+        own = prediction_errors(run)
+        errors += own.values()
 
         def order(times):
             return sorted(range(len(times)), key=times.__getitem__)
 
-        print(f"  {path.stem[10:]:5} " + " ".join(f"{row['case']} {error:+.1f} %" for row, error in zip(run["rows"], own))
+        print(f"  {path.stem[10:]:5} " + " ".join(f"{case} {error:+.1f} %" for case, error in own.items())
               + ("" if order(measured) == order(predicted) else "  (in another order)"))
     for precision, in_layers, among_products in clocks(out):
         print(f"clock, {precision}: {in_layers} in layers\n  {among_products} among products")
@@ -127,21 +139,31 @@ def say_snapshots(out):
               f" {stats['num_alloc_retries']} retries; replayed {'equal' if not different else ', '.join(different)}")
 
 
-def say_shards(out):
+def shard_runs(out):
+    """Of each stage that ran: the run's name, the stage, bytes at the peak by category as executed and as predicted (None:
+    no prediction), and the seconds of its last iteration."""
     for path in sorted(out.glob("shard-*.json")):
         run = load(path)
         if path.name.endswith(".predicted.json") or not run:
             continue
-        predicted = load(out / (re.sub(r"-\d+$", "", path.stem) + ".predicted.json"))
-        if not predicted:
-            print(f"{path.stem}: no prediction to hold it against")
-            continue
+        name = re.sub(r"-\d+$", "", path.stem)
+        predicted = load(out / f"{name}.predicted.json")
         for rank in run["ranks"]:
-            wanted = predicted["stages"][rank["stage"]]["at_peak"]
-            different = [key for key in wanted if key != "workspace" and wanted[key] != rank["at_peak"][key]]
-            print(f"{path.stem}: {rank['peak_bytes'] / 2**30:.2f} GiB counted,"
-                  f" {'as predicted, to the byte' if not different else 'not as predicted: ' + ', '.join(different)},"
-                  f" {run['steps'][-1]['seconds']:.3f} s alone")
+            wanted = predicted["stages"][rank["stage"]]["at_peak"] if predicted else None
+            yield name.removeprefix("shard-"), rank["stage"], rank["at_peak"], wanted, run["steps"][-1]["seconds"]
+
+
+def counted(peak):
+    """Without the kernels' workspace, which differs from device to device."""
+    return sum(count for category, count in peak.items() if category != "workspace")
+
+
+def say_shards(out):
+    for name, stage, got, wanted, took in shard_runs(out):
+        different = [key for key in wanted or () if key != "workspace" and wanted[key] != got[key]]
+        said = ("no prediction" if not wanted else "not as predicted: " + ", ".join(different) if different
+                else "as predicted, to the byte")
+        print(f"{name}, stage {stage}: {counted(got) / 2**30:.2f} GiB counted, {said}, {took:.3f} s alone")
 
 
 def load_lines(path):
@@ -159,36 +181,82 @@ def load_lines(path):
     return found
 
 
-def of_kind(lines, kind):
-    return [line for line in lines if line["kind"] == kind]
+def peer_lines(out):
+    """What PyTorch took, of each kind in a file of its own."""
+    return [line for path in sorted(out.glob("fp8-torch*.jsonl")) for line in load_lines(path)]
 
 
-def total(lines, key):
-    """The sum of what all lines have; None if one lacks it."""
+def of_kind(lines, kind, **values):
+    """The lines of a kind which have these values."""
+    return [line for line in lines if line["kind"] == kind and all(line[key] == value for key, value in values.items())]
+
+
+def total(lines, key, count=1):
+    """The sum of what all lines have; None if one lacks it, or if there are fewer than `count`."""
     values = [line.get(key) for line in lines]
-    return sum(values) if values and None not in values else None
+    return sum(values) if len(values) >= count and None not in values else None
+
+
+LINEARS = 4  # of a layer, each with lines of its own
+RECIPES = {"bf16": "bf16", "tensor": "FP8, a scale for a tensor", "blocks": "FP8, 1 x 128 and 128 x 128"}
+PASSES = {"forward": "forward", "input_gradient": "gradients of inputs", "weight_gradient": "gradients of weights"}
+COPIES = {"inputs and gradients": ("input", "gradient"), "weights": ("weight",)}
+
+
+def product_seconds(lines, recipe, name):
+    """What the products of all linear layers take in one pass; None if one was refused."""
+    return total(of_kind(lines, "product", **{"pass": name}), f"{recipe}_seconds", LINEARS)
+
+
+def copy_seconds(lines, recipe, tensors):
+    found = [line for tensor in tensors for line in of_kind(lines, "copy", recipe=recipe, tensor=tensor)]
+    return total(found, "seconds", LINEARS * len(tensors))
 
 
 def fp8_rows(out):
-    """What a layer's products take: name, and ours and PyTorch's in seconds (None: not measured). A microbatch makes
-    copies of inputs and gradients; those of weights may be kept for all microbatches, and stand apart."""
-    ours, peer = (load_lines(out / f"fp8-{name}.jsonl") for name in ("products", "torch"))
-    rows = [(f"products, {name}", *(total(of_kind(lines, "product"), f"{key}_seconds") for lines in (ours, peer)))
-            for name, key in (("bf16", "bf16"), ("FP8, a scale for a tensor", "tensor"), ("FP8, 1 x 128 and 128 x 128", "blocks"))]
+    """What a layer's products take by pass: name, and ours and PyTorch's in seconds (None: not measured). A microbatch
+    makes copies of inputs and gradients; those of weights may be kept for all microbatches, and stand apart."""
+    both = ours, peer = load_lines(out / "fp8-products.jsonl"), peer_lines(out)
+    rows = []
+    for recipe, what in RECIPES.items():
+        for name, said in PASSES.items():
+            is_narrow = any(line.get(f"{recipe}_is_bf16") for line in of_kind(ours, "product", **{"pass": name}))
+            rows.append((f"{said}, {what}" + (" (into bf16)" if is_narrow else ""),
+                         *(product_seconds(lines, recipe, name) for lines in both)))
     for recipe in ("tensor", "blocks"):
-        for name, tensors in (("inputs and gradients", ("input", "gradient")), ("weights", ("weight",))):
-            rows.append((f"copies of {name}, scales of {'a tensor' if recipe == 'tensor' else 'blocks'}",
-                         *(total([line for line in of_kind(lines, "copy") if line["recipe"] == recipe and line["tensor"] in tensors],
-                                 "seconds") for lines in (ours, peer))))
+        for name, tensors in COPIES.items():
+            rows.append((f"copies of {name}, {RECIPES[recipe]}", *(copy_seconds(lines, recipe, tensors) for lines in both)))
     return rows
+
+
+def copy_rates(out):
+    """Name, bytes per second, and the share of what a copy within the device reaches: that copy, and what writes 8-bit
+    copies and their transposes of all linear layers. None if not measured."""
+    lines = load_lines(out / "fp8-products.jsonl")
+
+    def rate(found):
+        moved, took = total(found, "bytes"), total(found, "seconds")
+        return moved / took if moved and took else None
+
+    fastest = rate(of_kind(lines, "memcpy"))
+    rows = [("a copy within the device", fastest)]
+    for recipe in ("tensor", "blocks"):
+        for tensor in ("input", "weight", "gradient"):
+            rows.append((f"{tensor}, {RECIPES[recipe]}", rate(of_kind(lines, "copy", recipe=recipe, tensor=tensor))))
+    return [(name, value, value / fastest if value and fastest else None) for name, value in rows]
 
 
 def layer_rows(out):
     """The layer in bf16 with each attention, and in FP8 (its products and copies in place of those of bf16) beside
     PyTorch's, in seconds."""
-    products = dict((name, (ours, its)) for name, ours, its in fp8_rows(out))
+    lines = load_lines(out / "fp8-products.jsonl")
     peers = {line["precision"]: line["forward_seconds"] + line["backward_seconds"]
-             for line in of_kind(load_lines(out / "fp8-torch.jsonl"), "layer") if line.get("backward_seconds")}
+             for line in of_kind(peer_lines(out), "layer") if line.get("backward_seconds")}
+
+    def products(recipe):
+        passes = [product_seconds(lines, recipe, name) for name in PASSES]
+        return None if None in passes else sum(passes)
+
     rows = []
     for attention in ("own", "cudnn"):
         run = load(out / f"layer-70b-{attention}.json")
@@ -196,20 +264,18 @@ def layer_rows(out):
             continue
         own = computation(next(row for row in run["rows"] if row["case"] == "baseline"))
         rows.append((f"bf16, attention {attention}", own, peers.get("bf16")))
-        for name, recipe, scales in (("a scale for a tensor", "FP8, a scale for a tensor", "a tensor"),
-                                     ("scales of blocks", "FP8, 1 x 128 and 128 x 128", "blocks")):
-            parts = [products[f"products, {recipe}"][0], products["products, bf16"][0],
-                     *(products[f"copies of {tensors}, scales of {scales}"][0] for tensors in ("inputs and gradients", "weights"))]
+        for recipe in ("tensor", "blocks"):
+            parts = [products(recipe), products("bf16"), *(copy_seconds(lines, recipe, tensors) for tensors in COPIES.values())]
             if None not in parts:
-                rows.append((f"FP8, {name}, attention {attention}", own + parts[0] - parts[1] + parts[2] + parts[3],
-                             peers.get("fp8") if scales == "a tensor" else None))
+                rows.append((f"{RECIPES[recipe]}, attention {attention}", own + parts[0] - parts[1] + parts[2] + parts[3],
+                             peers.get("fp8") if recipe == "tensor" else None))
     return rows
 
 
 def attention_rows(out):
     """Flash attention alone, forward and backward: name, and ours and PyTorch's in seconds. Of ours, the median over the
     microbatches of a trace."""
-    peers = {line["backend"]: line for line in of_kind(load_lines(out / "fp8-torch.jsonl"), "attention")}
+    peers = {line["backend"]: line for line in of_kind(peer_lines(out), "attention")}
     rows = []
     for attention, peer in (("own", "flash"), ("cudnn", "flash"), ("cudnn", "cudnn")):
         try:
@@ -244,13 +310,18 @@ def say_fp8(out):
         print(f"\n{title}: ms, PyTorch's")
         for name, ours, its in known:
             print(f"  {name:48} {1e3 * ours:8.3f}" + (f" {1e3 * its:8.3f}  {ours / its:.3f} of it" if its else ""))
+    for name, rate, share in copy_rates(out):
+        if rate:
+            print(f"  {name:48} {1e-12 * rate:8.3f} TB/s" + (f"  {share:.3f} of a copy's" if share else ""))
 
 
 def main():
     out = pathlib.Path(sys.argv[1])
     say_facts(out)
-    say_layer(out, "layer-22b", "softmax and dropout separate")
-    say_layer(out, "layer-22b-fused", "softmax and dropout fused")
+    say_layer(out, "layer-22b", "peer", "softmax and dropout separate")
+    say_layer(out, "layer-22b-fused", "peer", "softmax and dropout fused")
+    for dropout in ("0", "0.1"):
+        say_layer(out, f"layer-22b-flash-{dropout}", f"peer-flash-{dropout}", f"flash attention, dropout {dropout}")
     say_predictions(out)
     say_snapshots(out)
     say_shards(out)

@@ -48,8 +48,13 @@ RandomNumbers::RandomNumbers(ElementType type, std::uint32_t seed, double scale)
 
 void RandomNumbers::write(Backend& backend, void* device, std::size_t bytes) const {
   auto* const target = static_cast<std::byte*>(device);
-  for (std::size_t at = 0; at < bytes; at += bytes_.size()) {
-    backend.write(target + at, bytes_.data(), std::min(bytes_.size(), bytes - at));
+  std::size_t filled = std::min(bytes_.size(), bytes);
+  backend.write(target, bytes_.data(), filled);
+  // Only the host's copy waits for the device.
+  while (filled < bytes) {
+    std::size_t const more = std::min(filled, bytes - filled);
+    backend.copy(target + filled, target, more);
+    filled += more;
   }
 }
 

@@ -22,7 +22,8 @@ class RandomNumbers {
  public:
   RandomNumbers(ElementType type, std::uint32_t seed, double scale = 1);
 
-  /// Fills memory of the device. The numbers repeat after 65,536.
+  /// Fills memory of the device. The numbers repeat after 65,536. Waits for the compute stream
+  /// once, before it copies what it wrote.
   void write(Backend& backend, void* device, std::size_t bytes) const;
 
  private:

@@ -150,12 +150,13 @@ GemmGrid measure_grid(GemmForm form,
 
 }  // namespace
 
-std::map<GemmForm, GemmGrid> measure_gemm(Backend& backend,
-                                          Precision precision,
-                                          MeasurementScale const& scale,
-                                          VirtualClock const& clock,
-                                          SteadyMedians& medians,
-                                          DeviceLoad const& load) {
+void measure_gemm(Backend& backend,
+                  Precision precision,
+                  MeasurementScale const& scale,
+                  VirtualClock const& clock,
+                  SteadyMedians& medians,
+                  std::function<void(GemmForm, GemmGrid)> const& take,
+                  DeviceLoad const& load) {
   OperandPool pool{backend, precision, scale.operand_bytes};
   bool const is_queued = backend.timeline() != nullptr;
   auto const seconds = [&](GemmShape const& gemm) {
@@ -164,15 +165,13 @@ std::map<GemmForm, GemmGrid> measure_gemm(Backend& backend,
                        : one_by_one(backend, pool, clock, gemm);
     });
   };
-  std::map<GemmForm, GemmGrid> measured;
   for (GemmForm const form : {GemmForm::nt, GemmForm::nn, GemmForm::tn}) {
-    measured[form] = measure_grid(form, scale.extents, 1, seconds);
+    take(form, measure_grid(form, scale.extents, 1, seconds));
   }
-  if (scale.batched_extents.empty()) return measured;
+  if (scale.batched_extents.empty()) return;
   for (GemmForm const form : {GemmForm::batched_nt, GemmForm::batched_nn, GemmForm::batched_tn}) {
-    measured[form] = measure_grid(form, scale.batched_extents, scale.batch, seconds);
+    take(form, measure_grid(form, scale.batched_extents, scale.batch, seconds));
   }
-  return measured;
 }
 
 }  // namespace stagecraft

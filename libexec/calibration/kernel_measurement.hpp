@@ -24,13 +24,15 @@ DeviceLoad layer_load(ExecutionParts const& parts,
 
 /// Measures products of every form on a grid of shapes, on random numbers. A time is the median of
 /// several calls by the stopwatch of `clock`, or on an asynchronous device of several queues of
-/// calls, before each of which it runs `load` for at least three times as long.
-std::map<GemmForm, GemmGrid> measure_gemm(Backend& backend,
-                                          Precision precision,
-                                          MeasurementScale const& scale,
-                                          VirtualClock const& clock,
-                                          SteadyMedians& medians,
-                                          DeviceLoad const& load = {});
+/// calls, before each of which it runs `load` for at least three times as long. `take` is given
+/// each form when it is measured.
+void measure_gemm(Backend& backend,
+                  Precision precision,
+                  MeasurementScale const& scale,
+                  VirtualClock const& clock,
+                  SteadyMedians& medians,
+                  std::function<void(GemmForm, GemmGrid)> const& take,
+                  DeviceLoad const& load = {});
 
 /// One run of a kernel: the bytes that it moves according to its op, and its time.
 struct KernelSample {

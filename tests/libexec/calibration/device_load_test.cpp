@@ -25,12 +25,21 @@ TEST_CASE("before each queue of products a device has a load", "[calibration]") 
   auto const backend = emulated_parts().make_backend({.types = {activation_type(Precision::fp32)}});
   std::vector<double> loads;
   SteadyMedians medians;
-  auto const grids = measure_gemm(*backend, Precision::fp32, scale, VirtualClock{true}, medians,
-                                  [&](double seconds) { loads.push_back(seconds); });
-  REQUIRE(grids.size() == 3);  // forms
+  std::vector<std::size_t> loads_of_form;
+  measure_gemm(
+      *backend, Precision::fp32, scale, VirtualClock{true}, medians,
+      [&](GemmForm /*form*/, GemmGrid const& grid) {
+        REQUIRE(grid.rates.size() == 8);
+        loads_of_form.push_back(loads.size());
+      },
+      [&](double seconds) { loads.push_back(seconds); });
+  // A form is given before the next one is measured.
+  REQUIRE(loads_of_form.size() == 3);
+  REQUIRE(loads_of_form[0] < loads_of_form[1]);
+  REQUIRE(loads_of_form[1] < loads_of_form[2]);
   // 2 x 2 x 2 shapes of each form, at least 3 queues of a shape. A queue is a millisecond, a
   // product if that takes longer, or 50 of them.
-  REQUIRE(loads.size() >= 3 * 8 * 3);
+  REQUIRE(loads.size() >= std::size_t{3} * 8 * 3);
   REQUIRE(loads.size() % 3 == 0);
   for (double const seconds : loads) REQUIRE(seconds > 0);
 }

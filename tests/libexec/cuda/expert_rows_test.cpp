@@ -5,7 +5,7 @@
 
 #include "tests/libexec/cuda/agreement.hpp"
 
-namespace stagecraft::test {
+namespace stagecraft::test::expert_rows_test {
 namespace {
 
 // The rows that a device makes of tokens and their choices, held against a CPU's.
@@ -326,4 +326,4 @@ TEST_CASE("rows on a device are scaled, and their gradients summed, as on a CPU"
 
 }  // namespace
 
-}  // namespace stagecraft::test
+}  // namespace stagecraft::test::expert_rows_test

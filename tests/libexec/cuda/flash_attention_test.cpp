@@ -3,7 +3,7 @@
 
 #include "tests/libexec/cuda/agreement.hpp"
 
-namespace stagecraft::test {
+namespace stagecraft::test::flash_attention_test {
 namespace {
 
 /// What a test varies: positions, query heads and their groups of this rank, elements of a head.
@@ -375,4 +375,4 @@ TEST_CASE("parts of attention add up on a device as on a CPU", "[cuda]") {
 
 }  // namespace
 
-}  // namespace stagecraft::test
+}  // namespace stagecraft::test::flash_attention_test

@@ -2,7 +2,7 @@
 
 #include "tests/libexec/cuda/agreement.hpp"
 
-namespace stagecraft::test {
+namespace stagecraft::test::gemm_test {
 namespace {
 
 RankShare rank_of(ElementType type) { return whole(small_model(precision_of(type))); }
@@ -182,4 +182,4 @@ TEST_CASE("the workspace of a device's kernels is what the device asks for", "[c
 }
 
 }  // namespace
-}  // namespace stagecraft::test
+}  // namespace stagecraft::test::gemm_test

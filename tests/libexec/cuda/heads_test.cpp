@@ -2,7 +2,7 @@
 
 #include "tests/libexec/cuda/agreement.hpp"
 
-namespace stagecraft::test {
+namespace stagecraft::test::heads_test {
 namespace {
 
 constexpr std::int64_t s = 6;
@@ -228,4 +228,4 @@ TEST_CASE("the clamped gate on a device and its gradient are those of a CPU", "[
 
 }  // namespace
 
-}  // namespace stagecraft::test
+}  // namespace stagecraft::test::heads_test

@@ -2,7 +2,7 @@
 
 #include "tests/libexec/cuda/agreement.hpp"
 
-namespace stagecraft::test {
+namespace stagecraft::test::pointwise_test {
 namespace {
 
 /// Tensors [s, b, columns], and what can go wrong with their columns: whole accesses, odd numbers,
@@ -208,4 +208,4 @@ TEST_CASE("bias, dropout and residual on a device are those of a CPU", "[cuda]")
 
 }  // namespace
 
-}  // namespace stagecraft::test
+}  // namespace stagecraft::test::pointwise_test

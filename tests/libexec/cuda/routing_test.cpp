@@ -9,7 +9,7 @@
 
 // Routers on a device, held against a CPU's: which experts tokens choose, and the losses on it.
 
-namespace stagecraft::test {
+namespace stagecraft::test::routing_test {
 namespace {
 
 RankShare rank_of(ElementType type) { return whole(small_model(precision_of(type))); }
@@ -186,4 +186,4 @@ TEST_CASE("choices of an iteration are averaged on a device as on a CPU", "[cuda
 }
 
 }  // namespace
-}  // namespace stagecraft::test
+}  // namespace stagecraft::test::routing_test

@@ -3,7 +3,7 @@
 
 #include "tests/libexec/cuda/agreement.hpp"
 
-namespace stagecraft::test {
+namespace stagecraft::test::rows_test {
 namespace {
 
 RankShare rank_of(ElementType type, std::int64_t sequence) {
@@ -346,4 +346,4 @@ TEST_CASE("a device fills with zeros what it is given and nothing else", "[cuda]
 
 }  // namespace
 
-}  // namespace stagecraft::test
+}  // namespace stagecraft::test::rows_test

@@ -15,7 +15,7 @@
 #include "tests/libexec/cuda/device_objects.hpp"
 #include "tests/libexec/kernels/step_calls.hpp"
 
-namespace stagecraft::test {
+namespace stagecraft::test::step_test {
 namespace {
 
 /// Tensors of a device that ranges are of.
@@ -248,4 +248,4 @@ TEST_CASE("a device reduces 1 to 32 members of a floating-point type", "[cuda]")
 
 }  // namespace
 
-}  // namespace stagecraft::test
+}  // namespace stagecraft::test::step_test

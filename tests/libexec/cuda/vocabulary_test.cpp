@@ -2,7 +2,7 @@
 
 #include "tests/libexec/cuda/agreement.hpp"
 
-namespace stagecraft::test {
+namespace stagecraft::test::vocabulary_test {
 namespace {
 
 /// Of two ranks the second: words 20 to 39 of 37, padded to 40.
@@ -121,4 +121,4 @@ TEST_CASE("the vocabulary-parallel cross entropy on a device is that of a CPU", 
 
 }  // namespace
 
-}  // namespace stagecraft::test
+}  // namespace stagecraft::test::vocabulary_test
