@@ -45,12 +45,10 @@ Cut cut(GemmAttributes const& gemm, Tile const& tile) {
 
 }  // namespace
 
-double main_loop_efficiency(ElementType operands, Scaling scaling, Calibration const& constants) {
+double main_loop_efficiency(ElementType operands, Calibration const& constants) {
   double const of_16_bits = constants.gemm_efficiency.value;
   if (!is_quantised(operands)) return of_16_bits;
   bool const is_of_4 = element_bits(operands) == 4;
-  double const of_mx = scaling == Scaling::blocks_of_32 ? constants.mxfp8_gemm_efficiency.value : 0;
-  if (of_mx > 0) return of_mx;
   double const own =
       (is_of_4 ? constants.fp4_gemm_efficiency : constants.low_gemm_efficiency).value;
   return own > 0 ? own : of_16_bits;
@@ -63,7 +61,7 @@ Seconds gemm_time(GemmAttributes const& gemm,
                   System const& system) {
   Calibration const& constants = system.calibration;
   auto const processors = static_cast<std::int64_t>(system.accelerator.multiprocessors.value);
-  double const efficiency = main_loop_efficiency(gemm.operands(), gemm.scaling, constants);
+  double const efficiency = main_loop_efficiency(gemm.operands(), constants);
   double const rate = peak.value / static_cast<double>(processors) * efficiency;
   BytesPerSecond const stream{system.accelerator.bandwidth.value.value *
                               constants.stream_efficiency.value};

@@ -30,6 +30,6 @@ Seconds gemm_time(GemmAttributes const& gemm,
                   System const& system);
 
 /// The fraction of its peak that the main loop of a product of such operands sustains.
-double main_loop_efficiency(ElementType operands, Scaling scaling, Calibration const& constants);
+double main_loop_efficiency(ElementType operands, Calibration const& constants);
 
 }  // namespace stagecraft

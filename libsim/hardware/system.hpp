@@ -162,7 +162,6 @@ inline int nodes_per_unit(Node const& node, Network const& network) {
 struct Calibration {
   Sourced<double> gemm_efficiency;            ///< e: main loop, clock included, fraction of peak
   Sourced<double> low_gemm_efficiency;        ///< the same of products in 8 bits; 0: as e
-  Sourced<double> mxfp8_gemm_efficiency;      ///< of those with a scale per 32; 0: as in 8 bits
   Sourced<double> fp4_gemm_efficiency;        ///< and of those in 4 bits; 0: as e
   Sourced<double> gemm_small_tile;            ///< a 128x128 tile's main loop, relative to e
   Sourced<Seconds> gemm_tile_prologue;        ///< per wave

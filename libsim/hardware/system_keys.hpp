@@ -135,10 +135,6 @@ void visit_keys(Visitor& keys, Section& calibration) {
        "The same fraction for products in 8 bits, of the peak in 8 bits. Without it: "
        "gemm_efficiency.",
        efficiency_range);
-  keys("mxfp8_gemm_efficiency", calibration.mxfp8_gemm_efficiency,
-       "The same fraction for products with a scale per 32 elements (mxfp8). Without it: "
-       "low_gemm_efficiency.",
-       efficiency_range);
   keys("fp4_gemm_efficiency", calibration.fp4_gemm_efficiency,
        "The same fraction for products in 4 bits, of the peak in 4 bits. Without it: "
        "gemm_efficiency.",

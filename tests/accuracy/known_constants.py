@@ -31,8 +31,6 @@ CALIBRATION = (
     ("mi300x", "calibration.low_gemm_efficiency", 668.4 / 1307.4),
     # And of those in NVFP4, M = N = K = 6144.
     ("b200-hgx", "calibration.fp4_gemm_efficiency", 5500 / 9000),
-    # And in MXFP8, M = N = K = 8192.
-    ("b200-hgx", "calibration.mxfp8_gemm_efficiency", 0.641),
     # Casts of torchao's table, the median of bytes over time: rows x columns, microseconds.
     ("b200-hgx", "calibration.quantise_efficiency", statistics.median(
         rows * columns * (2 + 1 + 1 / 32) / (time * us) / 8e12

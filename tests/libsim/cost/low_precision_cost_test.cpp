@@ -149,22 +149,6 @@ TEST_CASE("casts have a rate of their own, if a system gives it", "[cost]") {
           to_sim_time((2 * elements + 4) / 1e12));
 }
 
-TEST_CASE("products with a scale per 32 elements have a rate of their own", "[cost]") {
-  System system = invented_system();
-  system.accelerator.peak.value.fp8 = FlopsPerSecond{200e12};
-  system.calibration.low_gemm_efficiency.value = 0.5;
-  system.calibration.mxfp8_gemm_efficiency.value = 0.25;
-  auto const time = [&](Recipe recipe) {
-    TrainingPlan const plan = make_plan(as_settled(low_run(recipe)));
-    return CostModel(system, plan).duration(op_of(plan, "mlp.down.forward"));
-  };
-  // 4 x 8 tiles of 256 x 128 on 4 processors of 50 TFLOP/s; the output has 2 bytes.
-  double const waves = 4.0 * 8 / 4 * 2.0 * 256 * 128 * (4 * h) / 50e12;
-  double const output = 2.0 * tokens * h / 1e12;
-  REQUIRE(time(Recipe::current) == to_sim_time(waves / 0.5 + output));
-  REQUIRE(time(Recipe::mxfp8) == to_sim_time(waves / 0.25 + output));
-}
-
 TEST_CASE("latent attention has a rate of its own", "[cost]") {
   TrainingConfig config = low_run(Recipe::none);
   config.model.attention = Attention::flash;

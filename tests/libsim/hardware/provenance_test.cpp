@@ -195,7 +195,6 @@ TEST_CASE("every key that a system or software file can have is explained, in it
                             &system.node.host_adam.source,
                             &system.accelerator.host_link.source,
                             &system.calibration.low_gemm_efficiency.source,
-                            &system.calibration.mxfp8_gemm_efficiency.source,
                             &system.calibration.fp4_gemm_efficiency.source,
                             &system.calibration.latent_flash_forward_efficiency.source,
                             &system.calibration.latent_flash_backward_efficiency.source,
