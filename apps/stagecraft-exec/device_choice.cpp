@@ -7,6 +7,7 @@
 #include "libexec/backends/cuda_backend.hpp"
 #include "libexec/kernels/cuda/device_error.hpp"
 #include "libexec/kernels/operands/attention_operands.hpp"
+#include "libsim/model/low_precision.hpp"
 
 namespace stagecraft {
 
@@ -149,6 +150,10 @@ std::string cpu_only_because_of(TrainingConfig const& config) {
   if (model.attention == Attention::flash && largest > most_cuda_flash_elements) {
     return "with attention: flash and heads of " + std::to_string(largest) + " elements (at most " +
            std::to_string(most_cuda_flash_elements) + " have a CUDA kernel)";
+  }
+  if (config.low_precision.recipe != Recipe::none) {
+    return "with low_precision: " + std::string{name_of(config.low_precision.recipe)} +
+           " (what quantises has no CUDA kernel)";
   }
   return {};
 }

@@ -122,7 +122,10 @@ void BlockRunner::allocate(BlockInstance& instance, Op const& op, TensorId id) {
                           .microbatch = instance.microbatch};
   try {
     instance.buffers[static_cast<std::size_t>(id)] =
-        context_.allocator.allocate(label, tensor.category, tensor.type, tensor.shape);
+        is_quantised(tensor.type)
+            ? context_.allocator.allocate(label, tensor.category, ElementType::u8,
+                                          {tensor.bytes().count()})
+            : context_.allocator.allocate(label, tensor.category, tensor.type, tensor.shape);
     bool const writes_all =
         op.kind == OpKind::zero_fill || std::holds_alternative<GemmAttributes>(op.attributes);
     if (!writes_all && is_unit_gradient(block_of(instance), id)) {
@@ -287,6 +290,34 @@ std::vector<std::int64_t> BlockRunner::sizes_of_pieces(BlockInstance& instance,
   return sizes;
 }
 
+std::vector<Collective> BlockRunner::quantised_parts(Collective const& whole,
+                                                     Operand const& part,
+                                                     Operand const& gathered) const {
+  auto const bytes = [&](std::int64_t first_of_part, std::int64_t first_of_whole,
+                         std::int64_t of_part, std::int64_t of_whole) {
+    Collective collective = whole;
+    collective.type = ElementType::u8;
+    collective.source = static_cast<std::byte*>(part.data) + first_of_part;
+    collective.target = static_cast<std::byte*>(gathered.data) + first_of_whole;
+    collective.elements = of_whole;
+    collective.piece = of_part;
+    return collective;
+  };
+  std::int64_t const of_part = bytes_of(part.shape.elements(), part.type).count();
+  std::int64_t const of_whole = bytes_of(gathered.shape.elements(), gathered.type).count();
+  std::vector<Collective> parts{bytes(0, 0, of_part, of_whole)};
+  if (part.scales.bytes == gathered.scales.bytes) {
+    // One scale, on which the members have agreed.
+    std::vector<std::byte> scale(static_cast<std::size_t>(part.scales.bytes));
+    context_.backend.read(scale.data(), static_cast<std::byte*>(part.data) + of_part, scale.size());
+    context_.backend.write(static_cast<std::byte*>(gathered.data) + of_whole, scale.data(),
+                           scale.size());
+  } else {
+    parts.push_back(bytes(of_part, of_whole, part.scales.bytes, gathered.scales.bytes));
+  }
+  return parts;
+}
+
 void BlockRunner::start_collective(BlockInstance& instance, Op const& op, std::int32_t position) {
   Operand source = operand(instance, op.reads[0]);
   Operand const target = operand(instance, op.writes[0]);
@@ -300,6 +331,10 @@ void BlockRunner::start_collective(BlockInstance& instance, Op const& op, std::i
                         .elements = elements,
                         .piece = (elements + members - 1) / members,
                         .shift = shift != nullptr ? shift->by : 1};
+  if (is_quantised(source.type)) {
+    ops_.start(op, place_of(instance, op), quantised_parts(collective, source, target), position);
+    return;
+  }
   std::vector<std::int64_t> sizes = sizes_of_pieces(instance, op);
   if (source.type == ElementType::i32) {
     collective.most_rows = most_counted(block_of(instance), op.writes[0]);
@@ -386,7 +421,10 @@ double BlockRunner::sum_of(Operand const& losses) const {
 Operand BlockRunner::operand(BlockInstance const& instance, TensorId id) const {
   BlockProgram const& block = block_of(instance);
   Tensor const& tensor = block.tensor(id);
-  Operand operand{.type = tensor.type, .shape = tensor.shape, .strides = tensor.strides};
+  Operand operand{.type = tensor.type,
+                  .shape = tensor.shape,
+                  .strides = tensor.strides,
+                  .scales = tensor.scales};
   if (block.tensor(tensor.buffer).lifetime == Lifetime::job) {
     operand.data = parameters_.data_of(instance.chunk_program, instance.position, tensor.buffer);
     return operand;
@@ -395,7 +433,10 @@ Operand BlockRunner::operand(BlockInstance const& instance, TensorId id) const {
   if (!buffer) {
     throw std::logic_error{to_string(tensor.name) + " is used while it has no buffer"};
   }
-  operand.data = buffer.data() + tensor.offset * element_size(tensor.type);
+  operand.data = buffer.data();
+  if (tensor.offset != 0) {
+    operand.data = buffer.data() + tensor.offset * element_size(tensor.type);
+  }
   // A parameter within its unit is not a view to kernels.
   if (tensor.category == Category::gathered && is_contiguous(operand)) operand.strides = {};
   return operand;

@@ -68,6 +68,10 @@ class BlockRunner {
   /// Elements of the pieces that a collective sends, then of those that it receives, by member;
   /// empty if they are equal.
   std::vector<std::int64_t> sizes_of_pieces(BlockInstance& instance, Op const& op) const;
+  /// The collectives that gather a quantised tensor: its elements, and their scales.
+  std::vector<Collective> quantised_parts(Collective const& whole,
+                                          Operand const& part,
+                                          Operand const& gathered) const;
   void start_collective(BlockInstance& instance, Op const& op, std::int32_t position);
   void wait(BlockInstance const& instance, Op const& op);
   /// For each stream, a position in the pass: all ops of the stream before it have ended.

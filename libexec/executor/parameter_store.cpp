@@ -192,6 +192,8 @@ void ParameterStore::find_operands(Programs const& programs) {
   std::int64_t counters = 0;  // elements
   std::map<Key, std::int64_t> known;
   std::map<Key, std::int64_t> known_counters;
+  std::int64_t copies = 0;  // bytes of quantised weights
+  std::map<Key, std::int64_t> known_copies;
   for (PlacedParameter const& placed : layout_) {
     known[{placed.chunk, placed.layer, to_string(placed.weight->name)}] = placed.offset;
   }
@@ -224,14 +226,26 @@ void ParameterStore::find_operands(Programs const& programs) {
         operands[id] = {units_.at({chunk.chunk, position_of_unit(shard, position)}).state,
                         step_tensor::parameters};
       }
-      for (TensorId const id : block.counters) {
-        Tensor const& counter = block.tensor(id);
+      auto const place_next = [&](TensorId id, std::map<Key, std::int64_t>& placed,
+                                  std::int64_t& end, std::int64_t size, TensorId in) {
+        Tensor const& tensor = block.tensor(id);
         std::int64_t const layer =
-            layer_of(block.kind, first_layer_of(programs, chunk, position), counter.layer);
+            layer_of(block.kind, first_layer_of(programs, chunk, position), tensor.layer);
         auto const [place, is_new] =
-            known_counters.try_emplace({owner, layer, to_string(counter.name)}, counters);
-        if (is_new) counters += counter.shape.elements();
-        operands[static_cast<std::size_t>(id)] = {place->second, step_tensor::counters};
+            placed.try_emplace({owner, layer, to_string(tensor.name)}, end);
+        if (is_new) end += size;
+        operands[static_cast<std::size_t>(id)] = {place->second, in};
+      };
+      for (TensorId const id : block.counters) {
+        place_next(id, known_counters, counters, block.tensor(id).shape.elements(),
+                   step_tensor::counters);
+      }
+      for (QuantisedWeight const& kept : block.quantised_weights) {
+        for (TensorId const id : {kept.rows, kept.columns}) {
+          if (id == no_tensor) continue;
+          place_next(id, known_copies, copies, block.tensor(id).bytes().count(),
+                     step_tensor::quantised_weights);
+        }
       }
     }
   }
@@ -243,7 +257,7 @@ void* ParameterStore::data_of(std::int32_t chunk_program,
   OperandPlace const& place =
       operands_[static_cast<std::size_t>(chunk_program)][block][static_cast<std::size_t>(tensor)];
   if (place.in == no_tensor) {
-    throw std::logic_error{"a tensor of the job's lifetime is neither a parameter nor a counter"};
+    throw std::logic_error{"a tensor of the job's lifetime is in no buffer of the state"};
   }
   return this->tensor(place.in).part(place.offset, 0).data;
 }

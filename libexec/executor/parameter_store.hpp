@@ -50,8 +50,8 @@ class ParameterStore {
   /// Otherwise parameters are their own master copies.
   bool has_master() const;
 
-  /// The address of a block's parameter, gradient or counter. Pre: `tensor` has the lifetime of the
-  /// job.
+  /// The address of a block's parameter, gradient, counter or quantised weight. Pre: `tensor` has
+  /// the lifetime of the job.
   void* data_of(std::int32_t chunk_program, std::size_t block, TensorId tensor) const;
 
   /// Sets a parameter, and its master copy as far as this rank has it, to `values` (the rank's

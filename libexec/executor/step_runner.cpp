@@ -18,6 +18,8 @@ void StepRunner::begin_iteration() {
   squares_ = {};
   overflow_so_far_ = 0;
   squares_so_far_ = {};
+  if (!has_copies_) quantise_weights();
+  has_copies_ = true;
 }
 
 void StepRunner::end_iteration() {
@@ -47,6 +49,7 @@ void StepRunner::run(Task const& task) {
 void StepRunner::launch(StepOp const& op) {
   ops_.compute(op, {}, [&] {
     if (op.kind == OpKind::gradient_norm && context_.has_copy_of_shards()) return;
+    if (op.kind == OpKind::quantise_weights) return quantise_weights();
     for (ParameterRange const& range : op.ranges) {
       if (is_replica(range.shares, context_.positions())) continue;
       if (!op.own_shard) {
@@ -58,6 +61,37 @@ void StepRunner::launch(StepOp const& op) {
       }
     }
   });
+}
+
+void StepRunner::quantise_weights() {
+  QuantiseAttributes const how{context_.plan.shape.quantisation.recipe};
+  for (StageChunk const& chunk : context_.program.chunks) {
+    std::vector<std::int32_t> const& blocks =
+        context_.programs.chunks[static_cast<std::size_t>(chunk.program)].blocks;
+    for (std::size_t position = 0; position < blocks.size(); ++position) {
+      BlockProgram const& block =
+          context_.programs.blocks[static_cast<std::size_t>(blocks[position])];
+      auto const operand = [&](TensorId id) {
+        Tensor const& tensor = block.tensor(id);
+        return Operand{.data = parameters_.data_of(chunk.program, position, id),
+                       .type = tensor.type,
+                       .shape = tensor.shape,
+                       .strides = {},
+                       .scales = tensor.scales};
+      };
+      for (QuantisedWeight const& kept : block.quantised_weights) {
+        KernelCall call;
+        call.kind = OpKind::quantise;
+        call.name = block.tensor(kept.weight).name;
+        call.attributes = how;
+        call.reads.push_back(operand(kept.weight));
+        for (TensorId const copy : {kept.rows, kept.columns}) {
+          if (copy != no_tensor) call.writes.push_back(operand(copy));
+        }
+        context_.backend.run(call);
+      }
+    }
+  }
 }
 
 KernelCall StepRunner::call_of(StepOp const& op, ParameterRange const& range, OwnedRun const& run) {

@@ -16,7 +16,8 @@ class StepRunner {
  public:
   StepRunner(RankContext const& context, ParameterStore const& parameters);
 
-  /// Called before the first op of an iteration, and after the last.
+  /// Called before the first op of an iteration, and after the last. Before the first iteration, it
+  /// makes the quantised copies of weights, as the end of a step does for the next.
   void begin_iteration();
   void end_iteration();
 
@@ -31,6 +32,8 @@ class StepRunner {
 
  private:
   void launch(StepOp const& op);
+  /// Makes the copies of all weights that the rank keeps quantised, each by a call of its own.
+  void quantise_weights();
   KernelCall call_of(StepOp const& op, ParameterRange const& range, OwnedRun const& run);
   /// A tensor without an element per parameter.
   FlatRange number(TensorId tensor);
@@ -45,6 +48,7 @@ class StepRunner {
   ExactSum squares_;
   float overflow_so_far_ = 0;
   ExactSum squares_so_far_;
+  bool has_copies_ = false;  ///< whether weights have been quantised
 };
 
 }  // namespace stagecraft

@@ -17,7 +17,8 @@ struct Operand {
   void* data = nullptr;
   ElementType type = ElementType::f32;
   Shape shape;
-  Shape strides;  ///< in elements; of rank 0 if the tensor is contiguous
+  Shape strides;         ///< in elements; of rank 0 if the tensor is contiguous
+  ScaleLayout scales{};  ///< of what follows the elements of a quantised tensor
 
   std::int64_t stride(int axis) const {
     if (strides.rank() > 0) return strides[axis];

@@ -105,9 +105,11 @@ TensorId gather_rows(ProgramBuilder& builder,
   Tensor const part = builder.tensor(shard);  // a copy: make() moves the tensors
   TensorId const gathered = builder.make(name, whole_rows(builder, features), part.type, category);
   // One scale is the same on all ranks; blocks have scales of their own.
-  bool const has_one = part.scale_bytes <= element_size(ElementType::f32);
-  builder.program().tensors.back().scale_bytes =
-      has_one ? part.scale_bytes : part.scale_bytes * builder.shape().tensor;
+  ScaleLayout& scales = builder.program().tensors.back().scales = part.scales;
+  if (scales.bytes > element_size(ElementType::f32)) {
+    scales.segments *= builder.shape().tensor;
+    scales.bytes *= builder.shape().tensor;
+  }
   builder.collective(OpKind::all_gather, op, phase, shard, gathered, gathered, overlap);
   return gathered;
 }

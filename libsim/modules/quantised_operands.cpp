@@ -15,10 +15,10 @@ ScaledMatrix matrix_of(Tensor const& tensor, std::int64_t groups) {
 }
 
 TensorId make_copy(
-    ProgramBuilder& builder, Name name, TensorId of, ElementType type, std::int64_t scale_bytes) {
+    ProgramBuilder& builder, Name name, TensorId of, ElementType type, ScaleLayout const& scales) {
   Shape const shape = builder.tensor(of).shape;  // a copy: make() moves the tensors
   TensorId const made = builder.make(name, shape, type);
-  builder.program().tensors.back().scale_bytes = scale_bytes;
+  builder.program().tensors.back().scales = scales;
   return made;
 }
 
@@ -130,9 +130,8 @@ Quantised quantise(ProgramBuilder& builder,
   // rowwise_with_gw_hp).
   bool const has_one_scale =
       request.role == QuantisedRole::weight_again && quantisation.keeps_high_gradients;
-  ScaleBlocks const blocks = has_one_scale ? ScaleBlocks{}
-                             : is_weight   ? recipe.of_weights
-                                           : recipe.of_activations;
+  RecipeTraits const& scaled = has_one_scale ? *find_recipe(Recipe::current) : recipe;
+  ScaledRole const role = is_weight ? ScaledRole::weight : ScaledRole::activation;
   Quantised copies;
   copies.amax = request.amax;
   if ((recipe.measures_first || has_one_scale) && copies.amax == no_tensor) {
@@ -141,7 +140,7 @@ Quantised quantise(ProgramBuilder& builder,
   ScaledMatrix const matrix = matrix_of(builder.tensor(x), request.groups);
   auto const copy = [&](std::string_view part, bool by_columns) {
     TensorId const made =
-        make_copy(builder, {owner, part}, x, type, scale_bytes(recipe, blocks, matrix, by_columns));
+        make_copy(builder, {owner, part}, x, type, scale_layout(scaled, role, matrix, by_columns));
     return builder.has_unused_rows(x) ? builder.of_experts(made) : made;
   };
   bool const is_cast_again = quantisation.casts_again && request.role == QuantisedRole::input;
@@ -167,7 +166,7 @@ Quantised quantise(ProgramBuilder& builder,
   if (copies.columns == no_tensor) return copies;
   TensorId from = x;
   if (is_transposed_first) {
-    from = make_copy(builder, {owner, names.transposed}, x, builder.tensor(x).type, 0);
+    from = make_copy(builder, {owner, names.transposed}, x, builder.tensor(x).type, {});
     Op& op = builder.add(OpKind::copy_tensor, {owner, names.transpose}, phase, {x}, {from});
     if (copies.rows != no_tensor) op.traffic = builder.tensor(from).bytes();
   }
@@ -187,7 +186,7 @@ TensorId columns_of(ProgramBuilder& builder,
   ScaledMatrix const matrix = matrix_of(builder.tensor(x.rows), groups);
   TensorId const made =
       make_copy(builder, {owner, names.columns}, x.rows, builder.tensor(x.rows).type,
-                scale_bytes(recipe, recipe.of_activations, matrix, true));
+                scale_layout(recipe, ScaledRole::activation, matrix, true));
   if (builder.has_unused_rows(x.rows)) builder.of_experts(made);
   builder.add(OpKind::transpose_quantised, {owner, names.transpose}, Phase::weight_gradient,
               {x.rows}, {made});
@@ -213,8 +212,10 @@ TensorId weight_by_columns(ProgramBuilder& builder,
 TensorId with_row_scales(ProgramBuilder& builder, TensorId rows) {
   Tensor& tensor = builder.program().tensors[static_cast<std::size_t>(rows)];
   if (!is_quantised(tensor.type)) return rows;
-  tensor.scale_bytes =
-      tensor.shape[0] * scale_bytes_of_row(builder.shape().quantisation.traits(), tensor.shape[1]);
+  RecipeTraits const& recipe = builder.shape().quantisation.traits();
+  tensor.scales = {.recipe = recipe.recipe,
+                   .segments = static_cast<std::int32_t>(tensor.shape[0]),
+                   .bytes = tensor.shape[0] * scale_bytes_of_row(recipe, tensor.shape[1])};
   return rows;
 }
 
@@ -223,8 +224,8 @@ TensorId make_operand(
   TensorId const made = builder.make(name, shape, type);
   if (!is_quantised(type)) return made;
   RecipeTraits const& recipe = builder.shape().quantisation.traits();
-  builder.program().tensors.back().scale_bytes =
-      scale_bytes(recipe, recipe.of_activations, matrix_of(builder.tensor(made), groups), false);
+  builder.program().tensors.back().scales =
+      scale_layout(recipe, ScaledRole::activation, matrix_of(builder.tensor(made), groups), false);
   return made;
 }
 
@@ -289,8 +290,9 @@ TensorId widen_context(ProgramBuilder& builder,
 
 TensorId transposed(ProgramBuilder& builder, Name name, Name op, Phase phase, TensorId rows) {
   if (!builder.shape().quantisation.has_two_copies()) return rows;
-  TensorId const columns =
-      make_copy(builder, name, rows, builder.tensor(rows).type, builder.tensor(rows).scale_bytes);
+  ScaleLayout scales = builder.tensor(rows).scales;
+  scales.by_columns = true;
+  TensorId const columns = make_copy(builder, name, rows, builder.tensor(rows).type, scales);
   builder.add(OpKind::transpose_quantised, op, phase, {rows}, {columns});
   return columns;
 }
@@ -308,7 +310,7 @@ Quantised kept_copies(ProgramBuilder& builder,
   ScaledMatrix const matrix = matrix_of(builder.tensor(weight), groups);
   auto const copy = [&](std::string_view part, bool by_columns) {
     TensorId const made = make_copy(builder, {owner, part}, weight, recipe.elements,
-                                    scale_bytes(recipe, recipe.of_weights, matrix, by_columns));
+                                    scale_layout(recipe, ScaledRole::weight, matrix, by_columns));
     Tensor& tensor = builder.program().tensors.back();
     tensor.category = Category::parameters;
     tensor.lifetime = Lifetime::job;
@@ -327,7 +329,8 @@ Quantised gathered_copy(ProgramBuilder& builder, std::string_view owner, TensorI
   TensorId const rows = builder.view({owner, "weight_rows"}, weight, shape, {shape[1], 1}, 0);
   Tensor& made = builder.program().tensors.back();
   made.type = recipe.elements;
-  made.scale_bytes = element_size(recipe.scale_type);
+  made.scales = {
+      .recipe = recipe.recipe, .of_weight = true, .bytes = element_size(recipe.scale_type)};
   builder.program().low_weights.push_back(weight);
   return {.rows = rows};
 }

@@ -29,7 +29,7 @@ void write(TextPieces& out, Tensor const& tensor) {
   write(out, tensor.shape);
   out << " buffer " << tensor.buffer << " + " << tensor.offset << " ";
   write(out, tensor.strides);
-  if (tensor.scale_bytes > 0) out << " scales " << tensor.scale_bytes;
+  if (tensor.scales.bytes > 0) out << " scales " << tensor.scales.bytes;
   out << "\n";
 }
 

@@ -6,8 +6,6 @@ namespace {
 constexpr std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 constexpr std::int64_t round_up(std::int64_t a, std::int64_t b) { return divide_up(a, b) * b; }
 
-}  // namespace
-
 std::int64_t scale_bytes(RecipeTraits const& recipe,
                          ScaleBlocks const& blocks,
                          ScaledMatrix const& matrix,
@@ -21,6 +19,29 @@ std::int64_t scale_bytes(RecipeTraits const& recipe,
       round_up(along, blocks.pad_along) * round_up(across, blocks.pad_across) * size;
   std::int64_t const of_tensor = recipe.has_tensor_scale ? element_size(ElementType::f32) : 0;
   return matrix.groups * (of_blocks + of_tensor);
+}
+
+ScaleBlocks const& blocks_of(RecipeTraits const& recipe, ScaledRole role) {
+  return role == ScaledRole::weight ? recipe.of_weights : recipe.of_activations;
+}
+
+}  // namespace
+
+ScaleLayout scale_layout(RecipeTraits const& recipe,
+                         ScaledRole role,
+                         ScaledMatrix const& matrix,
+                         bool by_columns) {
+  return {.recipe = recipe.recipe,
+          .of_weight = role == ScaledRole::weight,
+          .by_columns = by_columns,
+          .segments = static_cast<std::int32_t>(matrix.groups),
+          .bytes = scale_bytes(recipe, blocks_of(recipe, role), matrix, by_columns)};
+}
+
+ScaleBlocks const& blocks_of(ScaleLayout const& layout) {
+  RecipeTraits const* const row = find_recipe(layout.recipe);
+  if (row == nullptr) throw std::logic_error{"a tensor without scales has no blocks"};
+  return blocks_of(*row, layout.of_weight ? ScaledRole::weight : ScaledRole::activation);
 }
 
 std::string bits_text(Recipe recipe) {

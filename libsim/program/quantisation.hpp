@@ -181,11 +181,17 @@ struct ScaledMatrix {
   std::int64_t groups = 1;  ///< of equally many rows
 };
 
-/// Bytes of the scales of a copy that products sum along the rows of, or along its columns.
-std::int64_t scale_bytes(RecipeTraits const& recipe,
-                         ScaleBlocks const& blocks,
+/// Whether a tensor is a weight, whose blocks may differ from those of activations and gradients.
+enum class ScaledRole : std::uint8_t { activation, weight };
+
+/// The scales of a copy that products sum along the rows of, or along its columns.
+ScaleLayout scale_layout(RecipeTraits const& recipe,
+                         ScaledRole role,
                          ScaledMatrix const& matrix,
                          bool by_columns);
+
+/// The blocks that share the scales of a layout. Pre: it has a recipe.
+ScaleBlocks const& blocks_of(ScaleLayout const& layout);
 
 /// Bytes of the scales of one row, if rows are kept one by one: not padded. Pre: the recipe's
 /// blocks are within rows.

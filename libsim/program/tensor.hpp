@@ -9,6 +9,7 @@
 #include <string_view>
 #include <utility>
 
+#include "libsim/model/low_precision.hpp"
 #include "libsim/model/model_config.hpp"
 #include "libsim/program/category.hpp"
 #include "libsim/units/enum_names.hpp"
@@ -143,6 +144,16 @@ struct Name {
 /// "owner.part", or "owner" if there is no part.
 std::string to_string(Name const& name);
 
+/// How the scales of a quantised tensor lie, which follow its elements. The tensor is a matrix of
+/// `segments` equally many rows that are scaled apart.
+struct ScaleLayout {
+  Recipe recipe = Recipe::none;  ///< whose blocks of elements share a scale; none: no scales
+  bool of_weight = false;        ///< the blocks are those of weights
+  bool by_columns = false;       ///< blocks lie along columns, as products sum
+  std::int32_t segments = 1;
+  std::int64_t bytes = 0;  ///< of all scales
+};
+
 /// A tensor of an op program: what it is, not where it is. Liveness derives when its buffer exists.
 struct Tensor {
   Name name;  ///< e.g. core_attention.softmax_output; with `layer` and `rebuilt` unique in its
@@ -157,11 +168,9 @@ struct Tensor {
   TensorId buffer = no_tensor;
   Shape strides;            ///< views only: in elements, one per extent
   std::int64_t offset = 0;  ///< views only: elements of the buffer before the first one
-  /// Of a quantised tensor: the bytes of the scales of its elements, which lie behind them. Who has
-  /// one has both.
-  std::int64_t scale_bytes = 0;
+  ScaleLayout scales{};     ///< of a quantised tensor; who has its elements has them too
 
-  constexpr Bytes bytes() const { return bytes_of(shape.elements(), type) + Bytes{scale_bytes}; }
+  constexpr Bytes bytes() const { return bytes_of(shape.elements(), type) + Bytes{scales.bytes}; }
 };
 
 /// Element type of activations and parameters.

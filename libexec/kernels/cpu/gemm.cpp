@@ -1,12 +1,15 @@
 #include <cblas.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <type_traits>
 
 #include "libexec/kernels/cpu/matrix_batch.hpp"
 #include "libexec/kernels/cpu/openblas.hpp"
 #include "libexec/kernels/element.hpp"
 #include "libexec/kernels/kernels.hpp"
 #include "libexec/kernels/lanes.hpp"
+#include "libexec/kernels/operands/quantised_operands.hpp"
 
 namespace stagecraft::STAGECRAFT_ISA {
 namespace {
@@ -54,35 +57,84 @@ void multiply_in_place(KernelContext const& context, MatrixProduct const& p) {
   context.pool->run(p.shape.batch, one);
 }
 
-/// A block of a matrix, widened: rows and columns as stored.
+/// The rows of the matrices of an operand that is stored as S.
 template <typename S>
-void widen_block(KernelContext const& context,
-                 S const* from,
-                 std::int64_t stride,
-                 std::int64_t rows,
-                 std::int64_t columns,
-                 float* to) {
-  for_row_ranges(*context.pool, rows, columns, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t row = begin; row < end; ++row) {
-      S const* const x = from + row * stride;
-      float* const y = to + row * columns;
-      for (std::int64_t i = 0; i < columns; ++i) y[i] = widen(x[i]);
-    }
-  });
+struct StoredRows {
+  MatrixBatch const& matrices;
+
+  /// Writes columns [first, first + n) of a row of a matrix to `to`.
+  void read(std::int64_t matrix,
+            std::int64_t row,
+            std::int64_t first,
+            std::int64_t n,
+            Compute<S>* to) const {
+    S const* const x = matrices.matrix<S>(matrix) + row * matrices.row_stride + first;
+    for (std::int64_t i = 0; i < n; ++i) to[i] = widen(x[i]);
+  }
+};
+
+/// Those of a quantised operand, times their scales.
+struct QuantisedRows {
+  QuantisedMatrix all;  ///< one matrix behind the other
+  std::int64_t rows_of_one = 0;
+
+  void read(
+      std::int64_t matrix, std::int64_t row, std::int64_t first, std::int64_t n, float* to) const {
+    all.read(matrix * rows_of_one + row, first, n, to);
+  }
+};
+
+/// A rectangle of one matrix of an operand, as stored.
+struct StoredBlock {
+  std::int64_t matrix = 0;
+  std::int64_t row = 0;
+  std::int64_t rows = 0;
+  std::int64_t column = 0;
+  std::int64_t columns = 0;
+};
+
+/// A block of A, or of B, of a product from row or column `across` and depth k on.
+StoredBlock block_of_a(GemmShape const& g,
+                       std::int64_t matrix,
+                       GemmShape const& block,
+                       std::int64_t i,
+                       std::int64_t k) {
+  if (g.transpose_a) return {matrix, k, block.k, i, block.m};
+  return {matrix, i, block.m, k, block.k};
+}
+StoredBlock block_of_b(GemmShape const& g,
+                       std::int64_t matrix,
+                       GemmShape const& block,
+                       std::int64_t j,
+                       std::int64_t k) {
+  if (g.transpose_b) return {matrix, j, block.n, k, block.k};
+  return {matrix, k, block.k, j, block.n};
 }
 
-/// 16-bit operands: blocks are widened into the workspace, summed in float over all of k and
-/// narrowed once. An f32 result is summed in place.
-template <typename S, typename T>
-void multiply_widened(KernelContext const& context, MatrixProduct const& p) {
+/// A block of a matrix, widened: rows and columns as stored.
+template <typename Rows>
+void widen_block(KernelContext const& context, Rows const& x, StoredBlock const& block, float* to) {
+  for_row_ranges(
+      *context.pool, block.rows, block.columns, [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t i = begin; i < end; ++i) {
+          x.read(block.matrix, block.row + i, block.column, block.columns, to + i * block.columns);
+        }
+      });
+}
+
+/// 16-bit operands, and quantised ones: blocks are widened into the workspace, summed in float over
+/// all of k and narrowed once. An f32 result is summed in place.
+template <typename T, typename A, typename B>
+void multiply_widened(KernelContext const& context,
+                      MatrixProduct const& p,
+                      A const& rows_a,
+                      B const& rows_b) {
   GemmShape const& g = p.shape;
   auto* const a = reinterpret_cast<float*>(context.workspace.data());
   float* const b = a + widened_m * widened_k;
   float* const sums = b + widened_k * widened_n;
   constexpr bool in_place = std::is_same_v<T, float>;
   for (std::int64_t index = 0; index < g.batch; ++index) {
-    S const* const whole_a = p.a.matrix<S>(index);
-    S const* const whole_b = p.b.matrix<S>(index);
     for (std::int64_t i = 0; i < g.m; i += widened_m) {
       for (std::int64_t j = 0; j < g.n; j += widened_n) {
         GemmShape block = g;
@@ -91,16 +143,12 @@ void multiply_widened(KernelContext const& context, MatrixProduct const& p) {
         T* const target = p.c.matrix<T>(index) + i * p.c.row_stride + j;
         for (std::int64_t k = 0; k < g.k; k += widened_k) {
           block.k = std::min(widened_k, g.k - k);
-          std::int64_t const a_rows = g.transpose_a ? block.k : block.m;
-          std::int64_t const a_columns = g.transpose_a ? block.m : block.k;
-          std::int64_t const b_rows = g.transpose_b ? block.n : block.k;
-          std::int64_t const b_columns = g.transpose_b ? block.k : block.n;
-          widen_block(context,
-                      whole_a + (g.transpose_a ? k : i) * p.a.row_stride + (g.transpose_a ? i : k),
-                      p.a.row_stride, a_rows, a_columns, a);
-          widen_block(context,
-                      whole_b + (g.transpose_b ? j : k) * p.b.row_stride + (g.transpose_b ? k : j),
-                      p.b.row_stride, b_rows, b_columns, b);
+          StoredBlock const block_a = block_of_a(g, index, block, i, k);
+          StoredBlock const block_b = block_of_b(g, index, block, j, k);
+          std::int64_t const a_columns = block_a.columns;
+          std::int64_t const b_columns = block_b.columns;
+          widen_block(context, rows_a, block_a, a);
+          widen_block(context, rows_b, block_b, b);
           bool const adds = k > 0 || (in_place && g.accumulate);
           if constexpr (in_place) {
             multiply(block, a, a_columns, b, b_columns, adds ? 1.F : 0.F, target, p.c.row_stride);
@@ -123,27 +171,25 @@ void multiply_widened(KernelContext const& context, MatrixProduct const& p) {
   }
 }
 
-/// Block [rows, columns] of op(X), X stored as it is or transposed, widened into rows of `stride`,
-/// the columns up to `stride` filled with zeros.
-template <typename S, typename C>
-void pack(S const* x,
-          std::int64_t row_stride,
-          bool transpose,
-          std::int64_t rows,
-          std::int64_t columns,
-          C* to,
-          std::int64_t stride) {
+/// The sides of the tiles of products that are summed by loops of our own, and their depth.
+constexpr std::int64_t tile_side = 64;
+constexpr std::int64_t tile_depth = 256;
+
+/// A block of op(X), X stored as it is or transposed, widened into rows of `stride`, the columns up
+/// to `stride` filled with zeros.
+template <typename C, typename Rows>
+void pack(Rows const& x, StoredBlock const& block, bool transpose, C* to, std::int64_t stride) {
+  std::int64_t const rows = transpose ? block.columns : block.rows;
+  std::int64_t const columns = transpose ? block.rows : block.columns;
   if (transpose) {
+    C stored[tile_depth];
     for (std::int64_t column = 0; column < columns; ++column) {
-      S const* const from = x + column * row_stride;
-      for (std::int64_t row = 0; row < rows; ++row) to[row * stride + column] = widen(from[row]);
+      x.read(block.matrix, block.row + column, block.column, rows, stored);
+      for (std::int64_t row = 0; row < rows; ++row) to[row * stride + column] = stored[row];
     }
   } else {
     for (std::int64_t row = 0; row < rows; ++row) {
-      S const* const from = x + row * row_stride;
-      for (std::int64_t column = 0; column < columns; ++column) {
-        to[row * stride + column] = widen(from[column]);
-      }
+      x.read(block.matrix, block.row + row, block.column, columns, to + row * stride);
     }
   }
   for (std::int64_t row = 0; row < rows; ++row) {
@@ -152,11 +198,13 @@ void pack(S const* x,
 }
 
 /// Loops of our own over tiles of 64 x 64; every element is summed over k in ascending order.
-template <typename S, typename T>
-void multiply_plainly(KernelContext const& context, MatrixProduct const& p) {
-  using C = Compute<S>;
-  constexpr std::int64_t side = 64;
-  constexpr std::int64_t depth = 256;
+template <typename T, typename C, typename A, typename B>
+void multiply_plainly(KernelContext const& context,
+                      MatrixProduct const& p,
+                      A const& rows_a,
+                      B const& rows_b) {
+  constexpr std::int64_t side = tile_side;
+  constexpr std::int64_t depth = tile_depth;
   GemmShape const& g = p.shape;
   std::int64_t const tiles_m = (g.m + side - 1) / side;
   std::int64_t const tiles_n = (g.n + side - 1) / side;
@@ -168,20 +216,18 @@ void multiply_plainly(KernelContext const& context, MatrixProduct const& p) {
     std::int64_t const index = task / (tiles_m * tiles_n);
     std::int64_t const i = task / tiles_n % tiles_m * side;
     std::int64_t const j = task % tiles_n * side;
-    std::int64_t const m = std::min(side, g.m - i);
-    std::int64_t const n = std::min(side, g.n - j);
+    GemmShape block = g;
+    block.m = std::min(side, g.m - i);
+    block.n = std::min(side, g.n - j);
+    std::int64_t const n = block.n;
     std::fill_n(sums, side * side, C{0});
     for (std::int64_t k = 0; k < g.k; k += depth) {
-      std::int64_t const deep = std::min(depth, g.k - k);
-      S const* const block_a =
-          p.a.matrix<S>(index) + (g.transpose_a ? k : i) * p.a.row_stride + (g.transpose_a ? i : k);
-      S const* const block_b =
-          p.b.matrix<S>(index) + (g.transpose_b ? j : k) * p.b.row_stride + (g.transpose_b ? k : j);
-      pack(block_a, p.a.row_stride, g.transpose_a, m, deep, a, depth);
-      pack(block_b, p.b.row_stride, g.transpose_b, deep, n, b, side);
-      add_product(LeftTile<C>{a, depth, 1}, b, side, sums, side, m, padded<C>(n), deep);
+      block.k = std::min(depth, g.k - k);
+      pack(rows_a, block_of_a(g, index, block, i, k), g.transpose_a, a, depth);
+      pack(rows_b, block_of_b(g, index, block, j, k), g.transpose_b, b, side);
+      add_product(LeftTile<C>{a, depth, 1}, b, side, sums, side, block.m, padded<C>(n), block.k);
     }
-    for (std::int64_t row = 0; row < m; ++row) {
+    for (std::int64_t row = 0; row < block.m; ++row) {
       T* const to = p.c.matrix<T>(index) + (i + row) * p.c.row_stride + j;
       C const* const from = sums + row * side;
       for (std::int64_t column = 0; column < n; ++column) {
@@ -193,18 +239,42 @@ void multiply_plainly(KernelContext const& context, MatrixProduct const& p) {
 
 template <typename S, typename T>
 void multiply_as(KernelContext const& context, MatrixProduct const& p) {
+  StoredRows<S> const a{p.a};
+  StoredRows<S> const b{p.b};
   if (context.gemm == GemmKind::plain) {
-    multiply_plainly<S, T>(context, p);
+    multiply_plainly<T, Compute<S>>(context, p, a, b);
   } else if constexpr (is_narrow<S>) {
-    multiply_widened<S, T>(context, p);
+    multiply_widened<T>(context, p, a, b);
   } else {
     multiply_in_place<S>(context, p);
   }
 }
 
+/// Both operands are quantised. Elements are multiplied by their scales before they are summed.
+void multiply_quantised(KernelContext const& context,
+                        KernelCall const& call,
+                        MatrixProduct const& p) {
+  QuantisedRows const a{{call, call.reads[0]}, p.a.rows};
+  QuantisedRows const b{{call, call.reads[1]}, p.b.rows};
+  with_storage_type(call.kind, p.c.type, [&](auto tag) {
+    using T = decltype(tag);
+    if constexpr (std::is_same_v<T, double>) {
+      refuse(call.kind, "products of quantised operands are not summed in double");
+    } else if (context.gemm == GemmKind::plain) {
+      multiply_plainly<T, float>(context, p, a, b);
+    } else {
+      multiply_widened<T>(context, p, a, b);
+    }
+  });
+}
+
 void multiply_of(KernelContext const& context,
                  KernelCall const& call,
                  MatrixProduct const& product) {
+  if (is_quantised(product.a.type)) {
+    expect(call, is_quantised(product.b.type), "A is quantised and B is not");
+    return multiply_quantised(context, call, product);
+  }
   with_storage_type(call.kind, product.a.type, [&](auto tag) {
     using S = decltype(tag);
     using C = Compute<S>;
@@ -227,6 +297,8 @@ void grouped_gemm(KernelContext const& context, KernelCall const& call) {
     multiply_of(context, call, grouped_product_of(call));
     return;
   }
+  expect(call, !is_quantised(call.reads[0].type),
+         "groups of quantised rows have equally many of them");
   for (MatrixProduct const& product : uneven_products_of(call)) multiply_of(context, call, product);
 }
 

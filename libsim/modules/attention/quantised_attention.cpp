@@ -27,7 +27,8 @@ TensorId quantise_attended(ProgramBuilder& builder,
   }
   Shape const shape = builder.tensor(x).shape;  // a copy: make() moves the tensors
   TensorId const made = builder.make({core_attention, names.low}, shape, type);
-  builder.program().tensors.back().scale_bytes = element_size(ElementType::f32);
+  builder.program().tensors.back().scales = {.recipe = quantisation.recipe,
+                                             .bytes = element_size(ElementType::f32)};
   builder.add(OpKind::quantise, {core_attention, names.quantise}, phase, {x, amax}, {made},
               QuantiseAttributes{quantisation.recipe});
   return made;

@@ -180,7 +180,10 @@ int require_slopes(TrainingConfig const& config,
 
 void require_predicted_bytes(TrainingConfig const& config) {
   TrainingPlan const plan = make_plan(as_settled(completed(config)));
-  Simulation const predicted = simulate(plan, invented_system());
+  System system = invented_system();
+  system.accelerator.peak.value.fp8 = FlopsPerSecond{200e12};  // as if there were these
+  system.accelerator.peak.value.fp4 = FlopsPerSecond{400e12};
+  Simulation const predicted = simulate(plan, system);
   std::vector<std::int64_t> fullest(plan.stages.size());
   for (RankReport const& rank : execute(config, {.gemm = GemmKind::openblas}).ranks) {
     auto const stage = rank.stage.index();

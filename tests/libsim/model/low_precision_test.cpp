@@ -50,24 +50,29 @@ TEST_CASE("copies of weights take two bytes on Hopper, one with a scale per tens
 TEST_CASE("an operand has the scales of whole blocks, padded", "[program]") {
   RecipeTraits const& mx = *find_recipe(Recipe::mxfp8);
   // 100 x 96: 3 scales of 100 rows, padded to 4 x 128; 4 scales of 96 columns, to 4 x 128.
-  REQUIRE(scale_bytes(mx, mx.of_activations, {.rows = 100, .columns = 96}, false) == 4 * 128);
-  REQUIRE(scale_bytes(mx, mx.of_activations, {.rows = 100, .columns = 96}, true) == 4 * 128);
+  REQUIRE(scale_layout(mx, ScaledRole::activation, {.rows = 100, .columns = 96}, false).bytes ==
+          4 * 128);
+  REQUIRE(scale_layout(mx, ScaledRole::activation, {.rows = 100, .columns = 96}, true).bytes ==
+          4 * 128);
   RecipeTraits const& blocks = *find_recipe(Recipe::blockwise);
   // 300 x 256: 2 scales of 4 bytes for 300 rows; 3 for 256 columns; 3 x 2 of a weight, 2 padded
   // to 4.
-  REQUIRE(scale_bytes(blocks, blocks.of_activations, {.rows = 300, .columns = 256}, false) ==
-          2 * 300 * 4);
-  REQUIRE(scale_bytes(blocks, blocks.of_activations, {.rows = 300, .columns = 256}, true) ==
+  REQUIRE(
+      scale_layout(blocks, ScaledRole::activation, {.rows = 300, .columns = 256}, false).bytes ==
+      2 * 300 * 4);
+  REQUIRE(scale_layout(blocks, ScaledRole::activation, {.rows = 300, .columns = 256}, true).bytes ==
           3 * 256 * 4);
-  REQUIRE(scale_bytes(blocks, blocks.of_weights, {.rows = 300, .columns = 256}, false) ==
+  REQUIRE(scale_layout(blocks, ScaledRole::weight, {.rows = 300, .columns = 256}, false).bytes ==
           3 * 4 * 4);
   RecipeTraits const& fours = *find_recipe(Recipe::nvfp4);
   // 100 x 96: 6 scales of 100 rows, padded to 8 x 128; 7 scales of 96 columns, to 8 x 128.
-  REQUIRE(scale_bytes(fours, fours.of_weights, {.rows = 100, .columns = 96}, false) == 8 * 128 + 4);
-  REQUIRE(scale_bytes(fours, fours.of_weights, {.rows = 100, .columns = 96}, true) == 8 * 128 + 4);
+  REQUIRE(scale_layout(fours, ScaledRole::weight, {.rows = 100, .columns = 96}, false).bytes ==
+          8 * 128 + 4);
+  REQUIRE(scale_layout(fours, ScaledRole::weight, {.rows = 100, .columns = 96}, true).bytes ==
+          8 * 128 + 4);
   RecipeTraits const& tensor = *find_recipe(Recipe::current);
-  REQUIRE(scale_bytes(tensor, tensor.of_weights, {.rows = 64, .columns = 64, .groups = 8}, true) ==
-          8 * 4);
+  REQUIRE(scale_layout(tensor, ScaledRole::weight, {.rows = 64, .columns = 64, .groups = 8}, true)
+              .bytes == 8 * 4);
 }
 
 TEST_CASE("linear layers multiply in 8 bits forward and backward, all else does not", "[program]") {
