@@ -199,11 +199,11 @@ TensorId weight_by_columns(ProgramBuilder& builder,
                            std::int64_t groups) {
   Quantisation const& quantisation = builder.shape().quantisation;
   if (!quantisation.transposes_weights) return weight.by_columns();
-  RecipeTraits const& recipe = quantisation.traits();
   Tensor const& rows = builder.tensor(weight.rows);
-  ElementType const type = rows.type;
-  std::int64_t const scales = scale_bytes(recipe, recipe.of_weights, matrix_of(rows, groups), true);
-  TensorId const made = make_copy(builder, {owner, "weight_columns"}, weight.rows, type, scales);
+  ScaleLayout const scales =
+      scale_layout(quantisation.traits(), ScaledRole::weight, matrix_of(rows, groups), true);
+  TensorId const made =
+      make_copy(builder, {owner, "weight_columns"}, weight.rows, rows.type, scales);
   builder.add(OpKind::transpose_quantised, {owner, "transpose_weight"}, Phase::input_gradient,
               {weight.rows}, {made});
   return made;
@@ -271,8 +271,9 @@ TensorId narrow_context(ProgramBuilder& builder, std::string_view owner, TensorI
   std::int64_t const rows = shape[0] * shape[1];
   TensorId const narrow =
       builder.make({owner, "narrow_context"}, {shape[0], shape[1], width * 3 / 2}, ElementType::u8);
-  builder.program().tensors.back().scale_bytes =
-      rows * scale_bytes_of_row(quantisation.traits(), width);
+  builder.program().tensors.back().scales = {
+      .recipe = quantisation.recipe,
+      .bytes = rows * scale_bytes_of_row(quantisation.traits(), width)};
   builder.add(OpKind::quantise, {owner, "narrow_context"}, Phase::forward, {context}, {narrow},
               QuantiseAttributes{quantisation.recipe});
   return narrow;
