@@ -31,9 +31,10 @@ ldd "${programs[@]}" | awk '$2 == "=>" && $3 ~ /^\// { print $3 }' | sort -u | g
 mkdir -p "$bundle/share/stagecraft"
 cp -r configs "$bundle/share/stagecraft/"  # where the programs look
 git rev-parse HEAD >"$bundle/commit"
-tar -czf "$bundle.tar.gz" -C "$(dirname "$bundle")" "$(basename "$bundle")"
-du -sh "$bundle" "$bundle.tar.gz"
+# The programs share kernels, 30 MB of each, which a window larger than a program finds again.
+tar -c -C "$(dirname "$bundle")" "$(basename "$bundle")" | xz --lzma2=preset=2,dict=128MiB >"$bundle.tar.xz"
+du -sh "$bundle" "$bundle.tar.xz"
 
 # What is brought to a device may have to be small, with the sources 64 MiB.
-most=48 size=$(($(stat -c %s "$bundle.tar.gz") >> 20))
+most=48 size=$(($(stat -c %s "$bundle.tar.xz") >> 20))
 [ "$size" -lt "$most" ] || { echo "pack.sh: found an archive of $size MiB; accepted: less than $most MiB" >&2 && exit 1; }

@@ -29,17 +29,18 @@ cd "$(dirname "$0")/../.." || exit
 
 dry=
 [ "${1:-}" != --dry-run ] || { dry=yes && shift; }
+python=${PYTHON:-python3}
 export bundle
 bundle=${BUNDLE:-build/gpu-bundle}
 # An archive that is newer than what was unpacked is unpacked anew.
-if [ -f "$bundle.tar.gz" ] && [ ! "$bundle/commit" -nt "$bundle.tar.gz" ]; then
+if [ -f "$bundle.tar.xz" ] && [ ! "$bundle/commit" -nt "$bundle.tar.xz" ]; then
   rm -rf "$bundle"
-  tar -xzmf "$bundle.tar.gz" -C "$(dirname "$bundle")"
+  "$python" -c 'import sys, tarfile; tarfile.open(sys.argv[1]).extractall(sys.argv[2])' "$bundle.tar.xz" "$(dirname "$bundle")"
+  touch "$bundle/commit"
 fi
 bundle=$(realpath "$bundle")
 configs=$bundle/share/stagecraft/configs
 results=${RESULTS:-out/gpu}
-python=${PYTHON:-python3}
 mkdir -p "$results" "$(dirname "${ARCHIVE:-$results}")"
 archive=$(realpath -m "${ARCHIVE:-$results.tar.gz}")
 results=$(realpath "$results")
@@ -93,6 +94,7 @@ step() {
   ((limit <= left)) || limit=$left
   timeout -k 5 "$limit" bash -c '"$@"' step "$@" >"$results/$name.partial" 2>"$results/$name.log"
   status=$?
+  [[ -z $dry || $status -ne 77 ]] || status=0  # a test without its device
   [[ $status -ne 0 && $name != *.jsonl && $name != *.txt ]] || mv "$results/$name.partial" "$results/$name"
   if [ "$status" -eq 0 ]; then
     printf '%4d s  %s\n' $((SECONDS - begin)) "$name"
