@@ -52,6 +52,7 @@ def check_tables(folder):
         write(run / f"shard-1t-present-{stage}.json", ranks=[{"stage": stage, "at_peak": peak | {"workspace": 8}}],
               steps=[{"seconds": 9}, {"seconds": 2.5}])
     write(run / "shard-22b-full-0.json", ranks=[{"stage": 0, "at_peak": peak}], steps=[{"seconds": 1}])
+    (run / "facts.txt").write_text("")
     page.keep(run)
     # 8 ms measured, 7 predicted, 1 of communication.
     assert cells(page.layer()) == [["full", "2.00", "6.00", "7.00", "-12.5", "7.00", "-", "-"]]

@@ -188,8 +188,7 @@ std::optional<TraceRequest> read_trace_request(CommandLine const& line, RunArgum
 Simulation simulation_of(RunConfig const& config) {
   TrainingPlan const plan = make_plan(as_settled(config.training));
   Simulation simulation = simulate(plan, config.system);
-  add_reservations(simulation, plan, config.system,
-                   core_count());
+  add_reservations(simulation, plan, config.system, core_count());
   return simulation;
 }
 
@@ -222,8 +221,7 @@ int run_simulate(CommandLine const& line) {
   std::optional<PlayedIteration> played;
   if (trace) played.emplace(plan, run.config.system);
   Simulation simulation = played ? played->simulation : simulate(plan, run.config.system);
-  add_reservations(simulation, plan, run.config.system,
-                   core_count());
+  add_reservations(simulation, plan, run.config.system, core_count());
   OperatingFigures const figures =
       operating_figures(to_seconds(simulation.iteration), simulation.tokens_per_second,
                         world_size(run.config.training.parallel), rates);

@@ -143,6 +143,8 @@ def units():
 
 
 def keep(folder):
+    if not (folder / "facts.txt").is_file() or folder.resolve() == RESULTS.resolve():
+        sys.exit(f"page.py: found {folder}; accepted: --check, or a folder that run.sh has written")
     # What an earlier run measured is not beside what this one did.
     shutil.rmtree(RESULTS)
     RESULTS.mkdir()

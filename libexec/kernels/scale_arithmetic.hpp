@@ -25,8 +25,7 @@ inline float power_of_two_below(float x) {
 }
 
 /// The factor by which the largest magnitude `amax` becomes the format's largest number.
-/// Source: Transformer Engine, compute_scale_from_amax, with
-/// epsilon 0.
+/// Source: Transformer Engine, compute_scale_from_amax, with epsilon 0.
 inline float factor_of(float amax, float largest) {
   if (!(amax > 0) || std::isinf(amax)) return 1;
   float const factor = largest / amax;
@@ -51,9 +50,9 @@ inline TensorScale tensor_scale(float amax) {
 /// The scale of a block whose largest magnitude is `amax`, of elements whose largest number is
 /// `largest`. `tensor`: nvfp4 only.
 ///
-/// `delayed` and `current` divide; `blockwise` rounds the factor down to a power of two
-/// (Transformer Engine, common/recipe/__init__.py, Float8BlockScaling, and of `rowwise` torchao,
-/// float8/float8_utils.py, amax_to_scale with round_scales_to_power_of_2); `mxfp8` rounds the
+/// `delayed` and `current` divide; `blockwise` (Transformer Engine, common/recipe/__init__.py,
+/// Float8BlockScaling) and `rowwise` (torchao, float8/float8_utils.py, amax_to_scale with
+/// round_scales_to_power_of_2) round the factor down to a power of two; `mxfp8` rounds the
 /// inverse up to one (Transformer Engine, common/cast/mxfp8); `nvfp4` as TensorScale.
 inline BlockScale block_scale(Recipe recipe,
                               float amax,

@@ -4,6 +4,8 @@
 #include <array>
 #include <limits>
 
+#include "libsim/units/divide_up.hpp"
+
 namespace stagecraft {
 namespace {
 
@@ -13,8 +15,6 @@ struct Tile {
 };
 
 constexpr std::array<Tile, 3> tiles{{{256, 128, false}, {128, 256, false}, {128, 128, true}}};
-
-constexpr std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 /// The tiles of a product, and the depths of their sums.
 struct Cut {

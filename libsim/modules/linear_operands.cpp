@@ -106,7 +106,7 @@ TensorId gather_rows(ProgramBuilder& builder,
   TensorId const gathered = builder.make(name, whole_rows(builder, features), part.type, category);
   // One scale is the same on all ranks; blocks have scales of their own.
   ScaleLayout& scales = builder.program().tensors.back().scales = part.scales;
-  if (scales.bytes > element_size(ElementType::f32)) {
+  if (scales.recipe != Recipe::none && blocks_of(scales).along > 0) {
     scales.segments *= builder.shape().tensor;
     scales.bytes *= builder.shape().tensor;
   }

@@ -151,9 +151,9 @@ struct Handover {
 /// What one part of a model computes for one microbatch on one rank: the single description from
 /// which memory, FLOPs, time and kernels are derived.
 ///
-/// libsim/modules builds it (attention.hpp, mlp.hpp, ...): a module appends ops to a ProgramBuilder,
-/// apply_recompute() copies what backward computes again, insert_waits() and derive_liveness() add
-/// the waits and the lives of buffers.
+/// libsim/modules builds it (attention.hpp, mlp.hpp, ...): a module appends ops to a
+/// ProgramBuilder, apply_recompute() copies what backward computes again, insert_waits() and
+/// derive_liveness() add the waits and the lives of buffers.
 ///
 /// The blocks of a chunk run one after another, in model order forward and in reverse order
 /// backward; a block's output is the next block's input. Every block drains its tensor-parallel

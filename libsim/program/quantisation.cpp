@@ -3,9 +3,6 @@
 namespace stagecraft {
 namespace {
 
-constexpr std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
-constexpr std::int64_t round_up(std::int64_t a, std::int64_t b) { return divide_up(a, b) * b; }
-
 std::int64_t scale_bytes(RecipeTraits const& recipe,
                          ScaleBlocks const& blocks,
                          ScaledMatrix const& matrix,
@@ -13,10 +10,9 @@ std::int64_t scale_bytes(RecipeTraits const& recipe,
   std::int64_t const size = element_size(recipe.scale_type);
   if (blocks.along == 0) return matrix.groups * size;
   std::int64_t const rows = divide_up(matrix.rows, matrix.groups);
-  std::int64_t const along = divide_up(by_columns ? rows : matrix.columns, blocks.along);
   std::int64_t const across = divide_up(by_columns ? matrix.columns : rows, blocks.across);
-  std::int64_t const of_blocks =
-      round_up(along, blocks.pad_along) * round_up(across, blocks.pad_across) * size;
+  std::int64_t const of_blocks = scales_along(blocks, by_columns ? rows : matrix.columns) *
+                                 divide_up(across, blocks.pad_across) * blocks.pad_across * size;
   std::int64_t const of_tensor = recipe.has_tensor_scale ? element_size(ElementType::f32) : 0;
   return matrix.groups * (of_blocks + of_tensor);
 }

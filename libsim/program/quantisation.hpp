@@ -8,6 +8,7 @@
 #include "libsim/model/low_precision.hpp"
 #include "libsim/program/op_attributes.hpp"
 #include "libsim/program/tensor.hpp"
+#include "libsim/units/divide_up.hpp"
 
 /// What operands of products in 8 or 4 bits are, by recipe.
 namespace stagecraft {
@@ -20,6 +21,11 @@ struct ScaleBlocks {
   std::int64_t pad_along = 1;
   std::int64_t pad_across = 1;
 };
+
+/// Scales, with their padding, over so many elements that a product sums. Pre: blocks.along > 0.
+constexpr std::int64_t scales_along(ScaleBlocks const& blocks, std::int64_t length) {
+  return divide_up(divide_up(length, blocks.along), blocks.pad_along) * blocks.pad_along;
+}
 
 /// `along` of a scale for each row, however long it is.
 inline constexpr std::int64_t whole_row = std::int64_t{1} << 40;
@@ -196,8 +202,7 @@ ScaleBlocks const& blocks_of(ScaleLayout const& layout);
 /// Bytes of the scales of one row, if rows are kept one by one: not padded. Pre: the recipe's
 /// blocks are within rows.
 constexpr std::int64_t scale_bytes_of_row(RecipeTraits const& recipe, std::int64_t columns) {
-  std::int64_t const along = recipe.of_activations.along;
-  return (columns + along - 1) / along * element_size(recipe.scale_type);
+  return divide_up(columns, recipe.of_activations.along) * element_size(recipe.scale_type);
 }
 
 /// What backward reads in place of an input of the activation, which is kept in 8 bits.

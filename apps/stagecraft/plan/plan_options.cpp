@@ -309,9 +309,8 @@ void warn_of_rates(PlanOptions& options) {
   constexpr double most_excess = 1.1;
   Calibration const& constants = request.system.calibration;
   double const of_wide =
-      main_loop_efficiency(activation_type(request.base.model.precision), Scaling::none, constants);
-  double const excess =
-      main_loop_efficiency(recipe->elements, recipe->scaling, constants) / of_wide;
+      main_loop_efficiency(activation_type(request.base.model.precision), constants);
+  double const excess = main_loop_efficiency(recipe->elements, constants) / of_wide;
   if (wide == nullptr || !low || excess <= most_excess) return;
   double const peaks = low->value / wide->value;
   options.warnings.push_back(

@@ -10,7 +10,7 @@ namespace stagecraft {
 PlainMatrix plain_matrix(Operand const& operand) {
   Shape const& shape = operand.shape;
   std::int64_t const rows = shape.rank() < 3 ? shape[0] : shape[0] * shape[1];
-  return {.rows = rows, .columns = shape.elements() / rows};
+  return {.rows = rows, .columns = shape.elements() / std::max<std::int64_t>(rows, 1)};
 }
 
 QuantisedMatrix::QuantisedMatrix(KernelCall const& call, Operand const& operand)
@@ -25,6 +25,7 @@ QuantisedMatrix::QuantisedMatrix(KernelCall const& call, Operand const& operand)
   auto const [rows, columns] = plain_matrix(operand);
   rows_ = rows;
   columns_ = columns;
+  expect(call, element_bits(type_) == 8 || columns % 2 == 0, "two rows share a byte");
   scales_ = static_cast<std::byte*>(operand.data) + bytes_of(rows * columns, type_).count();
   expect(call, segments_ > 0 && rows % segments_ == 0, "segments have no equal number of rows");
   rows_of_segment_ = block_rows_ = measured_rows_ = rows / segments_;
@@ -50,9 +51,7 @@ QuantisedMatrix::QuantisedMatrix(KernelCall const& call, Operand const& operand)
   std::int64_t const along = std::min(blocks.along, along_all);
   block_rows_ = by_columns ? along : blocks.across;
   block_columns_ = by_columns ? blocks.across : along;
-  std::int64_t const blocks_along = (along_all + blocks.along - 1) / blocks.along;
-  std::int64_t const across_step =
-      (blocks_along + blocks.pad_along - 1) / blocks.pad_along * blocks.pad_along;
+  std::int64_t const across_step = scales_along(blocks, along_all);
   row_step_ = by_columns ? 1 : across_step;
   column_step_ = by_columns ? across_step : 1;
   bool const is_square = operand.scales.of_weight && traits.has_square_blocks;
@@ -70,9 +69,8 @@ std::byte* QuantisedMatrix::scale_at(std::int64_t row, std::int64_t column) cons
   return segment + index * element_size(scale_type_);
 }
 
-float* QuantisedMatrix::tensor_scale_at(std::int64_t segment) const {
-  std::byte* const end = scales_ + (segment + 1) * segment_bytes_;
-  return reinterpret_cast<float*>(end - element_size(ElementType::f32));
+std::byte* QuantisedMatrix::tensor_scale_at(std::int64_t segment) const {
+  return scales_ + (segment + 1) * segment_bytes_ - element_size(ElementType::f32);
 }
 
 void QuantisedMatrix::clear_scales() const {

@@ -54,7 +54,7 @@ class QuantisedMatrix {
   /// The number by which elements of a block are multiplied.
   float scale_of(std::int64_t row, std::int64_t column) const;
   std::byte* scale_at(std::int64_t row, std::int64_t column) const;
-  float* tensor_scale_at(std::int64_t segment) const;
+  std::byte* tensor_scale_at(std::int64_t segment) const;
 
   std::uint8_t* elements_ = nullptr;
   std::byte* scales_ = nullptr;

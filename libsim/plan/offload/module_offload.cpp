@@ -39,7 +39,7 @@ struct Group {
 /// The groups of a layer's block, by module.
 class LayerGroups {
  public:
-  /// Pre: `block` has no waits; its lives are those it had with them.
+  /// `block` may have waits, which read nothing, or only the lives that it had with them.
   LayerGroups(BlockProgram const& block, ModelConfig const& model)
       : block_{block},
         has_experts_{std::ranges::any_of(

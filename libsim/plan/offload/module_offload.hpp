@@ -16,18 +16,18 @@ namespace stagecraft {
 /// again has no groups.
 ///
 /// A group's tensors are copied while the next layer runs, and go when that ends; those of the last
-/// layer of a chunk go when it ends. Behind each
-/// group whose backward is over, one of the layer before is allocated, the last one first, so that
-/// the device has one layer's. Copies back have the time of a layer's backward. The first layer of
-/// a chunk copies those of the last one, of the microbatch that comes before or after, which
-/// allocates its own.
+/// layer of a chunk go when it ends. Behind each group whose backward is over, one of the layer
+/// before is allocated, the last one first, so that the device has one layer's. Copies back have
+/// the time of a layer's backward. The first layer of a chunk copies those of the last one, of the
+/// microbatch that comes before or after, which allocates its own.
 ///
 /// Only the last chunk of the model waits for copies to the host, because its backward follows its
 /// forward at once; after others, the host has the time of a pass in between. Blocks wait for what
 /// they bring back when they end.
 ///
 /// Not modelled: the groups of the last layer that stay in the first microbatch of the other
-/// stages, and that a slow link holds tensors for longer than a layer.
+/// stages, that `fraction` does not count the groups that stay in the first microbatch of a stage,
+/// and that a slow link holds tensors for longer than a layer.
 /// Source: Megatron-LM d98e8a64, megatron/core/pipeline_parallel/fine_grained_activation_offload.py.
 void offload_modules(TrainingConfig const& config, Programs& programs);
 

@@ -61,7 +61,7 @@ class LowPrecisionCheck : CombinationCheck {
             "auto" + why() + ", to which torchao's recipe of this name gives one format");
     must_be(low().transposes != KeptTransposes::make_again || library().transposes_weights,
             "transposes", "make_again",
-            "auto or keep: of the libraries deepseek transposes weights again in each backward");
+            "auto or keep: only deepseek transposes weights again in each backward");
     bool const is_mx = low().recipe == Recipe::mxfp8;
     must_be(!low().head || is_mx || library().is_of_linears, "head", "true",
             "false" + why() + "; Megatron-LM's head is in 8 bits with mxfp8 alone");

@@ -279,7 +279,7 @@ class OffloadCheck : CombinationCheck {
     }
     if (modules.has(OffloadModule::attn_proj) && !modules.has(OffloadModule::core_attn)) {
       refuse("offload.activations.modules", "a list",
-             "both: the backward of core_attn reads what attn_proj reads");
+             "core_attn beside attn_proj, as the backward of core_attn reads what attn_proj reads");
     }
     // Exchanges beside another microbatch make an order of Megatron-LM's schedule.
     bool const is_megatrons = config_.schedule.kind == ScheduleKind::one_f_one_b ||
