@@ -168,6 +168,12 @@ void MegatronArguments::read(std::vector<ShellWord> const& words, bool are_setti
       continue;
     }
     std::string_view const now = given.known->same_as;
+    bool const is_taken_back =
+        is_joined && (are_settings || word.file) && given.values.front().text == taken_back;
+    if (is_taken_back) {
+      given_.erase(now.empty() ? name : std::string{now});
+      continue;
+    }
     if (given.known->values == FlagValues::none && is_joined) {
       if (given.values.front().text == "false") {
         given_.erase(now.empty() ? name : std::string{now});

@@ -29,6 +29,18 @@ bool is_null(std::string_view text) {
   return text.empty() || text == "null" || text == "None" || text == "~";
 }
 
+/// The flag that switches off what `flag` names, with `no-` or `disable-` before the name, or with
+/// `no-` inside of it, as --bert-no-binary-head has; null if there is none.
+MegatronFlag const* negated_flag(std::string const& flag) {
+  if (MegatronFlag const* const known = find_flag("disable-" + flag)) return known;
+  for (std::size_t start = 0;; ++start) {
+    std::string negated = flag;
+    if (MegatronFlag const* const known = find_flag(negated.insert(start, "no-"))) return known;
+    start = flag.find('-', start);
+    if (start == std::string::npos) return nullptr;
+  }
+}
+
 /// Whether a list of words that blanks separate has `word`.
 bool has_word(std::string_view list, std::string_view word) {
   std::vector<std::string_view> const words = split_text(list, " ");
@@ -60,18 +72,24 @@ struct Setting {
   Place place{};
 };
 
+/// What a name that no table knows is.
+enum class UnknownName : std::uint8_t {
+  flag,      ///< a flag, as on a command line
+  misspelt,  ///< a flag if it is near to one, else a setting of another program
+  setting,   ///< a setting of the program whose file it is
+};
+
 /// Collects the flags of settings, as words of a command line in the order in which they came. It
 /// owns the words, and the settings that are no flag of any table.
 class FlagsOfSettings {
  public:
-  /// On a command line, names that no table knows are flags that no table knows.
-  explicit FlagsOfSettings(bool is_command_line) : is_command_line_{is_command_line} {}
+  explicit FlagsOfSettings(UnknownName unknown_name) : unknown_name_{unknown_name} {}
 
   void add(Setting setting) {
     if (setting.values.empty()) return;
     if (setting.name == "attention_backend") setting.values[0] = last_part(setting.values[0]);
     if (setting.name.ends_with("_dtype")) setting.values[0] = short_type(setting.values[0]);
-    if (!setting.is_list && is_null(setting.values[0])) return;
+    if (!setting.is_list && is_null(setting.values[0])) return take_back(setting);
     // A setting may say several flags.
     bool is_renamed = false;
     for (ConfigName const& renamed : config_names) {
@@ -91,7 +109,11 @@ class FlagsOfSettings {
     }
   }
 
-  ShellWords words() && { return std::move(words_); }
+  /// The words that take flags of earlier files back, and then the flags.
+  ShellWords words() && {
+    words_.insert(words_.begin(), taken_back_.begin(), taken_back_.end());
+    return std::move(words_);
+  }
   /// Settings that no table knows.
   std::vector<Omission> const& unknown() const { return unknown_; }
 
@@ -106,6 +128,28 @@ class FlagsOfSettings {
   void give(std::string_view flag, Setting const& setting) {
     words_.push_back(
         {"--" + std::string{flag}, setting.place.line, setting.place.column, setting.place.origin});
+  }
+  void take_back(std::string_view flag, Setting const& setting) {
+    taken_back_.push_back({"--" + std::string{flag} + "=" + std::string{taken_back},
+                           setting.place.line, setting.place.column, setting.place.origin});
+  }
+  /// A setting of no value takes back what an earlier file says under the same name. It does not
+  /// take back what its own file says in another section.
+  void take_back(Setting const& setting) {
+    bool is_renamed = false;
+    for (ConfigName const& renamed : config_names) {
+      if (renamed.name != setting.name) continue;
+      if (renamed.says != ConfigName::Says::is_zero) take_back(renamed.flag, setting);
+      is_renamed = true;
+    }
+    if (is_renamed) return;
+    std::string const flag = with_dashes(setting.name);
+    MegatronFlag const* known = find_flag(flag);
+    if (known == nullptr) known = find_flag(setting.name);
+    if (known == nullptr) known = negated_flag(flag);
+    if (known == nullptr) return;
+    take_back(known->name, setting);
+    if (setting.name == "num_query_groups") take_back("group-query-attention", setting);
   }
   void give_values(std::string_view flag, Setting const& setting) {
     MegatronFlag const* const known = find_flag(flag);
@@ -164,13 +208,12 @@ class FlagsOfSettings {
     MegatronFlag const* known = find_flag(flag);
     if (known == nullptr) known = find_flag(setting.name);
     if (known == nullptr) {
-      for (std::string const prefix : {"no-", "disable-"}) {
-        if (find_flag(prefix + flag) == nullptr) continue;
-        give_switch(prefix + flag, false, setting);
-        return;
+      if (MegatronFlag const* const negated = negated_flag(flag)) {
+        return give_switch(negated->name, false, setting);
       }
       if (is_false(value)) return;
-      if (is_command_line_ || is_misspelt(flag)) {
+      bool const may_be_flag = unknown_name_ == UnknownName::misspelt && is_misspelt(flag);
+      if (unknown_name_ == UnknownName::flag || may_be_flag) {
         give(flag + "=" + value, setting);
       } else {
         unknown_.push_back(
@@ -178,7 +221,9 @@ class FlagsOfSettings {
       }
     } else if (known->values == FlagValues::none) {
       give_switch(known->name, true, setting);
-    } else if (!is_false(value)) {
+    } else if (is_false(value)) {
+      take_back(known->name, setting);
+    } else {
       give_values(known->name, setting);
     }
   }
@@ -197,8 +242,9 @@ class FlagsOfSettings {
     return static_cast<std::size_t>(same) + 2 >= std::max(written.size(), near.size());
   }
 
-  bool is_command_line_;
+  UnknownName unknown_name_;
   ShellWords words_;
+  ShellWords taken_back_;
   std::vector<Omission> unknown_;
 };
 
@@ -206,6 +252,8 @@ class FlagsOfSettings {
 /// says whether a value before it has switched grouped heads off.
 class SettingsReader {
  public:
+  explicit SettingsReader(UnknownName unknown_name) : flags_{unknown_name} {}
+
   void read(YamlNode const& node, std::string_view name, bool is_idle) {
     if (name == "extends" || name == "includes") return name_files(node, name);
     if (YamlNode const* const object = named_object(node)) {
@@ -280,8 +328,7 @@ class SettingsReader {
   }
   static bool is_known(std::string_view name) {
     std::string const flag = with_dashes(name);
-    return find_flag(flag) != nullptr || find_flag("no-" + flag) != nullptr ||
-           find_flag("disable-" + flag) != nullptr ||
+    return find_flag(flag) != nullptr || negated_flag(flag) != nullptr ||
            std::ranges::find(config_names, name, &ConfigName::name) != config_names.end();
   }
   /// Whether a setting may take back the value of another one.
@@ -317,7 +364,7 @@ class SettingsReader {
     return text;
   }
 
-  FlagsOfSettings flags_{false};
+  FlagsOfSettings flags_;
   std::vector<Setting> last_;  ///< added after all others
   MegatronSettings settings_;
   bool has_groups_ = true;
@@ -354,11 +401,15 @@ std::string with_variables(std::string_view text,
   return result += text;
 }
 
-MegatronSettings read_megatron_settings(YamlNode const& root) {
-  SettingsReader reader;
+MegatronSettings read_megatron_settings(YamlNode const& root, std::string_view namer) {
+  auto const format = foreign_format(root, false);
+  std::string program{namer};
+  if (program.empty() && format) program = format->program;
+  bool const is_foreign = !program.empty() && program != "Megatron-LM";
+  SettingsReader reader{is_foreign ? UnknownName::setting : UnknownName::misspelt};
   reader.read(root, "", false);
   MegatronSettings settings = std::move(reader).result();
-  if (auto const format = foreign_format(root, false)) settings.program = format->program;
+  settings.program = std::move(program);
   return settings;
 }
 
@@ -398,7 +449,7 @@ ShellWords flags_of_setting(ShellWord const& assignment) {
   } else {
     setting.values.emplace_back(value);
   }
-  FlagsOfSettings flags{true};
+  FlagsOfSettings flags{UnknownName::flag};
   flags.add(setting);
   return std::move(flags).words();
 }

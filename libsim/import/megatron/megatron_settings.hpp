@@ -38,7 +38,15 @@ std::string with_variables(std::string_view text,
 /// Reads a YAML file of Primus, Megatron-Bridge, ms-swift, verl or Megatron-LM: the values of all
 /// keys that are called as Megatron's flags or configuration classes have them, whatever section
 /// they are in. Sections of other models, such as verl's rollout, are left out.
-MegatronSettings read_megatron_settings(YamlNode const& root);
+///
+/// `namer` is the program of the file that names this one, whose file it then is; without one the
+/// file is recognised. Other programs than Megatron-LM have settings of their own, which are left
+/// out; elsewhere a name that is near to that of a flag is a flag, which is then refused as
+/// misspelt.
+MegatronSettings read_megatron_settings(YamlNode const& root, std::string_view namer = {});
+
+/// The value that takes back a flag which an earlier file gives: `--flag=null`.
+inline constexpr std::string_view taken_back = "null";
 
 /// The flags of one `section.name=value`; empty if it changes nothing.
 ShellWords flags_of_setting(ShellWord const& assignment);

@@ -187,6 +187,43 @@ TEST_CASE("a file of verl is read for the actor alone", "[import]") {
   REQUIRE(settings.flags[0].text == "--tensor-model-parallel-size=2");
 }
 
+TEST_CASE("null in a later file takes back what an earlier one says", "[import]") {
+  auto const read_both = [](std::string const& earlier, std::string const& later) {
+    ShellWords words = settings_of(model + "position_embedding_type: rope\n" + earlier).flags;
+    for (ShellWord const& word : settings_of(later).flags) words.push_back(word);
+    return read(words).config;
+  };
+  std::string const swiglu = "swiglu: true\n";
+  REQUIRE(read_both("mtp_num_layers: 1\n", "x: 1\n").model.predicted_tokens == 1);
+  REQUIRE(read_both("mtp_num_layers: 1\n", "mtp_num_layers: null\n").model.predicted_tokens == 0);
+  REQUIRE(read_both(swiglu, "swiglu: null\n").model.activation == Activation::gelu);
+  REQUIRE_FALSE(read_both("num_moe_experts: 8\n", "num_moe_experts: ~\n").model.experts);
+  // Not what the same file says in another section.
+  REQUIRE(read_both("", "model: {swiglu: true}\noptimizer: {swiglu: null}\n").model.activation ==
+          Activation::swiglu);
+}
+
+TEST_CASE("a program around Megatron has settings of its own, and names what flags switch off",
+          "[import]") {
+  // Lines of Primus' trainer_base.yaml and of its run files. The flags are --bert-no-binary-head
+  // and --retro-no-verify-neighbor-count.
+  std::string const lines =
+      "bert_binary_head: true\nretro_verify_neighbor_count: true\nenable_odc: true\n"
+      "moe_router_bias_update_rule: sign\n";
+  YamlNode const root = [&] {
+    Diagnostics diagnostics;
+    return *parse_yaml(model + lines, "run.yaml", diagnostics);
+  }();
+  MegatronSettings const settings = read_megatron_settings(root, "Primus");
+  std::vector<std::string> left_out;
+  for (Omission const& omission : settings.left_out) left_out.push_back(omission.name);
+  REQUIRE(left_out == std::vector<std::string>{"enable_odc", "moe_router_bias_update_rule"});
+  REQUIRE(read(settings.flags).config.model.layers == 24);
+  ShellWords const off = settings_of("bert_binary_head: false\n").flags;
+  REQUIRE(off.size() == 1);
+  REQUIRE(off[0].text == "--bert-no-binary-head");
+}
+
 TEST_CASE("settings that no table knows are left out, but a misspelt one is a flag", "[import]") {
   MegatronSettings const settings =
       settings_of("use_turbo_attention: true\ntensor_model_paralel_size: 2\nturbo_x: false\n");
