@@ -57,6 +57,19 @@ std::map<std::string, std::string> variables_of(CommandLine const& line) {
   return variables;
 }
 
+/// The model that --model names. What a config.json's import notes and leaves out is added.
+ModelConfig model_on_line(CommandLine const& line,
+                          std::vector<std::string>& notes,
+                          std::vector<Omission>& left_out) {
+  std::filesystem::path const file = named_file(line.value("model"), "models", {});
+  if (file.extension() != ".json") return load_model_file(line.value("model"));
+  HuggingfaceOptions const wanted{.ignore = ignored_names(line), .strictness = strictness_of(line)};
+  HuggingfaceImport import = import_huggingface(file.string(), wanted);
+  for (std::string& note : import.notes) notes.push_back("--model: " + std::move(note));
+  left_out.insert(left_out.end(), import.left_out.begin(), import.left_out.end());
+  return std::move(import.model);
+}
+
 MegatronOptions megatron_options(CommandLine const& line) {
   MegatronOptions wanted;
   wanted.ignore = ignored_names(line);
@@ -190,7 +203,8 @@ Makes a run file of the flags of Megatron-LM's pretrain_gpt.py: those after --, 
 script, or both (the ones after -- win). Words before a program that ends in .py belong to the
 launcher, which says how many ranks there are. ARGUMENTs are those of the script: its $1, $2, ...
 --yaml reads a run file of Primus, Megatron-Bridge, ms-swift or verl, which has the flags' names
-with underscores; after -- they may be written so too, as name=value.
+with underscores; after -- they may be written so too, as name=value. Where a checkpoint says the
+model, --model does.
 
 A flag that is not modelled is left out, with a line on standard error if it changes memory or time.
 )",
@@ -214,6 +228,10 @@ A flag that is not modelled is left out, with a line on standard error if it cha
              .value = Value::text("NAME=VALUE"),
              .may_repeat = true,
              .description = "a variable that the script expects to be set; may be repeated"},
+            {.name = "model",
+             .value = model_value("FILE"),
+             .description = "the model of the checkpoint that the run starts from, for what no "
+                            "flag says: a name of configs/models, a model file or a config.json"},
             {.name = "system",
              .value = system_value("FILE"),
              .description = "the system file that the run names; default: the paper's, Selene"},
@@ -300,8 +318,9 @@ ImportedFile import_megatron_as_asked(CommandLine const& line) {
     }
   }
   std::vector<Omission> left_out;
-  LaunchCommand const launch = launch_of(line, flags, left_out);
+  LaunchCommand launch = launch_of(line, flags, left_out);
   MegatronOptions wanted = megatron_options(line);
+  if (line.has("model")) wanted.model = model_on_line(line, launch.notes, left_out);
   wanted.environment = launch.environment;
   wanted.doubts = launch.doubts;
   if (!wanted.world_size) wanted.world_size = launch.world_size;

@@ -10,6 +10,7 @@
 #include "libsim/config/yaml_tree.hpp"
 #include "libsim/import/megatron/megatron_import.hpp"
 #include "libsim/import/settings_files.hpp"
+#include "libsim/import/shell/launch_script.hpp"
 #include "libsim/run/foreign_format.hpp"
 #include "tests/libsim/import/megatron_round_trip.hpp"
 #include "tests/libsim/run/temporary_folder.hpp"
@@ -222,6 +223,30 @@ TEST_CASE("a program around Megatron has settings of its own, and names what fla
   ShellWords const off = settings_of("bert_binary_head: false\n").flags;
   REQUIRE(off.size() == 1);
   REQUIRE(off[0].text == "--bert-no-binary-head");
+}
+
+TEST_CASE("a run that starts from a checkpoint has its model where the file says nothing",
+          "[import]") {
+  std::string const run = "micro_batch_size: 1\nglobal_batch_size: 8\nbf16: true\n";
+  MegatronOptions options{.world_size = 8};
+  auto const read_run = [&](std::string const& lines) {
+    return import_megatron(settings_of(run + lines).flags, "run.yaml", options).config.model;
+  };
+  REQUIRE_THROWS_WITH(
+      read_run(""), Catch::Contains("--num-layers: missing") && Catch::Contains("or --model NAME"));
+  options.model = read(settings_of(model + "swiglu: true\nnum_query_groups: 4\nbf16: true\n"
+                                           "position_embedding_type: rope\nvocab_size: 32000\n"
+                                           "disable_bias_linear: true\nnum_moe_experts: 8\n"
+                                           "moe_ffn_hidden_size: 512\nnormalization: RMSNorm\n")
+                           .flags)
+                      .config.model;
+  // The file leaves the layers to the checkpoint.
+  REQUIRE(read_run("num_layers: null\n") == *options.model);
+  REQUIRE(read_run("num_layers: 12\n").layers == 12);
+  ModelConfig half = *options.model;
+  half.precision = Precision::fp16;
+  options.model = half;
+  REQUIRE(read_run("").precision == Precision::bf16);
 }
 
 TEST_CASE("settings that no table knows are left out, but a misspelt one is a flag", "[import]") {
