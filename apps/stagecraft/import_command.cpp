@@ -153,6 +153,10 @@ LaunchCommand launch_of(CommandLine const& line,
   std::string const text = read_text_file(file, "a launch script");
   LaunchCommand script = read_launch_script(text, file, variables, diagnostics, line.arguments());
   diagnostics.throw_if_any();
+  if (!script.program.empty()) {
+    script.notes.push_back("read as a command of " + script.program);
+    script.arguments = flags_of_command(script.arguments, file, left_out);
+  }
   note_idle_variables(line, text, script);
   note_world_size(line, script);
   script.arguments.insert(script.arguments.end(), launch.arguments.begin(), launch.arguments.end());
@@ -203,8 +207,8 @@ Makes a run file of the flags of Megatron-LM's pretrain_gpt.py: those after --, 
 script, or both (the ones after -- win). Words before a program that ends in .py belong to the
 launcher, which says how many ranks there are. ARGUMENTs are those of the script: its $1, $2, ...
 --yaml reads a run file of Primus, Megatron-Bridge, ms-swift or verl, which has the flags' names
-with underscores; after -- they may be written so too, as name=value. Where a checkpoint says the
-model, --model does.
+with underscores; after -- they may be written so too, as name=value. A script may start `megatron
+sft` of ms-swift or verl.trainer.main_ppo. Where a checkpoint says the model, --model does.
 
 A flag that is not modelled is left out, with a line on standard error if it changes memory or time.
 )",

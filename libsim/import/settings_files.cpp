@@ -1,6 +1,7 @@
 #include "libsim/import/settings_files.hpp"
 
 #include <algorithm>
+#include <cctype>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -128,6 +129,35 @@ class SettingsFiles {
 };
 
 }  // namespace
+
+std::string with_variables(std::string_view text,
+                           std::map<std::string, std::string> const& variables) {
+  std::string result;
+  while (!text.empty()) {
+    std::size_t const start = text.find("${");
+    std::size_t const end = text.find('}', start);
+    if (start == std::string_view::npos || end == std::string_view::npos) break;
+    std::string_view const inside = text.substr(start + 2, end - start - 2);
+    std::size_t const colon = inside.find(':');
+    std::string_view const name = inside.substr(0, colon);
+    auto const given = variables.find(std::string{name});
+    bool const is_variable = std::ranges::all_of(name, [](unsigned char c) {
+      return std::isupper(c) != 0 || std::isdigit(c) != 0 || c == '_';
+    });
+    result += text.substr(0, start);
+    if (given != variables.end()) {
+      result += given->second;
+    } else if (is_variable && colon != std::string_view::npos) {
+      std::string_view fallback = inside.substr(colon + 1);
+      if (fallback.starts_with('-')) fallback.remove_prefix(1);
+      result += fallback;
+    } else {
+      result += text.substr(start, end - start + 1);
+    }
+    text.remove_prefix(end + 1);
+  }
+  return result += text;
+}
 
 LaunchCommand read_settings_file(std::string const& file,
                                  std::map<std::string, std::string> const& variables,

@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
 #include <optional>
 #include <ranges>
 
@@ -301,7 +304,7 @@ class SettingsReader {
       return;
     }
     bool const is_named = has_word(idle_config_names, name);
-    if (is_named || name.starts_with('_') || (is_idle && !is_known(name))) {
+    if (is_named || name.starts_with('_') || (is_idle && !is_setting_name(name))) {
       add_idle(name, setting.is_list ? "" : node.text);
     } else if (says_zero(name)) {
       last_.push_back(std::move(setting));
@@ -325,11 +328,6 @@ class SettingsReader {
     if (node.kind != YamlNode::Kind::map) return nullptr;
     if (YamlNode const* const name = node.find("_name_")) return name;
     return node.find("_call_") == nullptr ? nullptr : node.find("_target_");
-  }
-  static bool is_known(std::string_view name) {
-    std::string const flag = with_dashes(name);
-    return find_flag(flag) != nullptr || negated_flag(flag) != nullptr ||
-           std::ranges::find(config_names, name, &ConfigName::name) != config_names.end();
   }
   /// Whether a setting may take back the value of another one.
   static bool says_zero(std::string_view name) {
@@ -370,35 +368,54 @@ class SettingsReader {
   bool has_groups_ = true;
 };
 
+/// What `section.name=value` says; nullopt if it changes nothing. It refers to the word.
+std::optional<Setting> setting_of(ShellWord const& assignment) {
+  std::string_view const text = assignment.text;
+  std::size_t const equals = text.find('=');
+  std::vector<std::string_view> const path = split_text(text.substr(0, equals), ".");
+  std::string_view name = path.back();
+  name.remove_prefix(std::min(name.find_first_not_of('+'), name.size()));
+  auto const is_in = [&](std::string_view sections) {
+    return std::ranges::any_of(path,
+                               [&](std::string_view part) { return has_word(sections, part); });
+  };
+  bool const is_idle =
+      has_word(idle_config_names, name) || (is_in(idle_sections) && !is_setting_name(name));
+  if (is_in(other_sections) || is_idle) return std::nullopt;
+  Setting setting{.name = name,
+                  .values = {},
+                  .is_list = false,
+                  .place = {assignment.file, assignment.line, assignment.column}};
+  std::string_view value = text.substr(equals + 1);
+  if (value.size() > 1 && value.front() == '[' && value.back() == ']') {
+    setting.is_list = true;
+    for (std::string_view item : split_text(value.substr(1, value.size() - 2), ",")) {
+      item.remove_prefix(std::min(item.find_first_not_of(' '), item.size()));
+      setting.values.emplace_back(item);
+    }
+  } else {
+    setting.values.emplace_back(value);
+  }
+  return setting;
+}
+
+bool is_name(ShellWord const& word) { return word.text.starts_with("--") || is_setting(word.text); }
+
 }  // namespace
 
-std::string with_variables(std::string_view text,
-                           std::map<std::string, std::string> const& variables) {
-  std::string result;
-  while (!text.empty()) {
-    std::size_t const start = text.find("${");
-    std::size_t const end = text.find('}', start);
-    if (start == std::string_view::npos || end == std::string_view::npos) break;
-    std::string_view const inside = text.substr(start + 2, end - start - 2);
-    std::size_t const colon = inside.find(':');
-    std::string_view const name = inside.substr(0, colon);
-    auto const given = variables.find(std::string{name});
-    bool const is_variable = std::ranges::all_of(name, [](unsigned char c) {
-      return std::isupper(c) != 0 || std::isdigit(c) != 0 || c == '_';
-    });
-    result += text.substr(0, start);
-    if (given != variables.end()) {
-      result += given->second;
-    } else if (is_variable && colon != std::string_view::npos) {
-      std::string_view fallback = inside.substr(colon + 1);
-      if (fallback.starts_with('-')) fallback.remove_prefix(1);
-      result += fallback;
-    } else {
-      result += text.substr(start, end - start + 1);
-    }
-    text.remove_prefix(end + 1);
-  }
-  return result += text;
+bool is_setting_name(std::string_view name) {
+  std::string const flag = with_dashes(name);
+  return find_flag(flag) != nullptr || negated_flag(flag) != nullptr ||
+         std::ranges::find(config_names, name, &ConfigName::name) != config_names.end();
+}
+
+std::string joined_setting(std::string name, std::vector<std::string> const& values) {
+  if (name.find('=') != std::string::npos) return name;
+  if (values.empty()) return name + "=true";
+  if (values.size() == 1) return name + "=" + values.front();
+  std::string list;
+  for (std::string const& value : values) list += (list.empty() ? "" : ",") + value;
+  return name + "=[" + list + "]";
 }
 
 MegatronSettings read_megatron_settings(YamlNode const& root, std::string_view namer) {
@@ -425,32 +442,34 @@ bool is_setting(std::string_view word) {
 }
 
 ShellWords flags_of_setting(ShellWord const& assignment) {
-  std::string_view const text = assignment.text;
-  std::size_t const equals = text.find('=');
-  std::vector<std::string_view> const path = split_text(text.substr(0, equals), ".");
-  bool const is_of_others = std::ranges::any_of(
-      path, [](std::string_view part) { return has_word(other_sections, part); });
-  std::string_view name = path.back();
-  name.remove_prefix(std::min(name.find_first_not_of('+'), name.size()));
-  if (is_of_others || has_word(idle_config_names, name)) {
-    return {};
-  }
-  Setting setting{.name = name,
-                  .values = {},
-                  .is_list = false,
-                  .place = {assignment.file, assignment.line, assignment.column}};
-  std::string_view value = text.substr(equals + 1);
-  if (value.size() > 1 && value.front() == '[' && value.back() == ']') {
-    setting.is_list = true;
-    for (std::string_view item : split_text(value.substr(1, value.size() - 2), ",")) {
-      item.remove_prefix(std::min(item.find_first_not_of(' '), item.size()));
-      setting.values.emplace_back(item);
-    }
-  } else {
-    setting.values.emplace_back(value);
-  }
   FlagsOfSettings flags{UnknownName::flag};
-  flags.add(setting);
+  if (auto setting = setting_of(assignment)) flags.add(std::move(*setting));
+  return std::move(flags).words();
+}
+
+ShellWords flags_of_command(ShellWords const& words,
+                            std::string const& origin,
+                            std::vector<Omission>& left_out) {
+  auto const file = std::make_shared<std::string const>(origin);
+  FlagsOfSettings flags{UnknownName::setting};
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    ShellWord word = words[i];
+    if (!word.file) word.file = file;
+    if (word.text.starts_with("--")) {
+      std::vector<std::string> values;
+      auto const is_value = [&] { return i + 1 < words.size() && !is_name(words[i + 1]); };
+      while (is_value()) values.push_back(words[++i].text);
+      std::string name = word.text.substr(2);
+      std::replace(
+          name.begin(),
+          name.begin() + static_cast<std::ptrdiff_t>(std::min(name.find('='), name.size())), '-',
+          '_');
+      word.text = joined_setting(std::move(name), values);
+    }
+    if (!is_setting(word.text)) continue;
+    if (auto setting = setting_of(word)) flags.add(std::move(*setting));
+  }
+  left_out.insert(left_out.end(), flags.unknown().begin(), flags.unknown().end());
   return std::move(flags).words();
 }
 

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -30,11 +29,6 @@ struct MegatronSettings {
   std::vector<Omission> left_out{};  ///< settings that are not flags
 };
 
-/// A file's text with variables `${NAME}` replaced by their values, and `${NAME:default}` by the
-/// default if there is none. Others stay as they are.
-std::string with_variables(std::string_view text,
-                           std::map<std::string, std::string> const& variables);
-
 /// Reads a YAML file of Primus, Megatron-Bridge, ms-swift, verl or Megatron-LM: the values of all
 /// keys that are called as Megatron's flags or configuration classes have them, whatever section
 /// they are in. Sections of other models, such as verl's rollout, are left out.
@@ -50,6 +44,20 @@ inline constexpr std::string_view taken_back = "null";
 
 /// The flags of one `section.name=value`; empty if it changes nothing.
 ShellWords flags_of_setting(ShellWord const& assignment);
+
+/// The flags of the words of a program around Megatron: `--num_layers N` and
+/// `actor.megatron.num_layers=N`. Its own settings are added to `left_out`. `origin` names the
+/// source of the words.
+ShellWords flags_of_command(ShellWords const& words,
+                            std::string const& origin,
+                            std::vector<Omission>& left_out);
+
+/// Whether a name with underscores is that of a flag, or says one.
+bool is_setting_name(std::string_view name);
+
+/// `name=value` of a flag of the command line, with its values in brackets if there are several,
+/// and `true` if there is none.
+std::string joined_setting(std::string name, std::vector<std::string> const& values);
 
 /// Whether a word is such an assignment, and not a flag or a value.
 bool is_setting(std::string_view word);

@@ -328,6 +328,46 @@ TEST_CASE("name=value stands for a flag, in a section too", "[import]") {
   REQUIRE_FALSE(is_setting("--seed=1"));
 }
 
+TEST_CASE("a script that starts ms-swift or verl has flags by their names in Python", "[import]") {
+  auto const read_script = [](std::string const& text, std::vector<Omission>& left_out) {
+    Diagnostics diagnostics;
+    LaunchCommand launch = read_launch_script(text, "s.sh", {}, diagnostics);
+    diagnostics.throw_if_any();
+    launch.arguments = flags_of_command(launch.arguments, "s.sh", left_out);
+    return launch;
+  };
+  auto const texts = [](ShellWords const& words) {
+    std::vector<std::string> result;
+    for (ShellWord const& word : words) result.push_back(word.text);
+    return result;
+  };
+  std::vector<Omission> left_out;
+  LaunchCommand const swift = read_script(
+      "NPROC_PER_NODE=8 \\\nmegatron sft --load x --micro_batch_size 1 --sequence_parallel true "
+      "\\\n"
+      "--recompute_modules core_attn mlp --bf16 --overlong_filter true\n",
+      left_out);
+  REQUIRE(swift.program == "ms-swift");
+  REQUIRE(swift.world_size == 8);
+  REQUIRE(texts(swift.arguments) ==
+          std::vector<std::string>{"--load=x", "--micro-batch-size=1", "--sequence-parallel",
+                                   "--recompute-modules", "core_attn", "mlp", "--bf16"});
+  REQUIRE(left_out.size() == 1);
+  REQUIRE(left_out[0].name == "overlong_filter");
+  LaunchCommand const verl = read_script(
+      "python3 -m verl.trainer.main_ppo actor_rollout_ref.rollout.tensor_model_parallel_size=4 "
+      "actor_rollout_ref.actor.megatron.tensor_model_parallel_size=2 trainer.n_gpus_per_node=8 "
+      "trainer.nnodes=2 trainer.critic_warmup=0\n",
+      left_out);
+  REQUIRE(verl.program == "verl");
+  REQUIRE(verl.world_size == 16);
+  REQUIRE(texts(verl.arguments) == std::vector<std::string>{"--tensor-model-parallel-size=2"});
+  ShellWords words = settings_of(model).flags;
+  words.push_back({"--tensor_model_parallel_size", 0, 0});
+  words.push_back({"4", 0, 0});
+  REQUIRE(read(words).config.parallel.tensor == 4);
+}
+
 TEST_CASE("files of other programs are called by their names", "[import]") {
   auto const name = [](std::string const& text) {
     auto const format = foreign_format(text);
