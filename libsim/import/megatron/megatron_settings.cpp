@@ -13,6 +13,7 @@
 #include "libsim/import/megatron/megatron_config_names.hpp"
 #include "libsim/import/megatron/megatron_flag_table.hpp"
 #include "libsim/run/foreign_format.hpp"
+#include "libsim/units/parse_number.hpp"
 #include "libsim/units/split_text.hpp"
 
 namespace stagecraft {
@@ -91,6 +92,9 @@ class FlagsOfSettings {
   void add(Setting setting) {
     if (setting.values.empty()) return;
     if (setting.name == "attention_backend") setting.values[0] = last_part(setting.values[0]);
+    // ms-swift's is the name of a rule of weights.
+    bool const is_rule = setting.name == "loss_scale" && !parse_number<double>(setting.values[0]);
+    if (is_rule && !is_null(setting.values[0])) return;
     if (setting.name.ends_with("_dtype")) setting.values[0] = short_type(setting.values[0]);
     if (!setting.is_list && is_null(setting.values[0])) return take_back(setting);
     // A setting may say several flags.

@@ -345,7 +345,7 @@ TEST_CASE("a script that starts ms-swift or verl has flags by their names in Pyt
   LaunchCommand const swift = read_script(
       "NPROC_PER_NODE=8 \\\nmegatron sft --load x --micro_batch_size 1 --sequence_parallel true "
       "\\\n"
-      "--recompute_modules core_attn mlp --bf16 --overlong_filter true\n",
+      "--recompute_modules core_attn mlp --bf16 --loss_scale last_round --overlong_filter true\n",
       left_out);
   REQUIRE(swift.program == "ms-swift");
   REQUIRE(swift.world_size == 8);
