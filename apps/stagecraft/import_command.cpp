@@ -144,7 +144,10 @@ LaunchCommand launch_of(CommandLine const& line,
     launch.environment.add(read.environment);
     settings.insert(settings.end(), read.arguments.begin(), read.arguments.end());
     launch.notes.insert(launch.notes.end(), read.notes.begin(), read.notes.end());
+    if (launch.program.empty()) launch.program = read.program;
   }
+  ShellWords const defaults = defaults_of(launch.program);
+  settings.insert(settings.begin(), defaults.begin(), defaults.end());
   launch.arguments.insert(launch.arguments.begin(), settings.begin(), settings.end());
   if (!line.has("script")) return launch;
   std::string const& file = line.value("script");
@@ -155,7 +158,9 @@ LaunchCommand launch_of(CommandLine const& line,
   diagnostics.throw_if_any();
   if (!script.program.empty()) {
     script.notes.push_back("read as a command of " + script.program);
-    script.arguments = flags_of_command(script.arguments, file, left_out);
+    ShellWords const own = flags_of_command(script.arguments, file, left_out);
+    script.arguments = defaults_of(script.program);
+    script.arguments.insert(script.arguments.end(), own.begin(), own.end());
   }
   note_idle_variables(line, text, script);
   note_world_size(line, script);

@@ -63,6 +63,7 @@ class SettingsFiles {
     open_.push_back(whole);
     MegatronSettings settings = settings_of(file.string(), has_defaults(file) ? "Primus" : namer);
     if (!settings.program.empty() && !is_named) {
+      launch_.program = settings.program;
       launch_.notes.push_back("read as a run file of " + settings.program);
     }
     for (NamedFile const& named : settings.files) read_named(file, named, settings.program);

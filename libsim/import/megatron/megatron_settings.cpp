@@ -407,6 +407,15 @@ bool is_name(ShellWord const& word) { return word.text.starts_with("--") || is_s
 
 }  // namespace
 
+// Source: ms-swift, swift/megatron/arguments/megatron_args.py; verl, engine/megatron.yaml.
+ShellWords defaults_of(std::string_view program) {
+  if (program == "verl") return {{"--sequence-parallel", 0, 0}};
+  if (program != "ms-swift") return {};
+  return {{"--micro-batch-size=1", 0, 0},
+          {"--global-batch-size=16", 0, 0},
+          {"--expert-tensor-parallel-size=1", 0, 0}};
+}
+
 bool is_setting_name(std::string_view name) {
   std::string const flag = with_dashes(name);
   return find_flag(flag) != nullptr || negated_flag(flag) != nullptr ||

@@ -52,6 +52,10 @@ ShellWords flags_of_command(ShellWords const& words,
                             std::string const& origin,
                             std::vector<Omission>& left_out);
 
+/// The flags of what a program around Megatron takes where its file or command says nothing else;
+/// empty if these are Megatron-LM's.
+ShellWords defaults_of(std::string_view program);
+
 /// Whether a name with underscores is that of a flag, or says one.
 bool is_setting_name(std::string_view name);
 

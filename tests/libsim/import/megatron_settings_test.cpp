@@ -362,6 +362,7 @@ TEST_CASE("a script that starts ms-swift or verl has flags by their names in Pyt
   REQUIRE(verl.program == "verl");
   REQUIRE(verl.world_size == 16);
   REQUIRE(texts(verl.arguments) == std::vector<std::string>{"--tensor-model-parallel-size=2"});
+  REQUIRE(texts(defaults_of(verl.program)) == std::vector<std::string>{"--sequence-parallel"});
   ShellWords words = settings_of(model).flags;
   words.push_back({"--tensor_model_parallel_size", 0, 0});
   words.push_back({"4", 0, 0});
