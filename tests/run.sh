@@ -9,7 +9,7 @@
 #              A commit that has passed it, or the nightly run, belongs into tests/checked_commit.
 #   --nightly  all of it: every source, every test optimized and with the sanitizers, fuzzers, mutations.
 #   --cuda     with --all or --nightly: CUDA's compiler on the kernels that changed. Needs the CUDA Toolkit and NCCL.
-#   --python   with --all or --nightly: the Python package. Needs PyPI.
+#   --python   with --all or --nightly: the Python package, in the nightly run its wheel too. Needs PyPI.
 #
 # Stops at the first step that fails. The last line counts each test, and each other step, once; lines
 # before it name what was skipped.
@@ -216,6 +216,7 @@ step 'four ranks with the thread sanitizer' run_four_ranks_with_tsan
 step 'sources compiled alone' compile_alone
 step 'clang-tidy' run_tidy
 if [ "$mode" = nightly ]; then
+  [ $with_python = OFF ] || step 'wheel in a clean environment' experiments/wheel.sh
   step 'fuzzers' run_fuzzers
   step 'mutations' run_mutations
 fi

@@ -246,7 +246,8 @@ int run_plan(CommandLine const& line, RankProcesses const* processes) {
   } else if (has_ended_early) {
     std::cerr << "stagecraft-exec run: ended by a signal after step " << execution.steps.back().step
               << " (" << execution.steps.size() << " of " << request.execution.steps
-              << "); saved in " << *request.save << (request.trace ? "; no trace was written" : "")
+              << "); saved in " << *request.save << ": the same command with --resume "
+              << *request.save << " continues" << (request.trace ? "; no trace was written" : "")
               << '\n';
   }
   if (request.trace && !has_ended_early) {

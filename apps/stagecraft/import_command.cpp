@@ -57,6 +57,19 @@ std::map<std::string, std::string> variables_of(CommandLine const& line) {
   return variables;
 }
 
+/// The model that --model names. What a config.json's import notes and leaves out is added.
+ModelConfig model_on_line(CommandLine const& line,
+                          std::vector<std::string>& notes,
+                          std::vector<Omission>& left_out) {
+  std::filesystem::path const file = named_file(line.value("model"), "models", {});
+  if (file.extension() != ".json") return load_model_file(line.value("model"));
+  HuggingfaceOptions const wanted{.ignore = ignored_names(line), .strictness = strictness_of(line)};
+  HuggingfaceImport import = import_huggingface(file.string(), wanted);
+  for (std::string& note : import.notes) notes.push_back("--model: " + std::move(note));
+  left_out.insert(left_out.end(), import.left_out.begin(), import.left_out.end());
+  return std::move(import.model);
+}
+
 MegatronOptions megatron_options(CommandLine const& line) {
   MegatronOptions wanted;
   wanted.ignore = ignored_names(line);
@@ -131,7 +144,10 @@ LaunchCommand launch_of(CommandLine const& line,
     launch.environment.add(read.environment);
     settings.insert(settings.end(), read.arguments.begin(), read.arguments.end());
     launch.notes.insert(launch.notes.end(), read.notes.begin(), read.notes.end());
+    if (launch.program.empty()) launch.program = read.program;
   }
+  ShellWords const defaults = defaults_of(launch.program);
+  settings.insert(settings.begin(), defaults.begin(), defaults.end());
   launch.arguments.insert(launch.arguments.begin(), settings.begin(), settings.end());
   if (!line.has("script")) return launch;
   std::string const& file = line.value("script");
@@ -140,6 +156,12 @@ LaunchCommand launch_of(CommandLine const& line,
   std::string const text = read_text_file(file, "a launch script");
   LaunchCommand script = read_launch_script(text, file, variables, diagnostics, line.arguments());
   diagnostics.throw_if_any();
+  if (!script.program.empty()) {
+    script.notes.push_back("read as a command of " + script.program);
+    ShellWords const own = flags_of_command(script.arguments, file, left_out);
+    script.arguments = defaults_of(script.program);
+    script.arguments.insert(script.arguments.end(), own.begin(), own.end());
+  }
   note_idle_variables(line, text, script);
   note_world_size(line, script);
   script.arguments.insert(script.arguments.end(), launch.arguments.begin(), launch.arguments.end());
@@ -190,7 +212,8 @@ Makes a run file of the flags of Megatron-LM's pretrain_gpt.py: those after --, 
 script, or both (the ones after -- win). Words before a program that ends in .py belong to the
 launcher, which says how many ranks there are. ARGUMENTs are those of the script: its $1, $2, ...
 --yaml reads a run file of Primus, Megatron-Bridge, ms-swift or verl, which has the flags' names
-with underscores; after -- they may be written so too, as name=value.
+with underscores; after -- they may be written so too, as name=value. A script may start `megatron
+sft` of ms-swift or verl.trainer.main_ppo. Where a checkpoint says the model, --model does.
 
 A flag that is not modelled is left out, with a line on standard error if it changes memory or time.
 )",
@@ -214,6 +237,10 @@ A flag that is not modelled is left out, with a line on standard error if it cha
              .value = Value::text("NAME=VALUE"),
              .may_repeat = true,
              .description = "a variable that the script expects to be set; may be repeated"},
+            {.name = "model",
+             .value = model_value("FILE"),
+             .description = "the model of the checkpoint that the run starts from, for what no "
+                            "flag says: a name of configs/models, a model file or a config.json"},
             {.name = "system",
              .value = system_value("FILE"),
              .description = "the system file that the run names; default: the paper's, Selene"},
@@ -300,8 +327,9 @@ ImportedFile import_megatron_as_asked(CommandLine const& line) {
     }
   }
   std::vector<Omission> left_out;
-  LaunchCommand const launch = launch_of(line, flags, left_out);
+  LaunchCommand launch = launch_of(line, flags, left_out);
   MegatronOptions wanted = megatron_options(line);
+  if (line.has("model")) wanted.model = model_on_line(line, launch.notes, left_out);
   wanted.environment = launch.environment;
   wanted.doubts = launch.doubts;
   if (!wanted.world_size) wanted.world_size = launch.world_size;

@@ -1,6 +1,7 @@
 #include "libsim/import/settings_files.hpp"
 
 #include <algorithm>
+#include <cctype>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -54,16 +55,18 @@ class SettingsFiles {
       : variables_{variables}, left_out_{left_out} {}
 
   /// Appends the flags of the files that this one names, and then its own.
-  void read(fs::path const& file, bool is_named) {
+  /// `namer` is the program of the file that names it; empty if none does, or if it is not known.
+  void read(fs::path const& file, bool is_named, std::string const& namer = {}) {
     std::error_code ignored;  // a file that is not there is reported when it is read
     fs::path const whole = fs::weakly_canonical(file, ignored);
     if (!known_.insert(whole).second) return;
     open_.push_back(whole);
-    MegatronSettings settings = settings_of(file.string());
+    MegatronSettings settings = settings_of(file.string(), has_defaults(file) ? "Primus" : namer);
     if (!settings.program.empty() && !is_named) {
+      launch_.program = settings.program;
       launch_.notes.push_back("read as a run file of " + settings.program);
     }
-    for (NamedFile const& named : settings.files) read_named(file, named);
+    for (NamedFile const& named : settings.files) read_named(file, named, settings.program);
     open_.pop_back();
     for (Omission& omission : settings.left_out) {
       if (has_defaults(file)) omission.effect = OmittedEffect::none;
@@ -76,7 +79,7 @@ class SettingsFiles {
   LaunchCommand command() && { return std::move(launch_); }
 
  private:
-  void read_named(fs::path const& namer, NamedFile const& named) {
+  void read_named(fs::path const& namer, NamedFile const& named, std::string const& program) {
     auto const refuse = [&](std::string const& what, std::string const& accepted) {
       Diagnostics diagnostics;
       diagnostics.add({named.place, named.key,
@@ -99,13 +102,13 @@ class SettingsFiles {
       refuse(whole == open_.back() ? ", this file itself" : ", which names this file in turn",
              "a file that does not name this one");
     }
-    if (found) return read(*found, true);
+    if (found) return read(*found, true, program);
     launch_.notes.push_back("what " + printable(named.name) +
                             " says is not read: it is not beside this file, nor in "
                             "primus/configs of a folder above; --yaml takes it before this file");
   }
 
-  MegatronSettings settings_of(std::string const& file) const {
+  MegatronSettings settings_of(std::string const& file, std::string_view namer) const {
     std::string const text =
         with_variables(read_text_file(file, "a run file with Megatron's names"), variables_);
     Diagnostics diagnostics;
@@ -116,7 +119,7 @@ class SettingsFiles {
     diagnostics.throw_if_any();
     std::optional<YamlNode> const root = parse_yaml(text, file, diagnostics);
     diagnostics.throw_if_any();
-    return read_megatron_settings(*root);
+    return read_megatron_settings(*root, namer);
   }
 
   std::map<std::string, std::string> const& variables_;
@@ -127,6 +130,35 @@ class SettingsFiles {
 };
 
 }  // namespace
+
+std::string with_variables(std::string_view text,
+                           std::map<std::string, std::string> const& variables) {
+  std::string result;
+  while (!text.empty()) {
+    std::size_t const start = text.find("${");
+    std::size_t const end = text.find('}', start);
+    if (start == std::string_view::npos || end == std::string_view::npos) break;
+    std::string_view const inside = text.substr(start + 2, end - start - 2);
+    std::size_t const colon = inside.find(':');
+    std::string_view const name = inside.substr(0, colon);
+    auto const given = variables.find(std::string{name});
+    bool const is_variable = std::ranges::all_of(name, [](unsigned char c) {
+      return std::isupper(c) != 0 || std::isdigit(c) != 0 || c == '_';
+    });
+    result += text.substr(0, start);
+    if (given != variables.end()) {
+      result += given->second;
+    } else if (is_variable && colon != std::string_view::npos) {
+      std::string_view fallback = inside.substr(colon + 1);
+      if (fallback.starts_with('-')) fallback.remove_prefix(1);
+      result += fallback;
+    } else {
+      result += text.substr(start, end - start + 1);
+    }
+    text.remove_prefix(end + 1);
+  }
+  return result += text;
+}
 
 LaunchCommand read_settings_file(std::string const& file,
                                  std::map<std::string, std::string> const& variables,

@@ -2,12 +2,18 @@
 
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "libsim/import/omissions.hpp"
 #include "libsim/import/shell/launch_script.hpp"
 
 namespace stagecraft {
+
+/// A file's text with variables `${NAME}` replaced by their values, and `${NAME:default}` by the
+/// default if there is none. Others stay as they are.
+std::string with_variables(std::string_view text,
+                           std::map<std::string, std::string> const& variables);
 
 /// The flags that a YAML file with Megatron's names says, after those of the files that it names
 /// for what it leaves out: a model's or a trainer's defaults, which may name others in turn.

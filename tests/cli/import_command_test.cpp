@@ -166,6 +166,23 @@ TEST_CASE("a YAML file with the flags' names is read, and another format called 
   require_refusal(command + " --script " + gpt3, {"--yaml: found --script beside it"});
 }
 
+TEST_CASE("a run that trains a checkpoint has the model that --model names", "[cli]") {
+  TemporaryFolder const folder;
+  std::string const file =
+      folder.write("swift.yaml",
+                   "train_type: full\nmicro_batch_size: 1\nglobal_batch_size: 8\n"
+                   "max_length: 2048\ntensor_model_parallel_size: 2\nbf16: true\n");
+  std::string const command = "import megatron --world-size 8 --yaml " + file;
+  require_refusal(command, {"--num-layers: missing", "or --model NAME"});
+  // Llama 3's config.json and the model file say one model.
+  ProgramResult const by_name = run_stagecraft(command + " --model llama3-8b");
+  ProgramResult const by_config = run_stagecraft(command + " --model " + llama);
+  REQUIRE(by_name.exit_code == 0);
+  REQUIRE_THAT(by_name.output, Catch::Contains("layers: 32") && Catch::Contains("tensor: 2") &&
+                                   Catch::Contains("sequence: 2048"));
+  REQUIRE(by_config.output == by_name.output);
+}
+
 TEST_CASE("input that cannot be imported is refused", "[cli]") {
   TemporaryFolder const folder;
   require_refusal("import huggingface " + folder.write("empty.json", ""), {"found an empty file"});

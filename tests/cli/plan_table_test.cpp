@@ -91,7 +91,8 @@ TEST_CASE("plan prints at most 40 lines, whatever is asked, unless all is asked 
     CAPTURE(search);
     std::string const screen = run_stagecraft(search, "unset COLUMNS;").output;
     REQUIRE(std::count(screen.begin(), screen.end(), '\n') <= 40);
-    REQUIRE_THAT(screen, Contains(" --all; time against memory: --front\n"));
+    REQUIRE_THAT(screen, Contains(" --all; time against memory: --front\n") &&
+                             Contains("\nnot searched: parallel.overlap_gradients, "));
     std::string const all = run_stagecraft(search + " --all", "unset COLUMNS;").output;
     REQUIRE(std::count(all.begin(), all.end(), '\n') > 40);
     REQUIRE_THAT(all, Contains("--num-layers ") && Contains("\ntime against memory: "));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <iterator>
 #include <numeric>
 #include <sstream>
 #include <utility>
@@ -242,6 +243,15 @@ bool drop_row(PlanPage& page) {
   return false;
 }
 
+/// Leaves out the last remark that may go. Returns whether there was one.
+bool drop_remark(PlanPage& page) {
+  auto const last =
+      std::ranges::find(page.remarks.rbegin(), page.remarks.rend(), false, &PlanRemark::is_kept);
+  if (last == page.remarks.rend()) return false;
+  page.remarks.erase(std::prev(last.base()));
+  return true;
+}
+
 /// Leaves out what says least until the answer fits on one screen.
 std::string on_one_screen(PlanPage page, int width) {
   constexpr std::size_t fewest_rows = 3;
@@ -254,10 +264,7 @@ std::string on_one_screen(PlanPage page, int width) {
   std::string text = text_of(page, width);
   auto const cut = [&] {
     if (page.rows.size() > enough_rows && drop_row(page)) return true;
-    if (page.remarks.size() > fewest_remarks) {
-      page.remarks.pop_back();
-      return true;
-    }
+    if (page.remarks.size() > fewest_remarks && drop_remark(page)) return true;
     if (!page.searched_in_all.empty()) {
       page.searched = std::exchange(page.searched_in_all, {});
       return true;
@@ -267,10 +274,7 @@ std::string on_one_screen(PlanPage page, int width) {
       page.stages.clear();
       return true;
     }
-    if (!page.remarks.empty()) {
-      page.remarks.pop_back();
-      return true;
-    }
+    if (drop_remark(page)) return true;
     if (page.rows.size() == 1) return false;
     page.rows.pop_back();  // the best of a cluster, and of all the last
     return true;

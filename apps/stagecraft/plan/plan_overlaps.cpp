@@ -79,8 +79,24 @@ std::vector<Change> changes_of(TrainingConfig const& config, PlanOptions const& 
   return changes;
 }
 
-double percent_more(UnsearchedOverlaps const& overlaps, RunFigures const& changed) {
-  return 100 * (to_seconds(changed.iteration) / to_seconds(overlaps.figures.iteration) - 1);
+/// "-2.4 % on #1", of a change of the best plan.
+std::string effect_text(UnsearchedOverlaps const& overlaps, RunFigures const& changed) {
+  double const more = to_seconds(changed.iteration) / to_seconds(overlaps.figures.iteration) - 1;
+  return signed_decimals(100 * more, 1) + " % on #1" + (changed.fits() ? "" : ", does not fit");
+}
+
+/// "KEY, false in all plans (true: -2.4 % on #1)", without the effect if it is not known.
+std::string held_text(UnsearchedOverlaps const& overlaps,
+                      std::string const& key,
+                      std::string const& value) {
+  std::string const text = key + ", " + value + " in all plans";
+  for (ChangeEffect const& effect : overlaps.effects) {
+    std::string const& what = effect.change.what;
+    if (!what.starts_with(key + "=")) continue;
+    return text + " (" + what.substr(key.size() + 1) + ": " +
+           effect_text(overlaps, *effect.figures) + ")";
+  }
+  return text;
 }
 
 }  // namespace
@@ -107,30 +123,25 @@ std::string to_text(UnsearchedOverlaps const& overlaps) {
       overlaps.other_shardings.empty()
           ? ""
           : "nor sharding " + joined(overlaps.other_shardings, ", ") + ": --sharding any";
-  std::string text = "not searched, in every plan: ";
-  if (overlaps.has_whole) {
-    if (overlaps.holds_p2p)
-      text += "schedule.p2p " + std::string{name_of(config.schedule.p2p)} + ", ";
-    text += "parallel.overlap_gradients " + words_of(overlaps_gradients(config)) +
-            "\nnor orders fitted to costs, which `stagecraft explain` tries: " +
-            unsearched_schedules() + (kinds.empty() ? "" : ", " + kinds) + "\n";
-  } else {
+  if (!overlaps.has_whole) {
     bool const splits_experts = config.sharding.traits().splits_experts;
-    text = std::string{"not searched: pipelines"} +
+    return std::string{"not searched: pipelines"} +
            (splits_experts ? "" : " and ranks that split experts") +
            ", which are not modelled with " + std::string{name_of(config.sharding.kind)} + "\n" +
            kinds + (kinds.empty() ? "" : "\n");
   }
-  if (overlaps.effects.empty()) return text;
-  text += "the best plan with";
-  for (ChangeEffect const& effect : overlaps.effects) {
-    RunFigures const& changed = *effect.figures;
-    text += (&effect == &overlaps.effects.front() ? " " : "; ") + effect.change.what + ": " +
-            decimals(to_seconds(changed.iteration), 3) + " s (" +
-            signed_decimals(percent_more(overlaps, changed), 1) + " %" +
-            (changed.fits() ? "" : ", does not fit") + ")";
+  std::string text = "not searched: ";
+  if (overlaps.holds_p2p) {
+    text += held_text(overlaps, "schedule.p2p", std::string{name_of(config.schedule.p2p)}) + "; ";
   }
-  return text + "; --set KEY=VALUE repeats the search with it\n";
+  text += held_text(overlaps, "parallel.overlap_gradients", words_of(overlaps_gradients(config))) +
+          "; orders fitted to costs\n";
+  if (!overlaps.effects.empty() && overlaps.effects.back().change.set.size() > 1) {
+    text += "both: " + effect_text(overlaps, *overlaps.effects.back().figures) + "; ";
+  }
+  if (!overlaps.effects.empty()) text += "--set KEY=VALUE searches with another value; ";
+  return text + "`stagecraft explain` tries the orders: " + unsearched_schedules() +
+         (kinds.empty() ? "" : "; " + kinds) + "\n";
 }
 
 nlohmann::ordered_json to_json(UnsearchedOverlaps const& overlaps) {

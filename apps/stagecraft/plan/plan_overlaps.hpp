@@ -26,7 +26,7 @@ struct UnsearchedOverlaps {
 /// framework can run.
 UnsearchedOverlaps unsearched_overlaps(FoundPlan const& best, PlanOptions const& options);
 
-/// The lines that `plan` prints.
+/// The lines that `plan` prints, the first of which says what was not searched.
 std::string to_text(UnsearchedOverlaps const& overlaps);
 
 /// Member `not_searched` of the document.

@@ -194,9 +194,11 @@ std::vector<PlanRemark> search_remarks(ClusterAnswer const& cluster, bool is_who
   remarks.emplace_back(
       [&, is_whole](std::size_t rows) { return ties_text(result, options, is_whole, rows); });
   remarks.emplace_back([&](std::size_t rows) { return apart_text(result, options, rows); });
+  append_lines(remarks, schedules_text(result) + bound_text(result, options, is_whole));
+  std::size_t const unsearched = remarks.size();
+  append_lines(remarks, to_text(unsearched_overlaps(best, options)));
+  remarks[unsearched].keep();
   std::string text =
-      schedules_text(result) + bound_text(result, options, is_whole) +
-      to_text(unsearched_overlaps(best, options)) +
       left_out_text(result.unordered,
                     "their orders have more than " + std::to_string(most_ordered_passes) + passes) +
       left_out_text(result.oversized, "they have more than " +

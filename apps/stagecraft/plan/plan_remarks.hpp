@@ -20,11 +20,16 @@ class PlanRemark {
   explicit PlanRemark(std::function<std::string(std::size_t)> of_rows)
       : of_rows_{std::move(of_rows)} {}
 
+  /// Makes it stay where there is no room for all remarks.
+  void keep() { is_kept_ = true; }
+  bool is_kept() const { return is_kept_; }
+
   std::string text(std::size_t rows) const { return of_rows_ ? of_rows_(rows) : text_; }
 
  private:
   std::string text_;
   std::function<std::string(std::size_t)> of_rows_;
+  bool is_kept_ = false;
 };
 
 /// What to know of the best plans of an answer: what matters most comes first. The answer must

@@ -14,6 +14,7 @@
 #include "libsim/schedule/generators/order_request.hpp"
 #include "libsim/schedule/ordered_schedule.hpp"
 #include "libsim/schedule/orders/chunk_costs.hpp"
+#include "libsim/schedule/orders/interleaving.hpp"
 #include "libsim/schedule/orders/order_file.hpp"
 #include "libsim/schedule/orders/order_text.hpp"
 #include "libsim/schedule/orders/order_timeline.hpp"

@@ -22,10 +22,12 @@ namespace {
 constexpr std::string_view experts = "a mixture of experts that this import does not read";
 constexpr std::string_view encoder = "a model with an encoder, not a decoder alone";
 constexpr std::string_view recurrent = "a recurrent or state-space model";
+constexpr std::string_view linear = "most of its layers have linear attention, not modelled";
+constexpr std::string_view convolutions = "most of its layers are convolutions, not modelled";
 constexpr std::string_view images = "a model of images or sound too; its text_config alone may do";
 
-constexpr std::array<std::pair<std::string_view, std::string_view>, 50> not_read{
-    {{"qwen3_next", experts},
+constexpr std::array<std::pair<std::string_view, std::string_view>, 57> not_read{
+    {{"qwen3_next", linear},
      {"deepseek", experts},
      {"dbrx", experts},
      // Source: transformers, modeling_phimoe.py, sparsemixer.
@@ -35,10 +37,10 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 50> not_read
      {"jetmoe", experts},
      {"arctic", experts},
      {"llama4", images},
-     {"minimax", experts},
+     {"minimax", linear},
      {"grok-1", experts},
      {"switch_transformers", experts},
-     {"jamba", experts},
+     {"jamba", recurrent},
      {"t5", encoder},
      {"mt5", encoder},
      {"umt5", encoder},
@@ -78,7 +80,14 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 50> not_read
      {"solar_open", experts},
      {"afmoe", experts},
      {"falcon_h1", recurrent},
+     {"zamba", recurrent},
      {"zamba2", recurrent},
+     {"bamba", recurrent},
+     {"nemotron_h", recurrent},
+     {"minimax_m1", linear},
+     {"lfm2", convolutions},
+     {"lfm2_moe", convolutions},
+     {"deepseek_v32", "its choice of the keys that a token attends to is not modelled"},
      {"diffllama", "its differential attention is not modelled"},
      {"gpt_neo",
       "its windows in every other layer and attention without biases are not modelled"}}};
@@ -92,9 +101,10 @@ std::string_view reason_against(std::string_view model_type) {
   auto const has = [&](std::string_view part) {
     return model_type.find(part) != std::string_view::npos;
   };
-  if (has("moe")) return experts;
+  if (has("linear") || has("qwen3_5")) return linear;
   if (has("mamba") || has("rwkv") || has("hybrid") || has("recurrent")) return recurrent;
   if (has("_vl") || has("vision") || has("omni") || has("audio") || has("llava")) return images;
+  if (has("moe")) return experts;
   if (has("bert") || has("t5")) return encoder;
   return "no class of transformers that this import knows";
 }

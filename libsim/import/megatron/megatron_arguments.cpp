@@ -142,6 +142,13 @@ void MegatronArguments::read(std::vector<ShellWord> const& words, bool are_setti
       while (next_is_value() && !ends_values(words[i].text, given.values)) {
         given.values.push_back(words[i++]);
       }
+      if (name.find('_') != std::string::npos && is_setting_name(name)) {
+        std::vector<std::string> values;
+        for (ShellWord const& value : given.values) values.push_back(value.text);
+        std::string const text = is_joined ? word.text.substr(2) : joined_setting(name, values);
+        read(flags_of_setting({text, word.line, word.column, word.file}), true);
+        continue;
+      }
       leave_out_unknown(word, name, values_of(given.values));
       continue;
     }
@@ -168,6 +175,12 @@ void MegatronArguments::read(std::vector<ShellWord> const& words, bool are_setti
       continue;
     }
     std::string_view const now = given.known->same_as;
+    bool const is_taken_back =
+        is_joined && (are_settings || word.file) && given.values.front().text == taken_back;
+    if (is_taken_back) {
+      given_.erase(now.empty() ? name : std::string{now});
+      continue;
+    }
     if (given.known->values == FlagValues::none && is_joined) {
       if (given.values.front().text == "false") {
         given_.erase(now.empty() ? name : std::string{now});

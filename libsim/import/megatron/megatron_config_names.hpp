@@ -67,7 +67,6 @@ inline constexpr std::array config_names{
     ConfigName{"bias_activation_fusion", "no-bias-gelu-fusion", ConfigName::Says::is_left},
     ConfigName{"bias_gelu_fusion", "no-bias-gelu-fusion", ConfigName::Says::is_left},
     ConfigName{"bias_swiglu_fusion", "no-bias-swiglu-fusion", ConfigName::Says::is_left},
-    ConfigName{"muon_split_qkv", "muon-no-split-qkv", ConfigName::Says::is_left},
     ConfigName{"should_pad_vocab", "no-pad-vocab-size", ConfigName::Says::is_left}};
 
 /// Settings that are no flags and change neither memory nor time as they are modelled, or that say

@@ -26,9 +26,12 @@ namespace {
 /// flag table.
 class FlagLine {
  public:
-  /// Adds the flags that the descriptors of keys name.
-  void add_keys(nlohmann::ordered_json const& config, MegatronVersion version) {
+  /// Adds the flags that the descriptors of the keys below `section` name.
+  void add_keys(nlohmann::ordered_json const& config,
+                MegatronVersion version,
+                std::string_view section = {}) {
     for (KeyText const& key : run_keys()) {
+      if (!key.key.starts_with(section)) continue;
       bool const is_of_2022 = version == MegatronVersion::of_2022;
       std::string_view const name = is_of_2022 ? key.flag.in_2022 : key.flag.name;
       auto const at = pointer_to(key.key);
@@ -152,21 +155,26 @@ void write_router(FlagLine& line, RouterConfig const& router) {
   write_losses(line, router);
 }
 
-void write_experts(FlagLine& line, TrainingConfig const& config) {
-  if (!config.model.experts) return;
-  ExpertsConfig const& experts = *config.model.experts;
+void write_expert_shapes(FlagLine& line, ModelConfig const& model) {
+  ExpertsConfig const& experts = *model.experts;
   line.value("num-experts", experts.count)
       .value("moe-router-topk", experts.per_token)
       .value("moe-ffn-hidden-size", experts.ffn_hidden);
   if (experts.shared_ffn_hidden > 0) {
     line.value("moe-shared-expert-intermediate-size", experts.shared_ffn_hidden)
-        .flag("moe-shared-expert-gate", experts.shared_gate)
-        .flag("moe-shared-expert-overlap", config.parallel.shared_expert_overlap);
+        .flag("moe-shared-expert-gate", experts.shared_gate);
   }
   if (experts.first_dense > 0 || experts.every > 1) {
-    line.value("moe-layer-freq", layer_frequency(experts, config.model.layers));
+    line.value("moe-layer-freq", layer_frequency(experts, model.layers));
   }
   write_router(line, experts.router);
+}
+
+void write_experts(FlagLine& line, TrainingConfig const& config) {
+  if (!config.model.experts) return;
+  write_expert_shapes(line, config.model);
+  bool const has_shared = config.model.experts->shared_ffn_hidden > 0;
+  line.flag("moe-shared-expert-overlap", has_shared && config.parallel.shared_expert_overlap);
   bool const is_deepep = config.dispatch == Dispatch::deepep;
   bool const gathers = config.dispatch == Dispatch::allgather;
   line.flag("moe-permute-fusion")
@@ -197,8 +205,7 @@ void write_windows(FlagLine& line, ModelConfig const& model) {
   if (!frequency.empty()) line.value("window-attn-skip-freq", frequency);
 }
 
-void write_model(FlagLine& line, TrainingConfig const& config) {
-  ModelConfig const& model = config.model;
+void write_shapes(FlagLine& line, ModelConfig const& model) {
   write_widths(line, model);
   if (model.kv_heads != model.heads) {
     line.flag("group-query-attention").value("num-query-groups", model.kv_heads);
@@ -219,23 +226,28 @@ void write_model(FlagLine& line, TrainingConfig const& config) {
       line.flag("use-rope-scaling").value("rope-scaling-factor", model.rotary_scaling);
     }
   }
-  // NullTokenizer has one token more than it is told, the one that ends documents.
-  line.value("tokenizer-type", "NullTokenizer")
-      .value("vocab-size", model.vocabulary - 1)
-      .value("make-vocab-size-divisible-by", model.vocabulary_multiple)
+  line.value("make-vocab-size-divisible-by", model.vocabulary_multiple)
       .value("normalization", model.norm == Norm::rmsnorm ? "RMSNorm" : "LayerNorm")
       .flag("swiglu", model.activation == Activation::swiglu)
       .flag("quick-geglu",
             model.activation == Activation::geglu || model.activation == Activation::swiglu_clamped)
       .flag("add-qkv-bias", model.qkv_bias && !model.biases)
-      .flag("qk-layernorm", model.qk_norm == QkNorm::head || has_latents(model))
-      .value("attention-backend", attention_backend(model));
+      .flag("qk-layernorm", model.qk_norm == QkNorm::head || has_latents(model));
   if (model.activation == Activation::swiglu_clamped) {
     line.value("glu-linear-offset", 1.0).value("activation-func-clamp-value", 7.0);
   }
   if (model.sinks) line.value("softmax-type", "learnable");
   write_windows(line, model);
   write_latents(line, model.latent_attention);
+}
+
+void write_model(FlagLine& line, TrainingConfig const& config) {
+  ModelConfig const& model = config.model;
+  write_shapes(line, model);
+  // NullTokenizer has one token more than it is told, the one that ends documents.
+  line.value("tokenizer-type", "NullTokenizer")
+      .value("vocab-size", model.vocabulary - 1)
+      .value("attention-backend", attention_backend(model));
   write_precision(line, config);
 }
 
@@ -377,14 +389,8 @@ FlagLine all_flags(TrainingConfig const& config, MegatronVersion version) {
   return line;
 }
 
-}  // namespace
-
-std::string megatron_flags(TrainingConfig const& config, MegatronVersion version) {
-  return all_flags(config, version).text();
-}
-
-std::vector<FlagWords> flag_words(TrainingConfig const& config, MegatronVersion version) {
-  std::istringstream words{megatron_flags(config, version)};
+std::vector<FlagWords> words_of(std::string const& text) {
+  std::istringstream words{text};
   std::vector<FlagWords> flags;
   for (std::string word; words >> word;) {
     if (word.starts_with("--")) {
@@ -394,6 +400,29 @@ std::vector<FlagWords> flag_words(TrainingConfig const& config, MegatronVersion 
     }
   }
   return flags;
+}
+
+}  // namespace
+
+std::string megatron_flags(TrainingConfig const& config, MegatronVersion version) {
+  return all_flags(config, version).text();
+}
+
+std::vector<FlagWords> flag_words(TrainingConfig const& config, MegatronVersion version) {
+  return words_of(megatron_flags(config, version));
+}
+
+std::vector<FlagWords> model_flag_words(ModelConfig const& model) {
+  TrainingConfig config;
+  config.model = model;
+  FlagLine line;
+  line.add_keys(to_json(config), MegatronVersion::current, "model.");
+  write_shapes(line, model);
+  if (model.experts) write_expert_shapes(line, model);
+  line.value("vocab-size", model.vocabulary)
+      .flag("fp16", model.precision == Precision::fp16)
+      .flag("bf16", model.precision == Precision::bf16);
+  return words_of(std::move(line).text());
 }
 
 std::string megatron_layout_flags(TrainingConfig const& config, MegatronVersion version) {

@@ -28,6 +28,10 @@ struct FlagWords {
 std::vector<FlagWords> flag_words(TrainingConfig const& config,
                                   MegatronVersion version = MegatronVersion::current);
 
+/// The flags that say the model: its shape, its vocabulary, which no tokenizer enlarges, and its
+/// precision. They are those of the current version.
+std::vector<FlagWords> model_flag_words(ModelConfig const& model);
+
 /// Those of the flags that a search decides: layout, schedule, batch, recompute, sharding.
 std::string megatron_layout_flags(TrainingConfig const& config,
                                   MegatronVersion version = MegatronVersion::current);

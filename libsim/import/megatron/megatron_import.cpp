@@ -11,10 +11,13 @@
 #include "libsim/import/megatron/megatron_attention.hpp"
 #include "libsim/import/megatron/megatron_doubts.hpp"
 #include "libsim/import/megatron/megatron_experts.hpp"
+#include "libsim/import/megatron/megatron_flags.hpp"
 #include "libsim/import/megatron/megatron_fsdp.hpp"
+#include "libsim/import/megatron/megatron_gaps.hpp"
 #include "libsim/import/megatron/megatron_layout.hpp"
 #include "libsim/import/megatron/megatron_low_precision.hpp"
 #include "libsim/import/megatron/megatron_model.hpp"
+#include "libsim/import/megatron/megatron_settings.hpp"
 #include "libsim/import/megatron/megatron_training.hpp"
 #include "libsim/model/read_values.hpp"
 #include "libsim/training/training_config_reader.hpp"
@@ -107,16 +110,50 @@ void limit_block_to_chunk(MegatronArguments& arguments, TrainingConfig& config) 
   policy.layers = static_cast<int>(most);
 }
 
-MegatronImport import_words(std::vector<ShellWord> const& words,
+bool is_precision(std::string_view flag) { return flag == "fp16" || flag == "bf16"; }
+
+/// The flags of the options' model, and then the words, which win. A setting of no value leaves
+/// what the model says to the checkpoint, and so does not take it back. `notes` become what
+/// Megatron-LM has no flags for.
+std::vector<ShellWord> with_model(std::vector<ShellWord> words,
+                                  std::optional<ModelConfig> const& model,
+                                  std::vector<std::string>& notes) {
+  if (!model) return words;
+  TrainingConfig config;
+  config.model = *model;
+  std::string const changed = take_megatron_order(config);
+  if (!changed.empty()) notes.push_back("--model: " + changed);
+  for (std::string const& gap : megatron_gaps_of_model(config, MegatronVersion::current)) {
+    notes.push_back("--model: " + gap);
+  }
+  bool const has_precision = std::ranges::any_of(words, [](ShellWord const& word) {
+    return word.text.starts_with("--") && is_precision(std::string_view{word.text}.substr(2));
+  });
+  std::vector<ShellWord> result;
+  for (FlagWords const& flag : model_flag_words(config.model)) {
+    if (has_precision && is_precision(flag.flag)) continue;
+    std::string const written = "--" + flag.flag;
+    std::erase_if(words, [&](ShellWord const& word) {
+      return word.text == written + "=" + std::string{taken_back};
+    });
+    result.push_back({written, 0, 0});
+    for (std::string const& value : flag.values) result.push_back({value, 0, 0});
+  }
+  result.insert(result.end(), words.begin(), words.end());
+  return result;
+}
+
+MegatronImport import_words(std::vector<ShellWord> const& given,
                             std::string const& origin,
                             MegatronOptions const& options) {
   Diagnostics diagnostics;
   Omissions omissions{options.ignore, options.strictness};
+  std::vector<std::string> notes;
+  std::vector<ShellWord> const words = with_model(given, options.model, notes);
   MegatronArguments arguments{words, origin, omissions, diagnostics};
 
-  std::vector<std::string> doubts;
-  leave_out_doubts(options.doubts, origin, omissions, diagnostics, doubts);
-  for (std::string& note : doubts) arguments.note(std::move(note));
+  leave_out_doubts(options.doubts, origin, omissions, diagnostics, notes);
+  for (std::string& note : notes) arguments.note(std::move(note));
   // What else is wrong with a run that is not read anyway says nothing.
   if (arguments.is_of_other_program()) diagnostics.throw_if_any();
 

@@ -10,6 +10,7 @@
 #include "libsim/import/omissions.hpp"
 #include "libsim/import/shell/launch_script.hpp"
 #include "libsim/import/shell/shell_words.hpp"
+#include "libsim/model/model_config.hpp"
 #include "libsim/training/training_config.hpp"
 
 namespace stagecraft {
@@ -20,6 +21,8 @@ struct MegatronOptions {
   /// Whose defaults hold. If not given: of_2022 if there is a flag that newer versions do not have,
   /// else current.
   std::optional<MegatronVersion> version{};
+  /// The model of the checkpoint that is trained, whose flags hold where the words say nothing.
+  std::optional<ModelConfig> model{};
   LaunchEnvironment environment{};
   std::vector<ScriptDoubt> doubts{};  ///< of the script that the words come from
   std::vector<std::string> ignore{};  ///< flags to leave out although they matter

@@ -16,13 +16,15 @@ namespace {
 std::int64_t required_either(MegatronArguments const& arguments,
                              std::string_view name,
                              std::string_view other,
-                             IntegerRange range) {
+                             IntegerRange range,
+                             std::string_view remedy = {}) {
   if (arguments.has(other) && !arguments.has(name)) return arguments.required(other, range, "");
-  return arguments.required(name, range, "");
+  return arguments.required(name, range, remedy);
 }
 
 void read_shape(MegatronArguments& arguments, ModelConfig& model) {
-  model.layers = required_either(arguments, "num-layers", "encoder-num-layers", {1, 100'000});
+  model.layers = required_either(arguments, "num-layers", "encoder-num-layers", {1, 100'000},
+                                 ", or --model NAME, of which a checkpoint is trained");
   model.hidden = arguments.required("hidden-size", widths, "");
   model.heads = arguments.required("num-attention-heads", {1, 1 << 20}, "");
   model.sequence = required_either(arguments, "seq-length", "encoder-seq-length", widths);

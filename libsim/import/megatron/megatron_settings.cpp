@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
 #include <optional>
 #include <ranges>
 
@@ -10,6 +13,7 @@
 #include "libsim/import/megatron/megatron_config_names.hpp"
 #include "libsim/import/megatron/megatron_flag_table.hpp"
 #include "libsim/run/foreign_format.hpp"
+#include "libsim/units/parse_number.hpp"
 #include "libsim/units/split_text.hpp"
 
 namespace stagecraft {
@@ -27,6 +31,18 @@ std::optional<bool> switch_of(std::string_view text) {
 bool is_false(std::string_view text) { return text == "false" || text == "False"; }
 bool is_null(std::string_view text) {
   return text.empty() || text == "null" || text == "None" || text == "~";
+}
+
+/// The flag that switches off what `flag` names, with `no-` or `disable-` before the name, or with
+/// `no-` inside of it, as --bert-no-binary-head has; null if there is none.
+MegatronFlag const* negated_flag(std::string const& flag) {
+  if (MegatronFlag const* const known = find_flag("disable-" + flag)) return known;
+  for (std::size_t start = 0;; ++start) {
+    std::string negated = flag;
+    if (MegatronFlag const* const known = find_flag(negated.insert(start, "no-"))) return known;
+    start = flag.find('-', start);
+    if (start == std::string::npos) return nullptr;
+  }
 }
 
 /// Whether a list of words that blanks separate has `word`.
@@ -60,18 +76,27 @@ struct Setting {
   Place place{};
 };
 
+/// What a name that no table knows is.
+enum class UnknownName : std::uint8_t {
+  flag,      ///< a flag, as on a command line
+  misspelt,  ///< a flag if it is near to one, else a setting of another program
+  setting,   ///< a setting of the program whose file it is
+};
+
 /// Collects the flags of settings, as words of a command line in the order in which they came. It
 /// owns the words, and the settings that are no flag of any table.
 class FlagsOfSettings {
  public:
-  /// On a command line, names that no table knows are flags that no table knows.
-  explicit FlagsOfSettings(bool is_command_line) : is_command_line_{is_command_line} {}
+  explicit FlagsOfSettings(UnknownName unknown_name) : unknown_name_{unknown_name} {}
 
   void add(Setting setting) {
     if (setting.values.empty()) return;
     if (setting.name == "attention_backend") setting.values[0] = last_part(setting.values[0]);
+    // ms-swift's is the name of a rule of weights.
+    bool const is_rule = setting.name == "loss_scale" && !parse_number<double>(setting.values[0]);
+    if (is_rule && !is_null(setting.values[0])) return;
     if (setting.name.ends_with("_dtype")) setting.values[0] = short_type(setting.values[0]);
-    if (!setting.is_list && is_null(setting.values[0])) return;
+    if (!setting.is_list && is_null(setting.values[0])) return take_back(setting);
     // A setting may say several flags.
     bool is_renamed = false;
     for (ConfigName const& renamed : config_names) {
@@ -91,7 +116,11 @@ class FlagsOfSettings {
     }
   }
 
-  ShellWords words() && { return std::move(words_); }
+  /// The words that take flags of earlier files back, and then the flags.
+  ShellWords words() && {
+    words_.insert(words_.begin(), taken_back_.begin(), taken_back_.end());
+    return std::move(words_);
+  }
   /// Settings that no table knows.
   std::vector<Omission> const& unknown() const { return unknown_; }
 
@@ -106,6 +135,28 @@ class FlagsOfSettings {
   void give(std::string_view flag, Setting const& setting) {
     words_.push_back(
         {"--" + std::string{flag}, setting.place.line, setting.place.column, setting.place.origin});
+  }
+  void take_back(std::string_view flag, Setting const& setting) {
+    taken_back_.push_back({"--" + std::string{flag} + "=" + std::string{taken_back},
+                           setting.place.line, setting.place.column, setting.place.origin});
+  }
+  /// A setting of no value takes back what an earlier file says under the same name. It does not
+  /// take back what its own file says in another section.
+  void take_back(Setting const& setting) {
+    bool is_renamed = false;
+    for (ConfigName const& renamed : config_names) {
+      if (renamed.name != setting.name) continue;
+      if (renamed.says != ConfigName::Says::is_zero) take_back(renamed.flag, setting);
+      is_renamed = true;
+    }
+    if (is_renamed) return;
+    std::string const flag = with_dashes(setting.name);
+    MegatronFlag const* known = find_flag(flag);
+    if (known == nullptr) known = find_flag(setting.name);
+    if (known == nullptr) known = negated_flag(flag);
+    if (known == nullptr) return;
+    take_back(known->name, setting);
+    if (setting.name == "num_query_groups") take_back("group-query-attention", setting);
   }
   void give_values(std::string_view flag, Setting const& setting) {
     MegatronFlag const* const known = find_flag(flag);
@@ -164,13 +215,12 @@ class FlagsOfSettings {
     MegatronFlag const* known = find_flag(flag);
     if (known == nullptr) known = find_flag(setting.name);
     if (known == nullptr) {
-      for (std::string const prefix : {"no-", "disable-"}) {
-        if (find_flag(prefix + flag) == nullptr) continue;
-        give_switch(prefix + flag, false, setting);
-        return;
+      if (MegatronFlag const* const negated = negated_flag(flag)) {
+        return give_switch(negated->name, false, setting);
       }
       if (is_false(value)) return;
-      if (is_command_line_ || is_misspelt(flag)) {
+      bool const may_be_flag = unknown_name_ == UnknownName::misspelt && is_misspelt(flag);
+      if (unknown_name_ == UnknownName::flag || may_be_flag) {
         give(flag + "=" + value, setting);
       } else {
         unknown_.push_back(
@@ -178,7 +228,9 @@ class FlagsOfSettings {
       }
     } else if (known->values == FlagValues::none) {
       give_switch(known->name, true, setting);
-    } else if (!is_false(value)) {
+    } else if (is_false(value)) {
+      take_back(known->name, setting);
+    } else {
       give_values(known->name, setting);
     }
   }
@@ -197,8 +249,9 @@ class FlagsOfSettings {
     return static_cast<std::size_t>(same) + 2 >= std::max(written.size(), near.size());
   }
 
-  bool is_command_line_;
+  UnknownName unknown_name_;
   ShellWords words_;
+  ShellWords taken_back_;
   std::vector<Omission> unknown_;
 };
 
@@ -206,6 +259,8 @@ class FlagsOfSettings {
 /// says whether a value before it has switched grouped heads off.
 class SettingsReader {
  public:
+  explicit SettingsReader(UnknownName unknown_name) : flags_{unknown_name} {}
+
   void read(YamlNode const& node, std::string_view name, bool is_idle) {
     if (name == "extends" || name == "includes") return name_files(node, name);
     if (YamlNode const* const object = named_object(node)) {
@@ -253,7 +308,7 @@ class SettingsReader {
       return;
     }
     bool const is_named = has_word(idle_config_names, name);
-    if (is_named || name.starts_with('_') || (is_idle && !is_known(name))) {
+    if (is_named || name.starts_with('_') || (is_idle && !is_setting_name(name))) {
       add_idle(name, setting.is_list ? "" : node.text);
     } else if (says_zero(name)) {
       last_.push_back(std::move(setting));
@@ -277,12 +332,6 @@ class SettingsReader {
     if (node.kind != YamlNode::Kind::map) return nullptr;
     if (YamlNode const* const name = node.find("_name_")) return name;
     return node.find("_call_") == nullptr ? nullptr : node.find("_target_");
-  }
-  static bool is_known(std::string_view name) {
-    std::string const flag = with_dashes(name);
-    return find_flag(flag) != nullptr || find_flag("no-" + flag) != nullptr ||
-           find_flag("disable-" + flag) != nullptr ||
-           std::ranges::find(config_names, name, &ConfigName::name) != config_names.end();
   }
   /// Whether a setting may take back the value of another one.
   static bool says_zero(std::string_view name) {
@@ -317,48 +366,80 @@ class SettingsReader {
     return text;
   }
 
-  FlagsOfSettings flags_{false};
+  FlagsOfSettings flags_;
   std::vector<Setting> last_;  ///< added after all others
   MegatronSettings settings_;
   bool has_groups_ = true;
 };
 
-}  // namespace
-
-std::string with_variables(std::string_view text,
-                           std::map<std::string, std::string> const& variables) {
-  std::string result;
-  while (!text.empty()) {
-    std::size_t const start = text.find("${");
-    std::size_t const end = text.find('}', start);
-    if (start == std::string_view::npos || end == std::string_view::npos) break;
-    std::string_view const inside = text.substr(start + 2, end - start - 2);
-    std::size_t const colon = inside.find(':');
-    std::string_view const name = inside.substr(0, colon);
-    auto const given = variables.find(std::string{name});
-    bool const is_variable = std::ranges::all_of(name, [](unsigned char c) {
-      return std::isupper(c) != 0 || std::isdigit(c) != 0 || c == '_';
-    });
-    result += text.substr(0, start);
-    if (given != variables.end()) {
-      result += given->second;
-    } else if (is_variable && colon != std::string_view::npos) {
-      std::string_view fallback = inside.substr(colon + 1);
-      if (fallback.starts_with('-')) fallback.remove_prefix(1);
-      result += fallback;
-    } else {
-      result += text.substr(start, end - start + 1);
+/// What `section.name=value` says; nullopt if it changes nothing. It refers to the word.
+std::optional<Setting> setting_of(ShellWord const& assignment) {
+  std::string_view const text = assignment.text;
+  std::size_t const equals = text.find('=');
+  std::vector<std::string_view> const path = split_text(text.substr(0, equals), ".");
+  std::string_view name = path.back();
+  name.remove_prefix(std::min(name.find_first_not_of('+'), name.size()));
+  auto const is_in = [&](std::string_view sections) {
+    return std::ranges::any_of(path,
+                               [&](std::string_view part) { return has_word(sections, part); });
+  };
+  bool const is_idle =
+      has_word(idle_config_names, name) || (is_in(idle_sections) && !is_setting_name(name));
+  if (is_in(other_sections) || is_idle) return std::nullopt;
+  Setting setting{.name = name,
+                  .values = {},
+                  .is_list = false,
+                  .place = {assignment.file, assignment.line, assignment.column}};
+  std::string_view value = text.substr(equals + 1);
+  if (value.size() > 1 && value.front() == '[' && value.back() == ']') {
+    setting.is_list = true;
+    for (std::string_view item : split_text(value.substr(1, value.size() - 2), ",")) {
+      item.remove_prefix(std::min(item.find_first_not_of(' '), item.size()));
+      setting.values.emplace_back(item);
     }
-    text.remove_prefix(end + 1);
+  } else {
+    setting.values.emplace_back(value);
   }
-  return result += text;
+  return setting;
 }
 
-MegatronSettings read_megatron_settings(YamlNode const& root) {
-  SettingsReader reader;
+bool is_name(ShellWord const& word) { return word.text.starts_with("--") || is_setting(word.text); }
+
+}  // namespace
+
+// Source: ms-swift, swift/megatron/arguments/megatron_args.py; verl, engine/megatron.yaml.
+ShellWords defaults_of(std::string_view program) {
+  if (program == "verl") return {{"--sequence-parallel", 0, 0}};
+  if (program != "ms-swift") return {};
+  return {{"--micro-batch-size=1", 0, 0},
+          {"--global-batch-size=16", 0, 0},
+          {"--expert-tensor-parallel-size=1", 0, 0}};
+}
+
+bool is_setting_name(std::string_view name) {
+  std::string const flag = with_dashes(name);
+  return find_flag(flag) != nullptr || negated_flag(flag) != nullptr ||
+         std::ranges::find(config_names, name, &ConfigName::name) != config_names.end();
+}
+
+std::string joined_setting(std::string name, std::vector<std::string> const& values) {
+  if (name.find('=') != std::string::npos) return name;
+  if (values.empty()) return name + "=true";
+  if (values.size() == 1) return name + "=" + values.front();
+  std::string list;
+  for (std::string const& value : values) list += (list.empty() ? "" : ",") + value;
+  return name + "=[" + list + "]";
+}
+
+MegatronSettings read_megatron_settings(YamlNode const& root, std::string_view namer) {
+  auto const format = foreign_format(root, false);
+  std::string program{namer};
+  if (program.empty() && format) program = format->program;
+  bool const is_foreign = !program.empty() && program != "Megatron-LM";
+  SettingsReader reader{is_foreign ? UnknownName::setting : UnknownName::misspelt};
   reader.read(root, "", false);
   MegatronSettings settings = std::move(reader).result();
-  if (auto const format = foreign_format(root, false)) settings.program = format->program;
+  settings.program = std::move(program);
   return settings;
 }
 
@@ -374,32 +455,34 @@ bool is_setting(std::string_view word) {
 }
 
 ShellWords flags_of_setting(ShellWord const& assignment) {
-  std::string_view const text = assignment.text;
-  std::size_t const equals = text.find('=');
-  std::vector<std::string_view> const path = split_text(text.substr(0, equals), ".");
-  bool const is_of_others = std::ranges::any_of(
-      path, [](std::string_view part) { return has_word(other_sections, part); });
-  std::string_view name = path.back();
-  name.remove_prefix(std::min(name.find_first_not_of('+'), name.size()));
-  if (is_of_others || has_word(idle_config_names, name)) {
-    return {};
-  }
-  Setting setting{.name = name,
-                  .values = {},
-                  .is_list = false,
-                  .place = {assignment.file, assignment.line, assignment.column}};
-  std::string_view value = text.substr(equals + 1);
-  if (value.size() > 1 && value.front() == '[' && value.back() == ']') {
-    setting.is_list = true;
-    for (std::string_view item : split_text(value.substr(1, value.size() - 2), ",")) {
-      item.remove_prefix(std::min(item.find_first_not_of(' '), item.size()));
-      setting.values.emplace_back(item);
+  FlagsOfSettings flags{UnknownName::flag};
+  if (auto setting = setting_of(assignment)) flags.add(std::move(*setting));
+  return std::move(flags).words();
+}
+
+ShellWords flags_of_command(ShellWords const& words,
+                            std::string const& origin,
+                            std::vector<Omission>& left_out) {
+  auto const file = std::make_shared<std::string const>(origin);
+  FlagsOfSettings flags{UnknownName::setting};
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    ShellWord word = words[i];
+    if (!word.file) word.file = file;
+    if (word.text.starts_with("--")) {
+      std::vector<std::string> values;
+      auto const is_value = [&] { return i + 1 < words.size() && !is_name(words[i + 1]); };
+      while (is_value()) values.push_back(words[++i].text);
+      std::string name = word.text.substr(2);
+      std::replace(
+          name.begin(),
+          name.begin() + static_cast<std::ptrdiff_t>(std::min(name.find('='), name.size())), '-',
+          '_');
+      word.text = joined_setting(std::move(name), values);
     }
-  } else {
-    setting.values.emplace_back(value);
+    if (!is_setting(word.text)) continue;
+    if (auto setting = setting_of(word)) flags.add(std::move(*setting));
   }
-  FlagsOfSettings flags{true};
-  flags.add(setting);
+  left_out.insert(left_out.end(), flags.unknown().begin(), flags.unknown().end());
   return std::move(flags).words();
 }
 

@@ -1,12 +1,14 @@
 #include "libsim/import/shell/launch_script.hpp"
 
 #include <algorithm>
+#include <cstddef>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "libsim/import/shell/shell_expansion.hpp"
 #include "libsim/import/shell/shell_interpreter.hpp"
+#include "libsim/import/shell/shell_launch_words.hpp"
 #include "libsim/import/shell/shell_tokens.hpp"
 #include "libsim/run/foreign_format.hpp"
 #include "libsim/units/parse_number.hpp"
@@ -44,8 +46,9 @@ std::optional<std::int64_t> product(std::optional<std::int64_t> a, std::optional
 
 /// The number of processes that the launcher starts.
 std::optional<std::int64_t> launched(ShellWords const& words) {
-  auto const per_node = option_value(words, {"--nproc_per_node", "--nproc-per-node", "--num_gpus"});
-  auto const nodes = option_value(words, {"--nnodes", "--num_nodes"});
+  auto const per_node = option_value(
+      words, {"--nproc_per_node", "--nproc-per-node", "--num_gpus", "trainer.n_gpus_per_node"});
+  auto const nodes = option_value(words, {"--nnodes", "--num_nodes", "trainer.nnodes"});
   if (per_node) return product(per_node, nodes ? nodes : std::optional<std::int64_t>{1});
   return option_value(words, {"-np", "--ntasks", "--worker_num"});
 }
@@ -210,14 +213,25 @@ LaunchCommand read_launch_script(std::string_view text,
     return {};
   }
   LaunchCommand launch = split_launch(words);
-  launch.notes = std::move(outcome.notes);
-  launch.doubts = std::move(outcome.doubts);
-  if (!launch.world_size) {
-    auto const variable = outcome.variables.find("WORLD_SIZE");
-    if (variable != outcome.variables.end() && variable->second.elements.size() == 1) {
-      launch.world_size = count_of(variable->second.elements[0].text);
+  auto const count_in = [&](std::string const& name) {
+    auto const variable = outcome.variables.find(name);
+    bool const is_one =
+        variable != outcome.variables.end() && variable->second.elements.size() == 1;
+    return is_one ? count_of(variable->second.elements[0].text) : std::nullopt;
+  };
+  if (StartedProgram const started = started_program(words); !started.name.empty()) {
+    auto const end = words.begin() + static_cast<std::ptrdiff_t>(started.end);
+    launch.program = started.name;
+    launch.launcher.assign(words.begin(), end);
+    launch.arguments.assign(end, words.end());
+    launch.world_size = launched(words);
+    if (!launch.world_size) {
+      launch.world_size = product(count_in("NPROC_PER_NODE"), count_in("NNODES").value_or(1));
     }
   }
+  launch.notes = std::move(outcome.notes);
+  launch.doubts = std::move(outcome.doubts);
+  if (!launch.world_size) launch.world_size = count_in("WORLD_SIZE");
   if (!launch.world_size) launch.world_size = product(allocation.nodes, allocation.per_node);
   for (auto const& [name, variable] : outcome.variables) {
     if (variable.elements.size() != 1) continue;

@@ -30,6 +30,7 @@ struct LaunchCommand {
   std::vector<ShellWord> arguments;  ///< Megatron's flags and their values
   std::optional<std::int64_t> world_size;  ///< from the launcher, else WORLD_SIZE, else #SBATCH
   LaunchEnvironment environment;
+  std::string program{};              ///< whose names the arguments have: of started_program()
   std::vector<std::string> notes{};   ///< what was not followed and changes no flag
   std::vector<ScriptDoubt> doubts{};  ///< what was not followed and may change flags
 };
@@ -38,8 +39,8 @@ struct LaunchCommand {
 /// and loops whose condition is unknown. If an `if` or a `case` depends on a variable that the
 /// script does not set, it takes the branch that runs while the variable is unset. Each of these is
 /// noted, as a doubt if flags depend on it. The command is the last one with --num-layers, in
-/// quotes or not. `preset` holds variables that are set before the script runs. Reports a problem
-/// to `diagnostics` if the script has no such command.
+/// quotes or not, or that starts a program around Megatron. `preset` holds variables that are set
+/// before the script runs. Reports a problem to `diagnostics` if the script has no such command.
 LaunchCommand read_launch_script(std::string_view text,
                                  std::string const& origin,
                                  std::map<std::string, std::string> const& preset,

@@ -1,6 +1,7 @@
 #include "libsim/import/shell/shell_launch_words.hpp"
 
 #include <algorithm>
+#include <array>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,6 +15,18 @@ bool has_layers(ShellWords const& words) {
     return word.text == "--num-layers" || word.text == "--encoder-num-layers" ||
            word.text.rfind("--num-layers=", 0) == 0;
   });
+}
+
+StartedProgram started_program(ShellWords const& words) {
+  constexpr std::array<std::string_view, 3> tasks{"sft", "pt", "rlhf"};
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    std::string_view const text = words[i].text;
+    bool const has_task =
+        i + 1 < words.size() && std::ranges::find(tasks, words[i + 1].text) != tasks.end();
+    if (text == "megatron" && has_task) return {"ms-swift", i + 2};
+    if (text.starts_with("verl.trainer.main_")) return {"verl", i + 1};
+  }
+  return {};
 }
 
 ShellWords cut_again(ShellWords const& words, ShellVariables const& variables, bool cuts_flags) {

@@ -106,7 +106,8 @@ ShellInterpreter::Status ShellInterpreter::execute_words(
     status = call(*function->second, words, written);
   } else if (std::ranges::find(succeeding_words, name) != succeeding_words.end()) {
     status = true;
-  } else if (ShellWords const all = cut_again(words, variables_, false); has_layers(all)) {
+  } else if (ShellWords const all = cut_again(words, variables_, false);
+             has_layers(all) || !started_program(all).name.empty()) {
     start(command, all);
   } else {
     hand_over(words);

@@ -43,7 +43,8 @@ def main(program, system):
             assert code == 128 + number, (code, text)
             assert "will save and end after this iteration" in text, text
             last = max(int(step) for step, _ in STEP.findall(text))
-            assert f"ended by a signal after step {last} ({last + 1} of 100000); saved in {folder}" in text, text
+            saved = f"({last + 1} of 100000); saved in {folder}: the same command with --resume {folder} continues"
+            assert f"ended by a signal after step {last} {saved}" in text, text
             assert last + 1 >= after, text
             checkpoints = sorted(path.name for path in folder.iterdir())
             assert checkpoints == sorted(["latest", f"step-{last}", f"step-{last + 1}"]), checkpoints

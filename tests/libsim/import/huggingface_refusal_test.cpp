@@ -108,6 +108,10 @@ TEST_CASE("mixtures of experts are refused by name", "[import]") {
   REQUIRE_THAT(refusal(R"({"model_type": "dbrx"})"),
                Catch::Contains("model_type: found the text 'dbrx' (a mixture of experts that this "
                                "import does not read); accepted: arcee, bloom, cwm, deepseek_v2"));
+  // Three of four layers of Qwen3-Next are gated DeltaNets; granitemoehybrid has Mamba's.
+  REQUIRE_THAT(refusal(R"({"model_type": "qwen3_next"})"), Catch::Contains("linear attention"));
+  REQUIRE_THAT(refusal(R"({"model_type": "granitemoehybrid"})"), Catch::Contains("state-space"));
+  REQUIRE_THAT(refusal(R"({"model_type": "new_moe"})"), Catch::Contains("a mixture of experts"));
   REQUIRE_THAT(refusal(changed("llama-2-7b", {{"num_local_experts", 8}})),
                Catch::Contains("num_local_experts: found '8'; accepted: no experts"));
 }

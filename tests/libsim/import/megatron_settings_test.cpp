@@ -10,6 +10,7 @@
 #include "libsim/config/yaml_tree.hpp"
 #include "libsim/import/megatron/megatron_import.hpp"
 #include "libsim/import/settings_files.hpp"
+#include "libsim/import/shell/launch_script.hpp"
 #include "libsim/run/foreign_format.hpp"
 #include "tests/libsim/import/megatron_round_trip.hpp"
 #include "tests/libsim/run/temporary_folder.hpp"
@@ -187,6 +188,67 @@ TEST_CASE("a file of verl is read for the actor alone", "[import]") {
   REQUIRE(settings.flags[0].text == "--tensor-model-parallel-size=2");
 }
 
+TEST_CASE("null in a later file takes back what an earlier one says", "[import]") {
+  auto const read_both = [](std::string const& earlier, std::string const& later) {
+    ShellWords words = settings_of(model + "position_embedding_type: rope\n" + earlier).flags;
+    for (ShellWord const& word : settings_of(later).flags) words.push_back(word);
+    return read(words).config;
+  };
+  std::string const swiglu = "swiglu: true\n";
+  REQUIRE(read_both("mtp_num_layers: 1\n", "x: 1\n").model.predicted_tokens == 1);
+  REQUIRE(read_both("mtp_num_layers: 1\n", "mtp_num_layers: null\n").model.predicted_tokens == 0);
+  REQUIRE(read_both(swiglu, "swiglu: null\n").model.activation == Activation::gelu);
+  REQUIRE_FALSE(read_both("num_moe_experts: 8\n", "num_moe_experts: ~\n").model.experts);
+  // Not what the same file says in another section.
+  REQUIRE(read_both("", "model: {swiglu: true}\noptimizer: {swiglu: null}\n").model.activation ==
+          Activation::swiglu);
+}
+
+TEST_CASE("a program around Megatron has settings of its own, and names what flags switch off",
+          "[import]") {
+  // Lines of Primus' trainer_base.yaml and of its run files. The flags are --bert-no-binary-head
+  // and --retro-no-verify-neighbor-count.
+  std::string const lines =
+      "bert_binary_head: true\nretro_verify_neighbor_count: true\nenable_odc: true\n"
+      "moe_router_bias_update_rule: sign\n";
+  YamlNode const root = [&] {
+    Diagnostics diagnostics;
+    return *parse_yaml(model + lines, "run.yaml", diagnostics);
+  }();
+  MegatronSettings const settings = read_megatron_settings(root, "Primus");
+  std::vector<std::string> left_out;
+  for (Omission const& omission : settings.left_out) left_out.push_back(omission.name);
+  REQUIRE(left_out == std::vector<std::string>{"enable_odc", "moe_router_bias_update_rule"});
+  REQUIRE(read(settings.flags).config.model.layers == 24);
+  ShellWords const off = settings_of("bert_binary_head: false\n").flags;
+  REQUIRE(off.size() == 1);
+  REQUIRE(off[0].text == "--bert-no-binary-head");
+}
+
+TEST_CASE("a run that starts from a checkpoint has its model where the file says nothing",
+          "[import]") {
+  std::string const run = "micro_batch_size: 1\nglobal_batch_size: 8\nbf16: true\n";
+  MegatronOptions options{.world_size = 8};
+  auto const read_run = [&](std::string const& lines) {
+    return import_megatron(settings_of(run + lines).flags, "run.yaml", options).config.model;
+  };
+  REQUIRE_THROWS_WITH(
+      read_run(""), Catch::Contains("--num-layers: missing") && Catch::Contains("or --model NAME"));
+  options.model = read(settings_of(model + "swiglu: true\nnum_query_groups: 4\nbf16: true\n"
+                                           "position_embedding_type: rope\nvocab_size: 32000\n"
+                                           "disable_bias_linear: true\nnum_moe_experts: 8\n"
+                                           "moe_ffn_hidden_size: 512\nnormalization: RMSNorm\n")
+                           .flags)
+                      .config.model;
+  // The file leaves the layers to the checkpoint.
+  REQUIRE(read_run("num_layers: null\n") == *options.model);
+  REQUIRE(read_run("num_layers: 12\n").layers == 12);
+  ModelConfig half = *options.model;
+  half.precision = Precision::fp16;
+  options.model = half;
+  REQUIRE(read_run("").precision == Precision::bf16);
+}
+
 TEST_CASE("settings that no table knows are left out, but a misspelt one is a flag", "[import]") {
   MegatronSettings const settings =
       settings_of("use_turbo_attention: true\ntensor_model_paralel_size: 2\nturbo_x: false\n");
@@ -264,6 +326,47 @@ TEST_CASE("name=value stands for a flag, in a section too", "[import]") {
   REQUIRE(config.recompute.front().modules == std::vector<std::string>{"core_attention", "mlp"});
   REQUIRE_FALSE(is_setting("CUDA_VISIBLE_DEVICES=0"));
   REQUIRE_FALSE(is_setting("--seed=1"));
+}
+
+TEST_CASE("a script that starts ms-swift or verl has flags by their names in Python", "[import]") {
+  auto const read_script = [](std::string const& text, std::vector<Omission>& left_out) {
+    Diagnostics diagnostics;
+    LaunchCommand launch = read_launch_script(text, "s.sh", {}, diagnostics);
+    diagnostics.throw_if_any();
+    launch.arguments = flags_of_command(launch.arguments, "s.sh", left_out);
+    return launch;
+  };
+  auto const texts = [](ShellWords const& words) {
+    std::vector<std::string> result;
+    for (ShellWord const& word : words) result.push_back(word.text);
+    return result;
+  };
+  std::vector<Omission> left_out;
+  LaunchCommand const swift = read_script(
+      "NPROC_PER_NODE=8 \\\nmegatron sft --load x --micro_batch_size 1 --sequence_parallel true "
+      "\\\n"
+      "--recompute_modules core_attn mlp --bf16 --loss_scale last_round --overlong_filter true\n",
+      left_out);
+  REQUIRE(swift.program == "ms-swift");
+  REQUIRE(swift.world_size == 8);
+  REQUIRE(texts(swift.arguments) ==
+          std::vector<std::string>{"--load=x", "--micro-batch-size=1", "--sequence-parallel",
+                                   "--recompute-modules", "core_attn", "mlp", "--bf16"});
+  REQUIRE(left_out.size() == 1);
+  REQUIRE(left_out[0].name == "overlong_filter");
+  LaunchCommand const verl = read_script(
+      "python3 -m verl.trainer.main_ppo actor_rollout_ref.rollout.tensor_model_parallel_size=4 "
+      "actor_rollout_ref.actor.megatron.tensor_model_parallel_size=2 trainer.n_gpus_per_node=8 "
+      "trainer.nnodes=2 trainer.critic_warmup=0\n",
+      left_out);
+  REQUIRE(verl.program == "verl");
+  REQUIRE(verl.world_size == 16);
+  REQUIRE(texts(verl.arguments) == std::vector<std::string>{"--tensor-model-parallel-size=2"});
+  REQUIRE(texts(defaults_of(verl.program)) == std::vector<std::string>{"--sequence-parallel"});
+  ShellWords words = settings_of(model).flags;
+  words.push_back({"--tensor_model_parallel_size", 0, 0});
+  words.push_back({"4", 0, 0});
+  REQUIRE(read(words).config.parallel.tensor == 4);
 }
 
 TEST_CASE("files of other programs are called by their names", "[import]") {
