@@ -389,7 +389,7 @@ FlagLine all_flags(TrainingConfig const& config, MegatronVersion version) {
   return line;
 }
 
-std::vector<FlagWords> words_of(std::string const& text) {
+std::vector<FlagWords> words_of_flags(std::string const& text) {
   std::istringstream words{text};
   std::vector<FlagWords> flags;
   for (std::string word; words >> word;) {
@@ -409,7 +409,7 @@ std::string megatron_flags(TrainingConfig const& config, MegatronVersion version
 }
 
 std::vector<FlagWords> flag_words(TrainingConfig const& config, MegatronVersion version) {
-  return words_of(megatron_flags(config, version));
+  return words_of_flags(megatron_flags(config, version));
 }
 
 std::vector<FlagWords> model_flag_words(ModelConfig const& model) {
@@ -422,7 +422,7 @@ std::vector<FlagWords> model_flag_words(ModelConfig const& model) {
   line.value("vocab-size", model.vocabulary)
       .flag("fp16", model.precision == Precision::fp16)
       .flag("bf16", model.precision == Precision::bf16);
-  return words_of(std::move(line).text());
+  return words_of_flags(std::move(line).text());
 }
 
 std::string megatron_layout_flags(TrainingConfig const& config, MegatronVersion version) {
