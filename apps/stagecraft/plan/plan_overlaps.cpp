@@ -89,7 +89,7 @@ std::string effect_text(UnsearchedOverlaps const& overlaps, RunFigures const& ch
 std::string held_text(UnsearchedOverlaps const& overlaps,
                       std::string const& key,
                       std::string const& value) {
-  std::string const text = key + ", " + value + " in all plans";
+  std::string text = key + ", " + value + " in all plans";
   for (ChangeEffect const& effect : overlaps.effects) {
     std::string const& what = effect.change.what;
     if (!what.starts_with(key + "=")) continue;
