@@ -46,8 +46,9 @@ __device__ std::uint32_t narrowed(float2 first, float2 second, float scale) {
   return both(first) | both(second) << 16;
 }
 
-/// Where a word of a tile's row is in shared memory. The rows of a tile begin in the same bank. A
-/// warp that turns the tile reads four rows a lane at one place; its lanes then have 32 banks.
+/// The place in shared memory of a word of a tile's row. All rows of a tile begin in the same bank.
+/// Each lane of a warp that transposes the tile reads the same word of four rows; with these places
+/// the lanes read from 32 different banks.
 inline __device__ int swizzled(int row, int word) { return word ^ (row / 4 % 16 * 2 + row / 64); }
 
 /// A tile of 128 x 128 values: in 8 bits, and their transpose. `largest`: of the tensor, if it has
@@ -73,7 +74,7 @@ __global__ void __launch_bounds__(threads)
 #pragma unroll
   for (int i = 0; i < rows; ++i) {
     int const r = warp * rows + i, place = swizzled(r, 2 * lane);
-    // Of two words that are neighbours, an odd place has the first one behind the second.
+    // If the first of two neighbouring words has an odd place, the second is stored before it.
     *reinterpret_cast<uint2*>(&values[r][place & ~1]) =
         place % 2 == 0 ? kept[i] : uint2{kept[i].y, kept[i].x};
     if (out.scaling == Scaling::tensor) continue;

@@ -25,7 +25,7 @@ struct Limit {
   bool is_met = false;
 };
 
-/// Of products in 8 or 4 bits.
+/// The limits of products in 8 or 4 bits.
 std::vector<Limit> low_limits(TrainingConfig const& config) {
   LowPrecision const& low = config.low_precision;
   if (low.recipe == Recipe::none) return {};

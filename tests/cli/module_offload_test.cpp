@@ -52,9 +52,10 @@ std::int64_t activations(json const& run, std::size_t stage = 0) {
 
 TEST_CASE("modules of all layers but the last leave what they save, each by its own copy") {
   TemporaryFolder const folder;
-  // By layer, in bytes per element of a hidden state. Attention: rotated queries and keys, values,
-  // which are a third of their buffer, and the context; the projection: the context again. The norm
-  // before queries, keys and values is a part of their projection, which saves input and output.
+  // Bytes per layer and per element of a hidden state. Attention saves rotated queries and keys,
+  // the values, which are a third of their buffer, and the context. The projection saves the
+  // context again. The linear layer of queries, keys and values has its norm in it, so it saves the
+  // norm's input and output.
   struct Case {
     std::string modules;
     std::int64_t to_host;
@@ -118,9 +119,10 @@ TEST_CASE("the hosts of stages have the groups of the microbatches in flight") {
 
 TEST_CASE("a stage's device has two layers' groups of those that leave") {
   // A layer saves 36 bytes per element of a hidden state, of which 12 leave. The first of two
-  // stages has two microbatches of three layers in flight. Without the host its peak is in the
-  // backward of the last layer's MLP, with two gradients of 8 + 2. With it, it is where the forward
-  // of that layer ends: of the two last layers all is there, and two outputs of 2.
+  // stages has two microbatches of three layers in flight. Without offloading, the peak is in the
+  // backward of the last layer's MLP, with two gradients of 8 + 2. With offloading, the peak is at
+  // the end of that layer's forward: the last two layers have all that they save, and two outputs
+  // have 2 each.
   TemporaryFolder const folder;
   std::string const run = "simulate --json " + run_file(folder) + stages;
   std::int64_t const without = 6 * 36 + 8 + 2;

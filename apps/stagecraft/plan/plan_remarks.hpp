@@ -20,7 +20,7 @@ class PlanRemark {
   explicit PlanRemark(std::function<std::string(std::size_t)> of_rows)
       : of_rows_{std::move(of_rows)} {}
 
-  /// Makes it stay where there is no room for all remarks.
+  /// Keeps this remark on the screen even if there is no room for all remarks.
   void keep() { is_kept_ = true; }
   bool is_kept() const { return is_kept_; }
 

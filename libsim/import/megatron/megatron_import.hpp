@@ -21,7 +21,7 @@ struct MegatronOptions {
   /// Whose defaults hold. If not given: of_2022 if there is a flag that newer versions do not have,
   /// else current.
   std::optional<MegatronVersion> version{};
-  /// The model of the checkpoint that is trained, whose flags hold where the words say nothing.
+  /// The model of the checkpoint to be trained. Its values hold for flags that are not given.
   std::optional<ModelConfig> model{};
   LaunchEnvironment environment{};
   std::vector<ScriptDoubt> doubts{};  ///< of the script that the words come from

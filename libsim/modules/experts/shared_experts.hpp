@@ -26,8 +26,8 @@ TensorId shared_experts_forward(ProgramBuilder& builder,
                                 SharedExperts& shared,
                                 TensorId x,
                                 TensorId sent);
-/// Appends the backward, whose products read `sent` of dy if there is no gate. Returns the gradient
-/// of x.
+/// Appends the backward and returns the gradient of x. Without a gate, its products read `sent`,
+/// the quantised copy of dy.
 TensorId shared_experts_backward(ProgramBuilder& builder,
                                  SharedExperts const& shared,
                                  TensorId dy,

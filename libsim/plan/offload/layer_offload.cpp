@@ -33,8 +33,8 @@ Bytes offloaded_bytes(BlockProgram const& block) {
   return sum;
 }
 
-/// What a block frees, allocates and copies for its own layer and for others. The number of a block
-/// is -1 where there is no such layer.
+/// What a block frees, allocates and copies for its own layer and for others. A block number is -1
+/// if there is no such layer.
 struct LayerRole {
   std::int32_t block = 0;
   bool is_offloaded = false;

@@ -148,7 +148,7 @@ Bytes moved_bytes(LayerGroups const& groups, OffloadModules moved) {
   return sum;
 }
 
-/// What a layer's block copies. The number of a block is -1 where there is no such layer.
+/// What a layer's block copies. A block number is -1 if there is no such layer.
 struct ModuleRole {
   std::int32_t block = 0;
   OffloadModules moved{};        ///< the groups of the layer that leave
