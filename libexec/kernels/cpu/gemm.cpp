@@ -93,22 +93,17 @@ struct StoredBlock {
   std::int64_t columns = 0;
 };
 
-/// A block of A, or of B, of a product from row or column `across` and depth k on.
-StoredBlock block_of_a(GemmShape const& g,
-                       std::int64_t matrix,
-                       GemmShape const& block,
-                       std::int64_t i,
-                       std::int64_t k) {
-  if (g.transpose_a) return {matrix, k, block.k, i, block.m};
-  return {matrix, i, block.m, k, block.k};
-}
-StoredBlock block_of_b(GemmShape const& g,
-                       std::int64_t matrix,
-                       GemmShape const& block,
-                       std::int64_t j,
-                       std::int64_t k) {
-  if (g.transpose_b) return {matrix, j, block.n, k, block.k};
-  return {matrix, k, block.k, j, block.n};
+/// Indices [first, first + count) of a matrix.
+struct IndexRange {
+  std::int64_t first = 0;
+  std::int64_t count = 0;
+};
+
+/// The block of an operand that a product sums over `depth`, and whose other indices are `side`.
+/// `has_depth_rows`: the operand is stored with a row for each index of the sum.
+StoredBlock block_of(std::int64_t matrix, IndexRange side, IndexRange depth, bool has_depth_rows) {
+  if (has_depth_rows) return {matrix, depth.first, depth.count, side.first, side.count};
+  return {matrix, side.first, side.count, depth.first, depth.count};
 }
 
 /// A block of a matrix, widened: rows and columns as stored.
@@ -143,8 +138,8 @@ void multiply_widened(KernelContext const& context,
         T* const target = p.c.matrix<T>(index) + i * p.c.row_stride + j;
         for (std::int64_t k = 0; k < g.k; k += widened_k) {
           block.k = std::min(widened_k, g.k - k);
-          StoredBlock const block_a = block_of_a(g, index, block, i, k);
-          StoredBlock const block_b = block_of_b(g, index, block, j, k);
+          StoredBlock const block_a = block_of(index, {i, block.m}, {k, block.k}, g.transpose_a);
+          StoredBlock const block_b = block_of(index, {j, block.n}, {k, block.k}, !g.transpose_b);
           std::int64_t const a_columns = block_a.columns;
           std::int64_t const b_columns = block_b.columns;
           widen_block(context, rows_a, block_a, a);
@@ -223,8 +218,10 @@ void multiply_plainly(KernelContext const& context,
     std::fill_n(sums, side * side, C{0});
     for (std::int64_t k = 0; k < g.k; k += depth) {
       block.k = std::min(depth, g.k - k);
-      pack(rows_a, block_of_a(g, index, block, i, k), g.transpose_a, a, depth);
-      pack(rows_b, block_of_b(g, index, block, j, k), g.transpose_b, b, side);
+      pack(rows_a, block_of(index, {i, block.m}, {k, block.k}, g.transpose_a), g.transpose_a, a,
+           depth);
+      pack(rows_b, block_of(index, {j, block.n}, {k, block.k}, !g.transpose_b), g.transpose_b, b,
+           side);
       add_product(LeftTile<C>{a, depth, 1}, b, side, sums, side, block.m, padded<C>(n), block.k);
     }
     for (std::int64_t row = 0; row < block.m; ++row) {
