@@ -15,7 +15,7 @@
 namespace stagecraft {
 
 /// A sign, an exponent, a fraction; subnormals. Codes are in the low bits of a byte.
-struct LowFormat8 {
+struct NumberFormat {
   int fraction_bits = 0;
   int least_exponent = 0;  ///< of normal numbers
   float largest = 0;       ///< the largest finite number
@@ -24,18 +24,18 @@ struct LowFormat8 {
   std::uint32_t infinity = 0;  ///< the code of infinity; 0: there is none
 };
 
-inline constexpr LowFormat8 e4m3{3, -6, 448, 0x80, 0x7F, 0};
-inline constexpr LowFormat8 e5m2{2, -14, 57344, 0x80, 0x7E, 0x7C};
-inline constexpr LowFormat8 e2m1{1, 0, 6, 0x8, 0, 0};
+inline constexpr NumberFormat e4m3{3, -6, 448, 0x80, 0x7F, 0};
+inline constexpr NumberFormat e5m2{2, -14, 57344, 0x80, 0x7E, 0x7C};
+inline constexpr NumberFormat e2m1{1, 0, 6, 0x8, 0, 0};
 
 /// The format of an element type. Pre: is_quantised(type).
-constexpr LowFormat8 const& format_of(ElementType type) {
+constexpr NumberFormat const& format_of(ElementType type) {
   return type == ElementType::f8_e4m3 ? e4m3 : type == ElementType::f8_e5m2 ? e5m2 : e2m1;
 }
 
 /// The code of the nearest number, ties to even. What is beyond the largest finite number, infinity
 /// included, becomes that. A NaN stays one, or becomes the largest number if there is none.
-template <LowFormat8 const& format>
+template <NumberFormat const& format>
 inline std::uint8_t encode(float x) {
   auto const bits = std::bit_cast<std::uint32_t>(x);
   std::uint32_t const sign = bits >> 31 != 0 ? format.sign : 0;
@@ -57,7 +57,7 @@ inline std::uint8_t encode(float x) {
 }
 
 /// The number of a code.
-constexpr float decode(LowFormat8 const& format, std::uint32_t code) {
+constexpr float decode(NumberFormat const& format, std::uint32_t code) {
   std::uint32_t const magnitude = code & (format.sign - 1);
   float value = 0;
   if (format.infinity != 0 && magnitude == format.infinity) {
@@ -79,14 +79,14 @@ constexpr float decode(LowFormat8 const& format, std::uint32_t code) {
 }
 
 /// The numbers of all codes of a byte. Of E2M1, the sixteen codes repeat.
-constexpr std::array<float, 256> decoded(LowFormat8 const& format) {
+constexpr std::array<float, 256> decoded(NumberFormat const& format) {
   std::array<float, 256> numbers{};
   for (std::uint32_t code = 0; code < 256; ++code) {
     numbers[code] = decode(format, code & (2 * format.sign - 1));
   }
   return numbers;
 }
-template <LowFormat8 const& format>
+template <NumberFormat const& format>
 inline constexpr std::array<float, 256> numbers_of = decoded(format);
 
 /// The numbers of an element type's codes. Pre: is_quantised(type).

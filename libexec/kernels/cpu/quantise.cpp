@@ -42,7 +42,7 @@ float largest_of(PlainRows<S> const& x, Part const& part) {
   return largest;
 }
 
-template <LowFormat8 const& format, typename S>
+template <NumberFormat const& format, typename S>
 void cast(PlainRows<S> const& x, Part const& part, float factor, QuantisedMatrix const& to) {
   for (std::int64_t i = part.row; i < part.row + part.rows; ++i) {
     to.set_row(i, part.column, part.columns, [&](std::int64_t j) {
